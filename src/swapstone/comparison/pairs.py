@@ -35,6 +35,20 @@ def pairs_for(experiment: Experiment, hypotheses: int = 1) -> int:
     return pairs_needed((1 - experiment.confidence) / max(1, hypotheses))
 
 
+def interval_pairs(experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload]) -> int:
+    """Return the number of pairs that an experiment needs for its intervals: the one number that budgets, notes and reports print.
+
+    On the virtual clock it is not corrected: replicates hold no noise, so nearly all rows differ or are constant, and the corrected level
+    is close to the uncorrected one.
+
+    Args:
+        experiment: gives confidence, correction and clock.
+        variants: the baseline first.
+        workloads: by name.
+    """
+    return pairs_for(experiment, 1 if experiment.virtual else most_hypotheses(experiment, variants, workloads))
+
+
 def most_hypotheses(experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload]) -> int:
     """Return the largest number of hypotheses that the experiment corrects together, if no row is excluded or constant.
 

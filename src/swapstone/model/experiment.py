@@ -135,6 +135,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         prime_more: whether `prime` grows for workloads with carry-over while measuring.
         order: `RANDOM_ORDER` or `BALANCED_ORDER`: how the variants of a block are ordered.
         held: pairs (factor, level): levels that all variants share, of factors that are not varied.
+        budget_extends: whether nobody chose the budget, so that it is extended to the pairs that an interval needs.
     """
 
     name: str
@@ -160,6 +161,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     prime_more: bool = False
     order: str = RANDOM_ORDER
     held: tuple[tuple[str, str], ...] = ()
+    budget_extends: bool = False
 
     @property
     def applied_factors(self) -> tuple[FactorLevels, ...]:

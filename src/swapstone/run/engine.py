@@ -6,7 +6,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -123,6 +123,7 @@ class Engine:
         progress: receives progress.
         earlier: runs that the record holds already (resuming).
         passes: calibration that the record holds already.
+        first_runs: called after each run of the first block, with those of that block so far; an error that it raises ends the session.
     """
 
     def __init__(
@@ -136,6 +137,7 @@ class Engine:
         progress: Progress,
         earlier: Sequence[Run] = (),
         passes: Mapping[tuple[str, str], int] | None = None,
+        first_runs: Callable[[Sequence[Run]], None] = lambda _: None,
     ) -> None:
         self._experiment = experiment
         self._prepared = prepared
@@ -147,6 +149,7 @@ class Engine:
         self._passes = dict(passes or {})
         self._checks: dict[tuple[str, str], str] = {}
         self._breaks = 0
+        self._first_runs = first_runs
         self._cpus = target.describe().cpus
         baseline = next(iter(prepared.variants))
         for run in earlier:
@@ -265,6 +268,8 @@ class Engine:
                 self._append(run)
                 if self._subject(trial).aborts_early and block == first_block(self._experiment):
                     self._abort_if_incomparable(run, output)
+                if block == first_block(self._experiment):
+                    self._first_runs([each for each in self._runs.values() if each.trial.block == block])
 
     def _subject(self, trial: Trial) -> Subject:
         return self._prepared.subjects[trial.suite, trial.workload]

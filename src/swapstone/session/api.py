@@ -347,6 +347,7 @@ def study(
             request,
             only=pattern_list(only) or request.only,
             budget_ns=duration_ns(budget) or request.budget_ns,
+            budget_extends=budget is None,
             seed=seed if seed is not None else request.seed,
             blocks=blocks or request.blocks,
             target=target or request.target,

@@ -1,17 +1,61 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Checks whether a time budget holds an experiment, and estimates the budget that would hold it."""
+"""Whether a time budget holds an experiment: before anything is built, and after the first blocks, when their cost is known.
+
+A budget that can't hold the pairs of runs that an interval needs is never spent for nothing. If the user chose it, the experiment ends
+with an error; if nobody did, the budget is extended.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
 from swapstone import plan
-from swapstone.model import Experiment, UserError
-from swapstone.plan.stopping import first_block, first_look
+from swapstone.comparison.pairs import interval_pairs
+from swapstone.model import CURRENT_RULES, Experiment, Run, UserError
+from swapstone.plan.stopping import first_block, looks
 from swapstone.run import WORK_NS
+from swapstone.session.analysis import workloads_of
 from swapstone.session.values import format_duration
-from swapstone.stats import pairs_needed
+
+MOST_EXTENSION = 10
+"""A budget that nobody chose is extended to at most this many times its length."""
+
+COLD = 2
+"""By how much the first block may exceed later ones, beside setup that its runs don't measure: files are not cached yet."""
 
 
-def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> str:
+class BudgetError(UserError):
+    """The budget can't hold the pairs of runs that an interval needs.
+
+    Attributes:
+        why: in a few words, for the seal of the record.
+        budget: a value of ``--budget`` that holds them.
+    """
+
+    def __init__(self, message: str, why: str, budget: str) -> None:
+        super().__init__(
+            message,
+            f"Use --budget {budget}, fewer levels, fewer workloads with --only, or an exact number of --blocks.",
+        )
+        self.why = why
+        self.budget = budget
+
+
+def needed_pairs(experiment: Experiment) -> int:
+    """Return the number of pairs of runs that the experiment's intervals need."""
+    return interval_pairs(experiment, plan.variants(experiment), workloads_of(experiment))
+
+
+def first_decisive_look(experiment: Experiment) -> int:
+    """Return after how many pairs precision is first checked with as many pairs as an interval needs."""
+    first, every = looks(experiment)
+    missing = max(0, needed_pairs(experiment) - first)
+    return first + -(-missing // every) * every
+
+
+def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Experiment, str]:
     """Compare an experiment's budget with the shortest time that its blocks take, before anything is built.
 
     Own programs and virtual machines pass unchecked: the duration of their trials is unknown until the first block.
@@ -22,17 +66,18 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> str:
         trial_ns: shortest duration of one trial; by default the duration that calibration aims at.
 
     Returns:
-        A note if the budget ends before the first look at precision, else an empty string.
+        The experiment, with an extended budget if it needs one and nobody chose it; and a note if the budget is extended or ends before
+        the first look at precision, else an empty string.
 
     Raises:
         UserError: the budget does not hold the fewest blocks that give an interval.
     """
     if experiment.blocks or experiment.own is not None or experiment.virtual:
-        return ""
+        return experiment, ""
     variants, groups = len(plan.variants(experiment)), len(plan.groups(experiment))
-    block_ns = variants * groups * trial_ns
-    fewest = pairs_needed(1 - experiment.confidence)
-    first = first_look(experiment)
+    block_ns = variants * groups * trial_ns * (1 + _prime(experiment))
+    fewest = needed_pairs(experiment)
+    first = first_decisive_look(experiment)
     # One block more than there are pairs: the warm-up.
     least_ns, look_ns = (block_ns * (blocks + 1) for blocks in (fewest, first))
     budget, look = format_duration(experiment.budget_ns), format_duration(look_ns)
@@ -41,49 +86,152 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> str:
         f"at least {format_duration(block_ns)}"
     )
     if least_ns > experiment.budget_ns:
+        if experiment.budget_extends and least_ns <= MOST_EXTENSION * experiment.budget_ns:
+            extended = msgspec.structs.replace(experiment, budget_ns=least_ns)
+            return extended, f"{size}. {_extension(experiment, fewest, least_ns)}"
         raise UserError(
             f"The budget of {budget} is too small: {size}. The {fewest} pairs of runs that an interval needs, and the warm-up, "
             f"take {format_duration(least_ns)}. The {first} pairs that the first look at precision needs take {look}.",
-            f"Use --budget {_rounded_up(look_ns)}, fewer levels, fewer workloads with --only, or an exact number of --blocks.",
+            f"Use --budget {rounded_up(look_ns)}, fewer levels, fewer workloads with --only, or an exact number of --blocks.",
         )
     if look_ns > experiment.budget_ns:
-        return (
+        return experiment, (
             f"{size}. The budget of {budget} ends before the first look at precision, which needs {first} pairs of runs: "
-            f"about {look} (--budget {_rounded_up(look_ns)})."
+            f"about {look} (--budget {rounded_up(look_ns)})."
         )
-    return ""
+    return experiment, ""
 
 
-def block_note(experiment: Experiment, block_ns: int) -> str:
-    """Estimate from the first block whether the budget ends before the first look at precision.
+def check_spent(experiment: Experiment, runs: Sequence[Run]) -> None:
+    """Check during the first block whether its runs alone show that the budget can't hold the pairs that an interval needs.
 
     Args:
         experiment: with a budget.
-        block_ns: duration of the warm-up block.
+        runs: of the first block, so far.
+
+    Raises:
+        BudgetError: even if the missing runs took no time, and each run a fraction 1 / `COLD` of its time in later blocks.
+    """
+    if experiment.blocks or experiment.virtual or experiment.rules < CURRENT_RULES:
+        return
+    limit_ns = experiment.budget_ns * (MOST_EXTENSION if experiment.budget_extends else 1)
+    fewest = needed_pairs(experiment)
+    measured_ns = sum(map(_measured_ns, runs)) * (1 + _prime(experiment))
+    if measured_ns // COLD * fewest > limit_ns:
+        raise _too_small(experiment, 0, measured_ns, measured_ns * (fewest + 1), "The first runs of a block alone take")
+
+
+def fitted(
+    experiment: Experiment, runs: Sequence[Run], block: int, used_ns: int, block_ns: int
+) -> tuple[Experiment, str]:
+    """Compare a budget with what the pairs that an interval needs take, as measured in the first two blocks.
+
+    The first block is a warm-up that contains setup. Until the second one is made, only a budget is rejected that the measured times
+    of its runs exceed by the factor `COLD`, or that does not hold a second block.
+
+    Args:
+        experiment: with a budget.
+        runs: made so far.
+        block: number of the block that was made last.
+        used_ns: time used so far.
+        block_ns: estimate for one more block, from the duration of the last.
 
     Returns:
-        A note if it does; an empty string if the budget holds the look, or if the experiment has an exact number of blocks.
+        The experiment, with an extended budget if it needs one and nobody chose it; and a note, or an empty string.
+
+    Raises:
+        BudgetError: the budget can't hold them, and is not extended so far.
     """
-    first = first_look(experiment)
-    warm_up = 1 - first_block(experiment)
-    look_ns = block_ns * (first + warm_up)
-    if experiment.blocks or look_ns <= experiment.budget_ns:
-        return ""
-    fewest = pairs_needed(1 - experiment.confidence)
-    pairs = max(0, experiment.budget_ns // max(1, block_ns) - warm_up)
-    least = "" if pairs >= fewest else f", and an interval needs {fewest}"
-    unit = "replicate" if experiment.virtual else "block"
-    return (
-        f"A {unit} takes {format_duration(block_ns)}: the budget of {format_duration(experiment.budget_ns)} "
-        f"holds {pairs} pairs of runs{least}. The first look at precision needs {first} pairs, which take "
-        f"{format_duration(look_ns)} (--budget {_rounded_up(look_ns)})."
-    )
+    if experiment.blocks or experiment.rules < CURRENT_RULES or block > first_block(experiment) + 1:
+        return experiment, ""
+    cold = block == first_block(experiment)
+    fewest = needed_pairs(experiment)
+    left = max(0, fewest - block)
+    # An estimate from the first block is compared in its favour, and printed as it was measured.
+    warm_ns = _warm_ns(experiment, runs, block, block_ns) if cold else block_ns
+    block_ns *= 1 + experiment.prime if cold else 1
+    needed_ns = used_ns + left * block_ns
+    allowed_ns = experiment.budget_ns * (COLD if cold else 1)
+    if used_ns + left * warm_ns <= allowed_ns and (not cold or used_ns + warm_ns <= experiment.budget_ns):
+        return experiment, "" if cold else _look_note(experiment, block, used_ns, block_ns)
+    most_ns = experiment.budget_ns * MOST_EXTENSION
+    if experiment.budget_extends and needed_ns <= most_ns:
+        extended = msgspec.structs.replace(experiment, budget_ns=needed_ns)
+        unit = _unit(experiment)
+        return extended, f"A {unit} takes {_short(block_ns)}. {_extension(experiment, fewest, needed_ns)}"
+    raise _too_small(experiment, block, block_ns, needed_ns, f"A {_unit(experiment)} takes")
 
 
-def _rounded_up(nanoseconds: int) -> str:
+def rounded_up(nanoseconds: int) -> str:
     """Return a duration in the form that `--budget` accepts, rounded up to whole seconds, minutes or hours."""
     seconds = -(-nanoseconds // 10**9)
     if seconds < 120:
         return f"{seconds}s"
     minutes = -(-seconds // 60)
     return f"{minutes}m" if minutes < 120 else f"{-(-minutes // 60)}h"
+
+
+def _prime(experiment: Experiment) -> int:
+    """Return how many runs are discarded before each measured one at least: those that nobody asked for can be left out."""
+    return 0 if experiment.prime_more else experiment.prime
+
+
+def _measured_ns(run: Run) -> int:
+    """Return how long the process of a run took; without a measurement, 0."""
+    return dict(run.facts).get("wall_ns", 0)
+
+
+def _warm_ns(experiment: Experiment, runs: Sequence[Run], block: int, block_ns: int) -> int:
+    """Estimate a later block from the measured times of the first one's runs: the rest of the first block is partly setup.
+
+    Times on the virtual clock are not those of this machine: there the duration of the block is used.
+    """
+    made = [run for run in runs if run.trial.block == block]
+    elapsed_ns, measured_ns = sum(run.elapsed_ns for run in made), sum(map(_measured_ns, made))
+    if experiment.virtual or not measured_ns or not elapsed_ns:
+        return block_ns
+    return round(block_ns * min(1.0, measured_ns / elapsed_ns)) * (1 + _prime(experiment))
+
+
+def _extension(experiment: Experiment, pairs: int, needed_ns: int) -> str:
+    return (
+        f"The {pairs} pairs of runs that an interval needs take {format_duration(needed_ns)}: measuring lasts that long, and not the usual "
+        f"{format_duration(experiment.budget_ns)} (--budget sets another limit)."
+    )
+
+
+def _too_small(experiment: Experiment, block: int, block_ns: int, needed_ns: int, what: str) -> BudgetError:
+    fewest, budget = needed_pairs(experiment), format_duration(experiment.budget_ns)
+    longest = (
+        f" and its extension to {format_duration(MOST_EXTENSION * experiment.budget_ns)}"
+        if experiment.budget_extends
+        else ""
+    )
+    return BudgetError(
+        f"The budget of {budget}{longest} is too small. {what} {_short(block_ns)}: the {fewest} pairs of runs that an interval "
+        f"needs take {format_duration(needed_ns)}.",
+        f"the budget of {budget} can't hold the {fewest} pairs of runs that an interval needs, and {block} are made",
+        rounded_up(needed_ns + needed_ns // 10),
+    )
+
+
+def _look_note(experiment: Experiment, block: int, used_ns: int, block_ns: int) -> str:
+    first = first_decisive_look(experiment)
+    look_ns = used_ns + max(0, first - block) * block_ns
+    if look_ns <= experiment.budget_ns:
+        return ""
+    pairs = block + max(0, experiment.budget_ns - used_ns) // max(1, block_ns)
+    return (
+        f"A {_unit(experiment)} takes {_short(block_ns)}: the budget of {format_duration(experiment.budget_ns)} holds {pairs} "
+        f"pairs of runs. The first look at precision needs {first} pairs, which take {format_duration(look_ns)} "
+        f"(--budget {rounded_up(look_ns)})."
+    )
+
+
+def _short(nanoseconds: int) -> str:
+    """Return a duration, with a digit behind the point below 10 s."""
+    return f"{nanoseconds / 1e9:.1f} s" if nanoseconds < 9.95e9 else format_duration(nanoseconds)
+
+
+def _unit(experiment: Experiment) -> str:
+    return "replicate" if experiment.virtual else "block"

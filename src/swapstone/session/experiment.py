@@ -27,7 +27,7 @@ from swapstone.model import (
 from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_differences, new_record_path
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
 from swapstone.session.analysis import analyse_record, verdicts_digest
-from swapstone.session.budget import check_budget
+from swapstone.session.budget import BudgetError, check_budget
 from swapstone.session.defaults import BUDGET_PER_VARIANT_NS, default_confidence, default_suites, default_target_of
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.machines import open_experiment_target, parse_modules
@@ -109,6 +109,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         prime_more=prime_more,
         order=check_order(request.order, request.layouts, clock),
         held=held,
+        budget_extends=request.budget_ns is None or request.budget_extends,
     )
 
 
@@ -174,7 +175,8 @@ def start(
             raise UserError(
                 f"The target {target.name} runs no programs that Swapstone builds: --layouts has nothing to link."
             )
-        if note := check_budget(experiment):
+        experiment, note = check_budget(experiment)
+        if note:
             progress.note(f"Note: {note}")
         with RecordWriter.create(path, experiment) as writer:
             ending = STOPPED
@@ -187,9 +189,16 @@ def start(
                     keep_log=writer.keep_log,
                     rebuild=options.rebuild,
                 )
-                stop = PrecisionStop(experiment, progress.note)
+                stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
                 engine = Engine(
-                    experiment, prepared, target, writer, stopping_rule=stop, progress=progress, passes=passes
+                    experiment,
+                    prepared,
+                    target,
+                    writer,
+                    stopping_rule=stop,
+                    progress=progress,
+                    passes=passes,
+                    first_runs=stop.check_first_runs,
                 )
                 ending = engine.run()
             return _finish(writer, ending)
@@ -206,7 +215,7 @@ def resume(
 
     Args:
         path: its folder.
-        budget_ns: a new budget for the whole experiment; None for the old one.
+        budget_ns: a new budget for the whole experiment, which replaces an exact number of blocks too; None for the old ones.
         options: how it runs.
         progress: receives events.
 
@@ -229,15 +238,17 @@ def resume(
                 _check_same(view.manifest, manifest_of(prepared, target, passes), path)
             writer.write_experiment(experiment)
             with _sealed_on_error(writer):
+                stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
                 engine = Engine(
                     experiment,
                     prepared,
                     target,
                     writer,
-                    stopping_rule=PrecisionStop(experiment, progress.note),
+                    stopping_rule=stop,
                     progress=progress,
                     earlier=view.runs,
                     passes=passes,
+                    first_runs=stop.check_first_runs,
                 )
                 ending = engine.run()
         return _finish(writer, ending)
@@ -245,7 +256,7 @@ def resume(
 
 def _experiment_to_resume(view: RecordView, budget_ns: int | None) -> Experiment:
     if budget_ns is not None:
-        return msgspec.structs.replace(view.experiment, budget_ns=budget_ns)
+        return msgspec.structs.replace(view.experiment, budget_ns=budget_ns, budget_extends=False, blocks=0)
     if view.seal is not None and view.seal.state == "complete":
         raise UserError(
             f"{view.path} is complete ({view.seal.why}): there is nothing to resume.",
@@ -268,6 +279,10 @@ def _sealed_on_error(writer: RecordWriter) -> Iterator[None]:
     """Seal the record if an error ends the session, and end quietly on SIGINT. At most the trial in flight is missing."""
     try:
         yield
+    except BudgetError as error:
+        writer.seal("interrupted", error.why, "")
+        again = f"swapstone compare --resume {shlex.quote(str(writer.path))} --budget {error.budget}"
+        raise UserError(error.message, f"{error.hint}\nWhat was measured is kept: {again}") from error
     except UserError:
         writer.seal("interrupted", "an error ended it", "")
         raise

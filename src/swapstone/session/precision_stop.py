@@ -15,7 +15,7 @@ from swapstone.plan import Group
 from swapstone.plan.stopping import decide, due, first_block, first_look, looks
 from swapstone.run import StopDecision
 from swapstone.session.analysis import workloads_of
-from swapstone.session.budget import block_note
+from swapstone.session.budget import check_spent, fitted
 from swapstone.session.values import format_duration
 
 SUSPICION = 0.05
@@ -60,11 +60,19 @@ class PrecisionStop:
     Args:
         experiment: what is measured.
         notify: receives notes: the budget is too small, or runs depend on what ran before them.
+        extended: receives the experiment with a longer budget, if that was a default and the pairs that an interval needs take longer.
     """
 
-    def __init__(self, experiment: Experiment, notify: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        notify: Callable[[str], None] = lambda _: None,
+        extended: Callable[[Experiment], None] = lambda _: None,
+    ) -> None:
         self._experiment = experiment
+        self._asked = experiment
         self._notify = notify
+        self._extended = extended
         self._variants = plan.variants(experiment)
         self._workloads = workloads_of(experiment)
         self._last: Mapping[Group, WorkloadPrecision] = {}
@@ -72,12 +80,18 @@ class PrecisionStop:
     def __call__(
         self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
     ) -> StopDecision:
-        """Decide which groups stay open after `block`, from the runs of all blocks up to it."""
-        experiment = self._experiment
+        """Decide which groups stay open after `block`, from the runs of all blocks up to it.
+
+        Raises:
+            BudgetError: the first blocks show that the budget can't hold the pairs that an interval needs.
+        """
         now = _so_far(runs, still_open, block, next_block_ns)
-        if block == first_block(experiment):
+        first = block == first_block(self._experiment)
+        if first:
             self._begin(now, used_ns)
-        else:
+        self._fit_budget(runs, block, used_ns, round(sum(now.cost_ns.values())))
+        experiment = self._experiment
+        if not first:
             checked = due(block, *looks(experiment))
             if checked:
                 self._last = precision(experiment, self._variants, self._workloads, runs)
@@ -113,8 +127,6 @@ class PrecisionStop:
             self._notify(note)
         else:
             now.number, now.cost_ns = dict.fromkeys(now.number, experiment.prime), costs
-        if note := block_note(experiment, round(sum(now.cost_ns.values()))):
-            self._notify(note)
 
     def _after_check(self, runs: Sequence[Run], block: int, used_ns: int, now: _Discarding) -> dict[Group, str]:
         """Let more runs be discarded in groups that need it; return why more blocks are of no use in groups where that is not possible."""
@@ -150,6 +162,23 @@ class PrecisionStop:
         if pairs < min(block, first_look(self._experiment)):
             return msgspec.structs.replace(found, half_width=None, lost="", decided=False)
         return found
+
+    def check_first_runs(self, runs: Sequence[Run]) -> None:
+        """Check the runs of the first block so far.
+
+        Raises:
+            BudgetError: they alone show that the budget can't hold the pairs that an interval needs.
+        """
+        check_spent(self._experiment, runs)
+
+    def _fit_budget(self, runs: Sequence[Run], block: int, used_ns: int, next_block_ns: int) -> None:
+        """Extend the budget, or raise, if it can't hold the pairs that an interval needs."""
+        fit, note = fitted(self._asked, runs, block, used_ns, next_block_ns)
+        if note:
+            self._notify(note)
+        if fit.budget_ns > self._experiment.budget_ns:
+            self._experiment = fit
+            self._extended(fit)
 
 
 def _so_far(runs: Sequence[Run], still_open: Sequence[Group], block: int, next_block_ns: int) -> _Discarding:

@@ -50,6 +50,7 @@ class ExperimentRequest:
         prime: discarded runs before each measured one; None for those that the work needs.
         order: ``random`` or ``balanced``.
         hold: texts ``FACTOR=LEVEL``: levels that all variants share.
+        budget_extends: whether the budget is extended to the pairs that an interval needs, as without `budget_ns`: a study's own.
     """
 
     name: str
@@ -74,6 +75,7 @@ class ExperimentRequest:
     prime: int | None = None
     order: str = RANDOM_ORDER
     hold: Sequence[str] = ()
+    budget_extends: bool = False
 
 
 def parse_factors(texts: Iterable[str]) -> tuple[FactorLevels, ...]:

@@ -264,6 +264,7 @@ def _one_planned(run: StudyRun, part: StudyPart, names: list[str] | str) -> Expe
             dataclasses.replace(
                 request,
                 only=kept if run.only and not request.own else request.only,
+                budget_extends=not run.budget_ns,
                 budget_ns=_budget_share_ns(run, part),
                 seed=run.seed if part.seed is None else part.seed,
                 blocks=run.blocks or request.blocks,

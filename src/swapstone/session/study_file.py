@@ -227,6 +227,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
             published=self.published,
             own=own,
             hold=_pairs(self.hold),
+            budget_extends=True,
         )
 
 

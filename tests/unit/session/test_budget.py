@@ -1,50 +1,164 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A budget that can't hold an experiment is named before anything is built."""
+"""A budget that can't hold the pairs of runs that an interval needs is never spent for nothing."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from swapstone.model import UserError
-from swapstone.session.budget import block_note, check_budget
-from tests.unit.builders import experiment
+from swapstone.model import CURRENT_RULES, REPORT_CORRECTION, VIRTUAL_CLOCK, Experiment, Run, UserError
+from swapstone.plan import block as trials_of
+from swapstone.plan import groups
+from swapstone.session.budget import (
+    BudgetError,
+    check_budget,
+    check_spent,
+    first_decisive_look,
+    fitted,
+    needed_pairs,
+)
+from swapstone.session.precision_stop import PrecisionStop
+from swapstone.session.progress import ProgressText
+from tests.unit.builders import experiment, run
 
 SECOND_NS = 10**9
 
 
+def current(**changes: object) -> Experiment:
+    """Return an experiment by the current rules: two workloads with 7 metrics and their tails are 32 hypotheses, which need 14 pairs."""
+    fields = {"rules": CURRENT_RULES, "correction": REPORT_CORRECTION, "confidence": 0.99, **changes}
+    return experiment(**fields)
+
+
+def block(subject: Experiment, number: int, measured_ns: int, setup_ns: int = 0) -> list[Run]:
+    """Return the runs of a block; each takes `measured_ns`, and `setup_ns` that its process does not."""
+    return [
+        run(trial, elapsed_ns=measured_ns + setup_ns, facts=(("wall_ns", measured_ns),))
+        for trial in trials_of(subject, number, groups(subject))
+    ]
+
+
+NEEDED = needed_pairs(current())
+
+
+def test_the_number_of_pairs_is_corrected() -> None:
+    assert needed_pairs(experiment()) < NEEDED  # 95 % a family
+    assert needed_pairs(current(workloads=tuple(("libc", f"b_malloc_tiny{n}") for n in (1, 2)) * 4)) > NEEDED
+    assert needed_pairs(current(clock=VIRTUAL_CLOCK)) == 8  # 2 / 2^8 <= 1 %
+    assert first_decisive_look(current()) >= max(15, NEEDED)
+
+
 def test_a_budget_that_holds_the_first_look_says_nothing() -> None:
-    # 2 variants x 2 workloads x 16 blocks x 80 ms = 5.12 s
-    assert check_budget(experiment(budget_ns=6 * SECOND_NS)) == ""
+    # 2 variants x 2 workloads x 80 ms, with the warm-up
+    subject = current(budget_ns=(first_decisive_look(current()) + 1) * 320_000_000)
+    assert check_budget(subject) == (subject, "")
 
 
-def test_a_budget_below_the_first_look_is_noted_with_the_time_it_would_take() -> None:
-    note = check_budget(experiment(budget_ns=5 * SECOND_NS))
-    assert "2 variants x 2 workloads are 4 trials a block" in note
-    assert "about 5 s" in note and "--budget 6s" in note
-
-
-def test_a_budget_that_can_give_no_interval_is_refused() -> None:
-    # 95 % needs 6 pairs: 7 blocks of 0.32 s.
+def test_a_budget_that_can_give_no_interval_is_refused_before_anything_is_built() -> None:
+    least_ns = (NEEDED + 1) * 320_000_000
     with pytest.raises(UserError, match="too small") as caught:
-        check_budget(experiment(budget_ns=2 * SECOND_NS))
-    assert "The 6 pairs of runs" in caught.value.message and "--budget 6s" in caught.value.hint
+        check_budget(current(budget_ns=least_ns - 1))
+    assert f"The {NEEDED} pairs of runs" in caught.value.message and "Use --budget " in caught.value.hint
+    check_budget(current(budget_ns=least_ns))
 
 
-def test_slow_trials_need_more() -> None:
-    # 4 trials of 10 s: 640 s to the first look.
-    with pytest.raises(UserError, match="too small") as caught:
-        check_budget(experiment(budget_ns=60 * SECOND_NS), 10 * SECOND_NS)
-    assert "--budget 11m" in caught.value.hint
+def test_a_budget_that_nobody_chose_is_extended_before_anything_is_built() -> None:
+    subject = current(budget_ns=2 * SECOND_NS, budget_extends=True)
+    extended, note = check_budget(subject)
+    assert extended.budget_ns == (NEEDED + 1) * 320_000_000
+    assert f"The {NEEDED} pairs of runs that an interval needs take" in note and "the usual 2 s" in note
+    with pytest.raises(UserError, match="too small"):
+        check_budget(msgspec.structs.replace(subject, budget_ns=SECOND_NS // 10))
 
 
 def test_an_exact_number_of_blocks_needs_no_budget() -> None:
-    assert check_budget(experiment(budget_ns=1, blocks=3)) == ""
+    subject = current(budget_ns=1, blocks=3)
+    assert check_budget(subject) == (subject, "")
+    assert fitted(subject, block(subject, 0, SECOND_NS), 0, 4 * SECOND_NS, 4 * SECOND_NS) == (subject, "")
+    check_spent(subject, block(subject, 0, SECOND_NS))
 
 
-def test_the_first_block_shows_what_the_budget_holds() -> None:
-    subject = experiment(budget_ns=60 * SECOND_NS)
-    assert block_note(subject, 3 * SECOND_NS) == ""  # 48 s to the first look
-    note = block_note(subject, 5 * SECOND_NS)
-    assert "A block takes 5 s" in note and "holds 11 pairs of runs." in note and "--budget 80s" in note
-    assert "holds 2 pairs of runs, and an interval needs 6" in block_note(subject, 20 * SECOND_NS)
-    assert block_note(experiment(budget_ns=1, blocks=4), 5 * SECOND_NS) == ""
+def test_records_of_the_first_rules_keep_theirs() -> None:
+    subject = experiment(budget_ns=1)
+    assert fitted(subject, block(subject, 0, SECOND_NS), 0, 4 * SECOND_NS, 4 * SECOND_NS) == (subject, "")
+
+
+def test_the_first_runs_of_a_block_end_a_hopeless_experiment() -> None:
+    """As of netstack with 20 s: a run takes 8 s."""
+    subject = current(budget_ns=20 * SECOND_NS)
+    runs = block(subject, 0, 8 * SECOND_NS)
+    with pytest.raises(BudgetError) as caught:
+        check_spent(subject, runs[:1])
+    assert "The first runs of a block alone take 8.0 s" in caught.value.message
+    assert "and 0 are made" in caught.value.why
+    check_spent(subject, block(subject, 0, SECOND_NS // 100, setup_ns=30 * SECOND_NS))  # setup is made once
+    check_spent(msgspec.structs.replace(subject, budget_extends=True), runs[:1])  # 112 s are within 10 x 20 s
+
+
+def test_the_first_block_is_not_taken_for_the_others() -> None:
+    """Its runs contain setup: a block of 10 s whose processes run for 0.4 s does not end an experiment of 30 s."""
+    subject = current(budget_ns=30 * SECOND_NS)
+    runs = block(subject, 0, SECOND_NS // 10, setup_ns=24 * SECOND_NS // 10)
+    assert fitted(subject, runs, 0, 10 * SECOND_NS, 10 * SECOND_NS) == (subject, "")
+    runs += block(subject, 1, SECOND_NS // 10)
+    assert fitted(subject, runs, 1, 10 * SECOND_NS + 400_000_000, 400_000_000) == (subject, "")
+
+
+def test_a_budget_of_the_user_ends_the_experiment_after_two_blocks_at_most() -> None:
+    subject = current(budget_ns=30 * SECOND_NS)
+    runs = block(subject, 0, SECOND_NS)
+    assert fitted(subject, runs, 0, 4 * SECOND_NS, 4 * SECOND_NS)[0] is subject  # 60 s, which may be 30 s when warm
+    runs += block(subject, 1, SECOND_NS)
+    needed_s = 8 + (NEEDED - 1) * 4
+    with pytest.raises(BudgetError) as caught:
+        fitted(subject, runs, 1, 8 * SECOND_NS, 4 * SECOND_NS)
+    message = f"A block takes 4.0 s: the {NEEDED} pairs of runs that an interval needs take {needed_s} s."
+    assert caught.value.message == f"The budget of 30 s is too small. {message}"
+    assert (
+        caught.value.why
+        == f"the budget of 30 s can't hold the {NEEDED} pairs of runs that an interval needs, and 1 are made"
+    )
+    assert fitted(subject, runs, 2, 12 * SECOND_NS, 4 * SECOND_NS) == (subject, "")  # decided before
+
+
+def test_a_first_block_that_leaves_no_time_for_another_ends_the_experiment() -> None:
+    subject = current(budget_ns=5 * SECOND_NS)
+    with pytest.raises(BudgetError):
+        fitted(subject, block(subject, 0, SECOND_NS), 0, 4 * SECOND_NS, 4 * SECOND_NS)
+
+
+def test_the_budget_that_a_message_names_is_large_enough() -> None:
+    subject = current(budget_ns=30 * SECOND_NS)
+    runs = block(subject, 0, SECOND_NS) + block(subject, 1, SECOND_NS)
+    with pytest.raises(BudgetError) as caught:
+        fitted(subject, runs, 1, 8 * SECOND_NS, 4 * SECOND_NS)
+    assert caught.value.budget.endswith("s")
+    larger = msgspec.structs.replace(subject, budget_ns=int(caught.value.budget[:-1]) * SECOND_NS)
+    assert fitted(larger, runs, 1, 8 * SECOND_NS, 4 * SECOND_NS)[0] is larger
+
+
+def test_a_budget_that_nobody_chose_is_extended_to_the_pairs_up_to_ten_times() -> None:
+    subject = current(budget_ns=30 * SECOND_NS, budget_extends=True)
+    notes: list[str] = []
+    stored: list[Experiment] = []
+    stop = PrecisionStop(subject, notes.append, stored.append)
+    runs = block(subject, 0, SECOND_NS)
+    stop(runs, groups(subject), 0, 4 * SECOND_NS, 4 * SECOND_NS)
+    runs += block(subject, 1, SECOND_NS)
+    decision = stop(runs, groups(subject), 1, 8 * SECOND_NS, 4 * SECOND_NS)
+    assert not decision.stop
+    needed_ns = (8 + (NEEDED - 1) * 4) * SECOND_NS
+    assert [each.budget_ns for each in stored] == [needed_ns]
+    assert len(notes) == 1 and f"The {NEEDED} pairs of runs that an interval needs take" in notes[0]
+    assert "A block takes 4.0 s." in notes[0] and "the usual 30 s" in notes[0]
+    with pytest.raises(BudgetError, match="and its extension to 5 min 00 s"):
+        fitted(subject, block(subject, 0, 30 * SECOND_NS), 0, 120 * SECOND_NS, 120 * SECOND_NS)
+
+
+def test_the_second_block_shows_when_the_first_look_is() -> None:
+    subject = current(budget_ns=(NEEDED + 1) * 4 * SECOND_NS)
+    runs = block(subject, 0, SECOND_NS) + block(subject, 1, SECOND_NS)
+    note = fitted(subject, runs, 1, 8 * SECOND_NS, 4 * SECOND_NS)[1]
+    first = first_decisive_look(subject)
+    assert f"holds {NEEDED} pairs of runs. The first look at precision needs {first} pairs" in note
+    assert f"verdicts from block {first}" in " ".join(ProgressText(subject)._knowledge())
