@@ -18,11 +18,13 @@ from swapstone.comparison.hypotheses import error_rates, fewest_rows
 from swapstone.comparison.latencies import latencies, time_series
 from swapstone.comparison.layout_spread import spreads
 from swapstone.comparison.machine_noise import busy_loads, noise_of, preferred_time
+from swapstone.comparison.pairs import interval_pairs
 from swapstone.comparison.processors import undisturbed
 from swapstone.comparison.rows import Row, SizeValues, run_rows, size_rows
 from swapstone.comparison.suite_index import index_estimates, indices
-from swapstone.comparison.verdicts import comparison
+from swapstone.comparison.verdicts import FEW_PAIRS, comparison
 from swapstone.model import (
+    CURRENT_RULES,
     FAMILY_CORRECTION,
     REPORT_CORRECTION,
     Analysis,
@@ -94,9 +96,9 @@ def analyse(
         experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy, excluded=findings.excluded
     )
     rates = error_rates(experiment, rows, of_indices, of_effects)
-    comparisons = _with_carry_over(
-        _with_replicate_wording(experiment, _judged(experiment, rows, busy, rates)), findings.carry_overs
-    )
+    needed = interval_pairs(experiment, variants, workloads) if experiment.rules >= CURRENT_RULES else 0
+    worded = _worded(experiment, needed, _judged(experiment, rows, busy, rates))
+    comparisons = _with_carry_over(worded, findings.carry_overs)
     noise = noise_of(runs, workloads, virtual=experiment.virtual)
     crossing = judged(of_effects, rates=rates, margin=experiment.margin, rules=experiment.rules)
     every_index = indices(of_indices, rates, layouts=bool(experiment.layouts))
@@ -106,7 +108,7 @@ def analyse(
         indices=tuple(index for index in every_index if index.candidate not in copies),
         nulls=tuple(_null_result(copy, comparisons, every_index, busy) for copy in copies),
         noise=noise,
-        caveats=(*caveats, *findings.caveats, *caveats_of(experiment, runs, rows, comparisons, noise)),
+        caveats=(*caveats, *findings.caveats, *caveats_of(experiment, runs, rows, comparisons, noise, needed=needed)),
         failures=tuple(
             Failure(key=run.trial.key, status=run.status.value, reason=run.reason)
             for run in runs
@@ -116,8 +118,8 @@ def analyse(
         runs=len(runs),
         correction=CORRECTIONS.get(experiment.correction, CORRECTIONS[FAMILY_CORRECTION]),
         layouts=tuple(spreads(experiment, variants, workloads, cells, busy)) if experiment.layouts else (),
-        effects=_with_replicate_wording(experiment, crossing.effects),
-        interactions=_with_replicate_wording(experiment, crossing.interactions),
+        effects=_worded(experiment, needed, crossing.effects),
+        interactions=_worded(experiment, needed, crossing.interactions),
         latencies=latencies(experiment, variants, runs),
         time_series=time_series(experiment, variants, runs),
     )
@@ -132,13 +134,27 @@ def _with_carry_over(found: tuple[Comparison, ...], carried: Mapping[Place, Carr
     return tuple(msgspec.structs.replace(each, carry_over=carried.get(place(each))) for each in found)
 
 
-def _with_replicate_wording(experiment: Experiment, found: tuple[Judged, ...]) -> tuple[Judged, ...]:
-    """Replace the word "blocks" in the reasons of an experiment on the virtual clock, where a block is a replicate."""
-    if not experiment.virtual:
+def _worded(experiment: Experiment, needed: int, found: tuple[Judged, ...]) -> tuple[Judged, ...]:
+    """Return results whose reasons name the number of pairs that budgets and notes name too.
+
+    On the virtual clock, the word "blocks" becomes "replicates".
+
+    Args:
+        experiment: gives the clock.
+        needed: pairs that an interval needs; 0 to keep the number that follows from the level of each result.
+        found: results with reasons.
+    """
+    if not experiment.virtual and not needed:
         return found
-    return tuple(
-        msgspec.structs.replace(each, reason=each.reason.replace("few blocks", "few replicates", 1)) for each in found
-    )
+    return tuple(msgspec.structs.replace(each, reason=_reworded(experiment, needed, each.reason)) for each in found)
+
+
+def _reworded(experiment: Experiment, needed: int, reason: str) -> str:
+    match = FEW_PAIRS.fullmatch(reason)
+    few = "few replicates" if experiment.virtual else "few blocks"
+    if match is not None and int(match["have"]) < needed:
+        return f"{few}: an interval needs {needed} pairs, and there are {match['have']}"
+    return reason.replace("few blocks", few, 1)
 
 
 def _blocks(runs: Sequence[Run]) -> int:

@@ -46,7 +46,13 @@ DIFFERENT = (
 
 
 def caveats_of(
-    experiment: Experiment, runs: Sequence[Run], rows: Sequence[Row], comparisons: Sequence[Comparison], noise: Noise
+    experiment: Experiment,
+    runs: Sequence[Run],
+    rows: Sequence[Row],
+    comparisons: Sequence[Comparison],
+    noise: Noise,
+    *,
+    needed: int = 0,
 ) -> tuple[Caveat, ...]:
     """Return every caveat that follows from the runs and their comparisons.
 
@@ -56,9 +62,10 @@ def caveats_of(
         rows: those of `comparisons`, in the same order.
         comparisons: with verdicts.
         noise: how busy the machine was.
+        needed: pairs that an interval needs; 0 if unknown.
     """
     return (
-        *_few_blocks(experiment, comparisons),
+        *_few_blocks(experiment, comparisons, needed),
         # Neither the load of the host nor the time of day can change a figure on the virtual clock.
         *(() if experiment.virtual else _noisy(experiment, noise, rows, comparisons)),
         *_without_numbers(runs),
@@ -69,14 +76,15 @@ def caveats_of(
     )
 
 
-def _few_blocks(experiment: Experiment, comparisons: Sequence[Comparison]) -> Iterator[Caveat]:
+def _few_blocks(experiment: Experiment, comparisons: Sequence[Comparison], needed: int) -> Iterator[Caveat]:
     few = [c for c in comparisons if c.verdict is Verdict.INCONCLUSIVE and c.low is None]
     if few:
         fewest = min(len(c.baseline_values) for c in few)
+        least = f"; {needed} are needed" if needed > fewest else ""
         yield Caveat(
             kind=CaveatKind.FEW_BLOCKS,
             message=f"{len(few)} of {len(comparisons)} comparisons have too few pairs of {_what_pairs(experiment)} "
-            f"for a confidence interval (the fewest: {fewest}).",
+            f"for a confidence interval (the fewest: {fewest}{least}).",
             hint="Raise --layouts, or select fewer workloads with --only."
             if experiment.layouts
             else "Raise --budget, or select fewer workloads with --only.",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import msgspec
 import numpy as np
@@ -227,6 +228,10 @@ def _shown(row: Row, value: float) -> float:
     if row.constant:
         return float(row.after[0] / row.before[0])
     return math.exp(value)
+
+
+FEW_PAIRS = re.compile(r"few blocks: an interval at [0-9.e-]+ % needs [0-9]+ pairs, and there are (?P<have>[0-9]+)")
+"""Matches what `too_few_pairs_reason` returns."""
 
 
 def too_few_pairs_reason(alpha: float, have: int) -> str:

@@ -135,7 +135,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         prime_more: whether `prime` grows for workloads with carry-over while measuring.
         order: `RANDOM_ORDER` or `BALANCED_ORDER`: how the variants of a block are ordered.
         held: pairs (factor, level): levels that all variants share, of factors that are not varied.
-        budget_extends: whether nobody chose the budget, so that it is extended to the pairs that an interval needs.
+        budget_extends: whether the budget is a default, which is extended to the pairs that an interval needs.
     """
 
     name: str

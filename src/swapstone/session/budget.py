@@ -2,7 +2,7 @@
 """Whether a time budget holds an experiment: before anything is built, and after the first blocks, when their cost is known.
 
 A budget that can't hold the pairs of runs that an interval needs is never spent for nothing. If the user chose it, the experiment ends
-with an error; if nobody did, the budget is extended.
+with an error; if it is the default, it is extended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from swapstone.session.analysis import workloads_of
 from swapstone.session.values import format_duration
 
 MOST_EXTENSION = 10
-"""A budget that nobody chose is extended to at most this many times its length."""
+"""A default budget is extended to at most this many times its length."""
 
 COLD = 2
 """By how much the first block may exceed later ones, beside setup that its runs don't measure: files are not cached yet."""
@@ -51,6 +51,8 @@ def needed_pairs(experiment: Experiment) -> int:
 def first_decisive_look(experiment: Experiment) -> int:
     """Return after how many pairs precision is first checked with as many pairs as an interval needs."""
     first, every = looks(experiment)
+    if experiment.rules < CURRENT_RULES:
+        return first
     missing = max(0, needed_pairs(experiment) - first)
     return first + -(-missing // every) * every
 
@@ -66,8 +68,8 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Exper
         trial_ns: shortest duration of one trial; by default the duration that calibration aims at.
 
     Returns:
-        The experiment, with an extended budget if it needs one and nobody chose it; and a note if the budget is extended or ends before
-        the first look at precision, else an empty string.
+        The experiment, with an extended budget if it needs one and has a default budget; and a note, or
+        an empty string: the budget is extended, or ends before the first look at precision.
 
     Raises:
         UserError: the budget does not hold the fewest blocks that give an interval.
@@ -134,10 +136,10 @@ def fitted(
         runs: made so far.
         block: number of the block that was made last.
         used_ns: time used so far.
-        block_ns: estimate for one more block, from the duration of the last.
+        block_ns: estimate for one more block, with its discarded runs, from the duration of the last.
 
     Returns:
-        The experiment, with an extended budget if it needs one and nobody chose it; and a note, or an empty string.
+        The experiment, with an extended budget if it needs one and has a default budget; and a note, or an empty string.
 
     Raises:
         BudgetError: the budget can't hold them, and is not extended so far.
@@ -149,7 +151,6 @@ def fitted(
     left = max(0, fewest - block)
     # An estimate from the first block is compared in its favour, and printed as it was measured.
     warm_ns = _warm_ns(experiment, runs, block, block_ns) if cold else block_ns
-    block_ns *= 1 + experiment.prime if cold else 1
     needed_ns = used_ns + left * block_ns
     allowed_ns = experiment.budget_ns * (COLD if cold else 1)
     if used_ns + left * warm_ns <= allowed_ns and (not cold or used_ns + warm_ns <= experiment.budget_ns):
@@ -172,7 +173,7 @@ def rounded_up(nanoseconds: int) -> str:
 
 
 def _prime(experiment: Experiment) -> int:
-    """Return how many runs are discarded before each measured one at least: those that nobody asked for can be left out."""
+    """Return how many runs are discarded before each measured one at least: those that the user did not ask for can be left out."""
     return 0 if experiment.prime_more else experiment.prime
 
 
@@ -190,7 +191,7 @@ def _warm_ns(experiment: Experiment, runs: Sequence[Run], block: int, block_ns: 
     elapsed_ns, measured_ns = sum(run.elapsed_ns for run in made), sum(map(_measured_ns, made))
     if experiment.virtual or not measured_ns or not elapsed_ns:
         return block_ns
-    return round(block_ns * min(1.0, measured_ns / elapsed_ns)) * (1 + _prime(experiment))
+    return round(block_ns * min(1.0, measured_ns / elapsed_ns))
 
 
 def _extension(experiment: Experiment, pairs: int, needed_ns: int) -> str:

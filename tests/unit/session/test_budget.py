@@ -3,12 +3,26 @@
 
 from __future__ import annotations
 
+import zlib
+
 import msgspec
 import pytest
 
-from swapstone.model import CURRENT_RULES, REPORT_CORRECTION, VIRTUAL_CLOCK, Experiment, Run, UserError
+from swapstone import plan
+from swapstone.comparison import analyse
+from swapstone.model import (
+    CURRENT_RULES,
+    REPORT_CORRECTION,
+    VIRTUAL_CLOCK,
+    CaveatKind,
+    Experiment,
+    Run,
+    Sample,
+    UserError,
+)
 from swapstone.plan import block as trials_of
 from swapstone.plan import groups
+from swapstone.session.analysis import workloads_of
 from swapstone.session.budget import (
     BudgetError,
     check_budget,
@@ -62,7 +76,7 @@ def test_a_budget_that_can_give_no_interval_is_refused_before_anything_is_built(
     check_budget(current(budget_ns=least_ns))
 
 
-def test_a_budget_that_nobody_chose_is_extended_before_anything_is_built() -> None:
+def test_a_default_budget_is_extended_before_anything_is_built() -> None:
     subject = current(budget_ns=2 * SECOND_NS, budget_extends=True)
     extended, note = check_budget(subject)
     assert extended.budget_ns == (NEEDED + 1) * 320_000_000
@@ -137,7 +151,7 @@ def test_the_budget_that_a_message_names_is_large_enough() -> None:
     assert fitted(larger, runs, 1, 8 * SECOND_NS, 4 * SECOND_NS)[0] is larger
 
 
-def test_a_budget_that_nobody_chose_is_extended_to_the_pairs_up_to_ten_times() -> None:
+def test_a_default_budget_is_extended_to_the_pairs_up_to_ten_times() -> None:
     subject = current(budget_ns=30 * SECOND_NS, budget_extends=True)
     notes: list[str] = []
     stored: list[Experiment] = []
@@ -162,3 +176,33 @@ def test_the_second_block_shows_when_the_first_look_is() -> None:
     first = first_decisive_look(subject)
     assert f"holds {NEEDED} pairs of runs. The first look at precision needs {first} pairs" in note
     assert f"verdicts from block {first}" in " ".join(ProgressText(subject)._knowledge())
+
+
+def test_all_that_is_printed_names_the_same_number() -> None:
+    """Budget, note, progress, caveat and the reasons of rows."""
+    subject = current(budget_ns=30 * SECOND_NS)
+    runs = [each for number in range(4) for each in block(subject, number, SECOND_NS)]
+    found = analyse(subject, plan.variants(subject), workloads_of(subject), runs)
+    reasons = {row.reason for row in found.comparisons if row.reason.startswith("few")}
+    assert reasons == {f"few blocks: an interval needs {NEEDED} pairs, and there are 3"}
+    (caveat,) = [each for each in found.caveats if each.kind is CaveatKind.FEW_BLOCKS]
+    assert f"(the fewest: 3; {NEEDED} are needed)" in caveat.message
+    with pytest.raises(BudgetError, match=f"the {NEEDED} pairs of runs that an interval needs"):
+        fitted(subject, runs, 1, 8 * SECOND_NS, 4 * SECOND_NS)
+    with pytest.raises(UserError, match=f"The {NEEDED} pairs of runs that an interval needs"):
+        check_budget(msgspec.structs.replace(subject, budget_ns=SECOND_NS))
+    assert first_decisive_look(subject) - NEEDED in range(5)
+
+
+def test_that_many_pairs_give_each_row_an_interval() -> None:
+    subject = current(budget_ns=30 * SECOND_NS)
+    runs = [each for number in range(NEEDED + 1) for each in block(subject, number, SECOND_NS)]
+    noisy = [
+        msgspec.structs.replace(
+            each, samples=(Sample(metric="wall", values=(1000.0 + zlib.crc32(each.trial.key.encode()) % 97,)),)
+        )
+        for each in runs
+    ]
+    found = analyse(subject, plan.variants(subject), workloads_of(subject), noisy)
+    rows = [row for row in found.comparisons if row.metric.name == "wall"]
+    assert len(rows) == 2 and all(row.low is not None for row in rows)
