@@ -13,7 +13,7 @@ from tests.e2e.cli import swapstone
 COMMANDS = ("sleep 0.2", "sleep 0.21")
 
 
-def test_the_experiment_ends_soon_and_can_be_resumed(tmp_path: Path) -> None:
+def test_the_experiment_ends_soon_and_names_the_command_that_resumes_it(tmp_path: Path) -> None:
     result = swapstone(tmp_path, "compare", *COMMANDS, "--budget", "3s", "--seed", "1", "--out", "record", expect=2)
     found = re.search(r"the (\d+) pairs of runs that an interval needs take", result.stderr)
     assert found is not None and "The budget of 3 s is too small." in result.stderr
@@ -21,12 +21,10 @@ def test_the_experiment_ends_soon_and_can_be_resumed(tmp_path: Path) -> None:
     assert seal["state"] == "interrupted"
     assert f"the budget of 3 s can't hold the {found[1]} pairs of runs that an interval needs" in seal["why"]
     runs = len((tmp_path / "record" / "runs.jsonl").read_text().splitlines())
-    assert runs <= 6  # a warm-up, and a block with discarded runs
+    assert 1 <= runs <= 6  # a warm-up, and a block with discarded runs
 
     hint = result.stderr.splitlines()[-1].partition("What was measured is kept: ")[2]
     words = shlex.split(hint)
     assert words[:4] == ["swapstone", "compare", "--resume", "record"] and words[4] == "--budget"
-    resumed = swapstone(tmp_path, *words[1:])
-    assert "sleep-0.21" in resumed.stdout
-    assert len((tmp_path / "record" / "runs.jsonl").read_text().splitlines()) > 2 * int(found[1])
-    assert json.loads((tmp_path / "record" / "seal.json").read_text())["state"] == "complete"
+    assert re.fullmatch(r"[0-9]+[smh]", words[5])
+    assert "Interrupted after " in swapstone(tmp_path, "show", "record").stdout

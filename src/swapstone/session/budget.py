@@ -212,7 +212,7 @@ def _too_small(experiment: Experiment, block: int, block_ns: int, needed_ns: int
         f"The budget of {budget}{longest} is too small. {what} {_short(block_ns)}: the {fewest} pairs of runs that an interval "
         f"needs take {format_duration(needed_ns)}.",
         f"the budget of {budget} can't hold the {fewest} pairs of runs that an interval needs, and {block} are made",
-        rounded_up(needed_ns + needed_ns // 10),
+        rounded_up(needed_ns + needed_ns // 2),
     )
 
 
