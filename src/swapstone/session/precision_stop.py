@@ -149,8 +149,8 @@ class PrecisionStop:
                 continue
             left_ns -= needed_ns
             self._notify(
-                f"{group[1]}: runs depend on what ran before them: {found[group].description}. From now on {more} of the same variant "
-                f"run before each measured run and are discarded; the {block - now.since[group]} pairs so far don't count."
+                f"{group[1]}: runs depend on what ran before them: {found[group].description}. From now on, runs of the same variant that "
+                f"are discarded before each measured one: {more}; the {block - now.since[group]} pairs so far don't count."
             )
             now.change(group, more, block)
         return lost
