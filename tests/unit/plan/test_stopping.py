@@ -149,3 +149,12 @@ def test_the_estimate_counts_replicates() -> None:
     assert decided(1, experiment=REPLICATES).remaining_ns == 5 * 2 * SECOND
     # Twice too wide after 6: 24 replicates, at half of 2 s each.
     assert decided(6, at(A, 0.04, pairs=6), at(B, 0.001, pairs=6), experiment=REPLICATES).remaining_ns == 18 * SECOND
+
+
+def test_a_group_that_lacks_runs_for_equivalence_stays_open_though_it_is_precise() -> None:
+    lacking = msgspec.structs.replace(at(A, 0.001), missing_runs=75)
+    found = decided(15, lacking, at(B, 0.001))
+    assert (found.still_open, found.stop) == ((A,), None)
+    assert found.remaining_ns == 75 * SECOND  # to 90 pairs, at half of 2 s a block
+    assert decided(MOST_BLOCKS, lacking, at(B, 0.001)).stop is StopReason.CAP
+    assert decided(15, msgspec.structs.replace(lacking, lost="candidate fails"), at(B, 0.5)).still_open == (B,)
