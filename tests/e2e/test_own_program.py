@@ -212,7 +212,15 @@ def test_path_length_does_not_move_the_stack(tmp_path: Path, cache: str, built: 
 def test_input_environment_and_hook_commands_are_applied(tmp_path: Path, cache: str, built: Path) -> None:
     (tmp_path / "in put").write_text("from the file\n")
     programs = ("--program", f"a={built}/old", "--program", f"b={built}/new")
-    around = ("--setup", "echo setup $HOME >> log", "--prepare", "echo prepare >> log", "--conclude", "echo end >> log")
+    around = (
+        "--setup",
+        "echo setup $HOME >> log",
+        "--prepare",
+        "echo prepare >> log",
+        "--conclude",
+        "echo end >> log",
+        "--output-may-differ",
+    )
     compare(tmp_path, cache, *programs, "--input", "in put", "--env", "HOME=/here", *around, "--", "5", blocks=1)
     text = output_of(tmp_path / "r", runs(tmp_path / "r")[0])
     assert "read: from the file" in text and "home: /here" in text
