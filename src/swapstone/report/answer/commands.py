@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Sequence
 
 from swapstone.model import Comparison, Scale, Verdict
-from swapstone.report.answer.places import IDLE, differs
+from swapstone.report.answer.places import differs
 from swapstone.report.context import ReportContext
 
-_MOST_WORKLOADS = 2
-_LONGER = 2
+_LONGER = 2.0
+_MOST_PAIRS = 200
+"""As many blocks as an experiment makes at most."""
 
 
 def commands_for(context: ReportContext, rows: Sequence[Comparison]) -> tuple[tuple[str, str], ...]:
@@ -39,35 +41,40 @@ def _largest(rows: Sequence[Comparison]) -> Comparison | None:
 
 
 def longer_command(context: ReportContext, rows: Sequence[Comparison]) -> str:
-    """Return the command that measures rows again, with twice the experiment's time.
+    """Return the command that continues the record until rows are decided: with all its options, and the time that they need.
+
+    The half-width of an interval is proportional to 1 / sqrt(pairs). A row without an interval gets twice its pairs.
+
+    Args:
+        context: gives the record, the margin and the time that it took.
+        rows: undecided.
 
     Returns:
-        Empty for an own program: its command line is longer than a hint, and ``rerun`` has no budget.
+        Empty where the largest number of blocks is reached, so that more time would not help.
     """
     experiment = context.experiment
-    if experiment.own is not None:
+    factors = [_factor(row, experiment.margin) for row in rows if len(row.baseline_values) < _MOST_PAIRS]
+    if not factors:
         return ""
-    names = list(dict.fromkeys(row.workload for row in rows))
-    suites = list(dict.fromkeys(row.suite for row in rows))
-    words = ["swapstone", "compare", *(f"{each.factor}={','.join(each.levels)}" for each in experiment.factors)]
-    for suite in suites:
-        words += ["--suite", suite]
-    if len(names) <= _MOST_WORKLOADS:
-        for name in names:
-            words += ["--only", _pattern(name)]
-    if not context.explain:  # a target that can't run instruments is not the default of every experiment
-        words += ["--target", experiment.target]
-    if experiment.loads != (IDLE,):
-        words += ["--load", ",".join(experiment.loads)]
-    words += ["--blocks", str(_LONGER * experiment.blocks)] if experiment.blocks else ["--budget", _time(context)]
+    took_ns = max(context.finished_unix_ns - context.started_unix_ns, 0)
+    used_ns = took_ns if experiment.blocks and took_ns else experiment.budget_ns
+    words = ["swapstone", "compare", "--resume", context.record_path, "--budget", _time(max(factors) * used_ns)]
     return shlex.join(words)
 
 
-def _pattern(name: str) -> str:
-    """Return a pattern of fnmatch that matches a name alone."""
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
+def _factor(row: Comparison, margin: float) -> float:
+    """Return how many times as many pairs a row needs."""
+    pairs = max(1, len(row.baseline_values))
+    most = max(_LONGER, _MOST_PAIRS / pairs)
+    if row.low is None or row.high is None or row.low <= 0 or row.scale is not Scale.RATIO or margin <= 0:
+        return min(_LONGER, most)
+    half_width = math.sqrt(row.high / row.low) - 1
+    return min(max(_LONGER, (half_width / margin) ** 2), most)
 
 
-def _time(context: ReportContext) -> str:
-    seconds = max(1, round(_LONGER * context.experiment.budget_ns / 1e9))
-    return f"{seconds // 60}m" if seconds % 60 == 0 else f"{seconds}s"
+def _time(nanoseconds: float) -> str:
+    seconds = max(1, math.ceil(nanoseconds / 1e9 - 1e-3))  # widths are rounded numbers
+    minutes = -(-seconds // 60)
+    return (
+        f"{seconds}s" if seconds < 120 and seconds % 60 else f"{minutes}m" if minutes < 120 else f"{-(-minutes // 60)}h"
+    )
