@@ -41,6 +41,7 @@ class Agreement(enum.Enum):
     SIMILAR = "similar"  # they vary from run to run, and agree in what doesn't
     DIFFERENT = "different"
     UNKNOWN = "unknown"  # they vary too much, or could not be read
+    DISCARDED = "discarded"  # nobody reads them
     ALLOWED = "allowed"  # they are allowed to differ
 
 
@@ -69,6 +70,7 @@ def check(
     baseline, *candidates = variants
     excluded: dict[Place, tuple[Verdict, str]] = {}
     unknown: dict[str, list[str]] = {}
+    discarded: list[str] = []
     for group, sides in _by_variant(runs).items():
         for candidate in candidates:
             before, after = sides.get(baseline.label, []), sides.get(candidate.label, [])
@@ -76,9 +78,11 @@ def check(
                 if relation.agreement is Agreement.DIFFERENT:
                     for metric in workloads[group[1]].metrics:
                         excluded.setdefault((group, candidate.label, metric.name), (Verdict.INVALID, relation.text))
+                elif relation.agreement is Agreement.DISCARDED and group[1] not in discarded:
+                    discarded.append(group[1])
                 elif relation.agreement is Agreement.UNKNOWN and group[1] not in unknown.setdefault(name, []):
                     unknown[name].append(group[1])
-    return Findings(excluded=excluded, caveats=tuple(_not_compared(unknown)))
+    return Findings(excluded=excluded, caveats=(*_discarded(experiment, discarded), *_not_compared(unknown)))
 
 
 def agreement(
@@ -114,6 +118,7 @@ def agreement_text(relations: Mapping[str, Relation]) -> str:
         Agreement.SIMILAR: "equal but for what varies from run to run",
         Agreement.DIFFERENT: "different",
         Agreement.UNKNOWN: "not compared, because it varies from run to run",
+        Agreement.DISCARDED: "discarded, so nothing shows that it is the same work",
         Agreement.ALLOWED: "not compared",
     }
     shown = (
@@ -161,7 +166,7 @@ def _relations(
 
 def _stdout(own: OwnProgram, baseline: Sequence[Run], candidate: Sequence[Run]) -> Relation:
     if own.output == os.devnull:
-        return Relation(Agreement.NONE)
+        return Relation(Agreement.DISCARDED)
     has_metric = bool(own.numbers) and not own.output
     relation = _content(baseline, candidate, STDOUT, by_shape=has_metric)
     if relation.agreement is Agreement.DIFFERENT:
@@ -240,6 +245,17 @@ def _sections(run: Run, name: str) -> list[str]:
 def _shown(digest: str) -> str:
     shown = digest[:_SHOWN_DIGITS] if digest.isascii() and digest.isalnum() else "of another form"
     return "nothing" if digest == _EMPTY else f"sha256 {shown}"
+
+
+def _discarded(experiment: Experiment, workloads: Sequence[str]) -> Iterator[Caveat]:
+    assert experiment.own is not None
+    if workloads and not experiment.own.artifacts:
+        yield Caveat(
+            kind=CaveatKind.OUTPUT_NOT_COMPARED,
+            message="Whether the variants do the same work is not known: standard output is discarded.",
+            hint="Leave --output null out, name a file with --output FILE, or name files that hold the result: --artifact FILE. "
+            "If the outputs are meant to differ: --output-may-differ",
+        )
 
 
 def _not_compared(unknown: Mapping[str, Sequence[str]]) -> Iterator[Caveat]:

@@ -24,6 +24,12 @@ LOOK_EVERY_REPLICATES = 2
 MOST_BLOCKS = 200
 """The largest number of blocks: to halve an interval would take four times as many."""
 
+LEAST_OWN_NS = 12_000_000_000
+"""Programs of a few milliseconds make more blocks, up to this much time: they are equivalent only if their runs span 10 s."""
+
+MOST_SHORT_BLOCKS = 1000
+"""The largest number of blocks of such programs."""
+
 
 class StopReason(enum.Enum):
     """Why an experiment stops; the value follows "stopped: "."""
@@ -117,7 +123,11 @@ def decide(
     if due(block, *looks(experiment)):
         going = tuple(group for group in going if not _closed(precisions.get(group), experiment.margin))
     each_ns = next_block_ns / len(still_open) if still_open else 0.0
-    reason = _reason(experiment, len(going) * each_ns, block, used_ns, any_left=bool(going))
+    # Runs of an own program that miss nothing but time, or rare slow modes, go on beyond the usual number of blocks.
+    lasting = experiment.own is not None and any(
+        found is not None and found.missing_runs for found in map(precisions.get, going)
+    )
+    reason = _reason(experiment, len(going) * each_ns, block, used_ns, any_left=bool(going), lasting=lasting)
     left_ns = max(0, experiment.budget_ns - used_ns)
     remaining_ns = (
         0
@@ -136,10 +146,12 @@ def _closed(precision: WorkloadPrecision | None, margin: float) -> bool:
     return bool(precision.lost) or precise
 
 
-def _reason(experiment: Experiment, next_ns: float, block: int, used_ns: int, *, any_left: bool) -> StopReason | None:
+def _reason(
+    experiment: Experiment, next_ns: float, block: int, used_ns: int, *, any_left: bool, lasting: bool
+) -> StopReason | None:
     if not any_left:
         return StopReason.PRECISE
-    if block >= MOST_BLOCKS:
+    if block >= MOST_BLOCKS and (not lasting or used_ns >= LEAST_OWN_NS or block >= MOST_SHORT_BLOCKS):
         return StopReason.CAP
     if used_ns + next_ns > experiment.budget_ns:
         return StopReason.BUDGET

@@ -13,6 +13,7 @@ import msgspec
 
 from swapstone import plan
 from swapstone.comparison.pairs import interval_pairs
+from swapstone.comparison.verdicts import separation_needed
 from swapstone.model import CURRENT_RULES, Experiment, Run, UserError
 from swapstone.plan.stopping import first_block, looks
 from swapstone.run import WORK_NS
@@ -116,6 +117,8 @@ def check_spent(experiment: Experiment, runs: Sequence[Run]) -> None:
     """
     if experiment.blocks or experiment.virtual or experiment.rules < CURRENT_RULES:
         return
+    if len(plan.groups(experiment)) == 1:
+        return  # `fitted` follows soon, and compares the variants
     limit_ns = experiment.budget_ns * (MOST_EXTENSION if experiment.budget_extends else 1)
     fewest = needed_pairs(experiment)
     measured_ns = sum(map(_measured_ns, runs)) * (1 + _prime(experiment))
@@ -160,6 +163,11 @@ def fitted(
         extended = msgspec.structs.replace(experiment, budget_ns=needed_ns)
         unit = _unit(experiment)
         return extended, f"A {unit} takes {_short(block_ns)}. {_extension(experiment, fewest, needed_ns)}"
+    pairs = block + max(0, experiment.budget_ns - used_ns) // max(1, warm_ns)
+    if _far_apart(experiment, runs, pairs):
+        holds = f"the budget of {format_duration(experiment.budget_ns)} holds about {pairs} pairs of runs, and an interval needs {fewest}"
+        note = f"A {_unit(experiment)} takes {_short(block_ns)}: {holds}. The variants are so far apart that a bound will do."
+        return experiment, note if cold else ""
     raise _too_small(experiment, block, block_ns, needed_ns, f"A {_unit(experiment)} takes")
 
 
@@ -170,6 +178,29 @@ def rounded_up(nanoseconds: int) -> str:
         return f"{seconds}s"
     minutes = -(-seconds // 60)
     return f"{minutes}m" if minutes < 120 else f"{-(-minutes // 60)}h"
+
+
+def _far_apart(experiment: Experiment, runs: Sequence[Run], pairs: int) -> bool:
+    """Return whether every variant differs so much from the baseline that `pairs` pairs give a bound without rank statistics.
+
+    The runs so far must be twice as far apart as the bound needs, because they are few.
+    """
+    if experiment.virtual:
+        return False
+    baseline, *others = [variant.label for variant in plan.variants(experiment)]
+    for group in plan.groups(experiment):
+        times: dict[str, list[int]] = {}
+        for run in runs:
+            if (run.trial.suite, run.trial.workload, run.trial.load) == group and (measured := _measured_ns(run)):
+                times.setdefault(run.trial.variant, []).append(measured)
+        for label in others:
+            sides = times.get(baseline), times.get(label)
+            if sides[0] is None or sides[1] is None:
+                return False
+            apart = max(min(sides[0]) / max(sides[1]), min(sides[1]) / max(sides[0]))
+            if apart < COLD * separation_needed(pairs):
+                return False
+    return True
 
 
 def _prime(experiment: Experiment) -> int:

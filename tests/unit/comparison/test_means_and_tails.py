@@ -126,6 +126,9 @@ def test_a_better_median_with_a_worse_mean_is_mixed() -> None:
     assert found.verdict is Verdict.MIXED
     assert found.reason.startswith("the median is better, and the mean is 2.") and found.high is not None
     assert found.high < 1
+    weaker = judged(*(side[:90] for side in (before, 0.9 * slow_mode(90, 6, 10.0)[1])))
+    assert weaker.tail_p_value is not None and 0.001 < weaker.tail_p_value < 0.05
+    assert weaker.verdict is Verdict.MIXED, "a mean that only probably is the opposite"
     same_direction = judged(before, 1.1 * after)
     assert same_direction.verdict is Verdict.WORSE and same_direction.reason == ""
 

@@ -162,13 +162,20 @@ def test_random_text_is_a_caveat_and_no_verdict() -> None:
 
 
 def test_silent_programs_get_no_caveat() -> None:
-    for nothing in (b"", None):
-        runs = [*side(BASE, [nothing] * 20, 1000.0), *side(CANDIDATE, [nothing] * 20, 500.0)]
-        subject = experiment() if nothing == b"" else experiment(output="/dev/null")
-        assert relation(subject, runs) is Agreement.NONE
-        assert CaveatKind.OUTPUT_NOT_COMPARED not in caveats(subject, runs)
+    runs = [*side(BASE, [b""] * 20, 1000.0), *side(CANDIDATE, [b""] * 20, 500.0)]
+    assert relation(experiment(), runs) is Agreement.NONE
+    assert CaveatKind.OUTPUT_NOT_COMPARED not in caveats(experiment(), runs)
     one = [*side(BASE, [b"x\n"] * 20, 1000.0), *side(CANDIDATE, [b""] * 20, 500.0)]
     assert "nothing in every run, and the baseline sha256" in verdict(experiment(), one)[1]
+
+
+def test_a_discarded_output_is_a_caveat() -> None:
+    runs = [*side(BASE, [None] * 20, 1000.0), *side(CANDIDATE, [None] * 20, 500.0)]
+    subject = experiment(output="/dev/null")
+    assert relation(subject, runs) is Agreement.DISCARDED
+    assert CaveatKind.OUTPUT_NOT_COMPARED in caveats(subject, runs)
+    allowed = experiment(output="/dev/null", output_may_differ=True)
+    assert CaveatKind.OUTPUT_NOT_COMPARED not in caveats(allowed, runs)
 
 
 def test_an_output_in_a_file_that_could_not_be_read_is_a_caveat() -> None:

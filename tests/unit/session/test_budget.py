@@ -206,3 +206,25 @@ def test_that_many_pairs_give_each_row_an_interval() -> None:
     found = analyse(subject, plan.variants(subject), workloads_of(subject), noisy)
     rows = [row for row in found.comparisons if row.metric.name == "wall"]
     assert len(rows) == 2 and all(row.low is not None for row in rows)
+
+
+def test_variants_far_apart_need_no_interval() -> None:
+    """As of a program that takes 484 times as long: the budget holds a few pairs, whose range is a bound."""
+    subject = current(budget_ns=30 * SECOND_NS, workloads=(("libc", "b_malloc_tiny1"),))
+    baseline, candidate = (variant.label for variant in plan.variants(subject))
+
+    def runs(factor: float) -> list[Run]:
+        times = {baseline: SECOND_NS // 100, candidate: round(factor * SECOND_NS // 100)}
+        return [
+            run(trial, elapsed_ns=times[trial.variant], facts=(("wall_ns", times[trial.variant]),))
+            for trial in trials_of(subject, 0, groups(subject))
+        ]
+
+    check_spent(subject, runs(1000))
+    kept, note = fitted(subject, runs(1000), 0, 5 * SECOND_NS, 8 * SECOND_NS)  # 3 more blocks
+    assert kept is subject and "holds about 3 pairs" in note and "a bound will do" in note
+    for factor in (1.0, 30.0):  # 3 pairs need a factor of 20, and the first runs twice that
+        with pytest.raises(BudgetError):
+            fitted(subject, runs(factor), 0, 5 * SECOND_NS, 8 * SECOND_NS)
+    with pytest.raises(BudgetError):  # 2 pairs give no bound
+        fitted(subject, runs(1000), 0, 5 * SECOND_NS, 12 * SECOND_NS)
