@@ -37,7 +37,7 @@ class StopReason(enum.Enum):
     PRECISE = "every interval that can decide is as narrow as the margin"
     BUDGET = "the budget is spent"
     BLOCKS = "the requested number of blocks is reached"
-    CAP = "200 blocks are made, and more would gain little"
+    CAP = "200 blocks or more are made, and more would gain little"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,11 +123,7 @@ def decide(
     if due(block, *looks(experiment)):
         going = tuple(group for group in going if not _closed(precisions.get(group), experiment.margin))
     each_ns = next_block_ns / len(still_open) if still_open else 0.0
-    # Runs of an own program that miss nothing but time, or rare slow modes, go on beyond the usual number of blocks.
-    lasting = experiment.own is not None and any(
-        found is not None and found.missing_runs for found in map(precisions.get, going)
-    )
-    reason = _reason(experiment, len(going) * each_ns, block, used_ns, any_left=bool(going), lasting=lasting)
+    reason = _reason(experiment, len(going) * each_ns, block, used_ns, any_left=bool(going))
     left_ns = max(0, experiment.budget_ns - used_ns)
     remaining_ns = (
         0
@@ -146,12 +142,11 @@ def _closed(precision: WorkloadPrecision | None, margin: float) -> bool:
     return bool(precision.lost) or precise
 
 
-def _reason(
-    experiment: Experiment, next_ns: float, block: int, used_ns: int, *, any_left: bool, lasting: bool
-) -> StopReason | None:
+def _reason(experiment: Experiment, next_ns: float, block: int, used_ns: int, *, any_left: bool) -> StopReason | None:
     if not any_left:
         return StopReason.PRECISE
-    if block >= MOST_BLOCKS and (not lasting or used_ns >= LEAST_OWN_NS or block >= MOST_SHORT_BLOCKS):
+    short = experiment.own is not None and used_ns < LEAST_OWN_NS and block < MOST_SHORT_BLOCKS
+    if block >= MOST_BLOCKS and not short:
         return StopReason.CAP
     if used_ns + next_ns > experiment.budget_ns:
         return StopReason.BUDGET

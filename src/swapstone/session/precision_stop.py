@@ -87,7 +87,7 @@ class PrecisionStop:
         """
         now = _so_far(runs, still_open, block, next_block_ns)
         first = block == first_block(self._experiment)
-        if first:
+        if block == self._begins_after():
             self._begin(now, used_ns)
         self._fit_budget(runs, block, used_ns, round(sum(now.cost_ns.values())))
         experiment = self._experiment
@@ -118,8 +118,16 @@ class PrecisionStop:
             decision.still_open, why, decision.remaining_ns, decision.widest, decided, discarded=now.number
         )
 
+    def _begins_after(self) -> int:
+        """Return after which block the number of discarded runs is set.
+
+        Of those that the user did not ask for it is the second block, because the first contains setup, and shows little about later ones.
+        """
+        experiment = self._experiment
+        return first_block(experiment) + (experiment.prime_more and not experiment.blocks)
+
     def _begin(self, now: _Discarding, used_ns: int) -> None:
-        """Set how many runs are discarded from block 1 on: none, if only the default asks for them and the budget is too small."""
+        """Set how many runs are discarded from the next block on: none, if only the default asks for them and the budget is too small."""
         experiment = self._experiment
         costs = {group: now.cost_with(group, experiment.prime) for group in now.number}
         note = _unprimed_note(experiment, used_ns, costs) if experiment.prime and experiment.prime_more else ""

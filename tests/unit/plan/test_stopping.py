@@ -169,10 +169,10 @@ def test_a_group_that_lacks_runs_for_equivalence_stays_open_though_it_is_precise
     assert decided(15, msgspec.structs.replace(lacking, lost="candidate fails"), at(B, 0.5)).still_open == (B,)
 
 
-def test_an_own_program_that_lacks_only_time_makes_more_blocks() -> None:
+def test_a_short_own_program_makes_more_blocks() -> None:
     own = msgspec.structs.replace(EXPERIMENT, own=OwnProgram(name="prog", arguments=("prog",)))
     lacking = msgspec.structs.replace(at(A, 0.001), missing_runs=1)
-    assert decided(MOST_BLOCKS, lacking, at(B, 0.5), used_s=11, experiment=own).stop is None
+    assert decided(MOST_BLOCKS, at(A, 0.5), at(B, 0.5), used_s=11, experiment=own).stop is None
     assert decided(MOST_BLOCKS, lacking, at(B, 0.5), used_s=12, experiment=own).stop is StopReason.CAP
-    assert decided(MOST_BLOCKS, at(A, 0.5), at(B, 0.5), used_s=11, experiment=own).stop is StopReason.CAP
+    assert decided(MOST_BLOCKS, at(A, 0.5), at(B, 0.5), used_s=11).stop is StopReason.CAP
     assert decided(MOST_SHORT_BLOCKS, lacking, at(B, 0.5), used_s=11, experiment=own).stop is StopReason.CAP
