@@ -44,7 +44,7 @@ def test_a_choice_without_a_matching_row_is_an_error() -> None:
     with pytest.raises(UserError) as caught:
         _pick(WORSE, only="z")
     assert caught.value.hint == "Known: a."
-    with pytest.raises(UserError, match="None of the 1 rows that match differs"):
+    with pytest.raises(UserError, match="None of the 1 rows that match has a different median"):
         _pick(UNDECIDED)
 
 

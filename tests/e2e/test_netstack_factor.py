@@ -106,7 +106,7 @@ def test_smoltcp_copies_the_expected_bytes_per_request(tmp_path: Path) -> None:
 def test_a_workload_without_a_network_stack_is_refused(tmp_path: Path) -> None:
     record = tmp_path / "r"
     asked = ("netstack=kernel,lwip", "--only", "b_string_strlen", "--blocks", "1")
-    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    swapstone(tmp_path, "compare", *asked, "--out", str(record), expect=4)
     runs = runs_of(record)
     assert runs and {run["status"] for run in runs} == {"refused"}
     assert all("the level in force could not be observed" in run["reason"] for run in runs)

@@ -148,7 +148,7 @@ def test_a_load_generator_with_a_pattern_and_a_server_that_exits(tmp_path: Path)
     assert {run["status"] for run in runs} == {"ok"}
     assert {(values(run)["requests"], values(run)["pages"]) for run in runs} == {(40.0, 7.0)}
     (tmp_path / "server.py").write_text("raise SystemExit('no luck today')\n")
-    result = swapstone(tmp_path, *asked, "--out", str(tmp_path / "s"), expect=2)
+    result = swapstone(tmp_path, *asked, "--out", str(tmp_path / "s"), expect=4)
     assert "the server ended before it accepted connections, with status 1" in result.stderr
     assert "no luck today" in result.stderr
 

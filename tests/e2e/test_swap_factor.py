@@ -45,7 +45,7 @@ def test_only_swap_to_flash_writes_to_flash_and_a_missing_algorithm_is_named(tmp
     assert shutil.which("qemu-system-x86_64"), "install it: apt-get install qemu-system-x86"
     record = tmp_path / "r"
     asked = ("swap=flash,zram:lz4,zram:842", "--only", "fill (100 % random)", "--blocks", "1", "--seed", "4")
-    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    swapstone(tmp_path, "compare", *asked, "--out", str(record), expect=4)
     runs = {run["trial"]["variant"]: run for run in runs_of(record) if run["trial"]["block"] == 1}
     flash, zram, missing = (runs[f"swap={level}"] for level in ("flash", "zram:lz4", "zram:842"))
     assert (flash["status"], dict(flash["observed"])["swap"]) == ("ok", "flash")

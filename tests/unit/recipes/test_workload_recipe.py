@@ -29,7 +29,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return top
 
 
-def _run(copy: Path, records: Path, *arguments: str) -> str:
+def _run(copy: Path, records: Path, *arguments: str, expect: int = 0) -> str:
     result = subprocess.run(
         [sys.executable, "-m", "swapstone", *arguments],
         env=environment(records, PYTHONPATH=str(copy / "src")),
@@ -39,7 +39,7 @@ def _run(copy: Path, records: Path, *arguments: str) -> str:
         timeout=200,
         check=False,
     )
-    assert result.returncode == 0, result.stderr
+    assert result.returncode == expect, result.stderr
     return result.stdout
 
 
@@ -74,7 +74,7 @@ def test_a_workload_that_does_other_work_is_refused(copy: Path, tmp_path: Path) 
     out = tmp_path / "r"
     try:
         only = ("--suite", "libc-extra", "--only", "strcmp", "--blocks", "2", "--out", str(out))
-        assert "invalid" in _run(copy, tmp_path, "compare", "libc=glibc,musl", *only)
+        assert "invalid" in _run(copy, tmp_path, "compare", "libc=glibc,musl", *only, expect=4)
     finally:
         source.write_text(honest)
     runs = [json.loads(line)["run"] for line in (out / "runs.jsonl").read_text().splitlines()]

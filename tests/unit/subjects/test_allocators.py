@@ -145,7 +145,7 @@ def test_the_command_line_runs_what_fits_and_says_what_is_left_out(tmp_path: Pat
     path = str(compiled(tmp_path, "bump.so", BUMP, *PLAIN))
     out = tmp_path / "r"
     only = ("--only", "b_string_strlen", "--blocks", "2", "--out", str(out))
-    result = swapstone(tmp_path, "compare", "libc=glibc,musl", f"allocator=default,{path}", *only)
+    result = swapstone(tmp_path, "compare", "libc=glibc,musl", f"allocator=default,{path}", *only, expect=4)
     left_out = [line for line in result.stderr.splitlines() if line.startswith("left out: ")]
     assert len(left_out) == 1
     assert f"libc=musl,allocator={path}: {path} was built for glibc, so a program on musl can't load it." in left_out[0]
