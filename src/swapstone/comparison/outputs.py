@@ -41,7 +41,7 @@ class Agreement(enum.Enum):
     SIMILAR = "similar"  # they vary from run to run, and agree in what doesn't
     DIFFERENT = "different"
     UNKNOWN = "unknown"  # they vary too much, or could not be read
-    DISCARDED = "discarded"  # nobody reads them
+    DISCARDED = "discarded"  # sent to /dev/null
     ALLOWED = "allowed"  # they are allowed to differ
 
 
