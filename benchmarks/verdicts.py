@@ -125,6 +125,8 @@ def main(arguments: Sequence[str]) -> int:
         print("\n".join(listed(case) for case in cases))
         return 0
     signal.signal(signal.SIGTERM, _interrupt)
+    if options.folder:
+        options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="swapstone-verdicts-", dir=options.folder) as name:
         scratch = Path(name)
         program = build(scratch)
