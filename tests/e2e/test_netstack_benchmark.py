@@ -26,19 +26,20 @@ def requirements() -> None:
         pytest.skip(f"unavailable: {reason}")
 
 
-def namespaces() -> list[str]:
+def namespaces(process: int) -> list[str]:
+    """Return the namespaces that a process made: another test may have some at the same time."""
     listed = subprocess.run(("ip", "netns", "list"), capture_output=True, text=True, check=True).stdout
-    return [line for line in listed.splitlines() if line.startswith(PREFIX)]
+    return [line for line in listed.splitlines() if line.startswith(f"{PREFIX}-{process}-")]
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("requirements")
 def test_a_quick_run_over_the_kernel_counts_every_request(tmp_path: Path) -> None:
-    before = namespaces()
     out = tmp_path / "runs.json"
     command = (SCRIPT, "--quick", "--stacks", "kernel", "--counts", "--json", out)
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
-    assert done.returncode == 0, done.stderr
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        stdout, stderr = process.communicate(timeout=900)
+    assert process.returncode == 0, stderr
     found = json.loads(out.read_text())
     assert found["whole"] is True
     runs = {run["workload"]: run for run in found["runs"]}
@@ -56,14 +57,13 @@ def test_a_quick_run_over_the_kernel_counts_every_request(tmp_path: Path) -> Non
     counts = found["counts"][0]["server"]["counts"]
     assert counts["copies"]["calls"] > 0
     assert counts["heap"]["calls"] < QUICK.requests / 10
-    assert "kernel" in done.stdout
-    assert namespaces() == before
+    assert "kernel" in stdout
+    assert namespaces(process.pid) == []
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("requirements")
 def test_an_interrupted_run_saves_its_results_and_removes_its_namespaces(tmp_path: Path) -> None:
-    before = namespaces()
     out = tmp_path / "runs.json"
     command = (SCRIPT, "--quick", "--stacks", "kernel", "--blocks", "1000", "--json", out)
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -72,11 +72,11 @@ def test_an_interrupted_run_saves_its_results_and_removes_its_namespaces(tmp_pat
             if line.startswith("3 of"):
                 break
         time.sleep(0.3)
-        assert len(namespaces()) > len(before)
+        assert len(namespaces(process.pid)) == 2
         os.kill(process.pid, signal.SIGINT)
         process.communicate(timeout=60)
     assert process.returncode == 130
     found = json.loads(out.read_text())
     assert found["whole"] is False
     assert 2 <= len(found["runs"]) < 10
-    assert namespaces() == before
+    assert namespaces(process.pid) == []
