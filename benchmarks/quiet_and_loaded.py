@@ -52,6 +52,10 @@ class Row:
         return f"{self.verdict} {self.effect:.3f} ({self.low:.3f}-{self.high:.3f})"
 
 
+WITHOUT_RESULT = 4
+"""Exit status of a comparison in which every row is disturbed."""
+
+
 def main() -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -95,7 +99,9 @@ def measured(record: Path, budget: str, only: Sequence[str]) -> dict[tuple[str, 
         str(record),
     ]
     print(f"{record.name}: {budget}", file=sys.stderr)
-    subprocess.run(made, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    done = subprocess.run(made, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode not in (0, WITHOUT_RESULT):
+        raise SystemExit(f"swapstone compare ended with status {done.returncode}: {done.stderr[-500:]}")
     exported = subprocess.run(
         [program, "export", str(record), "--format", "json"], check=True, capture_output=True, text=True
     )
