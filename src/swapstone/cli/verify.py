@@ -32,7 +32,7 @@ def verify_command(record: str, count: int | None, against: str) -> int:
     files with the seal. Samples, checksums and failures are derived again from the raw output. The runs are compared with the plan
     that the seed gives: a run that was removed is named. Only --recompute runs programs, in virtual machines.
 
-    These checks find edits. Whoever makes up a whole record, with its raw output, can seal it: compare its digest with one that was
+    These checks find edits. A record that is forged entirely, raw output included, can be sealed: compare its digest with one that was
     published (--against), or repeat the experiment (`swapstone rerun`). Reports print the digest; it is the SHA-256 of seal.json.
 
     The exit status is 0 if nothing is wrong, and 2 if something is.

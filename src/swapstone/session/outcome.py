@@ -114,7 +114,7 @@ def worse_rows(
 ) -> tuple[Comparison, ...]:
     """Return the rows that show a candidate to be worse by more than a margin, in the order of the analysis.
 
-    A row counts if its verdict is worse, worse tail, or mixed, and if the interval of its ratio lies beyond the margin as a whole: that of
+    A row counts if its verdict is worse, worse tail, or mixed, and if the whole interval of its ratio is beyond the margin: that of
     the medians, or, where the tail or the mean is worse, that of the means. Copies of the baseline never count.
 
     Args:
@@ -131,7 +131,7 @@ def worse_rows(
 
 
 def is_worse(row: Comparison, margin: float) -> bool:
-    """Return whether a row's interval lies beyond a margin as a whole, on the worse side.
+    """Return whether the whole interval of a row is beyond a margin, on the worse side.
 
     Args:
         row: judged.
