@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from swapstone import plan
 from swapstone.comparison.error_rate import ErrorRates
 from swapstone.comparison.hypotheses import error_rates
+from swapstone.comparison.precision import missing_for_direction
 from swapstone.comparison.rows import Row
 from swapstone.comparison.verdicts import bounds, comparison
 from swapstone.model import (
@@ -283,8 +284,11 @@ def _stopped(sides: Sequence[tuple[Floats, Floats]]) -> tuple[int, list[Verdict]
         level = rates.level(first.family)
         interval = first.inference.interval(level)
         precise = interval is not None and interval.half_width <= np.log1p(MARGIN)
-        outside = abs(first.inference.estimate()) > np.log1p(MARGIN)
-        if pairs >= 200 or (precise and (outside or _verdict(first.before, first.after, level) is Verdict.EQUIVALENT)):
+        if abs(first.inference.estimate()) > np.log1p(MARGIN):
+            settled = not missing_for_direction(first, MARGIN)
+        else:
+            settled = _verdict(first.before, first.after, level) is Verdict.EQUIVALENT
+        if pairs >= 200 or (precise and settled):
             break
     return pairs, [_marked_verdict(each, rates) for each in rows]
 

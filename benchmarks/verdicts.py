@@ -193,6 +193,8 @@ def lay_out(case: Case, program: Path, folder: Path) -> None:
             file.write(os.urandom(kib << 10))
             file.flush()
             os.fsync(file.fileno())
+            # Else its pages stay in folios as large as the write, which a program that drops them piece by piece does not drop.
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
     for name, text in case.scripts.items():
         (folder / name).write_text(text)
 

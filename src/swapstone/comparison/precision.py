@@ -32,6 +32,12 @@ from swapstone.model import (
     WorkloadPrecision,
 )
 
+LARGE_MODE = 0.1
+"""Share of runs of the rarest slow mode that must have been able to show before an own program with a difference stops."""
+
+TURNED_BELOW = 2.0
+"""Ratio of medians that a mode of `LARGE_MODE` of ten times the time does not turn: 0.9 + 0.1 x 10 = 1.9."""
+
 
 def precision(
     experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Sequence[Run]
@@ -113,19 +119,40 @@ def _lost(row: Row) -> str:
 
 
 def _missing_runs(experiment: Experiment, row: Row, rates: ErrorRates) -> int:
-    """Return how many more pairs an own program's row needs at least to be equivalent; 0 if it is, or if its median is outside the margin.
+    """Return how many more pairs an own program's row needs at least; 0 if it needs none.
 
-    Whether the median differs significantly does not matter, so that significance never stops an experiment. Bundled workloads are many,
-    and would need several times their usual budget.
+    If its median is inside the margin, it needs those that show it to be equivalent; else those of `missing_for_direction`. Whether the
+    median differs significantly does not matter, so that significance never stops an experiment. Bundled workloads are many, and would
+    need several times their usual budget.
     """
     if experiment.own is None or experiment.virtual or experiment.rules < CURRENT_RULES:
         return 0
     centre = row.centre
-    if centre is None or abs(centre) > row.limit(experiment.margin):
+    if centre is None:
         return 0
+    if abs(centre) > row.limit(experiment.margin):
+        return missing_for_direction(row, experiment.margin)
     if _verdict(row, rates, experiment.margin) is Verdict.EQUIVALENT:
         return 0
     return max(1, runs_needed() - row.observed_runs)
+
+
+def missing_for_direction(row: Row, margin: float) -> int:
+    """Return how many more pairs a row needs whose median is outside the margin; 0 where a slow mode is unlikely to turn its direction.
+
+    A mode of a tenth of the runs must have been able to show, unless the effect is so large that one of ten times the time would not turn
+    it; and the mean must be outside the margin on the same side, or the runs be as many as an equivalent row needs and more.
+    """
+    centre, mean = row.centre, row.mean_effect(0.5)  # the level of its interval is of no interest here
+    if centre is None or mean is None:
+        return 0
+    ratio = row.scale is Scale.RATIO
+    of_means = math.log(mean.effect) if ratio else mean.effect
+    if math.copysign(1.0, centre) * of_means <= row.limit(margin):
+        return max(1, runs_needed() - row.observed_runs)
+    if ratio and abs(centre) >= math.log(TURNED_BELOW):
+        return 0
+    return max(0, runs_needed(LARGE_MODE) - row.observed_runs)
 
 
 def _verdict(row: Row, rates: ErrorRates, margin: float) -> Verdict:

@@ -423,7 +423,7 @@ class WorkloadPrecision(FrozenStruct, frozen=True, kw_only=True):
             where there are too few pairs for an interval.
         lost: why more blocks give no verdict (refused, failing or unavailable trials); empty where they can.
         decided: whether each of these intervals has a verdict other than inconclusive now. It never stops an experiment.
-        missing_runs: of an own program with a median inside the margin, how many more pairs it needs at least to be equivalent; else 0.
+        missing_runs: of an own program, how many more pairs it needs at least to be equivalent, or to have a direction; else 0.
     """
 
     suite: str

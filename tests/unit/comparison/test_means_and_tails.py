@@ -342,11 +342,34 @@ def test_an_own_program_stays_open_until_it_can_be_equivalent() -> None:
         return bench.precision()["s", "w", "idle"].missing_runs
 
     assert [missing(own_bench(n)) for n in (15, 40, 89, 90)] == [75, 50, 1, 0]
-    assert missing(own_bench(40, ratio=1.3)) == 0
     bundled = own_bench(40)
     bundled.own = False
     assert missing(bundled) == 0
     assert bundled.precision()["s", "w", "idle"].half_width == own_bench(40).precision()["s", "w", "idle"].half_width
+
+
+def test_an_own_program_with_a_difference_stays_open_until_a_mode_of_a_tenth_would_show() -> None:
+    def missing(bench: Bench) -> int:
+        return bench.precision()["s", "w", "idle"].missing_runs
+
+    # 0.9^44 = 1 %
+    assert [missing(own_bench(n, ratio=1.3)) for n in (15, 43, 44)] == [29, 1, 0]
+    assert [missing(own_bench(n, ratio=1 / 1.3)) for n in (15, 43, 44)] == [29, 1, 0]
+    assert [missing(own_bench(15, ratio=ratio)) for ratio in (1.99, 2.01, 0.51, 0.49)] == [29, 0, 29, 0]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_an_own_program_whose_mean_contradicts_its_median_stays_open(side: int) -> None:
+    """The other side has one slow run, so that the means are equal or reversed."""
+    for slow, expected in ((1.0, 0), (10.0, 30), (40.0, 30)):
+        bench = current(own=True, run_s=0.2)
+        bench.workload("w", "cpu")
+        sides = list(noise(60, 1, 0.005))
+        sides[side] = sides[side] * 1.1
+        sides[1 - side][7] *= slow
+        bench.pairs("w", "cpu", list(sides[0]), list(sides[1]))
+        assert bench.row("w", "cpu").verdict is (Verdict.WORSE if side else Verdict.BETTER)
+        assert bench.precision()["s", "w", "idle"].missing_runs == expected
 
 
 def test_an_undecided_own_program_with_its_median_inside_the_margin_stays_open() -> None:
