@@ -10,13 +10,24 @@ import numpy as np
 
 from swapstone import plan
 from swapstone.comparison import analyse
-from swapstone.model import Analysis, Comparison, Experiment, FactorLevels, Run, Sample
+from swapstone.model import (
+    CURRENT_RULES,
+    REPORT_CORRECTION,
+    Analysis,
+    Comparison,
+    Experiment,
+    FactorLevels,
+    Run,
+    Sample,
+    Status,
+)
 from swapstone.session.analysis import workloads_of
 from swapstone.session.precision_stop import PrecisionStop
-from tests.unit import builders
 
 LEVELS = ("glibc", "musl", "a", "b", "c")
 RUN_NS = 100_000_000
+BUDGET_NS = 60 * 10**9
+MARGIN = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +46,7 @@ class Machine:
 
     noise: float
     effects: tuple[float, ...] = (0.0, 0.0)
-    carried: Callable[[int, Sequence[int]], float] = lambda mine, earlier: 0.0
+    carried: Callable[[int, Sequence[int]], float] = lambda _mine, _earlier: 0.0
     drift: float = 0.0
     bursts: float = 0.0
     autocorrelation: float = 0.0
@@ -56,21 +67,23 @@ def left_by_all(size: float) -> Callable[[int, Sequence[int]], float]:
     return lambda mine, earlier: size if earlier and earlier[0] != mine else 0.0
 
 
-def asked(machine: Machine, seed: int, **changes: object) -> Experiment:
+def experiment_on(machine: Machine, seed: int, **changes: object) -> Experiment:
     """Return an experiment with one workload and as many variants as the machine has effects."""
     factors = (FactorLevels(factor="libc", levels=LEVELS[: len(machine.effects)]),)
-    given: dict[str, object] = {
+    fields: dict[str, object] = {
+        "name": "compare",
         "factors": factors,
         "workloads": (("libc", "b_malloc_tiny1"),),
         "seed": seed,
-        "rules": 2,
-        "correction": "report",
+        "rules": CURRENT_RULES,
+        "correction": REPORT_CORRECTION,
+        "margin": MARGIN,
         "confidence": 0.99,
-        "budget_ns": 60 * 10**9,
+        "budget_ns": BUDGET_NS,
         "prime_more": True,
         **changes,
     }
-    return builders.experiment(**given)
+    return Experiment(**fields)  # type: ignore[arg-type] # the analysis rejects a wrong field
 
 
 def simulated(machine: Machine, experiment: Experiment) -> tuple[list[Run], list[str]]:
@@ -101,7 +114,7 @@ def simulated(machine: Machine, experiment: Experiment) -> tuple[list[Run], list
             )
             value = 1e6 * float(np.exp(logarithm))
             samples = (Sample(metric="wall", values=(value,)), Sample(metric="cpu", values=(value,)))
-            runs.append(builders.run(trial, samples=samples, elapsed_ns=RUN_NS, observed=()))
+            runs.append(Run(trial=trial, status=Status.OK, samples=samples, elapsed_ns=RUN_NS))
             block_ns += RUN_NS
             earlier.insert(0, mine)
         used_ns += block_ns
@@ -116,6 +129,6 @@ def analysed(experiment: Experiment, runs: Sequence[Run]) -> Analysis:
     return analyse(experiment, plan.variants(experiment), workloads_of(experiment), runs)
 
 
-def rows(found: Analysis) -> list[Comparison]:
+def elapsed_rows(found: Analysis) -> list[Comparison]:
     """Return the comparisons of elapsed time."""
     return [each for each in found.comparisons if each.metric.name == "wall"]

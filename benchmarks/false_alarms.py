@@ -5,6 +5,7 @@
     benchmarks/false-alarms resample traces.jsonl --nulls 200       nulls and injected effects, by resampling windows
     benchmarks/false-alarms live RECORD...                          the nulls of `swapstone compare --null`
     benchmarks/false-alarms live --identical RECORD...              reports of variants that are the same program
+    benchmarks/false-alarms measure --out FOLDER --reports 30       make such reports, idle and under load, and count
 
 To make a trace, run `swapstone compare libc=glibc,musl --only WORKLOAD --blocks 400`: the runs of each variant, in order of time, are
 a trace. `resample` takes windows of consecutive runs from a trace, which preserves drift, bursts and autocorrelation, and assigns
@@ -25,8 +26,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
+from benchmarks import null_comparisons
 from benchmarks.null_reports import CORRECTIONS, any_mark, detected, draws, marked_rows
 from benchmarks.rules import ALPHA, OTHERS, OURS, Answer, Floats, Rule, Window
+from benchmarks.verdict_hogs import CONDITIONS
 
 from swapstone.model import Analysis, Comparison, Copy, NullResult, Quantity, Scale, Status, UserError, Verdict
 from swapstone.record import load
@@ -35,6 +38,7 @@ from swapstone.stats import common_level, log_ratios, run_value, wilson
 
 INJECTED = (0.0, 0.01, 0.02, 0.05)
 DIFFERENT = (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED)
+NOT_JUDGED = (Verdict.DISTURBED, Verdict.INVALID)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +83,14 @@ def _parser() -> argparse.ArgumentParser:
     live.add_argument("records", nargs="+", type=Path)
     live.add_argument("--identical", action="store_true", help="all variants of the records do the same work")
     live.set_defaults(act=_live)
+    measure = commands.add_parser("measure", help="compare programs with themselves, and count the marks")
+    measure.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the records, on a disk")
+    measure.add_argument("--reports", type=int, default=30, help="for each condition (default 30)")
+    measure.add_argument(
+        "--condition", default="idle,bursts", help=f"some of: {','.join(CONDITIONS)} (default %(default)s)"
+    )
+    measure.add_argument("--budget", type=float, default=15, metavar="S", help="of each comparison (default 15 s)")
+    measure.set_defaults(act=_measure)
     return parser
 
 
@@ -304,14 +316,28 @@ def _identical(records: Sequence[Path]) -> int:
         analysis = analyse_record(load(path))
         marks = marked_rows(analysis)
         judged = [c for c in analysis.comparisons if c.p_value is not None or c.tail_p_value is not None]
-        if not judged:
+        if not judged and not any(c.verdict in NOT_JUDGED for c in analysis.comparisons):
             raise UserError(f"{path} has no row with a test.", "Name records of finished comparisons.")
         reports.add(bool(marks), 1)
         rows.add(len(marks), len(judged) + len(analysis.effects))
-        print(f"{path.name}: {len(marks)} of {len(judged)} rows marked", *marks, sep="\n        ")
+        unjudged = sum(c.verdict in NOT_JUDGED for c in analysis.comparisons)
+        besides = f", {unjudged} disturbed or invalid" if unjudged else ""
+        print(f"{path.name}: {len(marks)} of {len(judged)} rows marked{besides}", *marks, sep="\n        ")
     print("\nthe same program under two names of a level: every mark is false")
     print(f"  reports with any mark                    {reports}")
     print(f"  rows with a mark                         {rows}")
+    return 0
+
+
+def _measure(options: argparse.Namespace) -> int:
+    """Make reports of one program under two names, and count those with a mark, for each condition."""
+    conditions = options.condition.split(",")
+    if unknown := set(conditions) - set(CONDITIONS):
+        raise UserError(f"There is no condition {sorted(unknown)[0]!r}.", f"Choose from {', '.join(CONDITIONS)}.")
+    for condition in conditions:
+        records = list(null_comparisons.measure(options.out, options.reports, [condition], options.budget))
+        print(f"\n{condition}: {len(records)} comparisons of {options.budget:g} s")
+        _identical(records)
     return 0
 
 

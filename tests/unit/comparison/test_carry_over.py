@@ -6,10 +6,18 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from benchmarks.carry_over_model import (
+    Machine,
+    analysed,
+    elapsed_rows,
+    experiment_on,
+    left_by_all,
+    left_by_baseline,
+    simulated,
+)
 
 from swapstone import plan
 from swapstone.model import CaveatKind, Run, Verdict, counted_blocks
-from tests.unit.comparison.carrying import Machine, analysed, asked, left_by_all, left_by_baseline, rows, simulated
 
 TRUE = (Verdict.EQUIVALENT, Verdict.SAME_MEDIAN, Verdict.INCONCLUSIVE)
 """Of variants that don't differ; an invalid row states nothing."""
@@ -24,26 +32,26 @@ def largest(runs: list[Run]) -> int:
 def test_what_the_baseline_leaves_behind_gives_no_difference(prime: int, variants: int) -> None:
     machine = Machine(0.005, (0.0,) * variants, left_by_baseline(0.05))
     for seed in range(4):
-        experiment = asked(machine, seed, prime=prime)
+        experiment = experiment_on(machine, seed, prime=prime)
         runs, notes = simulated(machine, experiment)
         found = analysed(experiment, runs)
-        assert all(row.verdict in TRUE for row in rows(found)), (seed, rows(found))
+        assert all(row.verdict in TRUE for row in elapsed_rows(found)), (seed, elapsed_rows(found))
         assert prime or (largest(runs) and "pairs so far don't count" in notes[0])
 
 
 def test_without_the_tests_it_would_be_a_difference() -> None:
     """The same machine by the first rules, which had none of them."""
     machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05))
-    experiment = asked(machine, 1, prime_more=False, rules=1)
-    (row,) = rows(analysed(experiment, simulated(machine, experiment)[0]))
+    experiment = experiment_on(machine, 1, prime_more=False, rules=1)
+    (row,) = elapsed_rows(analysed(experiment, simulated(machine, experiment)[0]))
     assert row.verdict is Verdict.WORSE and row.low is not None and row.low > 1.02
 
 
 def test_where_no_more_runs_may_be_discarded_the_row_is_invalid_with_means_and_remedy() -> None:
     machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05))
-    experiment = asked(machine, 1, prime_more=False)
+    experiment = experiment_on(machine, 1, prime_more=False)
     found = analysed(experiment, simulated(machine, experiment)[0])
-    (row,) = rows(found)
+    (row,) = elapsed_rows(found)
     assert row.verdict is Verdict.INVALID
     assert row.reason == (
         "carry-over: musl takes 1.00 ms after musl and 1.06 ms after glibc; glibc 1.00 ms after glibc and 1.00 ms after musl; "
@@ -58,17 +66,17 @@ def test_where_no_more_runs_may_be_discarded_the_row_is_invalid_with_means_and_r
 
 def test_an_effect_that_is_equal_for_all_variants_is_none() -> None:
     machine = Machine(0.005, (0.0, 0.0), left_by_all(0.05))
-    experiment = asked(machine, 2, prime_more=False)
-    (row,) = rows(analysed(experiment, simulated(machine, experiment)[0]))
+    experiment = experiment_on(machine, 2, prime_more=False)
+    (row,) = elapsed_rows(analysed(experiment, simulated(machine, experiment)[0]))
     assert row.verdict in TRUE
     assert row.carry_over is not None and not row.carry_over.matters
 
 
 def test_a_small_carry_over_under_a_large_ratio_is_a_caveat() -> None:
     machine = Machine(0.002, (0.0, 1.95), left_by_baseline(0.015))
-    experiment = asked(machine, 3, prime_more=False, blocks=60)
+    experiment = experiment_on(machine, 3, prime_more=False, blocks=60)
     found = analysed(experiment, simulated(machine, experiment)[0])
-    (row,) = rows(found)
+    (row,) = elapsed_rows(found)
     assert row.verdict is Verdict.WORSE and row.carry_over is not None and not row.carry_over.matters
     (caveat,) = [each for each in found.caveats if each.kind is CaveatKind.CARRY_OVER]
     assert "too small to change" in caveat.message and "musl takes 7.0" in caveat.message
@@ -76,9 +84,9 @@ def test_a_small_carry_over_under_a_large_ratio_is_a_caveat() -> None:
 
 def test_a_carry_over_that_one_discarded_run_removes_is_a_caveat_with_two() -> None:
     machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.5))
-    experiment = asked(machine, 4, prime=2, prime_more=False)
+    experiment = experiment_on(machine, 4, prime=2, prime_more=False)
     found = analysed(experiment, simulated(machine, experiment)[0])
-    (row,) = rows(found)
+    (row,) = elapsed_rows(found)
     assert row.verdict in TRUE and row.carry_over is not None and row.carry_over.discarded == 2
     assert row.carry_over.effect == pytest.approx(1.65, abs=0.05) and not row.carry_over.matters
     (caveat,) = [each for each in found.caveats if each.kind is CaveatKind.CARRY_OVER]
@@ -88,22 +96,22 @@ def test_a_carry_over_that_one_discarded_run_removes_is_a_caveat_with_two() -> N
 
 def test_an_effect_of_two_runs_is_not_settled_with_one_discarded_run() -> None:
     machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05, runs=2))
-    fixed = asked(machine, 5, prime=1, prime_more=False)
-    (row,) = rows(analysed(fixed, simulated(machine, fixed)[0]))
+    fixed = experiment_on(machine, 5, prime=1, prime_more=False)
+    (row,) = elapsed_rows(analysed(fixed, simulated(machine, fixed)[0]))
     assert row.verdict is Verdict.INVALID and "measure with --prime 2" in row.reason
-    growing = asked(machine, 5, prime=1)
+    growing = experiment_on(machine, 5, prime=1)
     runs, _ = simulated(machine, growing)
-    assert largest(runs) >= 2 and all(row.verdict in TRUE for row in rows(analysed(growing, runs)))
+    assert largest(runs) >= 2 and all(row.verdict in TRUE for row in elapsed_rows(analysed(growing, runs)))
 
 
 def test_figures_are_of_the_blocks_with_the_most_discarded_runs() -> None:
     machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05))
-    experiment = asked(machine, 6)
+    experiment = experiment_on(machine, 6)
     runs, _ = simulated(machine, experiment)
     counted = counted_blocks(run.trial for run in runs)[plan.groups(experiment)[0]]
     assert min(counted) > 15 and {run.trial.prime for run in runs if run.trial.block == max(counted)} >= {0, 1}
     found = analysed(experiment, runs)
-    (row,) = rows(found)
+    (row,) = elapsed_rows(found)
     assert len(row.baseline_values) == len(counted)
     (caveat,) = [each for each in found.caveats if "not in the figures" in each.message]
     assert f"after block {min(counted) - 1}" in caveat.message
@@ -111,38 +119,38 @@ def test_figures_are_of_the_blocks_with_the_most_discarded_runs() -> None:
 
 def test_without_budget_for_more_the_row_is_invalid_and_the_experiment_ends() -> None:
     machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05))
-    experiment = asked(machine, 7, budget_ns=4 * 10**9)  # 20 blocks of 2 runs of 0.1 s
+    experiment = experiment_on(machine, 7, budget_ns=4 * 10**9)  # 20 blocks of 2 runs of 0.1 s
     runs, notes = simulated(machine, experiment)
-    (row,) = rows(analysed(experiment, runs))
+    (row,) = elapsed_rows(analysed(experiment, runs))
     assert row.verdict is Verdict.INVALID and "give it a longer --budget" in row.reason
     assert largest(runs) == 0 and notes == [] and max(run.trial.block for run in runs) == 15
 
 
 def test_a_budget_that_holds_no_discarded_runs_is_spent_without_them() -> None:
     machine = Machine(0.005, (0.0, 0.0))
-    short = asked(machine, 8, prime=1, budget_ns=4 * 10**9)
+    short = experiment_on(machine, 8, prime=1, budget_ns=4 * 10**9)
     runs, notes = simulated(machine, short)
     assert largest(runs) == 0 and "does not hold 15 pairs with a discarded run" in notes[0]
-    enough = asked(machine, 8, prime=1, budget_ns=7 * 10**9)
+    enough = experiment_on(machine, 8, prime=1, budget_ns=7 * 10**9)
     assert largest(simulated(machine, enough)[0]) == 1
-    fixed = asked(machine, 8, prime=1, prime_more=False, budget_ns=6 * 10**9)
+    fixed = experiment_on(machine, 8, prime=1, prime_more=False, budget_ns=6 * 10**9)
     assert largest(simulated(machine, fixed)[0]) == 1
 
 
 def test_an_exact_number_of_blocks_counts_those_after_the_change() -> None:
     machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05))
-    experiment = asked(machine, 9, blocks=20)
+    experiment = experiment_on(machine, 9, blocks=20)
     runs, _ = simulated(machine, experiment)
     assert largest(runs) == 1
     assert len(counted_blocks(run.trial for run in runs)[plan.groups(experiment)[0]]) == 20
-    plain = asked(Machine(0.005), 9, blocks=20)
+    plain = experiment_on(Machine(0.005), 9, blocks=20)
     assert max(run.trial.block for run in simulated(Machine(0.005), plain)[0]) == 20
 
 
 def test_a_resumed_experiment_repeats_its_decisions() -> None:
     """The runs of a record give the plan that made them, without the stopping rule."""
     machine = Machine(0.01, (0.0, 0.0, 0.0), left_by_baseline(0.05))
-    experiment = asked(machine, 10)
+    experiment = experiment_on(machine, 10)
     runs, _ = simulated(machine, experiment)
     assert largest(runs) > 0
     assert list(itertools.chain.from_iterable(plan.expected(experiment, runs))) == [run.trial for run in runs]
@@ -162,16 +170,16 @@ def test_a_resumed_experiment_repeats_its_decisions() -> None:
 )
 def test_noise_is_no_carry_over(machine: Machine, prime: int) -> None:
     for seed in range(8):
-        experiment = asked(machine, seed, prime=prime, prime_more=False, blocks=25)
-        for row in rows(analysed(experiment, simulated(machine, experiment)[0])):
+        experiment = experiment_on(machine, seed, prime=prime, prime_more=False, blocks=25)
+        for row in elapsed_rows(analysed(experiment, simulated(machine, experiment)[0])):
             assert row.carry_over is None or not row.carry_over.matters, (seed, row.reason)
 
 
 def test_balanced_orders_are_judged_by_whole_cycles() -> None:
     machine = Machine(0.02, (0.0, 0.0, 0.2))
-    experiment = asked(machine, 1, order="balanced", prime_more=False, blocks=80)
+    experiment = experiment_on(machine, 1, order="balanced", prime_more=False, blocks=80)
     runs, _ = simulated(machine, experiment)
-    same, other = rows(analysed(experiment, runs))
+    same, other = elapsed_rows(analysed(experiment, runs))
     assert (
         len(same.baseline_values) == len(other.baseline_values) == 13
     )  # cycles of 6 blocks; the last 2 blocks are left out
@@ -182,7 +190,7 @@ def test_balanced_orders_are_judged_by_whole_cycles() -> None:
 def test_three_variants_in_balanced_orders_meet_the_one_that_leaves_something_alike() -> None:
     """What the baseline leaves is no difference between the other two, and its own rows are found out."""
     machine = Machine(0.01, (0.0, 0.0, 0.0), left_by_baseline(0.2))
-    experiment = asked(machine, 2, order="balanced", prime_more=False, blocks=48)
+    experiment = experiment_on(machine, 2, order="balanced", prime_more=False, blocks=48)
     runs, _ = simulated(machine, experiment)
-    found = rows(analysed(experiment, runs))
+    found = elapsed_rows(analysed(experiment, runs))
     assert [row.verdict for row in found] == [Verdict.INVALID] * 2
