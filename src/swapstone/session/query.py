@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import importlib.util
 import json
@@ -11,11 +10,12 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from swapstone.model import Analysis, RecordError, UnavailableError, UserError
 from swapstone.record import default_root, list_records, load, record_name
 from swapstone.report import factorial_export, mean_columns
+from swapstone.session.record_index import NamedRecord, RecordIndex, Rows
 
 if TYPE_CHECKING:
     import duckdb
@@ -204,13 +204,6 @@ def _require(*modules: str) -> None:
         )
 
 
-class NamedRecord(NamedTuple):
-    """A record, and the name that the column ``record`` has."""
-
-    name: str
-    path: Path
-
-
 def all_records() -> list[NamedRecord]:
     """Return every record under the root of records."""
     return [NamedRecord(record_name(path), path) for path in list_records()]
@@ -282,20 +275,24 @@ def connect(
     with tempfile.TemporaryDirectory(prefix="swapstone-query-") as scratch:
         _define_lines(connection, named)
         connection.execute(_VIEWS)
-        _table_from(connection, Path(scratch) / "records.json", "records", _RECORD_FIELDS, _record_rows(records))
-        sources = {"comparisons": (_COMPARISON_FIELDS, _comparison_rows), "effects": (_EFFECT_FIELDS, _effect_rows)}
-        wanted = [name for name in sources if name in tables]
-        analyses = _analyses(records, known or {}) if wanted else []
-        for name in wanted:
-            fields, rows = sources[name]
-            _table_from(connection, Path(scratch) / f"{name}.json", name, fields, rows(analyses))
+        with RecordIndex() as index:
+            read = index.rows(records, "record", lambda each: {"records": [_record_row(each.path)]})
+            rows = [{"record": each.name, "path": str(each.path), **found["records"][0]} for each, found in read]
+            _table_from(connection, Path(scratch) / "records.json", "records", _RECORD_FIELDS, rows)
+            fields = {"comparisons": _COMPARISON_FIELDS, "effects": _EFFECT_FIELDS}
+            if wanted := [name for name in fields if name in tables]:
+                analysed = _analysed_rows(index, records, known or {})
+                for name in wanted:
+                    rows = [{"record": each.name, **row} for each, found in analysed for row in found[name]]
+                    _table_from(connection, Path(scratch) / f"{name}.json", name, fields[name], rows)
     return connection
 
 
 def _define_lines(connection: duckdb.DuckDBPyConnection, records: Sequence[NamedRecord]) -> None:
     """Define the view `lines`, which reads the files of the runs for each query."""
-    connection.execute("CREATE TABLE names (file VARCHAR, record VARCHAR)")
-    connection.executemany("INSERT INTO names VALUES (?, ?)", [[_runs_file(each), each.name] for each in records])
+    # One statement: an insertion for each of thousands of records takes seconds.
+    values = ", ".join(f"({_quoted(_runs_file(each))}, {_quoted(each.name)})" for each in records)
+    connection.execute(f"CREATE TABLE names AS SELECT * FROM (VALUES {values}) AS named (file, record)")  # noqa: S608 - quoted
     files = ", ".join(_quoted(_runs_file(each)) for each in records)
     connection.execute(
         f"CREATE VIEW lines AS SELECT names.record, run FROM read_json([{files}], format='newline_delimited', "  # noqa: S608
@@ -307,43 +304,47 @@ def _runs_file(record: NamedRecord) -> str:
     return str(record.path.absolute() / "runs.jsonl")
 
 
-def _record_rows(records: Sequence[NamedRecord]) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for name, path in records:
-        try:
-            view = load(path)
-        except RecordError as error:
-            rows.append({"record": name, "path": str(path), "state": f"unreadable: {error.message}"})
-            continue
-        rows.append(
-            {
-                "record": name,
-                "path": str(path),
-                "created": view.meta.created.removesuffix("+00:00"),
-                "name": view.experiment.name,
-                "target": view.experiment.target,
-                "state": view.seal.state if view.seal else "unsealed",
-                "runs": len(view.runs),
-            }
-        )
-    return rows
+def _record_row(path: Path) -> dict[str, Any]:
+    try:
+        view = load(path)
+    except RecordError as error:
+        return {"state": f"unreadable: {error.message}"}
+    return {
+        "created": view.meta.created.removesuffix("+00:00"),
+        "name": view.experiment.name,
+        "target": view.experiment.target,
+        "state": view.seal.state if view.seal else "unsealed",
+        "runs": len(view.runs),
+    }
 
 
-def _analyses(records: Sequence[NamedRecord], known: Mapping[Path, Analysis]) -> list[tuple[str, Analysis]]:
+def _analysed_rows(
+    index: RecordIndex, records: Sequence[NamedRecord], known: Mapping[Path, Analysis]
+) -> list[tuple[NamedRecord, Mapping[str, Rows]]]:
+    """Return the rows of comparisons and effects of each record; none of a record that can't be read, which the table `records` names."""
+    if len(records) == 1 and records[0].path in known:
+        return [(records[0], _rows_of(known[records[0].path]))]
+    return list(index.rows(records, "analysis", lambda each: _rows_of(_analysis(each.path))))
+
+
+def _analysis(path: Path) -> Analysis | None:
     from swapstone.session.analysis import analyse_record  # noqa: PLC0415 - imports numpy, and only two tables need it
 
-    found = []
-    for name, path in records:
-        # The table `records` names those that can't be read.
-        with contextlib.suppress(RecordError):
-            found.append((name, known.get(path) or analyse_record(load(path))))
-    return found
+    try:
+        return analyse_record(load(path))
+    except RecordError:
+        return None
 
 
-def _comparison_rows(analyses: Sequence[tuple[str, Analysis]]) -> list[dict[str, object]]:
+def _rows_of(analysis: Analysis | None) -> Mapping[str, Rows]:
+    if analysis is None:
+        return {"comparisons": [], "effects": []}
+    return {"comparisons": _comparison_rows(analysis), "effects": _effect_rows(analysis)}
+
+
+def _comparison_rows(analysis: Analysis) -> Rows:
     return [
         {
-            "record": record,
             "suite": comparison.suite,
             "workload": comparison.workload,
             "load": comparison.load,
@@ -361,18 +362,16 @@ def _comparison_rows(analyses: Sequence[tuple[str, Analysis]]) -> list[dict[str,
             "reason": comparison.reason,
             **mean_columns.values(comparison),
         }
-        for record, analysis in analyses
         for comparison in analysis.comparisons
     ]
 
 
-def _effect_rows(analyses: Sequence[tuple[str, Analysis]]) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for record, analysis in analyses:
-        for row in factorial_export.rows(analysis):
-            kept = {name: row[name] for name in _EFFECT_FIELDS if name != "record"}
-            rows.append({"record": record, **kept, "workload": row["workload"] or None})
-    return rows
+def _effect_rows(analysis: Analysis) -> Rows:
+    names = [name for name in _EFFECT_FIELDS if name != "record"]
+    return [
+        {name: row[name] for name in names} | {"workload": row["workload"] or None}
+        for row in factorial_export.rows(analysis)
+    ]
 
 
 def _table_from(

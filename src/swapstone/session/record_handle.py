@@ -31,7 +31,8 @@ from swapstone.session.outcome import (
     worse_rows,
 )
 from swapstone.session.progress import ProgressLike, as_progress
-from swapstone.session.query import NamedRecord, Relation, table_of
+from swapstone.session.query import Relation, table_of
+from swapstone.session.record_index import NamedRecord
 from swapstone.session.report_context import context_of
 from swapstone.session.values import Duration, duration_ns, parse_ratio
 
