@@ -5,6 +5,7 @@
     benchmarks/verdicts --condition idle --only 'dd-*'        some
     benchmarks/verdicts --check-truth                         run each program after itself, without Swapstone
     benchmarks/verdicts --list                                the pairs, what is true of them, and why
+    benchmarks/verdicts --table --read a.json --read b.json   one table of earlier runs with --json; a later file replaces cases
 
 Each pair is compared by `swapstone compare` with a budget of a few seconds, in a folder of its own, on an idle machine or beside
 processes that this program starts and ends. A row is wrong if its verdict contradicts the truth. Inconclusive, invalid, disturbed and
@@ -124,6 +125,10 @@ def main(arguments: Sequence[str]) -> int:
     if options.list:
         print("\n".join(listed(case) for case in cases))
         return 0
+    if options.read:
+        return _printed(
+            from_json([json.loads(path.read_text()) for path in options.read]), cases, table_too=options.table
+        )
     signal.signal(signal.SIGTERM, _interrupt)
     if options.folder:
         options.folder.mkdir(parents=True, exist_ok=True)
@@ -146,6 +151,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--budget", type=float, metavar="S", help="the same for all cases, in seconds")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every judged row")
     parser.add_argument("--table", action="store_true", help="print elapsed time of all cases as a Markdown table")
+    parser.add_argument("--read", type=Path, action="append", metavar="FILE", help="of --json; run nothing; repeatable")
     parser.add_argument("--check-truth", action="store_true", help="run each program after itself, without Swapstone")
     parser.add_argument("--runs", type=int, default=100, help="of each program for --check-truth (default 100)")
     parser.add_argument("--list", action="store_true", help="print the cases")
@@ -220,11 +226,17 @@ def _run(cases: Sequence[Case], program: Path, scratch: Path, options: argparse.
     finally:
         if options.json:
             options.json.write_text(json.dumps(as_json(outcome), indent=1) + "\n")
+    status = _printed(outcome, cases, table_too=options.table)
+    return status if done == len(plan) else 1
+
+
+def _printed(outcome: Outcome, cases: Sequence[Case], *, table_too: bool) -> int:
+    """Print the totals, and the table if wanted; return the exit status."""
     print(summary(outcome))
-    if options.table:
+    if table_too:
         print("\n" + table(outcome, cases))
     wrong = any(result.judgement is Judgement.WRONG for result in outcome.results)
-    return 1 if wrong or outcome.failures or done < len(plan) else 0
+    return 1 if wrong or outcome.failures else 0
 
 
 def compare(case: Case, condition: str, program: Path, scratch: Path, options: argparse.Namespace) -> Outcome:
@@ -487,6 +499,24 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
     """Return everything as JSON values."""
     results = [{**dataclasses.asdict(r), "judgement": r.judgement.value} for r in outcome.results]
     return {"results": results, "failures": [dataclasses.asdict(each) for each in outcome.failures]}
+
+
+def from_json(files: Sequence[dict[str, Any]]) -> Outcome:
+    """Return what `as_json` gave; of a case that several files have under one condition, what the last one has."""
+    outcome = Outcome()
+    for each in files:
+        new = {(row["condition"], row["case"]) for row in (*each["results"], *each["failures"])}
+        outcome.results = [row for row in outcome.results if (row.condition, row.case) not in new]
+        outcome.failures = [row for row in outcome.failures if (row.condition, row.case) not in new]
+        for row in each["results"]:
+            values = row | {
+                "row": Statement(**row["row"]),
+                "judgement": Judgement(row["judgement"]),
+                "caveats": tuple(row["caveats"]),
+            }
+            outcome.results.append(Result(**values))
+        outcome.failures += [Failure(**row) for row in each["failures"]]
+    return outcome
 
 
 def _short(found: Outcome) -> str:

@@ -446,3 +446,37 @@ def group_alive(group: int) -> bool:
         if int(fields[2]) == group and fields[0] != "Z":
             return True
     return False
+
+
+def test_earlier_results_are_read_and_a_later_file_replaces_its_cases(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def saved(name: str, *cases: tuple[str, str, float]) -> str:
+        outcome = verdicts.Outcome()
+        for condition, case, ratio in cases:
+            row = Statement("wall", "worse", ratio, 0.99 * ratio, 1.01 * ratio)
+            outcome.results.append(
+                verdicts.Result(
+                    condition=condition,
+                    case=case,
+                    row=row,
+                    truth="≥ 1.1",
+                    judgement=RIGHT if ratio > 1.1 else WRONG,
+                    why="" if ratio > 1.1 else "too small",
+                    differs=True,
+                    same_work=True,
+                    caveats=("carry-over",),
+                )
+            )
+        (tmp_path / name).write_text(json.dumps(verdicts.as_json(outcome)))
+        assert verdicts.from_json([verdicts.as_json(outcome)]) == outcome
+        return str(tmp_path / name)
+
+    first = saved("a", ("idle", "dd-nocache", 1.05), ("idle", "evict-names", 1.3), ("io", "dd-nocache", 1.4))
+    second = saved("b", ("idle", "dd-nocache", 1.5))
+    assert verdicts.main(["--table", "--read", first]) == 1
+    assert "1 of 3 statements wrong" in capsys.readouterr().out
+    assert verdicts.main(["--table", "--read", first, "--read", second]) == 0
+    out = capsys.readouterr().out
+    assert "0 of 3 statements wrong; 3 of 3 true differences stated" in out
+    assert "| dd-nocache | ≥ 1.1 | worse 1.5 | worse 1.4 |" in out
