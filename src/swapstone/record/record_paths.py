@@ -10,6 +10,7 @@ from pathlib import Path
 
 from swapstone.model import RecordError, unknown
 from swapstone.record import record_format
+from swapstone.record.writer import is_begun, not_a_record
 
 ROOT_VARIABLE = "SWAPSTONE_RECORDS"
 
@@ -68,11 +69,9 @@ def find_record(text: str) -> Path:
                 f"{text} is not a single record: it contains {names}.",
                 f"Name one of them: {candidate / sorted(parts)[0].name}",
             )
-    if Path(text).exists():
-        raise RecordError(
-            f"{text} is not a record: it has no {record_format.META}.",
-            "`swapstone list records` lists the existing records.",
-        )
+    begun = next((candidate for candidate in (Path(text), default_root() / text) if is_begun(candidate)), None)
+    if begun or Path(text).exists():
+        raise not_a_record(begun or Path(text))
     error = unknown("record", text, [record_name(path) for path in list_records()])
     raise RecordError(error.message, error.hint)
 

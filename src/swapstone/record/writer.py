@@ -10,6 +10,8 @@ import fcntl
 import os
 import re
 import secrets
+import shlex
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,15 +21,27 @@ from typing import IO, Self
 import msgspec
 
 from swapstone.model import Experiment, FrozenStruct, RecordError, Run
+from swapstone.model.system_errors import remedy
 from swapstone.record import record_format
 from swapstone.record.reader import RecordView, load
 from swapstone.version import __version__
+
+_BEGUN = re.compile(r"\.(experiment|record)\.json\.\d+")
+"""A temporary file of `RecordWriter.create`."""
+
+_LEFT = re.compile(r"\..+\.(\d+|[0-9a-f]{16})")
+"""A temporary file of a process that was killed."""
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES}
+"""Errors of file systems that can't sync a folder, and of folders that this user can't read."""
 
 
 class RecordWriter:
     """The writer of a record, which holds its lock. A context manager; leaving it releases the lock.
 
     `create` and `resume` construct it. After each `append` the run is on disk: a SIGKILL at any time loses at most the current trial.
+    A seal exists only between sessions: the first change of a resumed record removes it, and `seal` writes it, once.
     """
 
     def __init__(self, path: Path, lock: IO[bytes], number: int, chain: str, sessions: int) -> None:
@@ -36,37 +50,44 @@ class RecordWriter:
         self._number = number
         self._chain = chain
         self._sessions = sessions
+        self._sealed = (path / record_format.SEAL).exists()
+        self._raw_unsynced = False
         # Unbuffered: a failed write must not be retried later by a buffer.
-        self._runs = (path / record_format.RUNS).open("ab", buffering=0)
+        self._runs = _opened(path / record_format.RUNS, os.O_APPEND)
 
     @classmethod
     def create(cls, path: Path, experiment: Experiment) -> Self:
-        """Create the folder of a new record.
+        """Create the folder of a new record. Its last step is `record.json`: only then is the folder a record.
 
         Args:
-            path: a folder that does not exist yet, or is empty.
+            path: a folder that does not exist yet, or is empty, or in which a kill ended this function.
             experiment: of the record.
 
         Raises:
-            RecordError: the folder is not empty or can't be written, or the disk is full.
+            RecordError: the folder has other content or can't be written, or the disk is full.
         """
-        with _user_errors(path):
+        with _user_errors(path, _START_AGAIN), contextlib.ExitStack() as undo:
+            made = [folder for folder in (path, *path.parents) if not folder.exists()]
             path.mkdir(parents=True, exist_ok=True)
-            if any(path.iterdir()):
-                raise RecordError(
-                    f"{path} is not empty.", "Name another folder with --out, or continue a record with --resume."
-                )
-            lock = _locked(path)
-            (path / record_format.RAW).mkdir()
+            _check_unused(path)
+            lock = undo.enter_context(_locked(path))
+            _check_unused(path)  # under the lock: another process may have used it meanwhile
+            _remove_temporary_files(path)
+            (path / record_format.RAW).mkdir(exist_ok=True)
             now = datetime.datetime.now(datetime.UTC)
             meta = record_format.Meta(
                 id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
                 created=now.isoformat(timespec="seconds"),
                 swapstone=__version__,
             )
+            writer = cls(path, lock, 0, "", 1)
+            undo.callback(writer.close)
             _write(path / record_format.EXPERIMENT, experiment)
+            for folder in made:
+                _sync_folder(folder.parent)
             _write(path / record_format.META, meta)
-            return cls(path, lock, 0, "", 1)
+            undo.pop_all()
+            return writer
 
     @classmethod
     def resume(cls, path: Path) -> tuple[Self, RecordView]:
@@ -82,9 +103,10 @@ class RecordWriter:
         """
         with _user_errors(path):
             if not (path / record_format.META).is_file():
-                raise RecordError(f"{path} is not a record.", "`swapstone list records` lists the existing records.")
+                raise not_a_record(path)
             with contextlib.ExitStack() as undo:
                 lock = undo.enter_context(_locked(path))
+                _remove_temporary_files(path)
                 _set_torn_line_aside(path / record_format.RUNS)
                 view = load(path)
                 if view.damages:
@@ -119,11 +141,13 @@ class RecordWriter:
     def write_manifest(self, manifest: record_format.Manifest) -> None:
         """Replace `manifest.json` atomically."""
         with _user_errors(self.path):
+            self._unseal()
             _write(self.path / record_format.MANIFEST, manifest)
 
     def write_experiment(self, experiment: Experiment) -> None:
         """Write `experiment.json` again, for the budget of a resumed experiment. All other fields must be unchanged."""
         with _user_errors(self.path):
+            self._unseal()
             _write(self.path / record_format.EXPERIMENT, experiment)
 
     def keep_raw(self, output: bytes) -> str:
@@ -138,7 +162,8 @@ class RecordWriter:
         target = self.path / record_format.RAW / f"{digest}.txt"
         if not target.exists():
             with _user_errors(self.path):
-                _write_bytes(target, output)
+                _replace_file(target, output)
+            self._raw_unsynced = True  # one sync of the folder for all files of a run, before its line
         return digest
 
     def keep_log(self, label: str, log: bytes) -> str:
@@ -166,21 +191,29 @@ class RecordWriter:
         Raises:
             RecordError: the disk is full or the folder is gone; the earlier lines are unchanged.
         """
-        encoded = run.encoded()
-        chain = record_format.chain_value(self._number + 1, self._chain, encoded)
-        line = record_format.Line(number=self._number + 1, previous=self._chain, chain=chain, run=msgspec.Raw(encoded))
-        end = os.fstat(self._runs.fileno()).st_size
-        try:
+        encoded, number = run.encoded(), self._number + 1
+        chain = record_format.chain_value(number, self._chain, encoded)
+        line = record_format.Line(number=number, previous=self._chain, chain=chain, run=msgspec.Raw(encoded))
+        with _user_errors(self.path):
+            self._unseal()
+            if self._raw_unsynced:
+                _sync_folder(self.path / record_format.RAW)
+                self._raw_unsynced = False
+            end = os.fstat(self._runs.fileno()).st_size
             rest = memoryview(msgspec.json.encode(line) + b"\n")
-            while rest:
-                rest = rest[self._runs.write(rest) :]
-            os.fsync(self._runs.fileno())
-        except OSError as error:
-            # Truncate a partly written line, so that the record stays readable.
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._runs.fileno(), end)
-            raise _as_user_error(self.path, error) from error
-        self._number, self._chain = self._number + 1, chain
+            try:
+                while rest:
+                    rest = rest[self._runs.write(rest) :]
+                os.fsync(self._runs.fileno())
+                self._number, self._chain = number, chain
+            except BaseException as error:
+                if rest or isinstance(error, OSError):
+                    # Truncate a partly written line, so that the record stays readable.
+                    with contextlib.suppress(OSError):
+                        os.ftruncate(self._runs.fileno(), end)
+                else:  # a signal, after the line was written; `seal` syncs it
+                    self._number, self._chain = number, chain
+                raise
 
     def seal(self, state: str, why: str, verdicts: str) -> None:
         """Write `seal.json` at the end of this session.
@@ -191,6 +224,7 @@ class RecordWriter:
             verdicts: digest of the verdicts as printed, or empty.
         """
         with _user_errors(self.path):
+            os.fsync(self._runs.fileno())
             seal = record_format.Seal(
                 runs=self._number,
                 chain=self._chain,
@@ -205,26 +239,124 @@ class RecordWriter:
             )
             _write(self.path / record_format.SEAL, seal)
 
+    def _unseal(self) -> None:
+        """Remove the seal of the session before, which does not hold any more when the record changes."""
+        if self._sealed:
+            (self.path / record_format.SEAL).unlink(missing_ok=True)
+            _sync_folder(self.path)
+            self._sealed = False
+
+
+def is_begun(path: Path) -> bool:
+    """Return whether a folder is one in which a kill ended `RecordWriter.create`: it holds a part of what that writes, and nothing else."""
+    try:
+        return _is_begun(path)
+    except OSError:
+        return False
+
+
+def _is_begun(path: Path) -> bool:
+    with os.scandir(path) as found:
+        entries = {entry.name: entry for entry in found}
+    return record_format.LOCK in entries and all(_is_of_creation(entry) for entry in entries.values())
+
+
+def _is_of_creation(entry: os.DirEntry[str]) -> bool:
+    if entry.name == record_format.RAW:
+        return entry.is_dir(follow_symlinks=False) and not os.listdir(entry)  # noqa: PTH208 - an entry, not a path
+    if not entry.is_file(follow_symlinks=False):
+        return False
+    if entry.name in {record_format.LOCK, record_format.RUNS}:
+        return entry.stat(follow_symlinks=False).st_size == 0
+    return entry.name == record_format.EXPERIMENT or bool(_BEGUN.fullmatch(entry.name))
+
+
+def _check_unused(path: Path) -> None:
+    """Check that a folder is empty, or that a kill ended `RecordWriter.create` there.
+
+    Raises:
+        RecordError: it has other content.
+    """
+    if not any(path.iterdir()) or _is_begun(path):
+        return
+    if (path / record_format.META).is_file():
+        raise RecordError(
+            f"{path} is not empty: it is a record.",
+            f"Name another folder with --out, or continue it: {_resume_command(path)}",
+        )
+    raise RecordError(f"{path} is not empty.", "Name another folder with --out.")
+
+
+def not_a_record(path: Path) -> RecordError:
+    """Return the error for a folder or file without `record.json`; where a kill ended the start, it states how to start again."""
+    if is_begun(path):
+        return RecordError(
+            f"{path} is not a record: a signal or a fault ended it before anything was measured.",
+            f"Give the command that began it again, with --out {shlex.quote(str(path))}",
+        )
+    return RecordError(
+        f"{path} is not a record: it has no {record_format.META}.",
+        "`swapstone list records` lists the existing records.",
+    )
+
+
+def _resume_command(path: Path) -> str:
+    return f"swapstone compare --resume {shlex.quote(str(path))}"
+
 
 def _locked(path: Path) -> IO[bytes]:
-    handle = (path / record_format.LOCK).open("ab")
+    handle = _opened(path / record_format.LOCK, os.O_APPEND)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         handle.close()
-        raise RecordError(
-            f"Another process is writing {path}.", "Wait for it to end, or write another record with --out."
+        if isinstance(error, BlockingIOError):
+            raise RecordError(
+                f"Another process is writing {path}.", "Wait for it to end, or write another record with --out."
+            ) from error
+        raise RecordError(  # ENOLCK of a network file system, for example
+            f"{path} can't be locked against a second writer: {error.strerror}.",
+            "Write the record to a file system that has locks: --out FOLDER",
         ) from error
     return handle
+
+
+def _opened(path: Path, flags: int) -> IO[bytes]:
+    """Open a file of a record for unbuffered writing, create it if it is missing, and follow no symbolic link."""
+    return os.fdopen(os.open(path, _NEW_FILE | flags, 0o666), "wb", buffering=0)
+
+
+def _remove_temporary_files(path: Path) -> None:
+    """Remove the temporary files of writers that were killed. The caller holds the lock, so no other process has any.
+
+    Raises:
+        RecordError: a folder of the record is a symbolic link, or a file.
+    """
+    for folder in (path, path / record_format.RAW, path / record_format.BUILDS):
+        try:
+            mode = folder.stat(follow_symlinks=folder == path).st_mode
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISDIR(mode):
+            raise RecordError(
+                f"{folder} is not a folder, so nothing is written there.", "Restore the record from a copy."
+            )
+        with os.scandir(folder) as entries:
+            left = [
+                entry.path for entry in entries if _LEFT.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
+            ]
+        for name in left:
+            Path(name).unlink()
 
 
 def _set_torn_line_aside(runs: Path) -> None:
     data = runs.read_bytes() if runs.exists() else b""
     whole = data.rfind(b"\n") + 1
     if whole < len(data):
-        runs.with_suffix(".jsonl.torn").write_bytes(data[whole:])
-        with runs.open("r+b") as handle:
+        _replace_file(runs.with_suffix(".jsonl.torn"), data[whole:])
+        with _opened(runs, 0) as handle:
             handle.truncate(whole)
+            os.fsync(handle.fileno())
 
 
 def _write(path: Path, noun: FrozenStruct) -> None:
@@ -232,41 +364,72 @@ def _write(path: Path, noun: FrozenStruct) -> None:
 
 
 def _write_bytes(path: Path, data: bytes) -> None:
-    """Write a file atomically: after a crash it is the old or the new one."""
+    """Write a file atomically: after a crash it is the old or the new one; after this function it is the new one, also without power."""
+    _replace_file(path, data)
+    _sync_folder(path.parent)
+
+
+def _replace_file(path: Path, data: bytes) -> None:
+    """Write a file and rename it. Its content is on disk then; its name is when the folder is synced."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with temporary.open("wb") as handle:
-            handle.write(data)
-            handle.flush()
+        with _opened(temporary, os.O_TRUNC) as handle:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[handle.write(rest) :]
             os.fsync(handle.fileno())
         temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def _sync_folder(path: Path) -> None:
+    """Sync a folder, so that the names of new files survive a loss of power."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
 
 
 def _digest_of(path: Path) -> str:
     return record_format.file_sha256(path.read_bytes()) if path.exists() else ""
 
 
+_START_AGAIN = "give the same command again."
+
+
 @contextlib.contextmanager
-def _user_errors(path: Path) -> Iterator[None]:
+def _user_errors(path: Path, next_step: str = "") -> Iterator[None]:
+    """Convert errors of the operating system.
+
+    Args:
+        path: the record's folder.
+        next_step: what to do after the cause is removed; empty for resuming the record.
+
+    Raises:
+        RecordError: with the cause and the next step.
+    """
     try:
         yield
     except OSError as error:
-        raise _as_user_error(path, error) from error
+        raise _as_user_error(path, error, next_step or f"continue: {_resume_command(path)}") from error
 
 
-def _as_user_error(path: Path, error: OSError) -> RecordError:
+def _as_user_error(path: Path, error: OSError, next_step: str) -> RecordError:
     hints = {
-        errno.ENOSPC: "The disk is full: free some space, then continue with --resume.",
-        errno.EDQUOT: "Your disk quota is used up: free some space, then continue with --resume.",
         errno.EACCES: "Name a writable folder with --out.",
         errno.EPERM: "Name a writable folder with --out.",
         errno.EROFS: "That file system is read-only: name another folder with --out.",
         errno.ENOTDIR: "A part of that path is a file: name another folder with --out.",
         errno.EEXIST: "That is a file: name another folder with --out.",
     }
-    return RecordError(
-        f"The record {path} can't be written: {error.strerror}.",
-        hints.get(error.errno or 0, "Name another folder with --out."),
-    )
+    cause = remedy(error)
+    hint = f"{cause}, then {next_step}" if cause else hints.get(error.errno or 0, "Name another folder with --out.")
+    return RecordError(f"The record {path} can't be written: {error.strerror}.", hint)

@@ -21,9 +21,11 @@ from swapstone.model import (
     Experiment,
     FactorLevels,
     ImageTool,
+    RecordError,
     UserError,
     Workload,
 )
+from swapstone.model.system_errors import as_user_error
 from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_differences, new_record_path
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
 from swapstone.session.analysis import analyse_record, verdicts_digest
@@ -180,7 +182,7 @@ def start(
             progress.note(f"Note: {note}")
         with RecordWriter.create(path, experiment) as writer:
             ending = STOPPED
-            with _events(experiment, options, progress), _sealed_on_error(writer):
+            with _sealed_on_error(writer), _events(experiment, options, progress):
                 prepared = prepare(
                     experiment,
                     target,
@@ -236,8 +238,8 @@ def resume(
             prepared = prepare(experiment, target, progress.building, progress.note, keep_log=writer.keep_log)
             if view.manifest is not None:
                 _check_same(view.manifest, manifest_of(prepared, target, passes), path)
-            writer.write_experiment(experiment)
             with _sealed_on_error(writer):
+                writer.write_experiment(experiment)
                 stop = PrecisionStop(experiment, progress.note, writer.write_experiment)
                 engine = Engine(
                     experiment,
@@ -257,7 +259,8 @@ def resume(
 def _experiment_to_resume(view: RecordView, budget_ns: int | None) -> Experiment:
     if budget_ns is not None:
         return msgspec.structs.replace(view.experiment, budget_ns=budget_ns, budget_extends=False, blocks=0)
-    if view.seal is not None and view.seal.state == "complete":
+    # A seal without verdicts: an earlier version, which wrote two seals, was killed between them.
+    if view.seal is not None and view.seal.state == "complete" and view.seal.verdicts:
         raise UserError(
             f"{view.path} is complete ({view.seal.why}): there is nothing to resume.",
             f"Give it more time with --budget, or print it: swapstone show {view.path}",
@@ -277,17 +280,30 @@ def _events(experiment: Experiment, options: RunOptions, progress: Progress) -> 
 @contextlib.contextmanager
 def _sealed_on_error(writer: RecordWriter) -> Iterator[None]:
     """Seal the record if an error ends the session, and end quietly on SIGINT. At most the trial in flight is missing."""
+    again = f"swapstone compare --resume {shlex.quote(str(writer.path))}"
     try:
         yield
     except BudgetError as error:
-        writer.seal("interrupted", error.why, "")
-        again = f"swapstone compare --resume {shlex.quote(str(writer.path))} --budget {error.budget}"
-        raise UserError(error.message, f"{error.hint}\nWhat was measured is kept: {again}") from error
+        _seal_after_error(writer, error.why)
+        kept = f"What was measured is kept: {again} --budget {error.budget}"
+        raise UserError(error.message, f"{error.hint}\n{kept}") from error
     except UserError:
-        writer.seal("interrupted", "an error ended it", "")
+        _seal_after_error(writer, "an error ended it")
         raise
+    except OSError as error:
+        _seal_after_error(writer, "an error ended it")
+        known = as_user_error(error, f"continue: {again}")
+        if known is None:
+            raise
+        raise known from error
     except KeyboardInterrupt:
         pass
+
+
+def _seal_after_error(writer: RecordWriter, why: str) -> None:
+    """Seal a record as interrupted. One that can't be sealed, as on a full disk, can be resumed too."""
+    with contextlib.suppress(RecordError):
+        writer.seal("interrupted", why, "")
 
 
 def _check_same(first: Manifest, now: Manifest, path: Path) -> None:
@@ -305,14 +321,21 @@ def _check_same(first: Manifest, now: Manifest, path: Path) -> None:
 
 
 def _finish(writer: RecordWriter, ending: SessionEnd) -> Path:
-    """Seal the record with the digest of its verdicts.
+    """Analyse the record and seal it, with the digest of its verdicts. A record that was killed before that has no seal, and is resumed.
 
     Raises:
         Interrupted: the session ended before the experiment did.
     """
-    writer.seal(ending.state, ending.why, "")
-    analysis = analyse_record(load(writer.path))
-    writer.seal(ending.state, ending.why, verdicts_digest(analysis))
+    interrupted = Interrupted(writer.path, f"swapstone compare --resume {shlex.quote(str(writer.path))}")
+    try:
+        verdicts = verdicts_digest(analyse_record(load(writer.path)))
+        writer.seal(ending.state, ending.why, verdicts)
+    except RecordError as error:
+        error.hint = error.hint or f"What was measured is kept. Continue: {interrupted.resume}"
+        raise
+    except KeyboardInterrupt:
+        if load(writer.path).seal is None:
+            raise interrupted from None
     if ending.state != "complete":
-        raise Interrupted(writer.path, f"swapstone compare --resume {shlex.quote(str(writer.path))}")
+        raise interrupted
     return writer.path

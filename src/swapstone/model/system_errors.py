@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Errors of the operating system that are no bug: the disk is full, the device fails, a limit is reached."""
+
+from __future__ import annotations
+
+import errno
+
+from swapstone.model.errors import UserError
+
+_REMEDIES = {
+    errno.ENOSPC: "The disk is full: free some space",
+    errno.EDQUOT: "Your disk quota is used up: free some space",
+    errno.EFBIG: "The file would exceed the limit of this shell or file system: raise it (`ulimit -f unlimited`)",
+    errno.EIO: "The disk or its file system reports an error: find the cause (`dmesg`), or copy the folder to another disk",
+    errno.EMFILE: "This process has too many open files: raise the limit (`ulimit -n 4096`)",
+    errno.ENFILE: "This machine has too many open files: end other programs",
+    errno.ENOMEM: "The machine is out of memory: end other programs",
+    errno.EAGAIN: "The limit of processes is reached: end other programs, or raise it (`ulimit -u`)",
+    errno.ENOLCK: "The file system has no locks left: use a folder on a local disk",
+    errno.ESTALE: "The network file system lost a file: mount it again",
+}
+
+
+def remedy(error: OSError) -> str:
+    """Return the cause and what removes it, as the beginning of a sentence; empty if no resource of the machine is the cause."""
+    return _REMEDIES.get(error.errno or 0, "")
+
+
+def as_user_error(error: OSError, next_step: str) -> UserError | None:
+    """Return the error for the user; None if no resource of the machine is the cause.
+
+    Args:
+        error: of the operating system.
+        next_step: what to do after the cause is removed, as the end of a sentence.
+    """
+    cause = remedy(error)
+    if not cause:
+        return None
+    where = f" ({error.filename})" if isinstance(error.filename, str) else ""
+    return UserError(f"{error.strerror}{where}.", f"{cause}, then {next_step}")

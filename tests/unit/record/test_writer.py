@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The writer of records: what a kill at any moment leaves can be used, and every error has a next step."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from swapstone.model import RecordError
+from swapstone.model.system_errors import as_user_error
+from swapstone.record import RecordWriter, find_record, list_records, load, record_format
+from swapstone.record.record_format import Manifest
+from swapstone.record.writer import is_begun
+from tests.unit import builders
+
+MANIFEST = Manifest(machine=(), tools=(), artifacts=(), passes=())
+FILES = ("lock", "raw/", "runs.jsonl", ".experiment.json.71", "experiment.json", ".record.json.71")
+"""What `RecordWriter.create` writes before `record.json`, in this order."""
+
+
+def _begun(path: Path, count: int) -> Path:
+    """Make a folder in which a kill ended the start of a record."""
+    path.mkdir(parents=True)
+    for name in FILES[:count]:
+        if name.endswith("/"):
+            (path / name).mkdir()
+        else:
+            (path / name).write_bytes(b"{" if name.startswith(".") else b"")
+    return path
+
+
+def _sealed(path: Path, blocks: int = 2) -> Path:
+    subject = builders.experiment()
+    with RecordWriter.create(path, subject) as writer:
+        writer.write_manifest(MANIFEST)
+        for run in builders.runs(subject, blocks):
+            writer.append(run)
+        writer.seal("complete", "precise", "digest")
+    return path
+
+
+@pytest.mark.parametrize("count", range(len(FILES) + 1))
+def test_a_folder_in_which_a_kill_ended_the_start_is_used_again(tmp_path: Path, count: int) -> None:
+    path = _begun(tmp_path / "r", count)
+    assert is_begun(path) == (count > 0)
+    assert list_records(tmp_path) == ()
+    _sealed(path)
+    assert load(path).damages == ()
+    assert sorted(each.name for each in path.iterdir()) == [
+        *("experiment.json", "lock", "manifest.json", "raw", "record.json", "runs.jsonl", "seal.json")
+    ]
+
+
+def test_the_error_for_such_a_folder_has_a_step_that_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWAPSTONE_RECORDS", str(tmp_path))
+    path = _begun(tmp_path / "a b", 5)
+    for call in (lambda: find_record(str(path)), lambda: find_record("a b"), lambda: RecordWriter.resume(path)):
+        with pytest.raises(RecordError, match="ended it before anything was measured") as caught:
+            call()
+        assert caught.value.hint == f"Give the command that began it again, with --out '{path}'"
+    (tmp_path / "other").mkdir()
+    with pytest.raises(RecordError, match=r"is not a record: it has no record\.json") as caught:
+        find_record(str(tmp_path / "other"))
+    assert "list records" in caught.value.hint
+
+
+def _user_file(path: Path) -> None:
+    (path / "notes").write_text("dear")
+
+
+def _only_experiment(path: Path) -> None:
+    (path / "lock").unlink()
+
+
+def _raw_output(path: Path) -> None:
+    (path / "raw" / f"{'0' * 64}.txt").write_text("output")
+
+
+def _runs(path: Path) -> None:
+    (path / "runs.jsonl").write_text("{}\n")
+
+
+def _linked_lock(path: Path) -> None:
+    (path / "lock").unlink()
+    (path / "lock").symlink_to(path / "elsewhere")
+
+
+def _linked_raw(path: Path) -> None:
+    (path / "raw").rmdir()
+    (path / "raw").symlink_to(path.parent)
+
+
+@pytest.mark.parametrize("change", [_user_file, _only_experiment, _raw_output, _runs, _linked_lock, _linked_raw])
+def test_a_folder_with_anything_else_is_not_used(tmp_path: Path, change: Callable[[Path], None]) -> None:
+    path = _begun(tmp_path / "r", 5)
+    change(path)
+    before = sorted(each.name for each in path.iterdir())
+    assert not is_begun(path)
+    with pytest.raises(RecordError, match="is not empty") as caught:
+        RecordWriter.create(path, builders.experiment())
+    assert "--out" in caught.value.hint
+    assert sorted(each.name for each in path.iterdir()) == before
+
+
+def test_a_record_is_not_overwritten_and_the_error_names_how_to_continue_it(tmp_path: Path) -> None:
+    path = _sealed(tmp_path / "r")
+    with pytest.raises(RecordError, match="is not empty: it is a record") as caught:
+        RecordWriter.create(path, builders.experiment())
+    assert caught.value.hint.endswith(f"swapstone compare --resume {path}")
+
+
+def test_two_starts_in_one_folder_do_not_mix(tmp_path: Path) -> None:
+    path = _begun(tmp_path / "r", 3)
+    with (path / "lock").open("ab") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(RecordError, match="Another process is writing"):
+            RecordWriter.create(path, builders.experiment())
+    _sealed(path)
+
+
+def test_the_first_change_of_a_session_removes_the_seal(tmp_path: Path) -> None:
+    path = _sealed(tmp_path / "r")
+    changes: list[Callable[[RecordWriter], None]] = [
+        lambda writer: writer.append(list(builders.runs(builders.experiment(), 3))[-1]),
+        lambda writer: writer.write_experiment(builders.experiment(budget_ns=10**12)),
+        lambda writer: writer.write_manifest(msgspec.structs.replace(MANIFEST, tools=(("cc", "1"),))),
+    ]
+    for change in changes:
+        writer, view = RecordWriter.resume(path)
+        with writer:
+            assert view.seal is not None, "nothing has changed yet"
+            assert load(path).seal is not None
+            change(writer)
+            assert load(path).seal is None
+        # As after a kill: the record has no contradiction, and can be resumed.
+        assert load(path).damages == ()
+        writer, _ = RecordWriter.resume(path)
+        with writer:
+            writer.seal("complete", "precise", "digest")
+
+
+class _Torn(io.FileIO):
+    """A file of which a signal interrupts the second write."""
+
+    written = 0
+
+    def write(self, data: Any, /) -> int:
+        if self.written:
+            raise KeyboardInterrupt
+        self.written = super().write(memoryview(data)[:9])
+        return self.written
+
+
+@pytest.mark.parametrize("torn", [False, True])
+def test_a_signal_during_an_append_leaves_no_run_that_is_not_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torn: bool
+) -> None:
+    path, runs = tmp_path / "r", list(builders.runs(builders.experiment(), 1))
+    with RecordWriter.create(path, builders.experiment()) as writer:
+        writer.append(runs[0])
+        with monkeypatch.context() as patch:
+            if torn:
+                patch.setattr(writer, "_runs", _Torn(os.dup(writer._runs.fileno()), "wb"))
+            else:
+                patch.setattr(os, "fsync", _raise_interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                writer.append(runs[1])
+            if torn:
+                writer._runs.close()
+        writer.seal("interrupted", "the user stopped it", "")
+    view = load(path)
+    assert view.seal is not None and view.seal.runs == len(view.runs) == (1 if torn else 2)
+    assert view.damages == ()
+
+
+def _raise_interrupt(descriptor: int) -> None:
+    raise KeyboardInterrupt
+
+
+def test_the_names_of_files_are_synced_before_what_refers_to_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    path, run = tmp_path / "records" / "r", next(builders.runs(builders.experiment(), 0))
+    with RecordWriter.create(path, builders.experiment()) as writer:
+        folders = [str(tmp_path), str(path.parent), str(path)]
+        assert set(folders) <= set(synced)
+        assert synced[-1] == str(path), "the folder, after record.json was renamed"
+        synced.clear()
+        digest = writer.keep_raw(b"output")
+        writer.append(msgspec.structs.replace(run, output=digest))
+        output, raw, runs = synced
+        assert (raw, runs) == (str(path / "raw"), str(path / "runs.jsonl"))
+        assert output.startswith(str(path / "raw" / "."))
+        synced.clear()
+        writer.seal("complete", "precise", "")
+        assert synced[-1] == str(path)
+
+
+def test_temporary_files_of_killed_writers_are_removed(tmp_path: Path) -> None:
+    path = _sealed(tmp_path / "r")
+    (path / "builds").mkdir()
+    keep = [path / ".hidden", path / "raw" / ".note", path / ".seal.json.13x"]
+    gone = [path / ".seal.json.13", path / "raw" / f".{'0' * 64}.txt.7", path / "builds" / ".a.log.5"]
+    gone.append(path / ".report.html.0123456789abcdef")
+    for file in (*keep, *gone):
+        file.write_text("half")
+    (path / ".link.5").symlink_to(keep[0])
+    RecordWriter.resume(path)[0].close()
+    assert [file.exists() for file in keep] == [True] * 3
+    assert [file.exists() for file in gone] == [False] * 4
+    assert (path / ".link.5").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["lock", "runs.jsonl", "raw", "builds"])
+def test_nothing_is_written_through_a_link_in_a_record(tmp_path: Path, name: str) -> None:
+    path, outside = _sealed(tmp_path / "r"), tmp_path / "outside"
+    if name in {"raw", "builds"}:
+        outside.mkdir()
+        (outside / ".x.1").write_text("of the user")
+        if name == "raw":
+            (path / name).rmdir()
+    else:
+        outside.write_bytes((path / name).read_bytes())
+        (path / name).unlink()
+    (path / name).symlink_to(outside)
+    with pytest.raises(RecordError):
+        RecordWriter.resume(path)
+    assert not outside.is_dir() or (outside / ".x.1").read_text() == "of the user"
+
+
+@pytest.mark.parametrize(
+    ("number", "cause"),
+    [
+        (errno.ENOSPC, "The disk is full: free some space"),
+        (errno.EIO, "The disk or its file system reports an error"),
+        (errno.EMFILE, "raise the limit (`ulimit -n 4096`)"),
+    ],
+)
+def test_each_error_has_a_next_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, cause: str) -> None:
+    path = tmp_path / "a b"
+
+    def fail(*_: object, **__: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(RecordError, match="can't be written") as caught:
+            RecordWriter.create(path, builders.experiment())
+        assert cause in caught.value.hint and caught.value.hint.endswith(", then give the same command again.")
+    with RecordWriter.create(path, builders.experiment()) as writer:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(RecordError) as caught:
+            writer.append(next(builders.runs(builders.experiment(), 0)))
+        patch.undo()
+    assert cause in caught.value.hint
+    assert caught.value.hint.endswith(f", then continue: swapstone compare --resume '{path}'")
+    assert load(path).runs == () and load(path).damages == ()
+    RecordWriter.resume(path)[0].close()
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(RecordError, match="can't be locked against a second writer: No locks available") as caught:
+        RecordWriter.create(tmp_path / "r", builders.experiment())
+    assert "--out" in caught.value.hint
+
+
+def test_a_file_system_that_cant_sync_a_folder_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").is_dir():
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert load(_sealed(tmp_path / "r")).damages == ()
+
+
+def test_an_error_that_is_not_of_the_machine_is_no_user_error() -> None:
+    assert as_user_error(FileNotFoundError(errno.ENOENT, "No such file", "x"), "go on.") is None
+    found = as_user_error(OSError(errno.EMFILE, "Too many open files", "/x"), "go on.")
+    assert found is not None and found.message == "Too many open files (/x)."
+    assert found.hint.endswith(", then go on.")
+    assert record_format.RUNS == "runs.jsonl"
