@@ -10,7 +10,6 @@ import fnmatch
 import os
 import secrets
 import shlex
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.model import Experiment, FrozenStruct, RecordError, UserError, unknown
+from swapstone.model.system_errors import remedy
 from swapstone.record import load
 from swapstone.report import record_report
 from swapstone.report.render import html, markdown
@@ -34,11 +34,11 @@ from swapstone.session.values import parse_duration_ns
 from swapstone.version import __version__
 from swapstone.workloads import find_workloads, own_names
 
-STUDY = "study.json"
+STUDY, INDEX = "study.json", "index.json"
 COMPLETE, INTERRUPTED, FAILED = "complete", "interrupted", "failed"
 UNAVAILABLE, LEFT_OUT, NOT_BEGUN = "unavailable", "left out", "not begun"
-_FIRST_FILES = {"lock", "raw", "experiment.json"}
-"""The files of a record's folder before it is a record."""
+_TEMPORARY = ".part-"
+"""The names of files begin with this until they are complete."""
 
 
 class StudyRun(FrozenStruct, frozen=True, kw_only=True):
@@ -77,6 +77,21 @@ class StudyRun(FrozenStruct, frozen=True, kw_only=True):
     def chosen(self) -> tuple[StudyPart, ...]:
         """Return the parts to run, each with the keys that it inherits."""
         return tuple(part for part in self.study.parts() if part.name in self.parts)
+
+
+class _WrittenPart(msgspec.Struct):
+    name: str
+    state: str
+
+
+class _WrittenParts(msgspec.Struct):
+    parts: tuple[_WrittenPart, ...]
+
+
+class _WrittenIndex(msgspec.Struct):
+    """The fields of `INDEX` that show whether it is current; the file has other keys too."""
+
+    index: _WrittenParts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,11 +179,14 @@ def start_study(
     _check_budgets(planned)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _remove_temporary_files(folder)
         if any(folder.iterdir()):
-            raise RecordError(f"{folder} is not empty.", "Name another folder with --out, or resume it with --resume.")
-        _write(folder / STUDY, msgspec.json.format(run.encoded(), indent=1).decode() + "\n")
+            known = (folder / STUDY).is_file()
+            other = f", or continue that study: {_resume_command(folder)}" if known else "."
+            raise RecordError(f"{folder} is not empty.", f"Name another folder with --out{other}")
     except OSError as error:
-        raise RecordError(f"{folder} can't be written: {error.strerror}.") from error
+        raise _unwritable(folder, error, "give the same command again.") from error
+    _write_run(run, folder, "give the same command again.")
     return _run(run, folder, planned, options, progress)
 
 
@@ -212,13 +230,37 @@ def resume_study(
     if budget_ns:
         run = msgspec.structs.replace(run, schema=2, budget_ns=budget_ns)
     planned = _planned(run)
-    if all(_on_disk(folder / part.name).state == COMPLETE or planned[part.name] is None for part in run.chosen):
+    complete = all(_on_disk(folder / part.name).state == COMPLETE or planned[part.name] is None for part in run.chosen)
+    if complete and _index_is_current(run, folder):
         raise UserError(
             f"Every part of {folder} is complete: there is nothing to resume.", f"Its report: {folder / 'index.html'}"
         )
+    with contextlib.suppress(OSError):
+        _remove_temporary_files(folder)
     if budget_ns:
-        _write(folder / STUDY, msgspec.json.format(run.encoded(), indent=1).decode() + "\n")
+        _write_run(run, folder)
     return _run(run, folder, planned, options, progress, more=bool(budget_ns))
+
+
+def _write_run(run: StudyRun, folder: Path, next_step: str = "") -> None:
+    _write(folder / STUDY, msgspec.json.format(run.encoded(), indent=1).decode() + "\n", folder, next_step)
+
+
+def _remove_temporary_files(folder: Path) -> None:
+    """Remove the temporary files of a process that was killed."""
+    for left in folder.glob(f"{_TEMPORARY}*"):
+        if left.is_file() and not left.is_symlink():
+            left.unlink()
+
+
+def _index_is_current(run: StudyRun, folder: Path) -> bool:
+    """Return whether the index has the end of each part: a signal may have ended the study between its last part and the index."""
+    try:
+        parts = msgspec.json.decode((folder / INDEX).read_bytes(), type=_WrittenIndex).index.parts
+    except (OSError, msgspec.DecodeError):
+        return False
+    states = {part.name: part.state for part in parts}
+    return all(states.get(part.name) in {COMPLETE, LEFT_OUT} for part in run.chosen)
 
 
 _Planned = Mapping[str, Experiment | str | None]
@@ -302,27 +344,25 @@ def _run(
     run: StudyRun, folder: Path, planned: _Planned, options: RunOptions, progress: Progress, *, more: bool = False
 ) -> StudyOutcome:
     """Run the parts that are not complete, and write the index after each."""
-    states: dict[str, PartState] = {}
-    summaries: dict[str, PartSummary] = {}
     parts = run.chosen
+    states = {part.name: _on_disk(folder / part.name) for part in parts}
+    summaries: dict[str, PartSummary] = {}
     index = None
     try:
         for number, part in enumerate(parts, start=1):
             path = folder / part.name
-            states[part.name] = _on_disk(path)
             if states[part.name].state == COMPLETE and not more:
                 continue
             progress.part_started(number, len(parts), part.name, part.title)
             labelled = dataclasses.replace(options, label=f"part {number} of {len(parts)}")
             states[part.name] = state = _run_part(path, planned[part.name], labelled, progress, more=more)
+            summaries.pop(part.name, None)
             changed = state.state in {COMPLETE, INTERRUPTED}
             progress.part_ended(state.state, state.reason, path if changed else None)
             if state.state == INTERRUPTED:
                 raise KeyboardInterrupt
             index = _write_index(run, folder, states, summaries)
     except KeyboardInterrupt:
-        for part in parts:  # also of the part whose images were being built
-            states.setdefault(part.name, _on_disk(folder / part.name))
         _write_index(run, folder, states, summaries)
         raise Interrupted(folder, _resume_command(folder)) from None
     return StudyOutcome(folder, states, index or _write_index(run, folder, states, summaries))
@@ -350,7 +390,6 @@ def _run_part(
         if (path / "record.json").exists():
             resume(path, planned.budget_ns if more else None, options=options, progress=progress)
         else:
-            _clear(path)
             start(planned, path, options=options, progress=progress)
     except Interrupted:
         return PartState(INTERRUPTED)
@@ -364,12 +403,6 @@ def _run_part(
 
 def _in_one_line(error: UserError) -> str:
     return " ".join(str(error).splitlines())
-
-
-def _clear(path: Path) -> None:
-    """Remove the folder of a record that a signal ended before the first run was written."""
-    if path.is_dir() and {entry.name for entry in path.iterdir()} <= _FIRST_FILES:
-        shutil.rmtree(path)
 
 
 def _resume_command(folder: Path) -> str:
@@ -396,9 +429,9 @@ def _write_index(
         resume=_resume_command(folder) if open_parts else "",
         version=__version__,
     )
-    _write(folder / "index.json", to_json(index))
-    _write(folder / "index.md", markdown.render(document_of(index)))
-    _write(folder / "index.html", html.render(document_of(index)))
+    _write(folder / "index.md", markdown.render(document_of(index)), folder)
+    _write(folder / "index.html", html.render(document_of(index)), folder)
+    _write(folder / INDEX, to_json(index), folder)  # the last one: `_index_is_current` reads it
     return index
 
 
@@ -408,27 +441,43 @@ def _summary(part: StudyPart, state: PartState, folder: Path) -> PartSummary:
         view = load(folder / part.name)
         if view.runs:
             context, analysis = context_of(view), analyse_record(view)
-            _write(folder / part.name / "report.html", html.render(record_report.document_of(context, analysis)))
+            page = html.render(record_report.document_of(context, analysis))
+            _write(folder / part.name / "report.html", page, folder)
             places = msgspec.structs.replace(found, record=part.name, page=f"{part.name}/report.html")
             return summary(context, analysis, places)
     return found
 
 
-def _write(path: Path, content: str) -> None:
+def _write(path: Path, content: str, folder: Path, next_step: str = "") -> None:
     """Replace a file atomically.
+
+    Args:
+        path: of the file.
+        content: of the file.
+        folder: of the study.
+        next_step: what to do after an error of the disk; empty for resuming the study.
 
     Raises:
         RecordError: it can't be written.
     """
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".part-")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as opened:
                 opened.write(content)
+                opened.flush()
+                os.fsync(opened.fileno())
             Path(name).chmod(0o644)
             Path(name).replace(path)
         except BaseException:
-            Path(name).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise RecordError(f"{path} can't be written: {error.strerror}.") from error
+        raise _unwritable(path, error, next_step or f"continue: {_resume_command(folder)}") from error
+
+
+def _unwritable(path: Path, error: OSError, next_step: str) -> RecordError:
+    cause = remedy(error)
+    hint = f"{cause}, then {next_step}" if cause else "Name another folder with --out."
+    return RecordError(f"{path} can't be written: {error.strerror}.", hint)
