@@ -1,15 +1,27 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """`python -m swapstone`, and the installed command: signals are handled before anything large is imported."""
 
+import sys
+
 from swapstone.cli.interrupts import end_at_once
+from swapstone.standard_streams import Outputs, current_folder_exists
+
+_WITHOUT_FOLDER = {"-h", "--help", "--version"}
 
 
 def main() -> None:
     """Run the command line; see `swapstone.cli.main`."""
+    outputs = Outputs()
     end_at_once()
+    if not current_folder_exists() and _WITHOUT_FOLDER.isdisjoint(sys.argv):
+        sys.stderr.write("error: The current folder was removed.\nChange to another one: cd\n")
+        sys.exit(outputs.status(2))
     from swapstone.cli.main import main as run  # noqa: PLC0415 - the handlers come first
 
-    run()
+    try:
+        run()
+    except SystemExit as end:
+        sys.exit(outputs.status(end.code if isinstance(end.code, int) else 0))
 
 
 if __name__ == "__main__":

@@ -74,19 +74,35 @@ def _started(folder: Path, arguments: list[str], asked: dict[str, str]) -> subpr
     )
 
 
-def _forked(folder: Path, arguments: list[str], asked: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def forked_status(
+    folder: Path, arguments: list[str], asked: dict[str, str], *, out: int, err: int, closed: tuple[int, ...] = ()
+) -> int:
+    """Run a command in a fork and return its exit status.
+
+    Args:
+        folder: working directory.
+        arguments: of the command line.
+        asked: the environment.
+        out: descriptor of its standard output.
+        err: descriptor of its standard error.
+        closed: numbers of the standard descriptors that are closed.
+    """
     channel = _server()
-    request = json.dumps({"arguments": arguments, "environment": asked, "folder": str(folder)}).encode()
+    request = {"arguments": arguments, "environment": asked, "folder": str(folder), "closed": closed}
+    files = array.array("i", [out, err])
+    channel.sendmsg([json.dumps(request).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
+    process = int(channel.recv(64))
+    try:
+        return int(channel.recv(64))
+    except TimeoutError:
+        os.kill(process, signal.SIGKILL)
+        channel.recv(64)
+        raise
+
+
+def _forked(folder: Path, arguments: list[str], asked: dict[str, str]) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        files = array.array("i", [out.fileno(), err.fileno()])
-        channel.sendmsg([request], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
-        process = int(channel.recv(64))
-        try:
-            status = int(channel.recv(64))
-        except TimeoutError:
-            os.kill(process, signal.SIGKILL)
-            channel.recv(64)
-            raise
+        status = forked_status(folder, arguments, asked, out=out.fileno(), err=err.fileno())
         out.seek(0)
         err.seek(0)
         # text=True reads a pipe in this way.

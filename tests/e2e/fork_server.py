@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """A server for tests of the command line: it imports the program once and runs each command in a fork.
 
-`tests.e2e.cli` starts it with the descriptor of a socket. A request is JSON (arguments, environment, folder) with two descriptors: standard
-output and standard error. The server answers with the process number, then with the exit status.
+`tests.e2e.cli` starts it with the descriptor of a socket. A request is JSON (arguments, environment, folder, and the numbers of descriptors
+that are closed) with two descriptors: standard output and standard error. The server answers with the process number, then with the exit
+status.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import signal
 import socket
 import sys
 import threading
-from typing import NoReturn
+from typing import Any, NoReturn
 
 LATE = ("duckdb", "jinja2", "numpy.random")  # modules that the program imports on first use
 LONGEST_REQUEST_BYTES = 1 << 18
@@ -23,7 +24,8 @@ LONGEST_REQUEST_BYTES = 1 << 18
 
 def serve(channel: socket.socket) -> None:
     """Answer requests until the socket is closed."""
-    from swapstone.cli.main import COMMANDS, main
+    from swapstone.__main__ import main
+    from swapstone.cli.main import COMMANDS
 
     for module, _ in COMMANDS.values():
         importlib.import_module(f"swapstone.cli.{module}")
@@ -50,11 +52,14 @@ def serve(channel: socket.socket) -> None:
         channel.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
-def _become(asked: dict[str, object], out: int, err: int) -> None:
+def _become(asked: dict[str, Any], out: int, err: int) -> None:
     """Set descriptors, environment, folder and arguments as for a new process."""
     for number, file in enumerate((out, err), start=1):
         os.dup2(file, number)
         os.close(file)
+    for number in asked.get("closed", ()):  # as the interpreter does when it starts with closed descriptors
+        os.close(number)
+        setattr(sys, ("stdin", "stdout", "stderr")[number], None)
     assert isinstance(asked["environment"], dict)
     os.environ.clear()
     os.environ.update(asked["environment"])

@@ -55,7 +55,8 @@ def _handle(number: signal.Signals, handler: Callable[[int, FrameType | None], N
 
 def _end(signum: int, frame: FrameType | None) -> NoReturn:
     del signum, frame
-    os.write(2, b"Interrupted during the start: nothing was done.\n")
+    with contextlib.suppress(OSError):  # standard error is closed or full
+        os.write(2, b"Interrupted during the start: nothing was done.\n")
     os._exit(130)
 
 

@@ -129,10 +129,6 @@ def main() -> None:
     except (KeyboardInterrupt, click.Abort):
         click.echo(MESSAGE, err=True)
         status = EXIT_INTERRUPT
-    except BrokenPipeError:
-        # The reader of the output closed it, as `| head` does.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        status = 0
     except Exception as error:
         status = _report(error)
     # The command is complete; the interpreter's own end would print a traceback on a signal.
@@ -144,7 +140,10 @@ def main() -> None:
 def _report(error: Exception) -> int:
     """Print a user's error, or else the traceback of a bug; return the exit status."""
     from swapstone.model.errors import NothingComparableError, UserError  # noqa: PLC0415 - imports the model, which --help and --version don't need
+    from swapstone.model.system_errors import as_user_error  # noqa: PLC0415 - as above
 
+    if isinstance(error, OSError):
+        error = as_user_error(error, "give the same command again.") or error
     if isinstance(error, UserError):
         _print_error(error)
         return EXIT_NO_RESULT if isinstance(error, NothingComparableError) else EXIT_USER
