@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -15,6 +16,9 @@ from swapstone.model.directories import cache_dir
 
 _MADE = {"snapshots": "saved machine", "runs": "run", "agents": "agent", "modules": "module", "kernels": "kernel"}
 """Cache folders for virtual machines, with the kind of their entries."""
+
+_TEMPORARY = re.compile(r"\.(building|damaged|fetching|linking|making|reading|sources|unpacking)-.+")
+"""The temporary folder of a build or a download, in any folder of the cache."""
 
 _DIGEST = ".sha256"
 LEFTOVER_S = 3600
@@ -55,6 +59,9 @@ def other_entries() -> tuple[CacheEntry, ...]:
     found = []
     for folder in (images_dir(), *(cache_dir() / name for name in ("packages", *_MADE))):
         found += [CacheEntry("leftover", path, _size(path), _used(path)) for path in folder.glob(".*-*")]
+    for path in (*cache_dir().glob("*/.*-*"), *cache_dir().glob("*/*/.*-*")):
+        if _TEMPORARY.fullmatch(path.name) and path.is_dir() and all(path != entry.path for entry in found):
+            found.append(CacheEntry("leftover", path, _size(path), _used(path)))
     for name, kind in _MADE.items():
         found += [_made(kind, path) for path in _inside(cache_dir() / name) if _is_made(path)]
     found += [
@@ -82,7 +89,7 @@ def collect_garbage(older_than_s: float, *, dry_run: bool, now_unix_s: float | N
     Raises:
         UserError: the cache can't be written.
     """
-    if not any(folder.is_dir() for folder in (images_dir(), *(cache_dir() / name for name in ("packages", *_MADE)))):
+    if not any(folder.is_dir() for folder in _inside(cache_dir())):
         return ()
     now = time.time() if now_unix_s is None else now_unix_s
     with writable_folder(images_dir()) as folder, locked(folder / "lock"):
