@@ -122,7 +122,7 @@ def busy(processes: int) -> Iterator[None]:
     """Run processes that never pause. Each ends with its parent, which the kernel signals (PR_SET_PDEATHSIG)."""
     spin = "import ctypes, signal; ctypes.CDLL(None).prctl(1, signal.SIGKILL)\nwhile True: pass"
     started = [
-        subprocess.Popen([sys.executable, "-c", spin], stdin=subprocess.DEVNULL, start_new_session=True)
+        subprocess.Popen([sys.executable, "-I", "-c", spin], stdin=subprocess.DEVNULL, start_new_session=True)
         for _ in range(processes)
     ]
     try:

@@ -35,7 +35,7 @@ def load(condition: str, folder: Path) -> Iterator[None]:
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "benchmarks.verdict_hogs", condition, str(folder), str(os.getpid())]
+    command = [sys.executable, "-I", __file__, condition, str(folder), str(os.getpid())]
     process = subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL)
     try:
         yield

@@ -1,20 +1,50 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Sourced by ./swapstone and ./test: makes .venv from a lock file and installs missing Debian packages.
 # Needs: $here, the repository's top. Call: setup python|run|test, each of which includes the one before.
-# Prints its steps on standard error; exits with 2 if the user must do something.
+# Prints its steps on standard error, and each command before it runs as root; exits with 2 if the user must do something.
+# Every Python starts with -I or -P: otherwise a click.py in the current folder would run instead of the installed module.
 
 setup() {
     setup_what=$1
     if [ "$setup_what" = test ]; then setup_python_set=test; else setup_python_set=run; fi
     if [ "$setup_what" = test ]; then setup_lock=$here/requirements-dev.lock; else setup_lock=$here/requirements.lock; fi
     # Nothing to do for a list that is the one of the last successful set-up.
+    if setup_packages_done && setup_venv_done; then return 0; fi
+    setup_begin_alone
     setup_done=
     if ! setup_packages_done; then setup_packages && setup_done=1; fi
-    if ! cmp -s "$setup_lock" "$here/.venv/lock.$setup_python_set" 2>/dev/null; then setup_venv && setup_done=1; fi
-    [ -z "$setup_done" ] && return 0
-    cp "$here/packages" "$here/.venv/packages.$setup_what"
-    echo "Set-up done." >&2
+    if ! setup_venv_done; then setup_venv && setup_done=1; fi
+    if [ -n "$setup_done" ]; then
+        cp "$here/packages" "$here/.venv/packages.$setup_what"
+        echo "Set-up done." >&2
+    fi
+    exec 9>&-
 }
+
+# Replace this shell by the Python of .venv, with the modules of this checkout: start_python FILE|-m MODULE [ARGUMENT...].
+# Modules in the current folder, and those that the user's PYTHON* variables name, are not found.
+start_python() {
+    unset PYTHONHOME PYTHONSTARTUP PYTHONINSPECT PYTHONPLATLIBDIR PYTHONUSERBASE
+    export PYTHONPATH="$here/src:$here"
+    exec "$here/.venv/bin/python" -P "$@"
+}
+
+# Wait until no other process sets up this checkout. File 9 holds the lock until it is closed; no child inherits it.
+setup_begin_alone() {
+    if ! (: >>"$here/.venv.lock") 2>/dev/null; then
+        echo "$here can't be written, and its .venv is not up to date. Run the same command once as the owner of that folder." >&2
+        exit 2
+    fi
+    exec 9>>"$here/.venv.lock"
+    command -v flock >/dev/null 2>&1 || return 0
+    setup_status=0
+    flock -n 9 2>/dev/null || setup_status=$?
+    [ "$setup_status" = 1 ] || return 0 # locked; any other status: this file system has no locks
+    echo "Another process sets up $here; waiting for it." >&2
+    flock 9 || true
+}
+
+setup_venv_done() { cmp -s "$setup_lock" "$here/.venv/lock.$setup_python_set" 2>/dev/null; }
 
 # Whether this set-up, or one that includes it, was made with the present list of packages.
 setup_packages_done() {
@@ -29,7 +59,7 @@ setup_packages_done() {
 # Check whether the tools of a line of `packages` are installed.
 setup_has() {
     case $1 in
-        py:*) "${SWAPSTONE_PYTHON:-python3}" -c "import ${1#py:}" >/dev/null 2>&1 ;;
+        py:*) "${SWAPSTONE_PYTHON:-python3}" -I -c "import ${1#py:}" >/dev/null 2>&1 ;;
         rust:*) setup_rust "${1#rust:}" ;;
         */*) [ -e "$1" ] ;;
         *) command -v "$1" >/dev/null 2>&1 ;;
@@ -45,15 +75,18 @@ setup_rust() {
     [ "${setup_version%%.*}" = "${1%%.*}" ] && [ "${setup_minor%%.*}" -ge "${1#*.}" ] 2>/dev/null
 }
 
-# Set setup_missing to the packages whose probe fails.
+# Set setup_missing to the packages whose probe fails, and setup_reasons to a line about each.
 setup_find_missing() {
-    setup_missing=
-    while read -r setup_when setup_package setup_probe _; do
+    setup_missing='' setup_reasons=''
+    while read -r setup_when setup_package setup_probe setup_why; do
         case $setup_what:$setup_when in
             *:python | run:run | test:run | test:vm | test:server | test:test) ;;
             *) continue ;;
         esac
-        setup_has "$setup_probe" || setup_missing="$setup_missing $setup_package"
+        setup_has "$setup_probe" && continue
+        setup_missing="$setup_missing $setup_package"
+        setup_reasons="$setup_reasons    $setup_package: $setup_why
+"
     done <"$here/packages"
     setup_missing=${setup_missing# }
 }
@@ -78,15 +111,19 @@ setup_packages() {
         echo "Missing on this machine, which has no apt-get: what Debian calls $setup_missing. Install your system's packages for it." >&2
         exit 2
     fi
-    if [ "$(id -u)" = 0 ]; then
-        setup_sudo=
-    elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
-        setup_sudo="sudo -n"
-    else
-        setup_choose
-        echo "Some Debian packages are missing. Type this, then the same command again:" >&2
-        echo "    sudo apt-get update && sudo apt-get install -y --no-install-recommends $setup_missing" >&2
-        exit 2
+    printf 'Debian packages are missing:\n%s' "$setup_reasons" >&2
+    setup_sudo=''
+    if [ "$(id -u)" != 0 ]; then
+        if command -v sudo >/dev/null 2>&1; then
+            echo "Installing them needs root. Running, to see whether sudo works without a password: sudo -n true" >&2
+            sudo -n true 2>/dev/null && setup_sudo="sudo -n"
+        fi
+        if [ -z "$setup_sudo" ]; then
+            setup_choose
+            echo "Type this, then the same command again:" >&2
+            echo "    sudo apt-get update && sudo apt-get install -y --no-install-recommends $setup_missing" >&2
+            exit 2
+        fi
     fi
     # Update the package list first: it may be empty or outdated.
     setup_apt update -qq
@@ -101,33 +138,45 @@ setup_packages() {
     return 0
 }
 
-# Run apt-get with root's rights; print its output if it fails, and exit.
+setup_apt_wait_s=300
+
+# Print an apt-get command and run it with root's rights; print its output if it fails, and exit.
+# apt-get waits for dpkg's lock by itself, but not for the lock of the package lists.
 setup_apt() {
-    setup_log=${TMPDIR:-/tmp}/swapstone-apt.$$
-    if ! $setup_sudo env DEBIAN_FRONTEND=noninteractive apt-get "$@" >"$setup_log" 2>&1; then
-        tail -n 15 "$setup_log" >&2
-        rm -f "$setup_log"
-        echo "apt-get failed. Try: ${setup_sudo:+sudo }apt-get $*" >&2
+    set -- env DEBIAN_FRONTEND=noninteractive LC_ALL=C apt-get -o "DPkg::Lock::Timeout=$setup_apt_wait_s" "$@"
+    echo "Running: ${setup_sudo:+$setup_sudo }$*" >&2
+    setup_end=$(($(date +%s) + setup_apt_wait_s)) setup_waits=''
+    while ! setup_output=$($setup_sudo "$@" 2>&1 9>&-); do
+        case $setup_output in
+            *"Could not get lock"* | *"Unable to lock"*) [ "$(date +%s)" -lt "$setup_end" ] && setup_wait && continue ;;
+        esac
+        printf '%s\n' "$setup_output" | tail -n 15 >&2
+        echo "apt-get failed. Try: ${setup_sudo:+sudo }$*" >&2
         exit 2
-    fi
-    rm -f "$setup_log"
+    done
+}
+
+setup_wait() {
+    [ -n "$setup_waits" ] || echo "Another program holds apt's lock; waiting for up to $setup_apt_wait_s s." >&2
+    setup_waits=1
+    sleep 1
 }
 
 setup_venv() {
     setup_python=${SWAPSTONE_PYTHON:-python3}
-    if ! "$setup_python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+    if ! "$setup_python" -I -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
         echo "Swapstone needs Python 3.11 or newer; $setup_python is not. Name another with SWAPSTONE_PYTHON=/path/to/python3." >&2
         exit 2
     fi
     # An incomplete venv, or one whose Python was removed, is created again.
-    if ! "$here/.venv/bin/python" -c 'import pip' >/dev/null 2>&1; then
+    if ! "$here/.venv/bin/python" -I -c 'import pip' >/dev/null 2>&1; then
         echo "Making $here/.venv" >&2
         rm -rf "$here/.venv"
-        "$setup_python" -m venv "$here/.venv" || exit 2
+        "$setup_python" -I -m venv "$here/.venv" 9>&- || exit 2
     fi
     echo "Installing the Python packages of $(basename "$setup_lock")" >&2
-    if ! "$here/.venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
-        --require-hashes -r "$setup_lock" >&2; then
+    if ! "$here/.venv/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-input --only-binary :all: \
+        --require-hashes -r "$setup_lock" >&2 9>&-; then
         echo "pip could not install the locked packages; its words are above. A network is needed once." >&2
         exit 2
     fi

@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`python -m swapstone`, and the installed command: signals are handled before anything large is imported."""
+"""`./swapstone`, `python -m swapstone`, and the installed command: signals are handled before anything large is imported.
+
+`./swapstone` starts this file by its path with ``python -I``, which adds no folder to the module search path: neither the current folder,
+whose ``click.py`` would replace the installed module, nor those of ``PYTHONPATH``.
+"""
+
+import sys
+
+if not __package__:
+    sys.path.insert(0, __file__.rpartition("/swapstone/")[0])
 
 import sys
 

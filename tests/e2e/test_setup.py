@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +15,11 @@ import pytest
 from swapstone.cli.main import COMMANDS as COMMANDS_OF_SWAPSTONE
 from tests.e2e.cli import TOP
 
-COMMANDS = ("sh", "cmp", "dirname", "readlink", "env", "cat", "rm", "tail", "cp", "basename", "true", "grep", "mkdir")
+COMMANDS = (
+    *("sh", "cmp", "dirname", "readlink", "env", "cat", "rm", "tail", "cp", "basename", "true", "grep", "mkdir"),
+    *("date", "sleep", "flock", "chmod", "touch"),
+)
+APT = "apt-get -o DPkg::Lock::Timeout=300"
 
 
 @pytest.fixture
@@ -42,20 +49,26 @@ def _run(
         (tools / command).symlink_to(shutil.which(command) or f"/bin/{command}")
     scripts = {"id": f"echo {user}", "python3": "exit 1"} | (scripts or {})
     if sudo:
-        scripts["sudo"] = '[ "$1" = -n ] && shift; exec "$@"'
+        # Keeps what had been printed before it ran.
+        scripts["sudo"] = (
+            f'tail -n 1 {checkout}/stderr >>{checkout}/sudo; echo "ran: sudo $*" >>{checkout}/sudo; shift; exec "$@"'
+        )
     if apt is not None:
         scripts["apt-get"] = f'echo "apt-get $*" >>{checkout}/asked; {apt}'
     for name, body in scripts.items():
         (tools / name).write_text(f"#!/bin/sh\n{body}\n")
         (tools / name).chmod(0o755)
-    return subprocess.run(
-        [checkout / "swapstone", *(arguments or ("compare", "libc=glibc,musl"))],
-        env={"PATH": str(tools), "TMPDIR": str(checkout)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    with (checkout / "stderr").open("w+") as stderr:
+        result = subprocess.run(
+            [checkout / "swapstone", *(arguments or ("compare", "libc=glibc,musl"))],
+            env={"PATH": str(tools), "TMPDIR": str(checkout)},
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    return subprocess.CompletedProcess(result.args, result.returncode, result.stdout, (checkout / "stderr").read_text())
 
 
 def test_without_root_and_sudo_setup_prints_the_command_and_exits_with_2(checkout: Path) -> None:
@@ -74,12 +87,89 @@ def test_as_root_or_through_sudo_setup_installs_and_reports_it(
 ) -> None:
     result = _run(checkout, user=user, sudo=sudo)
     asked = (checkout / "asked").read_text().splitlines()
-    assert asked[0].startswith("apt-get update")
+    assert asked[0] == f"{APT} update -qq"
     assert asked[1].endswith("install -y -qq --no-install-recommends odd-tools")
     assert f"Installing Debian {packages}" in result.stderr
     # The replaced python3 is too old, which the next step reports.
     assert result.returncode == 2
     assert "Swapstone needs Python 3.11 or newer" in result.stderr and "SWAPSTONE_PYTHON" in result.stderr
+
+
+def test_each_sudo_is_printed_with_its_reason_before_it_runs(checkout: Path) -> None:
+    result = _run(checkout, user=1000, sudo=True)
+    assert "Debian packages are missing:\n    odd-tools: what for\n" in result.stderr
+    lines = (checkout / "sudo").read_text().splitlines()
+    assert len(lines) == 6, "a test whether sudo works, the update and the installation, each after its announcement"
+    for printed, ran in zip(lines[::2], lines[1::2], strict=True):
+        command = ran.removeprefix("ran: ")
+        assert printed.startswith(("Running: ", "Installing them needs root. Running")) and printed.endswith(command)
+
+
+@pytest.mark.parametrize("what", ["update", "install"])
+def test_apts_lock_is_waited_for(checkout: Path, what: str) -> None:
+    held = "echo 'E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1' >&2; exit 100"
+    once = f'case "$*" in *{what}*) [ -e {checkout}/held ] || {{ touch {checkout}/held; {held}; }};; esac'
+    result = _run(checkout, user=0, apt=once)
+    assert result.stderr.count("Another program holds apt's lock; waiting for up to 300 s.") == 1
+    assert [line.split()[3] for line in (checkout / "asked").read_text().splitlines()].count(what) == 2
+    assert "apt-get failed" not in result.stderr
+
+
+def test_no_temporary_file_has_a_predictable_name(checkout: Path) -> None:
+    """Output is kept in a variable; another user could have prepared a link with the name of a file."""
+    result = _run(checkout, user=0, apt=f"echo {checkout}/* >&2; exit 100")
+    assert "apt-get failed" in result.stderr
+    known = {"swapstone", "requirements.lock", "requirements-dev.lock", "tools", "packages", "bin", "asked", "stderr"}
+    listed = next(line for line in result.stderr.splitlines() if line.startswith(f"{checkout}/"))
+    assert {Path(word).name for word in listed.split()} == known, "what exists while apt-get runs"
+
+
+def test_two_first_starts_make_the_environment_once(checkout: Path) -> None:
+    """The second start waits for the lock, and finds everything done."""
+    (checkout / "packages").write_text("")
+    python = f'#!/bin/sh\ncase $2 in */__main__.py) echo started ;; -m) echo "$3" >>{checkout}/log ;; esac\n'
+    (checkout / "venv-python").write_text(python)
+    (checkout / "python3").write_text(
+        f"""#!/bin/sh
+[ "$2" = -m ] || exit 0
+echo venv >>{checkout}/log
+while [ ! -e {checkout}/go ]; do sleep 0.05; done
+mkdir -p {checkout}/.venv/bin
+cp {checkout}/venv-python {checkout}/.venv/bin/python
+"""
+    )
+    for name in ("python3", "venv-python"):
+        (checkout / name).chmod(0o755)
+    environment = {**os.environ, "SWAPSTONE_PYTHON": str(checkout / "python3")}
+
+    def start() -> subprocess.Popen[str]:
+        command = [str(checkout / "swapstone"), "list"]
+        return subprocess.Popen(
+            command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=checkout
+        )
+
+    first = start()
+    deadline = time.monotonic() + 60
+    while not (checkout / "log").exists():
+        assert time.monotonic() < deadline and first.poll() is None
+        time.sleep(0.02)
+    with (checkout / ".venv.lock").open() as lock, pytest.raises(BlockingIOError):
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    second = start()
+    assert second.stderr is not None
+    assert second.stderr.readline() == f"Another process sets up {checkout}; waiting for it.\n"
+    (checkout / "go").touch()
+    for process in (first, second):
+        out, _ = process.communicate(timeout=60)
+        assert (process.returncode, out) == (0, "started\n")
+    assert (checkout / "log").read_text().split() == ["venv", "pip"]
+
+
+def test_a_checkout_that_cannot_be_written_is_an_error_with_the_next_step(checkout: Path) -> None:
+    (checkout / ".venv.lock").mkdir()
+    result = _run(checkout, user=1000)
+    assert result.returncode == 2 and "as the owner of that folder" in result.stderr
+    assert not (checkout / "asked").exists()
 
 
 NEED_NOTHING = [
@@ -99,7 +189,7 @@ def test_commands_that_build_nothing_neither_miss_a_compiler_nor_call_apt_get(ch
     python = checkout / ".venv" / "bin" / "python"
     python.parent.mkdir(parents=True)
     # It replaces the checkout's Python; pip is there.
-    python.write_text('#!/bin/sh\n[ "$2" = swapstone ] && shift 2 && echo "called: $*"; exit 0\n')
+    python.write_text('#!/bin/sh\ncase $2 in */swapstone/__main__.py) shift 2; echo "called: $*" ;; esac\n')
     python.chmod(0o755)
     result = _run(checkout, *words.split() or ["--version"], user=1000, apt="exit 100", scripts={"python3": "exit 0"})
     assert (result.returncode, result.stdout) == (0, f"called: {words or '--version'}\n"), result.stderr
