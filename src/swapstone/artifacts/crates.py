@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import os
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from swapstone.artifacts.distribution_packages import install_command, rust_command
+from swapstone.artifacts.file_lock import take_lock
 from swapstone.artifacts.lwip_source import LWIP_VARIABLE, lwip_source
 from swapstone.artifacts.tool_versions import first_line
 from swapstone.artifacts.upstream_sources import failure_cause
@@ -160,7 +160,7 @@ def _build(home: Path, command: tuple[str, ...], package: str, flags: str, targe
     }
     with (target / ".swapstone-lock").open("w") as lock:
         # Cargo locks its folder during a build; this lock also covers the copy of the program.
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        take_lock(lock, target / ".swapstone-lock")
         try:
             done = subprocess.run(
                 command,

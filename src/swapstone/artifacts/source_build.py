@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import fcntl
 import functools
 import os
 import shlex
@@ -21,6 +20,7 @@ import msgspec
 from swapstone.artifacts.build_command import build_environment, run_build
 from swapstone.artifacts.build_tools import build_tools, placeholder_values, tool_variables
 from swapstone.artifacts.cxx_compiler import CXX_SUFFIXES, cxx_command
+from swapstone.artifacts.file_lock import take_lock
 from swapstone.artifacts.libraries import library_environment
 from swapstone.artifacts.missing_library import (
     missing_hint,
@@ -285,13 +285,11 @@ def _lock_copy(home: Path) -> Iterator[bool]:
             f"The copy {home} can't be made: {error.strerror}.",
             "Free some space there, or set XDG_CACHE_HOME to a writable folder.",
         ) from error
-    alone = True
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        alone = False
-        fcntl.flock(lock, fcntl.LOCK_SH)  # waits while another process builds it
+    path = Path(f"{home}.lock")
+    alone = take_lock(lock, path, wait=False)
+    if not alone:
+        take_lock(lock, path, shared=True)  # waits while another process builds it
     try:
         yield alone
     finally:
-        fcntl.flock(lock, fcntl.LOCK_SH)
+        take_lock(lock, path, shared=True)
