@@ -16,6 +16,8 @@ from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.apt import Apt
+from swapstone.artifacts.snapshot import pin_snapshot
 from swapstone.artifacts.upstream_sources import LOCK, Source, SourceApt, read_lock
 from swapstone.model.directories import cache_dir, share_dir
 
@@ -36,6 +38,7 @@ def main(arguments: list[str]) -> int:
         print(f"{name}: {source.version} -> {lock[name].version}", file=sys.stderr)
     head = path.read_text("utf-8").partition("\n[")[0]  # the comment that explains it
     path.write_text("\n".join([head, *(_stanza(name, source) for name, source in lock.items())]))
+    pin_snapshot(Apt("amd64").snapshot_archives())
     return 0
 
 

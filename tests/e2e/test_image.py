@@ -51,6 +51,7 @@ echo "{DONE}"
         (["build", "--kernel", "rt", "--modules-folder", "/tmp"], "brings its own modules", "with a kernel file"),
         (["gc", "--older-than", "soon"], "'soon' is not a length of time", "--older-than 30d"),
         (["lock", "--arch", "mips"], "no architecture named 'mips'", "arm64"),
+        (["vendor", "m", "--arch", "mips"], "no architecture named 'mips'", "arm64"),
         (["boot", "--arch", "mips"], "no architecture named 'mips'", "arm64"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

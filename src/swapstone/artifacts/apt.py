@@ -8,7 +8,6 @@ Packages are downloaded, not installed.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import os
 import re
@@ -18,6 +17,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from swapstone.artifacts.control_fields import paragraphs
+from swapstone.artifacts.file_lock import take_lock
+from swapstone.artifacts.snapshot import Snapshot, archives_of
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir
 
@@ -47,7 +48,13 @@ class PackageVersion(FrozenStruct, frozen=True, kw_only=True):
 
 
 class PackageGoneError(UserError):
-    """The archive does not have the requested version of a package."""
+    """The archive does not have the requested version of a package.
+
+    Attributes:
+        names: of the packages that it does not have.
+    """
+
+    names: tuple[str, ...] = ()
 
 
 @contextlib.contextmanager
@@ -74,7 +81,7 @@ def writable_folder(folder: Path) -> Iterator[Path]:
 def locked(path: Path) -> Iterator[None]:
     """Hold an exclusive lock on a file; waits for it."""
     with path.open("a") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        take_lock(handle, path)
         yield
 
 
@@ -83,25 +90,30 @@ class Apt:
 
     Args:
         architecture: its Debian name, such as ``arm64``.
+        snapshot: to fetch from, instead of the system's sources.
 
     Raises:
         UnavailableError: apt-get is not installed.
         UserError: the cache can't be written.
     """
 
-    def __init__(self, architecture: str) -> None:
+    def __init__(self, architecture: str, snapshot: Snapshot | None = None) -> None:
         for program in ("apt-get", "apt-cache", "dpkg-deb"):
             if shutil.which(program) is None:
                 raise UnavailableError(
                     f"{program} is not installed on this machine, so the packages of an image can't be fetched.",
-                    "Build the image on a Debian or Ubuntu machine, or copy the cache folder from one.",
+                    "Build the image on a Debian or Ubuntu machine, or copy the cache folder from one."
+                    " `swapstone image vendor FOLDER` collects what images need, and SWAPSTONE_MIRROR=FOLDER uses it.",
                 )
         self.architecture = architecture
-        self.home = cache_dir() / "apt" / architecture
+        self.snapshot = snapshot
+        self.home = cache_dir() / "apt" / (f"{architecture}-{snapshot.time}" if snapshot else architecture)
         with writable_folder(self.home):
             for name in ("state/lists/partial", "cache/archives/partial"):
                 (self.home / name).mkdir(parents=True, exist_ok=True)
             (self.home / "status").touch()
+            if snapshot:
+                (self.home / "sources.list").write_text(snapshot.sources("deb"))
             (self.home / "apt.conf").write_text(self._configuration())
 
     def _configuration(self) -> str:
@@ -119,6 +131,8 @@ class Apt:
             "Acquire::https::Timeout": "60",
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
         }
+        if self.snapshot:
+            settings |= {"Dir::Etc::sourcelist": str(self.home / "sources.list"), "Dir::Etc::sourceparts": "-"}
         cleared = (
             "APT::Architectures",
             "APT::Update::Pre-Invoke",
@@ -187,7 +201,9 @@ class Apt:
         unknown = _unknown(result.stderr)
         gone = [f"{name} {version}" for name, version in pairs if name in unknown]
         if gone:
-            raise PackageGoneError(f"The archive no longer has, for {self.architecture}: {', '.join(gone)}.")
+            lost = PackageGoneError(f"The archive no longer has, for {self.architecture}: {', '.join(gone)}.")
+            lost.names = tuple(name for name, _ in pairs if name in unknown)
+            raise lost
         raise UserError(
             f"Packages for {self.architecture} can't be downloaded: {_first_complaint(result.stderr)}",
             "Check the network: `apt-get update` must succeed on this machine.",
@@ -207,21 +223,25 @@ class Apt:
         """
         home = self.home / "source"
         (home / "lists" / "partial").mkdir(parents=True, exist_ok=True)
-        output = self._run(
-            "apt-get", "indextargets", "--format", "$(CREATED_BY) deb-src $(REPO_URI) $(CODENAME) $(COMPONENT)"
-        )
-        lines = {line.removeprefix("Packages ") for line in output.stdout.splitlines() if line.startswith("Packages ")}
-        (home / "sources.list").write_text("".join(f"{line}\n" for line in sorted(lines)))
+        options = "[trusted=yes check-valid-until=no] " if self.snapshot else ""
+        (home / "sources.list").write_text("".join(f"deb-src {options}{line}\n" for line in self._sources()))
         places = {
             "Dir::State::lists": home / "lists",
             "Dir::Etc::sourcelist": home / "sources.list",
             "Dir::Etc::sourceparts": "-",
         }
-        options = [word for place, path in places.items() for word in ("-o", f"{place}={path}")]
+        settings = [word for place, path in places.items() for word in ("-o", f"{place}={path}")]
         found = home / f"{name}_{version.partition(':')[2] or version}.debian.tar.xz"
-        fetched = self._run("apt-get", *options, "update", "--quiet", "--error-on=any")
+        fetched = self._run("apt-get", *settings, "update", "--quiet", "--error-on=any")
         result = self._run(
-            "apt-get", *options, "source", "--download-only", "--diff-only", "--quiet", f"{name}={version}", folder=home
+            "apt-get",
+            *settings,
+            "source",
+            "--download-only",
+            "--diff-only",
+            "--quiet",
+            f"{name}={version}",
+            folder=home,
         )
         if not found.is_file():
             trouble = _first_complaint(result.stderr or fetched.stderr)
@@ -229,6 +249,16 @@ class Apt:
                 f"The archive no longer has the source of {name} {version}, or it can't be fetched: {trouble}"
             )
         return found
+
+    def snapshot_archives(self) -> tuple[str, ...]:
+        """Return those of the system's archives that the snapshot service has."""
+        return archives_of(self._sources())
+
+    def _sources(self) -> list[str]:
+        """Return address, suite and component of each source of binary packages, separated by blanks."""
+        output = self._run("apt-get", "indextargets", "--format", "$(CREATED_BY) $(REPO_URI) $(CODENAME) $(COMPONENT)")
+        lines = {line.removeprefix("Packages ") for line in output.stdout.splitlines() if line.startswith("Packages ")}
+        return sorted(lines)
 
     def _run(self, program: str, *arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
         command = [program, "-c", str(self.home / "apt.conf"), *arguments]

@@ -14,15 +14,19 @@ import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from swapstone.artifacts.apt import Apt, PackageGoneError, writable_folder
+from swapstone.artifacts.mirror import from_mirror
+from swapstone.artifacts.snapshot import read_snapshots
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
 
 LOCK_VERSION = 1
 MOST_LINKS = 20
+_Result = TypeVar("_Result")
 Progress = Callable[[str], None]
 """Called with a line of text for each step."""
 
@@ -53,6 +57,13 @@ class Package(FrozenStruct, frozen=True, kw_only=True):
     source: str = ""
     needs: tuple[str, ...] = ()
     objects: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def file_name(self) -> str:
+        """The name that apt-get gives to the file."""
+        if self.source == "patches":
+            return f"{self.name}_{self.version.partition(':')[2] or self.version}.debian.tar.xz"
+        return f"{self.name}_{self.version.replace(':', '%3a')}_{self.architecture}.deb"
 
 
 class Lock(FrozenStruct, frozen=True, kw_only=True):
@@ -154,29 +165,103 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
+def images_of(lock: Lock) -> dict[str, frozenset[str]]:
+    """Return the digests of the packages that each image is made of, by architecture and kernel: ``arm64 rt``."""
+    found: dict[str, frozenset[str]] = {}
+    for architecture in sorted({package.architecture for package in lock.packages}):
+        packages = [package for package in lock.of(architecture) if not package.headers and not package.source]
+        base = {package.sha256 for package in packages if not package.kernel}
+        found |= {
+            f"{architecture} {package.kernel}": frozenset(base | {package.sha256})
+            for package in packages
+            if package.kernel
+        }
+    return found
+
+
 def fetch(packages: Sequence[Package], progress: Progress) -> None:
     """Put packages of one architecture into the cache, and verify their digests.
+
+    They come from the mirror, else from the system's archives, else from the snapshot service.
 
     Args:
         packages: to fetch; undamaged ones in the cache are not fetched again.
         progress: called before each download.
 
     Raises:
-        GoneError: the archive no longer has the locked version of a package.
+        GoneError: the archives no longer have the locked version of a package; the message names the images that are not affected.
         UserError: a download failed or differs from the lock, or the cache can't be written.
         UnavailableError: apt-get is not installed.
     """
     missing = [package for package in packages if not _whole(package, progress)]
+    missing = [package for package in missing if not from_mirror(package.sha256, package_file(package.sha256))]
     if not missing:
         return
-    apt = Apt(missing[0].architecture)
+    architecture = missing[0].architecture
     size = sum(package.size_bytes for package in missing) / 1e6
-    progress(f"downloading {len(missing)} packages for {apt.architecture}, {size:.0f} MB")
+    progress(f"downloading {len(missing)} packages for {architecture}, {size:.0f} MB")
     home = package_file("").parent
-    with writable_folder(home), apt.alone(), tempfile.TemporaryDirectory(dir=home, prefix=".fetching-") as temporary:
-        _download(apt, missing, Path(temporary), progress)
+    with writable_folder(home), tempfile.TemporaryDirectory(dir=home, prefix=".fetching-") as temporary:
+        left, folder = list(missing), Path(temporary)
+
+        def download(apt: Apt) -> None:
+            """Download what is left; of an archive that lacks some packages, the others."""
+            try:
+                _download(apt, left, folder, progress)
+            except PackageGoneError as error:
+                present = [package for package in left if package.name not in error.names]
+                if read_snapshots():
+                    apt.download([(package.name, package.version) for package in present], folder)
+                left[:] = [package for package in left if package not in present]
+                raise
+
+        try:
+            from_archives(architecture, download, progress)
+        except PackageGoneError as error:
+            raise _with_unaffected(error, left) from error
         for package in missing:
-            _keep(package, Path(temporary))
+            _keep(package, folder)
+
+
+def from_archives(architecture: str, act: Callable[[Apt], _Result], progress: Progress) -> _Result:
+    """Return what the system's archives give, or else the snapshot service.
+
+    Args:
+        architecture: its Debian name.
+        act: called with each archive, and its lock held, until it raises no `PackageGoneError`.
+        progress: called before a snapshot is used.
+
+    Raises:
+        PackageGoneError: that of the system's archives, with what the snapshot service reported.
+    """
+    try:
+        apt = Apt(architecture)
+        with apt.alone():
+            return act(apt)
+    except PackageGoneError as error:
+        gone = error
+    for snapshot in read_snapshots():
+        progress(f"the archive no longer has them; fetching from the snapshot of {snapshot.time}")
+        apt = Apt(architecture, snapshot)
+        try:
+            with apt.alone():
+                return act(apt)
+        except UserError as error:
+            gone.message += f" The snapshot of {snapshot.time} failed: {error.message}"
+    raise gone
+
+
+def _with_unaffected(error: PackageGoneError, gone: Sequence[Package]) -> PackageGoneError:
+    """Return an error that names the images which don't need the packages that are gone."""
+    lost = {package.sha256 for package in gone}
+    kept = [name for name, needed in images_of(read_lock()).items() if not needed & lost]
+    found = PackageGoneError(
+        f"{error.message} Not affected: {', '.join(kept) if kept else 'no image'}.",
+        "From a machine that still has them in its cache: `swapstone image vendor FOLDER` there, SWAPSTONE_MIRROR=FOLDER"
+        " here. Or update the lock from the archive: swapstone image lock. Images built from it have other digests.",
+    )
+    found.names = tuple(package.name for package in gone)
+    return found
 
 
 def _whole(package: Package, progress: Progress) -> bool:
@@ -203,11 +288,9 @@ def _download(apt: Apt, missing: Sequence[Package], folder: Path, progress: Prog
     try:
         apt.download(wanted, folder)
     except PackageGoneError as error:
-        also = f" Some of its lists could not be fetched: {trouble}" if trouble else ""
-        raise PackageGoneError(
-            error.message + also,
-            "Update the lock from the archive: swapstone image lock. Images built from it have other digests.",
-        ) from error
+        if trouble:
+            error.message += f" Some of its lists could not be fetched: {trouble}"
+        raise
 
 
 def _keep(package: Package, folder: Path) -> None:

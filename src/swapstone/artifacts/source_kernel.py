@@ -17,9 +17,10 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from swapstone.artifacts.apt import Apt, locked, writable_folder
+from swapstone.artifacts.apt import locked, writable_folder
 from swapstone.artifacts.distribution_packages import install_command
-from swapstone.artifacts.packages import Lock, Package, Progress, fetch, package_file, sha256_of
+from swapstone.artifacts.mirror import from_mirror
+from swapstone.artifacts.packages import Lock, Package, Progress, fetch, from_archives, package_file, sha256_of
 from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
@@ -112,16 +113,28 @@ def _fragment(config: str) -> str:
 def _fetch(packages: Sequence[Package], progress: Progress) -> None:
     fetch([package for package in packages if package.source != PATCHES], progress)
     for package in packages:
-        kept = package_file(package.sha256)
-        if package.source == PATCHES and not (kept.is_file() and sha256_of(kept) == package.sha256):
-            progress(f"downloading the PREEMPT_RT patches of {package.name} {package.version}")
-            _fetch_patches(package, kept)
+        if package.source == PATCHES:
+            fetch_patches(package, progress)
 
 
-def _fetch_patches(package: Package, kept: Path) -> None:
-    apt = Apt(package.architecture)
-    with apt.alone(), writable_folder(kept.parent):
-        found = apt.source_changes(package.name, package.version)
+def fetch_patches(package: Package, progress: Progress) -> None:
+    """Put the archive with the PREEMPT_RT patches into the cache: from the mirror, the system's archives or the snapshot service.
+
+    Args:
+        package: of the lock, with this use.
+        progress: called before the download.
+
+    Raises:
+        UserError: it can't be fetched, differs from the lock, or the cache can't be written.
+    """
+    kept = package_file(package.sha256)
+    if (kept.is_file() and sha256_of(kept) == package.sha256) or from_mirror(package.sha256, kept):
+        return
+    progress(f"downloading the PREEMPT_RT patches of {package.name} {package.version}")
+    with writable_folder(kept.parent):
+        found = from_archives(
+            package.architecture, lambda apt: apt.source_changes(package.name, package.version), progress
+        )
         if sha256_of(found) != package.sha256:
             raise UserError(
                 f"The changes to {package.name} {package.version} have SHA-256 {sha256_of(found)}; the lock has {package.sha256}.",

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Fetch the pinned sources of third-party programs with the system's package managers, and verify their digests.
 
-apt-get and cargo use folders in the cache, need no root, and don't change the system.
+They come from the mirror, else from the archives, else from the snapshot service. apt-get and cargo use folders in the cache, need no root,
+and don't change the system.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import itertools
 import os
@@ -23,6 +23,9 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts.control_fields import paragraphs
+from swapstone.artifacts.file_lock import take_lock
+from swapstone.artifacts.mirror import from_mirror
+from swapstone.artifacts.snapshot import Snapshot, read_snapshots
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
 
@@ -77,10 +80,11 @@ def tool_for(lock: str | Path) -> str:
 
 def is_fetched(source: Source) -> bool:
     """Return whether the cache has an archive."""
-    return _kept(source).is_file()
+    return cache_path(source).is_file()
 
 
-def _kept(source: Source) -> Path:
+def cache_path(source: Source) -> Path:
+    """Return the path of an archive in the cache."""
     return cache_dir() / "sources" / f"{source.sha256[:16]}-{source.file}"
 
 
@@ -95,10 +99,10 @@ def fetch(source: Source, lock: str = LOCK) -> Path:
         UnavailableError: it can't be fetched; gives the reason.
         UserError: the fetched file has another digest.
     """
-    kept = _kept(source)
+    kept = cache_path(source)
     home = kept.parent
     with locked(home / "lock"), tempfile.TemporaryDirectory(dir=home, prefix=".fetching-") as work:
-        if not kept.is_file():
+        if not kept.is_file() and not from_mirror(source.sha256, kept):
             fetched = (
                 _from_crates(source, home, Path(work))
                 if source.kind == "crate"
@@ -137,7 +141,7 @@ def locked(path: Path) -> Iterator[None]:
             "Free some space there, or set XDG_CACHE_HOME to a writable folder.",
         ) from error
     with handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        take_lock(handle, path)
         yield
 
 
@@ -212,8 +216,24 @@ def _from_crates(source: Source, home: Path, work: Path) -> Path:
 
 
 def _from_archive(source: Source, home: Path, work: Path, lock: str) -> Path:
-    """Fetch the upstream archive of a source package with apt-get, from the package version that has the locked archive."""
+    """Fetch the upstream archive of a source package with apt-get: from the system's archives, else from the snapshot service."""
     apt = SourceApt(home / f"apt-{source.suite}" if source.suite else home / "apt", source.suite)
+    try:
+        return _from_apt(apt, source, work, lock)
+    except UnavailableError as error:
+        if _NO_NETWORK.search(error.message):
+            raise
+        gone = error
+    for snapshot in read_snapshots():
+        try:
+            return _from_apt(SourceApt(home / f"apt-{snapshot.time}", snapshot=snapshot), source, work, lock)
+        except UnavailableError as error:
+            gone.message += f" The snapshot of {snapshot.time} failed: {error.message}"
+    raise gone
+
+
+def _from_apt(apt: SourceApt, source: Source, work: Path, lock: str) -> Path:
+    """Fetch the upstream archive from the package version that has the locked archive."""
     version, others, error = apt.version_with(source), apt.versions(source.package), ""
     for _ in range(2):
         if version is not None:
@@ -239,11 +259,13 @@ class SourceApt:
     Args:
         home: folder for its files.
         suite: release to fetch from, at the mirrors of the system's sources lists; empty for the releases that these name.
+        snapshot: to fetch from, instead of the system's mirrors.
     """
 
-    def __init__(self, home: Path, suite: str = "") -> None:
+    def __init__(self, home: Path, suite: str = "", snapshot: Snapshot | None = None) -> None:
         self._home = home
         self._suite = suite
+        self._snapshot = snapshot
         self._conf = home / "apt.conf"
         for name in ("state/lists/partial", "cache/archives/partial", "sources"):
             (home / name).mkdir(parents=True, exist_ok=True)
@@ -290,7 +312,10 @@ class SourceApt:
         return None
 
     def _write_sources(self) -> None:
-        """Write source lists from the system's lists of binary packages."""
+        """Write source lists from the system's lists of binary packages, or of the snapshot."""
+        if self._snapshot:
+            (self._home / "sources" / "snapshot.list").write_text(self._snapshot.sources("deb-src"))
+            return
         if self._suite:
             (self._home / "sources" / "suite.list").write_text(self._suite_lines())
             return

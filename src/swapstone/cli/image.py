@@ -28,6 +28,7 @@ from swapstone.session.image_store import (
     lock_path,
     require_emulator,
     update_image_lock,
+    vendor_files,
 )
 from swapstone.session.values import parse_age_s
 
@@ -178,6 +179,21 @@ def lock_command(arch: tuple[str, ...]) -> None:
     for name, why in sorted(lock.unavailable.items()):
         click.echo(f"unavailable: {name}: {why}")
     click.echo(f"{lock_path()} has {len(lock.packages)} packages.")
+
+
+@image_command.command("vendor")
+@click.argument("folder", metavar="FOLDER")
+@click.option("--arch", multiple=True, help="Only this architecture; repeatable.", metavar="NAME")
+def vendor_command(folder: str, arch: tuple[str, ...]) -> int:
+    r"""Copy every pinned package and source into FOLDER, with SHA256SUMS. SWAPSTONE_MIRROR=FOLDER fetches from there first.
+
+    \b
+    Example:
+      swapstone image vendor ./mirror --arch x86_64
+    """
+    lines, whole = vendor_files(folder, arch, print_note)
+    click.echo("\n".join(map(plain, lines)))
+    return 0 if whole else 2
 
 
 @image_command.command("boot")

@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
 
 from swapstone.artifacts import install_command
+from swapstone.artifacts.apt import Apt
 from swapstone.artifacts.image_assembly import Overlay
 from swapstone.artifacts.image_cache import CacheEntry, cached_images, collect_garbage
 from swapstone.artifacts.image_catalog import ARCHITECTURES, KERNELS, MODULES, Architecture, find_architecture
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.lock_update import update_lock
 from swapstone.artifacts.packages import Lock, lock_path, read_lock, write_lock
+from swapstone.artifacts.pinned_files import locked_sources, vendor
+from swapstone.artifacts.snapshot import pin_snapshot
 from swapstone.artifacts.source_kernel import SOURCE, build_source_kernel, configurations
 from swapstone.model import UnavailableError, UserError, cpio
 from swapstone.model.directories import share_dir
@@ -31,6 +38,7 @@ __all__ = [
     "lock_path",
     "require_emulator",
     "update_image_lock",
+    "vendor_files",
 ]
 
 
@@ -70,7 +78,38 @@ def update_image_lock(architectures: Sequence[str], notify: Callable[[str], None
     old = read_lock() if lock_path().is_file() and architectures else None
     lock = update_lock(chosen, old, notify)
     write_lock(lock)
+    pin_snapshot(Apt(chosen[0].debian).snapshot_archives())
     return lock
+
+
+def vendor_files(folder: str, architectures: Sequence[str], notify: Callable[[str], None]) -> tuple[list[str], bool]:
+    """Copy the pinned files of images and sources into a folder, from which ``SWAPSTONE_MIRROR`` serves them.
+
+    Args:
+        folder: created if it does not exist.
+        architectures: names of the image catalog; none for all of the lock.
+        notify: receives a line of text before each download.
+
+    Returns:
+        What was copied, what could not be fetched, and what can and can't be made without the archives, as lines of text; and whether the
+        folder has every file.
+
+    Raises:
+        UserError: an architecture is unknown, or the folder can't be written.
+    """
+    lock, sources = read_lock(), locked_sources()
+    chosen = {find_architecture(name).debian for name in architectures}
+    if chosen:
+        packages = tuple(package for name in sorted(chosen) for package in lock.of(name))
+        lock = msgspec.structs.replace(lock, packages=packages)
+    done = vendor(Path(folder), lock, sources, notify)
+    lines = [f"{folder} has {done.files} files, {done.size_bytes / 1e6:.0f} MB."]
+    lines += [f"can't be fetched: {name}: {why}" for name, why in sorted(done.lacking.items())]
+    if done.lacking:
+        lines += [f"can be made from it: {', '.join(done.products) or 'nothing'}"]
+        lines += [f"can't be made any more: {', '.join(done.lost)}"]
+    lines += [f"Set SWAPSTONE_MIRROR={shlex.quote(str(Path(folder).resolve()))} to fetch from it first."]
+    return lines, not done.lacking
 
 
 def require_emulator(name: str) -> Architecture:

@@ -10,6 +10,13 @@ import pytest
 from tests.unit.artifacts.archive import Archive
 
 
+@pytest.fixture(autouse=True)
+def _neither_mirror_nor_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that an archive lacks is not looked for elsewhere, unless a test sets up a place for it."""
+    monkeypatch.delenv("SWAPSTONE_MIRROR", raising=False)
+    monkeypatch.setenv("SWAPSTONE_SNAPSHOT", "none")
+
+
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of the test's own."""
