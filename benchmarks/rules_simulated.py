@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
+import scipy.stats
 from numpy.typing import NDArray
 
 from swapstone import plan
+from swapstone.comparison import failures
 from swapstone.comparison.error_rate import ErrorRates
 from swapstone.comparison.hypotheses import error_rates
 from swapstone.comparison.precision import missing_for_direction
@@ -25,12 +27,16 @@ from swapstone.model import (
     CURRENT_RULES,
     FAMILY_CORRECTION,
     REPORT_CORRECTION,
+    TIMED_OUT,
     Direction,
     Experiment,
     FactorLevels,
     Metric,
     Quantity,
+    Run,
     Source,
+    Status,
+    Trial,
     Verdict,
     Workload,
 )
@@ -54,6 +60,7 @@ EXPERIMENT = Experiment(
     seed=1,
     rules=CURRENT_RULES,
     correction=REPORT_CORRECTION,
+    failures_count=True,
 )
 BASELINE, CANDIDATE = plan.variants(EXPERIMENT)
 QUANTITIES = (Quantity.TIME, Quantity.MEMORY, Quantity.EVENTS, Quantity.RATE)
@@ -297,6 +304,44 @@ def _marked_verdict(each: Row, rates: ErrorRates) -> Verdict:
     return _verdict(each.before, each.after, rates.level(each.family))
 
 
+def failing(effort: Effort) -> Iterator[str]:
+    """Count reports that state that a side fails more often, and intervals that miss the rate, with Fisher's exact test beside."""
+    yield f"Failure rates, {effort.reports} reports each at 99 %: one side fails significantly more often; Fisher's exact test of all runs"
+    cases = ((0.05, 0.05, 1), (0.05, 0.05, 2), (0.0, 0.12, 1), (0.0, 0.12, 2), (0.05, 0.12, 2))
+    for before, after, together in cases:
+        for blocks in (30, 60, 120):
+            more = unfit = missed = fisher = 0
+            for seed in range(effort.reports):
+                random = np.random.default_rng((8, blocks, together, seed))
+                runs = list(_failing_runs(random, blocks, before, after, together))
+                (found,) = failures.rates(EXPERIMENT, (BASELINE, CANDIDATE), runs)
+                table = [[each.failed, each.runs - each.failed] for each in (found.baseline_runs, found.candidate_runs)]
+                more += bool(found.fails_more)
+                unfit += bool(found.unfit)
+                missed += not found.candidate_runs.low <= after <= found.candidate_runs.high
+                fisher += bool(scipy.stats.fisher_exact(table).pvalue <= 1 - EXPERIMENT.confidence)
+            how = "runs of a side in a block fail together" if together > 1 else "independent"
+            yield (
+                f"  {100 * before:.0f} % and {100 * after:.0f} %, {blocks} blocks of {together} runs a side, {how}: more often "
+                f"{per_cent(more, effort.reports)}, not judged {per_cent(unfit, effort.reports)}, interval misses "
+                f"{per_cent(missed, effort.reports)}, Fisher {per_cent(fisher, effort.reports)}"
+            )
+
+
+def _failing_runs(
+    random: np.random.Generator, blocks: int, before: float, after: float, together: int
+) -> Iterator[Run]:
+    """Yield runs of which shares fail; the runs of a side in a block all fail or all succeed."""
+    for variant, share in ((BASELINE, before), (CANDIDATE, after)):
+        fails = random.random(blocks) < share
+        for block, failed in enumerate(fails.tolist(), start=1):
+            for prime in range(together):
+                trial = Trial(
+                    suite="s", workload="w", load="idle", variant=variant.label, block=block, position=0, prime=prime
+                )
+                yield Run(trial=trial, status=Status.FAILED if failed else Status.OK, reason=TIMED_OUT * failed)
+
+
 TABLES = {
     "nulls": null_reports,
     "power": power,
@@ -305,6 +350,7 @@ TABLES = {
     "tails": tails,
     "few-pairs": few_pairs,
     "looks": looks,
+    "failures": failing,
 }
 
 

@@ -29,7 +29,8 @@ def query_command(sql: str, as_json: bool, as_csv: bool) -> None:
                    p_value, verdict, reason, baseline_mean, candidate_mean, baseline_p90, candidate_p90, baseline_maximum,
                    candidate_maximum, mean_effect, mean_low, mean_high, tail_p_value, rarest_mode, observed_s, bounded,
                    carry_over_effect, carry_over_p_value, baseline_after_itself, baseline_after_other, candidate_after_itself,
-                   candidate_after_other, discarded_runs
+                   candidate_after_other, discarded_runs, and of each side (baseline_..., candidate_...) runs, failed, timed_out,
+                   crashed, refused, failed_share, failed_low, failed_high; failures_p_value, fails_more
       effects      record, kind (main, simple, interaction), suite, workload (NULL: the index), load, metric, unit, change,
                    changed_by, held, missing, blocks, scale, effect, low, high, p_value, verdict, effect_without, effect_within,
                    closed (of crossed factors)

@@ -122,6 +122,7 @@ def analyse(
         interactions=_worded(experiment, needed, crossing.interactions),
         latencies=latencies(experiment, variants, runs),
         time_series=time_series(experiment, variants, runs),
+        failure_rates=findings.failure_rates,
     )
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What the checks of a row's assumptions find: rows that can't be judged, and limits of the results.
 
-There is one module for each assumption. Experiments by the first rules (`Experiment.rules`) have none.
+There is one module for each assumption. Of experiments by the first rules (`Experiment.rules`) only failures are counted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def check(
         runs: all, with those that are discarded.
     """
     if experiment.rules < CURRENT_RULES:
-        return Findings()
+        return Findings(failure_rates=failures.rates(experiment, variants, runs))
     found = [module.check(experiment, variants, workloads, runs) for module in _MODULES]
     excluded: dict[Place, tuple[Verdict, str]] = {}
     for each in found:
@@ -39,4 +39,5 @@ def check(
             excluded.setdefault(place, exclusion)
     caveats: tuple[Caveat, ...] = tuple(caveat for each in found for caveat in each.caveats)
     carried = {place: effect for each in found for place, effect in each.carry_overs.items()}
-    return Findings(excluded=excluded, caveats=caveats, carry_overs=carried)
+    failing = tuple(rates for each in found for rates in each.failure_rates)
+    return Findings(excluded=excluded, caveats=caveats, carry_overs=carried, failure_rates=failing)

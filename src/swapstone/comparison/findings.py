@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 from swapstone.comparison.cells import Group
 from swapstone.comparison.rows import Row
-from swapstone.model import CarryOver, Caveat, Verdict
+from swapstone.model import CarryOver, Caveat, FailureRates, Verdict
 
 Place = tuple[Group, str, str]
 """((suite, workload, load), label of the candidate, name of the metric): a row."""
@@ -22,11 +22,13 @@ class Findings:
         excluded: verdict and reason of rows that can't be judged.
         caveats: limits of the results.
         carry_overs: how runs depend on what ran before them, of the rows where that was tested.
+        failure_rates: how often runs fail, of every workload, load and candidate.
     """
 
     excluded: Mapping[Place, tuple[Verdict, str]] = dataclasses.field(default_factory=dict)
     caveats: tuple[Caveat, ...] = ()
     carry_overs: Mapping[Place, CarryOver] = dataclasses.field(default_factory=dict)
+    failure_rates: tuple[FailureRates, ...] = ()
 
 
 def checked(rows: Iterable[Row], findings: Findings) -> list[Row]:

@@ -2,6 +2,7 @@
 """The types of Swapstone, as `ARCHITECTURE.md` defines them. Imports no other package."""
 
 from swapstone.model.analysis import (
+    FAST_ONES,
     Analysis,
     CarryOver,
     Caveat,
@@ -9,6 +10,8 @@ from swapstone.model.analysis import (
     Comparison,
     FactorEffect,
     Failure,
+    FailureCounts,
+    FailureRates,
     Index,
     Interaction,
     Latency,
@@ -77,7 +80,7 @@ from swapstone.model.observation import (
     process_file,
     system_file,
 )
-from swapstone.model.run_result import Run, Sample, Status
+from swapstone.model.run_result import KILLED, TIMED_OUT, Run, Sample, Status
 from swapstone.model.substitution import filled_text, placeholders_in, split_placeholders
 from swapstone.model.workload import (
     ALL_PROCESSORS,
@@ -103,13 +106,16 @@ __all__ = [
     "COMMAND",
     "CURRENT_RULES",
     "FAMILY_CORRECTION",
+    "FAST_ONES",
     "IDLE",
     "KERNEL",
     "KERNEL_LOCKS",
+    "KILLED",
     "OWN_OBJECT",
     "OWN_SUITE",
     "RANDOM_ORDER",
     "REPORT_CORRECTION",
+    "TIMED_OUT",
     "UNKNOWN_THREADS",
     "USUAL_MEMORY_BYTES",
     "VIRTUAL_CLOCK",
@@ -132,6 +138,8 @@ __all__ = [
     "FactorEffect",
     "FactorLevels",
     "Failure",
+    "FailureCounts",
+    "FailureRates",
     "Finding",
     "Frame",
     "FrozenStruct",

@@ -136,6 +136,8 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         order: `RANDOM_ORDER` or `BALANCED_ORDER`: how the variants of a block are ordered.
         held: pairs (factor, level): levels that all variants share, of factors that are not varied.
         budget_extends: whether the budget is a default, which is extended to the pairs that an interval needs.
+        failures_count: whether failures are a result: a variant is run on as long as any of its runs succeeds, and a side that fails
+            significantly more often is not judged. False in records before 0.2, where three failures ended a variant.
     """
 
     name: str
@@ -162,6 +164,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     order: str = RANDOM_ORDER
     held: tuple[tuple[str, str], ...] = ()
     budget_extends: bool = False
+    failures_count: bool = False
 
     @property
     def applied_factors(self) -> tuple[FactorLevels, ...]:

@@ -131,3 +131,8 @@ def percent(share: float) -> str:
         return "0 %"
     near = 90 <= value < 100 - _SMALLEST_PERCENT
     return f"{trimmed(fixed(value, -_magnitude(100 - value)) if near else digits(value, 2))} %"
+
+
+def share_with_interval(share: float, low: float, high: float) -> str:
+    """Return a share with its interval, e.g. ``12 % (7.1–19 %)``."""  # noqa: RUF002 - a dash between numbers
+    return f"{percent(share)} ({percent(low).removesuffix(' %')}–{percent(high)})"  # noqa: RUF001 - a dash between numbers

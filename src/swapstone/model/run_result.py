@@ -21,6 +21,13 @@ class Status(enum.Enum):
     UNAVAILABLE = "unavailable"
 
 
+TIMED_OUT = "it did not end within its time"
+"""How the reason of a failed run begins that was stopped at its time limit."""
+
+KILLED = "it was killed by"
+"""How the reason of a failed run begins that a signal ended."""
+
+
 class Sample(FrozenStruct, frozen=True, kw_only=True):
     """The values of one metric in one run, in the metric's unit, in order of measurement.
 

@@ -25,7 +25,7 @@ Group = tuple[str, str, str]
 """(suite, workload, load): measured on every variant within one block."""
 
 GIVE_UP_AFTER = 3
-"""After so many failures on one variant a workload is not run on it again."""
+"""After so many failures and no success on one variant a workload is not run on it again: see `gives_up`."""
 
 
 def variants(experiment: Experiment) -> tuple[Variant, ...]:
@@ -122,19 +122,46 @@ def williams_square(count: int) -> tuple[tuple[int, ...], ...]:
     return tuple(rows if count % 2 == 0 else [*rows, *(row[::-1] for row in rows)])
 
 
-def given_up(runs: Iterable[Run], block: int) -> frozenset[tuple[str, str, str, str]]:
+Place = tuple[str, str, str, str]
+"""(suite, workload, load, label of the variant)"""
+
+
+def gives_up(experiment: Experiment, ended: Mapping[Status, int]) -> bool:
+    """Return whether a variant is not run again on a workload: its first runs all failed, or several were refused.
+
+    While any run succeeds, failures are a result: their rate is measured. A refused run makes its comparison invalid whatever follows.
+
+    Args:
+        experiment: by `Experiment.failures_count`, of records before 0.2 any `GIVE_UP_AFTER` failed or refused runs suffice.
+        ended: number of its runs so far, by status.
+    """
+    bad = sum(number for status, number in ended.items() if status is not Status.OK)
+    if bad < GIVE_UP_AFTER:
+        return False
+    if not experiment.failures_count:
+        return True
+    return not ended.get(Status.OK) or ended.get(Status.REFUSED, 0) >= GIVE_UP_AFTER
+
+
+def given_up(experiment: Experiment, runs: Iterable[Run], block: int) -> frozenset[Place]:
     """Return the (suite, workload, load, variant) that failed or were refused too often up to a block: they are not run again.
 
     Args:
+        experiment: that the runs are of.
         runs: of any blocks.
         block: runs of later ones are ignored.
     """
-    bad = collections.Counter(
-        (run.trial.suite, run.trial.workload, run.trial.load, run.trial.variant)
-        for run in runs
-        if run.status is not Status.OK and run.trial.block <= block
-    )
-    return frozenset(place for place, times in bad.items() if times >= GIVE_UP_AFTER)
+    made = [run for run in runs if run.trial.block <= block]
+    ended: dict[Place, collections.Counter[Status]] = {
+        (*_group(run.trial), run.trial.variant): collections.Counter() for run in made if run.status is not Status.OK
+    }
+    if not ended:
+        return frozenset()
+    for run in made:
+        place = (*_group(run.trial), run.trial.variant)
+        if place in ended:
+            ended[place][run.status] += 1
+    return frozenset(place for place, counts in ended.items() if gives_up(experiment, counts))
 
 
 def expected(experiment: Experiment, runs: Sequence[Run]) -> Iterator[tuple[Trial, ...]]:
@@ -163,7 +190,7 @@ def expected(experiment: Experiment, runs: Sequence[Run]) -> Iterator[tuple[Tria
     discarded = discarded_by_block(run.trial for run in made)
     for index in sorted({number for number, _ in discarded}):
         numbers = {group: number for (at, group), number in discarded.items() if at == index}
-        left_out = unbuilt | given_up(made, index - 1)
+        left_out = unbuilt | given_up(experiment, made, index - 1)
         yield tuple(
             trial
             for trial in block(experiment, index, numbers, numbers)

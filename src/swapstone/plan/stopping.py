@@ -32,12 +32,19 @@ MOST_SHORT_BLOCKS = 1000
 
 
 class StopReason(enum.Enum):
-    """Why an experiment stops; the value follows "stopped: "."""
+    """Why an experiment stops; the value follows "stopped: ".
+
+    `decide` gives the first four. `LOST`: no group closed because it is precise. `FAILED`: on every workload no run of the baseline, or
+    none of every candidate, succeeded. `INCOMPARABLE`: as before, or they could not be built or were refused.
+    """
 
     PRECISE = "every interval that can decide is as narrow as the margin"
     BUDGET = "the budget is spent"
     BLOCKS = "the requested number of blocks is reached"
     CAP = "200 blocks or more are made, and more would gain little"
+    LOST = "more blocks would give no verdict; the report prints the reasons"
+    FAILED = "every workload failed"
+    INCOMPARABLE = "no workload can be compared"
 
 
 @dataclasses.dataclass(frozen=True)

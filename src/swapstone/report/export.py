@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 import msgspec
 
 from swapstone.model import Analysis, Comparison, Copy, Direction, Metric, Variant
-from swapstone.report import factorial_export, formatting, mean_columns, section_export
+from swapstone.report import factorial_export, failure_columns, formatting, mean_columns, section_export
 from swapstone.report.ci_export import CI_EXPORTS
 from swapstone.report.context import ReportContext
 from swapstone.report.csv_output import comma_separated, plain
@@ -78,10 +78,11 @@ _COMPARISON_COLUMNS = (
     "not_observed",
     "seal",
     *mean_columns.COLUMNS,
+    *failure_columns.COLUMNS,
 )
 
 
-def _comparison_cells(c: Comparison, unobserved: Collection[str], seal: str) -> list[str]:
+def _comparison_cells(c: Comparison, unobserved: Collection[str], seal: str, rates: failure_columns.Rates) -> list[str]:
     differing = (name for name, level in c.baseline.levels if dict(c.candidate.levels).get(name) != level)
     middle = medians(c)
     where = [c.suite, c.workload, c.load, c.metric.name, c.metric.unit, c.metric.quantity.value, c.metric.better.value]
@@ -101,6 +102,7 @@ def _comparison_cells(c: Comparison, unobserved: Collection[str], seal: str) -> 
         " ".join(name for name in differing if name in unobserved),
         seal,
         *(str(value).lower() if isinstance(value, bool) else plain(value) for value in mean_columns.values(c).values()),
+        *(value if isinstance(value, str) else plain(value) for value in failure_columns.values(rates, c).values()),
     ]
 
 
@@ -109,8 +111,9 @@ def to_csv(context: ReportContext, analysis: Analysis) -> str:
 
     ``not_observed`` names the factors that differ and whose level rests on the request alone; ``seal`` is the digest of the record.
     """
-    unobserved, seal = context.experiment.unobserved, context.seal_digest
-    return comma_separated(_COMPARISON_COLUMNS, (_comparison_cells(c, unobserved, seal) for c in analysis.comparisons))
+    unobserved, seal, rates = context.experiment.unobserved, context.seal_digest, failure_columns.rates_of(analysis)
+    rows = (_comparison_cells(c, unobserved, seal, rates) for c in analysis.comparisons)
+    return comma_separated(_COMPARISON_COLUMNS, rows)
 
 
 def to_runs_csv(context: ReportContext, analysis: Analysis) -> str:

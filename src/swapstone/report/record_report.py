@@ -5,8 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from swapstone.model import CURRENT_RULES, FAMILY_CORRECTION, REPORT_CORRECTION, Analysis
 from swapstone.report import formatting, topics
+from swapstone.report.answer import failing
 from swapstone.report.answer.answer import Answer
 from swapstone.report.answer.limits import nothing_measured
 from swapstone.report.answer.overview import overview_of
@@ -122,10 +125,10 @@ def _notices(context: ReportContext, analysis: Analysis, sections: Iterable[Sect
 
 
 def _answer(context: ReportContext, analysis: Analysis) -> Answer:
-    """Return the answer of the first topic that has one."""
+    """Return the answer of the first topic that has one. It begins with how often runs fail, where rows are invalid for that."""
     for topic in topics.TOPICS:
         if topic.answer is not None and (found := topic.answer(context, analysis)) is not None:
-            return found
+            return msgspec.structs.replace(found, sentence=failing.sentence(analysis) + found.sentence)
     return Answer(sentence=nothing_measured(analysis))
 
 

@@ -14,6 +14,7 @@ import msgspec
 from swapstone import plan
 from swapstone.model import (
     IDLE,
+    TIMED_OUT,
     Copy,
     Experiment,
     NothingComparableError,
@@ -24,7 +25,7 @@ from swapstone.model import (
     discarded_by_block,
 )
 from swapstone.plan import Group
-from swapstone.plan.stopping import first_block
+from swapstone.plan.stopping import StopReason, first_block
 from swapstone.record import RecordWriter
 from swapstone.run.manifest import manifest_of
 from swapstone.run.prepare import Prepared
@@ -35,6 +36,9 @@ from swapstone.workloads import find_load
 
 WORK_NS = 80_000_000
 """How long a trial's work should take on the baseline: within the 50 to 150 ms for which noise was measured (docs/statistics.md)."""
+
+_FAILED = " failed"
+"""How the reason of a workload ends on which all runs of a side failed."""
 
 BREAKS = 3
 """After so many failures in a row of a target, the session ends."""
@@ -149,6 +153,8 @@ class Engine:
         self._passes = dict(passes or {})
         self._checks: dict[tuple[str, str], str] = {}
         self._breaks = 0
+        self._hopeless: set[str] = set()
+        self._lost: dict[Group, str] = {}
         self._first_runs = first_runs
         self._cpus = target.describe().cpus
         baseline = next(iter(prepared.variants))
@@ -172,17 +178,38 @@ class Engine:
         everything = plan.groups(self._experiment)
         still_open = tuple(group for group in everything if self._prepared.runs(*group[:2]))
         self._refuse(everything)
+        baseline = next(iter(self._prepared.variants))
+        self._lost = {group: self._why_gone(group, baseline) for group in everything if group not in still_open}
         block = first_block(self._experiment)
         discarded: Mapping[Group, int] = {}
         while True:
             self._run_block(block, still_open, discarded)
             still_open = self._comparable(block, still_open)
-            decision = self._decide(block, still_open)
+            decision = self._decide(block, still_open) if still_open else StopDecision((), self._why_none(), 0, None)
             self._progress.block_done(decision, block, self._used_ns(block))
             still_open, discarded = decision.still_open, decision.discarded
             if decision.stop or not still_open:
-                return SessionEnd("complete", decision.stop or "every workload failed")
+                return SessionEnd("complete", self._why(decision.stop))
             block += 1
+
+    def _why(self, stop: str) -> str:
+        """Return why the experiment is complete: with the workloads that can't be compared, if there are others."""
+        every = plan.groups(self._experiment)
+        if not self._lost or len(self._lost) == len(every):
+            return stop or "no workload is left"
+        return f"{stop}; {len(self._lost)} of {len(every)} workloads can't be compared, the first: {self._first_lost()}"
+
+    def _why_none(self) -> str:
+        """Return why no workload can be compared any more."""
+        if len(self._lost) < len(plan.groups(self._experiment)):
+            return StopReason.LOST.value  # the others ended before
+        failed = all(why.endswith(_FAILED) for why in self._lost.values())
+        reason = StopReason.FAILED if failed else StopReason.INCOMPARABLE
+        return f"{reason.value}, the first: {self._first_lost()}"
+
+    def _first_lost(self) -> str:
+        (_, workload, _), why = next(iter(self._lost.items()))
+        return f"{workload}: {why}"
 
     def _calibrate(self) -> None:
         """Measure on the baseline how many passes a trial makes, and the checksum of its work; both hold for every variant."""
@@ -245,7 +272,7 @@ class Engine:
         )
 
     def _run_block(self, block: int, still_open: tuple[Group, ...], discarded: Mapping[Group, int]) -> None:
-        lost = plan.given_up(self._runs.values(), block - 1)
+        lost = plan.given_up(self._experiment, self._runs.values(), block - 1)
         # A block that was begun ends as it was begun, although the budget that decided may be another one now.
         begun = discarded_by_block(
             run.trial
@@ -276,12 +303,16 @@ class Engine:
 
     def _attempt(self, trial: Trial) -> Attempt:
         """Run one trial. Several threads may call this at once, so it does not change the engine."""
+        return self._tried(trial, trial.identity)
+
+    def _tried(self, trial: Trial, identity: str) -> Attempt:
+        """Run a trial as the request of this identity; see `_attempt`."""
         key = (trial.suite, trial.workload)
         started_unix_ns, start = time.time_ns(), time.monotonic_ns()
         outcome: Outcome | None = None
         error: TargetError | MachineConfigError | None = None
         try:
-            spec = self._spec(trial, trial.identity, self._passes[key])
+            spec = self._spec(trial, identity, self._passes[key])
             spec = dataclasses.replace(spec, check=self._checks.get(key, ""))
             outcome = self._subject(trial).run(spec, self._target)
         except (TargetError, MachineConfigError) as broken:
@@ -323,21 +354,37 @@ class Engine:
         """End the session if the first runs show that there is nothing to compare.
 
         Raises:
-            NothingComparableError: the workload failed or was refused on the baseline or on every candidate.
+            NothingComparableError: the workload fails always, or was refused, on the baseline or on every candidate.
         """
-        if run.status is Status.OK:
+        if run.status is Status.OK or not (attempts := self._attempts_without_success(run)):
             return
         baseline, *others = self._prepared.variants.values()
         key = (run.trial.suite, run.trial.workload)
         first = [variant.label for variant in others if variant.copy is Copy.FIRST]
         candidates = [label for label in first if (*key, label) not in self._prepared.refused]
-        bad = {other.trial.variant for other in self._runs.values() if other.status is not Status.OK}
-        if run.trial.variant == baseline.label or all(label in bad for label in candidates):
+        self._hopeless.add(run.trial.variant)
+        if run.trial.variant == baseline.label or all(label in self._hopeless for label in candidates):
+            again = f" ({attempts} of {attempts} attempts)" if attempts > 1 else ""
             raise NothingComparableError(
-                f"{run.trial.workload} can't be measured with {run.trial.variant}: {run.reason}\n{first_lines(output)}",
+                f"{run.trial.workload} can't be measured with {run.trial.variant}: {run.reason}{again}\n{first_lines(output)}",
                 f"The record has its whole output: {self._writer.path}"
                 + (". --ignore-failure lets such runs count." if "it ended with status" in run.reason else ""),
             )
+
+    def _attempts_without_success(self, run: Run) -> int:
+        """Return how often a trial was attempted if it never succeeded, else 0. A failed one is tried again; that is not recorded.
+
+        So a program that fails in some of its runs is measured although its first one fails. One that exceeded its time limit, which may be
+        long, is tried once more only.
+        """
+        if run.status is not Status.FAILED or not self._experiment.failures_count:
+            return 1
+        most = 2 if run.reason.startswith(TIMED_OUT) else plan.GIVE_UP_AFTER
+        for attempt in range(1, most):
+            outcome = self._tried(run.trial, f"again-{run.trial.identity}-{attempt}").outcome
+            if outcome is not None and outcome.judgement.status is Status.OK:
+                return 0
+        return most
 
     def _append(self, run: Run) -> None:
         self._writer.append(run)
@@ -360,19 +407,39 @@ class Engine:
                     self._append(Run(trial=trial, status=Status.UNAVAILABLE, reason=one_line, started_unix_ns=now))
 
     def _comparable(self, block: int, still_open: tuple[Group, ...]) -> tuple[Group, ...]:
-        """Return the groups that still have a baseline and a candidate."""
-        lost = plan.given_up(self._runs.values(), block)
+        """Return the groups that still have a baseline and a candidate. The reasons of the others are stored."""
+        lost = plan.given_up(self._experiment, self._runs.values(), block)
         baseline, *others = self._prepared.variants.values()
         candidates = [variant.label for variant in others if variant.copy is Copy.FIRST]
 
         def gone(group: Group, label: str) -> bool:
             return (*group, label) in lost or (*group[:2], label) in self._prepared.refused
 
-        return tuple(
-            group
-            for group in still_open
-            if not gone(group, baseline.label) and not all(gone(group, label) for label in candidates)
+        kept = []
+        for group in still_open:
+            missing = baseline.label if gone(group, baseline.label) else ""
+            if not missing and all(gone(group, label) for label in candidates):
+                missing = candidates[0] if candidates else baseline.label
+            if missing:
+                self._lost[group] = self._why_gone(group, missing)
+            else:
+                kept.append(group)
+        return tuple(kept)
+
+    def _why_gone(self, group: Group, label: str) -> str:
+        """Return why a variant is not run on a workload."""
+        if (*group[:2], label) in self._prepared.refused:
+            return f"{label} can't be built or run here"
+        ended = collections.Counter(
+            run.status
+            for run in self._runs.values()
+            if (run.trial.suite, run.trial.workload, run.trial.load, run.trial.variant) == (*group, label)
         )
+        if refused := ended[Status.REFUSED]:
+            return f"{refused} of {ended.total()} runs of {label} were refused"
+        if ended[Status.OK]:  # of an experiment before 0.2
+            return f"{ended[Status.FAILED]} of {ended.total()} runs of {label} failed, and it was given up"
+        return f"all {ended[Status.FAILED]} runs of {label}{_FAILED}"
 
     def _decide(self, block: int, still_open: tuple[Group, ...]) -> StopDecision:
         runs = [run for run in self._runs.values() if run.trial.block <= block]

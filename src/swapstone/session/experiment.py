@@ -112,6 +112,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         order=check_order(request.order, request.layouts, clock),
         held=held,
         budget_extends=request.budget_ns is None or request.budget_extends,
+        failures_count=True,
     )
 
 

@@ -11,19 +11,21 @@ from swapstone.model import (
     Comparison,
     Direction,
     Experiment,
+    FailureRates,
     FrozenStruct,
     Quantity,
     Scale,
     UserError,
     Verdict,
 )
+from swapstone.report.answer.failing import share, shown
 from swapstone.report.answer.places import Place, have_numbers, places_of
 from swapstone.report.formatting import estimate
 from swapstone.session.analysis import workloads_of
 from swapstone.session.values import parse_ratio
 
 EXIT_WORSE = 3
-"""A candidate is worse by more than the margin of ``--fail-if``."""
+"""A candidate is worse by more than the margin of ``--fail-if``, or fails more often."""
 
 EXIT_NO_RESULT = 4
 """A variant gave no result; with ``--fail-if`` also: a row that decides gave none."""
@@ -180,16 +182,26 @@ def without_result(analysis: Analysis) -> tuple[Comparison, ...]:
     return tuple(found)
 
 
+def failing(analysis: Analysis) -> tuple[FailureRates, ...]:
+    """Return the failure rates of candidates that fail significantly more often than the baseline, without copies of the baseline."""
+    return tuple(each for each in shown(analysis) if each.fails_more == "candidate")
+
+
 def outcome_of(analysis: Analysis, experiment: Experiment, conditions: Sequence[FailIf] = ()) -> Outcome:
     """Return the exit status of a comparison. A worse row decides before rows without a result: it is a finding.
+
+    A candidate that fails significantly more often than the baseline is worse, whatever the margin, unless each condition names a metric.
 
     Args:
         analysis: of a record.
         experiment: of the record.
         conditions: of ``--fail-if``; without any, no row can be too bad.
     """
-    if worse := worse_rows(analysis, experiment, conditions):
-        return Outcome(status=EXIT_WORSE, reason=f"--fail-if: {_listed(map(_worse_text, worse), len(worse))}")
+    worse = [_worse_text(row) for row in worse_rows(analysis, experiment, conditions)]
+    if any(not each.metric for each in conditions):
+        worse += [_failing_text(each) for each in failing(analysis)]
+    if worse:
+        return Outcome(status=EXIT_WORSE, reason=f"--fail-if: {_listed(iter(worse), len(worse))}")
     if lost := without_result(analysis):
         return Outcome(status=EXIT_NO_RESULT, reason=_listed(map(_lost_text, lost), len(lost)))
     if conditions:
@@ -225,6 +237,12 @@ def outcome_of_all(results: Iterable[tuple[Analysis, Experiment]], conditions: S
 def _worse_text(row: Comparison) -> str:
     load = f" under {row.load}" if row.load != "idle" else ""
     return f"{row.workload}{load}, {row.candidate.label}: {row.metric.name} {estimate(row)} is {row.verdict.value}"
+
+
+def _failing_text(each: FailureRates) -> str:
+    load = f" under {each.load}" if each.load != "idle" else ""
+    after, before = share(each.candidate_runs), share(each.baseline_runs)
+    return f"{each.workload}{load}, {each.candidate.label}: {after} of its runs fail, and {before} of the baseline's"
 
 
 def _lost_text(row: Comparison) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from swapstone import plan
 from swapstone.model import Copy, Experiment, Run, Status, Trial, discarded_by_block
-from swapstone.plan import GIVE_UP_AFTER, Group
+from swapstone.plan import Group
 from swapstone.plan.stopping import StopReason, due, first_block, looks
 from swapstone.record import RecordView
 from swapstone.session.precision_stop import PrecisionStop
@@ -79,7 +79,7 @@ class _Replay:
             group for group in plan.groups(view.experiment) if (*group[:2], self._baseline) not in self._refused
         )
         self._runs: list[Run] = list(unavailable)
-        self._bad: collections.Counter[tuple[str, str, str, str]] = collections.Counter()
+        self._ended: dict[plan.Place, collections.Counter[Status]] = {}
         resumed = view.seal is not None and view.seal.sessions > 1
         # A resumed session may have another budget, on which it depends how many runs are discarded, and so when a group ends.
         self._same_rules = view.meta.swapstone == __version__ and not (resumed and view.experiment.prime_more)
@@ -135,18 +135,20 @@ class _Replay:
 
     def _runs_trial(self, trial: Trial) -> bool:
         place = (trial.suite, trial.workload, trial.variant)
-        return place not in self._refused and self._bad[*_group(trial), trial.variant] < GIVE_UP_AFTER
+        return place not in self._refused and not self._given_up(_group(trial), trial.variant)
+
+    def _given_up(self, group: Group, label: str) -> bool:
+        return plan.gives_up(self._experiment, self._ended.get((*group, label), {}))
 
     def _enter(self, number: int, made: Sequence[Run]) -> None:
         """Take in the runs of a block, and close the groups that can't be compared any more."""
         del number
         self._runs += made
         for run in made:
-            if run.status is not Status.OK:
-                self._bad[*_group(run.trial), run.trial.variant] += 1
+            self._ended.setdefault((*_group(run.trial), run.trial.variant), collections.Counter())[run.status] += 1
 
         def lost(group: Group, label: str) -> bool:
-            return self._bad[*group, label] >= GIVE_UP_AFTER or (*group[:2], label) in self._refused
+            return self._given_up(group, label) or (*group[:2], label) in self._refused
 
         self.still_open = tuple(
             group
@@ -183,7 +185,9 @@ class _Replay:
         why = self._view.seal.why
         if self._experiment.blocks and last < self._experiment.blocks and self.still_open:
             return f"{self._experiment.blocks} blocks were requested, and its last one is {last}"
-        if why != StopReason.PRECISE.value or not self.still_open or not self._same_rules:
+        if self.still_open and why.startswith((StopReason.FAILED.value, StopReason.INCOMPARABLE.value)):
+            return f"it is sealed because {StopReason.FAILED.value}, and {_named(self.still_open[0])} did not"
+        if not why.startswith(StopReason.PRECISE.value) or not self.still_open or not self._same_rules:
             return ""
         if not self._may_close(last) or self._closing(last) != set(self.still_open):
             return "it is sealed as precise enough, and its runs are not"

@@ -12,7 +12,7 @@ from swapstone import plan
 from swapstone.comparison import carry_over, precision
 from swapstone.model import CURRENT_RULES, Experiment, Run, Status, WorkloadPrecision, discarded_by_block
 from swapstone.plan import Group
-from swapstone.plan.stopping import decide, due, first_block, first_look, looks
+from swapstone.plan.stopping import StopReason, decide, due, first_block, first_look, looks
 from swapstone.run import StopDecision
 from swapstone.session.analysis import workloads_of
 from swapstone.session.budget import check_spent, fitted
@@ -110,13 +110,18 @@ class PrecisionStop:
             precisions=self._last,
             since=now.since,
         )
-        why = decision.stop.value if decision.stop else ""
+        why = self._why(decision.stop) if decision.stop else ""
         if experiment.virtual:
             why = why.replace("blocks", "draws")  # as records of the virtual clock store it
         decided = sum(each.decided for each in self._last.values()) if self._last else None
         return StopDecision(
             decision.still_open, why, decision.remaining_ns, decision.widest, decided, discarded=now.number
         )
+
+    def _why(self, reason: StopReason) -> str:
+        """Return why the experiment stops. Where no workload is precise, because none can get a verdict, that is the reason."""
+        lost = reason is StopReason.PRECISE and self._last and all(each.lost for each in self._last.values())
+        return StopReason.LOST.value if lost else reason.value
 
     def _begins_after(self) -> int:
         """Return after which block the number of discarded runs is set.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from swapstone.model import Analysis, RecordError, UnavailableError, UserError
 from swapstone.record import default_root, list_records, load, record_name
-from swapstone.report import factorial_export, mean_columns
+from swapstone.report import factorial_export, failure_columns, mean_columns
 from swapstone.session.record_index import NamedRecord, RecordIndex, Rows
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ _COMPARISON_FIELDS = {
     "verdict": "VARCHAR",
     "reason": "VARCHAR",
     **{name: "BOOLEAN" if name == "bounded" else "DOUBLE" for name in mean_columns.COLUMNS},
+    **failure_columns.COLUMNS,
 }
 
 
@@ -343,6 +344,7 @@ def _rows_of(analysis: Analysis | None) -> Mapping[str, Rows]:
 
 
 def _comparison_rows(analysis: Analysis) -> Rows:
+    rates = failure_columns.rates_of(analysis)
     return [
         {
             "suite": comparison.suite,
@@ -361,6 +363,7 @@ def _comparison_rows(analysis: Analysis) -> Rows:
             "verdict": comparison.verdict.value,
             "reason": comparison.reason,
             **mean_columns.values(comparison),
+            **failure_columns.values(rates, comparison),
         }
         for comparison in analysis.comparisons
     ]

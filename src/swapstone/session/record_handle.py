@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from swapstone.comparison.agreement import AgreementTable
-from swapstone.model import Analysis, Comparison, Experiment, RecordError, UserError
+from swapstone.model import Analysis, Comparison, Experiment, FailureRates, RecordError, UserError
 from swapstone.record import RecordView, find_record, record_name
 from swapstone.record import load as load_view
 from swapstone.report import export, record_report
@@ -25,6 +25,7 @@ from swapstone.session.outcome import (
     FailIf,
     Outcome,
     check_fail_if,
+    failing,
     outcome_of,
     parse_fail_if,
     without_result,
@@ -113,6 +114,10 @@ class Record:
         condition = FailIf(metric=metric, margin=ratio)
         check_fail_if((condition,), self.experiment)
         return worse_rows(self.analysis(), self.experiment, (condition,))
+
+    def failing(self) -> tuple[FailureRates, ...]:
+        """Return the failure rates of candidates that fail significantly more often than the baseline: ``--fail-if worse`` rejects them."""
+        return failing(self.analysis())
 
     def without_result(self) -> tuple[Comparison, ...]:
         """Return a row of each candidate that gave no result at all; its `reason` states why."""

@@ -8,6 +8,7 @@ import signal
 
 import msgspec
 
+from swapstone.model import KILLED, TIMED_OUT
 from swapstone.wire import AgentAnswer, ProcessOutcome
 
 OUTPUT_BYTES = 64 * 1024
@@ -60,8 +61,8 @@ def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes
     """
     reasons = {
         ProcessOutcome.EXITED: f"it ended with status {answer.code}" if answer.code else "",
-        ProcessOutcome.SIGNALED: f"it was killed by {_signal_name(answer.code)}",
-        ProcessOutcome.TIMEOUT: "it did not end within its time and was stopped",
+        ProcessOutcome.SIGNALED: f"{KILLED} {_signal_name(answer.code)}",
+        ProcessOutcome.TIMEOUT: f"{TIMED_OUT} and was stopped",
         ProcessOutcome.OVERFLOW: f"it printed more than {output_bytes // 1024} KiB and was stopped",
         ProcessOutcome.DISK: f"it wrote more than {disk_bytes // 1024**2} MiB to disk and was stopped",
         ProcessOutcome.ORPHANS: f"it left {answer.code} processes running, which were killed",

@@ -69,6 +69,7 @@ class Bench:
     run_s: float = 0.0
     clock: str = WALL_CLOCK
     facts: tuple[tuple[str, int], ...] = ()
+    failures_count: bool = False
 
     def workload(self, name: str, *names: str, waits: bool = False, cpus: Cpus = Cpus.ONE) -> None:
         self.workloads[name] = Workload(
@@ -131,6 +132,7 @@ class Bench:
             correction=self.correction,
             clock=self.clock,
             own=OwnProgram(name="w", arguments=("w",)) if self.own else None,
+            failures_count=self.failures_count,
         )
 
     def analysis(self, sizes: SizeValues | None = None) -> Analysis:

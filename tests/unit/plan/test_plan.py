@@ -121,6 +121,43 @@ def test_a_record_has_the_trials_of_its_plan() -> None:
     assert [trial for trials in plan.expected(subject, missing) for trial in trials] == made
 
 
+@pytest.mark.parametrize(
+    ("ended", "old", "new"),
+    [
+        ({Status.FAILED: 2}, False, False),
+        ({Status.FAILED: 3}, True, True),
+        ({Status.FAILED: 3, Status.OK: 1}, True, False),
+        ({Status.FAILED: 300, Status.OK: 1}, True, False),
+        ({Status.FAILED: 2, Status.REFUSED: 1}, True, True),
+        ({Status.FAILED: 2, Status.REFUSED: 1, Status.OK: 9}, True, False),
+        ({Status.REFUSED: 3, Status.OK: 9}, True, True),
+        ({Status.OK: 9}, False, False),
+    ],
+)
+def test_a_variant_is_given_up_if_it_never_succeeds_or_is_refused(
+    ended: dict[Status, int], old: bool, new: bool
+) -> None:
+    assert plan.gives_up(builders.experiment(), ended) is old
+    assert plan.gives_up(builders.experiment(failures_count=True), ended) is new
+
+
+def test_a_variant_that_fails_in_some_runs_stays_in_the_plan() -> None:
+    subject = builders.experiment(workloads=(("libc", "b_malloc_tiny1"),), failures_count=True)
+    (group,) = plan.groups(subject)
+    trials = [trial for index in range(12) for trial in plan.block(subject, index, (group,))]
+    failing = [trial.variant == "libc=musl" and trial.block % 2 == 0 for trial in trials]
+    runs = [
+        builders.run(trial, status=Status.FAILED if fails else Status.OK)
+        for trial, fails in zip(trials, failing, strict=True)
+    ]
+    assert plan.given_up(subject, runs, 11) == frozenset()
+    assert [trial for block in plan.expected(subject, runs) for trial in block] == trials
+    old = builders.experiment(workloads=(("libc", "b_malloc_tiny1"),))
+    assert plan.given_up(old, runs, 3) == frozenset()
+    assert plan.given_up(old, runs, 4) == {(*group, "libc=musl")}
+    assert len([trial for block in plan.expected(old, runs) for trial in block]) < len(trials)
+
+
 def test_variants_that_fail_or_were_not_built_are_not_expected() -> None:
     subject = builders.experiment(workloads=(("libc", "b_malloc_tiny1"),), null=True)
     group = plan.groups(subject)[0]

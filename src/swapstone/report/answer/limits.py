@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from swapstone.model import Analysis, CaveatKind, Comparison, Verdict
+from swapstone.model import FAST_ONES, Analysis, CaveatKind, Comparison, Verdict
 from swapstone.report import formatting
 from swapstone.report.answer import tails
 from swapstone.report.answer.means import name_of
@@ -16,7 +16,10 @@ from swapstone.report.verdict_groups import NO_NUMBERS
 
 _REASON = 90
 _MOST_NAMES = 4
-_KINDS = ("carry-over", "prints other output", "writes another file")
+_FAILS = tuple(
+    f"{side} fails {words}in " for side in ("baseline", "candidate") for words in ("", "significantly more often: ")
+)
+_KINDS = ("carry-over", "prints other output", "writes another file", *_FAILS)
 """How reasons begin whose figures differ from row to row."""
 _WITH_HINT = {CaveatKind.CARRY_OVER, CaveatKind.DISTURBED_RUNS, CaveatKind.OUTPUT_NOT_COMPARED, CaveatKind.SAME_FILE}
 """Caveats whose hint is the remedy of rows without a result."""
@@ -50,7 +53,10 @@ def _by_reason(places: Sequence[Place]) -> Iterator[tuple[list[str], str]]:
     for place in places:
         row = next(row for row in place.leads if row.verdict in NO_NUMBERS or not row.baseline_values)
         what = row.verdict.value if row.verdict in NO_NUMBERS else "no complete pair of runs"
-        reason = formatting.safe(row.reason.removeprefix("candidate: "))
+        # The answer begins with the rates of failures.
+        reason = (
+            FAST_ONES if row.reason.endswith(FAST_ONES) else formatting.safe(row.reason.removeprefix("candidate: "))
+        )
         name = place.names[0]
         names = by_reason.setdefault(shortened(f"{what}: {reason}" if reason else what), [])
         if name not in names:

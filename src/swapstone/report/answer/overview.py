@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from swapstone.model import Analysis
 from swapstone.report import formatting
-from swapstone.report.answer import limits
+from swapstone.report.answer import failing, limits
 from swapstone.report.answer.answer import Answer
 from swapstone.report.context import ReportContext
 from swapstone.report.document import AS_PAGE, Block, BulletList, Commands, Heading, Item, Paragraph, Tone
@@ -66,6 +66,7 @@ def _items(context: ReportContext, analysis: Analysis, answer: Answer, warnings:
     yield from limits.caveats(analysis)
     for text in dict.fromkeys(warnings):
         yield Item(text, tone=Tone.WARNING)
+    yield from failing.items(analysis)
     named = " ".join(item.text for item in answer.unknown)
     failures = [each for each in analysis.failures if not each.reason or formatting.safe(each.reason) not in named]
     if failures:

@@ -8,6 +8,7 @@ from swapstone.report.topics.environment import ENVIRONMENT
 from swapstone.report.topics.explanations import EXPLANATIONS
 from swapstone.report.topics.factorial import FACTORIAL
 from swapstone.report.topics.failed_trials import FAILED_TRIALS
+from swapstone.report.topics.failure_rates import FAILURE_RATES
 from swapstone.report.topics.latency import LATENCY
 from swapstone.report.topics.link_layouts import LINK_LAYOUTS
 from swapstone.report.topics.load_latency import LOAD_LATENCY
@@ -38,6 +39,7 @@ TOPICS: tuple[Topic, ...] = (
     PUBLISHED_FIGURES,
     NULL_RESULTS,
     LINK_LAYOUTS,
+    FAILURE_RATES,
     FAILED_TRIALS,
     ENVIRONMENT,
 )
