@@ -315,7 +315,8 @@ def failing(effort: Effort) -> Iterator[str]:
                 random = np.random.default_rng((8, blocks, together, seed))
                 runs = list(_failing_runs(random, blocks, before, after, together))
                 (found,) = failures.rates(EXPERIMENT, (BASELINE, CANDIDATE), runs)
-                table = [[each.failed, each.runs - each.failed] for each in (found.baseline_runs, found.candidate_runs)]
+                sides = (found.baseline_runs, found.candidate_runs)
+                table = np.array([[each.failed, each.runs - each.failed] for each in sides])
                 more += bool(found.fails_more)
                 unfit += bool(found.unfit)
                 missed += not found.candidate_runs.low <= after <= found.candidate_runs.high

@@ -23,9 +23,9 @@ MUSL = '[[behaviour]]\nvariant = "libc=musl"\n'
 ONE, OTHER = "b_malloc_tiny1", "b_string_strlen"
 
 
-def fault(kind: str, *, probability: float = 1.0, workload: str = "*", blocks: tuple[int, ...] = ()) -> str:
-    """Return the behaviour of a candidate that fails, in these blocks or at random."""
-    when = f"trials = {[f'{block}-*' for block in blocks]}" if blocks else f"probability = {probability}"
+def fault(kind: str, *, workload: str = "*", blocks: tuple[int, ...] = ()) -> str:
+    """Return the behaviour of a candidate that fails, in these blocks or always."""
+    when = f"trials = {[f'{block}-*' for block in blocks]}" if blocks else "probability = 1.0"
     return f'{MUSL}workload = "{workload}"\nfaults = [{{ kind = "{kind}", {when} }}]\n'
 
 
@@ -57,9 +57,8 @@ def blocks_of(view: RecordView, workload: str = ONE) -> dict[str, int]:
 
 
 def test_every_requested_block_is_made_although_runs_fail(tmp_path: Path) -> None:
-    ending, view = measured(tmp_path, fault("timeout", probability=0.12), blocks=60)
-    failed = [run for run in view.runs if run.status is Status.FAILED]
-    assert 3 < len(failed) < 20
+    ending, view = measured(tmp_path, fault("timeout", blocks=tuple(range(8, 61, 8))), blocks=60)
+    assert sum(run.status is Status.FAILED for run in view.runs) == 7
     assert blocks_of(view) == {"libc=glibc": 61, "libc=musl": 61}
     assert ending == SessionEnd("complete", StopReason.BLOCKS.value)
     assert not plan_problems(view)
@@ -69,8 +68,7 @@ def test_every_requested_block_is_made_although_runs_fail(tmp_path: Path) -> Non
 
 
 def test_a_record_from_before_ends_a_variant_after_three_failures(tmp_path: Path) -> None:
-    changes = {"failures_count": False, "blocks": 60}
-    ending, view = measured(tmp_path, fault("timeout", blocks=(5, 9, 17)), **changes)
+    ending, view = measured(tmp_path, fault("timeout", blocks=(5, 9, 17)), failures_count=False, blocks=60)
     assert blocks_of(view) == {"libc=glibc": 18, "libc=musl": 18}
     why = f"{StopReason.INCOMPARABLE.value}, the first: {ONE}: 3 of 18 runs of libc=musl failed, and it was given up"
     assert ending == SessionEnd("complete", why)
@@ -115,7 +113,7 @@ def test_precision_ends_an_experiment_in_which_some_runs_fail(tmp_path: Path) ->
 
 @pytest.mark.parametrize("reason", [StopReason.FAILED, StopReason.INCOMPARABLE])
 def test_verify_finds_a_false_reason(tmp_path: Path, reason: StopReason) -> None:
-    _, view = measured(tmp_path, fault("timeout", probability=0.12), blocks=20)
+    _, view = measured(tmp_path, fault("timeout", blocks=(8, 16)), blocks=20)
     with RecordWriter.resume(view.path)[0] as writer:
         writer.seal("complete", f"{reason.value}, the first: {ONE}", "")
     (problem,) = plan_problems(load(view.path))
