@@ -2,7 +2,6 @@
 """The types of Swapstone, as `ARCHITECTURE.md` defines them. Imports no other package."""
 
 from swapstone.model.analysis import (
-    FAST_ONES,
     Analysis,
     CarryOver,
     Caveat,
@@ -10,8 +9,6 @@ from swapstone.model.analysis import (
     Comparison,
     FactorEffect,
     Failure,
-    FailureCounts,
-    FailureRates,
     Index,
     Interaction,
     Latency,
@@ -65,6 +62,7 @@ from swapstone.model.explanation import (
     RowMeasurements,
     Stack,
 )
+from swapstone.model.failure_counts import FAST_ONES, FailureCounts, FailureRates
 from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.histogram import percentile
 from swapstone.model.image_difference import ImageDifference

@@ -88,7 +88,7 @@ EXPERIMENT = Experiment(
 
 
 def ended(label: str, block: int, how: str, *, prime: int = 0, workload: str = "w") -> Run:
-    """Return a run that ended well (``ok``), or as a status or the beginning of a reason says."""
+    """Return a run that ended well (``ok``), or with this status or this beginning of a reason."""
     status = Status(how) if how in {"ok", "refused", "unavailable", "failed"} else Status.FAILED
     trial = Trial(suite="s", workload=workload, load="idle", variant=label, block=block, position=0, prime=prime)
     return Run(trial=trial, status=status, reason="" if status is Status.OK else f"{how} something")
