@@ -10,7 +10,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -36,6 +35,7 @@ from swapstone.artifacts.workload_build import BASE_RECIPE, Built
 from swapstone.factors import Recipe, read_facts
 from swapstone.model import FrozenStruct, OwnProgram, UnavailableError, UserError, placeholders_in
 from swapstone.model.directories import cache_dir
+from swapstone.model.temporary_folder import TemporaryFolder
 
 SOURCE_RECIPE = Recipe(
     # Flags that most projects build with. The switches are recorded in the program, so that the optimization level in force can be
@@ -208,7 +208,7 @@ def stripped_sizes(program: Path) -> tuple[tuple[str, int], ...]:
     """Return the sizes of a program in bytes as `sizes_of` does, after stripping; none for a script."""
     if read_facts(program) is None:
         return ()
-    with tempfile.TemporaryDirectory(prefix="swapstone-strip-") as folder:
+    with TemporaryFolder("strip") as folder:
         stripped = Path(folder) / "stripped"
         command = ["strip", "--strip-all", "-o", str(stripped), str(program)]
         with contextlib.suppress(OSError):

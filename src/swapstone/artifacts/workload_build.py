@@ -22,6 +22,7 @@ from swapstone.artifacts.toolchain import linked_dynamically, strip_command
 from swapstone.factors import RECORDED, RELEVANT_SYMBOLS, ProgramFacts, Recipe, read_facts
 from swapstone.model import Source, UnavailableError, UserError, Workload
 from swapstone.model.directories import cache_dir, share_dir
+from swapstone.model.temporary_folder import TemporaryFolder
 
 BASE_RECIPE = Recipe(
     # -fno-builtin keeps calls of the C library. The other flags are those of a distribution's packages, without hardening that only
@@ -120,7 +121,7 @@ def build_layouts(source: Source, recipe: Recipe, seeds: Sequence[str]) -> tuple
         UserError: the compilation fails; the message ends with the compiler's output.
     """
     job = _job(source, link_layouts.with_sections(recipe), relinked=False)
-    with tempfile.TemporaryDirectory(prefix="swapstone-objects-") as objects:
+    with TemporaryFolder("objects") as objects:
         return tuple(_build(dataclasses.replace(job, layout=seed, objects=Path(objects))) for seed in seeds)
 
 

@@ -10,12 +10,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from swapstone.factors.facts import read_facts
 from swapstone.factors.switches import RECORD
 from swapstone.model import FrozenStruct, UserError
+from swapstone.model.temporary_folder import TemporaryFolder
 
 _TIMEOUT_S = 30
 _EXAMPLE = "For example: compiler=gcc,/opt/toolchain/bin/x86_64-linux-gcc"
@@ -93,7 +93,7 @@ def probe_compiler(command: tuple[str, ...]) -> CompilerFacts:
 
 def _written(command: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
     """Compile an empty file; return the compiler's name in ``.comment`` and the words of the command line that it records."""
-    with tempfile.TemporaryDirectory(prefix="swapstone-probe-") as folder:
+    with TemporaryFolder("probe") as folder:
         made = Path(folder) / "empty.o"
         source = Path(folder) / "empty.c"
         source.write_text("int swapstone_probe;\n")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from swapstone.model import (
     UnavailableError,
     UserError,
 )
+from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets import TargetError
 
 Measure = Callable[[Tracee, ReferenceRuns], InstrumentResult]
@@ -189,7 +189,7 @@ def _measured(
 ) -> InstrumentResult:
     """Measure one variant. A failure is retried once, because a busy machine may stop a load generator or a recording."""
     for last in (False, True):
-        with tempfile.TemporaryDirectory(prefix="swapstone-explain-") as folder:
+        with TemporaryFolder("explain") as folder:
             reference = ReferenceRuns(medians, runs[0].objects, variant.preload, Path(folder))
             try:
                 return measure(variant.tracee, reference)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import fnmatch
 import math
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from swapstone.model import (
     Verdict,
     unknown,
 )
+from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.record import RecordView
 from swapstone.report import row_explanation
 from swapstone.report.document import Document
@@ -223,7 +223,7 @@ def _evidence(
     if view.manifest is None:
         raise UserError(f"{view.path} ended before anything was built: there is nothing to run again.")
     passes = {(suite, name): count for suite, name, count in view.manifest.passes}
-    with open_target("host") as target, tempfile.TemporaryDirectory(prefix="swapstone-symbols-") as scratch:
+    with open_target("host") as target, TemporaryFolder("symbols") as scratch:
         prepared = prepare(view.experiment, target, lambda *_: None, progress.note)
         _note_other_programs(view, prepared.programs, progress)
         context = RowContext(view.experiment, prepared, target, passes.get((row.suite, row.workload), 1), Path(scratch))

@@ -6,13 +6,13 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from swapstone.model import Analysis, RecordError, UnavailableError, UserError
+from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.record import default_root, list_records, load, record_name
 from swapstone.report import factorial_export, failure_columns, mean_columns
 from swapstone.session.record_index import NamedRecord, RecordIndex, Rows
@@ -273,7 +273,7 @@ def connect(
     if not named:
         raise RecordError(f"There are no runs in {default_root()}.", "Make a record: swapstone compare libc=glibc,musl")
     connection: duckdb.DuckDBPyConnection = module.connect(config={"autoinstall_known_extensions": "false"})
-    with tempfile.TemporaryDirectory(prefix="swapstone-query-") as scratch:
+    with TemporaryFolder("query") as scratch:
         _define_lines(connection, named)
         connection.execute(_VIEWS)
         with RecordIndex() as index:

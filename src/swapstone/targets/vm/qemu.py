@@ -15,7 +15,6 @@ import hashlib
 import re
 import shutil
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -24,6 +23,7 @@ from types import TracebackType
 from typing import Self
 
 from swapstone.model import FrozenStruct, UnavailableError
+from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.vm.machine_models import CHANNEL_START, EmulatedMachine, MachineModel
 
 OLDEST = (7, 0)
@@ -260,8 +260,8 @@ class Guest:
     ) -> None:
         self._model = setup.machine.model
         self._limits = limits
-        self._folder = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
-        folder = Path(self._folder.name)
+        self._folder = TemporaryFolder("vm")
+        folder = self._folder.path
         self._console, self._channel, self._complaints = (folder / name for name in ("console", "channel", "stderr"))
         (folder / "order").write_bytes(setup.order)
         files = Files(
@@ -360,7 +360,7 @@ class Guest:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._kill()
-        self._folder.cleanup()
+        self._folder.close()
 
 
 def _size(path: Path) -> int:
