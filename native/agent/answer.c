@@ -14,17 +14,6 @@ static struct {
     bool failed;
 } writer;
 
-/* CRC-32 of IEEE 802.3, reflected, four bits at a time: the same as zlib's. */
-static uint32_t crc_add(uint32_t crc, unsigned char byte) {
-    static const uint32_t table[16] = {
-        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
-        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
-    };
-    crc ^= byte;
-    crc = crc >> 4 ^ table[crc & 15];
-    return crc >> 4 ^ table[crc & 15];
-}
-
 static void flush(void) {
     size_t written = 0;
     while (written < writer.used && !writer.failed) {
@@ -145,10 +134,15 @@ bool write_plan_error(int64_t line, const char *error) {
 
 bool write_answer(const struct answer *answer) {
     writer.lines = 0;
-    writer.crc = UINT32_MAX;
+    writer.crc = CRC_START;
     put(WORD_BEGIN " ");
     put(answer->id);
     put("\n");
+    if (answer->nonce) {
+        put(WORD_NONCE " ");
+        put(answer->nonce);
+        put("\n");
+    }
     for (int fact = 0; fact < FACT_COUNT; fact++) {
         if (!answer->facts.known[fact])
             continue;

@@ -19,6 +19,7 @@ struct output {
 enum { NOTE_BYTES = 2048 };
 struct answer {
     const char *id;
+    const char *nonce; /* of the request; NULL if it has none */
     enum outcome outcome;
     int64_t code;
     bool has_image; /* `image` and `observations` are valid */

@@ -2,16 +2,12 @@
 #include "keeper.h"
 
 #include "../port/port.h"
+#include "kill.h"
 #include "observe.h"
 
 enum { KILLED = 5 };
 static const int64_t KILL_TIMEOUT_NS = 10 * 1000000000LL;
 static const int64_t SHORT_WAIT = 50 * 1000000LL;
-
-static void kill_all(int pid, int group) {
-    port_killpg(group, PORT_SIG_KILL);
-    port_kill(pid, PORT_SIG_KILL);
-}
 
 /* Reaps children that have ended. Returns true while there are others. */
 static bool reap(int worker, bool *ended, int *status) {
@@ -52,7 +48,7 @@ static _Noreturn void run_keeper(int worker, int signal_fd) {
     }
     int64_t give_up_ns = port_now_ns() + KILL_TIMEOUT_NS;
     while (reap(worker, &ended, &status) && port_now_ns() < give_up_ns) {
-        for_each_child(port_getpid(), kill_all);
+        for_each_child(port_getpid(), kill_with_group);
         wait_for_signal(signal_fd, 0, SHORT_WAIT);
     }
     port_exit(status);

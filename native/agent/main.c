@@ -8,6 +8,7 @@
  * closed at the other end, 4 after SIGTERM, SIGINT or SIGHUP. It kills the trial in flight first.
  */
 #include "answer.h"
+#include "conditions.h"
 #include "keeper.h"
 #include "plan.h"
 #include "trial.h"
@@ -32,15 +33,18 @@ static bool wait_for_plan(int fd) {
     }
 }
 
-/* Closes all files but the first three, becomes the subreaper, and blocks signals. */
+/* Closes all files but the first three, becomes the subreaper, and blocks signals. Other processes of the
+ * same user can't open the agent's pipes through /proc, unless they have CAP_SYS_PTRACE. */
 static bool begin(void) {
     int fd;
+    port_set_dumpable(false);
     do
         fd = port_open_null();
     while (fd >= 0 && fd <= 2);
     port_close_from(3); /* fails before Linux 5.9; the parent must then leak no files */
     if (fd < 0 || split_from_keeper() < 0 || port_become_subreaper() < 0)
         return false;
+    begin_conditions();
     signal_fd = port_block_signals();
     return signal_fd >= 0;
 }

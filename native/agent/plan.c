@@ -40,6 +40,28 @@ static const char *parse_trial(struct request *request, char *value) {
     return NULL;
 }
 
+/* The answer repeats the nonce, which shows that the agent wrote it. So the program may not find it: it is
+ * kept in memory that is not copied to children, and the line is wiped. */
+static const char *parse_nonce(struct request *request, char *value) {
+    static char *kept;
+    size_t length = text_length(value);
+    bool valid = length == PLAN_NONCE;
+
+    for (size_t i = 0; i < length; i++)
+        valid &= (value[i] >= '0' && value[i] <= '9') || (value[i] >= 'a' && value[i] <= 'f');
+    if (!kept) {
+        kept = port_mmap(PLAN_NONCE + 1, false);
+        if (!kept)
+            return "there is no memory for the nonce";
+        port_keep_from_children(kept, PLAN_NONCE + 1);
+    }
+    if (valid)
+        __builtin_memcpy(kept, value, PLAN_NONCE);
+    __builtin_memset(value, 0, length);
+    request->nonce = kept;
+    return valid ? NULL : "a nonce has 32 lower-case hexadecimal digits";
+}
+
 static const char *add_argument(char **list, unsigned *count, char *value) {
     const char *kept, *error;
     if (*count == PLAN_WORDS)
@@ -214,6 +236,7 @@ static const struct {
     enum need need;
 } keys[] = {
     {WORD_TRIAL, parse_trial, false, MUST},
+    {WORD_NONCE, parse_nonce, false, MAY},
     {WORD_ARG, parse_argument, true, MUST},
     {WORD_ENV, parse_variable, true, MAY},
     {WORD_CWD, parse_folder, false, MUST},
@@ -308,7 +331,7 @@ enum plan_result plan_next(struct plan *plan, struct request *request) {
     __builtin_memset(&request->server.cpus, 0, sizeof request->server.cpus);
     request->pinned = request->has_nice = request->server.pinned = false;
     request->server.port = 0;
-    request->in = request->out = NULL;
+    request->nonce = request->in = request->out = NULL;
     request->observation_count = 0;
     for (;;) {
         char *line;

@@ -7,7 +7,7 @@
 #include "observation.h"
 #include "text.h"
 
-enum { PLAN_ID = 64, PLAN_WORDS = 4096, PLAN_BYTES = 1 << 20, PLAN_LINE = 400 << 10 };
+enum { PLAN_ID = 64, PLAN_NONCE = 32, PLAN_WORDS = 4096, PLAN_BYTES = 1 << 20, PLAN_LINE = 400 << 10 };
 
 /* How a server is measured. `port` is 0 if the program is no server. */
 struct server_request {
@@ -21,6 +21,7 @@ struct server_request {
 
 struct request {
     char id[PLAN_ID + 1];
+    const char *nonce; /* in memory that no child has; NULL if the trial has none */
     char *arguments[PLAN_WORDS + 1], *environment[PLAN_WORDS + 1]; /* each ends with NULL */
     const char *folder;
     const char *in, *out; /* paths; NULL: /dev/null, and the agent's pipe */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "server.h"
 
+#include "kill.h"
+
 enum { MILLION = 1000000 };
 static const int64_t CONNECT_RETRY_NS = 2 * 1000000LL;    /* until the server accepts */
 static const int64_t CONNECT_TIMEOUT_NS = 50 * 1000000LL; /* of one attempt */
@@ -81,8 +83,7 @@ static bool begin_window(struct server *server) {
 }
 
 static void kill_generator(const struct server *server) {
-    port_killpg(server->generator.pid, PORT_SIG_KILL);
-    port_kill(server->generator.pid, PORT_SIG_KILL);
+    kill_with_group(server->generator.pid, server->generator.pid);
 }
 
 /* Whether the warm-up is over. It is counted from the load generator's exec, which a busy machine may delay.
@@ -128,8 +129,7 @@ bool server_step(struct server *server) {
             server->sigkilled = true;
             text_add(note_start(server->answer), "the server did not end after SIGTERM and was killed");
             note_end(server->answer);
-            port_killpg(server->pid, PORT_SIG_KILL);
-            port_kill(server->pid, PORT_SIG_KILL);
+            kill_with_group(server->pid, server->pid);
             server->until_ns = INT64_MAX;
         }
         return true;
@@ -187,8 +187,7 @@ bool server_handle_event(struct server *server, const struct port_event *event, 
     if (event->change != PORT_EXITED && event->change != PORT_SIGNALED)
         return true;
     server->running = false;
-    port_killpg(server->generator.pid,
-                PORT_SIG_KILL); /* children of a load generator that is a shell script */
+    kill_with_group(0, server->generator.pid); /* children of a load generator that is a shell script */
     if (!server->finished)
         take_end(server, event, good);
     start_release(&server->generator);

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "start.h"
 
+#include "kill.h"
+
+/* A child that has not started its session after this time is killed. */
+static const int64_t SESSION_TIMEOUT_NS = 10 * 1000000000LL;
+
 enum step {
     STEP_SESSION,
     STEP_LIMITS,
@@ -21,8 +26,10 @@ const char *start_step(int step) {
     return steps[step];
 }
 
-/* Pipes: the process's two outputs, and one whose byte releases it into exec. */
-enum { OUT, ERR, RELEASE, PIPES };
+/* Pipes: the process's two outputs, one whose byte reports its session, and one whose byte releases it into
+ * exec.
+ */
+enum { OUT, ERR, SESSION, RELEASE, PIPES };
 
 /* Makes descriptor `to` (0, 1 or 2) a file, or the descriptor `otherwise`, or /dev/null if that is negative.
  */
@@ -46,7 +53,11 @@ static int prepare(enum step step, const struct request *request, int pipes[PIPE
     case STEP_SESSION:
         port_umask(022);
         result = port_set_parent_death_signal(PORT_SIG_KILL);
-        return result ? result : port_setsid() < 0 ? -PORT_E_AGAIN : 0;
+        result = result ? result : port_setsid() < 0 ? -PORT_E_AGAIN : 0;
+        port_set_dumpable(
+            true); /* unlike the agent: else it can't be traced, nor write its own /proc files */
+        port_write(pipes[SESSION][1], "", 1);
+        return result;
     case STEP_LIMITS:
         /* the kernel then kills the trial before the agent; not permitted everywhere */
         port_write_file("/proc/self/oom_score_adj", "500");
@@ -87,6 +98,17 @@ static _Noreturn void run_child(struct launch *launch, const struct request *req
     port_exit(127);
 }
 
+/* Waits until the child is in a process group of its own, so that no signal for a group reaches the agent. */
+static void wait_for_session(int pid, int fd) {
+    struct port_pollfd polled = {fd, PORT_POLL_IN, 0};
+    int64_t until_ns = port_now_ns() + SESSION_TIMEOUT_NS, left_ns;
+
+    while ((left_ns = until_ns - port_now_ns()) > 0)
+        if (port_poll(&polled, 1, left_ns) > 0)
+            return; /* also if the child has ended */
+    kill_with_group(pid, 0);
+}
+
 static void close_pipes(int pipes[PIPES][2], int end) {
     for (int i = 0; i < PIPES; i++) {
         if (pipes[i][end] >= 0)
@@ -96,7 +118,7 @@ static void close_pipes(int pipes[PIPES][2], int end) {
 }
 
 static int start_any(struct started *started, const struct request *request, bool traced) {
-    int pipes[PIPES][2] = {{-1, -1}, {-1, -1}, {-1, -1}};
+    int pipes[PIPES][2] = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
     int result = 0, pid;
 
     *started = (struct started){.pid = -1, .out = -1, .err = -1};
@@ -115,6 +137,10 @@ static int start_any(struct started *started, const struct request *request, boo
         return pid;
     }
     started->pid = pid;
+    port_close(pipes[SESSION][1]); /* so that the child's death ends the wait */
+    pipes[SESSION][1] = -1;
+    wait_for_session(pid, pipes[SESSION][0]);
+    port_close(pipes[SESSION][0]);
     started->trace_failed = traced ? port_trace_exit(pid) : 0;
     port_write(pipes[RELEASE][1], "", 1);
     started->out = pipes[OUT][0];

@@ -36,6 +36,16 @@ bool text_number(const char **text, int64_t *number) {
     return true;
 }
 
+uint32_t crc_add(uint32_t crc, unsigned char byte) { /* reflected, four bits at a time */
+    static const uint32_t table[16] = {
+        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
+    };
+    crc ^= byte;
+    crc = crc >> 4 ^ table[crc & 15];
+    return crc >> 4 ^ table[crc & 15];
+}
+
 void text_add(struct text *text, const char *more) {
     for (; *more; more++) {
         if (text->used + 1 >= text->room) {
@@ -129,6 +139,7 @@ enum line_result next_line(struct lines *lines, char **line) {
             __builtin_memmove(lines->bytes, lines->bytes + lines->start, lines->end - lines->start);
             looked -= lines->start;
             lines->end -= lines->start;
+            __builtin_memset(lines->bytes + lines->end, 0, lines->start); /* no copy of a nonce is left */
             lines->start = 0;
         }
         if (lines->end == lines->room)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "trial.h"
 
+#include "conditions.h"
+#include "kill.h"
 #include "server.h"
 #include "start.h"
 
@@ -22,6 +24,9 @@ static struct {
     bool zombie_handled; /* the zombie was observed before it was reaped */
     int64_t exit_stop_ns, paused_ns, ended_ns;
     int64_t free_bytes;   /* in its folder, before the start; negative if unknown */
+    int64_t stops;        /* of its first process or of the agent, by a signal */
+    int64_t late_ns;      /* the longest time that a timer woke the agent too late */
+    int64_t suspended_ns; /* of the machine before the start: an upper bound */
     int killed;           /* processes that were killed after its end */
     int64_t cpu_us;       /* of the processes that were reaped */
     int64_t agent_cpu_ns; /* of the agent, before the trial; negative if unknown */
@@ -29,18 +34,13 @@ static struct {
     struct answer answer;
 } trial;
 
-static void kill_all(int pid, int group) {
-    port_killpg(group, PORT_SIG_KILL);
-    port_kill(pid, PORT_SIG_KILL);
-}
-
 static void stop(enum outcome outcome) {
     if (trial.stopped || trial.ended)
         return;
     trial.stopped = true;
     trial.answer.outcome = outcome;
     server_abandon(&trial.server);
-    kill_all(trial.started.pid, trial.started.pid);
+    kill_with_group(trial.started.pid, trial.started.pid);
 }
 
 /* Reads the available output of a process. One byte more than the limit is kept, to detect an overflow. */
@@ -156,6 +156,7 @@ static void handle_event(const struct port_event *event) {
     } else if (event->change == PORT_EXIT_STOP) {
         handle_exit_stop();
     } else if (event->change == PORT_GROUP_STOP) {
+        trial.stops++;
         port_trace_listen(event->pid);
     } else {
         port_trace_continue(event->pid, event->change == PORT_SIGNAL_STOP ? event->value : 0);
@@ -179,9 +180,11 @@ static bool handle_children(void) {
 
 static void handle_signals(void) {
     int signal;
-    while ((signal = port_read_signal(trial.signal_fd)) > 0)
+    while ((signal = port_read_signal(trial.signal_fd)) > 0) {
+        trial.stops += signal == PORT_SIG_CONT; /* it was stopped before */
         if (signal == PORT_SIG_TERM || signal == PORT_SIG_INT || signal == PORT_SIG_HUP)
             trial.agent = AGENT_TERMINATED;
+    }
 }
 
 static void check_disk(void) {
@@ -204,6 +207,8 @@ static bool wait_for_events(int64_t until_ns) {
     };
     int64_t wait_ns = until_ns - port_now_ns();
     port_poll(polled, sizeof polled / sizeof *polled, wait_ns > 0 ? wait_ns : 0);
+    int64_t late_ns = port_now_ns() - until_ns;
+    trial.late_ns = wait_ns > 0 && late_ns > trial.late_ns ? late_ns : trial.late_ns;
     handle_signals();
     bool children = handle_children();
     drain(&trial.answer.out);
@@ -248,7 +253,7 @@ static void clean_up(void) {
     int64_t give_up_ns = port_now_ns() + KILL_TIMEOUT_NS;
 
     while (handle_children() && port_now_ns() < give_up_ns) {
-        left = for_each_child(self, kill_all);
+        left = for_each_child(self, kill_with_group);
         wait_for_events(port_now_ns() + SECOND / 20);
     }
     if (handle_children() && left > 0) {
@@ -360,18 +365,24 @@ static void decide_outcome(void) {
     }
 }
 
-/* Keeps the facts of the machine only: the program never ran. */
+/* Keeps the facts of the machine and of the agent only: the program never ran. */
 static void clear_process_facts(struct facts *facts) {
     for (int fact = 0; fact < FACT_COUNT; fact++)
-        facts->known[fact] = facts->known[fact] && fact >= FACT_PSI_CPU_US && fact <= FACT_LOAD1_MILLI;
+        facts->known[fact] = facts->known[fact] && fact >= FACT_PSI_CPU_US && fact <= FACT_CHANGED_CONDITIONS;
 }
 
 static void measure(const struct facts *before) {
     struct facts *facts = &trial.answer.facts;
-    int64_t released_ns = trial.started.launch->released_ns;
+    int64_t released_ns = trial.started.launch->released_ns, suspended_ns, most_ns;
 
     observe_machine(facts);
     facts_grow(facts, before);
+    observe_conditions(facts);
+    port_suspended_ns(&suspended_ns, &most_ns);
+    suspended_ns -= trial.suspended_ns;
+    fact_set(facts, FACT_SUSPENDED_NS, suspended_ns > 0 ? suspended_ns : 0);
+    fact_set(facts, FACT_STOPS, trial.stops);
+    fact_set(facts, FACT_LATE_NS, trial.late_ns);
     if (!has_run()) {
         clear_process_facts(facts);
         return;
@@ -417,6 +428,7 @@ static void answer_unstarted(int error) {
 
 static void begin(const struct request *request, int signal_fd) {
     struct answer *answer = &trial.answer;
+    int64_t least_ns;
 
     close_output(&answer->out);
     close_output(&answer->err);
@@ -428,6 +440,8 @@ static void begin(const struct request *request, int signal_fd) {
     trial.ended = trial.stopped = trial.observed = trial.replaced = trial.zombie_handled = false;
     trial.exit_stop_ns = trial.paused_ns = trial.ended_ns = 0;
     trial.killed = 0;
+    trial.stops = trial.late_ns = 0;
+    port_suspended_ns(&least_ns, &trial.suspended_ns);
     trial.cpu_us = 0;
     trial.agent_cpu_ns = port_process_cpu_ns(port_getpid());
     trial.server.phase = PHASE_NONE;
@@ -437,6 +451,7 @@ static void begin(const struct request *request, int signal_fd) {
     trial.free_bytes = -1;
     port_available_bytes(request->folder, &trial.free_bytes);
     answer->id = request->id;
+    answer->nonce = request->nonce;
     answer->outcome = OUTCOME_EXITED;
     answer->code = 0;
     answer->has_image = false;
@@ -463,7 +478,7 @@ enum agent_state run_trial(const struct request *request, int signal_fd, const s
         room &= open_output(&trial.answer.generator_err, -1);
     }
     if (!room) {
-        kill_all(trial.started.pid, trial.started.pid);
+        kill_with_group(trial.started.pid, trial.started.pid);
         clean_up();
         answer_unstarted(-PORT_E_NOMEM);
         start_release(&trial.started);

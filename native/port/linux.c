@@ -19,13 +19,16 @@ enum {
     MAP_SHARED = 1,
     MAP_PRIVATE = 2,
     MAP_ANONYMOUS = 32,
+    MADV_DONTFORK = 10,
     SIG_SETMASK = 2,
     SIG_COUNT = 64,
     SIG_TRAP = 5,
     CLOCK_MONOTONIC_ID = 1,
+    CLOCK_BOOTTIME_ID = 7,
     RLIMIT_FSIZE_ID = 1,
     RLIMIT_CORE_ID = 4,
     PR_SET_PDEATHSIG = 1,
+    PR_SET_DUMPABLE = 4,
     PR_SET_CHILD_SUBREAPER = 36,
     PRIO_PROCESS = 0,
     WNOHANG = 1,
@@ -167,10 +170,25 @@ void port_munmap(void *memory, size_t size) {
     SYSCALL2(NR_MUNMAP, memory, size);
 }
 
-int64_t port_now_ns(void) {
+int port_keep_from_children(void *memory, size_t size) {
+    return (int)SYSCALL3(NR_MADVISE, memory, size, MADV_DONTFORK);
+}
+
+static int64_t read_clock(int clock) {
     struct timespec_words now = {0, 0};
-    SYSCALL2(NR_CLOCK_GETTIME, CLOCK_MONOTONIC_ID, &now);
+    SYSCALL2(NR_CLOCK_GETTIME, clock, &now);
     return (int64_t)now.seconds * 1000000000 + now.nanoseconds;
+}
+
+int64_t port_now_ns(void) {
+    return read_clock(CLOCK_MONOTONIC_ID);
+}
+
+void port_suspended_ns(int64_t *least, int64_t *most) {
+    int64_t before_ns = port_now_ns(), boot_ns = read_clock(CLOCK_BOOTTIME_ID), after_ns = port_now_ns();
+
+    *least = boot_ns - after_ns;
+    *most = boot_ns - before_ns;
 }
 
 int64_t port_process_cpu_ns(int pid) {
@@ -205,7 +223,8 @@ int port_poll(struct port_pollfd *polled, unsigned count, int64_t wait_ns) {
 }
 
 int port_block_signals(void) {
-    static const int blocked[] = {PORT_SIG_HUP, PORT_SIG_INT, PORT_SIG_TERM, PORT_SIG_PIPE, PORT_SIG_CHLD};
+    static const int blocked[] = {PORT_SIG_HUP,  PORT_SIG_INT,  PORT_SIG_TERM,
+                                  PORT_SIG_PIPE, PORT_SIG_CHLD, PORT_SIG_CONT};
     uint64_t mask = 0;
     const long default_action[8] = {0}; /* struct sigaction: SIG_DFL, no flags, no mask */
 
@@ -261,6 +280,14 @@ int port_setsid(void) {
     return (int)SYSCALL0(NR_SETSID);
 }
 
+int port_getpgrp(void) {
+    return (int)SYSCALL1(NR_GETPGID, 0);
+}
+
+int port_set_dumpable(bool dumpable) {
+    return (int)SYSCALL5(NR_PRCTL, PR_SET_DUMPABLE, dumpable, 0, 0, 0);
+}
+
 int port_chdir(const char *path) {
     return (int)SYSCALL1(NR_CHDIR, path);
 }
@@ -294,12 +321,20 @@ int port_set_affinity(const struct port_cpu_set *cpus) {
     return (int)SYSCALL3(NR_SCHED_SETAFFINITY, 0, sizeof *cpus, cpus);
 }
 
+int port_get_affinity(int pid, struct port_cpu_set *cpus) {
+    long result;
+
+    __builtin_memset(cpus, 0, sizeof *cpus); /* the kernel writes only as many bytes as it has processors */
+    result = SYSCALL3(NR_SCHED_GETAFFINITY, pid, sizeof *cpus, cpus);
+    return result < 0 ? (int)result : 0;
+}
+
 int port_count_allowed_cpus(int pid) {
-    struct port_cpu_set cpus = {{0}};
+    struct port_cpu_set cpus;
     int count = 0;
-    long result = SYSCALL3(NR_SCHED_GETAFFINITY, pid, sizeof cpus, &cpus);
+    int result = port_get_affinity(pid, &cpus);
     if (result < 0)
-        return (int)result;
+        return result;
     for (size_t i = 0; i < sizeof cpus.bits / sizeof *cpus.bits; i++)
         for (unsigned long word = cpus.bits[i]; word; word &= word - 1)
             count++;
@@ -316,6 +351,14 @@ int port_get_nice(int pid, int *nice) {
     if (result > 0)
         *nice = 20 - (int)result;
     return result > 0 ? 0 : (int)result;
+}
+
+int port_get_policy(void) {
+    return (int)SYSCALL1(NR_SCHED_GETSCHEDULER, 0);
+}
+
+int port_get_limit(int resource, uint64_t both[2]) {
+    return (int)SYSCALL4(NR_PRLIMIT64, 0, resource, NULL, both);
 }
 
 /* struct rusage */

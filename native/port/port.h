@@ -29,6 +29,7 @@ enum {
     PORT_SIG_PIPE = 13,
     PORT_SIG_TERM = 15,
     PORT_SIG_CHLD = 17,
+    PORT_SIG_CONT = 18,
     PORT_SIG_STOP = 19,
     PORT_SIG_TSTP = 20,
     PORT_SIG_TTIN = 21,
@@ -96,9 +97,13 @@ int port_available_bytes(const char *path, int64_t *bytes);
 /* Anonymous memory in whole pages, zeroed. `shared`: MAP_SHARED, else MAP_PRIVATE. NULL on failure. */
 void *port_mmap(size_t size, bool shared);
 void port_munmap(void *memory, size_t size);
+/* A child that is forked later doesn't have this memory (MADV_DONTFORK). */
+int port_keep_from_children(void *memory, size_t size);
 
 /* CLOCK_MONOTONIC. */
 int64_t port_now_ns(void);
+/* Bounds of CLOCK_BOOTTIME - CLOCK_MONOTONIC: how long the machine was suspended since it was booted. */
+void port_suspended_ns(int64_t *least, int64_t *most);
 /* The CPU time of all threads of a process, including ended ones (clock_getcpuclockid(3)), or a negative
  * errno. */
 int64_t port_process_cpu_ns(int pid);
@@ -109,8 +114,8 @@ int port_poll(struct port_pollfd *polled, unsigned count, int64_t wait_ns);
  * within `wait_ns`. */
 int port_try_connect(int port, int64_t wait_ns);
 
-/* Resets all signals to their default actions. Blocks SIGHUP, SIGINT, SIGTERM, SIGPIPE and SIGCHLD. Returns a
- * signalfd(2) for them. */
+/* Resets all signals to their default actions. Blocks SIGHUP, SIGINT, SIGTERM, SIGPIPE, SIGCHLD and SIGCONT.
+ * Returns a signalfd(2) for them. A blocked SIGCONT continues a stopped process nevertheless. */
 int port_block_signals(void);
 /* Returns the next signal of that descriptor, or 0 if none is pending. */
 int port_read_signal(int fd);
@@ -125,6 +130,11 @@ int port_exec(const char *path, char *const arguments[], char *const environment
 int port_kill(int pid, int signal);
 int port_killpg(int group, int signal);
 int port_setsid(void);
+/* The process group of this process. */
+int port_getpgrp(void);
+/* Whether unprivileged processes of the same user may trace this process and read its files in /proc
+ * (PR_SET_DUMPABLE). A child inherits it; exec makes it true again. */
+int port_set_dumpable(bool dumpable);
 int port_chdir(const char *path);
 void port_umask(int mask);
 /* The kernel sends this process the signal when its parent dies (PR_SET_PDEATHSIG). */
@@ -137,10 +147,17 @@ int port_limit_file_size(int64_t bytes);
 int port_disable_core_dumps(void);
 /* Of this process. */
 int port_set_affinity(const struct port_cpu_set *cpus);
+/* The affinity mask of a process; 0 is this one. Processors that are offline are not in it. */
+int port_get_affinity(int pid, struct port_cpu_set *cpus);
 /* The number of processors in the affinity mask of a process. */
 int port_count_allowed_cpus(int pid);
 int port_set_nice(int nice);
 int port_get_nice(int pid, int *nice);
+/* The scheduling policy of this process: SCHED_OTHER is 0. */
+int port_get_policy(void);
+/* Resource limits of this process, soft and hard; `resource` is below PORT_LIMITS. */
+enum { PORT_LIMITS = 16 };
+int port_get_limit(int resource, uint64_t both[2]);
 
 /* Reports the next change of state of a child. Returns its pid, 0 if there is none, or a negative errno. It
  * does not reap the child `kept` (0 for none): after its end each call returns PORT_EXITED_UNREAPED, with no

@@ -3,8 +3,8 @@
 #ifndef WIRE_WORDS_H
 #define WIRE_WORDS_H
 
-#define PLAN_HEADER "swapstone-plan 3"
-#define AGENT_HEADER "swapstone-agent 4"
+#define PLAN_HEADER "swapstone-plan 4"
+#define AGENT_HEADER "swapstone-agent 5"
 #define WORKLOAD_HEADER "swapstone-workload 2"
 #define FIGURES_HEADER "swapstone-figures 1"
 #define ORDER_HEADER "swapstone-order 2"
@@ -43,6 +43,7 @@
 #define WORD_MEMORY "memory"
 #define WORD_NAME "name"
 #define WORD_NICE "nice"
+#define WORD_NONCE "nonce"
 #define WORD_NOTE "note"
 #define WORD_OBJECT "object"
 #define WORD_OBSERVE "observe"
@@ -95,6 +96,17 @@ enum fact {
     FACT_CPU_TICKS,
     FACT_TICKS_NS,
     FACT_LOAD1_MILLI,
+    FACT_STOPS,
+    FACT_SUSPENDED_NS,
+    FACT_LATE_NS,
+    FACT_AGENT_CPUS,
+    FACT_AGENT_CPU_BITS,
+    FACT_AGENT_NICE,
+    FACT_AGENT_POLICY,
+    FACT_AGENT_LIMITS_CRC,
+    FACT_CPU_QUOTA_MILLI,
+    FACT_GOVERNOR_CRC,
+    FACT_CHANGED_CONDITIONS,
     FACT_PID,
     FACT_READY_NS,
     FACT_DRIVEN_NS,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.directories import share_dir
-from swapstone.targets.vm.run_cache import mark_used
+from swapstone.targets.vm.run_cache import mark_used, write_whole
 
 # No C library: the agent must contain none of the compared factors. The other flags keep the compiler from calling one.
 _FLAGS = (
@@ -52,6 +52,8 @@ def _sources(part: Path) -> tuple[Path, ...]:
 def build_agent(directory: Path, compiler: str = "cc") -> Path:
     """Compile the agent, or return it from the cache.
 
+    A file of the cache that is not the one that was compiled, because it is truncated or altered, is compiled again.
+
     Args:
         directory: the cache: one folder for each digest of sources, flags and compiler.
         compiler: a C compiler for the target's processor.
@@ -77,7 +79,7 @@ def _build(name: str, sources: Sequence[Path], directory: Path, compiler: str) -
     for source in sources:
         digest.update(f"\0{source.name}\0".encode() + source.read_bytes())
     built = directory / digest.hexdigest()[:16] / name
-    if built.exists():
+    if _is_whole(built):
         mark_used(built.parent)
         return built
     try:
@@ -85,6 +87,7 @@ def _build(name: str, sources: Sequence[Path], directory: Path, compiler: str) -
         with tempfile.TemporaryDirectory(dir=directory) as work:
             made = Path(work) / built.name
             _compile([compiler, *_FLAGS, *(str(s) for s in sources if s.suffix == ".c"), *_LIBRARIES, "-o", str(made)])
+            write_whole(_mark_of(built), sha256_of(made).encode())
             made.replace(built)
     except OSError as error:
         raise UserError(
@@ -92,6 +95,40 @@ def _build(name: str, sources: Sequence[Path], directory: Path, compiler: str) -
             "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
         ) from error
     return built
+
+
+def sha256_of(program: Path) -> str:
+    """Return the SHA-256 of a program's file in hexadecimal digits.
+
+    Raises:
+        UserError: it can't be read.
+    """
+    try:
+        with program.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError as error:
+        raise UserError(f"{program} can't be read: {error.strerror}.") from error
+
+
+def _mark_of(built: Path) -> Path:
+    return built.with_name(f"{built.name}.sha256")
+
+
+def has_sha256(program: Path, sha256: str) -> bool:
+    """Return whether a program's file exists and has a SHA-256."""
+    try:
+        return sha256_of(program) == sha256
+    except UserError:
+        return False
+
+
+def _is_whole(built: Path) -> bool:
+    """Return whether a compiled program exists and is the file that was compiled."""
+    try:
+        mark = _mark_of(built).read_text(errors="replace")
+    except OSError:
+        return False
+    return os.access(built, os.X_OK) and has_sha256(built, mark)
 
 
 def agent_compiler(compiler: str) -> str:

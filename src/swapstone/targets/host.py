@@ -6,15 +6,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import secrets
+import select
 import selectors
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
 from swapstone.model import FrozenStruct, UserError, WireError
 from swapstone.model.directories import cache_dir
-from swapstone.targets.agent_build import agent_compiler, build_agent
+from swapstone.model.temporary_folder import TemporaryFolder
+from swapstone.model.trial_conditions import changed_conditions
+from swapstone.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
 from swapstone.targets.host_description import describe_host
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
@@ -25,7 +28,7 @@ from swapstone.targets.target import (
     require_default_machine,
 )
 from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
-from swapstone.wire import AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
+from swapstone.wire import NONCE_BYTES, AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
 
 SLACK_S = 30.0
 """Added to a trial's time-out: the agent waits up to 20 s until killed processes have ended."""
@@ -35,7 +38,9 @@ STOP_TIMEOUT_S = 25.0
 
 
 class HostTarget(Target):
-    """Runs trials on this machine through one agent process.
+    """Runs trials on this machine through an agent process.
+
+    A new agent is started after an error, and after a trial that changed what later trials would inherit from the agent.
 
     Args:
         agent: the agent's program; None to build it when it is needed.
@@ -50,11 +55,14 @@ class HostTarget(Target):
         self, agent: Path | None = None, slack_s: float = SLACK_S, stop_timeout_s: float = STOP_TIMEOUT_S
     ) -> None:
         self._agent = agent
+        self._builds_agent = agent is None
+        self._agent_sha256 = ""
         self._slack_s = slack_s
         self._stop_timeout_s = stop_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._reader = AnswerReader()
-        self._scratch = Path(tempfile.mkdtemp(prefix="swapstone-"))
+        self._folder = TemporaryFolder("scratch")
+        self._scratch = self._folder.path
 
     def describe(self) -> TargetDescription:
         """Return this machine's description."""
@@ -65,9 +73,9 @@ class HostTarget(Target):
         return describe_host()
 
     def tools(self) -> tuple[tuple[str, str], ...]:
-        """Return the agent's digest and compiler."""
+        """Return the digests of the agent's sources and of its program, and its compiler."""
         path = self._agent_path()
-        return (("agent", f"{path.parent.name}, built by {agent_compiler(_compiler())}"),)
+        return (("agent", f"{path.parent.name}, SHA-256 {self._agent_sha256}, built by {agent_compiler(_compiler())}"),)
 
     def put(self, path: Path) -> str:
         """Return the program's absolute path: nothing is copied."""
@@ -82,10 +90,12 @@ class HostTarget(Target):
     def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Run one trial; see `Target.run`."""
         require_default_machine(config, self.name)
-        plan = encode_request(request)
+        nonce = secrets.token_hex(NONCE_BYTES)
+        plan = encode_request(request, nonce)
         self._clear()
         try:
             self._send(plan)
+            self._reader.expect(nonce)
             answer = self._wait(time.monotonic() + request.timeout_ms / 1000 + self._slack_s)
             if answer.id != request.id:
                 raise TargetError(f"The agent answered trial {answer.id}, not {request.id}.")
@@ -95,6 +105,8 @@ class HostTarget(Target):
         except BaseException:
             self._stop()
             raise
+        if changed_conditions(dict(answer.facts)):
+            self._stop()
         return answer
 
     def close(self) -> None:
@@ -102,7 +114,7 @@ class HostTarget(Target):
         self._stop()
         with contextlib.suppress(OSError):
             _empty(self._scratch)
-            self._scratch.rmdir()
+        self._folder.close()
 
     def _clear(self) -> None:
         try:
@@ -112,8 +124,19 @@ class HostTarget(Target):
             raise TargetError(f"The scratch folder can't be emptied: {error}.", hint) from error
 
     def _agent_path(self) -> Path:
-        if self._agent is None:
+        """Return the agent's program. It is compiled if there is none, or if its file has changed.
+
+        Raises:
+            TargetError: the file of a given agent has changed.
+        """
+        if self._agent is not None and has_sha256(self._agent, self._agent_sha256):
+            return self._agent
+        if self._builds_agent:
             self._agent = build_agent(cache_dir() / "agents", _compiler())
+        elif self._agent_sha256:
+            raise TargetError(f"The file of the agent {self._agent} has changed.")
+        assert self._agent is not None
+        self._agent_sha256 = sha256_of(self._agent)
         return self._agent
 
     def _send(self, plan: bytes) -> None:
@@ -122,6 +145,8 @@ class HostTarget(Target):
             self._reader = AnswerReader()
             self._process = _start(self._agent_path())
             plan = encode_plan_header() + plan
+        else:
+            self._check_silence()
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(plan)
@@ -147,10 +172,28 @@ class HostTarget(Target):
                     self._reader.finish()
                     raise self._gone()
                 answers = self._reader.feed(data)
-                if len(answers) > 1:
-                    raise TargetError("The agent wrote more than one answer to one trial.")
                 if answers:
+                    self._check_silence()
                     return answers[0]
+
+    def _check_silence(self) -> None:
+        """Check that the agent's pipe is empty.
+
+        Raises:
+            TargetError: there are bytes after the last answer.
+        """
+        assert self._process is not None
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        poll = select.poll()
+        poll.register(output, select.POLLIN)
+        # An agent that has ended is noticed when the next request is sent.
+        more = any(events & select.POLLIN for _, events in poll.poll(0)) and os.read(output, 1) != b""
+        if more or not self._reader.between_answers:
+            raise TargetError(
+                "The agent's output goes on after its answer.",
+                "Another process than the agent may have written into its pipe: docs/wire.md, section 1.",
+            )
 
     def _gone(self) -> TargetError:
         assert self._process is not None

@@ -10,7 +10,13 @@ from swapstone.wire.answer import (
     encode_answer,
     encode_answer_header,
 )
-from swapstone.wire.plan import LoadGeneratorRequest, TrialRequest, encode_plan_header, encode_request
+from swapstone.wire.plan import (
+    NONCE_BYTES,
+    LoadGeneratorRequest,
+    TrialRequest,
+    encode_plan_header,
+    encode_request,
+)
 from swapstone.wire.report import (
     Memory,
     Pass,
@@ -23,6 +29,7 @@ from swapstone.wire.words import FACTS
 
 __all__ = [
     "FACTS",
+    "NONCE_BYTES",
     "AgentAnswer",
     "AgentRefusedError",
     "AnswerReader",

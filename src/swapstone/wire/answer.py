@@ -16,12 +16,15 @@ MAX_LINE_BYTES = 1 << 16
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _CRC = re.compile(rb"[0-9a-f]{8}", re.ASCII)
+_NONCE = re.compile(rb"[0-9a-f]{32}", re.ASCII)
+_NICE = ("nice", "agent_nice")
 _ORDER = tuple(word.encode() for word in AGENT_WORDS if word not in {"begin", "end", "error"})
 _SECTIONS = {
     word: number - (word == b"absent") for number, word in enumerate(_ORDER)
 }  # of one section: observed and absent
 _KINDS = {kind.value.encode(): kind for kind in ObservationKind}
 _OUTPUTS = (b"out", b"err", b"driver-out", b"driver-err")
+_FORGED = "Another process than the agent may have written into its pipe: docs/wire.md, section 1."
 
 
 class ProcessOutcome(enum.Enum):
@@ -86,13 +89,18 @@ def encode_answer_header() -> bytes:
     return AGENT_HEADER + b"\n"
 
 
-def encode_answer(answer: AgentAnswer) -> bytes:
+def encode_answer(answer: AgentAnswer, nonce: str = "") -> bytes:
     """Return an answer as an agent writes it, from ``begin`` to ``end``. The fake target uses it.
+
+    Args:
+        answer: what it contains.
+        nonce: of the request; empty if it has none.
 
     Raises:
         WireError: a text can't be encoded.
     """
     lines = [b"begin " + answer.id.encode()]
+    lines += [b"nonce " + nonce.encode()] if nonce else []
     lines += [b"fact %s %d" % (name.encode(), value) for name, value in answer.facts]
     if answer.interp is not None:
         lines.append(b"interp " + encode_text(answer.interp))
@@ -119,6 +127,7 @@ class _Draft:
 
     def __init__(self, answer_id: bytes) -> None:
         self.id = answer_id
+        self.nonce = b""
         self.section = 0
         self.lines = 0
         self.crc = 0
@@ -140,7 +149,11 @@ class _Draft:
         if section < self.section:
             raise place.fault(f"'{word.decode()}' comes after '{_ORDER[self.section].decode()}'.")
         self.section = section
-        if word == b"fact":
+        if word == b"nonce":
+            if self.nonce or not _NONCE.fullmatch(rest):
+                raise place.fault("there is a second or an invalid 'nonce'.")
+            self.nonce = rest
+        elif word == b"fact":
             self._decode_fact(place, rest)
         elif word == b"interp":
             if self.interp is not None:
@@ -163,7 +176,7 @@ class _Draft:
             raise place.fault(f"there is no fact named {show(token)}.")
         if name in self.facts:
             raise place.fault(f"the fact {name} comes twice.")
-        self.facts[name] = place.decode_number(number, name, FACTS[name], 19 if name == "nice" else MAX_NUMBER)
+        self.facts[name] = place.decode_number(number, name, FACTS[name], 19 if name in _NICE else MAX_NUMBER)
 
     def _decode_observation(self, place: Place, rest: bytes, *, absent: bool) -> None:
         fields = rest.split(b" ")
@@ -221,6 +234,20 @@ class AnswerReader:
         self._begun = False
         self._draft: _Draft | None = None
         self._broken = False
+        self._expected: list[bytes] | None = None
+        """The nonces of the answers that may still come; None if any answer without a nonce may come."""
+
+    def expect(self, nonce: str) -> None:
+        """Accept one more answer, which must have this nonce, and no answer that was not expected.
+
+        Answers to requests without a nonce need no call.
+        """
+        self._expected = [*(self._expected or ()), nonce.encode()]
+
+    @property
+    def between_answers(self) -> bool:
+        """Return whether no byte of a further answer was read."""
+        return not self._rest and self._draft is None
 
     def feed(self, data: bytes) -> tuple[AgentAnswer, ...]:
         """Decode the next bytes.
@@ -280,12 +307,22 @@ class AnswerReader:
             self._draft = _Draft(rest)
         elif word == b"end":
             answer = self._draft.finish(self._place, rest)
+            self._check_nonce(self._draft.nonce)
             self._draft = None
             return answer
         else:
             self._draft.decode_line(self._place, word, rest)
         self._draft.count(line)
         return None
+
+    def _check_nonce(self, nonce: bytes) -> None:
+        expected = [b""] if self._expected is None else self._expected
+        if not expected:
+            raise self._place.fault("the agent wrote more than one answer to one trial.", _FORGED)
+        if nonce != expected[0]:
+            raise self._place.fault("the answer does not have the nonce of its request.", _FORGED)
+        if self._expected is not None:
+            del self._expected[0]
 
     def _refuse(self, rest: bytes) -> None:
         number, _, text = rest.partition(b" ")

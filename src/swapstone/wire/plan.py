@@ -19,6 +19,8 @@ MAX_LINE_BYTES = 400 << 10
 MAX_OBSERVATIONS = 64
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+NONCE_BYTES = 16
+_NONCE = re.compile(r"(?:[0-9a-f]{32})?", re.ASCII)
 
 
 class LoadGeneratorRequest(FrozenStruct, frozen=True, kw_only=True):
@@ -84,11 +86,12 @@ def encode_plan_header() -> bytes:
     return PLAN_HEADER + b"\n"
 
 
-def encode_request(request: TrialRequest) -> bytes:
+def encode_request(request: TrialRequest, nonce: str = "") -> bytes:
     """Return the lines of a plan for one trial, including ``run``.
 
     Args:
         request: the trial.
+        nonce: that the answer must repeat: 32 lower-case hexadecimal digits; empty for none.
 
     Returns:
         ASCII lines, each with its newline.
@@ -97,7 +100,11 @@ def encode_request(request: TrialRequest) -> bytes:
         WireError: no agent could carry out the request; the text names the reason.
     """
     _check(request)
+    if not _NONCE.fullmatch(nonce):
+        raise WireError(f"Trial {request.id} is invalid: its nonce has not 32 lower-case hexadecimal digits.")
     lines = [b"trial " + request.id.encode()]
+    if nonce:
+        lines.append(b"nonce " + nonce.encode())
     lines += [b"arg " + encode_text(argument) for argument in request.arguments]
     lines += [b"env " + encode_text(f"{name}={value}") for name, value in request.environment]
     lines.append(b"cwd " + encode_text(request.cwd))

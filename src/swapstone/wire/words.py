@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-PLAN_HEADER = b"swapstone-plan 3"
-AGENT_HEADER = b"swapstone-agent 4"
+PLAN_HEADER = b"swapstone-plan 4"
+AGENT_HEADER = b"swapstone-agent 5"
 WORKLOAD_HEADER = b"swapstone-workload 2"
 FIGURES_HEADER = b"swapstone-figures 1"
 ORDER_HEADER = b"swapstone-order 2"
@@ -12,6 +12,7 @@ GUEST_HEADER = b"swapstone-guest 1"
 
 PLAN_WORDS: tuple[str, ...] = (
     "trial",
+    "nonce",
     "arg",
     "env",
     "cwd",
@@ -37,6 +38,7 @@ PLAN_WORDS: tuple[str, ...] = (
 
 AGENT_WORDS: tuple[str, ...] = (
     "begin",
+    "nonce",
     "fact",
     "interp",
     "object",
@@ -140,6 +142,17 @@ FACTS: dict[str, int] = {
     "cpu_ticks": 0,
     "ticks_ns": 0,
     "load1_milli": 0,
+    "stops": 0,
+    "suspended_ns": 0,
+    "late_ns": 0,
+    "agent_cpus": 1,
+    "agent_cpu_bits": 0,
+    "agent_nice": -20,
+    "agent_policy": 0,
+    "agent_limits_crc": 0,
+    "cpu_quota_milli": 0,
+    "governor_crc": 0,
+    "changed_conditions": 0,
     "pid": 1,
     "ready_ns": 0,
     "driven_ns": 0,

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from swapstone.wire import AgentAnswer, TrialRequest, decode_answers, encode_plan_header, encode_request
@@ -52,12 +54,29 @@ def alive(folder: Path) -> list[int]:
 
 
 def agents(agent: Path) -> list[int]:
-    """Return the processes that execute this agent."""
+    """Return the processes that execute this agent. Only root can read the link ``exe`` of a process that is not dumpable."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and (entry / "exe").readlink() == agent:
+            if entry.name.isdigit() and (entry / "cmdline").read_bytes().split(b"\0")[0] == os.fsencode(agent):
                 found.append(int(entry.name))
         except OSError:
             continue
     return found
+
+
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    """Wait until a condition holds; fail after a time-out."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "the condition did not hold in time"
+        time.sleep(0.02)
+
+
+def finish(process: subprocess.Popen[bytes]) -> None:
+    """Kill an agent, and close its pipes."""
+    for stream in (process.stdin, process.stdout):
+        assert stream is not None
+        stream.close()
+    process.kill()
+    process.wait()

@@ -118,8 +118,8 @@ def test_clang_builds_the_agent(tmp_path: Path) -> None:
     if shutil.which("clang") is None:
         pytest.skip("clang is not installed (clang)")
     agent = build_agent(tmp_path, "clang")
-    result = subprocess.run([agent, "-"], input=b"swapstone-plan 3\n", capture_output=True, check=True)
-    assert result.stdout == b"swapstone-agent 4\n"
+    result = subprocess.run([agent, "-"], input=b"swapstone-plan 4\n", capture_output=True, check=True)
+    assert result.stdout == b"swapstone-agent 5\n"
 
 
 @pytest.mark.slow

@@ -83,9 +83,12 @@ def test_a_process_that_stops_itself_ends_at_the_time_out(agent: Path, tmp_path:
 
 
 def test_a_stopped_process_continues_after_sigcont(agent: Path, tmp_path: Path) -> None:
-    answer = one(agent, request(tmp_path, "/bin/sh", "-c", "(sleep 0.3; kill -CONT $$) & kill -STOP $$; wait; exit 5"))
+    stopped = "until grep -q '^State:.*[Tt] ' /proc/$$/status; do sleep 0.02; done"
+    script = f"({stopped}; sleep 0.3; kill -CONT $$) & kill -STOP $$; wait; exit 5"
+    answer = one(agent, request(tmp_path, "/bin/sh", "-c", script))
     assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 5)
     assert dict(answer.facts)["wall_ns"] > 250_000_000
+    assert dict(answer.facts)["stops"] == 1
 
 
 def test_signals_reach_a_traced_process(agent: Path, tmp_path: Path, programs: Path) -> None:

@@ -49,7 +49,7 @@ observations = st.sampled_from(ObservationKind).flatmap(
 def answers(draw: st.DrawFn) -> AgentAnswer:
     how = draw(st.sampled_from(ProcessOutcome))
     names = draw(st.lists(st.sampled_from(sorted(FACTS)), unique=True))
-    facts = tuple((n, draw(st.integers(FACTS[n], 19 if n == "nice" else 2**63 - 1))) for n in names)
+    facts = tuple((n, draw(st.integers(FACTS[n], 19 if n in ("nice", "agent_nice") else 2**63 - 1))) for n in names)
     read = draw(st.lists(observations, unique=True, max_size=4))
     found = draw(st.integers(0, len(read)))
     return AgentAnswer(

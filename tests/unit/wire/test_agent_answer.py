@@ -47,7 +47,7 @@ def conversation(*lines: str, end: str = "end 7 exited 0") -> bytes:
 def test_an_encoded_answer_has_the_documented_lines() -> None:
     lines = (HEADER + encode_answer(WHOLE)).decode().splitlines()
     assert lines[:-1] == [
-        "swapstone-agent 4",
+        "swapstone-agent 5",
         "begin 7",
         "fact wall_ns 958445",
         "fact nice -5",
@@ -120,7 +120,7 @@ def test_random_bytes_are_an_error(noise: bytes) -> None:
     ("data", "text"),
     [
         (b"hello\n", "Line 1 of the agent's output: 'hello' is not the first line"),
-        (b"swapstone-agent 1\n", "Line 1 .*first line of an agent, 'swapstone-agent 4'"),
+        (b"swapstone-agent 1\n", "Line 1 .*first line of an agent, 'swapstone-agent 5'"),
         (conversation("fakt wall_ns 1"), "Line 3 .*'fakt' is no word"),
         (conversation("fact wall 1"), "Line 3 .*no fact named 'wall'"),
         (conversation("observed env A b", "absent env A"), "Line 4 .*the observation 'env A' comes twice"),
@@ -179,3 +179,74 @@ def test_a_reader_refuses_input_after_an_error() -> None:
 def test_text_that_is_not_utf8_is_decoded_with_escapes() -> None:
     (answer,) = decode_answers(conversation("object /a%FF"))
     assert answer.objects == ("/a\\xff",)
+
+
+NONCE, OTHER = "0123456789abcdef" * 2, "f" * 32
+
+
+def test_the_nonce_is_the_first_line_of_an_answer() -> None:
+    lines = encode_answer(WHOLE, NONCE).decode().splitlines()
+    assert lines[:3] == ["begin 7", f"nonce {NONCE}", "fact wall_ns 958445"]
+
+
+@light
+@given(st.lists(st.tuples(answers(), st.sampled_from(["", NONCE, OTHER])), max_size=3), st.integers(1, 200))
+def test_expected_answers_are_accepted_in_their_order(expected: list[tuple[AgentAnswer, str]], size: int) -> None:
+    data = HEADER + b"".join(encode_answer(answer, nonce) for answer, nonce in expected)
+    reader = AnswerReader()
+    for _, nonce in expected:
+        reader.expect(nonce)
+    got = [answer for at in range(0, len(data), size) for answer in reader.feed(data[at : at + size])]
+    reader.finish()
+    assert got == [answer for answer, _ in expected]
+
+
+@pytest.mark.parametrize(
+    ("expected", "written", "text"),
+    [
+        (None, [NONCE], "does not have the nonce"),
+        ([NONCE], [""], "does not have the nonce"),
+        ([NONCE], [OTHER], "does not have the nonce"),
+        ([""], [NONCE], "does not have the nonce"),
+        ([NONCE, OTHER], [OTHER, NONCE], "does not have the nonce"),
+        ([NONCE], [NONCE, NONCE], "more than one answer to one trial"),
+        ([NONCE], [NONCE, ""], "more than one answer to one trial"),
+        ([""], ["", ""], "more than one answer to one trial"),
+    ],
+)
+def test_other_nonces_and_further_answers_are_errors(expected: list[str] | None, written: list[str], text: str) -> None:
+    reader = AnswerReader()
+    for nonce in expected or ():
+        reader.expect(nonce)
+    with pytest.raises(WireError, match=text) as caught:
+        reader.feed(HEADER + b"".join(encode_answer(WHOLE, nonce) for nonce in written))
+    assert "docs/wire.md" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ([f"nonce {NONCE}", f"nonce {NONCE}"], "Line 4 .*a second or an invalid 'nonce'"),
+        (["nonce "], "Line 3 .*a second or an invalid 'nonce'"),
+        ([f"nonce {NONCE[:-1]}"], "Line 3 .*a second or an invalid 'nonce'"),
+        ([f"nonce {NONCE.upper()}"], "Line 3 .*a second or an invalid 'nonce'"),
+        ([f"nonce {NONCE} "], "Line 3 .*a second or an invalid 'nonce'"),
+        (["fact pid 1", f"nonce {NONCE}"], "Line 4 .*'nonce' comes after 'fact'"),
+    ],
+)
+def test_invalid_lines_with_a_nonce_are_errors(lines: list[str], text: str) -> None:
+    reader = AnswerReader()
+    reader.expect(NONCE)
+    with pytest.raises(WireError, match=text):
+        reader.feed(conversation(*lines))
+
+
+def test_a_reader_reports_bytes_after_an_answer() -> None:
+    reader = AnswerReader()
+    reader.expect(NONCE)
+    assert len(reader.feed(HEADER + encode_answer(WHOLE, NONCE))) == 1
+    assert reader.between_answers
+    reader.feed(b"b")
+    assert not reader.between_answers
+    reader.feed(b"egin 7\n")
+    assert not reader.between_answers

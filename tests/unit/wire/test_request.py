@@ -176,3 +176,16 @@ def test_an_invalid_request_is_refused(changed: dict[str, object], message: str)
     fields: dict[str, object] = {"id": "a", "arguments": ("/a",), "cwd": "/", "timeout_ms": 1, **changed}
     with pytest.raises(WireError, match=message):
         encode_request(TrialRequest(**fields))  # type: ignore[arg-type] # a table of wrong values, one at a time
+
+
+def test_the_nonce_is_the_second_line_of_a_trial() -> None:
+    asked = TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1)
+    nonce = "0123456789abcdef" * 2
+    assert encode_request(asked, nonce).startswith(f"trial a\nnonce {nonce}\narg /a\n".encode())
+    assert b"nonce" not in encode_request(asked)
+
+
+@pytest.mark.parametrize("nonce", ["0", "0" * 31, "0" * 33, "A" * 32, "0" * 31 + "\n", "0" * 32 + "\n", "é" * 32])
+def test_an_invalid_nonce_is_refused(nonce: str) -> None:
+    with pytest.raises(WireError, match="nonce has not 32"):
+        encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1), nonce)

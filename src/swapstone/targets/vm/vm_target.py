@@ -9,7 +9,6 @@ import functools
 import hashlib
 import os
 import re
-import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +19,8 @@ from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import ImageDifference, UserError, WireError
 from swapstone.model.cpio import Entry, unpack
 from swapstone.model.directories import cache_dir
-from swapstone.targets.agent_build import build_agent, build_init
+from swapstone.model.temporary_folder import TemporaryFolder
+from swapstone.targets.agent_build import build_agent, build_init, sha256_of
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
     MachineConfig,
@@ -168,11 +168,11 @@ class VmTarget(Target):
         self.at_once = (options.at_once or len(os.sched_getaffinity(0))) if self._exact else 1
         self._first_image = first
         self._emulator: Emulator = qemu.find_emulator(first.machine, options.emulator)
-        self._folder = tempfile.TemporaryDirectory(prefix="swapstone-vm-")
+        self._folder = TemporaryFolder("vm")
         try:
-            self._boot_images = {level: _BootImage(made, Path(self._folder.name)) for level, made in levels.items()}
+            self._boot_images = {level: _BootImage(made, self._folder.path) for level, made in levels.items()}
         except BaseException:
-            self._folder.cleanup()
+            self._folder.close()
             raise
         self._default_image = next(iter(self._boot_images.values()))
         self._cache = options.cache or cache_dir()
@@ -208,8 +208,8 @@ class VmTarget(Target):
         """Return emulator, agent, first process, and the digests of kernels and initrds."""
         return (
             ("qemu", f"{self._emulator.version}, SHA-256 {self._emulator.build}"),
-            ("agent", self._agent.parent.name),
-            ("guest init", self._init.parent.name),
+            ("agent", f"{self._agent.parent.name}, SHA-256 {sha256_of(self._agent)}"),
+            ("guest init", f"{self._init.parent.name}, SHA-256 {sha256_of(self._init)}"),
             *(pair for level, boot_image in self._boot_images.items() for pair in _digests(level, boot_image)),
             *((f"certificate of {difference.between[1]}", difference.summary()) for difference in self._differences),
         )
@@ -252,7 +252,7 @@ class VmTarget(Target):
         if path in self._programs:
             facts = read_facts(self._programs[path])
         else:
-            facts = guest.inspect(self._default_image.entries or {}, path, Path(self._folder.name))
+            facts = guest.inspect(self._default_image.entries or {}, path, self._folder.path)
         return msgspec.structs.replace(facts, path=path) if facts else None
 
     def scratch(self) -> str:
@@ -308,7 +308,7 @@ class VmTarget(Target):
 
     def close(self) -> None:
         """Remove its files except the cache. No machine runs between trials."""
-        self._folder.cleanup()
+        self._folder.close()
 
     def _trial_order(self, request: TrialRequest, config: MachineConfig) -> _Order:
         plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=_TRIAL)) + _QUIT

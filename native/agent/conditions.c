@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "conditions.h"
+
+#include "text.h"
+
+enum { WORD_BITS = 8 * sizeof(unsigned long), FACT_BITS = 63, FIRST_FACT = FACT_AGENT_CPUS };
+static const int64_t NO_QUOTA = INT64_MAX;
+
+static struct facts at_start;
+
+static bool is_allowed(const struct port_cpu_set *cpus, int cpu) {
+    return cpus->bits[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1;
+}
+
+static uint32_t crc_add_text(uint32_t crc, const char *text) {
+    while (*text)
+        crc = crc_add(crc, (unsigned char)*text++);
+    return crc;
+}
+
+/* Adds the frequency governor of a processor. Returns false if there is none. */
+static bool add_governor(uint32_t *crc, int cpu) {
+    char path_bytes[80], content[32];
+    struct text path = {path_bytes, sizeof path_bytes, 0, false};
+
+    text_add(&path, "/sys/devices/system/cpu/cpu");
+    text_add_number(&path, cpu);
+    text_add(&path, "/cpufreq/scaling_governor");
+    if (!read_text(port_open_read(text_end(&path)), content, sizeof content))
+        return false;
+    *crc = crc_add_text(*crc, content);
+    return true;
+}
+
+static void observe_processors(struct facts *facts) {
+    struct port_cpu_set cpus;
+    int first = -1, last = -1, count = 0;
+    int64_t bits = 0;
+    uint32_t crc = CRC_START;
+
+    if (port_get_affinity(0, &cpus) < 0)
+        return;
+    for (int cpu = 0; cpu < PORT_MAX_CPUS; cpu++) {
+        if (!is_allowed(&cpus, cpu))
+            continue;
+        first = first < 0 ? cpu : first;
+        last = cpu;
+        count++;
+        bits |= cpu < FACT_BITS ? 1LL << cpu : 0;
+    }
+    if (first < 0)
+        return;
+    fact_set(facts, FACT_AGENT_CPUS, count);
+    fact_set(facts, FACT_AGENT_CPU_BITS, bits);
+    if (add_governor(&crc, first) && add_governor(&crc, last))
+        fact_set(facts, FACT_GOVERNOR_CRC, ~crc);
+}
+
+static void observe_limits(struct facts *facts) {
+    uint32_t crc = CRC_START;
+
+    for (int resource = 0; resource < PORT_LIMITS; resource++) {
+        uint64_t both[2];
+        if (port_get_limit(resource, both) < 0)
+            return;
+        for (int i = 0; i < 2; i++) {
+            char bytes[24];
+            struct text number = {bytes, sizeof bytes, 0, false};
+            text_add_number(&number, (int64_t)both[i]);
+            text_add(&number, "\n");
+            crc = crc_add_text(crc, text_end(&number));
+        }
+    }
+    fact_set(facts, FACT_AGENT_LIMITS_CRC, ~crc);
+}
+
+/* Reads cpu.max of a cgroup, "QUOTA PERIOD" or "max PERIOD" in microseconds, in thousandths of a processor.
+ */
+static int64_t read_quota(struct text *folder) {
+    char content[64];
+    const char *at = content;
+    size_t used = folder->used;
+    int64_t quota, period;
+
+    text_add(folder, "/cpu.max");
+    bool read = !folder->full && read_text(port_open_read(text_end(folder)), content, sizeof content);
+    folder->used = used;
+    if (!read || !text_number(&at, &quota) || *at++ != ' ' || !text_number(&at, &period) || period < 1)
+        return NO_QUOTA;
+    return quota > INT64_MAX / 1000 ? NO_QUOTA : quota * 1000 / period;
+}
+
+/* Reads the quota of the agent's cgroup and of all above it. */
+static void observe_quota(struct facts *facts) {
+    static char content[8192], folder_bytes[8192];
+    struct text folder = {folder_bytes, sizeof folder_bytes, 0, false};
+    int64_t smallest = NO_QUOTA;
+    const char *path = NULL;
+
+    if (!read_text(port_open_read("/proc/self/cgroup"), content, sizeof content))
+        return;
+    for (char *at = content; *at && !path;) {
+        path = text_after(at, "0::");
+        while (*at && *at != '\n')
+            at++;
+        if (*at)
+            *at++ = 0;
+    }
+    if (!path)
+        return;
+    text_add(&folder, "/sys/fs/cgroup");
+    size_t top = folder.used;
+    text_add(&folder, path);
+    for (;;) {
+        int64_t quota = read_quota(&folder);
+        smallest = quota < smallest ? quota : smallest;
+        if (folder.used <= top)
+            break;
+        while (folder.used > top && folder_bytes[--folder.used] != '/')
+            ;
+    }
+    if (smallest != NO_QUOTA)
+        fact_set(facts, FACT_CPU_QUOTA_MILLI, smallest);
+}
+
+static void read_conditions(struct facts *facts) {
+    int nice, policy = port_get_policy();
+
+    for (int fact = FIRST_FACT; fact <= FACT_GOVERNOR_CRC; fact++)
+        facts->known[fact] = false;
+    observe_processors(facts);
+    if (port_get_nice(0, &nice) == 0)
+        fact_set(facts, FACT_AGENT_NICE, nice);
+    if (policy >= 0)
+        fact_set(facts, FACT_AGENT_POLICY, policy);
+    observe_limits(facts);
+    observe_quota(facts);
+}
+
+void begin_conditions(void) {
+    read_conditions(&at_start);
+}
+
+void observe_conditions(struct facts *facts) {
+    int64_t changed = 0;
+
+    read_conditions(facts);
+    for (int fact = FIRST_FACT; fact <= FACT_GOVERNOR_CRC; fact++)
+        if (facts->known[fact] != at_start.known[fact] ||
+            (facts->known[fact] && facts->values[fact] != at_start.values[fact]))
+            changed |= 1LL << (fact - FIRST_FACT);
+    fact_set(facts, FACT_CHANGED_CONDITIONS, changed);
+}

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The agent's program in the cache: it has a digest, and a file that is not the compiled one is made again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from swapstone.targets import TargetError
+from swapstone.targets.agent_build import build_agent
+from swapstone.targets.host import HostTarget
+from swapstone.wire import ProcessOutcome
+from tests.unit.agent.harness import request
+
+# A compiler that copies an agent and counts its calls.
+COMPILER = """#!/bin/sh
+[ "$1" = --version ] && echo "copying 1" && exit 0
+while [ $# -gt 1 ]; do shift; done
+echo >>{calls}
+cp {agent} "$1"
+"""
+
+
+@pytest.fixture
+def compiler(agent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The compiler of the environment, which copies the agent."""
+    path = tmp_path / "cc"
+    path.write_text(COMPILER.format(calls=tmp_path / "calls", agent=agent))
+    path.chmod(0o755)
+    monkeypatch.setenv("CC", str(path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return path
+
+
+def calls(folder: Path) -> int:
+    return len((folder / "calls").read_text().splitlines())
+
+
+def _truncate(program: Path) -> None:
+    os.truncate(program, program.stat().st_size // 2)
+
+
+def _empty(program: Path) -> None:
+    os.truncate(program, 0)
+
+
+def _alter(program: Path) -> None:
+    data = bytearray(program.read_bytes())
+    data[len(data) // 2] ^= 1
+    program.write_bytes(data)
+
+
+def _forget_digest(program: Path) -> None:
+    program.with_name(f"{program.name}.sha256").unlink()
+
+
+def _spoil_digest(program: Path) -> None:
+    program.with_name(f"{program.name}.sha256").write_bytes(b"\xff\xfe")
+
+
+DAMAGES = [_truncate, _empty, _alter, _forget_digest, _spoil_digest, Path.unlink, lambda program: program.chmod(0o644)]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_agent_is_compiled_again(
+    agent: Path, compiler: Path, tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    made = build_agent(tmp_path / "agents", str(compiler))
+    assert build_agent(tmp_path / "agents", str(compiler)) == made
+    assert calls(tmp_path) == 1
+    damage(made)
+    assert build_agent(tmp_path / "agents", str(compiler)) == made
+    assert calls(tmp_path) == 2
+    assert made.read_bytes() == agent.read_bytes()
+    assert os.access(made, os.X_OK)
+
+
+@pytest.mark.parametrize("damage", [_truncate, _alter, Path.unlink])
+def test_an_agent_that_is_damaged_between_two_starts_is_compiled_again(
+    compiler: Path, tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
+    del compiler
+    with HostTarget() as target:
+        assert target.run(request(tmp_path, "/bin/true")).outcome is ProcessOutcome.EXITED
+        (made,) = (tmp_path / "cache" / "swapstone" / "agents").glob("*/swapstone-agent")
+        made.rename(made.with_name("running"))  # a file that is being executed can't be written
+        made.write_bytes(made.with_name("running").read_bytes())
+        damage(made)
+        with pytest.raises(TargetError):
+            target.run(request(tmp_path, "/bin/sh", "-c", "kill -KILL $PPID; sleep 60"))
+        assert target.run(request(tmp_path, "/bin/true")).outcome is ProcessOutcome.EXITED
+    assert calls(tmp_path) == 2
+
+
+def test_a_given_agent_that_changed_is_not_started(agent: Path, tmp_path: Path) -> None:
+    given = tmp_path / "agent"
+    given.write_bytes(agent.read_bytes())
+    given.chmod(0o755)
+    with HostTarget(given) as target:
+        target.run(request(tmp_path, "/bin/true"))
+        given.unlink()
+        given.write_text("#!/bin/sh\n")
+        given.chmod(0o755)
+        with pytest.raises(TargetError):
+            target.run(request(tmp_path, "/bin/sh", "-c", "kill -KILL $PPID; sleep 60"))
+        with pytest.raises(TargetError, match="has changed"):
+            target.run(request(tmp_path, "/bin/true"))
+
+
+def test_the_manifest_has_the_digest_of_the_agent(agent: Path) -> None:
+    with HostTarget(agent) as target:
+        (text,) = dict(target.tools()).values()
+    assert f"SHA-256 {hashlib.sha256(agent.read_bytes()).hexdigest()}" in text
