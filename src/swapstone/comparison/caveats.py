@@ -124,7 +124,7 @@ def _noisy(
 def _without_numbers(runs: Sequence[Run]) -> Iterator[Caveat]:
     kinds = (
         (Status.FAILED, CaveatKind.FAILED_TRIALS, "failed", "Failed trials are excluded from the figures."),
-        (Status.REFUSED, CaveatKind.REFUSED_TRIALS, "ran at another level", "Their comparisons are invalid."),
+        (Status.REFUSED, CaveatKind.REFUSED_TRIALS, "were refused", "Their comparisons are invalid."),
     )
     for status, kind, what, consequence in kinds:
         found = [run for run in runs if run.status is status]

@@ -65,6 +65,7 @@ class CaveatKind(enum.Enum):
     OUTPUT_NOT_COMPARED = "output-not-compared"
     SAME_FILE = "same-file"
     WRITES_FILES = "writes-files"
+    CHANGED_CONDITIONS = "changed-conditions"
 
 
 class Caveat(FrozenStruct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from swapstone.model.frozen_struct import FrozenStruct
 class Status(enum.Enum):
     """How a trial ended. Only runs with `OK` have samples and enter an analysis.
 
-    `REFUSED`: it ran, but another level was in force or other work was done than requested.
+    `REFUSED`: it ran, but another level was in force, other work was done than requested, or the conditions of trials changed.
     """
 
     OK = "ok"

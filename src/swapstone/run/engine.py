@@ -24,6 +24,7 @@ from swapstone.model import (
     UserError,
     discarded_by_block,
 )
+from swapstone.model.trial_conditions import describe_conditions, different_conditions
 from swapstone.plan import Group
 from swapstone.plan.stopping import StopReason, first_block
 from swapstone.record import RecordWriter
@@ -156,6 +157,8 @@ class Engine:
         self._hopeless: set[str] = set()
         self._lost: dict[Group, str] = {}
         self._first_runs = first_runs
+        self._conditions: Mapping[str, int] = {}
+        """The facts of this session's first run that is ok: each other run must have the same conditions."""
         self._cpus = target.describe().cpus
         baseline = next(iter(prepared.variants))
         for run in earlier:
@@ -328,10 +331,24 @@ class Engine:
         outcome = attempt.outcome or Outcome(self._without_answer(attempt.error), None, b"")
         if not isinstance(attempt.error, TargetError):
             self._breaks = 0
+        outcome = self._under_equal_conditions(outcome)
         output = self._writer.keep_raw(outcome.output)
         passes = self._passes[trial.suite, trial.workload]
         run = run_of(trial, outcome, passes=passes, times=attempt.times, output=output)
         return msgspec.structs.replace(run, answer=self._writer.keep_raw(outcome.kept_answer)), outcome.output
+
+    def _under_equal_conditions(self, outcome: Outcome) -> Outcome:
+        """Refuse a run that inherited other conditions than the first run of this session. A booted machine has its own."""
+        judgement, answer = outcome.judgement, outcome.answer
+        if judgement.status is not Status.OK or answer is None or self._target.boots:
+            return outcome
+        facts = dict(answer.facts)
+        self._conditions = self._conditions or facts
+        if not (names := different_conditions(self._conditions, facts)):
+            return outcome
+        found = describe_conditions(names, facts, self._conditions)
+        reason = f"its conditions are not those of the first run of this session: {found}"
+        return dataclasses.replace(outcome, judgement=Judgement(Status.REFUSED, reason, observed=judgement.observed))
 
     def _without_answer(self, error: TargetError | MachineConfigError | None) -> Judgement:
         assert error is not None

@@ -18,6 +18,7 @@ import msgspec
 from swapstone import plan, workloads
 from swapstone.factors import Evidence, find_factor, is_unobserved
 from swapstone.model import Run, Sample, Status, UserError, Variant, WireError
+from swapstone.model.trial_conditions import changed_conditions
 from swapstone.record import RecordView, raw_bytes
 from swapstone.subjects import Measured, Subject, subjects_of
 from swapstone.subjects.kept_answer import decode_kept, restored, split_raw
@@ -160,8 +161,10 @@ class _Deriver:
         return answer, kept.shortened
 
     def _derive_ok(self, run: Run, subject: Subject, variant: Variant, answer: AgentAnswer, *, shortened: bool) -> None:
-        if failure := subject.failure(answer):
+        if failure := subject.trouble(answer):
             raise _ContradictionError(f"is marked ok, and its raw output shows a failure: {failure}")
+        if changed_conditions(dict(answer.facts)):
+            raise _ContradictionError("is marked ok, and its raw output shows that the conditions changed")
         measured = _read(subject, answer, shortened=shortened)
         self._compare(run, measured, extra=self._strict and self._same_version)
         self._compare_levels(run, variant, answer, measured)
@@ -274,7 +277,7 @@ def _check_failure(run: Run, subject: Subject, answer: AgentAnswer, check: str) 
         _ContradictionError: it shows none.
         _UnderivableError: the reason is not in the raw output: a command after the run failed, or another level was in force.
     """
-    if subject.failure(answer):
+    if subject.trouble(answer):
         return
     if run.status is Status.REFUSED and not run.reason.startswith("it did other work"):
         raise _UnderivableError("")

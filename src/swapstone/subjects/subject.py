@@ -16,6 +16,7 @@ import msgspec
 
 from swapstone.factors import Evidence, ProgramFacts, Recipe
 from swapstone.model import IDLE, Cpus, Experiment, Load, Sample, Status, UnavailableError, UserError, Variant, Workload
+from swapstone.model.trial_conditions import changed_conditions, describe_conditions, interruption
 from swapstone.subjects.answers import DISK_BYTES, OUTPUT_BYTES, raw_output, trouble_of
 from swapstone.subjects.evidence import evidence_of, observed_levels, wrong_level
 from swapstone.subjects.kept_answer import encode_kept
@@ -265,8 +266,12 @@ class Subject(abc.ABC):
             UserError: the output is cut off or of another format; the message states why the run fails.
         """
 
+    def trouble(self, answer: AgentAnswer) -> str:
+        """Return why a trial was interrupted or did not end well, or an empty text."""
+        return interruption(dict(answer.facts)) or self.failure(answer)
+
     def failure(self, answer: AgentAnswer) -> str:
-        """Return why a trial did not end well, or an empty text."""
+        """Return why a program did not end well, or an empty text."""
         trouble = trouble_of(answer, self.output_bytes, self.disk_bytes)
         return trouble and trouble + self.advice(answer)
 
@@ -312,11 +317,12 @@ class Subject(abc.ABC):
             inspect: reads the files of mapped objects.
 
         Returns:
-            Failed if the program did not end well or its output is unreadable. Refused if another level was in force, the load was not
-            in force, the program's file was changed, or other work was done. Else ok with its samples.
+            Failed if the program was interrupted, did not end well, or its output is unreadable. Refused if another level was in force,
+            the load was not in force, the program's file or the conditions of later trials were changed, or other work was done. Else
+            ok with its samples.
         """
-        if failure := self.failure(answer):
-            return Judgement(Status.FAILED, failure)
+        if trouble := self.trouble(answer):
+            return Judgement(Status.FAILED, trouble)
         if change := self.file_change(trial.program):
             return Judgement(Status.REFUSED, change)
         measured, unreadable = self._read(answer)
@@ -327,6 +333,9 @@ class Subject(abc.ABC):
         observed = observed_levels(evidence, trial.variant)
         if wrong := self._wrong_conditions(trial, evidence, observed):
             return Judgement(Status.REFUSED, wrong, observed=observed)
+        if changed := changed_conditions(facts := dict(answer.facts)):
+            reason = f"what later trials inherit changed while it ran: {describe_conditions(changed, facts)}"
+            return Judgement(Status.REFUSED, reason, observed=observed)
         if unreadable:
             return Judgement(Status.FAILED, unreadable, observed=observed)
         if trial.check and measured.check != trial.check:
