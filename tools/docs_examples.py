@@ -97,8 +97,10 @@ def printed(command: str, folder: Path, columns: int) -> str:
         subprocess.CalledProcessError: `script` failed.
     """
     program, rest = command.split(maxsplit=1)
-    shell = f"stty cols {columns} rows {ROWS}; exec {shlex.quote(str(TOP / 'swapstone'))} {rest} 2>errors"
-    environment = os.environ | {"NO_COLOR": "1", "SWAPSTONE_COMMAND": program, "TERM": "xterm"}
+    shell = f"stty cols {columns} rows {ROWS}; exec {shlex.quote(sys.executable)} -P -m swapstone {rest} 2>errors"
+    # The entry script would name itself in hints.
+    names = {"PYTHONPATH": str(TOP / "src"), "SWAPSTONE_COMMAND": program}
+    environment = os.environ | names | {"NO_COLOR": "1", "TERM": "xterm"}
     done = subprocess.run(
         ["script", "-qec", shell, "/dev/null"],
         cwd=folder,
