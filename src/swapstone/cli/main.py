@@ -153,6 +153,8 @@ def _report(error: Exception) -> int:
 
 
 def _print_error(error: UserError) -> None:
+    from swapstone.model.system_errors import hint_of  # noqa: PLC0415 - as above
+
     click.echo(click.style("error: ", fg="red", bold=True) + as_typed(error.message), err=True)
-    if error.hint:
-        click.echo(as_typed(error.hint), err=True)
+    if hint := hint_of(error):
+        click.echo(as_typed(hint), err=True)

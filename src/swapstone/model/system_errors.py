@@ -26,6 +26,16 @@ def remedy(error: OSError) -> str:
     return _REMEDIES.get(error.errno or 0, "")
 
 
+def hint_of(error: UserError, next_step: str = "give the same command again.") -> str:
+    """Return an error's hint; if it has none and a resource of the machine is its cause, the remedy of that and the next step."""
+    cause: BaseException | None = error
+    while cause is not None and not error.hint:
+        if isinstance(cause, OSError) and remedy(cause):
+            return f"{remedy(cause)}, then {next_step}"
+        cause = cause.__cause__
+    return error.hint
+
+
 def as_user_error(error: OSError, next_step: str) -> UserError | None:
     """Return the error for the user; None if no resource of the machine is the cause.
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ import msgspec
 
 from swapstone.comparison.agreement import AgreementTable
 from swapstone.model import Analysis, Comparison, Experiment, FailureRates, RecordError, UserError
+from swapstone.model.system_errors import hint_of
 from swapstone.record import RecordView, find_record, record_name
 from swapstone.record import load as load_view
 from swapstone.report import export, record_report
@@ -71,7 +73,11 @@ class Record:
         Raises:
             RecordError: the folder is not a record.
         """
-        return load_view(self.path)
+        try:
+            return load_view(self.path)
+        except RecordError as error:
+            error.hint = hint_of(error, f"read it: swapstone show {shlex.quote(str(self.path))}")
+            raise
 
     @property
     def experiment(self) -> Experiment:
@@ -288,7 +294,7 @@ class Record:
         from swapstone.session.experiment import RunOptions, resume  # noqa: PLC0415 - as above
 
         options = RunOptions(no_cache=no_cache)
-        check_fail_if(parse_fail_if(fail_if), self.experiment)
+        check_fail_if(parse_fail_if(fail_if), load_view(self.path).experiment)
         resume(self.path, duration_ns(budget), options=options, progress=as_progress(progress))
         return Record(self.path)
 

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from swapstone.model import RecordError
-from swapstone.model.system_errors import as_user_error
-from swapstone.record import RecordWriter, find_record, list_records, load, record_format
+from swapstone.model.system_errors import as_user_error, hint_of
+from swapstone.record import RecordWriter, find_record, list_records, load
 from swapstone.record.record_format import Manifest
 from swapstone.record.writer import is_begun
 from tests.unit import builders
@@ -301,4 +301,14 @@ def test_an_error_that_is_not_of_the_machine_is_no_user_error() -> None:
     found = as_user_error(OSError(errno.EMFILE, "Too many open files", "/x"), "go on.")
     assert found is not None and found.message == "Too many open files (/x)."
     assert found.hint.endswith(", then go on.")
-    assert record_format.RUNS == "runs.jsonl"
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOENT])
+def test_an_error_without_a_hint_has_that_of_its_cause(number: int) -> None:
+    error = RecordError("x can't be read.")
+    between = ValueError("a step between")
+    between.__cause__ = OSError(number, os.strerror(number))
+    error.__cause__ = between
+    assert hint_of(error).endswith("then give the same command again.") == (number == errno.EIO)
+    error.hint = "its own"
+    assert hint_of(error) == "its own"
