@@ -219,7 +219,10 @@ def _fitted(
 
 
 def student_tail(t: float, freedom: float) -> float:
-    """Return P(|T| >= |t|) of Student's distribution, by Wallace's normal approximation (1959), good to 2 % from 5 degrees on."""
+    """Return P(|T| >= |t|) of Student's distribution, by Wallace's normal approximation (1959).
+
+    From 5 degrees on its relative error is below 2 % up to t = 2.5, and below 4 % up to t = 4.
+    """
     z = math.sqrt(freedom * math.log1p(t * t / freedom)) * (8 * freedom + 1) / (8 * freedom + 3)
     return math.erfc(z / math.sqrt(2))
 

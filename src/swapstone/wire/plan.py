@@ -164,7 +164,11 @@ def _check(request: TrialRequest) -> None:
         (len(set(request.observe)) < len(request.observe), "it has an observation twice"),
         *((not _is_observable(each), f"{str(each)!r} can't be observed") for each in request.observe),
         (max(map(len, _lists(request))) > MAX_WORDS, "it has more than 4096 words"),
-        (sum(len(encode_text(text)) for text in texts) > MAX_TEXT_BYTES, "its texts are longer than 1 MiB together"),
+        # In the agent each text ends with a zero byte.
+        (
+            sum(len(encode_text(text)) + 1 for text in texts) > MAX_TEXT_BYTES,
+            "its texts are longer than 1 MiB together",
+        ),
         *((not low <= v <= high, f"the {what} is {v}, outside {low} to {high}") for what, v, low, high in limits),
     ]
     for wrong, text in faults:

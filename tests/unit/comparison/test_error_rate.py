@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from swapstone import plan
-from swapstone.comparison import analyse, precision
+from swapstone.comparison import analyse, caveats, precision
 from swapstone.model import CURRENT_RULES, REPORT_CORRECTION, CaveatKind, Quantity, Status, Verdict
-from swapstone.stats import common_level
+from swapstone.stats import binomial_tail, common_level
 from tests.unit.comparison.conftest import AGAIN, BASE, CANDIDATE, Bench
 from tests.unit.comparison.crossing import analysed
 
@@ -66,6 +66,27 @@ def test_each_copy_of_the_baseline_is_a_family_of_its_own() -> None:
     assert levels[AGAIN] == 1
     (caveat,) = [each for each in found.caveats if each.kind is CaveatKind.NULL_DIFFERS]
     assert "in 1 of 2 families" in caveat.message
+
+
+def test_copies_that_differ_are_a_caveat_if_as_many_would_by_chance_in_5_percent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One family of two differs: by chance in 1 - 0.99^2 = 2 % at a confidence of 99 %, in 1 - 0.95^2 = 10 % at 95 %."""
+    assert caveats.SURPRISE == 0.05
+
+    def alarmed(confidence: float) -> bool:
+        bench = several(RATIOS, null=True)
+        bench.confidence = confidence
+        found = bench.analysis()
+        assert [null.different > 0 for null in found.nulls] == [False, True]
+        return CaveatKind.NULL_DIFFERS in {each.kind for each in found.caveats}
+
+    assert alarmed(0.99)
+    assert not alarmed(0.95)
+    monkeypatch.setattr(caveats, "SURPRISE", binomial_tail(1, 2, 1 - 0.95))
+    assert alarmed(0.95)
+    monkeypatch.setattr(caveats, "SURPRISE", float(np.nextafter(caveats.SURPRISE, 0)))
+    assert not alarmed(0.95)
 
 
 def test_effects_and_interactions_join_the_report() -> None:

@@ -37,6 +37,17 @@ def test_ties_at_the_threshold_are_rejected_together(others: list[float], copies
     assert sum(p <= alpha for p in p_values) == rejections(p_values, rate)
 
 
+@given(st.integers(1, 40), rates)
+def test_a_p_value_at_its_threshold_is_rejected(m: int, rate: float) -> None:
+    """Benjamini and Hochberg (1995), (1): the largest r with P(r) <= r / m * q."""
+    p_values = [rate * (r / m) for r in range(1, m + 1)]
+    assert rejections(p_values, rate) == m
+    assert rejections(p_values[-1:], rate) == 1  # one hypothesis at the plain rate
+    above = [float(np.nextafter(p, 1)) for p in p_values]
+    assert rejections(above, rate) == 0
+    assert rejections([*above[:-1], p_values[-1]], rate) == m  # step-up: the last one takes the others with it
+
+
 def test_one_hypothesis_is_tested_at_the_plain_rate() -> None:
     assert common_level([0.5], 0.05) == 0.05
     assert common_level([0.001], 0.05) == 0.05

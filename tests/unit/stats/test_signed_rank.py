@@ -170,6 +170,14 @@ def test_the_normal_tail_is_an_upper_approximation_of_the_exact_tail() -> None:
         assert normal == pytest.approx(exact, rel=0.03 * deviations**2)
 
 
+@pytest.mark.parametrize("n", [1, 2, 9, EXACT_LIMIT, EXACT_LIMIT + 1, 300, 999])
+def test_the_tails_of_neighbouring_counts_meet(n: int) -> None:
+    """T is symmetric about n (n + 1) / 4. So P(T <= c) + P(T <= M - 1 - c) = 1; above the exact limit only with the correction by 1/2."""
+    most = n * (n + 1) // 2
+    for count in {0, most // 5, most // 3, (most - 1) // 2}:
+        assert tail(n, count) + tail(n, most - 1 - count) == pytest.approx(1, abs=1e-12)
+
+
 NOISES = {
     "normal": lambda r, n: r.normal(0, 1, n),
     "lognormal pairs": lambda r, n: r.lognormal(0, 1, n) - r.lognormal(0, 1, n),

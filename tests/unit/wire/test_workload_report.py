@@ -106,6 +106,8 @@ def test_random_bytes_never_decode_to_measurements(noise: bytes) -> None:
         (text(passes="passes 3"), "Line 7 .*the report has 2 of 3 passes"),
         (text(passes="passes 1"), "Line 6 .*should begin with 'memory' and is 'pass 110"),
         (text(passes="passes 0"), "Line 4 .*the number of passes is 0"),
+        (text(passes="passes 10000000"), "Line 7 .*the report has 2 of 10000000 passes"),
+        (text(passes="passes 10000001"), "Line 4 .*the number of passes is 10000001, outside 1 to 10000000"),
         (text(**{"pass": "pass -3 90 0 5 0 1 2"}), "Line 5 .*the wall time of pass 1 is negative: -3"),
         (text(**{"pass": "pass 0 90 0 5 0 1 2"}), "Line 5 .*the wall time of pass 1 is 0, outside 1"),
         (text(**{"pass": "pass nan 90 0 5 0 1 2"}), "Line 5 .*the wall time of pass 1 is 'nan', not a whole number"),

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* Runs the agent's readers of /proc on folders that a test made, where no machine would have the wanted values. Implements the
+ * part of port.h that they call.
+ *
+ *     fake_proc machine BEFORE AFTER    growth of the machine's counters
+ *     fake_proc server BEFORE AFTER     growth of a server's counters; the agent is process 1
+ *     fake_proc task FOLDER PID         what is read of one process
+ *
+ * BEFORE, AFTER and FOLDER stand for the root folder. The file "now_ns" in it is the clock, "proc/PID/cpu_ns" the processor time of a
+ * process, "proc/PID/cpus" and "proc/PID/nice" are its affinity and nice value. Prints one line "NAME VALUE" for each known fact.
+ */
+#include "../../../native/agent/counters.h"
+#include "../../../native/agent/observe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static const char *root;
+
+int port_open_read(const char *path) {
+    char full[4096];
+    snprintf(full, sizeof full, "%s%s", root, path);
+    int fd = open(full, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+int port_close(int fd) {
+    return close(fd);
+}
+
+long port_read(int fd, void *buffer, size_t size) {
+    long result = read(fd, buffer, size);
+    return result < 0 ? -errno : result;
+}
+
+long port_lseek(int fd, long offset) {
+    return lseek(fd, offset, SEEK_SET);
+}
+
+long port_getdents(int fd, void *buffer, size_t size) {
+    return syscall(SYS_getdents64, fd, buffer, size);
+}
+
+const char *port_next_dirent(const void *buffer, size_t *offset) {
+    const char *entry = (const char *)buffer + *offset;
+    unsigned short length;
+    memcpy(&length, entry + 16, sizeof length); /* struct linux_dirent64 */
+    *offset += length;
+    return entry + 19;
+}
+
+/* Reads a number from a file below the root folder; `otherwise` if there is none. */
+static long long number(const char *format, int pid, long long otherwise) {
+    char name[64], bytes[64] = "";
+    snprintf(name, sizeof name, format, pid);
+    int fd = port_open_read(name);
+    if (fd < 0)
+        return otherwise;
+    if (read(fd, bytes, sizeof bytes - 1) <= 0)
+        abort();
+    close(fd);
+    return atoll(bytes);
+}
+
+int64_t port_now_ns(void) {
+    return number("/now_ns", 0, 0);
+}
+
+int64_t port_process_cpu_ns(int pid) {
+    return number("/proc/%d/cpu_ns", pid, -PORT_E_NOENT);
+}
+
+int port_count_allowed_cpus(int pid) {
+    return (int)number("/proc/%d/cpus", pid, -PORT_E_NOENT);
+}
+
+int port_get_nice(int pid, int *nice) {
+    long long value = number("/proc/%d/nice", pid, 100);
+    *nice = (int)value;
+    return value == 100 ? -PORT_E_NOENT : 0;
+}
+
+int port_getpid(void) {
+    return 1;
+}
+
+static void print(const struct facts *facts) {
+    for (int fact = 0; fact < FACT_COUNT; fact++)
+        if (facts->known[fact])
+            printf("%s %lld\n", fact_names[fact], (long long)facts->values[fact]);
+}
+
+int main(int count, char **arguments) {
+    static struct facts before, after;
+    static struct counters first, second;
+
+    if (count != 4)
+        return 2;
+    root = arguments[2];
+    if (strcmp(arguments[1], "task") == 0) {
+        observe_task(&after, atoi(arguments[3]));
+    } else if (strcmp(arguments[1], "machine") == 0) {
+        observe_machine(&before);
+        root = arguments[3];
+        observe_machine(&after);
+        facts_grow(&after, &before);
+    } else if (strcmp(arguments[1], "server") == 0) {
+        count_server(&first);
+        root = arguments[3];
+        count_server(&second);
+        set_window_facts(&after, &first, &second);
+    } else {
+        return 2;
+    }
+    print(&after);
+    return 0;
+}

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The agent has the limits of `swapstone.wire.plan`: what Python encodes, the agent accepts."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from swapstone.wire import AgentRefusedError, AnswerReader, decode_answers, encode_plan_header, encode_request
+from tests.unit.wire.test_request_limits import HOUR_MS, LIMITS, YEAR_MS, request
+
+# A plan without a server's lines, and a server's lines.
+TRIAL = ("trial t", "arg /nonexistent", "cwd /", "cpus all", "timeout-ms 9", "output-bytes 9", "disk-bytes 9")
+SERVER = ("port 1", "ready-ms 9", "warm-ms 0", "drain-ms 0", "stop-ms 9", "driver-arg /nonexistent", "driver-cpus all")
+
+
+def sent(agent: Path, plan: bytes) -> bytes:
+    return subprocess.run([agent, "-"], input=plan, stdout=subprocess.PIPE, timeout=60, check=False).stdout
+
+
+def test_the_agent_accepts_every_last_value(agent: Path) -> None:
+    asked = [request(field, last) for field, last, _ in LIMITS]
+    answers = decode_answers(sent(agent, encode_plan_header() + b"".join(map(encode_request, asked))))
+    assert [answer.id for answer in answers] == [each.id for each in asked]
+
+
+def test_the_agent_accepts_the_longest_line(agent: Path) -> None:
+    longest = request("arguments", ("/" + "a" * ((400 << 10) - 1 - len("arg /")),))
+    (answer,) = decode_answers(sent(agent, encode_plan_header() + encode_request(longest)))
+    assert answer.id == "t"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"timeout-ms {YEAR_MS + 1}",
+        "output-bytes 0",
+        "disk-bytes 0",
+        "cpus 0,4096",
+        *(f"{name}-ms {HOUR_MS + 1}" for name in ("ready", "warm", "drain", "stop")),
+        "ready-ms 0",
+        "stop-ms 0",
+        "driver-cpus 4096",
+        "port 65536",
+        "trial a/b",
+        "trial a`",
+        "trial a{",
+        "trial a@",
+        "trial a[",
+        "trial a:",
+    ],
+)
+def test_the_agent_refuses_the_first_value_beyond(agent: Path, line: str) -> None:
+    word = line.split(" ", maxsplit=1)[0]
+    lines = [line if old.split(" ")[0] == word else old for old in (*TRIAL, *SERVER)]
+    assert line in lines
+    number = lines.index(line) + 2  # after the header
+    plan = encode_plan_header() + "".join(f"{each}\n" for each in (*lines, "run")).encode()
+    with pytest.raises(AgentRefusedError, match=f"refuses line {number} of its plan"):
+        AnswerReader().feed(sent(agent, plan))
+
+
+@pytest.mark.parametrize("word", [line.split(" ")[0] for line in (*TRIAL[1:], *SERVER)])
+def test_a_trial_without_one_of_its_lines_is_refused(agent: Path, word: str) -> None:
+    lines = [line for line in (*TRIAL, *SERVER) if line.split(" ")[0] != word]
+    plan = encode_plan_header() + "".join(f"{each}\n" for each in (*lines, "run")).encode()
+    text = "the server lacks one of" if word in {line.split(" ")[0] for line in SERVER} else "the trial lacks one of"
+    with pytest.raises(AgentRefusedError, match=f"refuses line {len(lines) + 2} of its plan: {text}"):
+        AnswerReader().feed(sent(agent, plan))
+
+
+def test_lines_that_repeat_are_refused_unless_they_are_lists(agent: Path) -> None:
+    lists = {"arg", "env", "observe", "driver-arg", "driver-env"}
+    further = ("nice 1", "stdin /dev/null", "stdout /dev/null", "env A=b", "observe env A", "driver-env A=b")
+    lines = [*TRIAL, *further, *SERVER]
+    for place, line in enumerate(lines):
+        again = [*lines[: place + 1], line if line != "observe env A" else "observe env B", *lines[place + 1 :], "run"]
+        plan = encode_plan_header() + "".join(f"{each}\n" for each in again).encode()
+        reader = AnswerReader()
+        if line.split(" ")[0] in lists:
+            assert [answer.id for answer in reader.feed(sent(agent, plan))] == ["t"], line
+        else:
+            with pytest.raises(AgentRefusedError, match=f"line {place + 3} .*the trial has such a line already"):
+                reader.feed(sent(agent, plan))

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Calibration: how many passes a trial makes, from the times that the baseline took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import Run, Status
+from swapstone.record import RecordView, RecordWriter, load
+from swapstone.run import Engine, StopDecision, prepare
+from swapstone.session.progress import LineProgress
+from swapstone.targets import MachineConfig
+from swapstone.targets.fake import FakeTarget
+from swapstone.targets.target import DEFAULT_MACHINE
+from swapstone.wire import AgentAnswer, TrialRequest
+from swapstone.workloads import find_workload
+from tests.unit.builders import experiment, source_of
+
+NAME = "b_malloc_tiny1"
+MOST = source_of(find_workload("libc", NAME)).max_passes
+
+
+class Listed(FakeTarget):
+    """A fake target that keeps the identifiers and the numbers of passes that were requested."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.requested: list[tuple[str, int]] = []
+
+    def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
+        self.requested.append((request.id, int(request.arguments[1])))
+        return super().run(request, config)
+
+
+def run(
+    folder: Path, behaviour: str, *, earlier: tuple[Run, ...] = (), passes: Mapping[tuple[str, str], int] | None = None
+) -> tuple[Listed, RecordView]:
+    """Run the warm-up block of an experiment of one workload."""
+    folder.mkdir(exist_ok=True)
+    (folder / "fake.toml").write_text(behaviour)
+    subject = experiment(target=f"fake:{folder / 'fake.toml'}", workloads=(("libc", NAME),))
+    target = Listed(folder / "fake.toml")
+    shown = LineProgress(print)
+    shown.experiment_started(subject, "")
+    with RecordWriter.create(folder / "record", subject) as writer:
+        prepared = prepare(subject, target, shown.building, shown.note, keep_log=writer.keep_log)
+        Engine(
+            subject,
+            prepared,
+            target,
+            writer,
+            stopping_rule=lambda runs, still_open, block, used_ns, next_block_ns: StopDecision(
+                still_open, "enough", None, None
+            ),
+            progress=shown,
+            earlier=earlier,
+            passes=passes,
+        ).run()
+    return target, load(folder / "record")
+
+
+def calibrations(target: Listed) -> list[tuple[str, int]]:
+    return [each for each in target.requested if each[0].startswith("calibrate")]
+
+
+@pytest.mark.parametrize(
+    ("wall_ns", "start_ns", "attempts", "passes"),
+    [
+        # 3.5 ms for 1 pass: 20 ms are 6 passes; 18.5 ms for those: 80 ms are 26.
+        (3_000_000, 500_000, [1, 6], 26),
+        # 0.5 ms for 1 pass, 40 for 20 ms; 0.54 ms for 40: as many as may be; 1.5 ms for those.
+        (1_000, 500_000, [1, 40, MOST], MOST),
+        # Longer than 80 ms: one pass.
+        (10_000_000_000, 0, [1], 1),
+        (50_000_000, 0, [1], 2),
+        # 20 ms and no time outside the passes: no second attempt.
+        (20_000_000, 0, [1], 4),
+    ],
+)
+def test_a_trial_takes_about_80_ms_on_the_baseline(
+    tmp_path: Path, wall_ns: int, start_ns: int, attempts: list[int], passes: int
+) -> None:
+    target, view = run(tmp_path, f"[[behaviour]]\nwall_ns = {wall_ns}\nstart_ns = {start_ns}\n")
+    assert calibrations(target) == [(f"calibrate-0-{number}", made) for number, made in enumerate(attempts)]
+    assert view.manifest is not None and view.manifest.passes == (("libc", NAME, passes),)
+    assert {run.passes for run in view.runs} == {passes}
+    assert all(made == passes for identity, made in target.requested if not identity.startswith("calibrate"))
+
+
+def test_a_baseline_that_fails_makes_one_pass(tmp_path: Path) -> None:
+    behaviour = '[[behaviour]]\nwall_ns = 1_000_000\nfaults = [{ kind = "crash", trials = ["calibrate-*"] }]\n'
+    target, view = run(tmp_path, behaviour)
+    assert calibrations(target) == [("calibrate-0-0", 1)]
+    assert {(run.passes, run.status) for run in view.runs} == {(1, Status.OK)}
+
+
+def test_a_resumed_session_keeps_the_passes_of_the_record(tmp_path: Path) -> None:
+    behaviour = "[[behaviour]]\nwall_ns = 3_000_000\n"
+    _, first = run(tmp_path / "first", behaviour)
+    target, view = run(tmp_path / "again", behaviour, passes={("libc", NAME): 7}, earlier=first.runs[:1])
+    assert view.manifest is not None and view.manifest.passes == (("libc", NAME, 7),)
+    assert [passes for identity, passes in target.requested if not identity.startswith("calibrate")] == [7]
+    # The checksum of the work is that of the baseline: it is known if the baseline's run is there.
+    known = first.runs[0].trial.variant == "libc=glibc"
+    assert bool(calibrations(target)) != known
+
+
+def test_other_work_than_that_of_the_baseline_is_refused(tmp_path: Path) -> None:
+    behaviour = (
+        "[[behaviour]]\nwall_ns = 3_000_000\n"
+        '[[behaviour]]\nvariant = "libc=musl"\nfaults = [{ kind = "other-work", probability = 1.0 }]\n'
+    )
+    _, view = run(tmp_path, behaviour)
+    found = {run.trial.variant: (run.status, run.reason) for run in view.runs}
+    assert found["libc=glibc"] == (Status.OK, "")
+    status, reason = found["libc=musl"]
+    assert status is Status.REFUSED
+    assert reason.startswith("it did other work: its checksum is ")
