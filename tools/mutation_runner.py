@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Runs tests against one mutant at a time, in copies of the tree.
+
+For each mutant a keeper process is forked, which forks the process that runs pytest. The large libraries are imported once, before.
+The keeper enforces the time limit, and afterwards kills every process that the tests left: it is their subreaper (prctl(2)).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import enum
+import importlib
+import importlib.util
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from tools.mutation_operators import Mutant
+
+PRELOADED = ("numpy", "scipy.stats", "msgspec", "click", "jinja2", "rich.table", "duckdb")
+"""Imported before the forks. Plugins of pytest are not: it must import them itself."""
+
+MEMORY_BYTES = 6 << 30
+"""Address space of a process under test: a mutant may allocate without end."""
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", ".hypothesis")
+
+
+class Status(enum.Enum):
+    """What became of a mutant."""
+
+    KILLED = "killed"
+    TIMED_OUT = "killed by the time limit"
+    SURVIVED = "survived"
+    UNTESTED = "survived: no test calls it"
+    INVALID = "does not compile"
+    EQUAL = "compiles to the same program"
+    CRASHED = "the test run crashed"
+
+    @property
+    def killed(self) -> bool:
+        """Return whether the tests found the change."""
+        return self in {Status.KILLED, Status.TIMED_OUT}
+
+    @property
+    def survived(self) -> bool:
+        """Return whether the tests passed despite the change."""
+        return self in {Status.SURVIVED, Status.UNTESTED}
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The run of one mutant.
+
+    Attributes:
+        mutant: None for a control, a run of unchanged code.
+        status: what became of it.
+        test: the first test that failed; empty if none did.
+        tests: how many were chosen.
+        seconds: how long it took.
+        detail: end of the log of a run that crashed.
+    """
+
+    mutant: Mutant | None
+    status: Status
+    test: str = ""
+    tests: int = 0
+    seconds: float = 0.0
+    detail: str = ""
+
+
+def preload() -> None:
+    """Import the large libraries, so that forks need not."""
+    for name in PRELOADED:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            continue
+
+
+def copy_tree(top: Path, folder: Path) -> None:
+    """Copy a tree: of a checkout the files that git does not ignore. ``.venv`` is linked.
+
+    Args:
+        top: of the tree.
+        folder: does not exist yet.
+    """
+    if (top / ".git").exists():
+        command = ["git", "-C", str(top), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        listed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+        for name in filter(None, listed.split("\0")):
+            if (top / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(top / name, folder / name, follow_symlinks=False)
+    else:
+        shutil.copytree(top, folder, symlinks=True, ignore=_LEFT_OUT)
+    if (top / ".venv").exists():
+        (folder / ".venv").symlink_to((top / ".venv").resolve())
+
+
+class Slot:
+    """A copied tree in which one mutant at a time is tested.
+
+    Args:
+        top: the tree that is copied.
+        folder: where; does not exist yet.
+    """
+
+    _changes = 0
+
+    def __init__(self, top: Path, folder: Path) -> None:
+        self.tree, self.scratch = folder / "tree", folder / "s"
+        folder.mkdir(parents=True)
+        copy_tree(top, self.tree)
+        self.mutant: Mutant | None = None
+        self.keeper = 0
+        self._original = b""
+        self._time = 0.0
+        self._tests: Sequence[str] = ()
+        self._began = 0.0
+
+    def start(self, mutant: Mutant | None, tests: Sequence[str], limit_s: float) -> None:
+        """Fork the keeper of a run.
+
+        Args:
+            mutant: None for a control.
+            tests: node identifiers; they run in this order, to the first failure.
+            limit_s: of the tests.
+        """
+        shutil.rmtree(self.scratch, ignore_errors=True)
+        self.scratch.mkdir()
+        self.mutant, self._tests, self._began = mutant, tests, time.monotonic()
+        if mutant:
+            path = self.tree / mutant.file
+            self._original, self._time = path.read_bytes(), path.stat().st_mtime
+            path.write_bytes(mutant.applied(self._original))
+            # Compiled modules are recognised by time in whole seconds and size: each change needs a time of its own.
+            Slot._changes += 1
+            os.utime(path, (Slot._changes, Slot._changes))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.keeper = os.fork()
+        if self.keeper == 0:
+            _keep(self.tree, self.scratch, mutant, tests, limit_s)
+
+    def finish(self) -> Result:
+        """Return the result after the keeper has ended, and undo the change."""
+        mutant, self.keeper = self.mutant, 0
+        if mutant:
+            (self.tree / mutant.file).write_bytes(self._original)
+            os.utime(self.tree / mutant.file, (self._time, self._time))
+        seconds = time.monotonic() - self._began
+        try:
+            found = json.loads((self.scratch / "result.json").read_text())
+        except (OSError, ValueError):
+            found = {"status": Status.CRASHED.value, "test": ""}
+        status = Status(found["status"])
+        detail = _end_of(self.scratch / "log") if status is Status.CRASHED else ""
+        return Result(mutant, status, found["test"], len(self._tests), round(seconds, 2), detail)
+
+    def stop(self) -> None:
+        """End a run."""
+        if self.keeper:
+            os.kill(self.keeper, signal.SIGTERM)
+            os.waitpid(self.keeper, 0)
+            self.keeper = 0
+
+
+def build_agent(tree: Path, folder: Path) -> bytes | None:
+    """Compile the agent of a tree; return the program, or None if that fails.
+
+    Args:
+        tree: top of the tree.
+        folder: for the program.
+    """
+    code = "import sys; from pathlib import Path; from swapstone.targets.agent_build import build_agent\n"
+    code += "sys.stdout.write(str(build_agent(Path(sys.argv[1]))))"
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    command = [sys.executable, "-c", code, str(folder)]
+    result = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return Path(result.stdout).read_bytes() if result.returncode == 0 else None
+
+
+def _end_of(log: Path) -> str:
+    try:
+        return "\n".join(log.read_text(errors="replace").splitlines()[-15:])
+    except OSError:
+        return ""
+
+
+def _keep(tree: Path, scratch: Path, mutant: Mutant | None, tests: Sequence[str], limit_s: float) -> NoReturn:
+    """Run the tests of one mutant and write the result; the body of the keeper process."""
+    try:
+        os.setsid()  # without the terminal's SIGINT
+        control = ctypes.CDLL(None).prctl
+        control(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        control(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        found = _kept(tree, scratch, mutant, tests, limit_s)
+        (scratch / "result.json").write_text(json.dumps(found))
+    except SystemExit:
+        pass
+    finally:
+        _kill_descendants()
+        os._exit(0)
+
+
+def _kept(tree: Path, scratch: Path, mutant: Mutant | None, tests: Sequence[str], limit_s: float) -> dict[str, str]:
+    if mutant and mutant.file.endswith(".c"):
+        program = build_agent(tree, scratch / "agent")
+        if program is None:
+            return {"status": Status.INVALID.value, "test": ""}
+        unchanged = scratch.parent / "agent"
+        if unchanged.exists() and unchanged.read_bytes() == program:
+            return {"status": Status.EQUAL.value, "test": ""}
+    child = os.fork()
+    if child == 0:
+        _test(tree, scratch, tests)
+    end = time.monotonic() + limit_s
+    while True:
+        done, _ = os.waitpid(child, os.WNOHANG)
+        if done:
+            return _judged(scratch)
+        if time.monotonic() > end:
+            return {"status": Status.TIMED_OUT.value, "test": ""}
+        time.sleep(0.01)
+
+
+def _judged(scratch: Path) -> dict[str, str]:
+    """Return the status from what the plugin wrote. A run that ended without it crashed, which is no verdict of a test."""
+    try:
+        report = json.loads((scratch / "report.json").read_text())
+    except (OSError, ValueError):
+        return {"status": Status.CRASHED.value, "test": ""}
+    if report["internal"]:
+        status, test = Status.CRASHED, ""
+    elif report["failed"]:
+        status, test = Status.KILLED, report["failed"][0]
+    elif report["status"] == pytest.ExitCode.OK:
+        status, test = Status.SURVIVED, ""
+    else:
+        status, test = Status.CRASHED, ""
+    return {"status": status.value, "test": test}
+
+
+def _kill_descendants() -> None:
+    """Kill all processes below this one. A process whose parent is killed becomes a child of this one."""
+    me = os.getpid()
+    for _ in range(1000):
+        children = [pid for pid, parent in _processes() if parent == me]
+        if not children:
+            return
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def _processes() -> list[tuple[int, int]]:
+    """Return the number of each process, with that of its parent."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                text = (entry / "stat").read_text(errors="replace")
+            except OSError:
+                continue
+            found.append((int(entry.name), int(text.rpartition(")")[2].split()[1])))
+    return found
+
+
+class Chosen:
+    """A plugin of pytest that runs chosen tests in a given order, and keeps what failed."""
+
+    def __init__(self, tests: Sequence[str]) -> None:
+        self._places = {test: place for place, test in enumerate(tests)}
+        self.failed: list[str] = []
+        self.internal = False
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep the chosen tests, in their order."""
+        items[:] = sorted(
+            (item for item in items if item.nodeid in self._places), key=lambda item: self._places[item.nodeid]
+        )
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep a failure."""
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep a file that can't be imported: an error of the changed module."""
+        if report.failed:
+            self.failed.append(report.nodeid)
+
+    def pytest_internalerror(self) -> None:
+        """Keep that pytest itself failed."""
+        self.internal = True
+
+
+def _test(tree: Path, scratch: Path, tests: Sequence[str]) -> NoReturn:
+    """Run pytest in the copied tree; the body of the process under test."""
+    try:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _redirect(scratch / "log")
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+        _use_tree(tree, scratch)
+        chosen = Chosen(tests)
+        files = sorted({test.partition("::")[0] for test in tests})
+        options = ["-q", "-x", "--tb=short", "-p", "no:cacheprovider", f"--basetemp={scratch / 't'}", "-m", "not slow"]
+        if importlib.util.find_spec("_hypothesis_pytestplugin"):
+            options.append("--hypothesis-seed=0")
+        status = pytest.main([*options, *files], plugins=[chosen])
+        report: dict[str, Any] = {"status": int(status), "failed": chosen.failed, "internal": chosen.internal}
+        (scratch / "report.tmp").write_text(json.dumps(report))
+        (scratch / "report.tmp").rename(scratch / "report.json")
+    finally:
+        os._exit(0)
+
+
+def _redirect(log: Path) -> None:
+    null, file = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    for number, target in enumerate((null, file, file)):
+        os.dup2(target, number)
+
+
+def _use_tree(tree: Path, scratch: Path) -> None:
+    """Make this process one that was started in the copied tree: folder, environment, and modules to import."""
+    shutil.rmtree(tree / ".hypothesis", ignore_errors=True)  # examples that failed for another mutant
+    os.chdir(tree)
+    (scratch / "tmp").mkdir()
+    for name in [name for name in os.environ if name.startswith(("PYTEST_", "SWAPSTONE_"))]:
+        del os.environ[name]
+    os.environ |= {"PYTHONPATH": str(tree / "src"), "TMPDIR": str(scratch / "tmp")}
+    top = Path(__file__).resolve().parent.parent
+    inside = [str(top), str(top / "src"), str(top / "tools")]
+    sys.path[:] = [str(tree / "src"), *(path for path in sys.path if path not in inside)]
+    for name, module in list(sys.modules.items()):
+        if name == "__main__":
+            continue
+        place = str(getattr(module, "__file__", None) or "")
+        if name.partition(".")[0] in {"swapstone", "tests", "tools", "benchmarks"} or (
+            place.startswith(f"{top}/") and "/.venv/" not in place
+        ):
+            del sys.modules[name]
+    sys.argv = ["pytest"]
