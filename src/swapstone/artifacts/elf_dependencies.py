@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import io
+import contextlib
 import posixpath
 
-from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection, DynamicSegment
-from elftools.elf.elffile import ELFFile
 from elftools.elf.segments import InterpSegment
 
+from swapstone.factors.elf_file import DamagedElfError, limited, open_elf
 from swapstone.model import FrozenStruct, UserError
 
 _NEEDED, _SONAME = "needed", "soname"  # attributes that pyelftools adds at run time; its type stubs lack them
@@ -40,27 +39,25 @@ def read_dependencies(name: str, content: bytes) -> ElfDependencies:
     """
     if not content.startswith(b"\x7fELF"):
         return ElfDependencies()
+    loader, objects = "", []
     try:
-        elf = ELFFile(io.BytesIO(content))
-        loader, objects = "", []
-        for segment in elf.iter_segments():
-            if isinstance(segment, InterpSegment):
-                loader = segment.get_interp_name()
-            elif isinstance(segment, DynamicSegment):
-                objects = [str(getattr(tag, _NEEDED)) for tag in segment.iter_tags("DT_NEEDED")]
-    except (ELFError, ValueError, KeyError) as error:
+        with open_elf(content) as elf:
+            for segment in elf.iter_segments():
+                if isinstance(segment, InterpSegment):
+                    loader = segment.get_interp_name()
+                elif isinstance(segment, DynamicSegment):
+                    objects = [str(getattr(tag, _NEEDED)) for tag in limited(segment.iter_tags("DT_NEEDED"))]
+    except DamagedElfError as error:
         raise UserError(f"{name} is a damaged ELF file: {error}.") from error
     return ElfDependencies(loader=loader, objects=tuple(objects))
 
 
 def soname_of(content: bytes) -> str:
-    """Return the soname of a shared object; empty if it has none."""
+    """Return the soname of a shared object; empty if it has none, or is damaged."""
     if not content.startswith(b"\x7fELF"):
         return ""
-    try:
-        for section in ELFFile(io.BytesIO(content)).iter_sections():
+    with contextlib.suppress(DamagedElfError), open_elf(content) as elf:
+        for section in elf.iter_sections():
             if isinstance(section, DynamicSection):
-                return next((str(getattr(tag, _SONAME)) for tag in section.iter_tags("DT_SONAME")), "")
-    except (ELFError, ValueError, KeyError):
-        return ""
+                return next((str(getattr(tag, _SONAME)) for tag in limited(section.iter_tags("DT_SONAME"))), "")
     return ""

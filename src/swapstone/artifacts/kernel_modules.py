@@ -7,18 +7,13 @@ of the modules: ``depends`` and ``softdep``.
 
 from __future__ import annotations
 
-import gzip
-import io
-import lzma
 import posixpath
 import re
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-
+from swapstone.factors.elf_file import DamagedElfError, content_of, open_elf
 from swapstone.model import FrozenStruct, UserError
+from swapstone.model.compression import CompressionError, decompress
 
 _MODULE = re.compile(r"(?P<name>[^/]+)\.ko(?P<compressed>\.(?:xz|gz|zst))?\Z")
 _BUILT_IN = "modules.builtin"
@@ -125,10 +120,10 @@ def _unpacked(path: str, data: bytes) -> bytes:
     """Decompress a module: busybox's insmod loads uncompressed modules only."""
     try:
         if path.endswith(".xz"):
-            return lzma.decompress(data)
+            return decompress(data, "xz")
         if path.endswith(".gz"):
-            return gzip.decompress(data)
-    except (lzma.LZMAError, OSError, EOFError, zlib.error) as error:
+            return decompress(data, "gzip")
+    except CompressionError as error:
         raise UserError(f"The module {path} is damaged: {error}.") from error
     if path.endswith(".zst"):
         raise UserError(
@@ -141,10 +136,10 @@ def _unpacked(path: str, data: bytes) -> bytes:
 def _facts(path: str, content: bytes) -> dict[str, list[str]]:
     """Read the pairs ``name=value`` of a module's ``.modinfo``."""
     try:
-        section = ELFFile(io.BytesIO(content)).get_section_by_name(".modinfo")
-        data = section.data() if section is not None else b""
-    except (ELFError, ValueError, KeyError) as error:
-        raise UserError(f"The module {path} is damaged: {error or type(error).__name__}.") from error
+        with open_elf(content) as elf:
+            data = content_of(elf.get_section_by_name(".modinfo"))
+    except DamagedElfError as error:
+        raise UserError(f"The module {path} is damaged: {error}.") from error
     if not data:
         raise UserError(f"The module {path} is damaged: it has no .modinfo.")
     facts: dict[str, list[str]] = {}

@@ -6,21 +6,16 @@ An uncompressed kernel boots by PVH without decompressing itself, which saves se
 
 from __future__ import annotations
 
-import gzip
-import io
-import lzma
 import re
 import struct
-import zlib
-from collections.abc import Callable
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-
+from swapstone.factors.elf_file import DamagedElfError, open_elf
 from swapstone.model import FrozenStruct, UserError
+from swapstone.model.compression import CompressionError, decompress
 
 _X86_SIGNATURE = (0x202, b"HdrS")  # Documentation/arch/x86/boot.rst
+_X86_HEADER_BYTES = 0x250  # up to and with payload_length
 _ARM64_SIGNATURE = (0x38, b"ARM\x64")  # Documentation/arch/arm64/booting.rst
 _RISCV_SIGNATURE = (0x38, b"RSC\x05")  # Documentation/arch/riscv/boot-image-header.rst
 _ARM_SIGNATURE = (0x24, b"\x18\x28\x6f\x01")  # the zImage magic, arch/arm/boot/compressed/head.S
@@ -45,24 +40,12 @@ class Kernel(FrozenStruct, frozen=True, kw_only=True):
     banner: str
 
 
-def _unxz(data: bytes) -> bytes:
-    return lzma.LZMADecompressor().decompress(data)
-
-
-def _gunzip(data: bytes) -> bytes:
-    return zlib.decompressobj(wbits=31).decompress(data)
-
-
-_PAYLOADS: tuple[tuple[bytes, str, Callable[[bytes], bytes] | None], ...] = (
-    (b"\xfd7zXZ\0", "xz", _unxz),
-    (b"\x1f\x8b", "gzip", _gunzip),
-    (b"\x5d\0\0", "lzma", lambda data: lzma.LZMADecompressor(lzma.FORMAT_ALONE).decompress(data)),
-    (b"\x02\x21", "lz4", None),
-    (b"\x28\xb5\x2f\xfd", "zstd", None),
-    (b"\x89LZO", "lzo", None),
-    (b"BZh", "bzip2", None),
+_PAYLOADS: tuple[tuple[bytes, str], ...] = (
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x1f\x8b", "gzip"),
+    (b"\x5d\0\0", "lzma"),
 )
-"""Magic bytes of a compressed kernel, the compression, and the decompressor; None if Python has none."""
+"""Magic bytes of the compressed kernels that Python can decompress. Others, with lz4, zstd, lzo or bzip2, boot as they are."""
 
 
 def read_kernel(path: Path) -> Kernel:
@@ -83,8 +66,8 @@ def read_kernel(path: Path) -> Kernel:
         raise UserError(f"The kernel {path} can't be read: {error.strerror}.") from error
     if data[:2] == b"\x1f\x8b":
         try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
+            data = decompress(data, "gzip")
+        except CompressionError as error:
             raise UserError(f"The kernel {path} is a damaged gzip file: {error}.") from error
     if _signed(data, _X86_SIGNATURE):
         plain = _plain_x86(data)
@@ -122,15 +105,17 @@ def _signed(data: bytes, signature: tuple[int, bytes]) -> bool:
 
 def _plain_x86(data: bytes) -> bytes:
     """Return the ELF kernel in a bzImage if it can be extracted and boots by PVH; else the bzImage."""
+    if len(data) < _X86_HEADER_BYTES:
+        return data
     sectors = data[0x1F1] or 4
     offset, length = struct.unpack_from("<II", data, 0x248)
     start = (sectors + 1) * 512 + offset
     payload = data[start : start + length]
-    for magic, _, undo in _PAYLOADS:
-        if payload.startswith(magic) and undo is not None:
+    for magic, kind in _PAYLOADS:
+        if payload.startswith(magic):
             try:
-                plain = undo(payload)
-            except (lzma.LZMAError, zlib.error, EOFError):
+                plain = decompress(payload, kind, whole=False)
+            except CompressionError:
                 return data
             return plain if _starts_by_pvh(plain) else data
     return data
@@ -139,12 +124,10 @@ def _plain_x86(data: bytes) -> bytes:
 def _starts_by_pvh(data: bytes) -> bool:
     """Return whether an ELF kernel has the PVH entry note (CONFIG_PVH)."""
     try:
-        elf = ELFFile(io.BytesIO(data))
-        notes = (
-            note for segment in elf.iter_segments() if segment["p_type"] == "PT_NOTE" for note in _notes(segment.data())
-        )
-        return any(name == b"Xen\0" and kind == _XEN_PVH_NOTE for name, kind in notes)
-    except (ELFError, ValueError, struct.error):
+        with open_elf(data) as elf:
+            notes = (note for segment in elf.iter_segments("PT_NOTE") for note in _notes(segment.data()))
+            return any(name == b"Xen\0" and kind == _XEN_PVH_NOTE for name, kind in notes)
+    except DamagedElfError:
         return False
 
 
@@ -160,7 +143,7 @@ def _notes(data: bytes) -> list[tuple[bytes, int]]:
 
 def _banner_of_x86(data: bytes) -> str:
     """Return the version in a bzImage's header, with the banner's first two words. Offset 0x20e has its address, relative to 0x200."""
-    (pointer,) = struct.unpack_from("<H", data, 0x20E)
+    pointer = int.from_bytes(data[0x20E:0x210], "little")
     return _VERSION + _text(data[pointer + 0x200 : pointer + 0x200 + _LONGEST_BANNER]) if pointer else ""
 
 
@@ -178,8 +161,9 @@ def _text(data: bytes) -> str:
 def _elf_kernel(path: Path, data: bytes) -> Kernel:
     machines = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_ARM": "arm", "EM_RISCV": "riscv64"}
     try:
-        machine = ELFFile(io.BytesIO(data))["e_machine"]
-    except ELFError as error:
+        with open_elf(data) as elf:
+            machine = elf["e_machine"]
+    except DamagedElfError as error:
         raise UserError(f"{path} is a damaged ELF file: {error}.") from error
     banner = _banner(data)
     if machine not in machines or not banner:

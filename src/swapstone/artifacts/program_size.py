@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
 from elftools.elf.constants import SH_FLAGS
-from elftools.elf.elffile import ELFFile
 
+from swapstone.factors.elf_file import DamagedElfError, open_elf
 from swapstone.model import Direction, Metric, Quantity, UserError
 
 
@@ -31,22 +30,21 @@ def sizes_of(program: Path) -> tuple[tuple[str, int], ...]:
     data, writable ones without content bss.
 
     Raises:
-        UserError: it is not an ELF file.
+        UserError: it is not an ELF file, or a damaged one.
     """
     text = data = bss = 0
-    with program.open("rb") as handle:
-        try:
-            elf = ELFFile(handle)
-        except ELFError as error:
-            raise UserError(f"{program} is not an ELF program: {error}.") from error
-        for section in elf.iter_sections():
-            flags, size = section["sh_flags"], section["sh_size"]
-            if not flags & SH_FLAGS.SHF_ALLOC:
-                continue
-            if not flags & SH_FLAGS.SHF_WRITE:
-                text += size
-            elif section["sh_type"] == "SHT_NOBITS":
-                bss += size
-            else:
-                data += size
+    try:
+        with open_elf(program) as elf:
+            for section in elf.iter_sections():
+                flags, size = section["sh_flags"], section["sh_size"]
+                if not flags & SH_FLAGS.SHF_ALLOC:
+                    continue
+                if not flags & SH_FLAGS.SHF_WRITE:
+                    text += size
+                elif section["sh_type"] == "SHT_NOBITS":
+                    bss += size
+                else:
+                    data += size
+    except DamagedElfError as error:
+        raise UserError(f"{program} is not an ELF program: {error}.") from error
     return (("text", text), ("data", data), ("bss", bss), ("file", program.stat().st_size))

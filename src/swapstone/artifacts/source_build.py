@@ -249,7 +249,7 @@ def _programs_in(tree: Path) -> list[str]:
 def _made(home: Path) -> FinishedBuild | None:
     try:
         return msgspec.json.decode((home / "made.json").read_bytes(), type=FinishedBuild)
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None  # unfinished, or of another version of Swapstone
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator
+import stat
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from elftools.common.exceptions import ELFError
+from elftools.construct import ConstructError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
-from elftools.elf.sections import NoteSection, Symbol, SymbolTableSection
+from elftools.elf.sections import NoteSection
 from elftools.elf.segments import InterpSegment
 
+from swapstone.factors.elf_file import DamagedElfError, ElfSymbol, content_of, limited, open_elf, symbols_of
 from swapstone.factors.factor import ProgramFacts
 
 RELEVANT_SYMBOLS: frozenset[str] = frozenset(
@@ -38,6 +41,9 @@ RECORDED = ".GCC.command.line"
 ENTRY_BYTES = 32
 """Number of bytes of code at the entry point that are kept."""
 
+_LOCAL = 0  # STB_LOCAL
+_EXPORTED = (0, 3)  # STV_DEFAULT, STV_PROTECTED
+
 
 def read_facts(path: Path) -> ProgramFacts | None:
     """Read a program's file.
@@ -46,19 +52,21 @@ def read_facts(path: Path) -> ProgramFacts | None:
         path: of any file.
 
     Returns:
-        Its facts, or None if it does not exist or is no ELF file.
+        Its facts, or None if it does not exist, is no ELF file, or is a damaged one.
     """
     try:
         status = path.stat()
-    except OSError:
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(status.st_mode):
         return None
     return _read(path, status.st_mtime_ns, status.st_size)
 
 
 @functools.cache
 def _read(path: Path, _mtime_ns: int, _size: int) -> ProgramFacts | None:
-    with contextlib.suppress(OSError, ELFError, ValueError, KeyError), path.open("rb") as handle:
-        elf = ELFFile(handle)
+    with contextlib.suppress(OSError, DamagedElfError), open_elf(path) as elf:
+        defined = list(_relevant_ones(elf, "SHT_SYMTAB", "SHT_DYNSYM"))
         return ProgramFacts(
             path=str(path),
             machine=str(elf["e_machine"]),
@@ -75,9 +83,9 @@ def _read(path: Path, _mtime_ns: int, _size: int) -> ProgramFacts | None:
             sections=tuple(section.name for section in elf.iter_sections() if section.name),
             comments=_strings(elf, ".comment"),
             switches=_strings(elf, RECORDED),
-            symbols=_relevant(_symbols(elf)),
-            exports=_relevant(symbol for symbol in _symbols(elf, dynamic=True) if _is_offered(symbol)),
-            aliases=_aliases(elf),
+            symbols=_names(defined),
+            exports=_names(one for one in _relevant_ones(elf, "SHT_DYNSYM") if _is_offered(one)),
+            aliases=_aliases(defined),
             build_id=next((str(build_id) for build_id in _notes(elf, "NT_GNU_BUILD_ID")), ""),
             properties=tuple(_properties(elf)),
             marks=_strings(elf, ".swapstone.libc"),
@@ -91,7 +99,8 @@ def _entry(elf: ELFFile) -> str:
     for segment in elf.iter_segments("PT_LOAD"):
         offset = at - segment["p_vaddr"]
         if at and 0 <= offset < segment["p_filesz"]:
-            return bytes(segment.data()[offset : offset + ENTRY_BYTES]).hex()
+            elf.stream.seek(segment["p_offset"] + offset)
+            return elf.stream.read(min(ENTRY_BYTES, segment["p_filesz"] - offset)).hex()
     return ""
 
 
@@ -100,7 +109,7 @@ def _notes(elf: ELFFile, kind: str) -> list[Any]:
 
     Source: ELF specification, note section; ``.note.gnu.*`` of the Linux Standard Base and the x86-64 psABI.
     """
-    with contextlib.suppress(ELFError, ValueError, KeyError, TypeError, AttributeError):
+    with contextlib.suppress(ELFError, ValueError, KeyError, TypeError, AttributeError, ConstructError):
         sections = [section for section in elf.iter_sections() if isinstance(section, NoteSection)]
         return [note["n_desc"] for section in sections for note in section.iter_notes() if note["n_type"] == kind]
     return []
@@ -115,8 +124,7 @@ def _properties(elf: ELFFile) -> Iterator[str]:
 
 def _strings(elf: ELFFile, section: str) -> tuple[str, ...]:
     """Return the zero-ended texts of a section."""
-    found = elf.get_section_by_name(section)
-    texts = found.data().split(b"\0") if found is not None else []
+    texts = content_of(elf.get_section_by_name(section)).split(b"\0")
     return tuple(text.decode(errors="backslashreplace") for text in texts if text)
 
 
@@ -124,35 +132,32 @@ def _dynamic(elf: ELFFile, tag: str, attribute: str) -> Iterator[str]:
     """Yield the texts of one kind of a file's dynamic entries."""
     for section in elf.iter_sections():
         if isinstance(section, DynamicSection):
-            yield from (str(getattr(entry, attribute)) for entry in section.iter_tags(tag))
+            yield from (str(getattr(entry, attribute)) for entry in limited(section.iter_tags(tag)))
 
 
 def _versions(elf: ELFFile) -> Iterator[str]:
     for section in elf.iter_sections():
         if isinstance(section, GNUVerNeedSection):
-            yield from (str(auxiliary.name) for _, needs in section.iter_versions() for auxiliary in needs)
+            needed = (auxiliary for _, needs in limited(section.iter_versions()) for auxiliary in limited(needs))
+            yield from (str(auxiliary.name) for auxiliary in limited(needed))
 
 
-def _symbols(elf: ELFFile, *, dynamic: bool = False) -> Iterator[Symbol]:
-    """Yield the symbols that a file defines: all, or only the dynamic ones."""
+def _relevant_ones(elf: ELFFile, *kinds: str) -> Iterator[ElfSymbol]:
+    """Yield the relevant symbols that a file defines, of the symbol tables of some types."""
     for section in elf.iter_sections():
-        if isinstance(section, SymbolTableSection) and (not dynamic or section.header["sh_type"] == "SHT_DYNSYM"):
-            yield from (symbol for symbol in section.iter_symbols() if symbol["st_shndx"] != "SHN_UNDEF")
+        if section["sh_type"] in kinds:
+            yield from (one for one in symbols_of(elf, section) if one.section and one.name in RELEVANT_SYMBOLS)
 
 
-def _is_offered(symbol: Symbol) -> bool:
-    return symbol["st_info"]["bind"] != "STB_LOCAL" and symbol["st_other"]["visibility"] in {
-        "STV_DEFAULT",
-        "STV_PROTECTED",
-    }
+def _is_offered(symbol: ElfSymbol) -> bool:
+    return symbol.binding != _LOCAL and symbol.visibility in _EXPORTED
 
 
-def _relevant(symbols: Iterable[Symbol]) -> tuple[str, ...]:
-    return tuple(sorted(RELEVANT_SYMBOLS.intersection(symbol.name for symbol in symbols)))
+def _names(symbols: Iterable[ElfSymbol]) -> tuple[str, ...]:
+    return tuple(sorted({symbol.name for symbol in symbols}))
 
 
-def _aliases(elf: ELFFile) -> tuple[str, ...]:
+def _aliases(defined: Sequence[ElfSymbol]) -> tuple[str, ...]:
     """Return the relevant symbols with the same address as ``malloc``."""
-    places = {(symbol["st_shndx"], symbol["st_value"]) for symbol in _symbols(elf) if symbol.name == "malloc"}
-    same = (symbol for symbol in _symbols(elf) if (symbol["st_shndx"], symbol["st_value"]) in places)
-    return tuple(name for name in _relevant(same) if name != "malloc")
+    places = {(one.section, one.address) for one in defined if one.name == "malloc"}
+    return _names(one for one in defined if (one.section, one.address) in places and one.name != "malloc")

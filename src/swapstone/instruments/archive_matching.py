@@ -7,19 +7,23 @@ were compiled with the same options (as Debian's musl is), an object's code occu
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-import io
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import Section
+
+from swapstone.factors.elf_file import DamagedElfError, content_of, open_elf, symbols_of
+from swapstone.model import UserError
 
 _MAGIC = b"!<arch>\n"
 _HEADER = 60
 _EXECUTABLE = 4  # SHF_EXECINSTR
 _FILLED = 4  # bytes that a relocation of code changes; the maximum on the supported processors
+_FUNCTION = 2  # STT_FUNC
 _SHORTEST = 8  # consecutive unrelocated bytes that a match needs
 
 
@@ -32,21 +36,34 @@ def digest_of(*paths: Path) -> str:
 
 
 def members(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of each member of an archive (ar's common format, GNU's long names)."""
+    """Yield name and content of each member of an archive (ar's common format, GNU's long names).
+
+    Raises:
+        UserError: a member's header is damaged.
+    """
     if not data.startswith(_MAGIC):
         return
     at, names = len(_MAGIC), b""
     while at + _HEADER <= len(data):
-        name, size = data[at : at + 16].strip(), int(data[at + 48 : at + 58])
+        name, size = data[at : at + 16].strip(), _number(data[at + 48 : at + 58])
         content = data[at + _HEADER : at + _HEADER + size]
         at += _HEADER + size + (size & 1)
         if name == b"//":
             names = content
-        elif name != b"/":
+        elif name not in {b"/", b"/SYM64/"}:
             if name.startswith(b"/"):
-                begin = int(name[1:])
-                name = names[begin : names.index(b"/", begin)]
+                name, slash, _ = names[_number(name[1:]) :].partition(b"/")
+                if not slash:
+                    raise UserError("An archive is damaged: it lacks the name of a member.")
             yield name.decode(errors="replace").rstrip("/"), content
+
+
+def _number(field: bytes) -> int:
+    """Return a decimal number of a member's header, which is padded with blanks."""
+    digits = field.strip()
+    if not digits.isdigit():
+        raise UserError(f"An archive is damaged: {field[:20]!r} is no number.")
+    return int(digits)
 
 
 def matches(library: Path, companion: Path) -> list[tuple[int, int, str]]:
@@ -54,51 +71,53 @@ def matches(library: Path, companion: Path) -> list[tuple[int, int, str]]:
 
     Returns:
         Triples (address, size, name). A section that occurs more than once, or not at all, is left out.
+
+    Raises:
+        UserError: the archive is damaged.
+        DamagedElfError: the library is damaged.
+        OSError: a file can't be read.
     """
-    with library.open("rb") as file:
-        text = ELFFile(file).get_section_by_name(".text")
+    with open_elf(library) as elf:
+        text = elf.get_section_by_name(".text")
         if text is None:
             return []
-        code, base = text.data(), int(text["sh_addr"])
+        code, base = content_of(text), int(text["sh_addr"])
     found: list[tuple[int, int, str]] = []
     for _, content in members(companion.read_bytes()):
-        try:
-            found += _of_object(ELFFile(io.BytesIO(content)), code, base)
-        except ELFError:
-            continue
+        with contextlib.suppress(DamagedElfError), open_elf(content) as elf:
+            found += _of_object(elf, code, base)
     return sorted(set(found))
 
 
-def _of_object(elf: Any, code: bytes, base: int) -> list[tuple[int, int, str]]:  # noqa: ANN401 - pyelftools ships no usable types
-    symbols = elf.get_section_by_name(".symtab")
+def _of_object(elf: ELFFile, code: bytes, base: int) -> list[tuple[int, int, str]]:
+    table = elf.get_section_by_name(".symtab")
+    if table is None:
+        return []
+    functions = [one for one in symbols_of(elf, table) if one.kind == _FUNCTION]
     sections = list(elf.iter_sections())
     found: list[tuple[int, int, str]] = []
     for number, section in enumerate(sections):
-        if symbols is None or section["sh_type"] != "SHT_PROGBITS" or not section["sh_flags"] & _EXECUTABLE:
+        if section["sh_type"] != "SHT_PROGBITS" or not section["sh_flags"] & _EXECUTABLE:
             continue
-        own = section.data()
+        own = content_of(section)
         at = _only_place(own, _filled(sections, number, len(own)), code)
         if at is not None:
-            found += [
-                (base + at + one["st_value"], one["st_size"], one.name)
-                for one in symbols.iter_symbols()
-                if one["st_shndx"] == number and one["st_info"]["type"] == "STT_FUNC"
-            ]
+            found += [(base + at + one.address, one.size, one.name) for one in functions if one.section == number]
     return found
 
 
-def _filled(sections: list[Any], number: int, length: int) -> list[tuple[int, int]]:
+def _filled(sections: list[Section], number: int, length: int) -> list[tuple[int, int]]:
     """Return the ranges of a section that the linker leaves unchanged."""
     holes = sorted(
         entry["r_offset"]
         for section in sections
-        if section["sh_type"] in {"SHT_RELA", "SHT_REL"} and section["sh_info"] == number
+        if isinstance(section, RelocationSection) and section["sh_info"] == number
         for entry in section.iter_relocations()
     )
     kept, begin = [], 0
     for hole in holes:
         if hole > begin:
-            kept.append((begin, hole))
+            kept.append((begin, min(hole, length)))
         begin = max(begin, hole + _FILLED)
     if begin < length:
         kept.append((begin, length))

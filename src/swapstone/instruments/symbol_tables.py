@@ -6,17 +6,20 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
+import re
 from pathlib import Path
-from typing import Any
 
 import msgspec
-from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import NoteSection
 
+from swapstone.factors.elf_file import DamagedElfError, open_elf, symbols_of
 from swapstone.instruments import archive_matching
+from swapstone.model import UserError
 from swapstone.model.directories import cache_dir
 
-_FUNCTIONS = {"STT_FUNC", "STT_GNU_IFUNC", "STT_LOOS"}
+_FUNCTION, _RESOLVER = 2, 10  # STT_FUNC, STT_GNU_IFUNC
+_BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
 DEBUG = Path("/usr/lib/debug")
 
 
@@ -93,8 +96,7 @@ def table_of(path: Path) -> Table | None:
 @functools.cache
 def _table(path: Path, _changed_ns: int) -> Table | None:
     try:
-        with path.open("rb") as file:
-            elf = ELFFile(file)
+        with open_elf(path) as elf:
             segments = tuple(
                 (each["p_offset"], each["p_vaddr"], each["p_filesz"])
                 for each in elf.iter_segments()
@@ -103,11 +105,10 @@ def _table(path: Path, _changed_ns: int) -> Table | None:
             symbols = _symbols(elf)
             whole = elf.get_section_by_name(".symtab") is not None
             debug = None if whole else _debug_file(elf)
-    except (OSError, ELFError):
+    except (OSError, DamagedElfError):
         return None
     if debug is not None:
-        with debug.open("rb") as file:
-            symbols += _symbols(ELFFile(file))
+        symbols += _symbols_of_debug_file(debug)
     elif (
         not whole
         and (companion := path.with_name("libc.a")).is_file()
@@ -117,27 +118,32 @@ def _table(path: Path, _changed_ns: int) -> Table | None:
     return Table(symbols, segments)
 
 
-def _symbols(elf: Any) -> list[Symbol]:  # noqa: ANN401 - pyelftools ships no usable types
-    found = []
-    for name in (".symtab", ".dynsym"):
-        section = elf.get_section_by_name(name)
-        if section is None or section["sh_type"] == "SHT_NOBITS":  # in a debug file these have no content
-            continue
-        for one in section.iter_symbols():
-            kind = one["st_info"]["type"]
-            if kind in _FUNCTIONS and one["st_value"] and one["st_shndx"] != "SHN_UNDEF":
-                found.append(Symbol(one["st_value"], one["st_size"], one.name, kind != "STT_FUNC"))
-    return found
+def _symbols(elf: ELFFile) -> list[Symbol]:
+    return [
+        Symbol(one.address, one.size, one.name, one.kind == _RESOLVER)
+        for name in (".symtab", ".dynsym")
+        for one in symbols_of(elf, elf.get_section_by_name(name))
+        if one.kind in {_FUNCTION, _RESOLVER} and one.address and one.section
+    ]
 
 
-def _debug_file(elf: Any) -> Path | None:  # noqa: ANN401 - as above
+def _symbols_of_debug_file(path: Path) -> list[Symbol]:
+    try:
+        with open_elf(path) as elf:
+            return _symbols(elf)
+    except (OSError, DamagedElfError):
+        return []
+
+
+def _debug_file(elf: ELFFile) -> Path | None:
     """Return the distribution's debug file of a stripped file, found by its build ID."""
     note = elf.get_section_by_name(".note.gnu.build-id")
-    for each in note.iter_notes() if note else ():
+    for each in note.iter_notes() if isinstance(note, NoteSection) else ():
         build = str(each["n_desc"])
-        path = DEBUG / ".build-id" / build[:2] / f"{build[2:]}.debug"
-        if path.is_file():
-            return path
+        if _BUILD_ID.fullmatch(build):
+            path = DEBUG / ".build-id" / build[:2] / f"{build[2:]}.debug"
+            if path.is_file():
+                return path
     return None
 
 
@@ -147,8 +153,11 @@ def _matched(path: Path, companion: Path) -> list[tuple[int, int, str]]:
     kept = cache_dir() / "symbols" / f"{digest}.json"
     try:
         return msgspec.json.decode(kept.read_bytes(), type=list[tuple[int, int, str]])
-    except (OSError, msgspec.DecodeError):
-        found = archive_matching.matches(path, companion)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        try:
+            found = archive_matching.matches(path, companion)
+        except (OSError, UserError, DamagedElfError):
+            return []
     kept.parent.mkdir(parents=True, exist_ok=True)
     part = kept.with_suffix(".part")
     part.write_bytes(msgspec.json.encode(found))

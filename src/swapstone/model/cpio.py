@@ -6,12 +6,11 @@ The format is described in the kernel's Documentation/driver-api/early-userspace
 
 from __future__ import annotations
 
-import lzma
 import stat
-import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from swapstone.model.compression import MOST_UNPACKED_BYTES, decompress_first
 from swapstone.model.errors import UserError
 from swapstone.model.frozen_struct import FrozenStruct
 
@@ -20,6 +19,9 @@ _ALIGNMENT = 4
 _MOST_BYTES = 0xFFFFFFFF
 _END = "TRAILER!!!"
 _HEADER_BYTES = 110
+_MOST_ARCHIVES = 100
+_HEXADECIMAL = frozenset(b"0123456789abcdefABCDEF")
+_COMPRESSED = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\0", "xz"))
 _UNKNOWN = (b"\x28\xb5\x2f\xfd", b"\x02\x21\x4c\x18", b"\x89LZO", b"BZh", b"\x5d\0\0")
 """First bytes of compressed archives that a kernel can unpack and this module can't: zstd, lz4, lzo, bzip2, lzma."""
 
@@ -99,42 +101,44 @@ def unpack(data: bytes) -> dict[str, Entry] | None:
         The entries by path; None if an archive has a compression other than gzip and xz.
 
     Raises:
-        UserError: the data is no archive, or is truncated.
+        UserError: the data is no archive, is truncated, or has more than `MOST_UNPACKED_BYTES` decompressed.
     """
     found: dict[str, Entry] = {}
+    room, left = MOST_UNPACKED_BYTES, iter(range(_MOST_ARCHIVES))
     while rest := data.lstrip(b"\0"):
         try:
             if rest.startswith(_MAGIC):
-                data = _unpack_one(rest, found)
-            elif rest.startswith(b"\x1f\x8b"):
-                unzip = zlib.decompressobj(wbits=31)
-                _unpack_all(unzip.decompress(rest), found)
-                data = unzip.unused_data
-            elif rest.startswith(b"\xfd7zXZ\0"):
-                unxz = lzma.LZMADecompressor()
-                _unpack_all(unxz.decompress(rest), found)
-                data = unxz.unused_data
+                data = _unpack_one(rest, found, left)
+            elif kind := next((kind for magic, kind in _COMPRESSED if rest.startswith(magic)), ""):
+                plain, data = decompress_first(rest, kind, most=room)
+                room -= len(plain)
+                _unpack_all(plain, found, left)
             elif rest.startswith(_UNKNOWN):
                 return None
             else:
                 raise ValueError("it has data that is neither an archive nor a compressed archive")
-        except (ValueError, zlib.error, lzma.LZMAError) as error:
+        except ValueError as error:
             raise UserError(
                 f"The initrd can't be read: {error}.", "It must be a cpio archive of the format newc."
             ) from error
     return found
 
 
-def _unpack_all(data: bytes, found: dict[str, Entry]) -> None:
+def _unpack_all(data: bytes, found: dict[str, Entry], left: Iterator[int]) -> None:
     while data := data.lstrip(b"\0"):
-        data = _unpack_one(data, found)
+        data = _unpack_one(data, found, left)
 
 
-def _unpack_one(data: bytes, found: dict[str, Entry]) -> bytes:
-    """Add the entries of one archive; return the data after it."""
+def _unpack_one(data: bytes, found: dict[str, Entry], left: Iterator[int]) -> bytes:
+    """Add the entries of one archive; return the data after it. `left` counts the archives that may still come."""
+    if next(left, None) is None:
+        raise ValueError(f"it has more than {_MOST_ARCHIVES} archives")
     at = 0
     while data[at : at + len(_MAGIC)] == _MAGIC and at + _HEADER_BYTES <= len(data):
-        fields = [int(data[at + 6 + 8 * number : at + 14 + 8 * number], 16) for number in range(13)]
+        header = data[at + len(_MAGIC) : at + _HEADER_BYTES]
+        if not _HEXADECIMAL.issuperset(header):
+            raise ValueError("a header in it has a field that is no hexadecimal number")
+        fields = [int(header[8 * number : 8 * number + 8], 16) for number in range(13)]
         name_end = at + _HEADER_BYTES + fields[11]
         start = (name_end + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
         end = start + fields[6]

@@ -105,3 +105,28 @@ def test_archives_are_read_as_a_kernel_reads_them() -> None:
 def test_what_is_no_archive_is_an_error(data: bytes) -> None:
     with pytest.raises(UserError, match="The initrd can't be read"):
         cpio.unpack(data)
+
+
+def test_an_initrd_that_is_too_large_decompressed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpio, "MOST_UNPACKED_BYTES", 100_000)
+    large = cpio.archive({"a": cpio.file(bytes(200_000))})
+    for packed in (gzip.compress(large), lzma.compress(large)):
+        with pytest.raises(UserError, match="more than 100000 bytes decompressed"):
+            cpio.unpack(packed)
+
+
+def test_an_initrd_of_very_many_archives_is_refused() -> None:
+    with pytest.raises(UserError, match="more than 100 archives"):
+        cpio.unpack(cpio.archive({}) * 101)
+
+
+@pytest.mark.parametrize("field", [b"+0000001", b"0x000001", b" 0000001", b"1_000000"])
+def test_a_field_that_is_no_hexadecimal_number_is_an_error(field: bytes) -> None:
+    whole = cpio.archive({"a": cpio.file(b"1")})
+    with pytest.raises(UserError, match="no hexadecimal number"):
+        cpio.unpack(whole[:6] + field + whole[14:])
+
+
+def test_a_truncated_compressed_initrd_is_an_error() -> None:
+    with pytest.raises(UserError, match="its end is missing"):
+        cpio.unpack(gzip.compress(cpio.archive({}))[:-4])

@@ -120,3 +120,9 @@ def test_a_kernel_that_can_t_unpack_an_initrd_is_refused(tmp_path: Path, pack: C
 def test_a_missing_kernel_file_is_a_user_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="can't be read"):
         read_kernel(tmp_path / "none")
+
+
+def test_a_boot_image_without_a_whole_header_is_taken_as_it_is(tmp_path: Path) -> None:
+    short = bzimage(b"")[:0x206]
+    kernel = read_kernel(written(tmp_path, short))
+    assert (kernel.architecture, kernel.image, kernel.banner) == ("x86_64", short, "")
