@@ -16,7 +16,6 @@ import shlex
 import subprocess
 import tarfile
 import tempfile
-import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from swapstone.artifacts.mirror import from_mirror
 from swapstone.artifacts.snapshot import Snapshot, read_snapshots
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
+from swapstone.model.toml_file import TomlError, decode_toml
 
 LOCK = "native/allocators.toml"
 _FETCH_TIMEOUT_S = 600
@@ -68,8 +68,8 @@ def read_lock(path: Path | None = None) -> dict[str, Source]:
     """
     path = path or share_dir() / LOCK
     try:
-        return msgspec.convert(tomllib.loads(path.read_text("utf-8")), dict[str, Source])
-    except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        return msgspec.convert(decode_toml(path.read_bytes()), dict[str, Source])
+    except (OSError, TomlError, msgspec.ValidationError) as error:
         raise UserError(f"{path} can't be read: {error}.", f"Write it again: {tool_for(path)}") from error
 
 

@@ -7,12 +7,12 @@ import fnmatch
 import functools
 import re
 import string
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from swapstone.model import KERNEL, OWN_OBJECT, Count, Frame, UserError
+from swapstone.model.toml_file import TomlError, decode_toml
 
 OWN, OTHER, UNNAMED, KERNEL_OTHER = "own code", "C library, other", "unnamed", "kernel, other"
 WAITING, READY = "waiting", "no processor"
@@ -25,11 +25,12 @@ LOCKS, SYSTEM_CALLS, FAULTS, ALLOCATOR, COPIES = (
 )
 UNKNOWN = "[unknown]"
 ENTRY = "entry and exit"
-_CLONE = re.compile(r"(?:\.(?:constprop|isra|part|cold|lto_priv|llvm)(?:\.\d+)?)+$")
-"""The suffixes that compilers append to the name of a cloned or split function."""
+_CLONES = frozenset({"constprop", "isra", "part", "cold", "lto_priv", "llvm"})
+"""The suffixes that compilers append, with a number or without, to the name of a cloned or split function."""
 
 _RULE_KEYS = {"class", "where", "pattern", "detail"}
 _CLASS_KEYS = {"name", "sentence", "counts", "functions"}
+_HINT = 'A rule is: [[rule]] class = "allocator" where = "user" pattern = "my_alloc.*"'
 _DEFAULT_SENTENCE = "{variant} spends more time in {name} ({functions})"
 _DETAILS = "{details}"
 _PLACEHOLDERS = {"variant", "details", "functions", "name"}
@@ -95,8 +96,20 @@ class _Rule:
             return None
         if self.object is not None and not self.object.fullmatch(frame.object):
             return None
-        found = self.pattern.fullmatch(_CLONE.sub("", frame.symbol))
+        found = self.pattern.fullmatch(without_clone_suffixes(frame.symbol))
         return None if found is None else found.expand(self.detail)
+
+
+def without_clone_suffixes(symbol: str) -> str:
+    """Return a function's name without the suffixes of clones, such as ``.constprop.0.cold``."""
+    parts = symbol.split(".")
+    end = len(parts)
+    while end > 1:
+        numbered = end > 2 and parts[end - 1].isdecimal()
+        if parts[end - 1 - numbered] not in _CLONES:
+            break
+        end -= 1 + numbered
+    return ".".join(parts[:end])
 
 
 class CostClasses:
@@ -195,18 +208,36 @@ def load_classes(extra: Path | None = None) -> CostClasses:
 
 
 def _read(path: Path) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
-    hint = 'A rule is: [[rule]] class = "allocator" where = "user" pattern = "my_alloc.*"'
+    hint = _HINT
     try:
-        data = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        content = path.read_bytes()
+    except OSError as error:
         raise UserError(f"{path} can't be read as a table of classes: {error}", hint) from error
+    return decode_classes(content, str(path))
+
+
+def decode_classes(content: bytes, name: str) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
+    """Decode a table of classes: its rules and its classes.
+
+    Args:
+        content: the whole file.
+        name: of the file, for the error.
+
+    Raises:
+        UserError: an entry is invalid; names the entry and the reason.
+    """
+    hint = _HINT
+    try:
+        data = decode_toml(content)
+    except TomlError as error:
+        raise UserError(f"{name} can't be read as a table of classes: {error}", hint) from error
     rules, classes = data.pop("rule", []), data.pop("class", [])
     if data or not isinstance(rules, list) or not isinstance(classes, list):
-        raise UserError(f"{path} has keys other than [[rule]] and [[class]]: {', '.join(data) or 'rule'}.", hint)
+        raise UserError(f"{name} has keys other than [[rule]] and [[class]]: {', '.join(data) or 'rule'}.", hint)
     for kind, entries, check in (("Rule", rules, _rule_problem), ("Class", classes, _class_problem)):
         for number, entry in enumerate(entries, start=1):
             if problem := check(entry):
-                raise UserError(f"{kind} {number} of {path}: {problem}.", hint)
+                raise UserError(f"{kind} {number} of {name}: {problem}.", hint)
     return rules, classes
 
 
@@ -220,9 +251,11 @@ def _rule_problem(rule: object) -> str:
     try:
         pattern = re.compile(rule["pattern"])
         re.compile(rule["where"])
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         return f"its regular expression is invalid: {error}"
-    if re.search(r"\\[1-9]", rule.get("detail", "")) and pattern.groups < 1:
+    try:
+        pattern.sub(rule.get("detail", ""), "")  # decodes the detail, though nothing is replaced
+    except (re.error, IndexError):
         return "its detail names a group that its pattern doesn't have"
     return ""
 
@@ -238,9 +271,12 @@ def _class_problem(entry: object) -> str:
     if not isinstance(entry.get("functions", True), bool):
         return "its functions must be true or false"
     try:
-        names = {name for _, name, _, _ in string.Formatter().parse(entry.get("sentence", "")) if name is not None}
+        fields = [field[1:] for field in string.Formatter().parse(entry.get("sentence", "")) if field[1] is not None]
     except (ValueError, TypeError):
         return "its sentence is no format string"
+    names = {str(name) for name, _, _ in fields}
+    if any(spec or conversion for _, spec, conversion in fields):
+        return "its sentence has a placeholder with a format"
     if names - _PLACEHOLDERS:
         return f"its sentence has the unknown placeholder {{{min(names - _PLACEHOLDERS)}}}"
     return ""

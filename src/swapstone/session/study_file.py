@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from swapstone.model import (
     unknown,
 )
 from swapstone.model.directories import share_dir
+from swapstone.model.toml_file import TomlError, decode_toml
 from swapstone.session.api_values import value_texts
 from swapstone.session.defaults import MARGIN, default_budget_ns, default_confidence
 from swapstone.session.own_program_request import OwnProgramRequest
@@ -330,8 +330,8 @@ def decode_study(content: bytes, name: str) -> Study:
         UserError: the file is not a study; names the key and an example of a value.
     """
     try:
-        study = msgspec.convert(tomllib.loads(content.decode()), Study)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        study = msgspec.convert(decode_toml(content), Study)
+    except TomlError as error:
         raise UserError(
             f"{name} is not a study: {error}.", "The file must be TOML. `swapstone docs studies` has the keys."
         ) from error

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import fnmatch
-import tomllib
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from swapstone.model import FrozenStruct, UserError, unknown
+from swapstone.model.toml_file import TomlError, decode_toml
 from swapstone.targets.target import TargetDescription
 
 FAULTS: dict[str, str] = {
@@ -173,13 +173,29 @@ def load_spec(path: Path) -> Spec:
     """
     hint = "`swapstone docs fake-target` describes the file."
     try:
-        spec = msgspec.convert(tomllib.loads(path.read_text("utf-8")), Spec)
+        content = path.read_bytes()
     except OSError as error:
         raise UserError(f"The fake target's file {path} can't be read: {error.strerror}.", hint) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is not TOML: {error}.", hint) from error
+    return decode_spec(content, str(path))
+
+
+def decode_spec(content: bytes, name: str) -> Spec:
+    """Decode a fake target's file.
+
+    Args:
+        content: the whole file.
+        name: of the file, for the error.
+
+    Raises:
+        UserError: it is not TOML, or does not follow docs/fake-target.md.
+    """
+    hint = "`swapstone docs fake-target` describes the file."
+    try:
+        spec = msgspec.convert(decode_toml(content), Spec)
+    except TomlError as error:
+        raise UserError(f"{name} is not TOML: {error}.", hint) from error
     except msgspec.ValidationError as error:
-        raise UserError(f"{path} is no fake target's file: {error}.", hint) from error
+        raise UserError(f"{name} is no fake target's file: {error}.", hint) from error
     for behaviour in spec.behaviour:
         for fault in behaviour.faults or ():
             if fault.kind not in FAULTS:

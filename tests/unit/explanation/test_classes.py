@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.explanation import CostClasses, load_classes
+from swapstone.explanation.cost_classes import decode_classes, without_clone_suffixes
 from swapstone.instruments.symbol_tables import table_of
 from swapstone.model import KERNEL, OWN_OBJECT, Count, Frame, UserError
 
@@ -226,3 +227,34 @@ def test_static_functions_of_a_stripped_musl_have_names() -> None:
         address = table.address(name)
         assert address is not None
         assert table.name_at(address + 5) == name
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ('[[rule]]\nclass = "a"\nwhere = "user"\npattern = "(a)"\ndetail = "\\\\2"', "names a group"),
+        ('[[rule]]\nclass = "a"\nwhere = "user"\npattern = "(a)"\ndetail = "\\\\g<b>"', "names a group"),
+        ('[[rule]]\nclass = "a"\nwhere = "user"\npattern = "a{99999999999999999999}"', "is invalid"),
+        ('[[class]]\nname = "a"\nsentence = "{variant:>9999999999}"', "a placeholder with a format"),
+        ('[[class]]\nname = "a"\nsentence = "{variant!x}"', "a placeholder with a format"),
+    ],
+)
+def test_an_entry_that_fails_only_when_it_is_used_is_refused(entry: str, reason: str) -> None:
+    with pytest.raises(UserError, match=reason):
+        decode_classes(entry.encode(), "mine")
+
+
+@pytest.mark.parametrize(
+    ("symbol", "plain"),
+    [
+        ("f.constprop.0.isra.1.cold", "f"),
+        ("f.0.part", "f.0"),
+        ("f.part.12", "f"),
+        (".part", ""),
+        ("part", "part"),
+        ("f.partial", "f.partial"),
+        ("f" + ".part.0" * 20_000, "f"),
+    ],
+)
+def test_suffixes_of_clones_are_removed(symbol: str, plain: str) -> None:
+    assert without_clone_suffixes(symbol) == plain

@@ -11,11 +11,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from swapstone.explanation.cost_classes import decode_classes
 from swapstone.factors import Evidence, find_factor
 from swapstone.model import UserError, WireError
+from swapstone.session.study_file import decode_study
 from swapstone.targets import TargetError, open_target
 from swapstone.targets.fake import FakeTarget
-from swapstone.targets.fake_spec import FAULTS, Behaviour
+from swapstone.targets.fake_spec import FAULTS, Behaviour, decode_spec
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest, WorkloadReport, decode_workload_report
 
 TOP = Path(__file__).parents[3]
@@ -366,3 +368,23 @@ def test_allocators_are_simulated_as_mapped_files(tmp_path: Path, variant: str, 
     assert find_factor("allocator").observe(evidence) == served
     for path in (malloc, ""):
         assert find_factor("allocator").observe(msgspec.structs.replace(evidence, malloc=path)) == served
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"seed = " + b"9" * 5000,
+        b"seed = 0x" + b"f" * 5000,
+        b"a = " + b"[" * 5000,
+        b"\xff",
+        b"a" + b".a" * 100 + b" = 1",
+    ],
+    ids=["digits", "hexadecimal digits", "nesting", "not UTF-8", "dotted key"],
+)
+def test_what_no_toml_decoder_should_accept_is_an_error(content: bytes) -> None:
+    with pytest.raises(UserError, match="mine is not TOML"):
+        decode_spec(content, "mine")
+    with pytest.raises(UserError, match="mine is not a study"):
+        decode_study(content, "mine")
+    with pytest.raises(UserError, match="mine can't be read as a table of classes"):
+        decode_classes(content, "mine")
