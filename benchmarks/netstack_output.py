@@ -16,6 +16,9 @@ class UnreadableError(ValueError):
     """A program's output is not that of a successful run."""
 
 
+_COUNT, _DECIMAL = "[0-9]{1,15}", r"[0-9]{1,15}(?:\.[0-9]{1,9})?"
+
+
 def _field(text: str, pattern: str) -> float | None:
     found = re.search(pattern, text, re.MULTILINE)
     return None if found is None else float(found[1])
@@ -35,9 +38,9 @@ def read_ab(text: str, requests: int) -> dict[str, Any]:
     Raises:
         UnreadableError: it made no request.
     """
-    failed = _field(text, r"^Failed requests: +([0-9]+)")
+    failed = _field(text, rf"^Failed requests: +({_COUNT})$")
     if failed is None:
-        completed = _field(text, r"^Total of ([0-9]+) requests completed")
+        completed = _field(text, rf"^Total of ({_COUNT}) requests completed")
         words = [line for line in text.splitlines() if "apr_" in line or "SSL" in line]
         if completed is None:
             raise UnreadableError(_last(text))
@@ -47,11 +50,11 @@ def read_ab(text: str, requests: int) -> dict[str, Any]:
             "rate": None,
             "gave_up": words[-1].rpartition("...")[2] if words else "",
         }
-    completed = _field(text, r"^Complete requests: +([0-9]+)")
-    rate = _field(text, r"^Requests per second: +([0-9.]+)")
+    completed = _field(text, rf"^Complete requests: +({_COUNT})$")
+    rate = _field(text, rf"^Requests per second: +({_DECIMAL}) ")
     if completed is None or rate is None:
         raise UnreadableError(_last(text))
-    bad_status = _field(text, r"^Non-2xx responses: +([0-9]+)") or 0
+    bad_status = _field(text, rf"^Non-2xx responses: +({_COUNT})$") or 0
     return {
         "requests": int(completed),
         "failed": int(failed) + int(bad_status) + requests - int(completed),
@@ -66,11 +69,17 @@ def read_ab_percentiles(text: str) -> dict[str, float]:
     Raises:
         UnreadableError: it is not such a file.
     """
-    rows = list(csv.reader(io.StringIO(text)))
+    try:
+        rows = list(csv.reader(io.StringIO(text)))
+    except csv.Error as error:
+        raise UnreadableError(str(error)) from error
     if not rows or rows[0] != ["Percentage served", "Time in ms"]:
         raise UnreadableError("ab's file of percentiles begins otherwise")
-    table = {int(row[0]): float(row[1]) * 1e3 for row in rows[1:]}
-    return {"p50": table[50], "p90": table[90], "p99": table[99], "max": table[100]}
+    table = {row[0]: row[1] for row in rows[1:] if len(row) == 2 and re.fullmatch(_DECIMAL, row[1])}
+    names = {"p50": "50", "p90": "90", "p99": "99", "max": "100"}
+    if missing := [share for share in names.values() if share not in table]:
+        raise UnreadableError(f"ab's file of percentiles lacks {missing[0]} %")
+    return {name: float(table[share]) * 1e3 for name, share in names.items()}
 
 
 def read_wrk(text: str) -> dict[str, Any]:
@@ -83,16 +92,17 @@ def read_wrk(text: str) -> dict[str, Any]:
     Raises:
         UnreadableError: it printed no rate.
     """
-    rate = _field(text, r"^Requests/sec: +([0-9.]+)")
-    requests = _field(text, r"^ +([0-9]+) requests in ")
+    rate = _field(text, rf"^Requests/sec: +({_DECIMAL})$")
+    requests = _field(text, rf"^ +({_COUNT}) requests in ")
     if rate is None or requests is None:
         raise UnreadableError(_last(text))
-    errors = re.search(r"Socket errors: connect ([0-9]+), read ([0-9]+), write ([0-9]+), timeout ([0-9]+)", text)
+    kinds = ", ".join(f"{kind} ({_COUNT})" for kind in ("connect", "read", "write", "timeout"))
+    errors = re.search(f"Socket errors: {kinds}", text)
     failed = sum(map(int, errors.groups())) if errors else 0
-    failed += int(_field(text, r"Non-2xx or 3xx responses: ([0-9]+)") or 0)
+    failed += int(_field(text, rf"Non-2xx or 3xx responses: ({_COUNT})") or 0)
     latency = {
         f"p{share}": float(value) * _WRK_UNITS_US[unit]
-        for share, value, unit in re.findall(r"^ +(50|75|90|99)% +([0-9.]+)(us|ms|s|m|h)$", text, re.MULTILINE)
+        for share, value, unit in re.findall(rf"^ +(50|75|90|99)% +({_DECIMAL})(us|ms|s|m|h)$", text, re.MULTILINE)
     }
     return {"requests": int(requests), "failed": failed, "rate": rate, "latency_us": latency}
 
@@ -106,7 +116,7 @@ def read_own(text: str) -> dict[str, Any]:
     for line in reversed(text.splitlines()):
         try:
             found = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(found, dict) and found.get("event") == "end":
             return found

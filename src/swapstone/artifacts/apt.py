@@ -174,11 +174,7 @@ class Apt:
     def offers(self, name: str) -> tuple[PackageVersion, ...]:
         """Return every version of a package in the lists."""
         result = self._run("apt-cache", "show", "--all-versions", "--", name)
-        return tuple(
-            _offer(fields)
-            for fields in paragraphs(result.stdout)
-            if fields.get("Package") == name and "SHA256" in fields
-        )
+        return offers_in(result.stdout, name)
 
     def download(self, wanted: Iterable[tuple[str, str]], folder: Path) -> None:
         """Download packages into a folder.
@@ -292,6 +288,16 @@ def oldest(offers: Iterable[PackageVersion]) -> PackageVersion:
 
 def _lower(version: str, than: str) -> bool:
     return subprocess.run(["dpkg", "--compare-versions", version, "lt", than], check=False).returncode == 0
+
+
+def offers_in(listed: str, name: str) -> tuple[PackageVersion, ...]:
+    """Return the versions of a package that a text of ``apt-cache show`` lists; those without a digest, version or size are left out."""
+    whole = (fields for fields in paragraphs(listed) if fields.get("Package") == name)
+    return tuple(
+        _offer(fields)
+        for fields in whole
+        if {"SHA256", "Version"} <= fields.keys() and re.fullmatch("[0-9]{1,15}", fields.get("Size", ""))
+    )
 
 
 def _offer(fields: dict[str, str]) -> PackageVersion:

@@ -17,7 +17,7 @@ _PACKAGE = re.compile(
 )
 
 
-_RUST = re.compile(r"can't find crate for `(?:core|std)`[\s\S]*?rustup target add ([\w-]+)")
+_NO_CRATE, _TARGET = re.compile(r"can't find crate for `(?:core|std)`"), re.compile(r"rustup target add ([\w-]+)")
 
 
 _CXX = re.compile(
@@ -35,7 +35,8 @@ def needs_cxx_library(output: str) -> bool:
 
 def missing_rust_target(output: str) -> str:
     """Return the target whose Rust standard library a build did not find; empty if its output does not report that."""
-    found = _RUST.search(output)
+    crate = _NO_CRATE.search(output)
+    found = _TARGET.search(output, crate.end()) if crate else None
     return found[1] if found else ""
 
 

@@ -78,7 +78,7 @@ def probe_compiler(command: tuple[str, ...]) -> CompilerFacts:
             _EXAMPLE,
         )
     plain = _written(command[:1])[1] if len(command) > 1 else words
-    version = (re.findall(r"\d+(?:\.\d+)+", name) or [""])[0 if kind == "clang" else -1]
+    version = (re.findall(r"(?<![0-9])[0-9]{1,9}(?:\.[0-9]{1,9})+", name) or [""])[0 if kind == "clang" else -1]
     return CompilerFacts(
         command=command,
         kind=kind,

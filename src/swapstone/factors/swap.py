@@ -91,7 +91,7 @@ def _level_of(device: str, evidence: Evidence) -> str:
         if (found := evidence.machine_text(_OF_FLASH + name).strip()) != value:
             return f"{device} with {name}={found or 'unknown'}"
     rate = evidence.machine_text(_OF_FLASH + "mbps").strip()
-    return _flash(int(rate)) if rate.isdecimal() and rate != "0" else f"{device} without a limit"
+    return _flash(int(rate)) if rate.isdecimal() and len(rate) < 10 and rate != "0" else f"{device} without a limit"
 
 
 def _flash(rate: int) -> str:

@@ -3,15 +3,10 @@
 
 from __future__ import annotations
 
-import re
-
 from swapstone.factors.factor import ProgramFacts
 
 RECORD = "-frecord-gcc-switches"
 """Makes gcc and clang write their command line to ``.GCC.command.line``. The section is not loaded, so it changes no measurement."""
-
-# The beginning of each compiler's recorded command line.
-_BEGINS = {"gcc": re.compile(r"^GNU "), "clang": re.compile(r"^\S*clang\S* ")}
 
 
 def with_recording(cflags: tuple[str, ...]) -> tuple[str, ...]:
@@ -24,4 +19,13 @@ def recorded(program: ProgramFacts) -> tuple[tuple[str, str], ...]:
 
     gcc before version 11 records each word as a line of its own; those are ignored.
     """
-    return tuple((name, line) for line in program.switches for name, pattern in _BEGINS.items() if pattern.match(line))
+    found = ((_compiler_of(line), line) for line in program.switches)
+    return tuple((name, line) for name, line in found if name)
+
+
+def _compiler_of(line: str) -> str:
+    """Return the compiler that records such a command line; empty for another line."""
+    if line.startswith("GNU "):
+        return "gcc"
+    first, blank, _ = line.partition(" ")
+    return "clang" if blank and "clang" in first and not any(map(str.isspace, first)) else ""

@@ -7,8 +7,11 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator
 
-_NAMED = re.compile(r"^(fn|cfn|ob|cob|fl|fi|fe|cfi|cfl)=(?:\((\d+)\)(?: (.*))?|(.+))$")
-_COST = re.compile(r"^(?:[+\-]?\d+|\*|0x[0-9a-f]+) (\d+)$")
+from swapstone.model import UserError
+
+_NAMED = re.compile(r"(fn|cfn|ob|cob|fl|fi|fe|cfi|cfl)=(?:\(([0-9]+)\)(?: (.*))?|(.+))$")
+_COST = re.compile(r"(?:[+\-]?[0-9]+|\*|0x[0-9a-f]+) ([0-9]{1,19})$")
+_CALLS = re.compile(r"calls=([0-9]{1,19})(?: |$)")
 _TABLE = {
     "fn": "fn",
     "cfn": "fn",
@@ -63,6 +66,9 @@ def records(lines: Iterable[str]) -> Iterator[OwnCost | Calls]:
 
     Yields:
         The own costs and the calls, in the file's order.
+
+    Raises:
+        UserError: a line of calls has no number.
     """
     names: dict[tuple[str, str], str] = {}
     now = {"fn": "", "ob": "", "fl": "", "cfn": "", "cob": ""}
@@ -79,7 +85,10 @@ def records(lines: Iterable[str]) -> Iterator[OwnCost | Calls]:
             if kind == "fn":
                 now["cob"] = ""
         elif line.startswith("calls="):
-            yield Calls(now["cob"] or now["ob"], now["cfn"], int(line[6:].split()[0]))
+            calls = _CALLS.match(line)
+            if calls is None:
+                raise UserError(f"callgrind's output is damaged: {line[:60]!r} has no number of calls.")
+            yield Calls(now["cob"] or now["ob"], now["cfn"], int(calls[1]))
             inclusive, now["cob"] = True, ""
         elif (cost := _COST.match(line)) is not None:
             if not inclusive:
@@ -93,5 +102,5 @@ def total(text: str) -> int | None:
     Args:
         text: content of the file.
     """
-    found = re.search(r"^totals: ([0-9]+)$", text, re.MULTILINE)
+    found = re.search(r"^totals: ([0-9]{1,19})$", text, re.MULTILINE)
     return None if found is None else int(found[1])

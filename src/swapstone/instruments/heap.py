@@ -50,7 +50,7 @@ _SPREADS = frozenset({0x6E, 0x78, 0x79, 0x7A, 0x7B, 0x7C})
 """Opcodes of vmovd and vpbroadcast, which have no immediate operand."""
 
 _LONG_ENOUGH = 32
-_FIELD = re.compile(r"(\w+)=(0x[0-9a-f]+|\d+)")
+_FIELD = re.compile(r"(?<!\w)(\w++)=(0x[0-9a-f]{1,16}|[0-9]{1,20})")
 _MOST_COPIES = 60
 MAX_ALLOCATION_BYTES = 1 << 40
 """Larger sizes are ignored: assembler parts of a C library call some functions with other arguments."""
@@ -120,7 +120,7 @@ def breakpoint_after_vectors(code: bytes) -> int | None:
         Offset from the function's start; None if it starts with another vector instruction.
     """
     at = 0
-    while (length := _VECTOR.get(code[at])) is not None:
+    while (length := _VECTOR.get(code[at]) if at < len(code) else None) is not None:
         if len(code) < at + length + 2 or code[at + length] not in _SPREADS or code[at + length + 1] >> 6 != 3:
             return None
         at += length + 2
@@ -224,7 +224,7 @@ def _counted(
     amounts: collections.Counter[tuple[str, str]] = collections.Counter()
     adder = ProfileBuilder()
     for event, probe in _hits(recording, by_event):
-        values = {name: int(text, 0) for name, text in _FIELD.findall(event.trace)}
+        values = fields_of(event.trace)
         caller = callers.frame(values.get("caller", 0))
         if probe.kind == "free":
             amounts["allocations", "free"] += 1
@@ -258,6 +258,11 @@ def _counted(
     )
     profile = adder.profile(NAME, "B", operations, notes)
     return result(NAME, tracee, reference, recording, amounts=found, profile=profile, notes=notes)
+
+
+def fields_of(trace: str) -> dict[str, int]:
+    """Return the numbers ``NAME=VALUE``, decimal or hexadecimal, that a probe's event prints."""
+    return {name: int(text, 16 if text.startswith("0x") else 10) for name, text in _FIELD.findall(trace)}
 
 
 def _hits(recording: Recording, by_event: Mapping[str, Probe]) -> Iterator[tuple[Event, Probe]]:

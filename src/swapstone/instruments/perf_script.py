@@ -20,17 +20,20 @@ FLAGS = (
 )
 """The other options that it expects."""
 
-_HEAD = re.compile(r"^\s*(?P<comm>.*?)\s+(?P<pid>-?\d+)/(?P<tid>-?\d+)\s+(?P<s>\d+)\.(?P<ns>\d{9}):\s+(?P<rest>.*)$")
-_EVENT = re.compile(r"^(?P<event>[\w.\-/]+(?::[\w.\-]+)?):\s*(?P<trace>.*)$")
-_FRAME = re.compile(r"^\s+(?P<ip>[0-9a-f]+)\s(?P<symbol>.*) \((?P<dso>[^()]*(?:\([^()]*\)[^()]*)*)\)$")
-_MAP = re.compile(
-    r"PERF_RECORD_MMAP2 \d+/\d+: \[0x(?P<at>[0-9a-f]+)\(0x(?P<size>[0-9a-f]+)\) @ (?P<offset>0x[0-9a-f]+|0) [^\]]*\]: \S+ "
-    r"(?P<path>.*)$"
+# Every repetition before another one is bounded or can't match what follows: a line of a million blanks takes no longer than its length.
+_HEAD = re.compile(
+    r"(?<=\s)(?P<pid>-?[0-9]{1,10})/(?P<tid>-?[0-9]{1,10})\s{1,80}(?P<s>[0-9]{1,12})\.(?P<ns>[0-9]{9}):\s"
 )
-_EXEC = re.compile(r"PERF_RECORD_COMM exec: (?P<comm>.*):\d+/\d+$")
-_FORK = re.compile(r"PERF_RECORD_FORK\((?P<pid>\d+):(?P<tid>\d+)\)")
-_EXIT = re.compile(r"PERF_RECORD_EXIT\((?P<pid>\d+):(?P<tid>\d+)\)")
-_LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)? lost (?P<count>\d+)")
+_EVENT = re.compile(r"(?P<event>[\w.\-/]++(?::[\w.\-]++)?):\s*+(?P<trace>.*)$")
+_FRAME = re.compile(r"\s++(?P<ip>[0-9a-f]{1,16})\s(?P<symbol>.*) \((?P<dso>[^()]*+(?:\([^()]*+\)[^()]*+)*+)\)$")
+_MAP = re.compile(
+    r"PERF_RECORD_MMAP2 [0-9]+/[0-9]+: \[0x(?P<at>[0-9a-f]{1,16})\(0x(?P<size>[0-9a-f]{1,16})\) "
+    r"@ (?P<offset>0x[0-9a-f]{1,16}|0) [^\]]*+\]: \S++ (?P<path>.*)$"
+)
+_EXEC = re.compile(r"PERF_RECORD_COMM exec: (?P<comm>.*):[0-9]{1,10}/[0-9]{1,10}$")
+_FORK = re.compile(r"PERF_RECORD_FORK\((?P<pid>[0-9]{1,10}):(?P<tid>[0-9]{1,10})\)")
+_EXIT = re.compile(r"PERF_RECORD_EXIT\((?P<pid>[0-9]{1,10}):(?P<tid>[0-9]{1,10})\)")
+_LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)? lost (?P<count>[0-9]{1,18})")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Mapped:
 
 def mapped(event: Event) -> Mapped | None:
     """Return what an event of kind ``map`` maps; None where it is not understood."""
-    found = _MAP.search(event.trace)
+    found = _MAP.match(event.trace)
     if found is None:
         return None
     return Mapped(int(found["at"], 16), int(found["size"], 16), int(found["offset"], 16), found["path"])
@@ -92,7 +95,7 @@ def events(lines: Iterable[str]) -> Iterator[Event]:
             yield dataclasses.replace(head, stack=tuple(stack)) if stack else head
             head = None
         stack = []
-        found = _HEAD.match(line)
+        found = _HEAD.search(line)
         if found is not None:
             head = _event(found)
     if head is not None:
@@ -100,19 +103,19 @@ def events(lines: Iterable[str]) -> Iterator[Event]:
 
 
 def _event(found: re.Match[str]) -> Event | None:
-    rest = found["rest"].rstrip()
+    comm, rest = found.string[: found.start()].strip(), found.string[found.end() :].strip()
     time_ns = int(found["s"]) * 1_000_000_000 + int(found["ns"])
-    whose = (found["comm"], int(found["pid"]), int(found["tid"]), time_ns)
+    whose = (comm, int(found["pid"]), int(found["tid"]), time_ns)
     if not rest.startswith("PERF_RECORD_"):
         event = _EVENT.match(rest)
         return Event(event["event"], *whose, trace=event["trace"]) if event else None
     if rest.startswith("PERF_RECORD_SWITCH"):
         words = rest.split()
-        return Event("in" if words[1] == "IN" else "taken" if "preempt" in words else "out", *whose)
+        return Event("in" if words[1:2] == ["IN"] else "taken" if "preempt" in words else "out", *whose)
     for what, pattern, group in (("exec", _EXEC, "comm"), ("lost", _LOST, "count")):
-        if hit := pattern.search(rest):
+        if hit := pattern.match(rest):
             return Event(what, *whose, trace=hit[group])
     for what, pattern in (("fork", _FORK), ("exit", _EXIT)):
-        if hit := pattern.search(rest):
-            return Event(what, found["comm"], int(hit["pid"]), int(hit["tid"]), time_ns)
+        if hit := pattern.match(rest):
+            return Event(what, comm, int(hit["pid"]), int(hit["tid"]), time_ns)
     return Event("map", *whose, trace=rest) if rest.startswith("PERF_RECORD_MMAP2") else None

@@ -29,9 +29,9 @@ MOST_STACKS = 20_000
 """More calls than this are counted without stacks."""
 
 _EVENT = "raw_syscalls:sys_enter"
-_NUMBER = re.compile(r"NR (-?\d+) ")
-_DEFINE = re.compile(r"#define __NR_(\w+) (\d+)")
-_LINE = re.compile(r"^(?P<pid>\d+) +(?P<s>\d+)\.(?P<us>\d+) (?P<name>\w+)\((?P<rest>.*)")
+_NUMBER = re.compile(r"NR (-?[0-9]{1,10}) ")
+_DEFINE = re.compile(r"#define __NR_(\w+) ([0-9]{1,10})")
+_LINE = re.compile(r"(?P<pid>[0-9]{1,10}) +(?P<s>[0-9]{1,12})\.(?P<us>[0-9]{1,6}) (?P<name>\w+)\((?P<rest>.*)")
 HARNESS = {"getrusage": 99, "clock_gettime": 2}
 """System calls of the harness between the markers of a pass, with their maximum number."""
 

@@ -86,13 +86,13 @@ def read(folder: Path, view: RecordView) -> RowMeasurements | None:
     try:
         manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=EvidenceManifest)
         data = (folder / SEEN).read_bytes()
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if manifest.chain != view.last_chain or manifest.seen != hashlib.sha256(data).hexdigest():
         return None
     try:
         return msgspec.json.decode(data, type=RowMeasurements)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 
@@ -111,7 +111,7 @@ def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[Explanatio
             continue
         try:
             kept = msgspec.json.decode((folder / EXPLANATION).read_bytes(), type=_ExplanationFile)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             continue
         base = str(folder) if beside is None else quote(os.path.relpath(folder.resolve(), beside.resolve()))
         pages = [(f"{base}/{name}", words) for name, words in PAGES if (folder / name).is_file()]

@@ -16,7 +16,7 @@ from swapstone.model.substitution import NAME
 MOST_WORKLOADS = 1000
 """Number of combinations of the parameters' values."""
 
-_NUMBER = r"-?\d+(?:\.\d+)?"
+_NUMBER = r"-?\d{1,18}(?:\.\d{1,9})?"  # a longer text is a value, not a number of a range
 _RANGE = re.compile(rf"(?P<first>{_NUMBER})\.\.(?P<last>{_NUMBER})(?:/(?P<step>{_NUMBER}))?", re.ASCII)
 _OF_SERVERS = {"port": "the port of a server", "connections": "the option --connections"}
 _EXAMPLES = {

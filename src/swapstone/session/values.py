@@ -10,6 +10,7 @@ from typing import TypeAlias
 from swapstone.model import UserError
 
 _UNITS_NS = {"ms": 1_000_000, "s": 1_000_000_000, "m": 60_000_000_000, "h": 3_600_000_000_000, "": 1_000_000_000}
+_NUMBER = r"\d{1,18}(?:\.\d{1,18})?"  # of bounded length: more digits overflow when they are converted
 _LONGEST_NS = 366 * 24 * _UNITS_NS["h"]
 
 
@@ -22,7 +23,7 @@ def parse_duration_ns(text: str) -> int:
     Raises:
         UserError: the text has another form, or the duration is not above zero and below a year.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|)\s*", text, re.ASCII)
+    match = re.fullmatch(rf"({_NUMBER})\s*(ms|s|m|h|)", text.strip(), re.ASCII)
     nanoseconds = round(float(match[1]) * _UNITS_NS[match[2]]) if match else 0
     if nanoseconds <= 0 or nanoseconds > _LONGEST_NS:
         raise UserError(f"{text!r} is not a duration.", "For example: 90s, 2m, 1.5h")
@@ -54,7 +55,7 @@ def parse_age_s(text: str) -> int:
     Raises:
         UserError: the text has another form.
     """
-    match = re.fullmatch(r"(\d+)([smhd])", text, re.ASCII)
+    match = re.fullmatch(r"(\d{1,9})([smhd])", text, re.ASCII)
     if match is None:
         raise UserError(
             f"{text!r} is not a length of time.", "Write a number with s, m, h or d, e.g. --older-than 30d."
@@ -77,7 +78,7 @@ def parse_ratio(text: str, what: str, low: float, high: float) -> float:
     Raises:
         UserError: the text is not a number, or the number is outside the limits.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", text, re.ASCII)
+    match = re.fullmatch(rf"({_NUMBER})\s*(%?)", text.strip(), re.ASCII)
     value = float(match[1]) / (100 if match[2] else 1) if match else -1.0
     if not low < value < high:
         raise UserError(
@@ -92,7 +93,7 @@ def parse_confidence(text: str, what: str = "--confidence") -> float:
     Raises:
         UserError: the level is not between 50 % and 99.99 %.
     """
-    bare = re.fullmatch(r"\s*\d{2}(\.\d+)?\s*", text, re.ASCII)
+    bare = re.fullmatch(r"\d{2}(\.\d{1,18})?", text.strip(), re.ASCII)
     return parse_ratio(f"{text}%" if bare else text, what, 0.5, 0.9999)
 
 

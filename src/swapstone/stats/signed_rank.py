@@ -36,6 +36,7 @@ RESAMPLED_LIMIT = 64
 """`SignedRank.smallest_visible` resamples up to this number of pairs (a few milliseconds); above, it uses a normal approximation."""
 
 RESAMPLES = 200
+_SMALLEST_EXPONENT = -1074  # of a positive double
 RESAMPLING_SEED = 1945
 
 _NORMAL = statistics.NormalDist()
@@ -102,7 +103,12 @@ class SignedRank:
 
         Returns:
             The interval, or None if n differences can't reach that level (2 / 2**n > alpha).
+
+        Raises:
+            ValueError: `alpha` is not between 0 and 1.
         """
+        if not 0 < alpha < 1:
+            raise ValueError(f"an error of {alpha} is not between 0 and 1")
         k = critical(self.n, alpha)
         return None if k == 0 else self._between(k)
 
@@ -170,8 +176,8 @@ def differences(baseline: Floats, candidate: Floats) -> SignedRank:
 
 
 def difference_quantum(largest: float) -> float:
-    """Return the quantum of differences between values up to a magnitude: 50 bits below it."""
-    return float(2.0 ** (math.frexp(largest)[1] - 50))
+    """Return the quantum of differences between values up to a magnitude: 50 bits below it, or the smallest positive number."""
+    return math.ldexp(1.0, max(math.frexp(largest)[1] - 50, _SMALLEST_EXPONENT))
 
 
 def tail(n: int, count: int) -> float:

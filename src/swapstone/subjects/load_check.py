@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import msgspec
@@ -14,6 +15,7 @@ from swapstone.model.number_text import digits, trimmed
 SHORTEST_S = 0.25
 """Counters are not checked over a shorter measurement: those of CPU time have steps of 10 ms."""
 
+_MOST_DIGITS = 20
 _UPTIME = "/proc/uptime"
 
 
@@ -88,8 +90,8 @@ def _number(counters: Mapping[str, str], when: str, indicator: LoadIndicator) ->
         words = line.replace(":", " ").split()
         if not indicator.line or indicator.line in words:
             rest = words[words.index(indicator.line) + 1 :] if indicator.line else words
-            known = len(rest) > indicator.field and rest[indicator.field].isdecimal()
-            return float(rest[indicator.field]) if known else None
+            number = rest[indicator.field] if len(rest) > indicator.field else ""
+            return float(number) if number.isdecimal() and len(number) <= _MOST_DIGITS else None
     return None
 
 
@@ -99,4 +101,4 @@ def _elapsed_s(counters: Mapping[str, str]) -> float | None:
         before, after = (float(counters[f"{when} {_UPTIME}"].split()[0]) for when in ("before", "after"))
     except (KeyError, IndexError, ValueError):
         return None
-    return after - before
+    return after - before if math.isfinite(after - before) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,10 @@ class Finding(FrozenStruct, frozen=True, kw_only=True):
     found: str
     meaning: str = ""
     remedy: str = ""
+
+
+_COUNT = re.compile("[0-9]{1,20}")
+_PERCENTAGE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,2})?")
 
 
 class HostFiles:
@@ -127,7 +132,8 @@ def _smt(machine: HostFiles) -> Finding:
 def _pressure(machine: HostFiles) -> Finding:
     line = machine.text("/proc/pressure/cpu").split("\n")[0]
     fields = dict(part.split("=", 1) for part in line.split() if "=" in part)
-    if "avg10" not in fields:
+    share = _share(fields.get("avg10", ""))
+    if share is None:
         return Finding(
             name="CPU pressure",
             state=State.UNKNOWN,
@@ -135,7 +141,6 @@ def _pressure(machine: HostFiles) -> Finding:
             meaning="a report can't show whether the machine was busy",
             remedy="boot a kernel with CONFIG_PSI=y, with psi=1 on its command line",
         )
-    share = float(fields["avg10"])
     if share <= 5:
         return Finding(name="CPU pressure", state=State.GOOD, found=f"{share:g} % of the last 10 s")
     return Finding(
@@ -145,6 +150,11 @@ def _pressure(machine: HostFiles) -> Finding:
         meaning="other tasks compete for the processors; above 20 % a report leads with CPU time",
         remedy="find them with: top -o %CPU",
     )
+
+
+def _share(text: str) -> float | None:
+    """Return a percentage as the kernel prints it; None for another text."""
+    return float(text) if _PERCENTAGE.fullmatch(text) else None
 
 
 def _virtual(machine: HostFiles) -> Finding:
@@ -161,7 +171,7 @@ def _virtual(machine: HostFiles) -> Finding:
 
 def _steal(machine: HostFiles) -> Finding:
     fields = machine.text("/proc/stat").split("\n")[0].split()
-    if len(fields) < 9:
+    if len(fields) < 9 or not all(map(_COUNT.fullmatch, fields[1:])):
         return Finding(name="stolen time", state=State.UNKNOWN, found="not reported by this kernel")
     times = [int(field) for field in fields[1:]]
     share = 100 * times[7] / max(1, sum(times))

@@ -78,7 +78,7 @@ def _virtualization(root: Path, cpu: dict[str, str]) -> str:
 
 def _memory_bytes(path: Path) -> int:
     number, _, unit = _pairs(_text(path), ":").get("MemTotal", "").partition(" ")
-    return int(number) * 1024 if number.isdigit() and unit == "kB" else 0
+    return int(number) * 1024 if number.isdecimal() and len(number) < 16 and unit == "kB" else 0
 
 
 def _system(path: Path) -> str:

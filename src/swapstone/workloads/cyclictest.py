@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Annotated
 
 import msgspec
 
@@ -27,11 +28,14 @@ class Latencies(FrozenStruct, frozen=True, kw_only=True):
     histogram: tuple[tuple[int, int], ...]
 
 
+_Count = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]  # larger ones are not exact, and overflow, as a float
+
+
 class _Thread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    histogram: dict[str, int]
-    cycles: int
-    min: int
-    max: int
+    histogram: dict[str, _Count]
+    cycles: _Count
+    min: _Count
+    max: _Count
     avg: float
     cpu: int
     node: int
@@ -80,7 +84,7 @@ def _one_thread(output: bytes) -> _Thread:
         raise WireError("cyclictest's figures are cut off.")
     try:
         printed = msgspec.json.decode(output, type=_Printed)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WireError(f"cyclictest's output has another format: {error}.") from error
     form = (printed.file_version, printed.resolution_in_ns)
     if form != (1, 0):

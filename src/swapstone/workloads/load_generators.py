@@ -12,11 +12,17 @@ from collections.abc import Callable, Mapping
 from swapstone.model import FrozenStruct, UserError, WireError
 from swapstone.workloads.named_figures import decode_named_figures
 
+_COUNT, _DECIMAL = (
+    r"[0-9]{1,15}",
+    r"[0-9]{1,15}\.[0-9]{1,9}",
+)  # of bounded length: more digits overflow when they are converted
 NS = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 """Nanoseconds in each unit that load generators print."""
 
 PACE = "swapstone-pace"
-_PERCENTILE = re.compile(r"p\d{1,2}(\.\d{1,3})?")
+_PERCENTILE = re.compile(r"p\d{1,2}(\.\d{1,3})?", re.ASCII)
+_LARGEST = 1e30
+"""Nothing measured is larger; neither is the product of such a number and a unit infinite."""
 
 
 class LoadReport(FrozenStruct, frozen=True, kw_only=True):
@@ -95,20 +101,20 @@ def read_wrk(output: bytes) -> LoadReport:
         WireError: the output is cut off, or requests failed.
     """
     text = _text(output)
-    rate = _number("wrk", r"^Requests/sec: +(\d+\.\d+)$", text)
-    requests = int(_number("wrk", r"^  (\d+) requests in ", text))
+    rate = _number("wrk", rf"^Requests/sec: +({_DECIMAL})$", text)
+    requests = int(_number("wrk", rf"^  ({_COUNT}) requests in ", text))
     # The transfer rate is the last line of a complete output.
     if not re.search(r"^Transfer/sec: +\S+B\n\Z", text, re.MULTILINE):
         raise WireError("wrk's output is cut off.")
     if errors := re.search(r"^  Socket errors: (.+)$", text, re.MULTILINE):
         raise WireError(f"wrk met socket errors: {errors[1]}.")
-    if refused := re.search(r"^  Non-2xx or 3xx responses: (\d+)$", text, re.MULTILINE):
+    if refused := re.search(r"^  Non-2xx or 3xx responses: ([0-9]+)$", text, re.MULTILINE):
         raise WireError(f"{refused[1]} of {requests} answers were not of 2xx or 3xx.")
     if not requests:
         raise WireError("wrk had no request answered.")
-    found = re.findall(r"^ +(\d+(?:\.\d+)?)% +(\d+\.\d+)(us|ms|s|m|h)$", text, re.MULTILINE)
+    found = re.findall(rf"^ +([0-9]{{1,3}}(?:\.[0-9]{{1,9}})?)% +({_DECIMAL})(us|ms|s|m|h)$", text, re.MULTILINE)
     latencies = {f"p{float(share):g}": float(value) * NS[unit] for share, value, unit in found}
-    summary = re.search(r"^    Latency +\S+ +\S+ +(\d+\.\d+)(us|ms|s|m|h) ", text, re.MULTILINE)
+    summary = re.search(rf"^    Latency +\S+ +\S+ +({_DECIMAL})(us|ms|s|m|h) ", text, re.MULTILINE)
     if "Latency Distribution" in text and len(found) < 4:
         raise WireError("wrk's latency distribution is cut off.")
     if summary is None:
@@ -125,10 +131,10 @@ def read_ab(output: bytes) -> LoadReport:
         WireError: the output is cut off, or requests failed.
     """
     text = _text(output)
-    requests = int(_number("ab", r"^Complete requests: +(\d+)$", text))
-    failed = int(_number("ab", r"^Failed requests: +(\d+)$", text))
-    rate = _number("ab", r"^Requests per second: +(\d+\.\d+) \[#/sec\]", text)
-    if refused := re.search(r"^Non-2xx responses: +(\d+)$", text, re.MULTILINE):
+    requests = int(_number("ab", rf"^Complete requests: +({_COUNT})$", text))
+    failed = int(_number("ab", rf"^Failed requests: +({_COUNT})$", text))
+    rate = _number("ab", rf"^Requests per second: +({_DECIMAL}) \[#/sec\]", text)
+    if refused := re.search(r"^Non-2xx responses: +([0-9]+)$", text, re.MULTILINE):
         raise WireError(f"{refused[1]} of {requests} answers were not of 2xx.")
     if failed:
         raise WireError(
@@ -136,7 +142,7 @@ def read_ab(output: bytes) -> LoadReport:
         )
     if not requests:
         raise WireError("ab had no request answered.")
-    found = re.findall(r"^ +(\d+)% +(\d+)(?: \(longest request\))?$", text, re.MULTILINE)
+    found = re.findall(rf"^ +([0-9]{{1,3}})% +({_COUNT})(?: \(longest request\))?$", text, re.MULTILINE)
     if requests > 1 and (not found or found[-1][0] != "100" or not text.endswith("(longest request)\n")):
         raise WireError("ab's percentages are cut off.")
     latencies = {("max" if share == "100" else f"p{share}"): float(value) * NS["ms"] for share, value in found}
@@ -150,10 +156,10 @@ def read_redis_benchmark(output: bytes) -> LoadReport:
         WireError: the output is cut off, or of several commands.
     """
     text = _text(output).replace("\r", "\n")
-    requests = int(_number("redis-benchmark", r"^  (\d+) requests completed in ", text))
-    rate = _number("redis-benchmark", r"^  throughput summary: (\d+\.\d+) requests per second$", text)
+    requests = int(_number("redis-benchmark", rf"^  ({_COUNT}) requests completed in ", text))
+    rate = _number("redis-benchmark", rf"^  throughput summary: ({_DECIMAL}) requests per second$", text)
     summary = re.search(
-        r"^  latency summary \(msec\):\n +avg +min +p50 +p95 +p99 +max\n((?: +\d+\.\d+){6})\n", text, re.MULTILINE
+        rf"^  latency summary \(msec\):\n +avg +min +p50 +p95 +p99 +max\n((?: +{_DECIMAL}){{6}})\n", text, re.MULTILINE
     )
     if summary is None:
         raise WireError("redis-benchmark's summary of latencies is cut off.")
@@ -218,7 +224,7 @@ def check_reader(text: str) -> str:
         return text
     try:
         groups = list(re.compile(text.removeprefix(PATTERN), re.DOTALL | re.MULTILINE).groupindex)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise UserError(
             f"The pattern of --read is no regular expression: {error}.", f"For example: {PATTERN_EXAMPLE}"
         ) from error
@@ -248,7 +254,9 @@ def read_pattern(pattern: str, output: bytes) -> LoadReport:
         try:
             values[name] = float(value)
         except (TypeError, ValueError):
-            raise WireError(f"The group {name} of --read holds {value!r}, which is no number.") from None
+            raise WireError(f"The group {name} of --read holds {_shown(value)}, which is no number.") from None
+        if not 0 <= values[name] <= _LARGEST:
+            raise WireError(f"The group {name} of --read holds {_shown(value)}, which is out of range.")
     if values.get("errors"):
         raise WireError(f"The load generator counted {values['errors']:g} errors.")
     latencies = {}
@@ -259,11 +267,17 @@ def read_pattern(pattern: str, output: bytes) -> LoadReport:
     rate = values.get("per_second")
     if rate is None and values.get("seconds"):
         rate = values["requests"] / values["seconds"]
+        if rate > _LARGEST:
+            raise WireError(f"The group seconds of --read holds {values['seconds']:g}, which is out of range.")
     return LoadReport(
         requests=int(values.get("requests", 0)),
         per_second=rate,
         latencies=_rising("The load generator", dict(sorted(latencies.items(), key=lambda pair: rank(pair[0])))),
     )
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:60]
 
 
 def read_load_report(reader: str, output: bytes) -> LoadReport:

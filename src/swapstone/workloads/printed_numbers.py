@@ -70,8 +70,8 @@ def _number(name: str, match: re.Match[str], text: str) -> float:
     cut_before = begin == match.start() and _CAME_BEFORE.search(text[max(0, begin - 2) : begin])
     cut_after = end == match.end() and _GOES_ON.match(text, end)
     if cut_before or cut_after:
-        before, after = re.search(r"\S*\Z", text[:begin]), re.match(r"\S*", text[end:])
-        whole = (before[0] if before else "")[-30:] + group + (after[0] if after else "")[:30]
+        before, after = re.split(r"\s", text[max(0, begin - 30) : begin])[-1], re.split(r"\s", text[end : end + 30])[0]
+        whole = before + group + after
         raise UserError(
             f"the pattern of {name} finds {group!r}, which is only a part of {whole!r}",
             "Extend the pattern to the text before and after the number, such as its unit.",
@@ -82,7 +82,6 @@ def _number(name: str, match: re.Match[str], text: str) -> float:
     return value
 
 
-_HEAD = re.compile(r"(?P<name>[^\[\]=]+?)\s*(?:\[(?P<options>[^\[\]]*)\])?")
 _DIRECTIONS = {direction.value: direction for direction in Direction}
 _TIME_UNITS = frozenset({"ns", "us", "ms", "s", "sec", "min", "h"})
 _MEMORY_UNITS = frozenset({"B", "kB", "KB", "MB", "GB", "KiB", "MiB", "GiB"})
@@ -99,17 +98,18 @@ def parse_metric(text: str) -> PrintedNumber:
         UserError: the text has another form, the name is reserved, or the pattern is invalid or does not have exactly one group.
     """
     head, found, pattern = text.partition("=regex:")
-    match = _HEAD.fullmatch(head.strip()) if found else None
-    if match is None or not match["name"].isprintable():
+    name, bracket, options = head.strip().partition("[")
+    name, options, closed = name.rstrip(), options.removesuffix("]"), options.endswith("]") or not bracket
+    valid = name.isprintable() and "=" not in name and not {"[", "]"} & {*name, *options}
+    if not found or not closed or not name or not valid:
         raise UserError(
             f"--metric {text!r} is not NAME[UNIT,DIRECTION]=regex:PATTERN.", f"For example: {METRIC_EXAMPLE}"
         )
-    name = match["name"]
     if name in RESERVED_NAMES:
         raise UserError(
             f"--metric can't be named {name!r}: Swapstone has a metric of that name.", "Give it another name."
         )
-    unit, direction = _options(name, match["options"] or "")
+    unit, direction = _options(name, options)
     _check_pattern(name, pattern)
     metric = Metric(
         name=name,
@@ -146,7 +146,7 @@ def _quantity(unit: str) -> Quantity:
 def _check_pattern(name: str, pattern: str) -> None:
     try:
         groups = re.compile(pattern, re.MULTILINE).groups
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise UserError(
             f"The pattern of --metric {name} is no regular expression: {error}.", f"For example: {METRIC_EXAMPLE}"
         ) from error

@@ -229,3 +229,14 @@ def test_an_old_rust_is_named(
         assert found is None
     else:
         assert found == f"the stacks need Rust 1.91 or newer; this is rustc {reason}.0"
+
+
+@pytest.mark.parametrize("text", ["Percentage served,Time in ms\n50,1\n", "Percentage served,Time in ms\n50\nx,y,z\n"])
+def test_percentiles_that_lack_one_are_an_error(text: str) -> None:
+    with pytest.raises(UnreadableError, match="lacks"):
+        read_ab_percentiles(text)
+
+
+def test_a_rate_that_is_no_number_is_an_error() -> None:
+    with pytest.raises(UnreadableError):
+        read_wrk("  5 requests in 1s\nRequests/sec:  1.2.3\n")

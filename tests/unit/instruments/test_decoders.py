@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import pytest
+from tools.fuzz_seeds import archive
 
+from swapstone.instruments.archive_matching import members
+from swapstone.instruments.heap import fields_of
 from swapstone.instruments.instructions import tally
 from swapstone.instruments.measured_region import MeasuredWindows, passes, windows
 from swapstone.instruments.perf import once
 from swapstone.instruments.perf_script import Event, Mapped, events, mapped
 from swapstone.instruments.syscalls import counted_by_strace
 from swapstone.instruments.tracee import Region
+from swapstone.model import UserError
 
 SCRIPT = """\
 perf-exec     0/0         0.000000000: PERF_RECORD_COMM: perf-exec:7/7
@@ -155,3 +159,53 @@ def test_callgrind_is_added_up_by_function_without_what_callees_took() -> None:
 def test_what_is_not_understood_is_skipped(text: str) -> None:
     assert list(events(text.splitlines(keepends=True))) == []
     assert not tally(text.splitlines()).instructions
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("prog 7/8 1.000000000: PERF_RECORD_SWITCH\n", ["out"]),
+        ("prog 7/8 1.000000000: PERF_RECORD_LOST lost \n", []),
+        (f"prog 7/8 {'1' * 5000}.000000000: cpu-clock:\n", []),
+        (f"prog {'1' * 5000}/8 1.000000000: cpu-clock:\n", []),
+        (f"prog 7/8 1.000000000: PERF_RECORD_FORK({'1' * 5000}:8):(7:7)\n", []),
+        ("a b/c 1/2 x 7/8 1.000000000: cpu-clock:\n", ["cpu-clock"]),
+    ],
+    ids=["switch", "lost", "time", "pid", "fork", "name"],
+)
+def test_damaged_lines_of_perf_are_skipped(line: str, what: list[str]) -> None:
+    assert [event.what for event in events([line])] == what
+
+
+def test_a_name_before_a_process_may_contain_anything() -> None:
+    (event,) = events(["  a b/c 1/2 x  7/8   1.000000000: cpu-clock: \n"])
+    assert (event.comm, event.pid, event.tid, event.time_ns) == ("a b/c 1/2 x", 7, 8, 10**9)
+
+
+def test_damaged_lines_of_strace_are_skipped() -> None:
+    lines = ['1 2.000001 execve("/a/prog", 0', f"1 {'9' * 5000}.000002 write(1", "1 2.000003 read(0"]
+    assert dict(counted_by_strace(lines, Region.PROGRAM, "/a/prog")[0]) == {"read": 1}
+
+
+@pytest.mark.parametrize("calls", ["calls=", "calls=x 1", f"calls={'9' * 5000} 1"])
+def test_calls_without_a_number_are_an_error(calls: str) -> None:
+    with pytest.raises(UserError, match="has no number of calls"):
+        tally(["fn=(1) main", calls, "0 1"])
+
+
+def test_numbers_of_a_probe_are_decimal_or_hexadecimal() -> None:
+    assert fields_of("(7f1) a0=64 a1=0x10 a2=007 b=-1 c=0x é=5") == {"a0": 64, "a1": 16, "a2": 7, "c": 0, "é": 5}
+
+
+@pytest.mark.parametrize("size", [b"x" * 10, b"-100      ", b"1_0       ", b"          "])
+def test_an_archive_with_a_damaged_size_is_an_error(size: bytes) -> None:
+    whole = archive(("one.o", b"content"))
+    assert list(members(whole)) == [("one.o", b"content")]
+    at = whole.rindex(b"7         `")
+    with pytest.raises(UserError, match="An archive is damaged"):
+        list(members(whole[:at] + size + whole[at + 10 :]))
+
+
+def test_an_archive_without_the_name_of_a_member_is_an_error() -> None:
+    with pytest.raises(UserError, match="lacks the name"):
+        list(members(archive(("one.o", b"content")).replace(b"/0 ", b"/9 ")))

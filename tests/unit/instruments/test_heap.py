@@ -26,3 +26,8 @@ MOV = bytes.fromhex("4889f8")  # mov %rdi,%rax
 )
 def test_a_breakpoint_is_placed_after_broadcast_instructions(code: bytes, after: int | None) -> None:
     assert breakpoint_after_vectors(code) == after
+
+
+@pytest.mark.parametrize("code", [b"", bytes.fromhex("c5f96ec6")], ids=["no code", "nothing after a broadcast"])
+def test_code_that_ends_early_has_no_place_for_a_breakpoint(code: bytes) -> None:
+    assert breakpoint_after_vectors(code) == len(code)

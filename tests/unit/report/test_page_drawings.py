@@ -3,19 +3,32 @@
 
 from __future__ import annotations
 
+import math
 import re
 import xml.etree.ElementTree as ET
 from itertools import pairwise
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.golden import crossed, latency, servers, synthetic
 from tests.unit.report.test_renderers import EVIL
 
 from swapstone.model import Analysis, Variant
 from swapstone.report import svg
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Drawing, ResultTable, Section
+from swapstone.report.document import (
+    Drawing,
+    ForestRow,
+    Mark,
+    PairedRuns,
+    ResultGroup,
+    ResultRow,
+    ResultTable,
+    Section,
+)
+from swapstone.report.render import html_plots
 from swapstone.report.topics import factorial, load_latency, result_rows, trade_off
 
 
@@ -151,3 +164,36 @@ def test_names_from_outside_are_escaped_in_drawings(case: object) -> None:
         assert "<b>" not in each and "\u202e" not in each and "\x1b" not in each
         assert "&lt;b&gt;" in each
         ET.fromstring(each)
+
+
+_FINITE = st.floats(allow_nan=False, allow_infinity=False)
+_MARK = Mark("worse", "w")
+
+
+def _paired(before: tuple[float, ...], after: tuple[float, ...]) -> PairedRuns:
+    return PairedRuns(
+        title="", before_name="a", after_name="b", before=before, after=after, low="", high="", mark=_MARK, text=""
+    )
+
+
+@given(st.lists(st.tuples(_FINITE, _FINITE), min_size=1, max_size=6))
+def test_runs_of_any_size_are_drawn_inside_the_strip(pairs: list[tuple[float, float]]) -> None:
+    before, after = zip(*pairs, strict=True)
+    drawn = html_plots.strip(_paired(before, after))
+    places = [int(x) for x in re.findall(r"M(-?[0-9]+) (?:16|60)h0", drawn)]
+    assert len(places) == 2 * len(pairs)
+    assert all(0 <= x <= 1000 for x in places)
+
+
+@given(st.lists(st.floats(5e-324, 1.7e308), min_size=1, max_size=6))
+def test_an_axis_holds_any_ratios(ratios: list[float]) -> None:
+    rows = tuple(
+        ResultRow(
+            row=ForestRow(name="a", before="", after="", effect="", interval="", mark=_MARK, ratio=ratio), metric="wall"
+        )
+        for ratio in ratios
+    )
+    group = ResultGroup(title="wall", rows=rows)
+    scale = html_plots.axis(ResultTable(title="", before_name="a", after_name="b", margin=0.01, groups=(group,)))
+    assert 0 < scale.low < 1 < scale.high < math.inf
+    assert all(0 <= scale.at(ratio) <= 100 for ratio in ratios)

@@ -145,3 +145,10 @@ def test_a_name_has_one_meaning() -> None:
         check(own("{N}", parameters=PARAMETER), "N=1,2")
     with pytest.raises(UserError, match="The variable A is set and varied"):
         check(own(environment=(("A", "1"),)), "env:A=1,2")
+
+
+def test_a_range_of_numbers_with_many_digits_is_a_text() -> None:
+    text = f"1..{'9' * 100}"
+    assert parse_parameters([f"N={text}"]) == (("N", (text,)),)
+    with pytest.raises(UserError, match="more than 200 characters"):
+        parse_parameters([f"N=1..{'9' * 5000}"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone.model import UserError
-from swapstone.session.values import format_duration, parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.session.values import format_duration, parse_age_s, parse_confidence, parse_duration_ns, parse_ratio
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,15 @@ def test_what_is_no_confidence(text: str) -> None:
 )
 def test_durations_are_said_as_people_say_them(seconds: float, text: str) -> None:
     assert format_duration(round(seconds * 1e9)) == text
+
+
+@pytest.mark.parametrize("text", ["9" * 400 + "s", "0." + "1" * 400, "1" + " " * 100_000 + "x", "9" * 5000 + "d"])
+def test_numbers_of_many_digits_are_refused(text: str) -> None:
+    with pytest.raises(UserError, match="is not a duration"):
+        parse_duration_ns(text)
+    with pytest.raises(UserError, match="is not a length of time"):
+        parse_age_s(text)
+    with pytest.raises(UserError, match="is no value for --margin"):
+        parse_ratio(text, "--margin", 0.0, 1.0)
+    with pytest.raises(UserError, match="is no value for --confidence"):
+        parse_confidence(text)

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from swapstone.stats import SignedRank, differences, log_ratios, pairs_needed
-from swapstone.stats.signed_rank import EXACT_LIMIT, critical, tail
+from swapstone.stats.signed_rank import EXACT_LIMIT, critical, difference_quantum, tail
 
 QUANTUM = 2.0**-20
 
@@ -227,3 +227,20 @@ def test_smallest_visible_of_ten_times_the_noise_is_ten_times_as_large() -> None
     )
     assert one is not None and ten is not None
     assert ten == pytest.approx(10 * one, rel=1e-4)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0, 2.0, -0.1, float("nan")])
+@pytest.mark.parametrize("n", [5, EXACT_LIMIT + 1])
+def test_an_error_outside_0_and_1_is_refused(alpha: float, n: int) -> None:
+    with pytest.raises(ValueError, match="not between 0 and 1"):
+        inference(list(range(n))).interval(alpha)
+
+
+@given(st.lists(st.floats(0, 1e-300), min_size=2, max_size=300), st.floats(0.001, 0.9))
+def test_the_smallest_numbers_have_an_interval(values: list[float], alpha: float) -> None:
+    after = np.array(values)
+    found = differences(np.zeros_like(after), after)
+    interval, rounding = found.interval(alpha), difference_quantum(float(after.max()))
+    least, most = after.min() - rounding, after.max() + rounding
+    assert least <= found.estimate() <= most
+    assert interval is None or least <= interval.low <= interval.high <= most

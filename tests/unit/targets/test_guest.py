@@ -208,3 +208,8 @@ def test_ended_commands_are_decoded() -> None:
 def test_invalid_output_of_a_guest_is_an_error(output: bytes, text: str) -> None:
     with pytest.raises(WireError, match=text):
         decode_channel(output)
+
+
+def test_numbers_of_many_digits_are_no_line_of_a_guest() -> None:
+    with pytest.raises(WireError, match="which is no line of a guest"):
+        decode_channel(UNPREPARED.replace(b"prepare 1 256", b"prepare 1 " + b"9" * 5000))

@@ -85,3 +85,17 @@ def test_each_finding_has_its_state_and_remedy(
 def test_this_machine_has_each_finding_once() -> None:
     names = [finding.name for finding in examine()]
     assert len(names) == len(set(names)) == 12
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "text"),
+    [
+        ("CPU pressure", "proc/pressure/cpu", "some avg10=x avg60=0"),
+        ("CPU pressure", "proc/pressure/cpu", "some avg10=1e999"),
+        ("stolen time", "proc/stat", "cpu 1 2 3 4 5 6 7 x"),
+        ("stolen time", "proc/stat", "cpu 1 2 3 4 5 6 7 " + "9" * 5000),
+        ("swap in use", "proc/meminfo", "SwapTotal: x kB\nSwapFree: \n"),
+    ],
+)
+def test_a_file_of_another_form_is_unknown(tmp_path: Path, name: str, path: str, text: str) -> None:
+    assert _files(tmp_path, {path: text})[name].state is State.UNKNOWN

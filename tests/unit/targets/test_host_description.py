@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from swapstone.targets.host_description import describe_host
 
 CPUINFO = """processor\t: 0
@@ -66,3 +68,10 @@ def test_this_machine_is_described() -> None:
     assert os.uname().release in seen.kernel
     assert seen.cpus == tuple(sorted(os.sched_getaffinity(0)))
     assert seen.memory_bytes > 1 << 20
+
+
+@pytest.mark.parametrize("number", ["\u00b2", "9" * 5000, "-1", ""])
+def test_a_memory_size_of_another_form_is_unknown(tmp_path: Path, number: str) -> None:
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "meminfo").write_text(f"MemTotal: {number} kB\n")
+    assert describe_host(tmp_path).memory_bytes == 0

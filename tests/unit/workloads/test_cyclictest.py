@@ -131,3 +131,14 @@ def test_the_suite_passes_the_options_that_the_reader_needs() -> None:
     assert [metric.name for metric in CYCLICTEST.metrics if metric.leads] == ["max"]
     assert {(metric.unit, metric.quantity) for metric in CYCLICTEST.metrics} == {("ns", Quantity.TIME)}
     assert CYCLICTEST.origin == ImageTool(path="/bin/sh", reader="cyclictest")
+
+
+@pytest.mark.parametrize("count", [2**53 + 1, 10**400, -(10**30)])
+def test_a_count_that_no_run_has_is_refused(count: int) -> None:
+    with pytest.raises(WireError, match="another format"):
+        decode_cyclictest(changed(lambda document: document["thread"]["0"]["histogram"].update({"5": count})))
+
+
+def test_output_that_is_not_utf_8_is_refused() -> None:
+    with pytest.raises(WireError, match="another format"):
+        decode_cyclictest(OUTPUT.replace(b'"file_version"', b'"file_\xff"'))

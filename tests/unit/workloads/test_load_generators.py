@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -183,3 +184,38 @@ def test_an_invalid_reader_is_refused(reader: str, text: str) -> None:
 def test_only_swapstone_pace_is_open_loop() -> None:
     assert [name for name in LOAD_GENERATORS if not is_closed(name)] == ["swapstone-pace"]
     assert is_closed("regex:(?P<requests>.)")
+
+
+@pytest.mark.parametrize(
+    ("reader", "old"),
+    [
+        ("wrk", b"21098 requests in"),
+        ("wrk", b"Requests/sec:  18349"),
+        ("ab", b"Complete requests:      5000"),
+        ("redis-benchmark", b"2000 requests completed in"),
+    ],
+)
+def test_a_number_that_no_run_has_is_refused(reader: str, old: bytes) -> None:
+    """More digits than a float holds become an infinity, which is no whole number."""
+    output = re.sub(rb"[0-9]+", b"9" * 400, old)
+    with pytest.raises(WireError, match="has no line like"):
+        read_load_report(reader, changed(GOOD[reader], old, output))
+
+
+@pytest.mark.parametrize("number", [b"inf", b"nan", b"1e999", b"-5", b"1e300"])
+def test_a_number_that_the_pattern_finds_must_be_finite(number: bytes) -> None:
+    with pytest.raises(WireError, match=r"The group requests of --read holds .* out of range"):
+        read_load_report(r"regex:n (?P<requests>\S+)", b"n " + number)
+    with pytest.raises(WireError, match=r"The group p99_ms of --read holds .* out of range"):
+        read_load_report(r"regex:n (?P<requests>1) (?P<p99_ms>\S+)", b"n 1 " + number)
+
+
+def test_a_rate_that_is_no_number_is_refused() -> None:
+    with pytest.raises(WireError, match="The group seconds of --read holds 1e-29"):
+        read_load_report(r"regex:(?P<requests>\S+) (?P<seconds>\S+)", b"1e29 1e-29")
+
+
+@pytest.mark.parametrize("pattern", ["(?P<requests>a{99999999999999999999})", "(" * 5000 + ")" * 5000])
+def test_a_pattern_that_python_can_not_compile_is_refused(pattern: str) -> None:
+    with pytest.raises(UserError, match="--read"):
+        check_reader(f"regex:{pattern}")

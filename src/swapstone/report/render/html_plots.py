@@ -17,6 +17,7 @@ from swapstone.report.document import ForestRow, Mark, PairedRuns, ResultTable, 
 _TICKS = (1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0, 64.0, 256.0, 1024.0, 4096.0)
 _LEAST = 1.04  # an axis reaches at least so far from 1 on both sides
 _FARTHEST = 16.0  # and for metrics after the first at most so far
+_MOST = 1e150  # what is larger, or smaller than its inverse, is drawn as an arrow too: its pad would be infinite
 _APART = 14  # per cent of the width between two ticks
 
 
@@ -51,7 +52,9 @@ def axis(table: ResultTable) -> Axis:
     for each in table.rows:
         row = each.row
         drawn = (row.ratio, row.low, row.high) if row.ratio is not None else ()
-        found = [value for value in (*drawn, row.reference) if value is not None and value > 0]
+        found = [
+            min(_MOST, max(1 / _MOST, ratio)) for ratio in (*drawn, row.reference) if ratio is not None and ratio > 0
+        ]
         values += found if id(each) in first else [min(_FARTHEST, max(1 / _FARTHEST, value)) for value in found]
     pad = (max(values) / min(values)) ** 0.04
     bare = Axis(low=min(values) / pad, high=max(values) * pad, ticks=())
@@ -123,8 +126,8 @@ def position(value: float | None) -> str:
 
 
 def _dots(values: Sequence[float], low: float, high: float, y: int) -> list[tuple[int, int]]:
-    span = high - low
-    return [(round(1000 * (value - low) / span) if span else 500, y) for value in values]
+    span = high / 2 - low / 2  # halves, because the span of two doubles may be no double
+    return [(round(1000 * ((value / 2 - low / 2) / span)) if span else 500, y) for value in values]
 
 
 def strip(runs: PairedRuns) -> Markup:

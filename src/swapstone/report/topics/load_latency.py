@@ -102,7 +102,7 @@ def load_series(context: ReportContext, values: Values) -> tuple[LoadSeries, ...
 
 def _number(text: str) -> float | None:
     """Return a parameter's number above 0; None for anything else."""
-    return float(text) if text.isascii() and text.isdigit() and int(text) > 0 else None
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0 else None
 
 
 def _drawing(each: LoadSeries, values: Values, variants: Sequence[Variant]) -> Drawing:

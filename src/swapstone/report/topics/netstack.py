@@ -35,7 +35,7 @@ _OF_PAGE = {
     ("allocations", "alloc calls"): "allocations",
     ("allocations", "alloc bytes"): "allocated_bytes",
 }
-_REQUESTS = re.compile(r"([0-9]+) requests")
+_REQUESTS = re.compile(r"(?<![0-9])([0-9]{1,15}) requests")
 
 Row = tuple[str, str, dict[str, float]]
 """(where it was measured, program, numbers by column)"""

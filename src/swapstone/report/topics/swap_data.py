@@ -15,7 +15,7 @@ from swapstone.report.topics.comparison_groups import shown
 SUITE = "swap"
 _STUDY = "zram-vs-flash"
 _PAGE_SUITE = "vmstat"
-_SECOND = re.compile(r"swap out, second ([0-9]+)", re.ASCII)
+_SECOND = re.compile(r"swap out, second ([0-9]{1,9})", re.ASCII)
 
 Place = tuple[str, str, str, Variant]
 """(workload, load, metric, variant)"""

@@ -31,6 +31,7 @@ _END = b"swapstone-end\n"
 _WORDS = ("system", "release", "version", "machine")
 _FILES = {"file": "", "before": "before ", "after": "after "}
 _ENDS = ("prepare", "beside")
+_SMALL = re.compile("[0-9]{1,9}")
 _KILLED = 256  # a higher status is this plus a signal
 _PATH_BYTES, _LONG_PATH_BYTES, _LONGEST_NAME = 80, 320, 240
 _SHORT_NAME = 48
@@ -303,7 +304,7 @@ def _decode_report(output: bytes) -> GuestReport:
             files.append((_FILES[word] + first, _decoded(second)))
         elif word == "words" and ended:
             ended[-1] = msgspec.structs.replace(ended[-1], words=_decoded(second))
-        elif word in _ENDS and first.isdecimal() and second.isdecimal():
+        elif word in _ENDS and _SMALL.fullmatch(first) and _SMALL.fullmatch(second):
             ended.append(EndedCommand(kind=word, number=int(first), status=int(second)))
         elif word == "clock" and clock_ns is None and re.fullmatch("[1-9][0-9]{0,18}", rest):
             clock_ns = int(rest)

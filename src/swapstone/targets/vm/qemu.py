@@ -189,7 +189,7 @@ def find_emulator(machine: EmulatedMachine, program: str = "") -> Emulator:
 def _examine(path: str, family: MachineModel, _stamp: tuple[int, int]) -> Emulator:
     """Read an emulator's version, and start an empty machine with the options of a run."""
     version = (_ask([path, "--version"]).stdout.splitlines() or [""])[0]
-    found = re.search(r"version (\d+)\.(\d+)", version)
+    found = re.search(r"version ([0-9]{1,6})\.([0-9]{1,6})", version)
     if not found:
         raise UnavailableError(f"The output of {path} --version names no version of QEMU: {version!r}.")
     if (int(found[1]), int(found[2])) < OLDEST:

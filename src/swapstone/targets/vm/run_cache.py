@@ -36,7 +36,7 @@ class RunCache:
         mark_used(self._folder / digest)
         try:
             return msgspec.json.decode(body, type=GuestRun)
-        except msgspec.DecodeError:  # written by another version
+        except (msgspec.DecodeError, UnicodeDecodeError):  # written by another version
             return None
 
     def put(self, digest: str, run: GuestRun) -> None:

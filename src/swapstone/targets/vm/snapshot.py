@@ -20,6 +20,7 @@ from swapstone.targets.vm.qemu import Guest, GuestEnd, GuestRun, LimitReached, L
 
 _LOOK_S = 0.05
 _POLL_S = 0.002
+_LONGEST_MESSAGE = 16 << 20
 _NO_LIMIT = 1 << 50  # bytes a second: QEMU's own limit is made for networks
 
 
@@ -33,6 +34,29 @@ class PauseMissedError(Exception):
 
 class SnapshotDiffersError(Exception):
     """A restored machine does not give the same output as a cold start."""
+
+
+def decode_message(line: bytes) -> dict[str, Any]:
+    """Decode a message of QEMU's monitor (QMP).
+
+    Raises:
+        LimitReached: it is no JSON object.
+    """
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        message = None
+    if not isinstance(message, dict):
+        raise LimitReached(GuestEnd.EMULATOR, f"QEMU's monitor writes {line[:60]!r}, which is no message")
+    return message
+
+
+def _description(error: object) -> str:
+    return str(error.get("desc", "")) if isinstance(error, dict) else ""
+
+
+def _status(answer: object) -> str:
+    return str(answer.get("status", "")) if isinstance(answer, dict) else ""
 
 
 class _Monitor:
@@ -59,9 +83,10 @@ class _Monitor:
             if not data:
                 raise _ConnectionClosedError
             self._rest += data
+            if len(self._rest) > _LONGEST_MESSAGE:
+                raise LimitReached(GuestEnd.EMULATOR, "QEMU's monitor writes a line without an end")
         line, _, self._rest = self._rest.partition(b"\n")
-        message: dict[str, Any] = json.loads(line)
-        return message
+        return decode_message(line)
 
     def execute(self, command: str, fd: int | None = None, **values: object) -> Any:  # noqa: ANN401 - whatever QEMU returns
         """Execute a command.
@@ -80,22 +105,22 @@ class _Monitor:
         while True:
             message = self._next()
             if "event" in message:
-                self._events.append(message["event"])
+                self._events.append(str(message["event"]))
             elif "error" in message:
-                raise LimitReached(GuestEnd.EMULATOR, f"QEMU rejects {command}: {message['error'].get('desc', '')}")
+                raise LimitReached(GuestEnd.EMULATOR, f"QEMU rejects {command}: {_description(message['error'])}")
             else:
-                return message["return"]
+                return message.get("return")
 
     def wait_for(self, event: str) -> None:
         """Wait for an event."""
         while event not in self._events:
             message = self._next()
-            self._events.append(message.get("event", ""))
+            self._events.append(str(message.get("event", "")))
         self._events.clear()
 
     def wait_while(self, command: str, states: frozenset[str]) -> str:
         """Query a status until it is none of `states`; return it."""
-        while (status := str(self.execute(command).get("status", ""))) in states:
+        while (status := _status(self.execute(command))) in states:
             self._guest.check()
             time.sleep(_POLL_S)
         return status

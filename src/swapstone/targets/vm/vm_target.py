@@ -193,8 +193,8 @@ class VmTarget(Target):
         run = self.run_plan(encode_plan_header() + _QUIT, limit_ms=SLACK_MS, replicate=0)
         report, _ = decode_run(run)
         clock = "one instruction a nanosecond" if self._exact else "by KVM on the wall clock, one processor"
-        cpu = re.search(r"^model name\s*: (.*)$", report.file("/proc/cpuinfo"), re.MULTILINE)
-        memory = re.search(r"^MemTotal:\s*(\d+) kB", report.file("/proc/meminfo"), re.MULTILINE)
+        cpu = re.search(r"^model name[ \t]*: (.*)$", report.file("/proc/cpuinfo"), re.MULTILINE)
+        memory = re.search(r"^MemTotal: *([0-9]{1,15}) kB", report.file("/proc/meminfo"), re.MULTILINE)
         return TargetDescription(
             kernel=f"{report.system} {report.release} {report.version}",
             architecture=report.machine,
@@ -451,7 +451,7 @@ def _saved_once(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
 
 def _block(identity: str) -> int:
     """Return the block of a trial's identifier ``BLOCK-POSITION``; 0 for other identifiers."""
-    difference = re.match(r"(\d+)-", identity)
+    difference = re.match(r"([0-9]{1,9})-", identity)
     return int(difference[1]) if difference else 0
 
 
