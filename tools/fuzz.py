@@ -1,216 +1,308 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Feed mutated input to every decoder of external data, until one raises anything but its error.
+"""Feed changed inputs to every decoder of outside input, and print what each did.
 
     tools/fuzz [--seconds 60] [--seed N] [--only NAME]
+    tools/fuzz --coverage-guided [--seconds 600] [--seed N] [--only NAME]
+    tools/fuzz --only NAME --input FILE
 
-For any bytes, a decoder must return a value or raise a `UserError`. Decoding the same bytes twice must give equal values.
-A failure is printed with its input and the seed that reproduces it; the exit status is 1.
+For any bytes, a decoder returns a value or raises its documented error; equal bytes give equal values; and no input of a
+megabyte takes more than 10 s of processor time. An input that breaks this is written to build/fuzz, with the command that
+reproduces it, and the exit status is 1. The table counts the executions, and the share of inputs that were accepted: a
+decoder that rejects everything would be tested for nothing but its first check.
+
+With --coverage-guided, atheris (libFuzzer) keeps inputs that reach new code, in build/fuzz/corpus.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
-import lzma
+import contextlib
+import dataclasses
+import hashlib
 import random
+import resource
+import shlex
+import signal
+import struct
 import sys
 import time
 import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-
-import msgspec
+from types import FrameType
+from typing import TYPE_CHECKING
 
 TOP = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(TOP / "src"), str(TOP)]
+sys.path[:0] = [path for path in (str(TOP / "src"), str(TOP)) if path not in sys.path]
 
-from swapstone.model import (  # noqa: E402
-    Run,
-    Sample,
-    Status,
-    Trial,
-    UserError,
-    cpio,
-    environment_variable,
-    system_file,
-)
-from swapstone.published.data import decode_figures  # noqa: E402
-from swapstone.record.reader import read_runs  # noqa: E402
-from swapstone.record.record_format import Line, chain_value  # noqa: E402
-from swapstone.session.study_file import decode_study  # noqa: E402 # the path comes first
-from swapstone.targets.vm.guest import decode_channel  # noqa: E402
-from swapstone.wire import (  # noqa: E402
-    AgentAnswer,
-    Memory,
-    Pass,
-    ProcessOutcome,
-    WorkloadReport,
-    decode_answers,
-    decode_workload_report,
-    encode_answer,
-    encode_answer_header,
-    encode_workload_report,
-)
-from swapstone.workloads.named_figures import (  # noqa: E402
-    NamedFigures,
-    decode_named_figures,
-    encode_named_figures,
-)
+if TYPE_CHECKING:
+    from tools.fuzz_decoders import Decoder
 
-_PASS = Pass(wall_ns=100, cpu_ns=99, run_delay_ns=None, minflt=3, majflt=0, nvcsw=1, nivcsw=0)
-_REPORT = WorkloadReport(
-    name="b_string_strstr(abcd)",
-    ops=1,
-    passes=(_PASS,) * 3,
-    memory=Memory(virt_bytes=4096, res_bytes=4096, dirty_bytes=0),
-    mapped=("/lib/libc.so", "/srv/a b"),
-    check="9af0",
-)
-_ANSWER = AgentAnswer(
-    id="3-12",
-    facts=(("wall_ns", 12345), ("nice", -5), ("pid", 7)),
-    interp="/lib/ld-musl-x86_64.so.1",
-    objects=("/srv/prog", "/lib/libc é.so"),
-    observed=((environment_variable("PATH"), "/bin:\n%"),),
-    absent=(system_file("/no/such"),),
-    stdout=encode_workload_report(_REPORT),
-    stderr=bytes(range(256)),
-    notes=("left 2 processes running",),
-    outcome=ProcessOutcome.EXITED,
-    code=0,
-)
-_NAMED = NamedFigures(
-    name="fill", figures=(("a", 1.5), ("b", None)), series=(("so", (0.0, 1024.0)), ("si", (1.0, 2.0)))
-)
-_UNSTARTED = AgentAnswer(id="x", outcome=ProcessOutcome.UNSTARTED, code=2)
+FOLDER = TOP / "build" / "fuzz"
+LIMIT_S = 10.0
+"""Processor time of one execution. A pattern with quadratic time takes longer for `LONG_RUN` characters."""
 
-_GUEST = (
-    b"swapstone-goes-on\nswapstone-guest 1\nsystem Linux\nrelease 6.1.0\nversion #1%20SMP\nmachine x86_64\n"
-    b"clock 698765432\nfile /proc/meminfo MemTotal:%20%201024%20kB%0A\nfile /proc/cmdline %\n"
-)
-_AFTER = b"swapstone-after 1\nbeside 0 1\nwords /tmp/beside-0.log no%0A\nafter /proc/uptime 2.75\nswapstone-end\n"
-_ARCHIVE = cpio.archive({"d/a": cpio.file(b"1"), "d/l": cpio.link("a"), "null": cpio.device(1, 3)})
-_INITRDS = (_ARCHIVE + _ARCHIVE, gzip.compress(_ARCHIVE) + b"\0" * 4, lzma.compress(_ARCHIVE))
+LONG_RUN = 100_000
+_ROOM_BYTES = 3 << 30
+_AGAIN = 16  # one of so many inputs is decoded twice
 
-_FIGURES = b"".join((TOP / "src/swapstone/published/published.csv").read_bytes().splitlines(keepends=True)[:6])
+ACCEPTED, EMPTY, REFUSED, DEFECT = "accepted", "empty", "refused", "defect"
 
 
-def _runs() -> bytes:
-    """Return a `runs.jsonl` of three lines, as the writer encodes it."""
-    trial = Trial(suite="libc", workload="b_malloc_big1", load="idle", variant="libc=musl", block=1, position=0)
-    lines, chain = b"", ""
-    for number in (1, 2, 3):
-        sample = Sample(metric="wall", values=(1.5, 2))
-        run = Run(trial=msgspec.structs.replace(trial, block=number), status=Status.OK, samples=(sample,)).encoded()
-        previous, chain = chain, chain_value(number, chain, run)
-        line = Line(number=number, previous=previous, chain=chain, run=msgspec.Raw(run))
-        lines += msgspec.json.encode(line) + b"\n"
-    return lines
+class TooSlowError(BaseException):
+    """An execution took more than `LIMIT_S` of processor time. It is no Exception, so that no decoder catches it."""
 
 
-# Name, decoder, and valid examples.
-DECODERS: tuple[tuple[str, Callable[[bytes], object], tuple[bytes, ...]], ...] = (
-    (
-        "answer",
-        decode_answers,
-        (
-            encode_answer_header() + encode_answer(_ANSWER) + encode_answer(_UNSTARTED),
-            b"error 3 the%20line%20begins%20with%20no%20known%20word\n",
-        ),
+@dataclasses.dataclass(frozen=True)
+class Defect:
+    """An input that a decoder neither accepted nor rejected: the last line of the traceback, and the command that repeats it."""
+
+    decoder: str
+    summary: str
+    command: str
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What a decoder did: number of executions, and of inputs with a value that is not empty; seconds; defects."""
+
+    name: str
+    origin: str
+    executions: int = 0
+    accepted: int = 0
+    seconds: float = 0.0
+    defects: tuple[Defect, ...] = ()
+
+
+PIECES = (
+    *(b"\n", b" ", b"%", b"%00", b"%FF", b"\0", b"\xff", b"-1", b"0", b"00", b"nan", b"inf", b"1e9", b"1e999", b"0x1"),
+    *(
+        b"9" * 19,
+        b"9223372036854775808",
+        b"9" * 400,
+        b"9" * 5000,
+        b"0x" + b"f" * 5000,
+        b"end\n",
+        b"begin 1\n",
+        b"error %\n",
     ),
-    (
-        "report",
-        decode_workload_report,
-        (encode_workload_report(_REPORT), encode_workload_report(WorkloadReport(name="a", error="no memory"))),
-    ),
-    ("named figures", decode_named_figures, (encode_named_figures(_NAMED),)),
-    ("runs", read_runs, (_runs(),)),
-    ("figures", lambda data: decode_figures(data.decode(errors="replace")), (_FIGURES,)),
-    ("guest", decode_channel, (_GUEST + encode_answer_header() + encode_answer(_ANSWER) + _AFTER,)),
-    ("initrd", cpio.unpack, _INITRDS),
-    ("study", lambda data: decode_study(data, "a study"), ((TOP / "studies" / "musl-vs-glibc.toml").read_bytes(),)),
+    *(b"\r\n", "é٣²".encode(), b"{", b"[" * 3000, b"\x1b[31m", b"..", b"=", b":"),
 )
-
-_PIECES = (
-    *(b"\n", b" ", b"%", b"%00", b"%FF", b"\0", b"\xff", b"-1", b"0", b"00", b"nan", b"inf", b"1e9", b"0x1", b"9" * 19),
-    *(b"9223372036854775808", b"9" * 400, b"end\n", b"begin 1\n", b"error %\n", b"\r\n", "é٣".encode(), b"a" * 70_000),
+_NUMBERS = (0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 40, (1 << 63) - 1, (1 << 64) - 1)
+RUNS = (
+    b" ",
+    b"\t",
+    b"1",
+    b"a",
+    b".",
+    b"(",
+    b"[",
+    b"'",
+    b'"',
+    b"-",
+    b"/",
+    b"=",
+    b"a.",
+    b"1 ",
+    b" (",
+    b"[]",
+    b"0,",
+    b".part",
 )
+"""What is repeated to find patterns whose time grows faster than the input."""
 
 
 def mutate(source: random.Random, data: bytes) -> bytes:
-    """Mutate an example in one to four places."""
-    broken = bytearray(data)
-    for _ in range(source.randint(1, 4)):
-        at, end = sorted((source.randint(0, len(broken)), source.randint(0, len(broken))))
-        match source.randrange(7):
+    """Change an input in one to four places."""
+    changed = bytearray(data)
+    for _ in range(source.choice((1, 1, 1, 2, 3, 4))):
+        at, end = sorted((source.randint(0, len(changed)), source.randint(0, len(changed))))
+        match source.randrange(10):
             case 0:
-                del broken[at:]
+                del changed[at:]
             case 1:
-                del broken[at : min(end, at + 40)]
+                del changed[at : min(end, at + 40)]
             case 2:
-                broken[at:at] = broken[at:end][:200]
+                changed[at:at] = changed[at:end][:200]
             case 3:
-                broken[at:at] = source.choice(_PIECES)
-            case 4 if at < len(broken):
-                broken[at] = source.randrange(256)
-            case 5:
-                lines = bytes(broken).splitlines(keepends=True)
+                changed[at:at] = source.choice(PIECES)
+            case 4 | 5 if at < len(changed):
+                changed[at] = source.randrange(256)
+            case 6:
+                lines = bytes(changed).splitlines(keepends=True)
                 source.shuffle(lines)
-                broken = bytearray(b"".join(lines))
-            case _:
-                fields = bytes(broken).split(b" ")
-                fields[source.randrange(len(fields))] = source.choice(_PIECES)
-                broken = bytearray(b" ".join(fields))
-    return bytes(broken)
+                changed = bytearray(b"".join(lines))
+            case 7:
+                fields = bytes(changed).split(b" ")
+                fields[source.randrange(len(fields))] = source.choice(PIECES)
+                changed = bytearray(b" ".join(fields))
+            case 8:
+                number = source.choice(_NUMBERS)
+                form = source.choice(("<I", ">I", "<Q", ">Q", "<H", "B"))
+                size = struct.calcsize(form)
+                packed = struct.pack(form, number & ((1 << 8 * size) - 1))
+                changed[at : at + size] = packed
+            case _ if source.randrange(20) == 0:
+                changed[at:at] = source.choice(RUNS) * source.choice((300, 4000))
+    return bytes(changed)
 
 
-def attempt(decode: Callable[[bytes], object], data: bytes) -> tuple[str, str]:
-    """Decode once; return ``read`` and the value, ``refused`` and the message, or ``broken`` and the traceback."""
+def _too_slow(_signal: int, _frame: FrameType | None) -> None:
+    raise TooSlowError(f"it took more than {LIMIT_S:g} s of processor time")
+
+
+@contextlib.contextmanager
+def limits() -> Iterator[None]:
+    """Limit the time of each execution, which `attempt` starts, and the memory of this process."""
+    warnings.simplefilter("ignore", FutureWarning)  # of regular expressions that users write
+    before = signal.signal(signal.SIGVTALRM, _too_slow)
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    wanted = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() + _ROOM_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))
     try:
-        return "read", repr(decode(data))
-    except UserError as error:
-        return "refused", error.message
-    except Exception:  # any exception is a finding
-        return "broken", traceback.format_exc()
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        signal.signal(signal.SIGVTALRM, before)
 
 
-def fuzz(seconds: float, seed: int, only: str) -> int:
-    """Run until the time is over or a decoder fails; print a summary."""
-    chosen = [entry for entry in DECODERS if only in ("", entry[0])]
-    if not chosen:
+def attempt(decoder: Decoder, data: bytes) -> tuple[str, str]:
+    """Decode once. Return what happened, and the value, the message or the traceback."""
+    from tools.fuzz_decoders import is_empty  # noqa: PLC0415 # under atheris, decoders are imported with instrumentation
+
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT_S)
+    try:
+        value = decoder.decode(data)
+        return (EMPTY if is_empty(value) else ACCEPTED), repr(value)
+    except decoder.errors as error:
+        return REFUSED, str(error)
+    except (Exception, TooSlowError):  # every exception is a defect
+        return DEFECT, traceback.format_exc()
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+def keep(decoder: Decoder, data: bytes, report: str) -> Defect:
+    """Write an input to the folder of defects."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    path = FOLDER / f"{decoder.name.replace(' ', '-')}-{hashlib.sha256(data).hexdigest()[:12]}"
+    path.write_bytes(data)
+    path.with_name(f"{path.name}.txt").write_text(report)
+    summary = (report.strip().splitlines() or ["?"])[-1][:200]
+    shown = path.relative_to(TOP) if path.is_relative_to(TOP) else path
+    return Defect(
+        decoder.name, summary, f"tools/fuzz --only {shlex.quote(decoder.name)} --input {shlex.quote(str(shown))}"
+    )
+
+
+def run(decoder: Decoder, seconds: float, seed: int) -> Outcome:
+    """Decode changed inputs until the time is over or a defect is found."""
+    outcome = Outcome(decoder.name, decoder.origin)
+    source = random.Random(f"{seed} {decoder.name}")  # noqa: S311 # reproducible changes, not a secret
+    seeds = (*decoder.seeds(), *decoder.refused)
+    start = time.monotonic()
+    while not outcome.defects and (now := time.monotonic()) - start < seconds:
+        data = mutate(source, source.choice(seeds))
+        if decoder.repair is not None and source.random() < 0.5:
+            data = decoder.repair(data)
+        count(outcome, decoder, data)
+        outcome.seconds = now - start
+    outcome.seconds = time.monotonic() - start
+    return outcome
+
+
+def count(outcome: Outcome, decoder: Decoder, data: bytes) -> None:
+    """Decode an input once, or twice for one of `_AGAIN` inputs, and count what happened."""
+    what, text = attempt(decoder, data)
+    outcome.executions += 1
+    outcome.accepted += what == ACCEPTED
+    if what == DEFECT:
+        outcome.defects += (keep(decoder, data, text),)
+    elif outcome.executions % _AGAIN == 0 and (again := attempt(decoder, data)) != (what, text):
+        outcome.defects += (keep(decoder, data, f"{text}\n{again[1]}\nThe second value differs from the first one."),)
+
+
+def long_runs(decoder: Decoder, source: random.Random) -> Iterator[bytes]:
+    """Yield the seeds with one place each in which a few characters are repeated `LONG_RUN` times."""
+    for seed in decoder.seeds():
+        for run in RUNS:
+            at = source.randint(0, len(seed))
+            changed = seed[:at] + run * (LONG_RUN // len(run)) + seed[at:]
+            yield changed if decoder.repair is None else decoder.repair(changed)
+
+
+def show(outcomes: Sequence[Outcome], how: str) -> int:
+    """Print the answer, the defects and the table; return the exit status."""
+    executions, seconds = sum(one.executions for one in outcomes), sum(one.seconds for one in outcomes)
+    defects = [defect for one in outcomes for defect in one.defects]
+    answer = f"{len(defects)} defects" if len(defects) != 1 else "1 defect"
+    print(f"{answer} in {len(outcomes)} decoders: {executions:,} executions in {seconds:.0f} s, {how}.")
+    for defect in defects:
+        print(f"\n{defect.decoder}: {defect.summary}\n    {defect.command}")
+    width = max(len(one.name) for one in outcomes)
+    origin = max(len(one.origin) for one in outcomes)
+    print(
+        f"\n{'decoder':{width}}  {'input of':{origin}} {'executions':>11} {'accepted':>9} {'per second':>11} {'defects':>8}"
+    )
+    for one in outcomes:
+        share = f"{100 * one.accepted / one.executions:.0f} %" if one.executions else "-"
+        rate = f"{one.executions / one.seconds:,.0f}" if one.seconds else "-"
         print(
-            f"There is no decoder named {only!r}. Known: {', '.join(entry[0] for entry in DECODERS)}.", file=sys.stderr
+            f"{one.name:{width}}  {one.origin:{origin}} {one.executions:>11,} {share:>9} {rate:>11} {len(one.defects):>8}"
         )
-        return 2
-    for name, decode, examples in chosen:
-        for example in examples:
-            if attempt(decode, example)[0] == "broken":
-                print(f"{name}: an example is invalid: {example!r}")
-                return 1
-        source = random.Random(f"{seed} {name}")  # noqa: S311 # reproducible breakage, not a secret
-        counts = {"read": 0, "refused": 0}
-        end = time.monotonic() + seconds / len(chosen)
-        while time.monotonic() < end:
-            data = mutate(source, source.choice(examples))
-            outcome = attempt(decode, data)
-            if outcome[0] == "broken" or attempt(decode, data) != outcome:
-                print(f"{name}: found with --seed {seed}, after {sum(counts.values())} inputs:\n{data!r}\n{outcome[1]}")
-                return 1
-            counts[outcome[0]] += 1
-        print(f"{name}: {counts['refused']} inputs refused, {counts['read']} read, no failure (seed {seed})")
-    return 0
+    return 1 if defects else 0
+
+
+def fuzz(chosen: Sequence[Decoder], seconds: float, seed: int) -> int:
+    """Run each decoder for its part of the time; print the table; return the exit status."""
+    with limits():
+        outcomes = [run(decoder, seconds / len(chosen), seed) for decoder in chosen]
+    return show(outcomes, f"seed {seed}")
+
+
+def repeat(decoder: Decoder, data: bytes) -> int:
+    """Decode one input and print what happened; return the exit status."""
+    with limits():
+        what, text = attempt(decoder, data)
+    print(f"{decoder.name}: {what}\n{text[:10_000]}")
+    return 1 if what == DEFECT else 0
 
 
 def main() -> int:
     """Parse the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0, help="for all decoders together [60]")
-    parser.add_argument("--seed", type=int, default=None, help="of the mutations [from the clock]")
-    parser.add_argument("--only", default="", metavar="NAME", help="one decoder: " + ", ".join(e[0] for e in DECODERS))
+    parser.add_argument("--seed", type=int, default=None, help="of the changes [from the clock]")
+    parser.add_argument("--only", default="", metavar="NAME", help="one decoder; an unknown name lists all")
+    parser.add_argument("--input", type=Path, help="decode this file once, and print the value or the traceback")
+    parser.add_argument("--coverage-guided", action="store_true", help="with atheris, which tools/fuzz installs for it")
     options = parser.parse_args()
     seed = options.seed if options.seed is not None else time.time_ns() % 1_000_000
-    return fuzz(options.seconds, seed, options.only)
+    guide: Callable[[Sequence[Decoder], float, int], list[Outcome]] | None = None
+    if options.coverage_guided:
+        sys.path.append(str(FOLDER / "site"))
+        from tools import fuzz_guided  # noqa: PLC0415 # atheris is installed for this option alone
+
+        guide = fuzz_guided.guide
+        fuzz_guided.import_decoders()
+    from tools.fuzz_decoders import DECODERS  # noqa: PLC0415 # after atheris, which instruments what is imported
+
+    chosen = [decoder for decoder in DECODERS if options.only in {"", decoder.name}]
+    if not chosen:
+        print(
+            f"There is no decoder {options.only!r}. Known: {', '.join(one.name for one in DECODERS)}.", file=sys.stderr
+        )
+        return 2
+    if options.input is not None:
+        if len(chosen) != 1:
+            print("--input needs --only NAME.", file=sys.stderr)
+            return 2
+        return repeat(chosen[0], options.input.read_bytes())
+    if guide is not None:
+        return show(guide(chosen, options.seconds, seed), f"guided by coverage, seed {seed}")
+    return fuzz(chosen, options.seconds, seed)
 
 
 if __name__ == "__main__":
