@@ -29,7 +29,7 @@ _MEMORY_MB = 4096
 
 
 def import_decoders() -> None:
-    """Import the decoders, and what they need of ours and of pyelftools, with instrumentation."""
+    """Import the decoders, and what they use of Swapstone and pyelftools, with instrumentation."""
     # atheris prints a line for each module.
     silent = contextlib.redirect_stderr(io.StringIO())
     with silent, atheris.instrument_imports(include=["swapstone", "benchmarks", "elftools"]):

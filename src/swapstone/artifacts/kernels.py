@@ -45,7 +45,7 @@ _PAYLOADS: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "gzip"),
     (b"\x5d\0\0", "lzma"),
 )
-"""Magic bytes of the compressed kernels that Python can decompress. Others, with lz4, zstd, lzo or bzip2, boot as they are."""
+"""Magic bytes of the compressed kernels that Python can decompress. Others (lz4, zstd, lzo, bzip2) stay compressed."""
 
 
 def read_kernel(path: Path) -> Kernel:
