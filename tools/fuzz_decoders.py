@@ -26,7 +26,7 @@ sys.path[:0] = [path for path in (str(TOP / "src"), str(TOP)) if path not in sys
 from benchmarks import netstack_output  # noqa: E402 # the path comes first, here and below
 from tools import fuzz_seeds  # noqa: E402
 
-from swapstone.artifacts import elf_dependencies, kernels, packages, program_size, upstream_sources  # noqa: E402
+from swapstone.artifacts import elf_dependencies, kernels, packages, program_size, snapshot, upstream_sources  # noqa: E402
 from swapstone.artifacts.apt import offers_in  # noqa: E402
 from swapstone.artifacts.kernel_modules import Modules  # noqa: E402
 from swapstone.artifacts.missing_library import (  # noqa: E402
@@ -567,6 +567,12 @@ DECODERS: tuple[Decoder, ...] = (
     Decoder("image lock", "file", lambda data: packages.read_lock(_file(data)), _constant(fuzz_seeds.IMAGE_LOCK)),
     Decoder(
         "source lock", "file", lambda data: upstream_sources.read_lock(_file(data)), _constant(fuzz_seeds.SOURCE_LOCK)
+    ),
+    Decoder(
+        "snapshot times",
+        "file",
+        lambda data: snapshot.read_snapshots(_file(data)),
+        lambda: ((TOP / "native" / "snapshots.toml").read_bytes(),),
     ),
     Decoder("printed number", "own program", _printed, _constant(fuzz_seeds.PRINTED)),
     Decoder("output", "own program", _output, _constant(fuzz_seeds.PRINTED, b"pid 0x7ffe12 12345abcdef, 1.5e3 s\n")),

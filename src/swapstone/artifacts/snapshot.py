@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import time
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import msgspec
 
 from swapstone.model import FrozenStruct, UserError
 from swapstone.model.directories import share_dir
+from swapstone.model.toml_file import TomlError, decode_toml
 
 VARIABLE = "SWAPSTONE_SNAPSHOT"
 """Address of the service, for a mirror of it; ``none`` to use none."""
@@ -74,8 +74,8 @@ def read_snapshots(path: Path | None = None) -> tuple[Snapshot, ...]:
     if os.environ.get(VARIABLE) == NONE:
         return ()
     try:
-        return msgspec.convert(tomllib.loads(path.read_text("utf-8")), _Snapshots).snapshot
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        return msgspec.convert(decode_toml(path.read_bytes()), _Snapshots).snapshot
+    except (OSError, TomlError, msgspec.ValidationError) as error:
         raise UserError(f"{path} can't be read: {error}.", "Write it again: swapstone image lock") from error
 
 
@@ -105,7 +105,7 @@ def pin_snapshot(archives: Iterable[str], now_unix_s: float | None = None, path:
         return
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now_unix_s))
     text = path.read_text("utf-8") if path.is_file() else ""
-    earlier = msgspec.convert(tomllib.loads(text), _Snapshots).snapshot
+    earlier = msgspec.convert(decode_toml(text.encode()), _Snapshots).snapshot
     first = Snapshot(time=now, archives=tuple(sorted(wanted.union(*(one.archives for one in earlier[:1])))))
     lines = [text.partition("\n[[")[0].rstrip("\n")]
     for one in (first, *earlier)[:_MOST]:

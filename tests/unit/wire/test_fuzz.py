@@ -28,6 +28,7 @@ COVERED = {
     "artifacts/libraries.py": "",  # reads back what it wrote into the cache
     "artifacts/packages.py": "image lock",
     "artifacts/program_size.py": "program size",
+    "artifacts/snapshot.py": "snapshot times",
     "artifacts/source_build.py": "",  # reads back what it wrote into the cache
     "artifacts/upstream_sources.py": "source lock",
     "artifacts/workload_build.py": "",  # reads back what it wrote into the cache
