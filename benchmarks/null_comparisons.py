@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ KINDS: dict[str, tuple[str, ...]] = {
 
 VARIED = ("--vary", "env:SWAPSTONE_UNUSED=1,2")
 DATA_LINES = 20_000
+REFUSED = 2
 FINISHED = (0, 4)
 """Exit statuses of a comparison that has a report; 4 where every row is disturbed or invalid."""
 
@@ -34,7 +36,7 @@ def measure(folder: Path, reports: int, conditions: Sequence[str], budget_s: flo
     """Make null comparisons and yield their records, condition by condition.
 
     Args:
-        folder: for the records; those that it holds already are not made again.
+        folder: for the records; those that it holds already are not made again. A refused comparison gives none.
         reports: number for each condition; the kinds take turns.
         conditions: names of `verdict_hogs.CONDITIONS`.
         budget_s: of each comparison, in seconds.
@@ -52,7 +54,10 @@ def measure(folder: Path, reports: int, conditions: Sequence[str], budget_s: flo
                     record = folder / f"{condition}-{number:02}-{kind}"
                     if not record.exists():
                         start = time.monotonic()
-                        _compare([word.format(**names) for word in words], record, budget_s)
+                        if not _compare([word.format(**names) for word in words], record, budget_s):
+                            print(f"{record.name}: refused, the budget is too small here", file=sys.stderr, flush=True)
+                            shutil.rmtree(record, ignore_errors=True)
+                            continue
                         took = time.monotonic() - start
                         print(f"{record.name}: {took:.0f} s, {number + 1} of {reports}", file=sys.stderr, flush=True)
                     yield record
@@ -65,10 +70,14 @@ def _data(scratch: Path) -> Path:
     return path
 
 
-def _compare(words: Sequence[str], record: Path, budget_s: float) -> None:
+def _compare(words: Sequence[str], record: Path, budget_s: float) -> bool:
+    """Make a record; return False if Swapstone refuses the budget, which on a loaded machine it may."""
     # The kind's own words may hold `--`, so that they come last.
     options = ["--budget", f"{budget_s:g}s", "--out", str(record)]
     command = [str(TOP / "swapstone"), "compare", *VARIED, *options, *words]
     done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    if done.returncode == REFUSED and "The budget of" in done.stderr:
+        return False
     if done.returncode not in FINISHED:
         raise RuntimeError(f"{record.name}: exit status {done.returncode}: {done.stderr.strip()[-500:]}")
+    return True
