@@ -85,3 +85,16 @@ def test_a_stored_explanation_is_in_the_report(tmp_path: Path) -> None:
     with tarfile.open(RECORDED / "own-program.tar.xz") as archive:
         _extract(archive, tmp_path)
     assert "page faults" in swapstone(tmp_path, "show", str(tmp_path / "own-program"), "--all").stdout
+
+
+def test_a_record_of_the_second_rules_in_which_failures_ended_a_workload_keeps_its_verdicts(tmp_path: Path) -> None:
+    """Three failures ended a workload then, and rates of failures were not compared (`Experiment.failures_count`)."""
+    with tarfile.open(RECORDED.parent / "records-rules-2" / "failing-runs.tar.xz") as archive:
+        _extract(archive, tmp_path)
+    record = tmp_path / "failing-runs"
+    digest = "6c64404bc6d6fce09564460e485ad6c0ecc172ed429bb3b8405add3b6af977a4"
+    assert json.loads((record / "seal.json").read_text())["verdicts"] == digest
+    printed = swapstone(tmp_path, "verify", str(record)).stdout
+    assert printed.startswith("Whole and unaltered") and "the same verdicts" in printed
+    shown = " ".join(swapstone(tmp_path, "show", str(record)).stdout.split())
+    assert shown.startswith("musl fails in 17 % (4.3–47 %) of its runs of b_malloc_tiny1, ")  # noqa: RUF001 - a dash
