@@ -20,6 +20,7 @@ from swapstone.report.render.terminal import Terminal, render
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.outcome import outcome_of_all, parse_fail_if
 from swapstone.session.record_handle import Record
+from swapstone.session.unusable_values import named_record
 
 PIPED_WIDTH = 120
 EXIT_INTERRUPT = 130
@@ -46,7 +47,9 @@ def print_table(record: Record, selection: Selection | None = None) -> None:
     """Print a record's analysis as a table. A record without runs has none."""
     if not record.view.runs and selection is None:
         return
-    print_document(record.document(selection), every=selection is not None and selection.every)
+    document = record.document(selection)
+    with named_record(record.path):
+        print_document(document, every=selection is not None and selection.every)
     if selection is not None and selection.every and record.view.manifest is not None:
         for certificate in record.view.manifest.image_differences:
             click.echo(f"\nImages of {plain(certificate.summary())}. Those that differ, each with its part:")

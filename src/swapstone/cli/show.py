@@ -16,6 +16,7 @@ from swapstone.report.context import Selection
 from swapstone.report.hyperfine_export import file_name
 from swapstone.report.render import RENDERERS, find_renderer
 from swapstone.session.record_handle import open_record
+from swapstone.session.unusable_values import named_record
 
 
 @click.command()
@@ -72,7 +73,10 @@ def report_command(record: str, kind: str, out: str | None) -> None:
     opened = open_record(record)
     target = out or (str(opened.path / "report.html") if kind == "html" else "-")
     beside = Path(target).parent if target != "-" else None
-    _deliver(find_renderer(kind).render(opened.document(beside=beside)), target)
+    document = opened.document(beside=beside)
+    with named_record(opened.path):
+        content = find_renderer(kind).render(document)
+    _deliver(content, target)
 
 
 @click.command()

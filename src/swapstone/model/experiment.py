@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 
+from swapstone.model.bounds import BlockNumber, Name, Position
 from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.substitution import placeholders_in
 from swapstone.model.workload import OwnProgram
@@ -223,13 +224,13 @@ class Trial(FrozenStruct, frozen=True, kw_only=True):
             before.
     """
 
-    suite: str
-    workload: str
-    load: str
-    variant: str
-    block: int
-    position: int
-    prime: int = 0
+    suite: Name
+    workload: Name
+    load: Name
+    variant: Name
+    block: BlockNumber
+    position: Position
+    prime: BlockNumber = 0
 
     @property
     def identity(self) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from swapstone.model.bounds import Number
 from swapstone.model.frozen_struct import FrozenStruct
 
 KERNEL = "[kernel]"
@@ -45,7 +46,7 @@ class Stack(FrozenStruct, frozen=True, kw_only=True):
     """
 
     frames: tuple[int, ...]
-    weight: float
+    weight: Number
 
 
 class Profile(FrozenStruct, frozen=True, kw_only=True):
@@ -62,7 +63,7 @@ class Profile(FrozenStruct, frozen=True, kw_only=True):
 
     kind: str
     unit: str
-    operations: float
+    operations: Number
     frames: tuple[Frame, ...]
     stacks: tuple[Stack, ...]
     notes: tuple[str, ...] = ()
@@ -80,12 +81,12 @@ class ElapsedTime(FrozenStruct, frozen=True, kw_only=True):
         cpu_ns: CPU time of all threads in those regions; 0 if not recorded.
     """
 
-    wall_ns: float
-    running_ns: float
-    ready_ns: float
+    wall_ns: Number
+    running_ns: Number
+    ready_ns: Number
     waits: Profile
     most_threads: int
-    cpu_ns: float = 0.0
+    cpu_ns: Number = 0.0
 
 
 class Amount(FrozenStruct, frozen=True, kw_only=True):
@@ -99,7 +100,7 @@ class Amount(FrozenStruct, frozen=True, kw_only=True):
 
     group: str
     name: str
-    value: float
+    value: Number
 
 
 class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed": "passing"}):
@@ -120,8 +121,8 @@ class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed
     tool: str
     variant: str
     command: str
-    operations: float
-    overhead: float | None
+    operations: Number
+    overhead: Number | None
     amounts: tuple[Amount, ...] = ()
     profile: Profile | None = None
     elapsed: ElapsedTime | None = None
@@ -167,9 +168,9 @@ class Reference(FrozenStruct, frozen=True, kw_only=True):
 
     variant: str
     program_sha256: str
-    recorded: float
-    time_ns: float | None = None
-    metrics: tuple[tuple[str, float], ...]
+    recorded: Number
+    time_ns: Number | None = None
+    metrics: tuple[tuple[str, Number], ...]
     runs: int
 
 
@@ -200,8 +201,8 @@ class Count(FrozenStruct, frozen=True, kw_only=True):
 
     group: str
     name: str
-    baseline: float | None
-    candidate: float | None
+    baseline: Number | None
+    candidate: Number | None
 
 
 class LedgerLine(FrozenStruct, frozen=True, kw_only=True):
@@ -215,8 +216,8 @@ class LedgerLine(FrozenStruct, frozen=True, kw_only=True):
 
     cause: str
     detail: str
-    baseline: float
-    candidate: float
+    baseline: Number
+    candidate: Number
 
     @property
     def difference(self) -> float:
@@ -237,11 +238,11 @@ class Ledger(FrozenStruct, frozen=True, kw_only=True):
     """
 
     metric: str
-    baseline: float
-    candidate: float
+    baseline: Number
+    candidate: Number
     lines: tuple[LedgerLine, ...]
-    residual: float
-    drift: float = 0.0
+    residual: Number
+    drift: Number = 0.0
     notes: tuple[str, ...] = ()
 
     @property
@@ -261,7 +262,7 @@ class Finding(FrozenStruct, frozen=True, kw_only=True):
     """
 
     cause: str
-    share: float | None
+    share: Number | None
     sentence: str
     evidence: tuple[str, ...]
 

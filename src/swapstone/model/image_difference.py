@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from swapstone.model.bounds import NonNegative
 from swapstone.model.frozen_struct import FrozenStruct
 
 
@@ -18,7 +19,7 @@ class ImageDifference(FrozenStruct, frozen=True, kw_only=True):
 
     between: tuple[str, str] = ("", "")
     differing: tuple[tuple[str, str], ...]
-    same: int
+    same: NonNegative
     parts: tuple[str, ...]
 
     def summary(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 
+from swapstone.model.bounds import Integer, Name, NonNegative, Number, Passes, Text
 from swapstone.model.experiment import Trial
 from swapstone.model.frozen_struct import FrozenStruct
 
@@ -34,8 +35,8 @@ class Sample(FrozenStruct, frozen=True, kw_only=True):
     They are not independent: `swapstone.stats.run_value` reduces them to one value before variants are compared.
     """
 
-    metric: str
-    values: tuple[float, ...]
+    metric: Name
+    values: tuple[Number, ...]
 
 
 class Run(FrozenStruct, frozen=True, kw_only=True):
@@ -67,18 +68,18 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
 
     trial: Trial
     status: Status
-    reason: str = ""
+    reason: Text = ""
     samples: tuple[Sample, ...] = ()
-    observed: tuple[tuple[str, str], ...] = ()
-    facts: tuple[tuple[str, int], ...] = ()
-    passes: int = 1
-    check: str = ""
-    started_unix_ns: int = 0
-    elapsed_ns: int = 0
-    output: str = ""
-    histogram: tuple[tuple[int, int], ...] = ()
+    observed: tuple[tuple[Name, Text], ...] = ()
+    facts: tuple[tuple[Name, Integer], ...] = ()
+    passes: Passes = 1
+    check: Text = ""
+    started_unix_ns: NonNegative = 0
+    elapsed_ns: NonNegative = 0
+    output: Name = ""
+    histogram: tuple[tuple[NonNegative, NonNegative], ...] = ()
     series: tuple[Sample, ...] = ()
-    name: str = ""
-    digests: tuple[tuple[str, str], ...] = ()
-    answer: str = ""
-    found_files: tuple[str, ...] = ()
+    name: Name = ""
+    digests: tuple[tuple[Text, Name], ...] = ()
+    answer: Name = ""
+    found_files: tuple[Text, ...] = ()

@@ -1,18 +1,29 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Read a record: strict decoding, line by line; undamaged lines are read despite damage elsewhere."""
+"""Read a record: strict decoding, line by line; undamaged lines are read despite damage elsewhere.
+
+A record may come from a stranger. `swapstone.record.files` opens its files, `swapstone.record.validation` checks what they mean, and
+whatever is wrong is a damage or a `RecordError`.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from swapstone.model import Experiment, FrozenStruct, RecordError, Run
-from swapstone.record import record_format
+from swapstone.record import record_format, validation
+from swapstone.record.files import LONGEST_LINE_BYTES, FileProblemError, RecordFolder, printable
 
 FrozenStructType = TypeVar("FrozenStructType", bound=FrozenStruct)
+
+MOST_DAMAGED_LINES = 1000
+"""After so many damaged lines the rest of `runs.jsonl` is not read."""
+
+_RESTORE = "The record is damaged; restore it from a copy."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,60 +71,128 @@ def load(path: Path) -> RecordView:
     Raises:
         RecordError: it is no record, has another schema version, or its experiment can't be read.
     """
-    meta = _load_meta(path)
-    experiment = _decode(path / record_format.EXPERIMENT, Experiment)
+    try:
+        with RecordFolder(path) as folder:
+            return _load(path, folder)
+    except FileProblemError as error:
+        raise RecordError(
+            f"{printable(str(path), 1000)} is not a record: {error}.",
+            "`swapstone list records` lists the existing records.",
+        ) from error
+
+
+def _load(path: Path, folder: RecordFolder) -> RecordView:
+    meta_data, meta = _load_meta(path, folder)
+    experiment_data, experiment = _experiment(path, folder)
     damages: list[record_format.Damage] = []
-    manifest = _optional(path / record_format.MANIFEST, record_format.Manifest, damages)
-    seal = _optional(path / record_format.SEAL, record_format.Seal, damages)
-    data = _bytes_of(path / record_format.RUNS)
-    runs, last_chain, bad_lines = read_runs(data)
-    damages += bad_lines
+    manifest_data, manifest = _optional(
+        folder, record_format.MANIFEST, record_format.Manifest, validation.manifest_problem, damages
+    )
+    seal_data, seal = _optional(folder, record_format.SEAL, record_format.Seal, validation.seal_problem, damages)
+    lines = _Lines(validation.RunCheck(experiment).problem)
+    try:
+        for line in folder.lines(record_format.RUNS):
+            if not lines.add(line):
+                break
+    except FileProblemError as error:
+        lines.complete = False
+        damages.append(record_format.Damage(file=record_format.RUNS, line=0, problem=str(error)))
+    damages += lines.damages
     digest = ""
-    if seal is not None:
-        damages += _against_seal(path, seal, data.count(b"\n"), last_chain)
-        digest = record_format.file_sha256(_bytes_of(path / record_format.SEAL))
+    if seal is not None and seal_data is not None:
+        sealed = {record_format.MANIFEST: manifest_data, record_format.EXPERIMENT: experiment_data}
+        damages += _against_seal(seal, lines, {**sealed, record_format.META: meta_data})
+        digest = record_format.file_sha256(seal_data)
         if experiment.rules > 1 and not seal.record:
             damages.append(
                 record_format.Damage(file=record_format.SEAL, line=0, problem="it lacks the digest of record.json")
             )
-    return RecordView(path, meta, experiment, manifest, runs, tuple(damages), seal, last_chain, digest)
+    return RecordView(path, meta, experiment, manifest, tuple(lines.runs), tuple(damages), seal, lines.chain, digest)
 
 
-def read_runs(data: bytes) -> tuple[tuple[Run, ...], str, list[record_format.Damage]]:
+def read_runs(
+    data: bytes, problem_of: Callable[[Run], str] | None = None
+) -> tuple[tuple[Run, ...], str, list[record_format.Damage]]:
     """Decode the bytes of a `runs.jsonl`.
 
     Args:
         data: the whole file.
+        problem_of: returns what is wrong with a run, which is then left out; None for no check.
 
     Returns:
         The runs of all undamaged lines, the chain value of the last of them, and the damage of the others.
     """
-    runs: list[Run] = []
-    damages: list[record_format.Damage] = []
-    seen: set[str] = set()
-    previous, expected = "", 1
-    lines = data.split(b"\n")
-    torn = lines.pop()
-    for index, text in enumerate(lines, start=1):
+    lines = _Lines(problem_of or (lambda _: ""))
+    *whole, rest = data.split(b"\n")
+    for line in (*(each + b"\n" for each in whole), *([rest] if rest else ())):
+        if not lines.add(line):
+            break
+    return tuple(lines.runs), lines.chain, lines.damages
+
+
+class _Lines:
+    """Decodes the lines of `runs.jsonl` one by one.
+
+    Args:
+        problem_of: returns what is wrong with a run, which is then left out.
+
+    Attributes:
+        runs: of the undamaged lines.
+        damages: of the others.
+        chain: chain value of the last line, or empty.
+        whole: number of lines that end with a newline.
+        complete: whether every line was read.
+    """
+
+    def __init__(self, problem_of: Callable[[Run], str]) -> None:
+        self.runs: list[Run] = []
+        self.damages: list[record_format.Damage] = []
+        self.chain = ""
+        self.whole = 0
+        self.complete = True
+        self._problem_of = problem_of
+        self._seen: set[str] = set()
+        self._expected = 1
+
+    def add(self, text: bytes) -> bool:
+        """Decode a line with its newline; return whether to go on."""
+        if len(text) > LONGEST_LINE_BYTES:
+            self._stop(f"it is longer than {LONGEST_LINE_BYTES} bytes")
+        elif not text.endswith(b"\n"):
+            self._damage(self.whole + 1, "the line is truncated")
+        elif len(self.damages) >= MOST_DAMAGED_LINES:
+            self._stop(f"{MOST_DAMAGED_LINES} lines before it are damaged")
+        else:
+            self._decode(text)
+        return self.complete
+
+    def _decode(self, text: bytes) -> None:
+        self.whole += 1
         line, run, problem = _decode_line(text)
         if line is not None:
             # Continue from this line's own chain value, so that one damaged line doesn't invalidate those after it.
-            problem = problem or _out_of_chain(line, expected, previous)
-            previous, expected = line.chain, line.number + 1
+            problem = problem or _out_of_chain(line, self._expected, self.chain)
+            self.chain, self._expected = line.chain, line.number + 1
         else:
-            previous, expected = "", expected + 1
-        if run is not None and run.trial.key in seen:
-            problem = f"the trial {run.trial.key} occurs twice; the first occurrence counts"
-        elif run is not None:
-            seen.add(run.trial.key)
-            runs.append(run)
+            self.chain, self._expected = "", self._expected + 1
+        if run is not None:
+            key = run.trial.key
+            if key in self._seen:
+                problem = f"the trial {printable(key)} occurs twice; the first occurrence counts"
+            elif unfit := self._problem_of(run):
+                problem = f"{unfit}; it is left out"
+            else:
+                self._seen.add(key)
+                self.runs.append(run)
         if problem:
-            damages.append(record_format.Damage(file=record_format.RUNS, line=index, problem=problem))
-    if torn:
-        damages.append(
-            record_format.Damage(file=record_format.RUNS, line=len(lines) + 1, problem="the line is truncated")
-        )
-    return tuple(runs), previous, damages
+            self._damage(self.whole, problem)
+
+    def _stop(self, why: str) -> None:
+        self._damage(self.whole + 1, f"{why}: from here on, nothing is read")
+        self.complete = False
+
+    def _damage(self, line: int, problem: str) -> None:
+        self.damages.append(record_format.Damage(file=record_format.RUNS, line=line, problem=problem))
 
 
 def _decode_line(text: bytes) -> tuple[record_format.Line | None, Run | None, str]:
@@ -125,7 +204,7 @@ def _decode_line(text: bytes) -> tuple[record_format.Line | None, Run | None, st
             return line, None, "its content does not match its checksum: it was edited"
         return line, msgspec.json.decode(line.run, type=Run), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return line, None, f"not a run: {str(error)[:200]}"
+        return line, None, f"not a run: {printable(str(error))}"
 
 
 def _out_of_chain(line: record_format.Line, expected: int, previous: str) -> str:
@@ -136,57 +215,76 @@ def _out_of_chain(line: record_format.Line, expected: int, previous: str) -> str
     return ""
 
 
-def raw_bytes(path: Path, digest: str) -> bytes | None:
-    """Return the content of a file in a record's folder of raw outputs; None if it is missing, or does not match its name.
+def raw_bytes(path: Path, digest: str, most_bytes: int | None = None) -> bytes | None:
+    """Return the content of a file in a record's folder of raw outputs.
 
     Args:
         path: the record's folder.
         digest: of the content; the name of the file.
+        most_bytes: a larger file is not read; None for the limit of raw outputs.
+
+    Returns:
+        None if the file is missing, is no regular file, is too large, or does not match its name.
     """
     if not record_format.DIGEST.fullmatch(digest):
         return None
-    data = _bytes_of(path / record_format.RAW / f"{digest}.txt")
-    return data if record_format.file_sha256(data) == digest else None
+    try:
+        with RecordFolder(path) as folder:
+            data = folder.read(_raw_name(digest), most_bytes)
+    except FileProblemError:
+        return None
+    return data if data is not None and record_format.file_sha256(data) == digest else None
+
+
+def _raw_name(digest: str) -> str:
+    return f"{record_format.RAW}/{digest}.txt"
 
 
 def check_raw(view: RecordView) -> list[record_format.Damage]:
     """Compare each run's raw output, and the agent's answer beside it, with their digests.
 
     Returns:
-        A damage for each file that is missing or altered.
+        A damage for each file that is missing, altered, or no regular file.
     """
     damages = []
-    for digest in sorted({digest for run in view.runs for digest in (run.output, run.answer) if digest}):
-        if not record_format.DIGEST.fullmatch(digest):
-            problem = "a run names a raw output that is no SHA-256"
-            damages.append(record_format.Damage(file=record_format.RUNS, line=0, problem=problem))
-            continue
-        name = f"{record_format.RAW}/{digest}.txt"
-        data = _bytes_of(view.path / name)
-        if not data:
-            damages.append(record_format.Damage(file=name, line=0, problem="it is missing"))
-        elif record_format.file_sha256(data) != digest:
-            damages.append(
-                record_format.Damage(file=name, line=0, problem="its content does not match its name: it was edited")
-            )
+    with RecordFolder(view.path) as folder:
+        for digest in sorted({digest for run in view.runs for digest in (run.output, run.answer) if digest}):
+            if not record_format.DIGEST.fullmatch(digest):
+                problem = "a run names a raw output that is no SHA-256"
+                damages.append(record_format.Damage(file=record_format.RUNS, line=0, problem=problem))
+            elif problem := _raw_problem(folder, digest):
+                damages.append(record_format.Damage(file=_raw_name(digest), line=0, problem=problem))
     return damages
 
 
-def _load_meta(path: Path) -> record_format.Meta:
-    meta_path = path / record_format.META
-    if not meta_path.is_file():
+def _raw_problem(folder: RecordFolder, digest: str) -> str:
+    try:
+        data = folder.read(_raw_name(digest))
+    except FileProblemError as error:
+        return str(error)
+    if not data:
+        return "it is missing" if data is None else "it is empty"
+    if record_format.file_sha256(data) != digest:
+        return "its content does not match its name: it was edited"
+    return ""
+
+
+def _load_meta(path: Path, folder: RecordFolder) -> tuple[bytes, record_format.Meta]:
+    try:
+        data = folder.read(record_format.META)
+    except FileProblemError as error:
+        raise _unreadable(path, record_format.META, str(error)) from error
+    if data is None:
         raise RecordError(
             f"{path} is not a record: it has no {record_format.META}.",
             "`swapstone list records` lists the existing records.",
         )
     try:
-        version = msgspec.json.decode(_bytes_of(meta_path), type=_Version)
+        version = msgspec.json.decode(data, type=_Version)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RecordError(
-            f"{meta_path} can't be read: {error}.", "The record is damaged; restore it from a copy."
-        ) from error
+        raise _unreadable(path, record_format.META, printable(str(error))) from error
     if version.format != record_format.FORMAT:
-        raise RecordError(f"{path} is not a Swapstone record: its format is {version.format!r}.")
+        raise RecordError(f"{path} is not a Swapstone record: its format is {printable(version.format, 60)!r}.")
     if version.schema != record_format.SCHEMA:
         advice = (
             "Install a newer Swapstone to read it."
@@ -196,56 +294,89 @@ def _load_meta(path: Path) -> record_format.Meta:
         raise RecordError(
             f"{path} has schema version {version.schema}; this Swapstone reads version {record_format.SCHEMA}.", advice
         )
-    return _decode(meta_path, record_format.Meta)
+    meta, problem = _decoded(data, record_format.Meta)
+    if meta is not None:
+        problem = validation.meta_problem(meta)
+    if meta is None or problem:
+        raise _unreadable(path, record_format.META, problem)
+    return data, meta
 
 
-def _decode(path: Path, kind: type[FrozenStructType]) -> FrozenStructType:
+def _experiment(path: Path, folder: RecordFolder) -> tuple[bytes, Experiment]:
     try:
-        return msgspec.json.decode(_bytes_of(path), type=kind)
+        data = folder.read(record_format.EXPERIMENT)
+    except FileProblemError as error:
+        raise _unreadable(path, record_format.EXPERIMENT, str(error)) from error
+    if data is None:
+        raise _unreadable(path, record_format.EXPERIMENT, "it is missing")
+    experiment, problem = _decoded(data, Experiment)
+    if experiment is not None:
+        problem = validation.experiment_problem(experiment)
+    if experiment is None or problem:
+        raise _unreadable(path, record_format.EXPERIMENT, problem)
+    return data, experiment
+
+
+def _unreadable(path: Path, name: str, problem: str) -> RecordError:
+    advice = "Install a newer Swapstone to read it, if a newer one wrote it. Otherwise restore it from a copy."
+    newer = "unknown field" in problem or "rules up to" in problem
+    return RecordError(f"{path / name} can't be read: {problem}.", advice if newer else _RESTORE)
+
+
+def _decoded(data: bytes, kind: type[FrozenStructType]) -> tuple[FrozenStructType | None, str]:
+    """Decode a file; return its content, or else the problem."""
+    try:
+        return msgspec.json.decode(data, type=kind), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RecordError(
-            f"{path} can't be read: {error}.", "The record is damaged; restore it from a copy."
-        ) from error
+        return None, printable(str(error))
 
 
-def _optional(path: Path, kind: type[FrozenStructType], damages: list[record_format.Damage]) -> FrozenStructType | None:
-    if not path.is_file():
-        return None
+def _optional(
+    folder: RecordFolder,
+    name: str,
+    kind: type[FrozenStructType],
+    check: Callable[[FrozenStructType], str],
+    damages: list[record_format.Damage],
+) -> tuple[bytes | None, FrozenStructType | None]:
+    """Read a file that a record may lack; return its bytes and its content, and add what is wrong with it to the damages."""
+    data: bytes | None = None
+    noun: FrozenStructType | None = None
     try:
-        return _decode(path, kind)
-    except RecordError as error:
-        damages.append(record_format.Damage(file=path.name, line=0, problem=error.message))
-        return None
+        data = folder.read(name)
+    except FileProblemError as error:
+        problem = str(error)
+    else:
+        if data is None:
+            return None, None
+        noun, problem = _decoded(data, kind)
+        if noun is not None and (problem := check(noun)):
+            noun = None
+    if problem:
+        damages.append(record_format.Damage(file=name, line=0, problem=f"can't be read: {problem}"))
+    return data, noun
 
 
-def _against_seal(path: Path, seal: record_format.Seal, lines: int, last_chain: str) -> list[record_format.Damage]:
-    """Return what is missing or altered according to the seal. Lines after the seal are valid: a resumed session may have been killed."""
+def _against_seal(
+    seal: record_format.Seal, lines: _Lines, contents: Mapping[str, bytes | None]
+) -> list[record_format.Damage]:
+    """Return what is missing or altered according to the seal. Lines after the seal are valid: a resumed session may have been killed.
+
+    Args:
+        seal: of the record.
+        lines: of `runs.jsonl`.
+        contents: of the other files by name; None for a file that is missing or can't be read.
+    """
     damages = []
-    if lines < seal.runs:
-        damages.append(
-            record_format.Damage(
-                file=record_format.RUNS, line=lines + 1, problem=f"{seal.runs} runs were written, only {lines} are left"
-            )
-        )
-    elif lines == seal.runs and last_chain != seal.chain:
-        damages.append(
-            record_format.Damage(
-                file=record_format.RUNS, line=lines, problem="it is not the last line of the sealed record"
-            )
-        )
-    sealed = [(record_format.MANIFEST, seal.manifest), (record_format.EXPERIMENT, seal.experiment)]
-    sealed += [(record_format.META, seal.record)] if seal.record else []
-    for name, digest in sealed:
-        data = _bytes_of(path / name)
+    if lines.complete and lines.whole < seal.runs:
+        problem = f"{seal.runs} runs were written, only {lines.whole} are left"
+        damages.append(record_format.Damage(file=record_format.RUNS, line=lines.whole + 1, problem=problem))
+    elif lines.complete and lines.whole == seal.runs and lines.chain != seal.chain:
+        problem = "it is not the last line of the sealed record"
+        damages.append(record_format.Damage(file=record_format.RUNS, line=lines.whole, problem=problem))
+    sealed = {record_format.MANIFEST: seal.manifest, record_format.EXPERIMENT: seal.experiment}
+    sealed |= {record_format.META: seal.record} if seal.record else {}
+    for name, digest in sealed.items():
+        data = contents[name]
         if (record_format.file_sha256(data) if data else "") != digest:
             damages.append(record_format.Damage(file=name, line=0, problem="it was edited after the record was sealed"))
     return damages
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise RecordError(f"{path} can't be read: {error.strerror}.") from error

@@ -22,6 +22,7 @@ import re
 import msgspec
 
 from swapstone.model import FrozenStruct, ImageDifference
+from swapstone.model.bounds import Name, NonNegative, Position, Text
 
 FORMAT = "swapstone-record"
 SCHEMA = 1
@@ -62,15 +63,15 @@ class Artifact(FrozenStruct, frozen=True, kw_only=True):
         layout: number of the shuffled link, from 1; 0 for the unshuffled program.
     """
 
-    suite: str
-    workload: str
-    variant: str
-    path: str
-    sha256: str
-    command: str
-    sources: tuple[tuple[str, str], ...]
-    sizes: tuple[tuple[str, int], ...]
-    layout: int = 0
+    suite: Name
+    workload: Name
+    variant: Name
+    path: Text
+    sha256: Name
+    command: Text
+    sources: tuple[tuple[Text, Name], ...]
+    sizes: tuple[tuple[Name, NonNegative], ...]
+    layout: Position = 0
 
 
 class Manifest(FrozenStruct, frozen=True, kw_only=True, rename={"image_differences": "certificates"}):
@@ -84,19 +85,19 @@ class Manifest(FrozenStruct, frozen=True, kw_only=True, rename={"image_differenc
         image_differences: of the baseline's machine image to each other image; empty if there is one machine. ``certificates`` on disk.
     """
 
-    machine: tuple[tuple[str, str], ...]
-    tools: tuple[tuple[str, str], ...]
+    machine: tuple[tuple[Name, Text], ...]
+    tools: tuple[tuple[Name, Text], ...]
     artifacts: tuple[Artifact, ...]
-    passes: tuple[tuple[str, str, int], ...]
+    passes: tuple[tuple[Name, Name, NonNegative], ...]
     image_differences: tuple[ImageDifference, ...] = ()
 
 
 class Line(FrozenStruct, frozen=True, kw_only=True):
     """A line of `runs.jsonl`. The run is kept as bytes, because the chain value covers its bytes."""
 
-    number: int
-    previous: str
-    chain: str
+    number: NonNegative
+    previous: Name
+    chain: Name
     run: msgspec.Raw
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 
 from swapstone.model import RecordError, unknown
 from swapstone.record import record_format
+from swapstone.record.files import is_record
 from swapstone.record.writer import is_begun, not_a_record
 
 ROOT_VARIABLE = "SWAPSTONE_RECORDS"
@@ -21,14 +23,32 @@ def default_root() -> Path:
 
 
 def list_records(root: Path | None = None) -> tuple[Path, ...]:
-    """Return the record folders under the root, oldest first; records of a study are one level deeper."""
+    """Return the record folders under the root, oldest first; records of a study are one level deeper.
+
+    Damaged records are among them. Folders that can't be listed are left out.
+    """
     folder = root or default_root()
-    if not folder.is_dir():
-        return ()
-    found = [path for place in folder.iterdir() if place.is_dir() for path in _records_at(place)]
-    return tuple(
-        sorted(found, key=lambda path: ((path / record_format.META).stat().st_mtime_ns, record_name(path, folder)))
-    )
+    found = [path for place in _folders_in(folder) for path in _records_at(place)]
+    return tuple(sorted(found, key=lambda path: (_written_ns(path), record_name(path, folder))))
+
+
+def _folders_in(folder: Path) -> list[Path]:
+    """Return the folders in a folder; none if it can't be listed."""
+    found = []
+    with contextlib.suppress(OSError, ValueError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # a link to itself
+                if entry.is_dir():
+                    found.append(folder / entry.name)
+    return found
+
+
+def _written_ns(path: Path) -> int:
+    """Return when a record's identity was written; 0 if that can't be read."""
+    try:
+        return (path / record_format.META).lstat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def record_name(path: Path, root: Path | None = None) -> str:
@@ -38,9 +58,9 @@ def record_name(path: Path, root: Path | None = None) -> str:
 
 def _records_at(place: Path) -> list[Path]:
     """Return a folder that is a record, or the records in it."""
-    if (place / record_format.META).is_file():
+    if is_record(place):
         return [place]
-    return [path for path in place.iterdir() if (path / record_format.META).is_file()]
+    return [path for path in _folders_in(place) if is_record(path)]
 
 
 def find_record(text: str) -> Path:
@@ -60,20 +80,28 @@ def find_record(text: str) -> Path:
             )
         return records[-1]
     for candidate in (Path(text), default_root() / text):
-        if (candidate / record_format.META).is_file():
+        if is_record(candidate):
             return candidate
     for candidate in (Path(text), default_root() / text):
-        if candidate.is_dir() and (parts := _records_at(candidate)):
+        if parts := _records_at(candidate):
             names = ", ".join(sorted(path.name for path in parts))
             raise RecordError(
                 f"{text} is not a single record: it contains {names}.",
                 f"Name one of them: {candidate / sorted(parts)[0].name}",
             )
     begun = next((candidate for candidate in (Path(text), default_root() / text) if is_begun(candidate)), None)
-    if begun or Path(text).exists():
+    if begun or _exists(Path(text)):
         raise not_a_record(begun or Path(text))
     error = unknown("record", text, [record_name(path) for path in list_records()])
     raise RecordError(error.message, error.hint)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        path.lstat()
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def new_record_path(name: str) -> Path:

@@ -23,6 +23,7 @@ import msgspec
 from swapstone.model import Experiment, FrozenStruct, RecordError, Run
 from swapstone.model.system_errors import remedy
 from swapstone.record import record_format
+from swapstone.record.files import FileProblemError, RecordFolder
 from swapstone.record.reader import RecordView, load
 from swapstone.version import __version__
 
@@ -104,6 +105,7 @@ class RecordWriter:
         with _user_errors(path):
             if not (path / record_format.META).is_file():
                 raise not_a_record(path)
+            _check_regular(path)
             with contextlib.ExitStack() as undo:
                 lock = undo.enter_context(_locked(path))
                 _remove_temporary_files(path)
@@ -247,11 +249,29 @@ class RecordWriter:
             self._sealed = False
 
 
+def _check_regular(path: Path) -> None:
+    """Check that no file that will be written is a link, a FIFO or a device: the record may come from a stranger.
+
+    Raises:
+        RecordError: one is.
+    """
+    try:
+        with RecordFolder(path) as folder:
+            found = folder.irregular()
+    except FileProblemError as error:
+        raise RecordError(f"{path} can't be read: {error}.") from error
+    if found:
+        raise RecordError(
+            f"{path} has been altered, so it can't be continued: {'; '.join(map(str, found))}.",
+            "`swapstone verify` lists all damage.",
+        )
+
+
 def is_begun(path: Path) -> bool:
     """Return whether a folder is one in which a kill ended `RecordWriter.create`: it holds a part of what that writes, and nothing else."""
     try:
         return _is_begun(path)
-    except OSError:
+    except (OSError, ValueError):  # ValueError: a null character
         return False
 
 

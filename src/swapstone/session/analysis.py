@@ -110,7 +110,7 @@ def _sizes(view: RecordView) -> SizeValues:
     artifacts = view.manifest.artifacts if view.manifest else ()
     return {
         (artifact.suite, artifact.workload, artifact.variant): tuple(
-            (metrics[name], size) for name, size in artifact.sizes
+            (metrics[name], size) for name, size in artifact.sizes if name in metrics
         )
         for artifact in artifacts
         if not artifact.layout

@@ -3,20 +3,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
 
 from swapstone.explanation import CostClasses, folded, folded_difference, speedscope
 from swapstone.explanation.ledger import run_of
-from swapstone.model import Explanation, FrozenStruct, Profile, RowKey, RowMeasurements, UserError
-from swapstone.record import RecordView
+from swapstone.model import (
+    Explanation,
+    FrozenStruct,
+    InstrumentResult,
+    Profile,
+    RowKey,
+    RowMeasurements,
+    UserError,
+)
+from swapstone.record import FileProblemError, RecordFolder, RecordView
 from swapstone.report import flame_graph, row_explanation
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.render import html, markdown
@@ -32,6 +42,9 @@ PAGES = (
     *((f"{kind}-difference.html", f"flame graph {kind}") for kind in KINDS),
 )
 """The pages that a report links to, each with the text of the link."""
+
+
+Decoded = TypeVar("Decoded")
 
 
 class _ExplanationFile(msgspec.Struct):
@@ -82,16 +95,43 @@ def folder_of(view: RecordView, place: RowKey) -> Path:
 
 
 def read(folder: Path, view: RecordView) -> RowMeasurements | None:
-    """Return the stored evidence of a row; None if there is none, or if the record was resumed since."""
+    """Return the stored evidence of a row.
+
+    Returns:
+        None if there is none, if the record was resumed since, or if its files can't be read.
+    """
     try:
-        manifest = msgspec.json.decode((folder / MANIFEST).read_bytes(), type=EvidenceManifest)
-        data = (folder / SEEN).read_bytes()
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        with RecordFolder(view.path) as record:
+            return _evidence(record, f"{FOLDER}/{folder.name}", view)
+    except FileProblemError:
         return None
-    if manifest.chain != view.last_chain or manifest.seen != hashlib.sha256(data).hexdigest():
+
+
+def _evidence(record: RecordFolder, folder: str, view: RecordView) -> RowMeasurements | None:
+    """Return the evidence in a folder of the record; None if there is none, or none that can be used."""
+    manifest = _decoded(record.read(f"{folder}/{MANIFEST}"), EvidenceManifest)
+    data = record.read(f"{folder}/{SEEN}")
+    if manifest is None or data is None or manifest.chain != view.last_chain:
         return None
+    if manifest.seen != hashlib.sha256(data).hexdigest():
+        return None
+    seen = _decoded(data, RowMeasurements)
+    return seen if seen is not None and all(map(_usable, seen.runs)) else None
+
+
+def _usable(run: InstrumentResult) -> bool:
+    """Return whether an instrument's result can be computed with: it has operations, and its stacks are of its frames."""
+    profiles = [profile for profile in (run.profile, run.elapsed.waits if run.elapsed else None) if profile is not None]
+    return run.operations > 0 and all(
+        profile.operations > 0
+        and all(0 <= frame < len(profile.frames) for stack in profile.stacks for frame in stack.frames)
+        for profile in profiles
+    )
+
+
+def _decoded(data: bytes | None, kind: type[Decoded]) -> Decoded | None:
     try:
-        return msgspec.json.decode(data, type=RowMeasurements)
+        return None if data is None else msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
@@ -99,24 +139,34 @@ def read(folder: Path, view: RecordView) -> RowMeasurements | None:
 def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[ExplanationSummary, ...]:
     """Return summaries of the explained rows of a record, sorted by the names of their folders.
 
-    Rows with evidence from before the record was resumed are left out.
+    Rows with evidence from before the record was resumed are left out, and those whose files can't be read.
 
     Args:
         view: the record.
         beside: the folder of the report that links to the pages; None for paths that start with the record's.
     """
-    found = []
-    for folder in sorted(path for path in (view.path / FOLDER).glob("*") if path.is_dir()):
-        if read(folder, view) is None:
-            continue
-        try:
-            kept = msgspec.json.decode((folder / EXPLANATION).read_bytes(), type=_ExplanationFile)
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            continue
-        base = str(folder) if beside is None else quote(os.path.relpath(folder.resolve(), beside.resolve()))
-        pages = [(f"{base}/{name}", words) for name, words in PAGES if (folder / name).is_file()]
-        found.append(row_explanation.summary_of(kept.explanation, pages))
+    found: list[ExplanationSummary] = []
+    try:
+        with RecordFolder(view.path) as record:
+            for name in record.subfolders(FOLDER):
+                with contextlib.suppress(FileProblemError):
+                    found += _summary(record, name, view, beside)
+    except FileProblemError:
+        pass  # the folder is a link or can't be listed: it has no explanation of this record
     return tuple(found)
+
+
+def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | None) -> Iterator[ExplanationSummary]:
+    """Yield the summary of an explained row, if its evidence and its explanation can be read."""
+    place, folder = f"{FOLDER}/{name}", view.path / FOLDER / name
+    if _evidence(record, place, view) is None:
+        return
+    kept = _decoded(record.read(f"{place}/{EXPLANATION}"), _ExplanationFile)
+    if kept is None:
+        return
+    base = str(folder) if beside is None else quote(os.path.relpath(folder.resolve(), beside.resolve()))
+    pages = [(f"{base}/{page}", words) for page, words in PAGES if record.is_regular(f"{place}/{page}")]
+    yield row_explanation.summary_of(kept.explanation, pages)
 
 
 def store(folder: Path, view: RecordView, seen: RowMeasurements) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
-import stat
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -27,7 +25,7 @@ from swapstone.model import (
     WireError,
 )
 from swapstone.plan import variants
-from swapstone.record import RecordView
+from swapstone.record import RecordView, raw_bytes
 from swapstone.subjects.kept_answer import decode_kept
 from swapstone.subjects.own_program_output import masked
 
@@ -41,7 +39,6 @@ _NOTED = 4
 """How many candidates, and how many rows of each, have their outputs in the notes."""
 
 _WIDTH, _BEFORE = 60, 20
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _HEAD = b"--- stdout\n"
 
 _Place = tuple[str, str, str, str]
@@ -178,7 +175,7 @@ def _without_paths(view: RecordView, stdout: bytes, workload: str, variant: str)
 
 def _stdout(view: RecordView, run: Run) -> bytes | None:
     """Return what the record keeps of a run's standard output; None if it can't be read."""
-    raw, kept = _raw(view, run.output), _raw(view, run.answer)
+    raw, kept = (raw_bytes(view.path, digest, _LARGEST_BYTES) for digest in (run.output, run.answer))
     if raw is None or kept is None:
         return None
     try:
@@ -188,18 +185,3 @@ def _stdout(view: RecordView, run: Run) -> bytes | None:
     if not raw.startswith(_HEAD):
         return b"" if length == 0 else None
     return raw[len(_HEAD) : len(_HEAD) + max(0, length)]
-
-
-def _raw(view: RecordView, digest: str) -> bytes | None:
-    """Read a file of raw output. The record is untrusted: only a regular file of a moderate size, by its digest."""
-    if not _DIGEST.fullmatch(digest):
-        return None
-    try:
-        descriptor = os.open(view.path / "raw" / f"{digest}.txt", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST_BYTES:
-                return None
-            return file.read(_LARGEST_BYTES)
-    except OSError:
-        return None

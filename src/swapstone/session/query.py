@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from swapstone.model import Analysis, RecordError, UnavailableError, UserError
 from swapstone.model.temporary_folder import TemporaryFolder
-from swapstone.record import default_root, list_records, load, record_name
+from swapstone.record import default_root, has_runs, list_records, load, record_name
 from swapstone.report import factorial_export, failure_columns, mean_columns
 from swapstone.session.record_index import NamedRecord, RecordIndex, Rows
+from swapstone.session.unusable_values import named_record
 
 if TYPE_CHECKING:
     import duckdb
@@ -269,7 +270,7 @@ def connect(
         RecordError: no record has a run.
     """
     module = _duckdb()
-    named = [each for each in records if (each.path / "runs.jsonl").stat().st_size > 0]
+    named = [each for each in records if has_runs(each.path)]
     if not named:
         raise RecordError(f"There are no runs in {default_root()}.", "Make a record: swapstone compare libc=glibc,musl")
     connection: duckdb.DuckDBPyConnection = module.connect(config={"autoinstall_known_extensions": "false"})
@@ -332,8 +333,9 @@ def _analysis(path: Path) -> Analysis | None:
     from swapstone.session.analysis import analyse_record  # noqa: PLC0415 - imports numpy, and only two tables need it
 
     try:
-        return analyse_record(load(path))
-    except RecordError:
+        with named_record(path):
+            return analyse_record(load(path))
+    except UserError:  # it can't be read, or this version lacks a workload of it
         return None
 
 

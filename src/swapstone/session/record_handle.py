@@ -37,6 +37,7 @@ from swapstone.session.progress import ProgressLike, as_progress
 from swapstone.session.query import Relation, table_of
 from swapstone.session.record_index import NamedRecord
 from swapstone.session.report_context import context_of
+from swapstone.session.unusable_values import named_record
 from swapstone.session.values import Duration, duration_ns, parse_ratio
 
 if TYPE_CHECKING:
@@ -96,7 +97,9 @@ class Record:
 
     @cached_property
     def _analysis(self) -> Analysis:
-        return analyse_record(self.view)
+        view = self.view
+        with named_record(self.path):
+            return analyse_record(view)
 
     def analysis(self) -> Analysis:
         """Return the analysis: comparisons, effects, caveats and failures as typed values.
@@ -144,11 +147,15 @@ class Record:
         """
         from swapstone.session.rerun import agreement  # noqa: PLC0415 - imports what runs trials
 
-        return agreement((self.view, self.analysis()), (other.view, other.analysis()))
+        both = (self.view, self.analysis()), (other.view, other.analysis())
+        with named_record(other.path):
+            return agreement(*both)
 
     def context(self, beside: Path | None = None) -> ReportContext:
         """Return what a report prints beside the analysis; `beside` is the folder of a report that links to the record's files."""
-        return context_of(self.view, beside)
+        view = self.view
+        with named_record(self.path):
+            return context_of(view, beside)
 
     def comparisons(self) -> Relation:
         """Return one row a comparison, with the columns of `swapstone query`'s table ``comparisons``."""
@@ -177,13 +184,18 @@ class Record:
             selection: which rows; without it, those that are read first.
             beside: the folder of a report that links to the record's files.
         """
-        context = msgspec.structs.replace(self.context(beside), selection=selection or Selection())
-        return record_report.document_of(context, self._analysis)
+        context, analysis = self.context(beside), self._analysis
+        with named_record(self.path):
+            return record_report.document_of(
+                msgspec.structs.replace(context, selection=selection or Selection()), analysis
+            )
 
     @property
     def answer(self) -> str:
         """Return the result in one or two sentences, with which every report begins."""
-        return record_report.answer_of(self.context(), self._analysis)
+        context, analysis = self.context(), self._analysis
+        with named_record(self.path):
+            return record_report.answer_of(context, analysis)
 
     def report(self, format: str = "text", *, every: bool = False) -> str:
         """Return the report in a format.
@@ -196,15 +208,18 @@ class Record:
             UserError: there is no such format.
         """
         if format in export.EXPORTS:
-            return export.EXPORTS[format](self.context(), self._analysis)
+            context, analysis = self.context(), self._analysis
+            with named_record(self.path):
+                return export.EXPORTS[format](context, analysis)
         names = [renderer.name for renderer in RENDERERS]
         if format not in names:
             known = ", ".join(sorted([*names, *export.EXPORTS]))
             raise UserError(f"There is no format {format!r}.", f"The formats are {known}.")
         document = self.document(Selection(every=every), self.path if format == "html" else None)
-        if format == "text":
-            return terminal.render(document, terminal.Terminal(width=TEXT_WIDTH, every=every))
-        return find_renderer(format).render(document)
+        with named_record(self.path):
+            if format == "text":
+                return terminal.render(document, terminal.Terminal(width=TEXT_WIDTH, every=every))
+            return find_renderer(format).render(document)
 
     def hyperfine_files(self) -> dict[str, str]:
         """Return files for hyperfine's scripts: per workload, and per variant of workloads that differ in one number.
@@ -212,7 +227,9 @@ class Record:
         Returns:
             Texts by the file's name. Each result has one parameter, which `plot_parametrized.py` requires.
         """
-        return to_hyperfine_files(self.context(), self._analysis)
+        context, analysis = self.context(), self._analysis
+        with named_record(self.path):
+            return to_hyperfine_files(context, analysis)
 
     @property
     def digest(self) -> str:

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-import swapstone
 from swapstone.model.directories import cache_dir
 from swapstone.record import record_format
+from swapstone.record.files import is_record
 
 Rows = list[dict[str, Any]]
 """Rows of one table, by the names of their columns; without the record's name and path, which depend on the root."""
@@ -92,7 +92,7 @@ class RecordIndex:
                 found = compute(record)
                 made.append((path, kind, state, msgspec.json.encode(found)))
             yield record, found
-        self._keep(made, [path for path in known if not (Path(path) / record_format.META).is_file()] if made else [])
+        self._keep(made, [path for path in known if not is_record(Path(path))] if made else [])
 
     def _open(self) -> sqlite3.Connection | None:
         for _ in range(2):
@@ -154,7 +154,7 @@ def _decoded(data: bytes) -> Mapping[str, Rows] | None:
 
 def _state_of_code() -> str:
     """Return a digest of the names, sizes and times of Swapstone's modules, on which every verdict depends."""
-    top = Path(swapstone.__file__).parent
+    top = Path(__file__).parents[1]
     digest = hashlib.sha256()
     for path in sorted(top.rglob("*.py")):
         found = path.stat()

@@ -7,10 +7,13 @@ Only files of the record are read, and no program is run.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Mapping
+import signal
+import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -28,6 +31,9 @@ from swapstone.wire import AgentAnswer, ProcessOutcome
 
 _CLOSE = 1e-9
 """Relative difference of two computations of one sample: sums may be rounded in another order."""
+
+PATTERN_CPU_S = 2.0
+"""Processor time for the patterns of one run. Output has at most 128 KiB; a pattern from a stranger may take exponential time."""
 
 _BAD_DATA = (UserError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 """What a decoder may raise of data that it was not made for."""
@@ -66,6 +72,10 @@ class _UnderivableError(Exception):
     """The raw output does not determine the run; the text is the reason, equal for equal reasons."""
 
 
+class _SlowPatternError(_UnderivableError):
+    """A pattern of the record takes too long."""
+
+
 def derive(view: RecordView) -> Derivation:
     """Derive every run of a record again from its raw output.
 
@@ -84,6 +94,8 @@ class _Deriver:
         artifacts = view.manifest.artifacts if view.manifest else ()
         self._paths = {(each.suite, each.workload, each.variant): each.path for each in artifacts}
         self._unseen: collections.Counter[str] = collections.Counter()
+        self._too_slow = ""
+        """Why no further run is derived; empty at first."""
         self._strict = view.experiment.rules > 1
         self._same_version = view.meta.swapstone == __version__
         self._checks: dict[tuple[str, str], str] = {}
@@ -104,6 +116,9 @@ class _Deriver:
             failures += not ok
             try:
                 with_answer = self._derive(run)
+            except _SlowPatternError as error:
+                self._too_slow = str(error)
+                underived[str(error)] += ok
             except _ContradictionError as error:
                 problems.append(f"the run {run.trial.key} {error}")
             except _UnderivableError as error:
@@ -131,6 +146,8 @@ class _Deriver:
         variant = self._variants.get(run.trial.variant)
         if subject is None or variant is None:
             raise _ContradictionError("is not of this experiment")
+        if self._too_slow:
+            raise _UnderivableError(self._too_slow)
         if not run.answer:
             if self._strict and run.status is Status.OK:
                 raise _ContradictionError("has samples, and no answer of the agent is kept")
@@ -249,9 +266,33 @@ class _Deriver:
         ]
 
 
+@contextlib.contextmanager
+def _limited(limit_s: float) -> Iterator[None]:
+    """Limit the processor time of a search for patterns: Python's `re` handles signals while it searches. No limit outside the main thread.
+
+    Raises:
+        _SlowPatternError: the limit is exceeded.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def expire(_number: int, _frame: object) -> None:
+        raise _SlowPatternError(f"a pattern of the record takes more than {limit_s:g} s of processor time")
+
+    before = signal.signal(signal.SIGVTALRM, expire)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
 def _read(subject: Subject, answer: AgentAnswer, *, shortened: bool) -> Measured:
     try:
-        return subject.read(answer)
+        with _limited(PATTERN_CPU_S):
+            return subject.read(answer)
     except UserError as error:
         if shortened:
             raise _UnderivableError("a number may be in the part of the output that was not kept") from error
@@ -282,7 +323,8 @@ def _check_failure(run: Run, subject: Subject, answer: AgentAnswer, check: str) 
     if run.status is Status.REFUSED and not run.reason.startswith("it did other work"):
         raise _UnderivableError("")
     try:
-        measured = subject.read(answer)
+        with _limited(PATTERN_CPU_S):
+            measured = subject.read(answer)
     except UserError:
         return
     if run.status is Status.REFUSED:

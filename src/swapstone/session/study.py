@@ -18,7 +18,7 @@ import msgspec
 
 from swapstone.model import Experiment, FrozenStruct, RecordError, UserError, unknown
 from swapstone.model.system_errors import remedy
-from swapstone.record import load
+from swapstone.record import FileProblemError, RecordFolder, load
 from swapstone.report import record_report
 from swapstone.report.render import html, markdown
 from swapstone.report.study_index import PartSummary, StudyIndex, document_of, summary, to_json
@@ -197,12 +197,16 @@ def load_run(folder: Path) -> StudyRun:
         RecordError: there is none, or it can't be read.
     """
     try:
-        run = msgspec.json.decode((folder / STUDY).read_bytes(), type=StudyRun)
+        with RecordFolder(folder) as opened:
+            data = opened.read(STUDY)
+        if data is None:
+            raise RecordError(f"{folder} is no study's folder: it has no {STUDY}.")
+        run = msgspec.json.decode(data, type=StudyRun)
         if run.budget:  # schema 1
             run = msgspec.structs.replace(run, budget="", budget_ns=parse_duration_ns(run.budget))
-    except OSError as error:
-        raise RecordError(f"{folder} is no study's folder: it has no {STUDY}.") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, UserError) as error:
+    except RecordError:
+        raise
+    except (FileProblemError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, UserError) as error:
         raise RecordError(f"{folder / STUDY} can't be read: {error}.") from error
     return run
 

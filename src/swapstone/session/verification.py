@@ -17,6 +17,7 @@ from swapstone.session.machines import open_experiment_target
 from swapstone.session.plan_check import plan_problems
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.sample_check import Derivation, derive
+from swapstone.session.unusable_values import named_record
 
 FEWEST_DIGITS = 16
 """The shortest beginning of a digest that `--against` accepts: 64 bits."""
@@ -75,8 +76,9 @@ def verify_record(
     problems += [str(damage) for damage in (*view.damages, *check_raw(view))]
     derivation: Derivation | None = None
     try:
-        derivation = derive(view)
-        problems += [*derivation.problems, *plan_problems(view), *_verdict_problems(view)]
+        with named_record(view.path):
+            derivation = derive(view)
+            problems += [*derivation.problems, *plan_problems(view), *_verdict_problems(view)]
     except UserError as error:
         problems.append(f"it can't be analysed: {error.message}")
     recomputed: tuple[Recomputed, ...] = ()

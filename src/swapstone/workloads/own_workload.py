@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import shlex
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from swapstone.model import (
     Workload,
     filled_text,
 )
+from swapstone.workloads.load_generators import check_reader
 from swapstone.workloads.printed_numbers import printed_samples
 from swapstone.workloads.process_metrics import EXIT_STATUS, PROCESS_METRICS, process_samples
 from swapstone.workloads.server_metrics import server_metrics
@@ -44,7 +46,7 @@ def own_workload(experiment: Experiment, name: str = "") -> Workload:
         name: one of `own_names`; the first if left out.
 
     Raises:
-        UserError: the experiment has no own program, or it has no such workload.
+        UserError: the experiment has no own program, it has no such workload, or there is no reader for its load generator.
     """
     own = experiment.own
     if own is None:
@@ -76,7 +78,8 @@ def own_workload(experiment: Experiment, name: str = "") -> Workload:
     )
 
 
-def _combinations(own: OwnProgram) -> dict[str, tuple[Parameters, LoadGenerator | None]]:
+@functools.lru_cache(maxsize=8)
+def _combinations(own: OwnProgram) -> Mapping[str, tuple[Parameters, LoadGenerator | None]]:
     """Return parameters and load generator of each workload by its name."""
     found: dict[str, tuple[Parameters, LoadGenerator | None]] = {}
     names = [name for name, _ in own.parameters]
@@ -95,6 +98,7 @@ def _described(own: OwnProgram, parameters: Parameters) -> str:
 
 
 def _server(own: OwnProgram, name: str, parameters: Parameters, generator: LoadGenerator) -> Workload:
+    check_reader(generator.reader)
     words = tuple(filled_text(word, dict(parameters)) for word in generator.command)
     generator = msgspec.structs.replace(generator, command=words)
     return Workload(

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 from swapstone.model import Direction, Metric, OwnProgram, PrintedNumber, Quantity, Sample, UserError
+from swapstone.model.bounds import LARGEST_NUMBER, SMALLEST_NUMBER
 from swapstone.workloads.process_metrics import EXIT_STATUS, PROCESS_METRICS
 
 RESERVED_NAMES: frozenset[str] = frozenset(
@@ -38,7 +38,7 @@ def printed_value(number: PrintedNumber, stdout: str, stderr: str) -> float:
         stderr: searched if standard output has no match.
 
     Raises:
-        UserError: the pattern matches nothing or more than once, or the group is not exactly a finite number.
+        UserError: the pattern matches nothing or more than once, or the group is not exactly a number within the bounds of samples.
     """
     name, pattern = number.metric.name, re.compile(number.pattern, re.MULTILINE)
     for where, text in (("standard output", stdout), ("standard error", stderr)):
@@ -77,7 +77,7 @@ def _number(name: str, match: re.Match[str], text: str) -> float:
             "Extend the pattern to the text before and after the number, such as its unit.",
         )
     value = float(group)
-    if not math.isfinite(value):
+    if not SMALLEST_NUMBER <= abs(value) <= LARGEST_NUMBER and value != 0:
         raise UserError(f"the pattern of {name} finds {group[:60]!r}, which is out of range")
     return value
 

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Check what the decoded files of a record mean, beyond the types of their fields.
+
+Each check returns a clause, e.g. ``its confidence is 1``, or an empty text. It keeps a record from a stranger from costing more time or
+memory than the largest experiment that this program makes, and from reaching arithmetic that has no result for its values.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from swapstone.model import (
+    BALANCED_ORDER,
+    COMMAND,
+    CURRENT_RULES,
+    FAMILY_CORRECTION,
+    RANDOM_ORDER,
+    REPORT_CORRECTION,
+    VIRTUAL_CLOCK,
+    WALL_CLOCK,
+    Copy,
+    Experiment,
+    FrozenStruct,
+    OwnProgram,
+    Run,
+    Sample,
+    Variant,
+)
+from swapstone.model.bounds import LARGEST_NUMBER, LONGEST_NAME, LONGEST_TEXT, MOST_BLOCKS, SMALLEST_NUMBER
+from swapstone.record import record_format
+from swapstone.record.files import printable
+
+MOST_VARIANTS = 1024
+MOST_TRIALS = 100_000
+"""Of one block, without discarded runs: workloads, times loads, times variants."""
+
+MOST_COMBINATIONS = 10_000
+"""Of the values of an own program's parameters, times its load generators: ten times what `swapstone compare` accepts."""
+
+MOST_LABEL_CHARACTERS = 1 << 20
+"""Of all variants' labels together."""
+
+MOST_LAYOUTS = 1000
+MOST_DISCARDED = 1000
+LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE = 0.01, 0.999999
+SMALLEST_MARGIN = 1e-12
+LONGEST_PATTERN = 10_000
+_LARGEST_SEED = 1 << 64
+_CREATED = re.compile(r"[1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:\+00:00|Z)", re.ASCII)
+_STATES = frozenset({"complete", "interrupted"})
+_MOST_PASSES = 10_000_000
+
+
+def meta_problem(meta: record_format.Meta) -> str:
+    """Return what is wrong with the identity of a record; empty if nothing is."""
+    if problem := _values_problem(meta):
+        return problem
+    if _CREATED.fullmatch(meta.created):
+        try:
+            datetime.datetime.fromisoformat(meta.created)
+        except ValueError:
+            pass
+        else:
+            return ""
+    return f"its time of creation, {printable(meta.created, 40)!r}, is no time in UTC"
+
+
+def seal_problem(seal: record_format.Seal) -> str:
+    """Return what is wrong with a seal; empty if nothing is."""
+    if problem := _values_problem(seal):
+        return problem
+    if seal.state not in _STATES:
+        return f"its state, {printable(seal.state, 40)!r}, is neither complete nor interrupted"
+    if seal.runs < 0 or seal.sessions < 1 or seal.sealed_unix_ns < 0:
+        return "it has a negative number, or no session"
+    return ""
+
+
+def manifest_problem(manifest: record_format.Manifest) -> str:
+    """Return what is wrong with a manifest; empty if nothing is. Its numbers and texts are bounded by the decoder."""
+    if any(not 0 < passes <= _MOST_PASSES for _, _, passes in manifest.passes):
+        return f"a number of passes is not between 1 and {_MOST_PASSES}"
+    return ""
+
+
+def experiment_problem(experiment: Experiment) -> str:
+    """Return what is wrong with an experiment; empty if nothing is."""
+    return next((problem for problem in _experiment_problems(experiment) if problem), "")
+
+
+def _experiment_problems(experiment: Experiment) -> Iterator[str]:
+    yield _values_problem(experiment)
+    rules = experiment.rules
+    if rules > CURRENT_RULES:
+        yield f"it follows the rules {rules}, and this version of Swapstone has rules up to {CURRENT_RULES}"
+    yield _among("clock", experiment.clock, (WALL_CLOCK, VIRTUAL_CLOCK))
+    yield _among("correction", experiment.correction, (REPORT_CORRECTION, FAMILY_CORRECTION))
+    yield _among("order", experiment.order, (RANDOM_ORDER, BALANCED_ORDER))
+    yield _within("rules", rules, 1, CURRENT_RULES)
+    yield _within("confidence", experiment.confidence, LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE)
+    yield _within("margin", experiment.margin, SMALLEST_MARGIN, 1)
+    yield _within("budget", experiment.budget_ns, 0, (1 << 63) - 1)
+    yield _within("blocks", experiment.blocks, 0, MOST_BLOCKS)
+    yield _within("layouts", experiment.layouts, 0, MOST_LAYOUTS)
+    yield _within("prime", experiment.prime, 0, MOST_DISCARDED)
+    yield _plan_problem(experiment)
+    if experiment.own is not None:
+        yield from _own_problems(experiment, experiment.own)
+
+
+def _plan_problem(experiment: Experiment) -> str:
+    """Return what is wrong with factors, workloads and loads: before any combination is built, how many there would be."""
+    factors = experiment.factors
+    if not factors or not experiment.workloads or not experiment.loads:
+        return "it has no factor, no workload or no load"
+    for what, names in (
+        ("factor", [*(choice.factor for choice in factors), *(name for name, _ in experiment.held)]),
+        ("workload", experiment.workloads),
+        ("load", experiment.loads),
+    ):
+        if twice := _twice(names):
+            return f"the {what} {twice} occurs twice"
+    for choice in factors:
+        if not choice.levels:
+            return f"the factor {printable(choice.factor, 60)} has no level"
+        if twice := _twice(choice.levels):
+            return f"the factor {printable(choice.factor, 60)} has the level {twice} twice"
+    texts = itertools.chain(
+        *((choice.factor, *choice.levels) for choice in factors), *experiment.workloads, experiment.loads
+    )
+    if any(len(text) > LONGEST_NAME for text in texts):
+        return f"a name has more than {LONGEST_NAME} characters"
+    variants = math.prod(len(choice.levels) for choice in factors)
+    if variants > MOST_VARIANTS:
+        return f"it has {variants} variants, more than the {MOST_VARIANTS} that are read"
+    trials = variants * len(experiment.workloads) * len(experiment.loads)
+    if trials > MOST_TRIALS:
+        return f"a block of it has {trials} trials, more than the {MOST_TRIALS} that are read"
+    labels = labels_of(experiment)
+    if sum(map(len, labels)) > MOST_LABEL_CHARACTERS or max(map(len, labels)) > LONGEST_NAME:
+        return "the names of its variants are too long together"
+    if len(set(labels)) < len(labels):
+        return "two of its variants have the same name"
+    return ""
+
+
+def labels_of(experiment: Experiment) -> list[str]:
+    """Return the labels of all variants, and of the copies that nulls add: `swapstone.plan.variants` without their order."""
+    names = [choice.factor for choice in experiment.factors]
+    combinations = itertools.product(*(choice.levels for choice in experiment.factors))
+    variants = [Variant(levels=tuple(zip(names, levels, strict=True))) for levels in combinations]
+    copies = [msgspec.structs.replace(variants[0], copy=copy) for copy in Copy if copy is not Copy.FIRST]
+    return [each.label for each in (*variants, *(copies if experiment.null else ()))]
+
+
+def _own_problems(experiment: Experiment, own: OwnProgram) -> Iterator[str]:
+    combinations = math.prod(len(values) for _, values in own.parameters) * max(1, len(own.load_generators))
+    if not 0 < combinations <= MOST_COMBINATIONS:
+        yield f"its parameters have {combinations} combinations of values, not between 1 and {MOST_COMBINATIONS}"
+    if twice := _twice(name for name, _ in own.parameters):
+        yield f"the parameter {twice} occurs twice"
+    if not own.arguments and not own.commands and not own.programs:
+        yield "its own program has no command"
+    if any(not line.words for line in own.commands) or any(not each.command for each in own.load_generators):
+        yield "a command line of its own program is empty"
+    levels = {choice.factor: choice.levels for choice in experiment.factors}
+    names = {line.name for line in own.commands}
+    if len(own.commands) > 1 and not names.issuperset(levels.get(COMMAND, (None,))):
+        yield f"its own program has no command line for a level of the factor {COMMAND}"
+    if own.timeout_ms < 1 or own.build_timeout_ms < 1:
+        yield "a time limit of its own program is not above 0"
+    if twice := _twice(number.metric.name for number in own.numbers):
+        yield f"the metric {twice} of its own program occurs twice"
+    for number in own.numbers:
+        yield _pattern_problem(number.pattern, groups=1)
+    for each in own.load_generators:
+        if min(each.connections, each.warm_ms, each.ready_ms, each.drain_ms, each.stop_ms) < 0:
+            yield "a load generator has a negative number"
+        if each.reader.startswith("regex:"):
+            yield _pattern_problem(each.reader.removeprefix("regex:"))
+
+
+def _pattern_problem(pattern: str, groups: int | None = None) -> str:
+    """Return what is wrong with a regular expression; empty if it is valid and has so many groups."""
+    if len(pattern) > LONGEST_PATTERN:
+        return f"a regular expression has more than {LONGEST_PATTERN} characters"
+    try:
+        found = re.compile(pattern, re.MULTILINE).groups
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"{printable(pattern, 60)!r} is no regular expression: {printable(str(error), 100)}"
+    if groups is not None and found != groups:
+        return f"the regular expression {printable(pattern, 60)!r} has {found} groups, not {groups}"
+    return ""
+
+
+class RunCheck:
+    """Checks that runs are of an experiment, and that their values can be computed with. Cheap, because a record has many runs.
+
+    Args:
+        experiment: without a problem.
+    """
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._workloads = frozenset(experiment.workloads)
+        self._loads = frozenset(experiment.loads)
+        self._labels = frozenset(labels_of(experiment))
+        self._places = frozenset(
+            (suite, workload, load, label)
+            for suite, workload in experiment.workloads
+            for load in experiment.loads
+            for label in self._labels
+        )
+
+    def problem(self, run: Run) -> str:
+        """Return what is wrong with a run, a clause about its line; empty if nothing is."""
+        trial = run.trial
+        if (trial.suite, trial.workload, trial.load, trial.variant) not in self._places:
+            return self._not_of_the_experiment(run)
+        for sample in run.samples:
+            values = sample.values
+            # Positive values, as almost all are, need one comparison; the decoder has checked their upper bound.
+            if values and min(values) < SMALLEST_NUMBER and _too_small(values):
+                return f"a value of {printable(sample.metric, 60)} is too close to 0"
+        if run.series and _series_problem(run.series):
+            return "its series are not equally long"
+        if run.histogram and not _ascending(run.histogram):
+            return "its histogram is not ascending"
+        return ""
+
+    def _not_of_the_experiment(self, run: Run) -> str:
+        trial = run.trial
+        if (trial.suite, trial.workload) not in self._workloads:
+            what = f"workload {printable(f'{trial.suite}/{trial.workload}', 100)}"
+        elif trial.load not in self._loads:
+            what = f"load {printable(trial.load, 100)}"
+        else:
+            what = f"variant {printable(trial.variant, 100)}"
+        return f"it is a run of the {what}, which the experiment does not have"
+
+
+def _too_small(values: Iterable[float]) -> bool:
+    return any(0 < abs(value) < SMALLEST_NUMBER for value in values)
+
+
+def _series_problem(series: Iterable[Sample]) -> bool:
+    return len({len(each.values) for each in series}) > 1
+
+
+def _ascending(histogram: tuple[tuple[int, int], ...]) -> bool:
+    edges = [edge for edge, _ in histogram]
+    return all(low < high for low, high in itertools.pairwise(edges))
+
+
+def _twice(names: Iterable[object]) -> str:
+    """Return the first name that occurs twice, for a message; empty if none does."""
+    seen: set[object] = set()
+    for name in names:
+        if name in seen:
+            return printable("/".join(name) if isinstance(name, tuple) else str(name), 60)
+        seen.add(name)
+    return ""
+
+
+def _among(what: str, value: str, known: tuple[str, ...]) -> str:
+    return "" if value in known else f"its {what}, {printable(value, 40)!r}, is none of {', '.join(known)}"
+
+
+def _within(what: str, value: float, low: float, high: float) -> str:
+    return "" if low <= value <= high else f"its {what} is {value:g}, not between {low:g} and {high:g}"
+
+
+def _values_problem(noun: FrozenStruct) -> str:
+    """Return which value of a noun is out of bounds: a number that arithmetic can't use, or a text that no command line can hold."""
+    waiting: list[object] = [msgspec.to_builtins(noun)]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            if len(value) > LONGEST_TEXT:
+                return f"a text has more than {LONGEST_TEXT} characters"
+            if "\0" in value:
+                return "a text has a null character"
+        elif isinstance(value, dict):
+            waiting += value.values()
+        elif isinstance(value, (list, tuple)):
+            waiting += value
+        elif isinstance(value, int) and not -_LARGEST_SEED < value < _LARGEST_SEED:
+            return "an integer has more than 64 bits"
+        elif isinstance(value, float) and not abs(value) <= LARGEST_NUMBER:
+            return f"a number is larger than {LARGEST_NUMBER:g}"
+    return ""

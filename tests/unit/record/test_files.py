@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Files of a record are opened as regular files of bounded size, and through no link."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from swapstone.record import files
+from swapstone.record.files import FileProblemError, RecordFolder, has_runs, is_record, limit_of, printable
+
+NAME = "seal.json"
+
+
+def _fifo(place: Path) -> None:
+    os.mkfifo(place)
+
+
+def _socket(place: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as opened:
+        opened.bind(os.path.relpath(place))  # a path of a socket has at most 107 bytes
+
+
+def _too_large(place: Path) -> None:
+    with place.open("wb") as file:
+        file.truncate(limit_of(NAME) + 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (_fifo, "it is a FIFO, not a regular file"),
+        (_socket, "it is a socket, not a regular file"),
+        (Path.mkdir, "it is a folder, not a regular file"),
+        (lambda place: place.symlink_to("/dev/zero"), "it is a symbolic link, not a regular file"),
+        (lambda place: place.symlink_to("other"), "it is a symbolic link, not a regular file"),
+        (_too_large, "it has 1048577 bytes, more than the 1048576 that are read"),
+    ],
+)
+def test_only_regular_files_of_bounded_size_are_read(
+    make: Callable[[Path], object], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").write_bytes(b"secret")
+    make(tmp_path / NAME)
+    with RecordFolder(tmp_path) as folder:
+        for use in (folder.read, folder.size, lambda name: list(folder.lines(name))):
+            with pytest.raises(FileProblemError, match=problem):
+                use(NAME)
+        assert not folder.is_regular(NAME)
+
+
+def test_a_file_that_takes_the_place_of_a_regular_one_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the check of its name and its opening, a file may be replaced."""
+    (tmp_path / NAME).write_bytes(b"{}")
+    true_open = os.open
+
+    def swapping(path: str, flags: int, *arguments: int, dir_fd: int | None = None) -> int:
+        if path == NAME:
+            (tmp_path / NAME).unlink()
+            os.mkfifo(tmp_path / NAME)
+        return true_open(path, flags, *arguments, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", swapping)
+    with RecordFolder(tmp_path) as folder, pytest.raises(FileProblemError, match="a FIFO"):
+        folder.read(NAME)
+
+
+def test_a_link_that_takes_its_place_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / NAME).write_bytes(b"{}")
+    (tmp_path / "secret").write_bytes(b"secret")
+    true_open = os.open
+
+    def swapping(path: str, flags: int, *arguments: int, dir_fd: int | None = None) -> int:
+        if path == NAME:
+            (tmp_path / NAME).unlink()
+            (tmp_path / NAME).symlink_to("secret")
+        return true_open(path, flags, *arguments, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", swapping)
+    with RecordFolder(tmp_path) as folder, pytest.raises(FileProblemError, match="symbolic links"):
+        folder.read(NAME)
+
+
+def test_a_file_is_read_in_a_folder_and_not_through_a_link_to_one(tmp_path: Path) -> None:
+    record, elsewhere = tmp_path / "record", tmp_path / "elsewhere"
+    for folder in (record / "raw", elsewhere):
+        folder.mkdir(parents=True)
+        (folder / "a.txt").write_bytes(b"content")
+    (record / "builds").symlink_to(elsewhere)
+    (record / "explain").write_bytes(b"")
+    (tmp_path / "link").symlink_to(record)  # the user names the record by a link
+    with RecordFolder(tmp_path / "link") as opened:
+        assert opened.read("raw/a.txt") == b"content"
+        assert opened.read("raw/b.txt") is None
+        with pytest.raises(FileProblemError, match="builds is a symbolic link, not a folder"):
+            opened.read("builds/a.log")
+        with pytest.raises(FileProblemError, match="explain is a file, not a folder"):
+            opened.subfolders("explain")
+        for name in ("raw/../seal.json", "raw/.", "../a", "raw//a.txt", "raw/a\0.txt"):
+            with pytest.raises((FileProblemError, KeyError)):
+                opened.read(name)
+
+
+def test_a_missing_folder_has_no_files(tmp_path: Path) -> None:
+    with RecordFolder(tmp_path) as folder:
+        assert folder.read("raw/a.txt") is None
+        assert folder.subfolders("explain") == ()
+        assert folder.size("runs.jsonl") == 0
+        assert list(folder.lines("runs.jsonl")) == []
+    for path in (tmp_path / "none", tmp_path / "a\0b", Path("x" * 5000)):
+        with pytest.raises(FileProblemError):
+            RecordFolder(path)
+        assert not is_record(path) and not has_runs(path)
+
+
+def _descriptors() -> set[str]:
+    return {path.name for path in Path("/proc/self/fd").iterdir()}
+
+
+def test_no_descriptor_stays_open(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.txt").write_bytes(b"x")
+    os.mkfifo(tmp_path / "raw" / "b.txt")
+    before = _descriptors()
+    with RecordFolder(tmp_path) as folder:
+        folder.read("raw/a.txt")
+        folder.subfolders("raw")
+        with pytest.raises(FileProblemError):
+            folder.read("raw/b.txt")
+        next(folder.lines("raw/a.txt"))
+    assert _descriptors() <= before
+
+
+def test_subfolders_are_listed_without_links_and_only_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    explain = tmp_path / "explain"
+    for name in ("b", "a"):
+        (explain / name).mkdir(parents=True)
+    (explain / "c").symlink_to(explain / "a")
+    (explain / "d").write_bytes(b"")
+    with RecordFolder(tmp_path) as folder:
+        assert folder.subfolders("explain") == ("a", "b")
+        monkeypatch.setattr(files, "MOST_ENTRIES", 3)
+        with pytest.raises(FileProblemError, match="more than 3 entries"):
+            folder.subfolders("explain")
+
+
+def test_lines_end_at_one_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LONGEST_LINE_BYTES", 10)
+    (tmp_path / "runs.jsonl").write_bytes(b"a\n" + b"b" * 10 + b"\n" + b"c\n")
+    with RecordFolder(tmp_path) as folder:
+        assert list(folder.lines("runs.jsonl")) == [b"a\n", b"b" * 10 + b"\n"]
+
+
+def test_irregular_files_are_named_before_anything_is_written(tmp_path: Path) -> None:
+    (tmp_path / "lock").symlink_to("/etc/passwd")
+    os.mkfifo(tmp_path / "runs.jsonl")
+    (tmp_path / "raw").symlink_to("/")
+    with RecordFolder(tmp_path) as folder:
+        assert {damage.file for damage in folder.irregular()} == {"lock", "runs.jsonl", "raw"}
+
+
+def test_text_from_outside_is_printable() -> None:
+    assert printable("a\x1b[2J\n\u202eb") == "a\\x1b[2J\\x0a\\x202eb"
+    assert printable("x" * 300) == "x" * 200 + "..."
