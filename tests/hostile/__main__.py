@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Print the table of hostile records: `python -m tests.hostile`. The exit status is 1 if a command ended other than it should."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import fnmatch
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.hostile.commands import COMMANDS, Cell, cells, encode, make_records
+from tests.hostile.kinds import GROUPS, KINDS
+
+
+def main() -> int:
+    """Run the chosen kinds and commands, and print a line for each kind, each fault, and the totals of the groups."""
+    options = _options()
+    chosen = GROUPS[options.group] if options.group else KINDS
+    kinds = [kind for kind in chosen if fnmatch.fnmatchcase(kind.name, options.kind)]
+    commands = options.command or list(COMMANDS)
+    begun = time.monotonic()
+    found: list[Cell] = []
+    with tempfile.TemporaryDirectory(prefix="hostile-records-") as folder:
+        make_records(Path(folder))
+        for cell in cells(kinds, commands, Path(folder)):
+            found.append(cell)
+            if not options.json:
+                _print_line(found, len(commands))
+    if options.json:
+        sys.stdout.buffer.write(encode(found))
+    else:
+        _print_totals(found, time.monotonic() - begun)
+    return int(any(cell.faults for cell in found))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
+    parser.add_argument("--kind", default="*", metavar="PATTERN", help="only these kinds of records")
+    parser.add_argument("--group", choices=list(GROUPS), help="only the kinds of this group")
+    parser.add_argument("--command", action="append", choices=list(COMMANDS), help="only this command; repeatable")
+    parser.add_argument("--json", action="store_true", help="print every cell with its output as JSON")
+    return parser.parse_args()
+
+
+def _print_line(found: list[Cell], width: int) -> None:
+    """Print the line of a kind when its last command has ended."""
+    if len(found) % width:
+        return
+    row = found[-width:]
+    print(f"{row[0].kind:48} {' '.join(str(cell.status) for cell in row)}", flush=True)
+    for cell in row:
+        for fault in cell.faults:
+            print(f"    {cell.command}: {fault}", flush=True)
+
+
+def _print_totals(found: list[Cell], seconds: float) -> None:
+    print("\n| records with harmed | kinds | commands | status 0 | status 2 | status 4 | faults |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for group, kinds in (*GROUPS.items(), ("all", KINDS)):
+        names = {kind.name for kind in kinds}
+        members = [cell for cell in found if cell.kind in names]
+        statuses = collections.Counter(cell.status for cell in members)
+        shown = len({cell.kind for cell in members}), len(members), statuses[0], statuses[2], statuses[4]
+        faults = sum(bool(cell.faults) for cell in members)
+        if members:
+            print(f"| {group} | {' | '.join(map(str, (*shown, faults)))} |")
+    print(f"\n{seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)  # finalization would print warnings of DuckDB's bindings about frozen objects

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Runs commands on hostile records, each in a fork with limits of memory and processor time, and judges how it ended."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import re
+import resource
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import unicodedata
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+import msgspec
+
+import swapstone
+from swapstone.model import Reference, RowKey, RowMeasurements
+from swapstone.record import load
+from swapstone.session import explanation_files
+from tests.hostile.kinds import Kind
+
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "show": ("show", "RECORD"),
+    "show --all": ("show", "RECORD", "--all"),
+    "show --json": ("show", "RECORD", "--json"),
+    "report --html": ("report", "RECORD", "--html", "--out", "-"),
+    "report --markdown": ("report", "RECORD", "--markdown"),
+    "export csv": ("export", "RECORD", "--format", "csv"),
+    "export runs": ("export", "RECORD", "--format", "runs"),
+    "export junit": ("export", "RECORD", "--format", "junit"),
+    "export kcidb": ("export", "RECORD", "--format", "kcidb"),
+    "export hyperfine": ("export", "RECORD", "--format", "hyperfine"),
+    "verify": ("verify", "RECORD"),
+    "agree": ("agree", "RECORD", "OTHER"),
+    "agree --csv": ("agree", "OTHER", "RECORD", "--csv"),
+    "query runs": ("query", "SELECT record, count(*) AS n FROM runs GROUP BY ALL ORDER BY ALL"),
+    "query comparisons": ("query", "SELECT DISTINCT record FROM comparisons ORDER BY ALL"),
+    "query records": ("query", "SELECT * EXCLUDE (path) FROM records ORDER BY ALL"),
+    "list records": ("list", "records"),
+    "explain": ("explain", "RECORD", "--only", "b_malloc_tiny1"),
+}
+"""The commands, by the name that the table has; RECORD and OTHER stand for the hostile record and a whole one."""
+
+
+STATUSES = frozenset({0, 2, 4})
+"""Those of docs/exit-statuses.md that a command that only reads a record may have. 1 is a bug."""
+
+LIMIT_S = 120
+"""Of one command; the machine may be busy."""
+
+_CPU_S, _MEMORY_BYTES = 60, 3 << 29
+_LONGEST_OUTPUT_BYTES = 64 << 20
+_SPEC = """
+seed = 3
+[[behaviour]]
+wall_ns = 2_000_000
+noise = 0.01
+[[behaviour]]
+variant = "libc=musl*"
+wall_ns = 3_000_000
+"""
+_ESCAPES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class Cell(NamedTuple):
+    """How a command ended on a hostile record.
+
+    Attributes:
+        kind, command: which.
+        status: the exit status; negative for a signal.
+        faults: what is wrong about that; empty if nothing is.
+        text: what it printed, both outputs together.
+    """
+
+    kind: str
+    command: str
+    status: int
+    faults: tuple[str, ...]
+    text: str
+
+
+def make_records(folder: Path) -> None:
+    """Make two records of a simulated target in a folder: ``whole`` and ``other``, each with the stored explanation of a row."""
+    (folder / "fake.toml").write_text(_SPEC)
+    for name, seed in (("whole", 3), ("other", 4)):
+        swapstone.compare(
+            libc=["glibc", "musl"],
+            only=["b_malloc_tiny1", "b_malloc_tiny2"],
+            seed=seed,
+            blocks=10,
+            target=f"fake:{folder / 'fake.toml'}",
+            out=folder / name,
+        )
+        _explain(folder / name)
+
+
+def _explain(path: Path) -> None:
+    """Store evidence of a row, and the explanation that follows from it."""
+    record = swapstone.load(path)
+    row = next(each for each in record.analysis().comparisons if each.preferred and each.workload == "b_malloc_tiny1")
+    place = RowKey(
+        suite=row.suite,
+        workload=row.workload,
+        load=row.load,
+        metric=row.metric.name,
+        baseline=row.baseline.label,
+        candidate=row.candidate.label,
+    )
+    sides = tuple(
+        Reference(variant=label, program_sha256="", recorded=time, time_ns=time, metrics=(("wall", time),), runs=8)
+        for label, time in ((place.baseline, 2e6), (place.candidate, 3e6))
+    )
+    seen = RowMeasurements(
+        place=place, unit="ns", ledger_metric="wall", references=(sides[0], sides[1]), runs=(), missing=()
+    )
+    view = load(path)
+    explanation_files.store(explanation_files.folder_of(view, place), view, seen)
+    record.reload().explain("b_malloc_tiny1")
+
+
+def cells(kinds: Iterable[Kind], commands: Iterable[str], folder: Path) -> Iterator[Cell]:
+    """Run commands on hostile records.
+
+    Args:
+        kinds: of records.
+        commands: names of `COMMANDS`.
+        folder: with the records of `make_records`.
+
+    Yields:
+        A cell for each kind and command.
+    """
+    names = list(commands)
+    _import_all()
+    for kind in kinds:
+        with tempfile.TemporaryDirectory(prefix="hostile-", dir=folder) as scratch:
+            root = Path(scratch)
+            for name in ("whole", "other"):
+                copy_record(folder / name, root / ("record" if name == "whole" else name))
+            kind.harm(root / "record")
+            for name in names:
+                yield _cell(kind, name, root)
+            _make_removable(root)
+
+
+def copy_record(old: Path, new: Path) -> None:
+    """Copy a record. Raw output, which no harm writes to, is shared by links, because it has many files."""
+
+    def copy(source: str, target: str) -> None:
+        if Path(source).parent.name == "raw":
+            os.link(source, target)
+        else:
+            shutil.copyfile(source, target)
+
+    shutil.copytree(old, new, symlinks=True, copy_function=copy)
+
+
+def _import_all() -> None:
+    """Import what the commands import, so that a fork does not."""
+    from swapstone.cli.main import COMMANDS as OFFERED
+
+    for module, _ in OFFERED.values():
+        importlib.import_module(f"swapstone.cli.{module}")
+    for module in ("duckdb", "jinja2", "numpy.random"):
+        importlib.import_module(module)
+    gc.freeze()
+
+
+def _cell(kind: Kind, command: str, root: Path) -> Cell:
+    """Run one command in a fork; return how it ended."""
+    words = {"RECORD": str(root / "record"), "OTHER": str(root / "other")}
+    arguments = [words.get(word, word) for word in COMMANDS[command]]
+    with tempfile.TemporaryFile() as output:
+        child = os.fork()
+        if child == 0:
+            _become(arguments, root, output.fileno())
+        status = _wait(child)
+        output.seek(0)
+        data = output.read(_LONGEST_OUTPUT_BYTES)
+    text = data.decode(errors="replace")
+    return Cell(kind.name, command, status, tuple(_faults(command, status, text)), text)
+
+
+def _faults(command: str, status: int, text: str) -> Iterator[str]:
+    if status == -signal.SIGKILL:
+        yield f"it was killed after {LIMIT_S} s"
+    elif status == -signal.SIGXCPU:
+        yield f"it used more than {_CPU_S} s of processor time"
+    elif status not in STATUSES:
+        yield f"status {status}"
+    if "Traceback" in text or "This is a bug" in text:
+        yield "a traceback"
+    if status == 2 and "error: " not in text and "damaged: " not in text:
+        yield "status 2 without a message"
+    if found := _ESCAPES.search(text):
+        yield f"the control character {found[0]!r}"
+    if command not in {"report --html", "show --json"} and any(
+        unicodedata.category(each) == "Cf" for each in set(text)
+    ):
+        yield "a character that reorders text"
+    if command.startswith("query") and status == 0 and "other" not in text:
+        yield "the whole record is not in the answer"
+
+
+def _become(arguments: list[str], root: Path, output: int) -> NoReturn:
+    """Run a command with limits in this process, which is a fork, and end it."""
+    for number in (1, 2):
+        os.dup2(output, number)
+    with Path(os.devnull).open() as nothing:
+        os.dup2(nothing.fileno(), 0)
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + _MEMORY_BYTES,) * 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S + 5))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    folders = dict.fromkeys(("SWAPSTONE_RECORDS", "XDG_STATE_HOME", "XDG_CACHE_HOME"), str(root))
+    os.environ |= {**folders, "SWAPSTONE_COMMAND": "swapstone"}
+    os.chdir(root)
+    sys.argv = ["swapstone", *arguments]
+    code: object = 1
+    try:
+        from swapstone.cli.main import main
+
+        main()
+    except SystemExit as end:
+        code = end.code
+    finally:
+        for thread in threading.enumerate():
+            if thread is not threading.current_thread() and not thread.daemon:
+                thread.join()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code if isinstance(code, int) else 1)
+
+
+def _wait(child: int) -> int:
+    """Wait for a fork to end, and kill it after `LIMIT_S`; return its exit status, negative for a signal."""
+    ended = os.pidfd_open(child)
+    try:
+        if not select.select([ended], [], [], LIMIT_S)[0]:
+            os.kill(child, signal.SIGKILL)
+    finally:
+        os.close(ended)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _make_removable(root: Path) -> None:
+    """Give back the permissions that a kind may have taken away."""
+    for path in (root / "record").glob("*"):
+        if not path.is_symlink():
+            path.chmod(0o700)
+
+
+def encode(found: Iterable[Cell]) -> bytes:
+    """Return cells as JSON."""
+    return msgspec.json.encode(list(found))
+
+
+def decode(data: bytes) -> list[Cell]:
+    """Return the cells of `encode`."""
+    return msgspec.json.decode(data, type=list[Cell])

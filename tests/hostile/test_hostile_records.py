@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Every kind of hostile record against the commands that read records: a message and a status; no traceback, no escape, no hang."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import swapstone
+from swapstone.model import RecordError
+from tests.e2e.cli import swapstone as command_line
+from tests.hostile.commands import COMMANDS, Cell, copy_record, decode, make_records
+from tests.hostile.kinds import GROUPS, KINDS
+from tests.shared import Shared
+
+TOP = Path(__file__).parents[2]
+OTHERS = tuple(name for name in COMMANDS if name != "verify")
+
+
+def test_there_are_kinds_and_no_name_twice() -> None:
+    names = [kind.name for kind in KINDS]
+    assert len(names) == len(set(names)) >= 40
+
+
+@pytest.mark.parametrize("group", list(GROUPS))
+def test_each_kind_ends_with_a_message_and_is_named(group: str, tmp_path: Path) -> None:
+    found = _table(group, ["verify"], tmp_path)
+    assert not _faulty(found)
+    for kind, cell in zip(GROUPS[group], found, strict=True):
+        assert re.search(kind.named, cell.text), f"{kind.name}: nothing of {kind.named!r} in\n{cell.text[:2000]}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("group", list(GROUPS))
+def test_each_other_command_ends_with_a_message(group: str, tmp_path: Path) -> None:
+    assert not _faulty(_table(group, OTHERS, tmp_path))
+
+
+def _table(group: str, commands: Sequence[str], folder: Path) -> list[Cell]:
+    """Run the table in a process of its own, which forks for each cell: forks of a test's worker would lack its other threads."""
+    words = [word for command in commands for word in ("--command", command)]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SWAPSTONE_")}
+    environment = {**kept, "PYTHONPATH": f"{TOP / 'src'}:{TOP}", "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(folder)}
+    result = subprocess.run(
+        [sys.executable, "-P", "-m", "tests.hostile", "--json", "--group", group, *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        check=False,
+    )
+    assert result.returncode in {0, 1}, result.stderr.decode(errors="replace")
+    found = decode(result.stdout)
+    assert len(found) == len(GROUPS[group]) * len(commands)
+    return found
+
+
+def _faulty(found: Sequence[Cell]) -> list[str]:
+    return [
+        f"{cell.kind}, {cell.command}: {', '.join(cell.faults)}\n{cell.text[-600:]}" for cell in found if cell.faults
+    ]
+
+
+@pytest.fixture
+def records(shared: Shared) -> Path:
+    """The folder of the records ``whole`` and ``other``."""
+    return shared.folder("hostile-records", make_records)
+
+
+@pytest.mark.parametrize(
+    "name", ["runs.jsonl is a FIFO", "a run of an unknown workload", "10^8 combinations of levels"]
+)
+def test_the_installed_command_and_the_python_api_end_alike(records: Path, name: str, tmp_path: Path) -> None:
+    record = tmp_path / "record"
+    copy_record(records / "whole", record)
+    kind = next(kind for kind in KINDS if kind.name == name)
+    kind.harm(record)
+    result = command_line(tmp_path, "verify", "record", expect=2)
+    assert re.search(kind.named, result.stdout + result.stderr)
+    try:
+        problems = "\n".join(swapstone.load(record).verify().problems)
+    except RecordError as error:
+        problems = str(error)
+    assert re.search(kind.named, problems)
+
+
+def test_all_hostile_records_together_take_nothing_from_a_whole_one(records: Path, tmp_path: Path) -> None:
+    """Each query reads every record of the folder."""
+    for number, kind in enumerate(KINDS):
+        copy_record(records / "whole", tmp_path / f"r{number}")
+        kind.harm(tmp_path / f"r{number}")
+    copy_record(records / "other", tmp_path / "other")
+    cache = str(tmp_path / "cache")
+    for table in ("comparisons", "runs", "samples"):
+        query = f"SELECT record, count(*) FROM {table} GROUP BY ALL ORDER BY ALL"
+        lines = command_line(tmp_path, "query", query, "--csv", XDG_CACHE_HOME=cache).stdout.splitlines()
+        counts = dict(line.rsplit(",", 1) for line in lines)
+        assert int(counts["other"]) > 20
+    listed = command_line(tmp_path, "list", "records").stdout
+    assert all(f"r{number} " in listed for number, kind in enumerate(KINDS) if kind.name != "record.json is absent")
