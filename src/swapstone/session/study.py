@@ -251,9 +251,9 @@ def _write_run(run: StudyRun, folder: Path, next_step: str = "") -> None:
 
 
 def _remove_temporary_files(folder: Path) -> None:
-    """Remove the temporary files of a process that was killed."""
-    for left in folder.glob(f"{_TEMPORARY}*"):
-        if left.is_file() and not left.is_symlink():
+    """Remove the temporary files of a process that was killed, in the study's folder and in those of its parts."""
+    for left in (*folder.glob(f"{_TEMPORARY}*"), *folder.glob(f"*/{_TEMPORARY}*")):
+        if left.is_file() and not left.is_symlink() and not left.parent.is_symlink():
             left.unlink()
 
 

@@ -133,13 +133,14 @@ def test_a_study_that_was_killed_before_its_last_index_writes_it(tmp_path: Path)
     for damaged in (json.dumps(written), "{", None):
         (folder / "index.html").write_text("an older one")
         (folder / ".part-x").write_text("half of an index")
+        (folder / "malloc" / ".part-y").write_text("half of a report")
         if damaged is None:
             (folder / "index.json").unlink()
         else:
             (folder / "index.json").write_text(damaged)
         assert study.resume_study(folder).ok
         assert (folder / "index.html").read_bytes() == whole
-        assert not (folder / ".part-x").exists()
+        assert not list(folder.rglob(".part-*"))
 
 
 def test_a_study_that_was_killed_before_its_first_file_starts_again(tmp_path: Path) -> None:
