@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from swapstone.model.trial_conditions import INHERITED, changed_conditions, inte
 from swapstone.targets.host import HostTarget
 from swapstone.wire import AgentAnswer, AnswerReader, ProcessOutcome, encode_plan_header, encode_request
 from tests.unit.agent.harness import agents, alive, finish, one, request, until
+from tests.unit.agent.test_server import served
 
 CPUS = sorted(os.sched_getaffinity(0))
 IMPORTS = "import os, resource; parent = os.getppid()\n"
@@ -151,12 +153,23 @@ while True:
 """
 
 
-def test_a_server_that_becomes_a_daemon_does_not_end_the_agent(agent: Path, tmp_path: Path) -> None:
-    """Its first process ends when the load generator is being started, so the agent cleans up while that has just been forked."""
-    from tests.unit.agent.test_server import served
+@pytest.mark.parametrize("delayed", [False, True])
+def test_a_server_that_becomes_a_daemon_does_not_end_the_agent(agent: Path, tmp_path: Path, *, delayed: bool) -> None:
+    """Its first process ends when the load generator is being started, so the agent cleans up while that has just been forked.
 
+    With `delayed`, strace delays the call of setsid, before which the load generator is in the process group of the agent.
+    """
+    if delayed:
+        strace = shutil.which("strace")
+        if strace is None:
+            pytest.skip("strace is not installed")
+        slow = tmp_path / "slow"
+        options = "-f -qq -o /dev/null -e trace=setsid -e inject=setsid:delay_enter=300000"
+        slow.write_text(f'#!/bin/sh\nexec {strace} {options} {agent} "$@"\n')
+        slow.chmod(0o755)
+        agent = slow
     with HostTarget(agent) as target:
-        for number in range(8):
+        for number in range(1 if delayed else 4):
             folder = tmp_path / str(number)
             folder.mkdir()
             asked = served(folder, "/")

@@ -160,6 +160,7 @@ def test_the_nonce_differs_between_trials_and_is_no_argument_or_variable(tmp_pat
 
 def answer_without_privileges(agent: Path, script: str) -> AgentAnswer:
     """Return the answer to a trial of an agent that is not root."""
+    asked = request(Path("/"), "/bin/sh", "-c", script)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -171,12 +172,28 @@ def answer_without_privileges(agent: Path, script: str) -> AgentAnswer:
             if shutil.which("setpriv") is None:
                 pytest.skip("setpriv is not installed (util-linux)")
             command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", *command]
-        plan = encode_plan_header() + encode_request(request(Path("/"), "/bin/sh", "-c", script), NONCE)
-        result = subprocess.run(command, input=plan, stdout=subprocess.PIPE, check=True, timeout=60)
+        output = _output_of(command, encode_plan_header() + encode_request(asked, NONCE))
     reader = AnswerReader()
     reader.expect(NONCE)
-    (answer,) = reader.feed(result.stdout)
+    (answer,) = reader.feed(output)
     return answer
+
+
+def _output_of(command: list[str], plan: bytes) -> bytes:
+    """Return the output of a command, whose pipes belong to its user, as if that user had made them."""
+    (plan_end, plan_start), (answers_end, answers_start) = os.pipe(), os.pipe()
+    if os.geteuid() == 0:
+        for pipe in (plan_end, answers_start):
+            os.fchown(pipe, 65534, 65534)
+    with os.fdopen(plan_start, "wb") as start:
+        start.write(plan)
+    with os.fdopen(answers_end, "rb") as answers:
+        with subprocess.Popen(command, stdin=plan_end, stdout=answers_start) as process:
+            os.close(plan_end)
+            os.close(answers_start)
+            output = answers.read()
+        assert process.returncode == 0
+    return output
 
 
 @pytest.mark.parametrize("action", [">/proc/$PPID/fd/1", "</proc/$PPID/fd/0", ">/proc/$PPID/fd/0", "</proc/$PPID/mem"])
