@@ -3,14 +3,10 @@
 
 #include "text.h"
 
-enum { WORD_BITS = 8 * sizeof(unsigned long), FACT_BITS = 63, FIRST_FACT = FACT_AGENT_CPUS };
+enum { WORD_BITS = (int)(8 * sizeof(unsigned long)), FACT_BITS = 63, FIRST_FACT = FACT_AGENT_CPUS };
 static const int64_t NO_QUOTA = INT64_MAX;
 
 static struct facts at_start;
-
-static bool is_allowed(const struct port_cpu_set *cpus, int cpu) {
-    return cpus->bits[cpu / WORD_BITS] >> (cpu % WORD_BITS) & 1;
-}
 
 static uint32_t crc_add_text(uint32_t crc, const char *text) {
     while (*text)
@@ -40,14 +36,14 @@ static void observe_processors(struct facts *facts) {
 
     if (port_get_affinity(0, &cpus) < 0)
         return;
-    for (int cpu = 0; cpu < PORT_MAX_CPUS; cpu++) {
-        if (!is_allowed(&cpus, cpu))
-            continue;
-        first = first < 0 ? cpu : first;
-        last = cpu;
-        count++;
-        bits |= cpu < FACT_BITS ? 1LL << cpu : 0;
-    }
+    for (int i = 0; i < PORT_MAX_CPUS / WORD_BITS; i++)
+        for (unsigned long word = cpus.bits[i]; word; word &= word - 1) {
+            int cpu = i * WORD_BITS + __builtin_ctzl(word);
+            first = first < 0 ? cpu : first;
+            last = cpu;
+            count++;
+            bits |= cpu < FACT_BITS ? 1LL << cpu : 0;
+        }
     if (first < 0)
         return;
     fact_set(facts, FACT_AGENT_CPUS, count);
@@ -57,16 +53,25 @@ static void observe_processors(struct facts *facts) {
 }
 
 static void observe_limits(struct facts *facts) {
-    uint32_t crc = CRC_START;
+    static uint64_t limits[PORT_LIMITS][2];
+    static uint32_t crc; /* of these limits */
+    bool changed = crc == 0;
 
     for (int resource = 0; resource < PORT_LIMITS; resource++) {
         uint64_t both[2];
         if (port_get_limit(resource, both) < 0)
             return;
         for (int i = 0; i < 2; i++) {
+            changed |= limits[resource][i] != both[i];
+            limits[resource][i] = both[i];
+        }
+    }
+    if (changed) {
+        crc = CRC_START;
+        for (int i = 0; i < 2 * PORT_LIMITS; i++) {
             char bytes[24];
             struct text number = {bytes, sizeof bytes, 0, false};
-            text_add_number(&number, (int64_t)both[i]);
+            text_add_number(&number, (int64_t)limits[i / 2][i % 2]);
             text_add(&number, "\n");
             crc = crc_add_text(crc, text_end(&number));
         }

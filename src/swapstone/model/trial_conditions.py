@@ -29,7 +29,8 @@ def changed_conditions(facts: Mapping[str, int]) -> tuple[str, ...]:
     Args:
         facts: of a run.
     """
-    bits = facts.get("changed_conditions", 0)
+    if not (bits := facts.get("changed_conditions", 0)):
+        return ()
     return tuple(name for number, name in enumerate(INHERITED) if bits >> number & 1)
 
 

@@ -17,12 +17,16 @@ MAX_LINE_BYTES = 1 << 16
 _ID = re.compile(rb"[A-Za-z0-9._-]{1,64}", re.ASCII)
 _CRC = re.compile(rb"[0-9a-f]{8}", re.ASCII)
 _NONCE = re.compile(rb"[0-9a-f]{32}", re.ASCII)
-_NICE = ("nice", "agent_nice")
 _ORDER = tuple(word.encode() for word in AGENT_WORDS if word not in {"begin", "end", "error"})
 _SECTIONS = {
     word: number - (word == b"absent") for number, word in enumerate(_ORDER)
 }  # of one section: observed and absent
 _KINDS = {kind.value.encode(): kind for kind in ObservationKind}
+_FACTS = {
+    name.encode(): (name, low, 19 if name in ("nice", "agent_nice") else MAX_NUMBER) for name, low in FACTS.items()
+}
+"""By the name on the wire: name, lowest and highest value."""
+
 _OUTPUTS = (b"out", b"err", b"driver-out", b"driver-err")
 _FORGED = "Another process than the agent may have written into its pipe: docs/wire.md, section 1."
 
@@ -143,18 +147,18 @@ class _Draft:
 
     def decode_line(self, place: Place, word: bytes, rest: bytes) -> None:
         """Decode one line between ``begin`` and ``end``."""
-        if word not in _ORDER:
+        section = _SECTIONS.get(word)
+        if section is None:
             raise place.fault(f"{show(word)} is no word of an answer.")
-        section = _SECTIONS[word]
         if section < self.section:
             raise place.fault(f"'{word.decode()}' comes after '{_ORDER[self.section].decode()}'.")
         self.section = section
-        if word == b"nonce":
+        if word == b"fact":  # most lines
+            self._decode_fact(place, rest)
+        elif word == b"nonce":
             if self.nonce or not _NONCE.fullmatch(rest):
                 raise place.fault("there is a second or an invalid 'nonce'.")
             self.nonce = rest
-        elif word == b"fact":
-            self._decode_fact(place, rest)
         elif word == b"interp":
             if self.interp is not None:
                 raise place.fault("there is a second 'interp'.")
@@ -171,12 +175,13 @@ class _Draft:
 
     def _decode_fact(self, place: Place, rest: bytes) -> None:
         token, _, number = rest.partition(b" ")
-        name = token.decode("ascii", "replace")
-        if name not in FACTS:
+        known = _FACTS.get(token)
+        if known is None:
             raise place.fault(f"there is no fact named {show(token)}.")
+        name, low, high = known
         if name in self.facts:
             raise place.fault(f"the fact {name} comes twice.")
-        self.facts[name] = place.decode_number(number, name, FACTS[name], 19 if name in _NICE else MAX_NUMBER)
+        self.facts[name] = place.decode_number(number, name, low, high)
 
     def _decode_observation(self, place: Place, rest: bytes, *, absent: bool) -> None:
         fields = rest.split(b" ")
