@@ -5,6 +5,7 @@
  *     fake_proc machine BEFORE AFTER    growth of the machine's counters
  *     fake_proc server BEFORE AFTER     growth of a server's counters; the agent is process 1
  *     fake_proc task FOLDER PID         what is read of one process
+ *     fake_proc image FOLDER PID        its loader and its mapped objects, as lines "interp PATH" and "object PATH"
  *
  * BEFORE, AFTER and FOLDER stand for the root folder. The file "now_ns" in it is the clock, "proc/PID/cpu_ns" the processor time of a
  * process, "proc/PID/cpus" and "proc/PID/nice" are its affinity and nice value. Prints one line "NAME VALUE" for each known fact.
@@ -95,6 +96,17 @@ static void print(const struct facts *facts) {
             printf("%s %lld\n", fact_names[fact], (long long)facts->values[fact]);
 }
 
+static void print_image(int pid) {
+    static struct image image;
+    observe_image(&image, pid);
+    if (image.has_interp)
+        printf("interp %s\n", image.interp);
+    for (size_t at = 0; at < image.objects.used; at += strlen(image.objects.bytes + at) + 1)
+        printf("object %s\n", image.objects.bytes + at);
+    if (image.failed)
+        printf("failed %d\n", -image.failed);
+}
+
 int main(int count, char **arguments) {
     static struct facts before, after;
     static struct counters first, second;
@@ -102,7 +114,9 @@ int main(int count, char **arguments) {
     if (count != 4)
         return 2;
     root = arguments[2];
-    if (strcmp(arguments[1], "task") == 0) {
+    if (strcmp(arguments[1], "image") == 0) {
+        print_image(atoi(arguments[3]));
+    } else if (strcmp(arguments[1], "task") == 0) {
         observe_task(&after, atoi(arguments[3]));
     } else if (strcmp(arguments[1], "machine") == 0) {
         observe_machine(&before);

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -189,3 +190,96 @@ def test_a_counter_of_a_server_that_shrank_is_unknown(fake_proc: Path, tmp_path:
     first, second = lay_out(tmp_path / "a", process(5, 1, 2)), lay_out(tmp_path / "b", process(5, 1, 1))
     levels = {"server_processes", "server_threads", "server_rss_bytes", "server_peak_bytes"}
     assert set(facts(fake_proc, "server", first, second)) == levels
+
+
+INTERP = b"/lib/ld-test.so.1\0"
+MAPS = (
+    "00400000-00401000 r--p 00000000 08:01 11                 /bin/prog\n"
+    "00401000-00402000 r-xp 00001000 08:01 11                 /bin/prog\n"
+    "00402000-00403000 r-xp 00001000 08:01 11                 /bin/prog\n"
+    "7f0000000000-7f0000001000 r-xp 00000000 08:01 12         /lib/a b.so (deleted)\n"
+    "7f0000001000-7f0000002000 r-xp 00000000 00:00 0          [vdso]\n"
+    "7f0000002000-7f0000003000 rw-p 00000000 08:01 13         /lib/data.so\n"
+    "7f0000003000-7f0000004000 r-xp 00000000 00:00 0 \n"
+)
+
+
+def elf(
+    interp: bytes = INTERP, *, wide: bool = True, big: bool = False, before: int = 2, size: int | None = None
+) -> bytes:
+    """Return an ELF file with so many other program headers before PT_INTERP. `size` is the stated size of the path."""
+    order, word = ">" if big else "<", "Q" if wide else "I"
+    ident = b"\x7fELF" + bytes([2 if wide else 1, 2 if big else 1, 1]) + bytes(9)
+    head, entry = (64, 56) if wide else (52, 32)
+    start = head + entry * (before + 1)
+    stated = len(interp) if size is None else size
+
+    def header(kind: int, offset: int, length: int) -> bytes:
+        if wide:
+            return struct.pack(f"{order}IIQQQQQQ", kind, 4, offset, 0, 0, length, length, 1)
+        return struct.pack(f"{order}IIIIIIII", kind, offset, 0, 0, length, length, 4, 1)
+
+    fields = struct.pack(f"{order}HHI{word}{word}{word}IHHH", 3, 62, 1, 0, head, 0, 0, head, entry, before + 1)
+    data = (ident + fields).ljust(head, b"\0") + header(1, 0, 64) * before + header(3, start, stated) + interp
+    return data.ljust(64, b"\0")
+
+
+def image(program: Path, folder: Path, exe: bytes | None, maps: str | None = MAPS) -> list[str]:
+    """Return the lines that are printed of a process with this program and these mappings."""
+    process = folder / "proc/7"
+    process.mkdir(parents=True)
+    (process / "comm").write_text("prog\n")
+    if exe is not None:
+        (process / "exe").write_bytes(exe)
+    if maps is not None:
+        (process / "maps").write_text(maps)
+    return subprocess.run(
+        [program, "image", folder, "7"], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+
+
+OBJECTS = ["object /bin/prog", "object /lib/a b.so (deleted)"]
+
+
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("big", [True, False])
+@pytest.mark.parametrize("before", [0, 3, 63])
+def test_loader_and_objects_are_read_of_both_classes_and_byte_orders(
+    fake_proc: Path, tmp_path: Path, wide: bool, big: bool, before: int
+) -> None:
+    found = image(fake_proc, tmp_path, elf(wide=wide, big=big, before=before))
+    assert found == ["interp /lib/ld-test.so.1", *OBJECTS]
+
+
+@pytest.mark.parametrize(
+    ("interp", "size", "known"),
+    [
+        (b"/\0", None, "interp /"),  # the shortest
+        (b"/" + b"a" * 4094 + b"\0", None, "interp /" + "a" * 4094),  # the longest
+        (b"/" + b"a" * 4095 + b"\0", None, ""),
+        (b"\0", None, ""),
+        (b"", None, ""),
+        (b"/short\0", 200, ""),  # more than there is
+        (b"/a\0", 2**40, ""),
+    ],
+)
+def test_a_loader_of_an_impossible_length_is_unknown(
+    fake_proc: Path, tmp_path: Path, interp: bytes, size: int | None, known: str
+) -> None:
+    found = image(fake_proc, tmp_path, elf(interp, size=size))
+    assert found == [*([known] if known else []), *OBJECTS]
+
+
+def test_only_the_first_64_program_headers_are_read(fake_proc: Path, tmp_path: Path) -> None:
+    assert image(fake_proc, tmp_path, elf(before=64)) == OBJECTS
+
+
+@pytest.mark.parametrize("exe", [b"", b"#!/bin/sh\n" * 9, elf()[:63], elf()[:100], b"\x7fELG" + elf()[4:]])
+def test_what_is_no_elf_file_has_no_loader(fake_proc: Path, tmp_path: Path, exe: bytes) -> None:
+    assert image(fake_proc, tmp_path, exe) == OBJECTS
+
+
+def test_what_can_not_be_read_is_named_by_its_error(fake_proc: Path, tmp_path: Path) -> None:
+    assert image(fake_proc, tmp_path / "a", None) == [*OBJECTS, "failed 2"]
+    assert image(fake_proc, tmp_path / "b", elf(), None) == ["interp /lib/ld-test.so.1", "failed 2"]
+    assert image(fake_proc, tmp_path / "c", elf(), "") == ["interp /lib/ld-test.so.1"]

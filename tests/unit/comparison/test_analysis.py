@@ -202,6 +202,17 @@ def test_dependent_pairs_are_noticed(bench: Any) -> None:
     assert CaveatKind.DEPENDENT_RUNS in kinds(bench)
 
 
+def test_only_rows_of_times_with_inference_are_tested_for_dependence(bench: Any) -> None:
+    random, drift = np.random.default_rng(3), [0.0]
+    for _ in range(59):
+        drift.append(0.95 * drift[-1] + random.normal(0, 0.01))
+    bench.pairs("w", "wall", [1000.0] * 60, list(1000 * np.exp(drift)))
+    bench.pairs("constant", "wall", [1000.0] * 60, [1001.0] * 60)
+    bench.pairs("memory", "res", [1000.0] * 60, list(1000 * np.exp(drift)))
+    (caveat,) = [each for each in bench.analysis().caveats if each.kind is CaveatKind.DEPENDENT_RUNS]
+    assert "correlated in 1 of 1 rows of times (w wall): " in caveat.message
+
+
 def test_a_drift_that_both_sides_share_is_no_dependence(bench: Any) -> None:
     drift = np.linspace(1000, 2000, 60)
     noise = np.exp(np.random.default_rng(4).normal(0, 0.01, (2, 60)))

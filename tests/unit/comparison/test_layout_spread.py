@@ -11,7 +11,7 @@ import pytest
 
 from swapstone.comparison import analyse
 from swapstone.comparison.layout_spread import by_layout, spread_of
-from swapstone.model import CaveatKind, Copy, FactorLevels, Presence, Verdict, layout_of
+from swapstone.model import CaveatKind, Copy, FactorLevels, Presence, Status, Verdict, layout_of
 from swapstone.plan import layout_seeds, variants
 from tests.unit.builders import experiment as experiment_of
 from tests.unit.comparison.conftest import Bench
@@ -160,3 +160,19 @@ def test_two_links_of_the_same_code_are_seen_beside_each_other(new_bench: Callab
     assert same.same_code and same.p_value == pytest.approx(0.001)
     assert same.deviation == pytest.approx(np.log(links).std(ddof=1), rel=0.1)
     assert found["libc=musl"].deviation == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("side", ["libc=glibc", "libc=musl"])
+def test_a_side_that_is_no_sample_and_a_single_link_have_no_spread(new_bench: Callable[[], Bench], side: str) -> None:
+    bench = new_bench()
+    bench.layouts = 6
+    values = np.exp(np.random.default_rng(2).normal(0, 0.01, (2, 12)))
+    bench.pairs("toy", "wall", list(values[0]), list(values[1]))
+    (spread,) = bench.analysis().layouts
+    assert (spread.layouts, spread.blocks) == (6, 12)
+    bench.run("toy", side, 13, Status.REFUSED)
+    assert bench.analysis().layouts == ()
+    bench = new_bench()
+    bench.layouts = 6
+    bench.pairs("toy", "wall", [1.0], [2.0])
+    assert bench.analysis().layouts == ()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import hashlib
 import itertools
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone import plan
-from swapstone.model import FactorLevels, Status, Trial
+from swapstone.model import Copy, FactorLevels, Status, Trial
 from tests.unit import builders
 
 
@@ -103,6 +104,14 @@ def test_balanced_orders_are_whole_squares_with_names_and_rows_drawn_for_each_cy
         pairs = collections.Counter(pair for row in cycle for pair in itertools.pairwise(row))
         assert set(pairs.values()) == {2} and len(pairs) == 6
     assert len(set(map(tuple, cycles))) > 5
+
+
+def test_seeds_of_links_are_those_that_records_were_made_with() -> None:
+    """A resumed experiment must build the same links again, so their seeds never change."""
+    subject = builders.experiment(layouts=2, seed=7)
+    for copy, which in ((Copy.FIRST, "layout"), (Copy.AGAIN, "layout"), (Copy.RELINKED, "relinked")):
+        expected = [hashlib.sha256(f"7\0{which}\0{turn}".encode()).hexdigest()[:16] for turn in range(2)]
+        assert plan.layout_seeds(subject, copy) == tuple(expected)
 
 
 def test_a_record_has_the_trials_of_its_plan() -> None:
