@@ -104,6 +104,11 @@ def test_rates_stand_beside_verdicts_that_few_failures_leave() -> None:
     assert "Runs fail in 2 more comparisons too." in reports.as_text(CONTEXT, analysis(*many), width=120)
 
 
+def test_blocks_with_a_failed_run_are_not_counted_as_complete() -> None:
+    for failed, text in ((0, "440 runs in 15 blocks on "), (1, "440 runs in 15 complete blocks on ")):
+        assert text in reports.as_text(CONTEXT, analysis(rates(counts(failed), counts(0))), width=120)
+
+
 def test_no_failure_is_not_mentioned() -> None:
     found = analysis(rates(counts(0), counts(0)))
     assert failing.shown(found) == () and failing.sentence(found) == ""

@@ -46,7 +46,8 @@ SHORT_DIGEST = 16
 
 def effort(context: ReportContext, analysis: Analysis) -> str:
     """Return the sentence with runs, target, time, margin and confidence, the levels that are held, and the record's digest."""
-    repeated = formatting.count(analysis.blocks, repeats(context))
+    failed = any(side.failed for each in analysis.failure_rates for side in (each.baseline_runs, each.candidate_runs))
+    repeated = formatting.count(analysis.blocks, f"complete {repeats(context)}" if failed else repeats(context))
     text = f"{formatting.count(analysis.runs, 'run')} in {repeated} on {formatting.safe(context.experiment.target)}"
     if context.started_unix_ns and context.finished_unix_ns:
         took = formatting.span(context.finished_unix_ns - context.started_unix_ns)
