@@ -105,7 +105,7 @@ def _half(
 def _run(tracee: Tracee, reference: ReferenceRuns) -> tuple[Tally, TracedRun]:
     files = reference.folder / "callgrind"
     files.mkdir(exist_ok=True)
-    tool = ("valgrind", "--tool=callgrind", "-q", f"--callgrind-out-file={files}/out.%p")
+    tool = ("valgrind", "--tool=callgrind", "--vgdb=no", "-q", f"--callgrind-out-file={files}/out.%p")
     request = tracee.request
     whole = inner_command(tracee)
     helpers = whole[: len(whole) - len(request.arguments)]

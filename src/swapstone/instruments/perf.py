@@ -99,7 +99,7 @@ def record(
     attached = (
         ("-p", str(tracee.pid), "--", "sleep", str(tracee.seconds)) if tracee.region is Region.ATTACHED else ("--",)
     )
-    command = (*wrapper, "perf", "record", "-q", "-o", str(data), *options, *markers, *attached)
+    command = (*wrapper, "perf", "record", "-q", "-N", "-o", str(data), *options, *markers, *attached)
     ended = run(command, tracee, folder)
     if (ended.status != 0 and ended.driven is None) or not data.is_file():
         last_lines = ended.stderr.strip().splitlines()[-1:] or ["nothing"]
