@@ -38,7 +38,9 @@ def main(arguments: list[str]) -> int:
         print(f"{name}: {source.version} -> {lock[name].version}", file=sys.stderr)
     head = path.read_text("utf-8").partition("\n[")[0]  # the comment that explains it
     path.write_text("\n".join([head, *(_stanza(name, source) for name, source in lock.items())]))
-    pin_snapshot(Apt("amd64").snapshot_archives())
+    binaries = Apt("amd64")
+    binaries.update()  # names the releases of the archives
+    pin_snapshot(binaries.snapshot_archives())
     return 0
 
 

@@ -124,4 +124,4 @@ def test_every_script_of_the_repository_starts_python_isolated() -> None:
             if line.lstrip().startswith(("#", "inside", "echo")):
                 continue
             for match in start.finditer(line):
-                assert match["next"] in {"-I", "-P"}, f"{path}: {line.strip()}: use start_python or -I"
+                assert match["next"] in {"-I", "-P", "-V)"}, f"{path}: {line.strip()}: use start_python or -I"
