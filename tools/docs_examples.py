@@ -116,7 +116,7 @@ def printed(command: str, folder: Path, columns: int) -> str:
 
 
 def remade(name: str, page: str, folder: Path) -> str:
-    """Return a page with the outputs of its commands unchanged now.
+    """Return a page with what its commands print now.
 
     Args:
         name: of the page, relative to the repository.
