@@ -26,8 +26,9 @@ from swapstone.model import (
 )
 from swapstone.model.trial_conditions import describe_conditions, different_conditions
 from swapstone.plan import Group
-from swapstone.plan.stopping import StopReason, first_block
+from swapstone.plan.stopping import first_block
 from swapstone.record import RecordWriter
+from swapstone.run.endings import why_complete, why_gone, why_none
 from swapstone.run.manifest import manifest_of
 from swapstone.run.prepare import Prepared
 from swapstone.run.side_by_side import side_by_side
@@ -37,9 +38,6 @@ from swapstone.workloads import find_load
 
 WORK_NS = 80_000_000
 """How long a trial's work should take on the baseline: within the 50 to 150 ms for which noise was measured (docs/statistics.md)."""
-
-_FAILED = " failed"
-"""How the reason of a workload ends on which all runs of a side failed."""
 
 BREAKS = 3
 """After so many failures in a row of a target, the session ends."""
@@ -188,31 +186,16 @@ class Engine:
         while True:
             self._run_block(block, still_open, discarded)
             still_open = self._comparable(block, still_open)
-            decision = self._decide(block, still_open) if still_open else StopDecision((), self._why_none(), 0, None)
+            decision = (
+                self._decide(block, still_open)
+                if still_open
+                else StopDecision((), why_none(self._lost, len(everything)), 0, None)
+            )
             self._progress.block_done(decision, block, self._used_ns(block))
             still_open, discarded = decision.still_open, decision.discarded
             if decision.stop or not still_open:
-                return SessionEnd("complete", self._why(decision.stop))
+                return SessionEnd("complete", why_complete(decision.stop, self._lost, len(everything)))
             block += 1
-
-    def _why(self, stop: str) -> str:
-        """Return why the experiment is complete: with the workloads that can't be compared, if there are others."""
-        every = plan.groups(self._experiment)
-        if not self._lost or len(self._lost) == len(every):
-            return stop or "no workload is left"
-        return f"{stop}; {len(self._lost)} of {len(every)} workloads can't be compared, the first: {self._first_lost()}"
-
-    def _why_none(self) -> str:
-        """Return why no workload can be compared any more."""
-        if len(self._lost) < len(plan.groups(self._experiment)):
-            return StopReason.LOST.value  # the others ended before
-        failed = all(why.endswith(_FAILED) for why in self._lost.values())
-        reason = StopReason.FAILED if failed else StopReason.INCOMPARABLE
-        return f"{reason.value}, the first: {self._first_lost()}"
-
-    def _first_lost(self) -> str:
-        (_, workload, _), why = next(iter(self._lost.items()))
-        return f"{workload}: {why}"
 
     def _calibrate(self) -> None:
         """Measure on the baseline how many passes a trial makes, and the checksum of its work; both hold for every variant."""
@@ -445,18 +428,8 @@ class Engine:
 
     def _why_gone(self, group: Group, label: str) -> str:
         """Return why a variant is not run on a workload."""
-        if (*group[:2], label) in self._prepared.refused:
-            return f"{label} can't be built or run here"
-        ended = collections.Counter(
-            run.status
-            for run in self._runs.values()
-            if (run.trial.suite, run.trial.workload, run.trial.load, run.trial.variant) == (*group, label)
-        )
-        if refused := ended[Status.REFUSED]:
-            return f"{refused} of {ended.total()} runs of {label} were refused"
-        if ended[Status.OK]:  # of an experiment before 0.2
-            return f"{ended[Status.FAILED]} of {ended.total()} runs of {label} failed, and it was given up"
-        return f"all {ended[Status.FAILED]} runs of {label}{_FAILED}"
+        built = (*group[:2], label) not in self._prepared.refused
+        return why_gone(self._runs.values(), group, label, built=built)
 
     def _decide(self, block: int, still_open: tuple[Group, ...]) -> StopDecision:
         runs = [run for run in self._runs.values() if run.trial.block <= block]
