@@ -27,7 +27,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(null_comparisons, "build", lambda scratch: scratch / "adversary")
-    monkeypatch.setattr(null_comparisons.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     return commands
 
 
