@@ -15,6 +15,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
 from swapstone.model import Analysis, Comparison, Direction, Metric, Verdict
+from swapstone.model.safe_text import safe_json
 from swapstone.report import formatting
 from swapstone.report.answer import tails
 from swapstone.report.context import ReportContext
@@ -151,7 +152,7 @@ def to_kcidb(context: ReportContext, analysis: Analysis) -> str:
         "builds": builds,
         "tests": [_kcidb_test(context, record, c) for c in rows],
     }
-    return json.dumps(whole, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    return safe_json(json.dumps(whole, indent=1, allow_nan=False, ensure_ascii=False)) + "\n"
 
 
 def _kcidb_test(context: ReportContext, record: str, c: Comparison) -> dict[str, object]:
@@ -241,13 +242,17 @@ def to_lava(context: ReportContext, analysis: Analysis) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
+_UNIT = re.compile(r"[^A-Za-z0-9_/%.^*-]+")
+"""What the unit of a signal may not have: a blank or ``>`` would end it."""
+
+
 def _lava_case(c: Comparison) -> str:
     words = [f"TEST_CASE_ID={_word(c.workload)}.{_word(c.metric.name)}", f"RESULT={_LAVA[c.verdict]}"]
     if c.candidate_values and c.verdict is not Verdict.UNAVAILABLE:
         number = _number(c.metric, statistics.median(c.candidate_values))
         value, unit = number["value"], str(number.get("unit", "count"))
         assert isinstance(value, float | int)
-        words += [f"UNITS={unit.replace(' ', '_')}", f"MEASUREMENT={_decimal(value)}"]
+        words += [f"UNITS={_UNIT.sub('_', unit)}", f"MEASUREMENT={_decimal(value)}"]
     return f"<LAVA_SIGNAL_TESTCASE {' '.join(words)}>"
 
 
@@ -275,7 +280,7 @@ def _action(context: ReportContext, analysis: Analysis, better: Direction) -> st
     for side in found:
         compared = verdicts.get((side.suite, side.load, side.workload, side.metric.name, side.variant))
         entries.append(_entry(context, side, compared))
-    return json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+    return safe_json(json.dumps(entries, indent=1, allow_nan=False, ensure_ascii=False)) + "\n"
 
 
 def _entry(context: ReportContext, side: Side, compared: Comparison | None) -> dict[str, object]:

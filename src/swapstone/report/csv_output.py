@@ -7,13 +7,15 @@ import csv
 import io
 from collections.abc import Iterable
 
+from swapstone.model.safe_text import spreadsheet_cell
+
 
 def comma_separated(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return CSV with a header."""
+    """Return CSV (RFC 4180, lines end with a newline) with a header, each cell as `swapstone.model.safe_text.spreadsheet_cell` has it."""
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerow(map(spreadsheet_cell, header))
+    writer.writerows(map(spreadsheet_cell, row) for row in rows)
     return out.getvalue()
 
 

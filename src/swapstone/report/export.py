@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator
 import msgspec
 
 from swapstone.model import Analysis, Comparison, Copy, Direction, Metric, Variant
+from swapstone.model.safe_text import safe_json
 from swapstone.report import factorial_export, failure_columns, formatting, mean_columns, section_export
 from swapstone.report.ci_export import CI_EXPORTS
 from swapstone.report.context import ReportContext
@@ -48,7 +49,7 @@ def to_json(context: ReportContext, analysis: Analysis) -> str:
     }
     if shown := sections_of(context, analysis):
         whole["exhibits"] = section_export.described(shown)
-    return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
+    return safe_json(msgspec.json.format(msgspec.json.encode(whole), indent=1).decode()) + "\n"
 
 
 _COMPARISON_COLUMNS = (

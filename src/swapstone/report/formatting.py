@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import datetime
-import unicodedata
 
 from swapstone.model import Comparison, FactorEffect, Interaction, Scale
 from swapstone.model.number_text import digits, fixed, percent, quantity, ratio, trimmed
+from swapstone.model.safe_text import safe
 
 __all__ = [
     "count",
@@ -28,28 +28,6 @@ __all__ = [
 
 Judged = Comparison | FactorEffect | Interaction
 """A result with a metric, an effect, its scale and its interval."""
-
-# Categories of characters that could steer a terminal or reorder a line: controls, formats, surrogates, private use, separators.
-_STEERING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-
-
-def safe(text: str) -> str:
-    r"""Return text from outside with every character made visible that could steer a terminal or reorder a line.
-
-    Args:
-        text: anything.
-
-    Returns:
-        One line; an escape character becomes ``\x1b``, a right-to-left override ``\u202e``.
-    """
-
-    def shown(char: str) -> str:
-        if unicodedata.category(char) not in _STEERING:
-            return char
-        code = ord(char)
-        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-    return "".join(map(shown, text))
 
 
 def effect(value: float, comparison: Judged) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from swapstone.comparison.agreement import AgreementRow, AgreementTable, SignAgreement, Spread
 from swapstone.comparison.size_agreement import SizeOutcome
 from swapstone.model import Comparison
+from swapstone.model.safe_text import safe_json
 from swapstone.report import formatting
 from swapstone.report.csv_output import comma_separated, plain
 from swapstone.report.document import BulletList, Cell, Column, Document, Item, Mark, Section, Table, Tone
@@ -178,4 +179,4 @@ def _numbers(found: Comparison | None) -> tuple[str, ...]:
 def to_json(found: AgreementTable) -> str:
     """Return everything, as JSON: ``{"format": "swapstone-signs", "schema": 1, "sentences": [...], "signs": ...}``."""
     whole = {"format": FORMAT, "schema": SCHEMA, "sentences": sentences(found), "signs": labelled(found)}
-    return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
+    return safe_json(msgspec.json.format(msgspec.json.encode(whole), indent=1).decode()) + "\n"

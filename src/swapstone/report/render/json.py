@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from swapstone.model.safe_text import safe_json
 from swapstone.report.document import Document
 from swapstone.report.render.renderer import Renderer
 
@@ -20,7 +21,7 @@ def render(document: Document) -> str:
     What only pages show is left out. Each block has a ``type``, its name in `swapstone.report.document`.
     """
     whole = {"format": FORMAT, "schema": SCHEMA, "document": msgspec.structs.replace(document, page_sections=())}
-    return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
+    return safe_json(msgspec.json.format(msgspec.json.encode(whole), indent=1).decode()) + "\n"
 
 
 JSON = Renderer("document-json", "the blocks of the report, for programs", render)
