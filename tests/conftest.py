@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+import tempfile
 
 import hypothesis
 import pytest
@@ -24,6 +27,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # The records of tests are marked by a key of this run, not by the developer's. Workers inherit the variable.
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.mkdtemp(prefix="swapstone-test-state-")
+        os.environ["XDG_STATE_HOME"] = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     hypothesis.settings.load_profile("exhaustive" if config.getoption("exhaustive") else "short")
 
 

@@ -2,12 +2,15 @@
 """Records: the files of an experiment on disk. Every report is computed from them."""
 
 from swapstone.record.files import FileProblemError, RecordFolder, has_runs
+from swapstone.record.origin import ORIGIN, file_bytes, foreign_reason, has_origin, mark_file, origin_reason
 from swapstone.record.reader import RecordView, check_raw, load, raw_bytes
 from swapstone.record.record_format import SCHEMA, Artifact, Damage, Manifest, Meta, Seal, manifest_differences
 from swapstone.record.record_paths import default_root, find_record, list_records, new_record_path, record_name
+from swapstone.record.replace_file import open_folder, read_regular, replace_file, replace_in
 from swapstone.record.writer import RecordWriter
 
 __all__ = [
+    "ORIGIN",
     "SCHEMA",
     "Artifact",
     "Damage",
@@ -20,12 +23,21 @@ __all__ = [
     "Seal",
     "check_raw",
     "default_root",
+    "file_bytes",
     "find_record",
+    "foreign_reason",
+    "has_origin",
     "has_runs",
     "list_records",
     "load",
     "manifest_differences",
+    "mark_file",
     "new_record_path",
+    "open_folder",
+    "origin_reason",
     "raw_bytes",
+    "read_regular",
     "record_name",
+    "replace_file",
+    "replace_in",
 ]

@@ -22,12 +22,12 @@ import msgspec
 
 from swapstone.model import Experiment, FrozenStruct, RecordError, Run
 from swapstone.model.system_errors import remedy
-from swapstone.record import record_format
+from swapstone.record import origin, record_format
 from swapstone.record.files import FileProblemError, RecordFolder
 from swapstone.record.reader import RecordView, load
 from swapstone.version import __version__
 
-_BEGUN = re.compile(r"\.(experiment|record)\.json\.\d+")
+_BEGUN = re.compile(r"\.(experiment|record)\.json\.\d+|\.origin\.json\.[0-9a-f]{16}")
 """A temporary file of `RecordWriter.create`."""
 
 _LEFT = re.compile(r"\..+\.(\d+|[0-9a-f]{16})")
@@ -83,6 +83,7 @@ class RecordWriter:
             )
             writer = cls(path, lock, 0, "", 1)
             undo.callback(writer.close)
+            origin.mark_file(path, meta.id, record_format.EXPERIMENT, experiment)
             _write(path / record_format.EXPERIMENT, experiment)
             for folder in made:
                 _sync_folder(folder.parent)
@@ -143,12 +144,14 @@ class RecordWriter:
     def write_manifest(self, manifest: record_format.Manifest) -> None:
         """Replace `manifest.json` atomically."""
         with _user_errors(self.path):
+            origin.mark_file(self.path, origin.identity_of(self.path), record_format.MANIFEST, manifest)
             self._unseal()
             _write(self.path / record_format.MANIFEST, manifest)
 
     def write_experiment(self, experiment: Experiment) -> None:
         """Write `experiment.json` again, for the budget of a resumed experiment. All other fields must be unchanged."""
         with _user_errors(self.path):
+            origin.mark_file(self.path, origin.identity_of(self.path), record_format.EXPERIMENT, experiment)
             self._unseal()
             _write(self.path / record_format.EXPERIMENT, experiment)
 
@@ -288,7 +291,7 @@ def _is_of_creation(entry: os.DirEntry[str]) -> bool:
         return False
     if entry.name in {record_format.LOCK, record_format.RUNS}:
         return entry.stat(follow_symlinks=False).st_size == 0
-    return entry.name == record_format.EXPERIMENT or bool(_BEGUN.fullmatch(entry.name))
+    return entry.name in {record_format.EXPERIMENT, origin.ORIGIN} or bool(_BEGUN.fullmatch(entry.name))
 
 
 def _check_unused(path: Path) -> None:
@@ -380,7 +383,7 @@ def _set_torn_line_aside(runs: Path) -> None:
 
 
 def _write(path: Path, noun: FrozenStruct) -> None:
-    _write_bytes(path, msgspec.json.format(noun.encoded(), indent=1) + b"\n")
+    _write_bytes(path, origin.file_bytes(noun))
 
 
 def _write_bytes(path: Path, data: bytes) -> None:

@@ -55,7 +55,7 @@ def test_a_folder_in_which_a_kill_ended_the_start_is_used_again(tmp_path: Path, 
     _sealed(path)
     assert load(path).damages == ()
     assert sorted(each.name for each in path.iterdir()) == [
-        *("experiment.json", "lock", "manifest.json", "raw", "record.json", "runs.jsonl", "seal.json")
+        *("experiment.json", "lock", "manifest.json", "origin.json", "raw", "record.json", "runs.jsonl", "seal.json")
     ]
 
 

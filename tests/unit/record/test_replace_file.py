@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Files are written and read through no symbolic link, and a failed write leaves the old file."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from swapstone.record import open_folder, read_regular, replace_file, replace_in
+
+
+def test_a_link_is_replaced_and_its_target_stays(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_text("precious")
+    link.symlink_to(target)
+    replace_file(link, b"new")
+    assert target.read_text() == "precious"
+    assert not link.is_symlink() and link.read_bytes() == b"new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "target"]
+
+
+def test_permissions_of_a_regular_file_are_kept_and_special_bits_are_not(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_text("old")
+    path.chmod(0o4640)
+    replace_file(path, b"new")
+    assert path.stat().st_mode & 0o7777 == 0o640
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f"
+    path.write_text("old")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        replace_file(path, b"new")
+    assert path.read_text() == "old" and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_folder_in_its_place_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "f").mkdir()
+    with pytest.raises(OSError, match="directory"):
+        replace_file(tmp_path / "f", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+@pytest.mark.parametrize("place", ["outer", "inner"])
+def test_a_folder_is_not_opened_through_a_link(tmp_path: Path, place: str) -> None:
+    (tmp_path / "elsewhere" / "b").mkdir(parents=True)
+    record = tmp_path / "record"
+    record.mkdir()
+    if place == "outer":
+        (record / "a").symlink_to(tmp_path / "elsewhere")
+    else:
+        (record / "a").mkdir()
+        (record / "a" / "b").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
+        os.close(open_folder(record, "a", "b", create=True))
+
+
+def test_folders_are_created_and_written_into(tmp_path: Path) -> None:
+    folder = open_folder(tmp_path, "a", "b", create=True)
+    replace_in(folder, "f", b"1")
+    os.close(folder)
+    assert (tmp_path / "a" / "b" / "f").read_bytes() == b"1"
+    with pytest.raises(FileNotFoundError):
+        open_folder(tmp_path, "c")
+
+
+def test_only_regular_files_of_limited_size_are_read(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"12345")
+    (tmp_path / "link").symlink_to(tmp_path / "f")
+    os.mkfifo(tmp_path / "fifo")
+    assert read_regular(tmp_path / "f", 5) == b"12345"
+    with pytest.raises(OSError, match="more than 4 bytes"):
+        read_regular(tmp_path / "f", 4)
+    with pytest.raises(OSError, match="Too many levels"):
+        read_regular(tmp_path / "link", 5)
+    errors: list[OSError] = []
+
+    def read_fifo() -> None:
+        try:
+            read_regular(tmp_path / "fifo", 5)
+        except OSError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=read_fifo, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert errors and "no regular file" in str(errors[0])  # else it waits for a writer
