@@ -71,8 +71,8 @@ from swapstone.record.reader import load, read_runs  # noqa: E402
 from swapstone.record.record_format import Line, chain_value, file_sha256  # noqa: E402
 from swapstone.session.outcome import parse_fail_if  # noqa: E402
 from swapstone.session.parameters import parse_free_factors, parse_parameters  # noqa: E402
-from swapstone.session.study import load_run  # noqa: E402
 from swapstone.session.study_file import decode_study  # noqa: E402
+from swapstone.session.study_run import load_run  # noqa: E402
 from swapstone.session.values import parse_age_s, parse_confidence, parse_duration_ns, parse_ratio  # noqa: E402
 from swapstone.subjects.kept_answer import decode_kept, encode_kept, split_raw  # noqa: E402
 from swapstone.subjects.load_check import missing_load  # noqa: E402

@@ -236,7 +236,7 @@ def test_the_off_cpu_profile_of_a_server_shows_memory_mapping_with_musl_malloc_o
     shares = {}
     for allocator in ("default", "mimalloc"):
         versus = f"libc=musl,allocator={allocator}"
-        row = ("requests", "--only", "http(c=10,t=cores)", "--candidate", versus, *QUICK)
+        row = ("requests", "--only", "http(c=10,t=cores)", "--candidate", versus, *QUICK, "--trust")
         found = explained(tmp_path, *row)
         assert {run["instrument"] for run in found["runs"]} == {"reference", "on-cpu", "off-cpu"}, found["missing"]
         (folder,) = (record / "explain").glob(f"*{allocator}-*")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document
 from swapstone.cli.shell_completion import complete_records
 from swapstone.report.record_agreement import document_of, to_csv, to_json
@@ -38,6 +39,6 @@ def agree_command(first: str, second: str, kind: str | None) -> None:
     """
     found = open_record(first).agreement(open_record(second))
     if kind:
-        click.echo(_FORMATS[kind](found), nl=False)
+        echo(_FORMATS[kind](found), nl=False)
         return
     print_document(document_of(found))

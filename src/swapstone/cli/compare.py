@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from swapstone.cli.display import display
-from swapstone.cli.options import ALL, FAIL_IF, measuring_options
+from swapstone.cli.options import ALL, FAIL_IF, TRUST, measuring_options
 from swapstone.cli.own_program_options import building_options, command_options, running_options, server_options
 from swapstone.cli.printing import print_interruption, print_outcomes, print_table
 from swapstone.cli.program_command import ProgramCommand, program_of
@@ -53,7 +53,7 @@ _GROUPS = {
         "clock",
     ),
     "The machine": ("loads", "architecture", "modules", "no_cache"),
-    "Record": ("out", "resume", "every", "fail_if"),
+    "Record": ("out", "resume", "trust", "every", "fail_if"),
 }
 
 
@@ -94,9 +94,10 @@ class _CompareCommand(ProgramCommand):
 @click.option(
     "--resume",
     metavar="RECORD",
-    help="Resume an interrupted record; accepts only --budget, --fail-if and --all beside it.",
+    help="Resume an interrupted record; accepts only --budget, --fail-if, --trust and --all beside it.",
     shell_complete=complete_records,
 )
+@TRUST
 @ALL
 @FAIL_IF
 @click.pass_context
@@ -104,6 +105,7 @@ def compare_command(
     context: click.Context,
     /,
     resume: str | None,
+    trust: bool,
     budget: str | None,
     every: bool,
     fail_if: tuple[str, ...],
@@ -155,7 +157,11 @@ def compare_command(
     try:
         if resume:
             _check_no_other_options(context)
-            record = open_record(resume).resume(budget, fail_if=fail_if, progress=display())
+            record = open_record(resume).resume(budget, fail_if=fail_if, trust=trust, progress=display())
+        elif trust:
+            raise UserError(
+                "Only a record that is resumed can be untrusted.", "Leave --trust out, or add --resume RECORD."
+            )
         else:
             record = run_options({**options, "budget": budget, "fail_if": fail_if}, program_of(context), display())
     except Interrupted as interrupted:
@@ -169,7 +175,7 @@ def _check_no_other_options(context: click.Context) -> None:
     given = [
         parameter
         for parameter in context.command.params
-        if parameter.name not in {"resume", "budget", "every", "fail_if", "help"}
+        if parameter.name not in {"resume", "budget", "every", "fail_if", "trust", "help"}
         and context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT
     ]
     what = next((p.opts[0] if p.opts[0].startswith("-") else "FACTOR=LEVELS" for p in given), "")
@@ -178,5 +184,5 @@ def _check_no_other_options(context: click.Context) -> None:
     if what:
         raise UserError(
             f"--resume continues an experiment with its own options: it takes no {what}.",
-            "Only --budget, --fail-if and --all may be given beside it.",
+            "Only --budget, --fail-if, --trust and --all may be given beside it.",
         )

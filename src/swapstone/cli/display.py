@@ -7,15 +7,14 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 from rich.table import Column
 
 from swapstone.cli.command_name import as_typed
+from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_answer
-from swapstone.cli.tables import plain
 from swapstone.model import Experiment, Trial
 from swapstone.session.progress import (
     LONGEST_SILENCE_S,
@@ -41,12 +40,12 @@ def display() -> Progress:
 
 def print_note(line: str) -> None:
     """Print a line on standard error, with control characters escaped."""
-    click.echo(as_typed(plain(line)), err=True)
+    echo(as_typed(plain(line)), err=True)
 
 
 def print_part(number: int, total: int, name: str, title: str) -> None:
     """Print which part of a study starts."""
-    click.echo(f"\nPart {number} of {total}: {name}: {plain(title)}")
+    echo(f"\nPart {number} of {total}: {name}: {plain(title)}")
     sys.stdout.flush()
 
 
@@ -55,7 +54,7 @@ def print_part_end(state: str, reason: str, record: Path | None) -> None:
     if record is not None:
         print_answer(Record(record))
     if reason:
-        click.echo(f"{state}: {as_typed(plain(reason))}")
+        echo(f"{state}: {as_typed(plain(reason))}")
 
 
 class PlainDisplay(LineProgress):

@@ -9,6 +9,7 @@ import textwrap
 import click
 
 from swapstone.cli.command_name import as_typed
+from swapstone.cli.output import echo
 from swapstone.cli.tables import terminal_columns
 from swapstone.session.capabilities import Finding, State, capabilities, examine
 
@@ -30,12 +31,12 @@ def doctor_command(as_json: bool) -> None:
     found = capabilities()
     noise = list(examine())
     if as_json:
-        click.echo(json.dumps({"can": _plain(found), "noise": _plain(noise)}, indent=1))
+        echo(json.dumps({"can": _plain(found), "noise": _plain(noise)}, indent=1))
         return
-    click.echo(_answer(found, noise))
-    click.echo("\nWhat this machine can do")
+    echo(_answer(found, noise))
+    echo("\nWhat this machine can do")
     _print(found)
-    click.echo("\nWhat makes timings noisy")
+    echo("\nWhat makes timings noisy")
     _print(noise)
 
 
@@ -67,9 +68,9 @@ def _print(findings: list[Finding]) -> None:
         texts = (finding.found, *filter(None, (finding.meaning, remedy)))
         room = None if columns is None else max(_LEAST_ROOM, columns - width - 13)
         first, *rest = (line for text in texts for line in _wrapped(text, room))
-        click.echo(f"  {state} {finding.name:{width}}  {first}")
+        echo(f"  {state} {finding.name:{width}}  {first}", styled=True)
         for line in rest:
-            click.echo(f"  {'':8} {'':{width}}  {line}")
+            echo(f"  {'':8} {'':{width}}  {line}")
 
 
 def _wrapped(text: str, room: int | None) -> list[str]:

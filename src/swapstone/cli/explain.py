@@ -8,10 +8,10 @@ import webbrowser
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import RECORD, AliasedOption
+from swapstone.cli.options import RECORD, TRUST, AliasedOption
+from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_document
 from swapstone.cli.shell_completion import complete_workloads
-from swapstone.cli.tables import plain
 from swapstone.session.explain_row import INSTRUMENTS
 from swapstone.session.record_handle import open_record
 
@@ -44,6 +44,7 @@ from swapstone.session.record_handle import open_record
     type=click.Choice(list(INSTRUMENTS)),
     help="Leave an instrument out; repeatable.",
 )
+@TRUST
 @click.option("--json", "kind", flag_value="json", help="Print all of it as JSON.")
 @click.option("--markdown", "kind", flag_value="markdown", help="Print it as Markdown.")
 @click.option("--text", "kind", flag_value="text", default="text", help="Print it as text.  [default]")
@@ -55,6 +56,7 @@ def explain_command(
     classes: str | None,
     again: bool,
     without: tuple[str, ...],
+    trust: bool,
     kind: str,
 ) -> None:
     r"""Find out why a row of a record differs.
@@ -76,13 +78,14 @@ def explain_command(
         classes=classes,
         again=again,
         without=without,
+        trust=trust,
         progress=display(),
     )
     if kind != "text":
-        click.echo(result.report(kind), nl=False)
+        echo(result.report(kind), nl=False)
     else:
         print_document(result.document())
-        click.echo(f"\nStored in {plain(result.folder)}: {', '.join(path.name for path in result.files)}")
+        echo(f"\nStored in {plain(result.folder)}: {', '.join(path.name for path in result.files)}")
 
 
 @click.command()
@@ -98,6 +101,7 @@ def explain_command(
     "--classes", "classes", metavar="FILE", help="Rules in TOML that come before the bundled table of cost classes."
 )
 @click.option("--again", is_flag=True, help="Run under instruments although evidence is stored.")
+@TRUST
 @click.option("--open", "show", is_flag=True, help="Open the page of the difference in a browser.")
 def profile_command(
     record: str,
@@ -107,6 +111,7 @@ def profile_command(
     kind: str,
     classes: str | None,
     again: bool,
+    trust: bool,
     show: bool,
 ) -> None:
     r"""Write a row's profiles: flame graphs of both variants and of their difference, folded stacks, speedscope's JSON.
@@ -119,10 +124,10 @@ def profile_command(
       swapstone profile last --only b_malloc_big1
     """
     result = open_record(record).explain(
-        only, metric=metric, candidate=candidate, classes=classes, again=again, progress=display()
+        only, metric=metric, candidate=candidate, classes=classes, again=again, trust=trust, progress=display()
     )
     for path in result.profiles(kind):
-        click.echo(plain(path))
+        echo(plain(path))
     page = result.folder / f"{kind}-difference.html"
-    if show and page.is_file():
+    if show and page in result.files:  # a received record may have a page of its own there
         webbrowser.open(page.resolve().as_uri())

@@ -12,8 +12,9 @@ import click
 
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.display import print_note
+from swapstone.cli.output import echo, plain
 from swapstone.cli.shell_completion import complete_architectures
-from swapstone.cli.tables import plain, table, terminal_columns
+from swapstone.cli.tables import table, terminal_columns
 from swapstone.session.image_store import (
     KERNELS,
     MODULES,
@@ -101,14 +102,12 @@ def build_command(arch: str, kernel: str, modules_folder: str, modules: str, con
     built = _console_image(arch, kernel, modules_folder, modules)
     if as_json:
         made = json.loads(built.image.encoded())
-        click.echo(json.dumps({"digest": built.image.digest(), "folder": str(built.folder), "image": made}, indent=1))
+        echo(json.dumps({"digest": built.image.digest(), "folder": str(built.folder), "image": made}, indent=1))
         return
     size = sum(path.stat().st_size for path in (built.kernel, built.initrd)) / 1e6
-    click.echo(
-        f"{built.image.digest()}  {arch} {kernel}, {size:.1f} MB: {plain(built.image.banner or built.image.release)}"
-    )
-    click.echo(f"  kernel {built.kernel}")
-    click.echo(f"  initrd {built.initrd}")
+    echo(f"{built.image.digest()}  {arch} {kernel}, {size:.1f} MB: {plain(built.image.banner or built.image.release)}")
+    echo(f"  kernel {built.kernel}")
+    echo(f"  initrd {built.initrd}")
 
 
 @image_command.command("list")
@@ -129,11 +128,11 @@ def list_images(as_json: bool) -> None:
         cells = (image.architecture, image.kernel, image.release, image.digest()) if image else ("", "damaged", "", "")
         rows.append([kept.path.name[:_SHOWN_DIGITS], *cells, size, when])
     if as_json:
-        click.echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
+        echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
     elif rows:
-        click.echo(table(head, rows, terminal_columns()), nl=False)
+        echo(table(head, rows, terminal_columns()), nl=False)
     else:
-        click.echo(as_typed("There are no images. Build one: swapstone image build"))
+        echo(as_typed("There are no images. Build one: swapstone image build"))
 
 
 @image_command.command("gc")
@@ -154,14 +153,14 @@ def gc_command(older_than: str, dry_run: bool) -> None:
     gone = collect_garbage(parse_age_s(older_than), dry_run=dry_run)
     for kept in gone:
         if kept.kind not in _COUNTED:
-            click.echo(f"{kept.size_bytes / 1e6:8.1f} MB  {kept.kind}  {_name(kept)}")
+            echo(f"{kept.size_bytes / 1e6:8.1f} MB  {kept.kind}  {_name(kept)}")
     for kind in _COUNTED:
         sizes = [kept.size_bytes for kept in gone if kept.kind == kind]
         if sizes:
-            click.echo(f"{sum(sizes) / 1e6:8.1f} MB  {len(sizes)} {kind}{'s' if len(sizes) > 1 else ''}")
+            echo(f"{sum(sizes) / 1e6:8.1f} MB  {len(sizes)} {kind}{'s' if len(sizes) > 1 else ''}")
     total = sum(kept.size_bytes for kept in gone) / 1e6
     did = "would be removed" if dry_run else "removed"
-    click.echo(f"{total:8.1f} MB {did}." if gone else f"Nothing has been unused for {older_than}.")
+    echo(f"{total:8.1f} MB {did}." if gone else f"Nothing has been unused for {older_than}.")
 
 
 @image_command.command("lock")
@@ -177,8 +176,8 @@ def lock_command(arch: tuple[str, ...]) -> None:
     """
     lock = update_image_lock(arch, print_note)
     for name, why in sorted(lock.unavailable.items()):
-        click.echo(f"unavailable: {name}: {why}")
-    click.echo(f"{lock_path()} has {len(lock.packages)} packages.")
+        echo(f"unavailable: {name}: {why}")
+    echo(f"{lock_path()} has {len(lock.packages)} packages.")
 
 
 @image_command.command("vendor")
@@ -192,7 +191,7 @@ def vendor_command(folder: str, arch: tuple[str, ...]) -> int:
       swapstone image vendor ./mirror --arch x86_64
     """
     lines, whole = vendor_files(folder, arch, print_note)
-    click.echo("\n".join(map(plain, lines)))
+    echo("\n".join(map(plain, lines)))
     return 0 if whole else 2
 
 
@@ -216,7 +215,7 @@ def boot_command(
     architecture = require_emulator(arch)
     command = boot_arguments(architecture, _console_image(arch, kernel, modules_folder, modules), memory)
     if print_command:
-        click.echo(shlex.join(command))
+        echo(shlex.join(command))
         return None
     return subprocess.run(command, check=False).returncode
 

@@ -8,6 +8,7 @@ import json
 import click
 
 from swapstone.cli.command_name import as_typed
+from swapstone.cli.output import echo
 from swapstone.cli.tables import table, terminal_columns
 from swapstone.session.catalog import LISTS, default_root
 
@@ -30,12 +31,10 @@ def print_list(what: str, as_json: bool) -> None:
     """Print one of the lists as a table or as JSON."""
     head, rows = LISTS[what]()
     if as_json:
-        click.echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
+        echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
     elif rows:
-        click.echo(table(head, rows, terminal_columns()), nl=False)
+        echo(table(head, rows, terminal_columns()), nl=False)
     elif what == "records":
-        click.echo(
-            f"There are no records in {default_root()}. {as_typed('Make one: swapstone compare libc=glibc,musl')}"
-        )
+        echo(f"There are no records in {default_root()}. {as_typed('Make one: swapstone compare libc=glibc,musl')}")
     else:
-        click.echo(f"There are no {what}.")
+        echo(f"There are no {what}.")

@@ -4,20 +4,17 @@
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import signal
 import sys
 import traceback
-from typing import TYPE_CHECKING
 
 import click
 
 from swapstone.cli.command_name import as_typed, set_command_name
 from swapstone.cli.interrupts import MESSAGE, ending_at_once, raise_interrupts
 from swapstone.version import __version__
-
-if TYPE_CHECKING:
-    from swapstone.model.errors import UserError
 
 EXIT_BUG, EXIT_USER, EXIT_NO_RESULT, EXIT_INTERRUPT = 1, 2, 4, 130
 COMPLETION = "_SWAPSTONE_COMPLETE"
@@ -124,7 +121,10 @@ def main() -> None:
     except click.exceptions.Exit as error:
         status = error.exit_code
     except click.ClickException as error:
-        error.show()
+        from swapstone.cli.output import echo  # noqa: PLC0415 - as in `_report`
+
+        error.show(file=(shown := io.StringIO()))  # an argument may be a name from elsewhere
+        echo(shown.getvalue(), nl=False, err=True)
         status = EXIT_USER
     except (KeyboardInterrupt, click.Abort):
         click.echo(MESSAGE, err=True)
@@ -139,22 +139,17 @@ def main() -> None:
 
 def _report(error: Exception) -> int:
     """Print a user's error, or else the traceback of a bug; return the exit status."""
+    from swapstone.cli.output import echo, echo_labelled  # noqa: PLC0415 - as below
     from swapstone.model.errors import NothingComparableError, UserError  # noqa: PLC0415 - imports the model, which --help and --version don't need
-    from swapstone.model.system_errors import as_user_error  # noqa: PLC0415 - as above
+    from swapstone.model.system_errors import as_user_error, hint_of  # noqa: PLC0415 - as above
 
     if isinstance(error, OSError):
         error = as_user_error(error, "give the same command again.") or error
     if isinstance(error, UserError):
-        _print_error(error)
+        echo_labelled("error: ", error.message, err=True)
+        if hint := hint_of(error):
+            echo(as_typed(hint), err=True)
         return EXIT_NO_RESULT if isinstance(error, NothingComparableError) else EXIT_USER
-    traceback.print_exception(error)
-    click.echo("This is a bug in Swapstone. Please report it with the lines above.", err=True)
+    echo("".join(traceback.format_exception(error)), nl=False, err=True)
+    echo("This is a bug in Swapstone. Please report it with the lines above.", err=True)
     return EXIT_BUG
-
-
-def _print_error(error: UserError) -> None:
-    from swapstone.model.system_errors import hint_of  # noqa: PLC0415 - as above
-
-    click.echo(click.style("error: ", fg="red", bold=True) + as_typed(error.message), err=True)
-    if hint := hint_of(error):
-        click.echo(as_typed(hint), err=True)

@@ -69,6 +69,11 @@ FAIL_IF = click.option(
     metavar="[METRIC=]worse[:MARGIN]",
     help="End with status 3 if a candidate is worse by more than MARGIN, and with 4 if a row gave no result; repeatable.",
 )
+TRUST = click.option(
+    "--trust",
+    is_flag=True,
+    help="Run the commands in the record though another user or machine made it, or it was edited.",
+)
 NO_CACHE = click.option(
     "--no-cache", is_flag=True, help="Repeat runs of virtual machines although equal runs are in the cache."
 )

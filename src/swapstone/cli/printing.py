@@ -9,10 +9,8 @@ import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
-import click
-
 from swapstone.cli.command_name import as_typed
-from swapstone.cli.tables import plain
+from swapstone.cli.output import echo, plain
 from swapstone.report.context import Selection
 from swapstone.report.document import Document
 from swapstone.report.document_texts import with_texts
@@ -40,7 +38,7 @@ def print_document(document: Document, *, every: bool = False) -> None:
         ascii_only="utf" not in (sys.stdout.encoding or "").lower(),
         every=every,
     )
-    click.echo(render(with_texts(document, as_typed), shown), nl=False, color=True if terminal else None)
+    echo(render(with_texts(document, as_typed), shown), nl=False, styled=shown.colour)
 
 
 def print_table(record: Record, selection: Selection | None = None) -> None:
@@ -52,9 +50,9 @@ def print_table(record: Record, selection: Selection | None = None) -> None:
         print_document(document, every=selection is not None and selection.every)
     if selection is not None and selection.every and record.view.manifest is not None:
         for certificate in record.view.manifest.image_differences:
-            click.echo(f"\nImages of {plain(certificate.summary())}. Those that differ, each with its part:")
+            echo(f"\nImages of {plain(certificate.summary())}. Those that differ, each with its part:")
             for path, part in certificate.differing:
-                click.echo(f"  {plain(path)} ({plain(part)})")
+                echo(f"  {plain(path)} ({plain(part)})")
 
 
 def print_answer(record: Record) -> None:
@@ -69,7 +67,7 @@ def print_outcomes(records: Iterable[Record], fail_if: Sequence[str]) -> int:
     worst = outcome_of_all(results, parse_fail_if(fail_if))
     if worst.status:
         sys.stdout.flush()
-        click.echo(f"Exit status {worst.status}: {plain(worst.reason)}", err=True)
+        echo(f"Exit status {worst.status}: {plain(worst.reason)}", err=True)
     return worst.status
 
 
@@ -78,5 +76,5 @@ def print_interruption(interrupted: Interrupted) -> int:
     if (interrupted.path / "record.json").is_file():  # a study has printed its parts already
         print_table(Record(interrupted.path))
     sys.stdout.flush()
-    click.echo(f"Interrupted. Nothing is lost. Resume with: {as_typed(interrupted.resume)}", err=True)
+    echo(f"Interrupted. Nothing is lost. Resume with: {as_typed(interrupted.resume)}", err=True)
     return EXIT_INTERRUPT

@@ -7,7 +7,9 @@ import json
 
 import click
 
-from swapstone.cli.tables import comma_separated, table, terminal_columns
+from swapstone.cli.output import echo
+from swapstone.cli.tables import table, terminal_columns
+from swapstone.report.csv_output import comma_separated
 from swapstone.session.query import query_records
 
 
@@ -15,8 +17,11 @@ from swapstone.session.query import query_records
 @click.argument("sql")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
-def query_command(sql: str, as_json: bool, as_csv: bool) -> None:
-    r"""Run an SQL query (DuckDB's dialect) over all records.
+@click.option(
+    "--allow-files", is_flag=True, help="Let the query read and write files, use networks and load extensions."
+)
+def query_command(sql: str, as_json: bool, as_csv: bool, allow_files: bool) -> None:
+    r"""Run an SQL query (DuckDB's dialect) over all records. It reads these tables only, unless --allow-files is given.
 
     \b
     Tables:
@@ -41,12 +46,12 @@ def query_command(sql: str, as_json: bool, as_csv: bool) -> None:
       swapstone query "SELECT record, workload, variant, median(value) FROM samples WHERE metric = 'wall' AND block > 0 GROUP BY ALL"
       swapstone query "SELECT record, target, candidate, effect FROM comparisons JOIN records USING (record) WHERE metric = 'wall'"
     """
-    result = query_records(sql)
+    result = query_records(sql, allow_files=allow_files)
     if result is None:
         return
     if as_json:
-        click.echo(json.dumps(result.dicts(), default=str, indent=1))
+        echo(json.dumps(result.dicts(), default=str, indent=1))
     elif as_csv:
-        click.echo(comma_separated(result.columns, result.fetchall()), nl=False)
+        echo(comma_separated(result.columns, result.fetchall()), nl=False)
     else:
-        click.echo(table(result.columns, result.fetchall(), terminal_columns()), nl=False)
+        echo(table(result.columns, result.fetchall(), terminal_columns()), nl=False)

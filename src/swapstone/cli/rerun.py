@@ -6,9 +6,9 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import RECORD
+from swapstone.cli.options import RECORD, TRUST
+from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_document, print_interruption, print_table
-from swapstone.cli.tables import plain
 from swapstone.report.record_agreement import document_of
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import open_record
@@ -18,7 +18,8 @@ from swapstone.session.rerun import rerun_differences
 @click.command()
 @RECORD
 @click.option("--out", metavar="DIR", help="Folder of the new record.  [records/TIME-NAME]")
-def rerun_command(record: str, out: str | None) -> int:
+@TRUST
+def rerun_command(record: str, out: str | None, trust: bool) -> int:
     r"""Run a record's experiment again, with the same plan and the same passes, and compare the two records.
 
     Each row's second ratio is divided by its first one, with an interval. Where that interval excludes 1 and reaches beyond the margin,
@@ -30,14 +31,14 @@ def rerun_command(record: str, out: str | None) -> int:
     """
     first = open_record(record)
     try:
-        second = first.rerun(out, display())
+        second = first.rerun(out, display(), trust=trust)
     except Interrupted as interrupted:
         return print_interruption(interrupted)
     print_table(second)
-    click.echo()
+    echo()
     print_document(document_of(first.agreement(second)))
     differences = rerun_differences(first.view, second.view)
-    click.echo(
+    echo(
         "Not the same both times: " + "; ".join(map(plain, differences))
         if differences
         else "Machine, tools and programs were the same both times, to the byte."

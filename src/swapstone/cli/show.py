@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from swapstone.cli.options import ALL, RECORD
+from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_table
 from swapstone.cli.shell_completion import complete_workloads
 from swapstone.model import UserError, unknown
@@ -15,6 +16,7 @@ from swapstone.report import export
 from swapstone.report.context import Selection
 from swapstone.report.hyperfine_export import file_name
 from swapstone.report.render import RENDERERS, find_renderer
+from swapstone.session.output_file import write_output, write_outputs
 from swapstone.session.record_handle import open_record
 from swapstone.session.unusable_values import named_record
 
@@ -39,7 +41,7 @@ def show_command(record: str, as_json: bool, every: bool, metrics: tuple[str, ..
     """
     opened = open_record(record)
     if as_json:
-        click.echo(opened.report("json"))
+        echo(opened.report("json"))
         return
     known = {comparison.metric.name for comparison in opened.analysis().comparisons}
     wrong = next((name for name in metrics if name not in known), None)
@@ -76,7 +78,7 @@ def report_command(record: str, kind: str, out: str | None) -> None:
     document = opened.document(beside=beside)
     with named_record(opened.path):
         content = find_renderer(kind).render(document)
-    _deliver(content, target)
+    _deliver(content, target, named=out is not None)
 
 
 @click.command()
@@ -110,7 +112,8 @@ def export_command(record: str, kind: str, out: str, workload: str | None, folde
         raise UserError(f"--format {kind} is one file with every workload.", "Add: --format hyperfine")
     opened = open_record(record)
     if folder:
-        _deliver_files(opened.hyperfine_files(), Path(folder))
+        write_outputs(Path(folder), files := opened.hyperfine_files())
+        echo(f"Wrote {len(files)} files to {plain(folder)}", err=True)
     elif workload:
         files = opened.hyperfine_files()
         names = {each.workload: file_name(each.workload) for each in opened.analysis().comparisons}
@@ -122,24 +125,9 @@ def export_command(record: str, kind: str, out: str, workload: str | None, folde
         _deliver(opened.report(kind), out)
 
 
-def _deliver_files(files: dict[str, str], folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            (folder / name).write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise UserError(
-            f"{folder} can't be written: {error.strerror}.", "Name another folder with --folder."
-        ) from error
-    click.echo(f"Wrote {len(files)} files to {folder}", err=True)
-
-
-def _deliver(content: str, target: str) -> None:
+def _deliver(content: str, target: str, *, named: bool = True) -> None:
     if target == "-":
-        click.echo(content, nl=not content.endswith("\n"))
+        echo(content, nl=not content.endswith("\n"))
         return
-    try:
-        Path(target).write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"{target} can't be written: {error.strerror}.", "Name another file with --out.") from error
-    click.echo(f"Wrote {target}", err=True)
+    write_output(Path(target), content, named=named)
+    echo(f"Wrote {plain(target)}", err=True)

@@ -6,7 +6,8 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import ALL, FAIL_IF, NO_CACHE, ONLY
+from swapstone.cli.options import ALL, FAIL_IF, NO_CACHE, ONLY, TRUST
+from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
 from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders, complete_targets
 from swapstone.report.context import Selection
@@ -46,9 +47,10 @@ from swapstone.session.record_handle import Record
 @click.option(
     "--resume",
     metavar="FOLDER",
-    help="Resume an interrupted study; accepts --budget beside it.",
+    help="Resume an interrupted study; accepts --budget and --trust beside it.",
     shell_complete=complete_study_folders,
 )
+@TRUST
 @ALL
 @FAIL_IF
 def study_command(
@@ -62,6 +64,7 @@ def study_command(
     no_cache: bool,
     out: str | None,
     resume: str | None,
+    trust: bool,
     every: bool,
     fail_if: tuple[str, ...],
 ) -> int:
@@ -89,6 +92,7 @@ def study_command(
             no_cache=no_cache,
             out=out,
             resume=resume,
+            trust=trust,
             fail_if=fail_if,
             progress=display(),
         )
@@ -97,6 +101,6 @@ def study_command(
     if result.index is None:
         print_table(Record(result.path), Selection(every=True) if every else None)
         return print_outcomes([Record(result.path)], fail_if)
-    click.echo()
+    echo()
     print_document(document_of(result.index), every=every)
     return print_outcomes(result.records.values(), fail_if) if result.ok else 2

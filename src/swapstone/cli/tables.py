@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import shutil
 import sys
@@ -14,17 +13,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from swapstone.cli.output import plain
+
 _HEAD_LINE = Box("    \n    \n -  \n    \n    \n    \n    \n    \n", ascii=True)
 """Columns without lines between them, and dashes below the head."""
 _UNLIMITED = 100_000
-
-
-def plain(text: object) -> str:
-    """Return a text with control characters escaped, so that text from outside can't control the terminal."""
-    return "".join(
-        character if character.isprintable() else f"\\x{ord(character):02x}"
-        for character in ("" if text is None else str(text))
-    )
 
 
 def terminal_columns() -> int | None:
@@ -54,15 +47,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]], width: int | No
     console = Console(file=printed, width=width or _UNLIMITED, color_system=None, force_terminal=False)
     console.print(made, soft_wrap=False)
     return "\n".join(line.rstrip() for line in printed.getvalue().splitlines()) + "\n"
-
-
-def comma_separated(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return rows as CSV with a header line."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows(rows)
-    return buffer.getvalue()
 
 
 def _short(value: object) -> object:

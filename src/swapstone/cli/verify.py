@@ -7,8 +7,8 @@ import click
 
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.display import display
-from swapstone.cli.options import RECORD
-from swapstone.cli.tables import plain
+from swapstone.cli.options import RECORD, TRUST
+from swapstone.cli.output import echo, echo_labelled, plain
 from swapstone.session.record_handle import open_record
 from swapstone.session.report_context import describe_experiment
 
@@ -25,7 +25,16 @@ from swapstone.session.report_context import describe_experiment
 @click.option(
     "--against", default="", metavar="DIGEST", help="Compare the record's digest, or 16 or more first digits."
 )
-def verify_command(record: str, count: int | None, against: str) -> int:
+@click.option("--sign", "key", metavar="KEY", help="Sign the seal by this ssh key, if nothing is wrong: seal.json.sig.")
+@click.option(
+    "--signers",
+    metavar="FILE",
+    help="Check the signature: the accepted keys, as ssh-keygen(1), ALLOWED SIGNERS, has them.",
+)
+@TRUST
+def verify_command(
+    record: str, count: int | None, against: str, key: str | None, signers: str | None, trust: bool
+) -> int:
     r"""Check that a record is whole and unaltered, and that its analysis gives the same verdicts.
 
     Every line of runs.jsonl is compared with its checksum and with the line before it, every raw output with its digest, the other
@@ -33,7 +42,8 @@ def verify_command(record: str, count: int | None, against: str) -> int:
     that the seed gives: a run that was removed is named. Only --recompute runs programs, in virtual machines.
 
     These checks find edits. A record that is forged entirely, raw output included, can be sealed: compare its digest with one that was
-    published (--against), or repeat the experiment (`swapstone rerun`). Reports print the digest; it is the SHA-256 of seal.json.
+    published (--against), check who signed it (--signers), or repeat the experiment (`swapstone rerun`). Reports print the digest; it is
+    the SHA-256 of seal.json.
 
     The exit status is 0 if nothing is wrong, and 2 if something is.
 
@@ -42,15 +52,21 @@ def verify_command(record: str, count: int | None, against: str) -> int:
       swapstone verify last
       swapstone verify last --against 0123456789abcdef
       swapstone verify last --recompute 3
+      swapstone verify last --sign ~/.ssh/id_ed25519
+      swapstone verify last --signers ~/.ssh/allowed_signers
     """
     opened = open_record(record)
-    result = opened.verify(count or 0, display(), against=against)
-    click.echo(click.style(as_typed(plain(result.answer)), fg=None if result.ok else "red"))
+    result = opened.verify(count or 0, display(), against=against, signers=signers, trust=trust)
+    echo(click.style(as_typed(plain(result.answer)), fg=None if result.ok else "red"), styled=True)
     for problem in result.problems:
-        click.echo(click.style("damaged: ", fg="red") + as_typed(plain(problem)))
-    click.echo(f"{opened.view.path}: {plain(describe_experiment(opened.experiment))}, {len(opened.view.runs)} runs")
+        echo_labelled("damaged: ", plain(problem))
+    echo(f"{opened.view.path}: {plain(describe_experiment(opened.experiment))}, {len(opened.view.runs)} runs")
     if result.digest:
-        click.echo(f"digest {result.digest}")
+        echo(f"digest {result.digest}")
     for note in result.notes:
-        click.echo(as_typed(plain(note)))
+        echo(as_typed(plain(note)))
+    if key and result.ok:
+        echo(f"Signed: {plain(opened.sign(key))}")
+    elif key:
+        echo("Not signed.")
     return 0 if result.ok else 2

@@ -39,6 +39,7 @@ from swapstone.session.record_handle import Record, open_record
 from swapstone.session.request import ExperimentRequest, parse_factors
 from swapstone.session.study import PartState
 from swapstone.session.study_file import load_study, study_path
+from swapstone.session.study_run import STUDY
 from swapstone.session.values import Duration, duration_ns, parse_confidence, parse_ratio
 from swapstone.session.varied_program import varied_program
 
@@ -305,6 +306,7 @@ def study(
     fail_if: Levels = (),
     out: str | Path | None = None,
     resume: str | Path | None = None,
+    trust: bool = False,
     progress: ProgressLike = None,
 ) -> StudyResult:
     """Run or resume a study.
@@ -320,7 +322,9 @@ def study(
         no_cache: repeat runs of virtual machines that are in the cache.
         fail_if: texts of ``--fail-if``, whose form is checked before anything is measured.
         out: the folder of the records; a new one under the root of records if None.
-        resume: the folder of an interrupted study, instead of a name. Only `budget`, `no_cache` and `progress` may be given with it.
+        resume: the folder of an interrupted study, instead of a name. Only `budget`, `no_cache`, `trust` and `progress` may be given with
+            it.
+        trust: whether the commands of the study that is resumed may run though another user or machine started it, or it was edited.
         progress: a `Progress`, or a function that receives lines of text.
 
     Raises:
@@ -329,7 +333,9 @@ def study(
     """
     receiver = as_progress(progress)
     conditions = parse_fail_if(name_list(fail_if))
-    options = RunOptions(no_cache=no_cache)
+    options = RunOptions(no_cache=no_cache, trust=trust)
+    if resume is None and trust:
+        raise UserError("Only a study that is resumed can be untrusted.", "Leave --trust out.")
     if resume is not None:
         if name or only or only_parts or seed is not None or blocks or target or out:
             raise UserError("A study resumes with its own options.", "Leave out all but --budget and --no-cache.")
@@ -373,7 +379,7 @@ def study(
 def _resume_study(name: str, budget_ns: int | None, options: RunOptions, progress: Progress) -> StudyResult:
     """Resume a study's folder, or the record of a study without parts."""
     for folder in (Path(name), default_root() / name):
-        if (folder / studies.STUDY).is_file():
+        if (folder / STUDY).is_file():
             return _study_result(studies.resume_study(folder, budget_ns, options=options, progress=progress))
     path = experiments.resume(find_record(name), budget_ns, options=options, progress=progress)
     return StudyResult(path, {Record(path).experiment.name: Record(path)}, {}, None)
@@ -411,6 +417,7 @@ def explain(
     classes: str | Path | None = None,
     again: bool = False,
     without: Sequence[str] = (),
+    trust: bool = False,
     progress: ProgressLike = None,
 ) -> RowExplanation:
     """Explain a row of a record: see `Record.explain`.
@@ -426,15 +433,17 @@ def explain(
         classes=classes,
         again=again,
         without=tuple(without),
+        trust=trust,
         progress=progress,
     )
 
 
-def query(sql: str) -> Relation | None:
+def query(sql: str, *, allow_files: bool = False) -> Relation | None:
     """Run an SQL query over all records.
 
     Args:
         sql: in DuckDB's dialect, on the tables that `swapstone query --help` lists.
+        allow_files: whether it may do more than read these tables: read and write other files, use networks, load extensions.
 
     Returns:
         The result; None for a statement that has none.
@@ -442,7 +451,7 @@ def query(sql: str) -> Relation | None:
     Raises:
         UserError: there are no records, or DuckDB rejects the query.
     """
-    return query_records(sql)
+    return query_records(sql, allow_files=allow_files)
 
 
 def _factors(factors: Mapping[str, Levels] | None, levels: Mapping[str, Levels]) -> dict[str, Levels]:

@@ -37,6 +37,7 @@ from swapstone.session.outcome import FailIf, check_fail_if
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.request import ExperimentRequest, check_loads, check_order, discarded_runs, parse_held
+from swapstone.session.trust import require_own_record
 from swapstone.targets import TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.workloads import find_workloads, own_names
 
@@ -52,12 +53,14 @@ class RunOptions:
         no_cache: whether a virtual machine repeats runs that are in the cache.
         fail_if: conditions for the exit status, checked before anything is measured.
         label: which part of a study this is, for displays, e.g. ``part 2 of 4``; else empty.
+        trust: whether the commands of a record that is resumed may run though another user or machine made it, or it was edited.
     """
 
     rebuild: bool = False
     no_cache: bool = False
     fail_if: tuple[FailIf, ...] = ()
     label: str = ""
+    trust: bool = False
 
 
 DEFAULT_OPTIONS = RunOptions()
@@ -226,9 +229,11 @@ def resume(
         The record's folder. The record is sealed as complete.
 
     Raises:
-        UserError: the record is complete or altered, another process writes it, or machine or programs changed. The record is unchanged.
+        UserError: the record is complete, altered or not trusted, another process writes it, or machine or programs changed. The record
+            is unchanged.
         Interrupted: a signal ended it; the record is sealed.
     """
+    require_own_record(path, "resume", trust=options.trust)
     writer, view = RecordWriter.resume(path)
     with writer, open_experiment_target(view.experiment, progress.note, no_cache=options.no_cache) as target:
         experiment = _experiment_to_resume(view, budget_ns)

@@ -27,13 +27,14 @@ from swapstone.model import (
     unknown,
 )
 from swapstone.model.temporary_folder import TemporaryFolder
-from swapstone.record import RecordView
+from swapstone.record import RecordView, read_regular
 from swapstone.report import row_explanation
 from swapstone.report.document import Document
 from swapstone.report.render import RENDERERS, find_renderer
 from swapstone.run import prepare
 from swapstone.session import explanation_files
 from swapstone.session.progress import NO_PROGRESS, Progress
+from swapstone.session.trust import require_trust
 from swapstone.subjects import Program
 from swapstone.targets import open_target
 
@@ -62,6 +63,7 @@ class ExplainOptions:
         classes: a TOML file with rules that come before the bundled table of cost classes.
         again: whether to run under instruments although evidence is stored.
         without: names of instruments to leave out.
+        trust: whether the record's commands may run though another user or machine made it, or it was edited.
     """
 
     metric: str | None = None
@@ -70,6 +72,7 @@ class ExplainOptions:
     classes: Path | None = None
     again: bool = False
     without: tuple[str, ...] = ()
+    trust: bool = False
 
 
 DEFAULT_OPTIONS = ExplainOptions()
@@ -102,7 +105,8 @@ class RowExplanation:
             UserError: there is no such format.
         """
         if format == "html":  # links to the flame graphs beside it
-            return (self.folder / explanation_files.PAGES[0][0]).read_text(encoding="utf-8")
+            page = read_regular(self.folder / explanation_files.PAGES[0][0], explanation_files.MOST_BYTES)
+            return page.decode(errors="backslashreplace")
         if format == "json":
             return row_explanation.to_json(self.evidence, self.explanation)
         names = [renderer.name for renderer in RENDERERS]
@@ -116,7 +120,7 @@ class RowExplanation:
         Raises:
             UserError: there is no profile of this kind, with the reason.
         """
-        written = tuple(sorted(path for path in self.folder.iterdir() if path.name.startswith(f"{kind}-")))
+        written = tuple(sorted(path for path in self.files if path.name.startswith(f"{kind}-")))
         if not written:
             missing = next((each for each in self.evidence.missing if each.instrument == kind), None)
             reason = missing.reason if missing else "neither side has any stack"
@@ -133,6 +137,7 @@ def explain_record(
     """Explain a row of a record, from stored evidence or by running its two variants under instruments.
 
     Raises:
+        UntrustedRecordError: no evidence is stored, and the user did not make the record here, or it was damaged or edited.
         UserError: no row matches the options, none of them differs, or the row can't be run under instruments.
     """
     chosen = choose_row(analysis, options.metric, options.workload, options.candidate)
@@ -219,6 +224,7 @@ def _evidence(
     stored = None if options.again or options.without else explanation_files.read(folder, view)
     if stored is not None and not any(each.reason == EXCLUDED for each in stored.missing):
         return folder, stored
+    require_trust(view, "explain the row", trust=options.trust, more=[f"run all of it under: {', '.join(INSTRUMENTS)}"])
     require_host_record(view.experiment, row.load)
     if view.manifest is None:
         raise UserError(f"{view.path} ended before anything was built: there is nothing to run again.")

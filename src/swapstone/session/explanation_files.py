@@ -8,6 +8,7 @@ import datetime
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -26,7 +27,7 @@ from swapstone.model import (
     RowMeasurements,
     UserError,
 )
-from swapstone.record import FileProblemError, RecordFolder, RecordView
+from swapstone.record import FileProblemError, RecordFolder, RecordView, open_folder, replace_in
 from swapstone.report import flame_graph, row_explanation
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.render import html, markdown
@@ -37,6 +38,8 @@ SEEN, MANIFEST = "seen.json", "manifest.json"
 KINDS = ("on-cpu", "off-cpu", "allocations", "syscalls")
 SIDES = ("baseline", "candidate")
 EXPLANATION = "explanation.json"
+MOST_BYTES = 1 << 30
+"""A larger file of evidence is not read."""
 PAGES = (
     ("explanation.html", "all of it"),
     *((f"{kind}-difference.html", f"flame graph {kind}") for kind in KINDS),
@@ -196,26 +199,53 @@ def store(folder: Path, view: RecordView, seen: RowMeasurements) -> None:
             for run in seen.runs
         ),
     )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.iterdir():
-            old.unlink()
-        (folder / SEEN).write_bytes(data)
-        (folder / MANIFEST).write_bytes(msgspec.json.format(manifest.encoded(), indent=1))
-    except OSError as error:
-        raise UserError(
-            f"{folder} can't be written: {error.strerror}.", "Copy the record to a folder that you can write."
-        ) from error
+    with _opened(folder) as opened:
+        for old in os.listdir(opened):  # noqa: PTH208 - of a descriptor
+            os.unlink(old, dir_fd=opened)  # of a link, the link
+        replace_in(opened, SEEN, data)
+        replace_in(opened, MANIFEST, msgspec.json.format(manifest.encoded(), indent=1))
 
 
 def write(folder: Path, seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> list[Path]:
-    """Write everything that is computed from the evidence, and return the files."""
+    """Write everything that is computed from the evidence, and return the files.
+
+    Raises:
+        UserError: the record's folder can't be written.
+    """
     written = []
-    for name, content in _files(seen, explanation, classes):
-        path = folder / name
-        path.write_text(content, encoding="utf-8")
-        written.append(path)
+    with _opened(folder) as opened:
+        for name, content in _files(seen, explanation, classes):
+            replace_in(opened, name, content.encode("utf-8", "backslashreplace"))
+            written.append(folder / name)
     return written
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Iterator[int]:
+    """Open the folder of a row's evidence, which is created, through no symbolic link inside the record.
+
+    Yields:
+        A descriptor.
+
+    Raises:
+        UserError: it, or the folder of all explanations, is a link or a file, or can't be written.
+    """
+    try:
+        opened = open_folder(folder.parent.parent, folder.parent.name, folder.name, create=True)
+        try:
+            yield opened
+        finally:
+            os.close(opened)
+    except OSError as error:
+        for part in (folder.parent, folder):
+            if part.is_symlink():
+                raise UserError(
+                    f"{part} is a symbolic link: nothing is written through it, and nothing was removed.",
+                    f"Remove the link, if you trust the record: rm {shlex.quote(str(part))}",
+                ) from error
+        raise UserError(
+            f"{folder} can't be written: {error.strerror}.", "Copy the record to a folder that you can write."
+        ) from error
 
 
 def _files(seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""SQL over records, by DuckDB inside this process."""
+"""SQL over records, by DuckDB inside this process.
+
+A query reads the tables and nothing else: no other file, no network, no extension, no variable of this program. That holds for queries
+from elsewhere, and for records whose content becomes part of one.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
 import json
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -211,28 +217,63 @@ def all_records() -> list[NamedRecord]:
     return [NamedRecord(record_name(path), path) for path in list_records()]
 
 
-def query_records(sql: str) -> Relation | None:
+def query_records(sql: str, *, allow_files: bool = False) -> Relation | None:
     """Run a query over all records.
 
     Args:
         sql: in DuckDB's dialect. The tables are `TABLES`; `swapstone query --help` lists their columns.
+        allow_files: whether it may do more than read these tables: read and write other files, use networks, load extensions.
 
     Returns:
         The result; None for a statement that has none.
 
     Raises:
         RecordError: there is no record with runs.
-        UserError: DuckDB rejects the query.
+        UserError: DuckDB rejects the query, or it does more than read the tables.
     """
     module = _duckdb()
     records = all_records()
     wanted = [name for name in _ANALYSED if name in sql.lower()]
     try:
         connection = connect(records, wanted)
+        if not allow_files:
+            _require_reading(module, connection, sql)
+            _lock(connection, records)
         result: Any = connection.sql(sql)
         return None if result is None else Relation(_stored(result), connection)
+    except module.PermissionException as error:
+        raise UserError(f"DuckDB: {str(error).strip()}", _ALLOW_FILES) from error
     except module.Error as error:
         raise UserError(f"DuckDB: {str(error).strip()}", "`swapstone query --help` lists the tables.") from error
+
+
+_ALLOW_FILES = "A query reads the tables of `swapstone query --help` only. For one that you trust with your files, add --allow-files."
+_EXPLAIN = re.compile(r"\s*EXPLAIN\s+(ANALYZE\s+)?", re.IGNORECASE)
+
+
+def _require_reading(module: ModuleType, connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    """Check that a query has no statement but SELECT and what DuckDB takes for one, such as DESCRIBE; or EXPLAIN of one.
+
+    Raises:
+        UserError: it has another one.
+    """
+    reading, explaining = module.StatementType.SELECT, module.StatementType.EXPLAIN
+    for statement in connection.extract_statements(sql):
+        kind = statement.type
+        if kind == explaining:
+            inner = connection.extract_statements(_EXPLAIN.sub("", statement.query, count=1))
+            kind = reading if all(each.type == reading for each in inner) else kind
+        if kind != reading:
+            raise UserError(f"A query is a SELECT, and this is {str(kind).rpartition('.')[2]}.", _ALLOW_FILES)
+
+
+def _lock(connection: duckdb.DuckDBPyConnection, records: Sequence[NamedRecord]) -> None:
+    """Allow no access to anything but the files of the runs, and no change of that."""
+    files = ", ".join(_quoted(_runs_file(each)) for each in _with_runs(records))
+    connection.execute(f"SET allowed_paths = [{files}]")
+    connection.execute("SET python_enable_replacements = false")  # else a name may be a variable of this program
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
 
 
 def _stored(relation: Any) -> Any:  # noqa: ANN401 - the method depends on DuckDB's version
@@ -270,10 +311,17 @@ def connect(
         RecordError: no record has a run.
     """
     module = _duckdb()
-    named = [each for each in records if has_runs(each.path)]
+    named = _with_runs(records)
     if not named:
         raise RecordError(f"There are no runs in {default_root()}.", "Make a record: swapstone compare libc=glibc,musl")
-    connection: duckdb.DuckDBPyConnection = module.connect(config={"autoinstall_known_extensions": "false"})
+    connection: duckdb.DuckDBPyConnection = module.connect(
+        config={
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "memory_limit": f"{_memory_mib()}MiB",
+            "temp_directory": "",  # by default it is a folder in the current one
+        }
+    )
     with TemporaryFolder("query") as scratch:
         _define_lines(connection, named)
         connection.execute(_VIEWS)
@@ -302,8 +350,17 @@ def _define_lines(connection: duckdb.DuckDBPyConnection, records: Sequence[Named
     )
 
 
+def _with_runs(records: Sequence[NamedRecord]) -> list[NamedRecord]:
+    return [each for each in records if has_runs(each.path)]
+
+
 def _runs_file(record: NamedRecord) -> str:
-    return str(record.path.absolute() / "runs.jsonl")
+    return os.path.abspath(record.path / "runs.jsonl")  # noqa: PTH100 - DuckDB compares texts: without "..", but links stay
+
+
+def _memory_mib() -> int:
+    """Return half of this machine's memory, which no query exceeds."""
+    return max(256, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 21)
 
 
 def _record_row(path: Path) -> dict[str, Any]:

@@ -236,20 +236,51 @@ class Record:
         """Return the digest of the whole record: the SHA-256 of ``seal.json``; empty if it is not sealed."""
         return self.view.digest
 
-    def verify(self, recompute: int = 0, progress: ProgressLike = None, *, against: str = "") -> Verification:
+    def verify(
+        self,
+        recompute: int = 0,
+        progress: ProgressLike = None,
+        *,
+        against: str = "",
+        signers: str | Path | None = None,
+        trust: bool = False,
+    ) -> Verification:
         """Check that the record is whole and unaltered and gives the same verdicts. No program runs unless `recompute` is given.
 
         Args:
             recompute: how many random trials run again; on the virtual clock their output must be equal to the byte.
             progress: receives events.
             against: the digest that was published of the record, or at least its first 16 digits; empty to compare none.
+            signers: a file of accepted ssh keys (ssh-keygen(1), ALLOWED SIGNERS), to check the signature; None to check none.
+            trust: whether trials may run again though another user or machine made the record, or it was edited.
 
         Raises:
-            UserError: trials should run again, but the record was measured on a wall clock; or `against` is no digest.
+            UserError: trials should run again, but the record was measured on a wall clock or is not trusted; `against` is no digest; or
+                a signature should be checked, and ssh-keygen or `signers` is missing.
         """
         from swapstone.session.verification import verify_record  # noqa: PLC0415 - imports what runs trials
 
-        return verify_record(load_view(self.path), recompute, as_progress(progress), against=against)
+        return verify_record(
+            load_view(self.path),
+            recompute,
+            as_progress(progress),
+            against=against,
+            signers=Path(signers) if signers else None,
+            trust=trust,
+        )
+
+    def sign(self, key: str | Path) -> Path:
+        """Sign the record's seal by an ssh key, into ``seal.json.sig``, and return that file.
+
+        Args:
+            key: a private key; or a public one whose private key is in ssh-agent(1).
+
+        Raises:
+            UserError: the record is damaged or not sealed, there is no such key, or ssh-keygen is missing or fails.
+        """
+        from swapstone.session.signature import sign  # noqa: PLC0415 - few records are signed
+
+        return sign(load_view(self.path), Path(key))
 
     def explain(
         self,
@@ -260,6 +291,7 @@ class Record:
         classes: str | Path | None = None,
         again: bool = False,
         without: tuple[str, ...] = (),
+        trust: bool = False,
         progress: ProgressLike = None,
     ) -> RowExplanation:
         """Explain a row: run its two variants under instruments, and split the difference into causes.
@@ -271,10 +303,11 @@ class Record:
             classes: a TOML file with rules that come before the bundled table of cost classes.
             again: run under instruments although evidence is stored.
             without: instruments to leave out.
+            trust: whether the record's commands may run though another user or machine made it, or it was edited.
             progress: receives events.
 
         Raises:
-            UserError: no row matches, or the row can't be run under instruments.
+            UserError: no row matches, the row can't be run under instruments, or the record is not trusted.
         """
         from swapstone.session.explain_row import ExplainOptions, explain_record  # noqa: PLC0415 - as above
 
@@ -285,6 +318,7 @@ class Record:
             classes=Path(classes) if classes else None,
             again=again,
             without=tuple(without),
+            trust=trust,
         )
         return explain_record(self.view, self._analysis, options, as_progress(progress))
 
@@ -294,6 +328,7 @@ class Record:
         *,
         no_cache: bool = False,
         fail_if: Sequence[str] = (),
+        trust: bool = False,
         progress: ProgressLike = None,
     ) -> Record:
         """Resume the experiment if it was interrupted.
@@ -302,24 +337,35 @@ class Record:
             budget: a new budget for the whole experiment; None for the old one.
             no_cache: repeat runs of virtual machines that are in the cache.
             fail_if: texts of ``--fail-if``, which are checked before anything is measured.
+            trust: whether the record's commands may run though another user or machine made it.
             progress: receives events.
 
         Raises:
-            UserError: the record is complete or altered, or machine or programs changed.
+            UserError: the record is complete, altered or not trusted, or machine or programs changed.
             Interrupted: a signal ended it; the record is sealed.
         """
         from swapstone.session.experiment import RunOptions, resume  # noqa: PLC0415 - as above
 
-        options = RunOptions(no_cache=no_cache)
+        options = RunOptions(no_cache=no_cache, trust=trust)
         check_fail_if(parse_fail_if(fail_if), load_view(self.path).experiment)
         resume(self.path, duration_ns(budget), options=options, progress=as_progress(progress))
         return Record(self.path)
 
-    def rerun(self, out: str | Path | None = None, progress: ProgressLike = None) -> Record:
-        """Run the experiment again into a new record, with the same plan and the same passes."""
+    def rerun(self, out: str | Path | None = None, progress: ProgressLike = None, *, trust: bool = False) -> Record:
+        """Run the experiment again into a new record, with the same plan and the same passes.
+
+        Args:
+            out: the folder of the new record; None for a new one under the root of records.
+            progress: receives events.
+            trust: whether the record's commands may run though another user or machine made it, or it was edited.
+
+        Raises:
+            UserError: the record is not trusted, or the experiment can't run here.
+            Interrupted: a signal ended it; the new record is sealed.
+        """
         from swapstone.session.rerun import rerun  # noqa: PLC0415 - as above
 
-        return Record(rerun(self.view, Path(out) if out else None, as_progress(progress)))
+        return Record(rerun(self.view, Path(out) if out else None, as_progress(progress), trust=trust))
 
     def reload(self) -> Record:
         """Return the record with its files read again."""

@@ -11,18 +11,27 @@ from swapstone.record import RecordView, manifest_differences, new_record_path
 from swapstone.session.analysis import workloads_of
 from swapstone.session.experiment import start
 from swapstone.session.progress import NO_PROGRESS, Progress
+from swapstone.session.trust import require_trust
 
 
-def rerun(view: RecordView, out: Path | None = None, progress: Progress = NO_PROGRESS) -> Path:
+def rerun(view: RecordView, out: Path | None = None, progress: Progress = NO_PROGRESS, *, trust: bool = False) -> Path:
     """Run a record's experiment again, with the same plan and the same passes.
+
+    Args:
+        view: the record.
+        out: the folder of the new record; None for a new one under the root of records.
+        progress: receives events.
+        trust: whether its commands may run though another user or machine made it, or it was edited.
 
     Returns:
         The folder of the new record.
 
     Raises:
+        UntrustedRecordError: the user did not make the record here, or it was damaged or edited.
         UserError: the record ended before anything was built, or as `swapstone.session.experiment.start`.
         Interrupted: a signal ended it.
     """
+    require_trust(view, "repeat the experiment", trust=trust)
     if view.manifest is None:
         raise UserError(f"{view.path} ended before anything was built: there is nothing to repeat.")
     passes = {(suite, workload): count for suite, workload, count in view.manifest.passes}

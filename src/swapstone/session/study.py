@@ -16,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.model import Experiment, FrozenStruct, RecordError, UserError, unknown
+from swapstone.model import Experiment, RecordError, UserError, unknown
 from swapstone.model.system_errors import remedy
-from swapstone.record import FileProblemError, RecordFolder, load
+from swapstone.record import ORIGIN, file_bytes, has_origin, load, mark_file
 from swapstone.report import record_report
 from swapstone.report.render import html, markdown
 from swapstone.report.study_index import PartSummary, StudyIndex, document_of, summary, to_json
@@ -30,53 +30,15 @@ from swapstone.session.interrupted import Interrupted
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.report_context import context_of
 from swapstone.session.study_file import Study, StudyPart
-from swapstone.session.values import parse_duration_ns
+from swapstone.session.study_run import STUDY, StudyRun, load_trusted_run
 from swapstone.version import __version__
 from swapstone.workloads import find_workloads, own_names
 
-STUDY, INDEX = "study.json", "index.json"
+INDEX = "index.json"
 COMPLETE, INTERRUPTED, FAILED = "complete", "interrupted", "failed"
 UNAVAILABLE, LEFT_OUT, NOT_BEGUN = "unavailable", "left out", "not begun"
 _TEMPORARY = ".part-"
 """The names of files begin with this until they are complete."""
-
-
-class StudyRun(FrozenStruct, frozen=True, kw_only=True):
-    """A study with the options of its run: `study.json` in its folder, from which it is resumed.
-
-    Attributes:
-        format, schema: of this file. Schema 1 has `budget`, schema 2 `budget_ns` and `directory`.
-        created: when, in UTC.
-        name: of the study.
-        study: the content of its file.
-        parts: names of the parts to run, in order.
-        only: patterns of workloads; none for all.
-        budget: of all parts together, as text; empty since schema 2.
-        budget_ns: of all parts together; 0 for the parts' own.
-        seed: of every random order of a part without a seed of its own.
-        blocks: an exact number of blocks for every part; 0 for the parts' own.
-        target: a target for every part; empty for the parts' own.
-        directory: where relative paths in the study start; empty for the current folder.
-    """
-
-    format: str = "swapstone-study"
-    schema: int = 2
-    created: str
-    name: str
-    study: Study
-    parts: tuple[str, ...]
-    only: tuple[str, ...] = ()
-    budget: str = ""
-    budget_ns: int = 0
-    seed: int
-    blocks: int = 0
-    target: str = ""
-    directory: str = ""
-
-    @property
-    def chosen(self) -> tuple[StudyPart, ...]:
-        """Return the parts to run, each with the keys that it inherits."""
-        return tuple(part for part in self.study.parts() if part.name in self.parts)
 
 
 class _WrittenPart(msgspec.Struct):
@@ -180,7 +142,8 @@ def start_study(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _remove_temporary_files(folder)
-        if any(folder.iterdir()):
+        # A signal may have ended it between the mark and the study's file.
+        if any(path.name != ORIGIN or not has_origin(folder) for path in folder.iterdir()):
             known = (folder / STUDY).is_file()
             other = f", or continue that study: {_resume_command(folder)}" if known else "."
             raise RecordError(f"{folder} is not empty.", f"Name another folder with --out{other}")
@@ -188,27 +151,6 @@ def start_study(
         raise _unwritable(folder, error, "give the same command again.") from error
     _write_run(run, folder, "give the same command again.")
     return _run(run, folder, planned, options, progress)
-
-
-def load_run(folder: Path) -> StudyRun:
-    """Read `study.json` of a study's folder.
-
-    Raises:
-        RecordError: there is none, or it can't be read.
-    """
-    try:
-        with RecordFolder(folder) as opened:
-            data = opened.read(STUDY)
-        if data is None:
-            raise RecordError(f"{folder} is no study's folder: it has no {STUDY}.")
-        run = msgspec.json.decode(data, type=StudyRun)
-        if run.budget:  # schema 1
-            run = msgspec.structs.replace(run, budget="", budget_ns=parse_duration_ns(run.budget))
-    except RecordError:
-        raise
-    except (FileProblemError, msgspec.DecodeError, UnicodeDecodeError, RecursionError, UserError) as error:
-        raise RecordError(f"{folder / STUDY} can't be read: {error}.") from error
-    return run
 
 
 def resume_study(
@@ -227,10 +169,11 @@ def resume_study(
         progress: receives events.
 
     Raises:
+        UntrustedRecordError: the user did not start the study on this machine, or its file or a part's record was edited.
         UserError: every part is complete, or the folder can't be read or written.
         Interrupted: a signal ended it.
     """
-    run = load_run(folder)
+    run = load_trusted_run(folder, trust=options.trust)
     if budget_ns:
         run = msgspec.structs.replace(run, schema=2, budget_ns=budget_ns)
     planned = _planned(run)
@@ -247,14 +190,20 @@ def resume_study(
 
 
 def _write_run(run: StudyRun, folder: Path, next_step: str = "") -> None:
-    _write(folder / STUDY, msgspec.json.format(run.encoded(), indent=1).decode() + "\n", folder, next_step)
+    """Write `study.json`, and before it the mark by which `resume_study` recognizes it."""
+    try:
+        mark_file(folder, "", STUDY, run)
+    except OSError as error:
+        raise _unwritable(folder / ORIGIN, error, next_step or f"continue: {_resume_command(folder)}") from error
+    _write(folder / STUDY, file_bytes(run).decode(), folder, next_step)
 
 
 def _remove_temporary_files(folder: Path) -> None:
-    """Remove the temporary files of a process that was killed, in the study's folder and in those of its parts."""
-    for left in (*folder.glob(f"{_TEMPORARY}*"), *folder.glob(f"*/{_TEMPORARY}*")):
-        if left.is_file() and not left.is_symlink() and not left.parent.is_symlink():
-            left.unlink()
+    """Remove the temporary files of a process that was killed."""
+    for pattern in (f"{_TEMPORARY}*", f".{ORIGIN}.{'[0-9a-f]' * 16}"):
+        for left in folder.glob(pattern):
+            if left.is_file() and not left.is_symlink():
+                left.unlink()
 
 
 def _index_is_current(run: StudyRun, folder: Path) -> bool:

@@ -297,6 +297,11 @@ def list_studies() -> Iterator[tuple[str, Study | BadStudy]]:
             yield name, BadStudy(name, error.message)
 
 
+def is_part_name(text: str) -> bool:
+    """Return whether a text can be the name of a part, which is that of its folder."""
+    return _PART_NAME.fullmatch(text) is not None
+
+
 def load_study(name: str) -> Study:
     """Read a study by its name, or from a file.
 

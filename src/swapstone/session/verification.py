@@ -7,6 +7,7 @@ import dataclasses
 import re
 import secrets
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from swapstone.model import UserError
 from swapstone.record import RecordView, check_raw, manifest_differences
@@ -17,6 +18,8 @@ from swapstone.session.machines import open_experiment_target
 from swapstone.session.plan_check import plan_problems
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.sample_check import Derivation, derive
+from swapstone.session.signature import check_signature, signature_notes
+from swapstone.session.trust import require_trust
 from swapstone.session.unusable_values import named_record
 
 FEWEST_DIGITS = 16
@@ -36,6 +39,7 @@ class Verification:
         digest: of the whole record, 64 hexadecimal digits; empty without a seal.
         derivation: what the raw output shows; None if this version of Swapstone does not have a workload of the record.
         recomputed: the trials that ran again, with the digests of their output before and now.
+        signed_by: the identity of the accepted signer whose signature of the seal is good; else empty.
     """
 
     answer: str
@@ -44,6 +48,7 @@ class Verification:
     digest: str = ""
     derivation: Derivation | None = None
     recomputed: tuple[Recomputed, ...] = ()
+    signed_by: str = ""
 
     @property
     def ok(self) -> bool:
@@ -52,7 +57,13 @@ class Verification:
 
 
 def verify_record(
-    view: RecordView, recompute_trials: int = 0, progress: Progress = NO_PROGRESS, *, against: str = ""
+    view: RecordView,
+    recompute_trials: int = 0,
+    progress: Progress = NO_PROGRESS,
+    *,
+    against: str = "",
+    signers: Path | None = None,
+    trust: bool = False,
 ) -> Verification:
     """Check every checksum of a record, derive its samples again, compare its runs with the plan, and analyse it again.
 
@@ -63,16 +74,24 @@ def verify_record(
         recompute_trials: how many random trials run again. On the virtual clock their output must be equal to the byte.
         progress: receives events.
         against: the digest that was published of the record, or at least its first 16 digits; empty to compare none.
+        signers: a file of ssh keys that are accepted (ssh-keygen(1), ALLOWED SIGNERS); None to check no signature.
+        trust: whether trials may run again though another user or machine made the record, or it was edited.
 
     Raises:
-        UserError: trials should run again, but the record was measured on a wall clock; or `against` is no digest.
+        UntrustedRecordError: trials should run again, and the user did not make the record here, or it was damaged or edited.
+        UserError: trials should run again, but the record was measured on a wall clock; `against` is no digest; or a signature should be
+            checked, and ssh-keygen or `signers` is missing.
     """
     if recompute_trials and not view.experiment.virtual:
         raise UserError(
             f"{view.path} was measured on a wall clock: no trial of it can be repeated to the byte.",
             f"Repeat the whole experiment and compare the two: swapstone rerun {view.path}",
         )
+    if recompute_trials:
+        require_trust(view, f"run {recompute_trials} trials again", trust=trust)
     problems = [*_digest_problems(view, against)]
+    signature = check_signature(view, signers) if signers is not None else None
+    problems += [signature.problem] if signature is not None and signature.problem else []
     problems += [str(damage) for damage in (*view.damages, *check_raw(view))]
     derivation: Derivation | None = None
     try:
@@ -88,10 +107,11 @@ def verify_record(
     return Verification(
         answer=_answer(view, problems, against),
         problems=tuple(problems),
-        notes=tuple(_notes(view, derivation, recomputed, against)),
+        notes=(*signature_notes(view, signature), *_notes(view, derivation, recomputed, against)),
         digest=view.digest,
         derivation=derivation,
         recomputed=recomputed,
+        signed_by=signature.identity if signature is not None else "",
     )
 
 

@@ -19,6 +19,8 @@ from swapstone.session import experiment, study
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.progress import LineProgress
 from swapstone.session.study_file import Study, decode_study
+from swapstone.session.study_run import StudyRun, load_run
+from swapstone.session.trust import UntrustedRecordError
 
 STUDY = b"""
 title = "musl <b>against</b> glibc"
@@ -56,12 +58,12 @@ wall_ns = 30_000_000
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., study.StudyRun]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., StudyRun]:
     """Return a maker of runs on the fake target, with records in a folder of the test's own."""
     monkeypatch.setenv("SWAPSTONE_RECORDS", str(tmp_path / "records"))
     (tmp_path / "fake.toml").write_text(FAKE)
 
-    def make(content: bytes = STUDY, **changes: object) -> study.StudyRun:
+    def make(content: bytes = STUDY, **changes: object) -> StudyRun:
         found: Study = decode_study(content, "mine.toml")
         options: dict[str, object] = {"only_parts": (), "only": (), "budget_ns": None, "seed": 4, "blocks": 6}
         options |= {"target": f"fake:{tmp_path / 'fake.toml'}"} | changes
@@ -70,7 +72,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., study.
     return make
 
 
-Maker = Callable[..., study.StudyRun]
+Maker = Callable[..., StudyRun]
 
 
 def _index(folder: Path) -> dict[str, dict[str, object]]:
@@ -236,13 +238,16 @@ def test_a_study_folder_of_version_0_1_resumes(run: Maker, tmp_path: Path) -> No
     folder = tmp_path / "s"
     folder.mkdir()
     (folder / "study.json").write_text(OLD_STUDY_JSON.replace("TARGET", run().target))
-    assert study.resume_study(folder).ok
+    # It has no mark of the user's key.
+    with pytest.raises(UntrustedRecordError, match=r"it has no origin\.json"):
+        study.resume_study(folder)
+    assert study.resume_study(folder, options=experiment.RunOptions(trust=True)).ok
     first, second = (load(folder / name).experiment for name in ("strings", "malloc"))
     assert (first.budget_ns, second.budget_ns) == (120 * 10**9, 360 * 10**9)
     assert (first.margin, second.margin, first.blocks, first.seed) == (0.02, 0.05, 6, 4)
     (folder / "study.json").write_text(OLD_STUDY_JSON.replace('"8m"', '"soon"'))
     with pytest.raises(RecordError, match="can't be read"):
-        study.load_run(folder)
+        load_run(folder)
 
 
 def test_a_folder_without_a_run_is_created_again(run: Maker, tmp_path: Path) -> None:
@@ -265,12 +270,12 @@ def test_what_fails_is_no_record_to_be_overwritten(run: Maker, tmp_path: Path) -
 
 def test_a_study_that_was_altered_is_explained(run: Maker, tmp_path: Path) -> None:
     with pytest.raises(RecordError, match=r"it has no study\.json"):
-        study.load_run(tmp_path)
+        load_run(tmp_path)
     content = msgspec.json.encode(run())
     for size in (0, 10, len(content) - 1):
         (tmp_path / "study.json").write_bytes(content[:size])
         with pytest.raises(RecordError, match="can't be read"):
-            study.load_run(tmp_path)
+            load_run(tmp_path)
 
 
 def test_a_studys_folder_is_no_single_record(run: Maker, tmp_path: Path) -> None:

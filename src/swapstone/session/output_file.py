@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Reports and exports in files that the user names, or that have a default name in a record."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from swapstone.model import UserError
+from swapstone.record import replace_file
+
+_DEVICES = ("/dev/", "/proc/")
+
+
+def write_output(path: Path, content: str, *, named: bool) -> None:
+    """Write a file, and through no symbolic link: a link of that name is replaced, and its target stays.
+
+    Args:
+        path: of the file.
+        content: of the file; UTF-8.
+        named: whether the user typed the path. Then a FIFO or a device, such as /dev/stdout, is written into.
+
+    Raises:
+        UserError: it can't be written.
+    """
+    data = content.encode("utf-8", "backslashreplace")
+    try:
+        if named and _is_stream(path):
+            path.write_bytes(data)
+        else:
+            replace_file(path, data)
+    except OSError as error:
+        raise UserError(f"{path} can't be written: {error.strerror}.", "Name another file with --out.") from error
+
+
+def _is_stream(path: Path) -> bool:
+    """Return whether a path is a device or a FIFO itself, or has its place where the kernel puts links to streams (proc(5))."""
+    if str(path).startswith(_DEVICES):
+        return path.exists()
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+def write_outputs(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files into a folder, which is created, each as `write_output` does.
+
+    Args:
+        folder: that the user named.
+        files: content by name; no name has a slash.
+
+    Raises:
+        UserError: the folder can't be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            replace_file(folder / name, content.encode("utf-8", "backslashreplace"))
+    except OSError as error:
+        raise UserError(
+            f"{folder} can't be written: {error.strerror}.", "Name another folder with --folder."
+        ) from error

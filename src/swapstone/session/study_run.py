@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The file `study.json` in a study's folder, from which the study is resumed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from swapstone.model import FrozenStruct, RecordError, UserError
+from swapstone.record import read_regular
+from swapstone.session.study_file import Study, StudyPart, is_part_name
+from swapstone.session.trust import require_own_record, require_trusted_study
+from swapstone.session.values import parse_duration_ns
+
+STUDY = "study.json"
+_MOST_BYTES = 16 << 20
+
+
+class StudyRun(FrozenStruct, frozen=True, kw_only=True):
+    """A study with the options of its run: `study.json` in its folder, from which it is resumed.
+
+    Attributes:
+        format, schema: of this file. Schema 1 has `budget`, schema 2 `budget_ns` and `directory`.
+        created: when, in UTC.
+        name: of the study.
+        study: the content of its file.
+        parts: names of the parts to run, in order.
+        only: patterns of workloads; none for all.
+        budget: of all parts together, as text; empty since schema 2.
+        budget_ns: of all parts together; 0 for the parts' own.
+        seed: of every random order of a part without a seed of its own.
+        blocks: an exact number of blocks for every part; 0 for the parts' own.
+        target: a target for every part; empty for the parts' own.
+        directory: where relative paths in the study start; empty for the current folder.
+    """
+
+    format: str = "swapstone-study"
+    schema: int = 2
+    created: str
+    name: str
+    study: Study
+    parts: tuple[str, ...]
+    only: tuple[str, ...] = ()
+    budget: str = ""
+    budget_ns: int = 0
+    seed: int
+    blocks: int = 0
+    target: str = ""
+    directory: str = ""
+
+    @property
+    def chosen(self) -> tuple[StudyPart, ...]:
+        """Return the parts to run, each with the keys that it inherits."""
+        return tuple(part for part in self.study.parts() if part.name in self.parts)
+
+
+def load_run(folder: Path) -> StudyRun:
+    """Read `study.json` of a study's folder.
+
+    Raises:
+        RecordError: there is none, or it can't be read.
+    """
+    return _decoded(folder, _study_bytes(folder))
+
+
+def _study_bytes(folder: Path) -> bytes:
+    try:
+        return read_regular(folder / STUDY, _MOST_BYTES)
+    except FileNotFoundError as error:
+        raise RecordError(f"{folder} is no study's folder: it has no {STUDY}.") from error
+    except OSError as error:
+        raise RecordError(f"{folder / STUDY} can't be read: {error.strerror}.") from error
+
+
+def _decoded(folder: Path, data: bytes) -> StudyRun:
+    try:
+        run = msgspec.json.decode(data, type=StudyRun)
+        if run.budget:  # schema 1
+            run = msgspec.structs.replace(run, budget="", budget_ns=parse_duration_ns(run.budget))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UserError) as error:
+        raise RecordError(f"{folder / STUDY} can't be read: {error}.") from error
+    names = [part.name for part in run.study.part]
+    if wrong := next((name for name in names if not is_part_name(name)), None):
+        raise RecordError(f"{folder / STUDY} can't be read: {wrong!r} is no name of a part.")
+    return run
+
+
+def load_trusted_run(folder: Path, *, trust: bool) -> StudyRun:
+    """Read `study.json`, and check, before names are resolved, that the commands of the study and of its parts' records may run.
+
+    Args:
+        folder: of the study.
+        trust: whether the user accepts the commands.
+
+    Raises:
+        UntrustedRecordError: the user did not start the study on this machine, or its file or a part's record was edited.
+        RecordError: a part's folder is a symbolic link, or as `load_run`.
+    """
+    data = _study_bytes(folder)
+    run = _decoded(folder, data)
+    require_trusted_study(folder, STUDY, data, run.chosen, trust=trust)
+    for part in run.chosen:
+        path = folder / part.name
+        if path.is_symlink():
+            raise RecordError(f"{path} is a symbolic link: a part's record must be inside its study's folder.")
+        if (path / "record.json").exists():
+            require_own_record(path, "resume", trust=trust)
+    return run

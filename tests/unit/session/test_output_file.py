@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Reports, exports and explanations write nothing through a symbolic link in a record."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+import swapstone
+from swapstone.model import UserError
+from swapstone.session import explanation_files
+from swapstone.session.output_file import write_output, write_outputs
+from tests.e2e.cli import fake
+from tests.e2e.cli import swapstone as command
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> swapstone.Record:
+    options = {"only": ["b_string_strlen"], "blocks": 6, "seed": 1, "target": fake(tmp_path)}
+    return swapstone.compare(libc=["glibc", "musl"], out=tmp_path / "r", **options)  # type: ignore[arg-type] # of several types
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    path = tmp_path / "precious"
+    path.write_text("precious")
+    return path
+
+
+@pytest.mark.parametrize("options", [(), ("--out", "r/report.html")])
+def test_a_report_replaces_a_link_and_not_its_target(
+    record: swapstone.Record, precious: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    (record.path / "report.html").symlink_to(precious)
+    command(tmp_path, "report", "r", "--html", *options)
+    assert precious.read_text() == "precious"
+    assert not (record.path / "report.html").is_symlink()
+    assert "<html" in (record.path / "report.html").read_text()[:1000]
+
+
+def test_exports_replace_links_too(record: swapstone.Record, precious: Path, tmp_path: Path) -> None:
+    (tmp_path / "table.csv").symlink_to(precious)
+    command(tmp_path, "export", "r", "--format", "csv", "--out", "table.csv")
+    folder = tmp_path / "plots"
+    folder.mkdir()
+    (name,) = (name for name in record.hyperfine_files() if name == "b_string_strlen.json")
+    (folder / name).symlink_to(precious)
+    command(tmp_path, "export", "r", "--format", "hyperfine", "--folder", "plots")
+    assert precious.read_text() == "precious"
+    assert (tmp_path / "table.csv").read_text().startswith("suite,") and not (folder / name).is_symlink()
+
+
+def test_a_device_or_a_fifo_that_the_user_named_is_written_into(tmp_path: Path) -> None:
+    write_output(Path("/dev/null"), "x", named=True)
+    assert Path("/dev/null").is_char_device()
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(fifo.read_text()), daemon=True)
+    reader.start()
+    write_output(fifo, "through", named=True)
+    reader.join(60)
+    assert read == ["through"] and fifo.is_fifo()
+    write_output(fifo, "instead", named=False)  # a default name in a record
+    assert fifo.read_text() == "instead"
+
+
+def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="can't be written") as caught:
+        write_output(tmp_path / "file" / "x", "x", named=True)
+    assert "--out" in caught.value.hint
+    with pytest.raises(UserError, match="can't be written") as caught:
+        write_outputs(tmp_path / "file", {"x": "x"})
+    assert "--folder" in caught.value.hint
+
+
+@pytest.mark.parametrize("place", ["explain", "entry"])
+def test_evidence_is_not_written_through_a_link_and_removes_nothing_there(
+    record: swapstone.Record, tmp_path: Path, place: str
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "thesis.tex").write_text("precious")
+    entry = record.path / "explain" / "row-123456"
+    if place == "explain":
+        (home / "row-123456").mkdir()
+        (home / "row-123456" / "thesis.tex").write_text("precious")
+        (record.path / "explain").symlink_to(home)
+    else:
+        entry.parent.mkdir()
+        entry.symlink_to(home)
+    before = {path: path.read_text() for path in home.rglob("*") if path.is_file()}
+    with (
+        pytest.raises(UserError, match="is a symbolic link: nothing is written through it"),
+        explanation_files._opened(entry),
+    ):
+        pytest.fail("it was opened")
+    assert {path: path.read_text() for path in home.rglob("*") if path.is_file()} == before
+    assert explanation_files.reasons_of(record.view) == ()
+
+
+def test_a_link_or_a_fifo_among_the_evidence_is_not_read(record: swapstone.Record) -> None:
+    folder = record.path / "explain" / "row"
+    folder.mkdir(parents=True)
+    os.mkfifo(folder / explanation_files.MANIFEST)
+    os.mkfifo(folder / explanation_files.SEEN)
+    found: list[object] = []
+    reader = threading.Thread(target=lambda: found.append(explanation_files.read(folder, record.view)), daemon=True)
+    reader.start()
+    reader.join(60)
+    assert found == [None]
