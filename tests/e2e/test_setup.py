@@ -148,20 +148,21 @@ cp {checkout}/venv-python {checkout}/.venv/bin/python
             command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=checkout
         )
 
-    first = start()
-    deadline = time.monotonic() + 60
-    while not (checkout / "log").exists():
-        assert time.monotonic() < deadline and first.poll() is None
-        time.sleep(0.02)
-    with (checkout / ".venv.lock").open() as lock, pytest.raises(BlockingIOError):
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    second = start()
-    assert second.stderr is not None
-    assert second.stderr.readline() == f"Another process sets up {checkout}; waiting for it.\n"
-    (checkout / "go").touch()
-    for process in (first, second):
-        out, _ = process.communicate(timeout=60)
-        assert (process.returncode, out) == (0, "started\n")
+    started = [start()]
+    try:
+        deadline = time.monotonic() + 60
+        while not (checkout / "log").exists():
+            assert time.monotonic() < deadline and started[0].poll() is None
+            time.sleep(0.02)
+        with (checkout / ".venv.lock").open() as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        started.append(start())
+        assert started[1].stderr is not None
+        assert started[1].stderr.readline() == f"Another process sets up {checkout}; waiting for it.\n"
+    finally:
+        (checkout / "go").touch()
+        ended = [(process.communicate(timeout=60)[0], process.returncode) for process in started]
+    assert ended == [("started\n", 0)] * 2
     assert (checkout / "log").read_text().split() == ["venv", "pip"]
 
 
