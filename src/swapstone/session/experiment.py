@@ -337,7 +337,8 @@ def _finish(writer: RecordWriter, ending: SessionEnd) -> Path:
         verdicts = verdicts_digest(analyse_record(load(writer.path)))
         writer.seal(ending.state, ending.why, verdicts)
     except RecordError as error:
-        error.hint = error.hint or f"What was measured is kept. Continue: {interrupted.resume}"
+        if interrupted.resume not in error.hint:  # it could not be read: that of a stranger's record would be restored
+            error.hint = f"What was measured is kept. Continue: {interrupted.resume}"
         raise
     except KeyboardInterrupt:
         if load(writer.path).seal is None:

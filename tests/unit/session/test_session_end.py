@@ -74,6 +74,21 @@ def test_a_signal_during_the_last_analysis_leaves_a_record_that_is_resumed(
     assert swapstone.load(path).verify().ok
 
 
+def test_a_record_that_cant_be_read_at_the_end_names_the_command_that_continues(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: object) -> NoReturn:
+        raise RecordError("it can't be read.", "Restore it from a copy.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(experiment, "load", unreadable)
+        with pytest.raises(RecordError, match="can't be read") as caught:
+            _compared(tmp_path, "r")
+    assert caught.value.hint == f"What was measured is kept. Continue: swapstone compare --resume {tmp_path / 'r'}"
+    experiment.resume(tmp_path / "r")
+    assert swapstone.load(tmp_path / "r").verify().ok
+
+
 def _fails(number: int) -> Callable[..., NoReturn]:
     def fail(*_: object, **__: object) -> NoReturn:
         raise OSError(number, os.strerror(number), "/x")
