@@ -247,7 +247,8 @@ def show(outcomes: Sequence[Outcome], how: str) -> int:
         f"\n{'decoder':{width}}  {'input of':{origin}} {'executions':>11} {'accepted':>9} {'per second':>11} {'defects':>8}"
     )
     for one in outcomes:
-        share = f"{100 * one.accepted / one.executions:.0f} %" if one.executions else "-"
+        percent = 100 * one.accepted / one.executions if one.executions else 0.0
+        share = f"{percent:.0f} %" if percent >= 1 or not one.accepted else f"{percent:.2g} %"
         rate = f"{one.executions / one.seconds:,.0f}" if one.seconds else "-"
         print(
             f"{one.name:{width}}  {one.origin:{origin}} {one.executions:>11,} {share:>9} {rate:>11} {len(one.defects):>8}"

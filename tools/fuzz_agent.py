@@ -31,6 +31,7 @@ from tools.fuzz_seeds import elf  # noqa: E402
 from swapstone.model import Observation, ObservationKind, UnavailableError, UserError  # noqa: E402 # the path comes first
 from swapstone.targets.vm.guest import GuestCommands, encode_order  # noqa: E402
 from swapstone.wire import LoadGeneratorRequest, TrialRequest, encode_plan_header, encode_request  # noqa: E402
+from swapstone.wire.words import ORDER_WORDS, PLAN_WORDS  # noqa: E402
 
 NATIVE = TOP / "native"
 _FLAGS = (
@@ -65,7 +66,11 @@ def _plan() -> tuple[bytes, ...]:
         timeout_ms=5,
         load_generator=LoadGeneratorRequest(port=8080, arguments=("/usr/bin/wrk", "-c", "2")),
     )
-    return (encode_plan_header() + encode_request(plain) + b"quit\n", encode_plan_header() + encode_request(server))
+    nonce = "0123456789abcdef" * 2
+    return (
+        encode_plan_header() + encode_request(plain, nonce) + b"quit\n",
+        encode_plan_header() + encode_request(server),
+    )
 
 
 def _order() -> tuple[bytes, ...]:
@@ -110,6 +115,9 @@ SEEDS: dict[str, Callable[[], tuple[bytes, ...]]] = {
     "values": lambda: (_SEPARATOR.join(_VALUES),),
     "server": lambda: (_even(_SEPARATOR.join((b"", _STAT, _STAT, _STAT, _STATUS, b"", _STATUS, _STATUS))),),
     "order": _order,
+    "conditions": lambda: (
+        _even(_SEPARATOR.join((b"performance\n", b"powersave\n", b"0::/a/b\n", b"150000 100000\n"))),
+    ),
 }
 """Valid inputs for each decoder of native/fuzz/agent.c. The files of an input are in the order in which they are opened."""
 
@@ -166,7 +174,10 @@ def run(program: Path, name: str, seconds: float, seed: int) -> Outcome:
         old.unlink()
     for number, data in enumerate(SEEDS[name]()):
         (seeds / str(number)).write_bytes(data)
+    words = FOLDER / "agent-words"
+    words.write_text("".join(f'"{word} "\n"\\x0a{word} "\n' for word in (*PLAN_WORDS, *ORDER_WORDS)))
     arguments = (
+        f"-dict={words}",
         *(f"-max_total_time={max(1, round(seconds))}", f"-seed={seed % (1 << 31) or 1}", f"-max_len={_MOST_BYTES}"),
         *("-timeout=10", "-rss_limit_mb=2048", f"-artifact_prefix={found}/", str(corpus), str(seeds)),
     )

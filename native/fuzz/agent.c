@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../agent/conditions.h"
 #include "../agent/counters.h"
 #include "../agent/observation.h"
 #include "../agent/observe.h"
@@ -137,12 +138,25 @@ static bool read_server(const uint8_t *data, size_t size) {
     return after.processes > 0;
 }
 
+/* What a trial inherits: governors, and the quota of cgroups. */
+static bool read_conditions(const uint8_t *data, size_t size) {
+    struct facts facts = {0};
+
+    set_files(data, size);
+    begin_conditions();
+    set_files(data, size);
+    observe_conditions(&facts);
+    require(facts.known[FACT_CHANGED_CONDITIONS] && facts.values[FACT_CHANGED_CONDITIONS] == 0);
+    return facts.known[FACT_CPU_QUOTA_MILLI];
+}
+
 static const struct {
     const char *name;
     decoder *decode;
 } decoders[] = {
-    {"plan", read_plan},     {"text", read_text_value}, {"machine", read_machine}, {"image", read_image},
-    {"values", read_values}, {"server", read_server},   {"order", read_order},
+    {"plan", read_plan},   {"text", read_text_value},       {"machine", read_machine},
+    {"image", read_image}, {"values", read_values},         {"server", read_server},
+    {"order", read_order}, {"conditions", read_conditions},
 };
 
 static decoder *chosen;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,8 @@ def test_every_seed_is_accepted_and_a_short_run_finds_nothing(tmp_path: Path, mo
             path.write_bytes(data)
             ended = fuzz_agent.execute(program, name, str(path))
             assert ended.returncode == 0, ended.stderr
-            assert "swapstone-fuzz: 1 executions, 1 accepted" in ended.stderr, name
+            # libFuzzer repeats an execution that keeps memory.
+            assert re.search(r"swapstone-fuzz: ([12]) executions, \1 accepted", ended.stderr), name
     outcome = fuzz_agent.run(program, "plan", 1, 5)
     assert outcome.executions > 0
     assert outcome.defects == ()
