@@ -133,16 +133,16 @@ class Decoder:
 
 
 @functools.cache
-def _room() -> Path:
+def room() -> Path:
     """Return a folder for decoders that read files."""
     shared = Path("/dev/shm")  # noqa: S108 # memory, if there is any; the folder in it has a random name
-    room = Path(tempfile.mkdtemp(prefix="swapstone-fuzz-", dir=shared if shared.is_dir() else None))
-    atexit.register(shutil.rmtree, room, ignore_errors=True)
-    return room
+    made = Path(tempfile.mkdtemp(prefix="swapstone-fuzz-", dir=shared if shared.is_dir() else None))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 def _file(data: bytes, name: str = "file") -> Path:
-    path = _room() / name
+    path = room() / name
     path.write_bytes(data)
     return path
 
@@ -339,7 +339,7 @@ def repair_record(data: bytes) -> bytes:
 
 
 def _record(data: bytes) -> object:
-    folder = _room() / "record"
+    folder = room() / "record"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for name, content in _sections(data, _RECORD_FILES).items():
@@ -348,7 +348,7 @@ def _record(data: bytes) -> object:
 
 
 def _study_run(data: bytes) -> object:
-    folder = _room() / "study"
+    folder = room() / "study"
     folder.mkdir(exist_ok=True)
     (folder / "study.json").write_bytes(data)
     return load_run(folder)
@@ -490,7 +490,7 @@ def _initrds() -> tuple[bytes, ...]:
 
 
 def _host(data: bytes) -> object:
-    root = _room() / "host"
+    root = room() / "host"
     shutil.rmtree(root, ignore_errors=True)
     names = [name.decode()[4:] for name in fuzz_seeds.HOST.splitlines() if name.startswith(b"--- ")]
     for name, content in _sections(data, names).items():
@@ -512,7 +512,7 @@ def _build_output(data: bytes) -> object:
 
 
 def _makefile(data: bytes) -> object:
-    folder = _room() / "source"
+    folder = room() / "source"
     folder.mkdir(exist_ok=True)
     (folder / "Makefile").write_bytes(data)
     return replaced_flags_warning('make CFLAGS="{cflags}" LDFLAGS={ldflags}', folder)

@@ -210,7 +210,7 @@ def _index_is_current(run: StudyRun, folder: Path) -> bool:
     """Return whether the index has the end of each part: a signal may have ended the study between its last part and the index."""
     try:
         parts = msgspec.json.decode((folder / INDEX).read_bytes(), type=_WrittenIndex).index.parts
-    except (OSError, msgspec.DecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     states = {part.name: part.state for part in parts}
     return all(states.get(part.name) in {COMPLETE, LEFT_OUT} for part in run.chosen)
