@@ -46,8 +46,13 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "query records": ("query", "SELECT * EXCLUDE (path) FROM records ORDER BY ALL"),
     "list records": ("list", "records"),
     "explain": ("explain", "RECORD", "--only", "b_malloc_tiny1"),
+    "rerun": ("rerun", "RECORD", "--out", "again"),
+    "resume": ("compare", "--resume", "RECORD"),
 }
-"""The commands, by the name that the table has; RECORD and OTHER stand for the hostile record and a whole one."""
+"""The commands, by the name that the table has; RECORD and OTHER stand for the hostile record and a whole one.
+
+The user of the commands has no key, so that the record is another user's: `rerun` and `resume` list what they would run, and stop.
+"""
 
 
 STATUSES = frozenset({0, 2, 4})
@@ -205,6 +210,8 @@ def _faults(command: str, status: int, text: str) -> Iterator[str]:
         unicodedata.category(each) == "Cf" for each in set(text)
     ):
         yield "a character that reorders text"
+    if command in {"rerun", "resume"} and status != 2:
+        yield "the record of another user was run"
     if command.startswith("query") and status == 0 and "other" not in text:
         yield "the whole record is not in the answer"
 
