@@ -386,6 +386,19 @@ def _runs(
     return runs
 
 
+def _confirmed(project: Project, results: Sequence[Result], found: CallMap, jobs: int) -> list[Result]:
+    """Run each test that killed a mutant once without a change. One that fails then, too, killed nothing."""
+    tests = sorted({each.test for each in results if each.status is Status.KILLED and each.test in found.seconds})
+    checks = Work(project, [(None, (test,), found.limit_s((test,))) for test in tests])
+    progress(f"Running {len(tests)} tests that failed without a change")
+    checks.all(jobs)
+    failing = {each.test for each in checks.results if each.test}
+    return [
+        dataclasses.replace(each, status=Status.UNCERTAIN) if each.mutant and each.test in failing else each
+        for each in results
+    ]
+
+
 # Reporting
 
 
@@ -518,16 +531,16 @@ def _run(options: argparse.Namespace, project: Project, cache: Path) -> int:
     preload()
     work = Work(project, _runs(project, found, chosen, options.most_seconds))
     whole = work.all(options.jobs)
-    print(report(work.results, project, origin, names))
+    results = _confirmed(project, work.results, found, options.jobs) if whole else work.results
+    print(report(results, project, origin, names))
     if equal:
         print(f"{len(equal)} of the sample are equivalent by tools/mutants.toml and left out")
     if not whole:
         print(f"interrupted: {len(work.results)} of {len(work.runs)} runs were made")
     if options.json:
-        options.json.write_text(json.dumps(as_json(work.results, options.seed, len(every)), indent=1) + "\n")
+        options.json.write_text(json.dumps(as_json(results, options.seed, len(every)), indent=1) + "\n")
     good = all(
-        each.status is Status.SURVIVED if each.mutant is None else each.status is not Status.CRASHED
-        for each in work.results
+        each.status is Status.SURVIVED if each.mutant is None else each.status is not Status.CRASHED for each in results
     )
     return (0 if good else 1) if whole else 130
 

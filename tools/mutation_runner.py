@@ -48,6 +48,7 @@ class Status(enum.Enum):
     INVALID = "does not compile"
     EQUAL = "compiles to the same program"
     CRASHED = "the test run crashed"
+    UNCERTAIN = "the test that failed also fails without the change"
 
     @property
     def killed(self) -> bool:

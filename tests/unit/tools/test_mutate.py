@@ -31,6 +31,13 @@ FILES = {
     ),
     "src/tiny/other/__init__.py": "",
     "src/tiny/other/lonely.py": "def nowhere():\n    return 'here too'\n",
+    "src/tiny/odd/__init__.py": "",
+    "src/tiny/odd/names.py": "def name():\n    return 'odd'\n",
+    "tests/unit/odd/test_names.py": (  # passes only in the run that makes the map
+        "import os\n"
+        "from tiny.odd import names\n"
+        "def test_name(): assert names.name() and 'CALL_MAP_CALLS' in os.environ\n"
+    ),
     "tests/unit/calc/test_sums.py": (
         "import subprocess, sys\n"
         "from tiny.calc import sums\n"
@@ -58,6 +65,7 @@ BY_HAND = {
         f"return __import__('subprocess').Popen(['sleep', '600', '{MARK}'], start_new_session=True)",
     ),
     "lonely": ("return 'here too'", "return None"),
+    "uncertain": ("return 'odd'", "return 'even'"),
 }
 
 
@@ -110,6 +118,7 @@ def test_each_kind_of_result(project: Path, tmp_path: Path) -> None:
         "other process": "killed",
         "leaves": "survived",
         "lonely": "survived: no test calls it",
+        "uncertain": "the test that failed also fails without the change",
     }, err
     assert found["killed"]["test"] == "tests/unit/calc/test_sums.py::test_total"
     assert found["other process"]["test"] == "tests/unit/calc/test_sums.py::test_remote"
