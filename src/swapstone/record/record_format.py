@@ -8,6 +8,8 @@
     raw/SHA256.txt    raw output of a trial, or the agent's answer to it, by digest
     builds/NAME.log   build log of an own program, one per variant
     seal.json         written at the end of a session: number of runs, last chain value, digest of the verdicts
+    seal.json.sig     a signature of it by an ssh key, if there is one
+    origin.json       marks by which its maker recognizes it: `swapstone.record.origin`
     lock              locked by the writing process
 
 Each line of `runs.jsonl` has its number, the chain value of the preceding line and its own chain value: the SHA-256 of the first two and
