@@ -544,7 +544,7 @@ def _build_allocator(archive: Path) -> None:
 
 SCENARIOS: dict[str, type[Scenario]] = {
     scenario.name: scenario
-    for scenario in (Experiment, Resumed, Extended, StudyOfParts, Host, Explain, Image, Fetch, Allocator)
+    for scenario in (Experiment, Resumed, Extended, StudyOfParts, Host, Report, Explain, Image, Fetch, Allocator)
 }
 
 
