@@ -340,6 +340,9 @@ def _finish(writer: RecordWriter, ending: SessionEnd) -> Path:
         if interrupted.resume not in error.hint:  # it could not be read: that of a stranger's record would be restored
             error.hint = f"What was measured is kept. Continue: {interrupted.resume}"
         raise
+    except OSError as error:
+        known = as_user_error(error, f"continue: {interrupted.resume}")
+        raise known or error from error
     except KeyboardInterrupt:
         if load(writer.path).seal is None:
             raise interrupted from None

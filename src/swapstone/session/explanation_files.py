@@ -38,6 +38,8 @@ SEEN, MANIFEST = "seen.json", "manifest.json"
 KINDS = ("on-cpu", "off-cpu", "allocations", "syscalls")
 SIDES = ("baseline", "candidate")
 EXPLANATION = "explanation.json"
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")
+"""A file of `replace_in` that a kill left."""
 MOST_BYTES = 1 << 30
 """A larger file of evidence is not read."""
 PAGES = (
@@ -214,6 +216,8 @@ def write(folder: Path, seen: RowMeasurements, explanation: Explanation, classes
     """
     written = []
     with _opened(folder) as opened:
+        for old in filter(_TEMPORARY.fullmatch, os.listdir(opened)):  # noqa: PTH208 - of a descriptor
+            os.unlink(old, dir_fd=opened)
         for name, content in _files(seen, explanation, classes):
             replace_in(opened, name, content.encode("utf-8", "backslashreplace"))
             written.append(folder / name)

@@ -13,7 +13,7 @@ import msgspec
 
 from swapstone.comparison.agreement import AgreementTable
 from swapstone.model import Analysis, Comparison, Experiment, FailureRates, RecordError, UserError
-from swapstone.model.system_errors import hint_of
+from swapstone.model.system_errors import as_user_error, hint_of
 from swapstone.record import RecordView, find_record, record_name
 from swapstone.record import load as load_view
 from swapstone.report import export, record_report
@@ -79,6 +79,9 @@ class Record:
         except RecordError as error:
             error.hint = hint_of(error, f"read it: swapstone show {shlex.quote(str(self.path))}")
             raise
+        except OSError as error:
+            known = as_user_error(error, f"read it: swapstone show {shlex.quote(str(self.path))}")
+            raise known or error from error
 
     @property
     def experiment(self) -> Experiment:
