@@ -87,6 +87,7 @@ class RecordWriter:
             _write(path / record_format.EXPERIMENT, experiment)
             for folder in made:
                 _sync_folder(folder.parent)
+            undo.callback((path / record_format.META).unlink, missing_ok=True)
             _write(path / record_format.META, meta)
             undo.pop_all()
             return writer
