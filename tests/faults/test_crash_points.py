@@ -41,6 +41,7 @@ def test_a_sample_of_points(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SLOW)
 def test_many_points(name: str, tmp_path: Path) -> None:
     _examine(name, SLOW[name], tmp_path)

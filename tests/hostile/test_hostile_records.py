@@ -20,7 +20,8 @@ from tests.hostile.kinds import GROUPS, KINDS
 from tests.shared import Shared
 
 TOP = Path(__file__).parents[2]
-OTHERS = tuple(name for name in COMMANDS if name != "verify")
+MAIN = ("show", "report --html", "query comparisons", "rerun")
+OTHERS = tuple(name for name in COMMANDS if name not in {"verify", *MAIN})
 
 
 def test_there_are_kinds_and_no_name_twice() -> None:
@@ -37,6 +38,13 @@ def test_each_kind_ends_with_a_message_and_is_named(group: str, tmp_path: Path) 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("group", list(GROUPS))
+def test_each_main_command_ends_with_a_message(group: str, tmp_path: Path) -> None:
+    assert not _faulty(_table(group, MAIN, tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("group", list(GROUPS))
 def test_each_other_command_ends_with_a_message(group: str, tmp_path: Path) -> None:
     assert not _faulty(_table(group, OTHERS, tmp_path))

@@ -50,7 +50,8 @@ _KINDS = (
 )
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OF_THE_PROCESS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_NOT_OF_THE_RECORD = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
+"""Errors of the process or of the device: what follows from the rest of the record would be wrong without a word."""
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
 
@@ -316,6 +317,6 @@ def _kind(status: os.stat_result) -> str:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.errno in _OF_THE_PROCESS:
+    if isinstance(error, OSError) and error.errno in _NOT_OF_THE_RECORD:
         raise error  # the file is not damaged
     return str(error.strerror) if isinstance(error, OSError) else "its name is no name of a file"
