@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from swapstone.model import COMMAND, CommandLine, Experiment, FactorLevels, OwnProgram
 from swapstone.model.safe_text import safe
 from swapstone.session.study_file import StudyPart
+from swapstone.targets import TARGETS
 
 _SHELL = "by /bin/sh -c"
 _OF_THE_USER = {COMMAND, "program"}
@@ -84,11 +85,8 @@ def _level_lines(factors: Iterable[FactorLevels]) -> Iterator[str]:
 
 
 def _target_lines(target: str, modules: Iterable[tuple[str, str]]) -> Iterator[str]:
-    kind, _, detail = target.partition(":")
-    if kind == "vm":
-        yield f"boot virtual machines{f' with the kernel {detail}' if detail else ''}"
-    elif kind == "fake":
-        yield f"read the simulation {detail}: no program of a trial runs"
+    name, _, detail = target.partition(":")
+    yield from (does for kind in TARGETS if kind.name == name and (does := kind.does(detail)))
     yield from (f"load the modules of the kernel {kernel} from {folder}" for kernel, folder in modules)
 
 

@@ -456,4 +456,5 @@ FAKE = TargetKind(
     usage="fake:SPEC.toml",
     names_file=lambda _: True,
     file_pattern="*.toml",
+    does=lambda detail: f"read the simulation {detail}: no program of a trial runs",
 )

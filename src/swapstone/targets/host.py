@@ -192,7 +192,7 @@ class HostTarget(Target):
         if more or not self._reader.between_answers:
             raise TargetError(
                 "The agent's output goes on after its answer.",
-                "Another process than the agent may have written into its pipe: docs/wire.md, section 1.",
+                "Another process than the agent may have written into its pipe: `swapstone docs wire`, section 1.",
             )
 
     def _gone(self) -> TargetError:

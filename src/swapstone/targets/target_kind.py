@@ -63,6 +63,8 @@ class TargetKind:
         has_architectures: whether ``--arch`` applies.
         names_file: whether what follows the colon is the path of a file.
         file_pattern: shell pattern of such files, for completion in shells; empty if there is none.
+        does: what trials on it do besides running programs here, as a clause for the list of what an experiment would run; from what
+            follows the colon. Empty for nothing.
     """
 
     name: str
@@ -75,6 +77,7 @@ class TargetKind:
     has_architectures: bool = False
     names_file: Callable[[str], bool] = lambda detail: False  # noqa: ARG005 - by default no text is a path
     file_pattern: str = ""
+    does: Callable[[str], str] = lambda detail: ""  # noqa: ARG005 - by default nothing besides the programs of trials
 
     @property
     def all_usages(self) -> tuple[tuple[str, str], ...]:

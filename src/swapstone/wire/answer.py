@@ -28,7 +28,7 @@ _FACTS = {
 """By the name on the wire: name, lowest and highest value."""
 
 _OUTPUTS = (b"out", b"err", b"driver-out", b"driver-err")
-_FORGED = "Another process than the agent may have written into its pipe: docs/wire.md, section 1."
+_FORGED = "Another process than the agent may have written into its pipe: `swapstone docs wire`, section 1."
 
 
 class ProcessOutcome(enum.Enum):

@@ -126,7 +126,7 @@ def test_csv_has_a_row_for_each_cell() -> None:
     assert rows[:7] == [
         ["exhibit", "row", "column", "value"],
         ["toy", "1", "load", "idle"],
-        ["toy", "1", "kernel", EVIL],
+        ["toy", "1", "kernel", EVIL.replace("\x1b", "\\x1b")],
         ["toy", "1", "most_us", "12.5"],
         ["toy", "2", "load", "cpu"],
         ["toy", "2", "kernel", "rt"],

@@ -33,4 +33,5 @@ VM = TargetKind(
     clocks=(VIRTUAL_CLOCK, WALL_CLOCK),
     has_architectures=True,
     names_file=lambda detail: "/" in detail,
+    does=lambda detail: f"boot virtual machines{f' with the kernel {detail}' if detail else ''}",
 )
