@@ -46,7 +46,7 @@ def test_an_answer_that_a_program_of_root_writes_is_refused(
             assert target.run(request(tmp_path, "/bin/true")).outcome is ProcessOutcome.EXITED
         with pytest.raises(TargetError, match="does not have the nonce of its request") as caught:
             target.run(request(tmp_path, "/bin/sh", "-c", f"cat {forged} >/proc/$PPID/fd/1; sleep 60"))
-        assert "docs/wire.md" in caught.value.hint
+        assert "`swapstone docs wire`" in caught.value.hint
         assert not alive(tmp_path)
         after = target.run(request(tmp_path, "/bin/true"))
         assert after.outcome is ProcessOutcome.EXITED

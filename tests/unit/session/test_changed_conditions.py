@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.model import CaveatKind
+from swapstone.model import CURRENT_RULES, CaveatKind
 from swapstone.record import RecordWriter, load
 from swapstone.session.analysis import analyse_record
 from tests.unit import builders
@@ -18,7 +18,7 @@ from tests.unit import builders
 def test_changed_conditions_are_a_caveat_where_trials_share_a_machine(
     tmp_path: Path, target: str, expected: int
 ) -> None:
-    experiment = builders.experiment(target=target)
+    experiment = builders.experiment(target=target, rules=CURRENT_RULES)
     with RecordWriter.create(tmp_path / "r", experiment) as writer:
         for number, run in enumerate(builders.runs(experiment, 4)):
             writer.append(msgspec.structs.replace(run, facts=(("late_ns", 60 * 10**9 if number == 9 else 0),)))

@@ -220,7 +220,7 @@ def test_other_nonces_and_further_answers_are_errors(expected: list[str] | None,
         reader.expect(nonce)
     with pytest.raises(WireError, match=text) as caught:
         reader.feed(HEADER + b"".join(encode_answer(WHOLE, nonce) for nonce in written))
-    assert "docs/wire.md" in caught.value.hint
+    assert "`swapstone docs wire`" in caught.value.hint
 
 
 @pytest.mark.parametrize(
