@@ -16,7 +16,7 @@ from tests.faults.injection import CHANGING, FAILURES, KINDS, Fault, Operation
 from tests.faults.scenarios import SCENARIOS, missing_program
 
 QUICK = {"experiment": 16, "resume": 8, "more-budget": 8, "study": 8, "report": 8}
-"""Points of each kind of work in the short tests; the others need a compiler, apt-get or the agent."""
+"""Points of each kind of work in `./test`; the others need a compiler, apt-get or the agent."""
 
 SLOW = {name: 120 if name == "experiment" else 40 for name in SCENARIOS}
 
@@ -35,6 +35,7 @@ def _examine(name: str, most: int, folder: Path) -> None:
     assert done.returncode == 0 and len(outcomes) >= min(most or 50, 8), done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_a_sample_of_points(name: str, tmp_path: Path) -> None:
     _examine(name, QUICK[name], tmp_path)

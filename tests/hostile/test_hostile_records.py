@@ -29,6 +29,7 @@ def test_there_are_kinds_and_no_name_twice() -> None:
     assert len(names) == len(set(names)) >= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", list(GROUPS))
 def test_each_kind_ends_with_a_message_and_is_named(group: str, tmp_path: Path) -> None:
     found = _table(group, ["verify"], tmp_path)
