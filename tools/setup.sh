@@ -4,6 +4,14 @@
 # Prints its steps on standard error, and each command before it runs as root; exits with 2 if the user must do something.
 # Every Python starts with -I or -P: otherwise a click.py in the current folder would run instead of the installed module.
 
+# Without the entries of PATH that are relative or empty: a program of the current folder would run instead of the installed one.
+setup_path='' setup_rest=$PATH:
+while [ -n "$setup_rest" ]; do
+    case $setup_rest in /*) setup_path=$setup_path:${setup_rest%%:*} ;; esac
+    setup_rest=${setup_rest#*:}
+done
+PATH=${setup_path#:}
+
 setup() {
     setup_what=$1
     if [ "$setup_what" = test ]; then setup_python_set=test; else setup_python_set=run; fi
@@ -61,7 +69,7 @@ setup_has() {
     case $1 in
         py:*) "${SWAPSTONE_PYTHON:-python3}" -I -c "import ${1#py:}" >/dev/null 2>&1 ;;
         rust:*) setup_rust "${1#rust:}" ;;
-        */*) [ -e "$1" ] ;;
+        */*) for setup_file in $1; do [ -e "$setup_file" ] && return 0; done; return 1 ;; # a pattern
         *) command -v "$1" >/dev/null 2>&1 ;;
     esac
 }

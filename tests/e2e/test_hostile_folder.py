@@ -63,6 +63,25 @@ def test_the_launcher_imports_nothing_from_the_current_folder_or_the_users_varia
     assert not list(hostile.rglob("*.ran"))
 
 
+PROGRAMS = ("python3", "readlink", "dirname", "env", "flock", "cmp", "id", "cc", "gcc", "ld", "git", "ssh-keygen", "getconf")
+
+
+@pytest.mark.parametrize("entry", [".", "", "bin", "./bin", "../hostile/bin"])
+def test_no_program_of_a_relative_entry_of_path_runs(hostile: Path, entry: str) -> None:
+    for folder in (hostile, hostile / "bin"):
+        folder.mkdir(exist_ok=True)
+        for name in PROGRAMS:
+            (folder / name).write_text(f"#!/bin/sh\n: >{hostile}/$(basename $0).ran\nexit 1\n")
+            (folder / name).chmod(0o755)
+    control = subprocess.run(["readlink"], cwd=hostile, env={"PATH": f"{entry}:{os.environ['PATH']}"}, check=False)
+    assert control.returncode == 1 and (hostile / "readlink.ran").exists(), "the control: it runs without the check"
+    (hostile / "readlink.ran").unlink()
+    for path in (f"{entry}:{os.environ['PATH']}", f"/usr/bin:{entry}:{os.environ['PATH']}:{entry}"):
+        result = _started(hostile, "swapstone", "list", "factors", PATH=path)
+        assert (result.returncode, result.stderr) == (0, "") and "allocator" in result.stdout
+        assert not list(hostile.rglob("*.ran"))
+
+
 @pytest.mark.parametrize("script", ["benchmarks/vm-start", "tools/fuzz", "tools/check-spdx"])
 def test_benchmarks_and_tools_do_not_either(hostile: Path, script: str) -> None:
     every = {name: value for variables in VARIABLES.values() for name, value in variables.items()}

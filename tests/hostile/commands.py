@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
@@ -23,9 +24,11 @@ import msgspec
 
 import swapstone
 from swapstone.model import Reference, RowKey, RowMeasurements
-from swapstone.record import load
+from swapstone.record import file_bytes, load
 from swapstone.session import explanation_files
-from tests.hostile.kinds import Kind
+from swapstone.session.study_file import decode_study
+from swapstone.session.study_run import StudyRun
+from tests.hostile.forgery import FORGED, Kind
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "show": ("show", "RECORD"),
@@ -38,7 +41,11 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "export junit": ("export", "RECORD", "--format", "junit"),
     "export kcidb": ("export", "RECORD", "--format", "kcidb"),
     "export hyperfine": ("export", "RECORD", "--format", "hyperfine"),
+    "export lava": ("export", "RECORD", "--format", "lava"),
+    "export benchstat": ("export", "RECORD", "--format", "benchstat"),
     "verify": ("verify", "RECORD"),
+    "verify --signers": ("verify", "RECORD", "--signers", "signers"),
+    "verify --recompute": ("verify", "RECORD", "--recompute", "1"),
     "agree": ("agree", "RECORD", "OTHER"),
     "agree --csv": ("agree", "OTHER", "RECORD", "--csv"),
     "query runs": ("query", "SELECT record, count(*) AS n FROM runs GROUP BY ALL ORDER BY ALL"),
@@ -46,14 +53,21 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "query records": ("query", "SELECT * EXCLUDE (path) FROM records ORDER BY ALL"),
     "list records": ("list", "records"),
     "explain": ("explain", "RECORD", "--only", "b_malloc_tiny1"),
+    "profile": ("profile", "RECORD", "--only", "b_malloc_tiny2"),
     "rerun": ("rerun", "RECORD", "--out", "again"),
     "resume": ("compare", "--resume", "RECORD"),
+    "resume study": ("study", "--resume", "STUDY"),
 }
-"""The commands, by the name that the table has; RECORD and OTHER stand for the hostile record and a whole one.
+"""The commands, by the name that the table has. RECORD is the hostile record, OTHER a whole one, STUDY the study of which RECORD is a part.
 
-The user of the commands has no key, so that the record is another user's: `rerun` and `resume` list what they would run, and stop.
+The user of the commands has no key, so that the record is another user's: those of `RUNNING` list what they would run, and stop.
 """
 
+RUNNING = frozenset({"profile", "rerun", "resume", "resume study", "verify --recompute"})
+"""Commands that run what a record contains: `explain` does too, but for a row whose evidence is stored."""
+
+_MARKUP = frozenset({"report --html", "show --json", "export junit", "export kcidb", "export hyperfine"})
+"""Commands whose output is XML or JSON: there a text with line breaks can't be taken for another line."""
 
 STATUSES = frozenset({0, 2, 4})
 """Those of docs/exit-statuses.md that a command that only reads a record may have. 1 is a bug."""
@@ -72,6 +86,18 @@ noise = 0.01
 variant = "libc=musl*"
 wall_ns = 3_000_000
 """
+_STUDY = """
+title = "t"
+question = "q"
+[[part]]
+name = "one"
+title = "One"
+suites = ["libc"]
+only = ["b_malloc_tiny*"]
+budget = "1m"
+factor = [{ name = "libc", levels = ["glibc", "musl"] }]
+"""
+_SIGNERS = "a@example.org ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl\n"
 _ESCAPES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -93,7 +119,10 @@ class Cell(NamedTuple):
 
 
 def make_records(folder: Path) -> None:
-    """Make two records of a simulated target in a folder: ``whole`` and ``other``, each with the stored explanation of a row."""
+    """Make two records of a simulated target in a folder, ``whole`` and ``other``, each with a stored explanation; and a study's file."""
+    content = decode_study(_STUDY.encode(), "s")
+    study = StudyRun(created="2026-11-23T00:00:00+00:00", name="s", study=content, parts=("one",), seed=3)
+    (folder / "study.json").write_bytes(file_bytes(study))
     (folder / "fake.toml").write_text(_SPEC)
     for name, seed in (("whole", 3), ("other", 4)):
         swapstone.compare(
@@ -147,12 +176,39 @@ def cells(kinds: Iterable[Kind], commands: Iterable[str], folder: Path) -> Itera
     for kind in kinds:
         with tempfile.TemporaryDirectory(prefix="hostile-", dir=folder) as scratch:
             root = Path(scratch)
-            for name in ("whole", "other"):
-                copy_record(folder / name, root / ("record" if name == "whole" else name))
-            kind.harm(root / "record")
-            for name in names:
-                yield _cell(kind, name, root)
-            _make_removable(root)
+            record = root / "study" / (kind.folder or "one")
+            record.parent.mkdir()
+            shutil.copy(folder / "study.json", record.parent)
+            (root / "signers").write_text(_SIGNERS)
+            copy_record(folder / "whole", record)
+            copy_record(folder / "other", root / "other")
+            kind.harm(record)
+            with _repeated(kind, record):
+                for name in names:
+                    yield _cell(kind, name, record, root)
+            _make_removable(record)
+
+
+@contextlib.contextmanager
+def _repeated(kind: Kind, record: Path) -> Iterator[None]:
+    """Let another process repeat what a kind does while commands run; it ends with this function."""
+    if kind.during is None:
+        yield
+        return
+    child = os.fork()
+    if child == 0:
+        try:
+            while True:
+                kind.during(record)
+        finally:
+            os._exit(1)
+    try:
+        yield
+        os.kill(child, signal.SIGTERM)
+    finally:
+        status = os.waitpid(child, 0)[1]
+    if status != signal.SIGTERM:
+        raise RuntimeError(f"{kind.name}: its process ended before the commands: {status}")
 
 
 def copy_record(old: Path, new: Path) -> None:
@@ -178,9 +234,9 @@ def _import_all() -> None:
     gc.freeze()
 
 
-def _cell(kind: Kind, command: str, root: Path) -> Cell:
+def _cell(kind: Kind, command: str, record: Path, root: Path) -> Cell:
     """Run one command in a fork; return how it ended."""
-    words = {"RECORD": str(root / "record"), "OTHER": str(root / "other")}
+    words = {"RECORD": str(record), "STUDY": str(record.parent), "OTHER": str(root / "other")}
     arguments = [words.get(word, word) for word in COMMANDS[command]]
     with tempfile.TemporaryFile() as output:
         child = os.fork()
@@ -190,7 +246,10 @@ def _cell(kind: Kind, command: str, root: Path) -> Cell:
         output.seek(0)
         data = output.read(_LONGEST_OUTPUT_BYTES)
     text = data.decode(errors="replace")
-    return Cell(kind.name, command, status, tuple(_faults(command, status, text)), text)
+    faults = list(_faults(command, status, text))
+    if (root / "owned").exists():
+        faults.append("shell code in a name was run")
+    return Cell(kind.name, command, status, tuple(faults), text)
 
 
 def _faults(command: str, status: int, text: str) -> Iterator[str]:
@@ -210,7 +269,11 @@ def _faults(command: str, status: int, text: str) -> Iterator[str]:
         unicodedata.category(each) == "Cf" for each in set(text)
     ):
         yield "a character that reorders text"
-    if command in {"rerun", "resume"} and status != 2:
+    if command not in _MARKUP and re.search(rf"^\W*{FORGED}", text, re.MULTILINE):
+        yield "a line that a text of the record forged"
+    if f"<script>{FORGED}" in text and command == "report --html":
+        yield "a script in a page"
+    if command in RUNNING and status != 2:
         yield "the record of another user was run"
     if command.startswith("query") and status == 0 and "other" not in text:
         yield "the whole record is not in the answer"
@@ -257,9 +320,9 @@ def _wait(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _make_removable(root: Path) -> None:
+def _make_removable(record: Path) -> None:
     """Give back the permissions that a kind may have taken away."""
-    for path in (root / "record").glob("*"):
+    for path in record.glob("*") if not record.is_symlink() else ():
         if not path.is_symlink():
             path.chmod(0o700)
 

@@ -1,203 +1,37 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Kinds of hostile records: how each is made of a whole record, and how the program names it.
-
-Values are forged as an attacker would: the chain of lines and the seal are renewed, so that only the values themselves are left to notice.
-"""
+"""Kinds of hostile records: how each is made of a whole record, and how the program names it."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
-Json = dict[str, Any]
-Runs = list[Json]
-
-FILES = ("record.json", "experiment.json", "manifest.json", "runs.jsonl", "seal.json")
-
-
-class Kind(NamedTuple):
-    """A kind of hostile record.
-
-    Attributes:
-        name: of the kind.
-        harm: makes a whole record hostile; the argument is its folder.
-        named: what `show` or `verify` prints because of it; empty where nothing is wrong with the record's values.
-    """
-
-    name: str
-    harm: Callable[[Path], object]
-    named: str
-
-
-def seal(path: Path) -> None:
-    """Renew the digests in the seal."""
-    found = json.loads((path / "seal.json").read_text())
-    for name in ("manifest", "experiment", "record"):
-        file = path / f"{name}.json"
-        found[name] = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
-    (path / "seal.json").write_text(json.dumps(found))
-
-
-def edited(name: str, /, **changes: object) -> Callable[[Path], None]:
-    """Return a forgery of some fields of a file; the seal is renewed, unless it is what is forged."""
-    return changed(name, lambda found: {**found, **changes})
-
-
-def changed(name: str, change: Callable[[Json], Json]) -> Callable[[Path], None]:
-    """Return a forgery of a file by a function of its content."""
-
-    def harm(path: Path) -> None:
-        file = path / f"{name}.json"
-        file.write_text(json.dumps(change(json.loads(file.read_text()))))
-        if name != "seal":
-            seal(path)
-
-    return harm
-
-
-def with_text(name: str, old: str, new: str) -> Callable[[Path], None]:
-    """Return a forgery that replaces a text once in the bytes of a file."""
-
-    def harm(path: Path) -> None:
-        file = path / name
-        text = file.read_text()
-        assert old in text, f"{name} has no {old}"
-        file.write_text(text.replace(old, new, 1))
-        seal(path)
-
-    return harm
-
-
-def write_lines(path: Path, runs: list[str]) -> None:
-    """Write encoded runs with new numbers and a new chain, and renew the seal."""
-    chain = ""
-    with (path / "runs.jsonl").open("w") as file:
-        for number, run in enumerate(runs, start=1):
-            before, chain = chain, hashlib.sha256(f"{number}\n{chain}\n{run}".encode()).hexdigest()[:32]
-            file.write(f'{{"number":{number},"previous":"{before}","chain":"{chain}","run":{run}}}\n')
-    changed("seal", lambda found: {**found, "runs": len(runs), "chain": chain})(path)
-
-
-def runs_changed(change: Callable[[Runs], Runs]) -> Callable[[Path], None]:
-    """Return a forgery of the runs by a function of all of them."""
-
-    def harm(path: Path) -> None:
-        runs = [json.loads(line)["run"] for line in (path / "runs.jsonl").read_text().splitlines()]
-        write_lines(path, [json.dumps(run, separators=(",", ":")) for run in change(runs)])
-
-    return harm
-
-
-def run_edited(**changes: object) -> Callable[[Path], None]:
-    """Return a forgery of some fields of the sixth run."""
-    return runs_changed(lambda runs: [run | changes if number == 5 else run for number, run in enumerate(runs)])
-
-
-def trial_edited(**changes: object) -> Callable[[Path], None]:
-    """Return a forgery of some fields of the sixth run's trial."""
-    return runs_changed(
-        lambda runs: [
-            run | {"trial": run["trial"] | changes} if number == 5 else run for number, run in enumerate(runs)
-        ]
-    )
-
-
-def every_value(value: object) -> Callable[[Path], None]:
-    """Return a forgery of every sample of every candidate."""
-
-    def change(runs: Runs) -> Runs:
-        for run in runs:
-            for sample in run["samples"] if "musl" in run["trial"]["variant"] else ():
-                sample["values"] = [value]
-        return runs
-
-    return runs_changed(change)
-
-
-def replaced(name: str, make: Callable[[Path], object]) -> Callable[[Path], None]:
-    """Return a harm that puts something else in the place of a file or folder."""
-
-    def harm(path: Path) -> None:
-        place = path / name
-        if place.is_dir() and not place.is_symlink():
-            shutil.rmtree(place)
-        else:
-            place.unlink(missing_ok=True)
-        make(place)
-
-    return harm
-
-
-def sparse(size: int = 1 << 40) -> Callable[[Path], None]:
-    """Return a maker of a file of that size that holds nothing."""
-
-    def make(place: Path) -> None:
-        with place.open("wb") as file:
-            file.truncate(size)
-
-    return make
-
-
-def _moved_and_linked(name: str) -> Callable[[Path], None]:
-    """Return a harm that moves a file or folder of the record elsewhere, and puts a link in its place."""
-
-    def harm(path: Path) -> None:
-        elsewhere = path.with_name(f"{path.name}-elsewhere")
-        (path / name).rename(elsewhere)
-        (path / name).symlink_to(elsewhere)
-
-    return harm
-
-
-def _raw(make: Callable[[Path], object]) -> Callable[[Path], None]:
-    """Return a harm to the first file of raw output."""
-
-    def harm(path: Path) -> None:
-        name = min(file.name for file in (path / "raw").iterdir())
-        replaced(f"raw/{name}", make)(path)
-
-    return harm
-
-
-def _explanation(name: str, make: Callable[[Path], object]) -> Callable[[Path], None]:
-    """Return a harm to a file of the stored explanation."""
-
-    def harm(path: Path) -> None:
-        folder = min(file.name for file in (path / "explain").iterdir())
-        replaced(f"explain/{folder}/{name}", make)(path)
-
-    return harm
-
-
-def own(**changes: object) -> Callable[[Path], None]:
-    """Return a forgery that makes the workloads those of an own program with such fields."""
-
-    def harm(path: Path) -> None:
-        program = {"name": "work", "arguments": ["/bin/true"], **changes}
-        edited("experiment", own=program, workloads=[["own", "work"]])(path)
-
-        def of_own(runs: Runs) -> Runs:
-            kept = [run for run in runs if run["trial"]["workload"] == "b_malloc_tiny1"]
-            return [run | {"trial": run["trial"] | {"suite": "own", "workload": "work"}} for run in kept]
-
-        runs_changed(of_own)(path)
-
-    return harm
-
-
-_ESCAPE = "\x1b]0;owned\x07\x1b[2Jx\u202e"
-_NESTED = '{"name":' + "[" * 200_000 + "]" * 200_000 + "}"
-_METRIC = {"name": "n", "unit": "1", "quantity": "events", "better": "lower", "meaning": "m"}
-_GENERATOR = {"command": ["ab", "{port}"], "reader": "nothing"}
-
-
-def _factor(*levels: str, name: str = "libc") -> list[Json]:
-    return [{"factor": name, "levels": list(levels)}]
+from tests.hostile import surroundings, values
+from tests.hostile.forgery import (
+    ESCAPE,
+    FILES,
+    GENERATOR,
+    METRIC,
+    NESTED,
+    Json,
+    Kind,
+    edited,
+    every_value,
+    explanation,
+    factor,
+    linked,
+    moved_and_linked,
+    own,
+    raw_output,
+    replaced,
+    run_edited,
+    runs_changed,
+    sparse,
+    trial_edited,
+    with_text,
+)
 
 
 def _of_files() -> list[Kind]:
@@ -207,16 +41,16 @@ def _of_files() -> list[Kind]:
         gone = "" if name in {"manifest.json", "seal.json", "runs.jsonl"} else "can't be read|has no"
         kinds += [
             Kind(f"{name} is a FIFO", replaced(name, os.mkfifo), "is a FIFO, not a regular file"),
-            Kind(f"{name} is a link to /dev/zero", replaced(name, _link("/dev/zero")), "is a symbolic link"),
+            Kind(f"{name} is a link to /dev/zero", replaced(name, linked("/dev/zero")), "is a symbolic link"),
             Kind(f"{name} is a link to itself", replaced(name, lambda place: place.symlink_to(place)), "symbolic link"),
-            Kind(f"{name} is a link to the true file", _moved_and_linked(name), "is a symbolic link"),
+            Kind(f"{name} is a link to the true file", moved_and_linked(name), "is a symbolic link"),
             Kind(f"{name} is a folder", replaced(name, Path.mkdir), "is a folder, not a regular file"),
             Kind(f"{name} is absent", replaced(name, lambda _: None), gone),
             Kind(f"{name} is empty", replaced(name, Path.touch), gone or "damaged|never sealed"),
             Kind(
                 f"{name} has no UTF-8", replaced(name, lambda place: place.write_bytes(b'{"a":"\xff\xfe"}\n' * 9)), ""
             ),
-            Kind(f"{name} is nested", replaced(name, lambda place: place.write_text(_NESTED + "\n")), ""),
+            Kind(f"{name} is nested", replaced(name, lambda place: place.write_text(NESTED + "\n")), ""),
             Kind(f"{name} is 1 TiB of nothing", replaced(name, sparse()), "more than the"),
             Kind(f"{name} is 1 MiB of nothing", replaced(name, sparse(1 << 20)), ""),
             Kind(f"{name} is a list", replaced(name, lambda place: place.write_text("[]\n")), ""),
@@ -230,36 +64,32 @@ def _closed(name: str) -> Callable[[Path], None]:
     return lambda path: (path / name).chmod(0)
 
 
-def _link(target: str) -> Callable[[Path], None]:
-    return lambda place: place.symlink_to(target)
-
-
 _FOLDERS = [
-    Kind("raw is a link to /", replaced("raw", _link("/")), "raw is a symbolic link"),
+    Kind("raw is a link to /", replaced("raw", linked("/")), "raw is a symbolic link"),
     Kind("raw is a file", replaced("raw", Path.touch), "raw is a file, not a folder"),
     Kind("raw is absent", replaced("raw", lambda _: None), "it is missing"),
-    Kind("a raw output is a FIFO", _raw(os.mkfifo), "it is a FIFO"),
-    Kind("a raw output is a link to /dev/zero", _raw(_link("/dev/zero")), "it is a symbolic link"),
-    Kind("a raw output is 1 TiB of nothing", _raw(sparse()), "more than the"),
-    Kind("a raw output is nested", _raw(lambda place: place.write_text(_NESTED)), "does not match its name"),
-    Kind("explain is a link to /", replaced("explain", _link("/")), ""),
+    Kind("a raw output is a FIFO", raw_output(os.mkfifo), "it is a FIFO"),
+    Kind("a raw output is a link to /dev/zero", raw_output(linked("/dev/zero")), "it is a symbolic link"),
+    Kind("a raw output is 1 TiB of nothing", raw_output(sparse()), "more than the"),
+    Kind("a raw output is nested", raw_output(lambda place: place.write_text(NESTED)), "does not match its name"),
+    Kind("explain is a link to /", replaced("explain", linked("/")), ""),
     Kind("explain is a FIFO", replaced("explain", os.mkfifo), ""),
-    Kind("evidence is a FIFO", _explanation("seen.json", os.mkfifo), ""),
-    Kind("evidence is a link to /dev/zero", _explanation("seen.json", _link("/dev/zero")), ""),
-    Kind("evidence is 1 TiB of nothing", _explanation("seen.json", sparse()), ""),
-    Kind("an explanation is nested", _explanation("explanation.json", lambda place: place.write_text(_NESTED)), ""),
-    Kind("an explanation is a FIFO", _explanation("explanation.json", os.mkfifo), ""),
+    Kind("evidence is a FIFO", explanation("seen.json", os.mkfifo), ""),
+    Kind("evidence is a link to /dev/zero", explanation("seen.json", linked("/dev/zero")), ""),
+    Kind("evidence is 1 TiB of nothing", explanation("seen.json", sparse()), ""),
+    Kind("an explanation is nested", explanation("explanation.json", lambda place: place.write_text(NESTED)), ""),
+    Kind("an explanation is a FIFO", explanation("explanation.json", os.mkfifo), ""),
 ]
 
 _META = [
     Kind("created is no time", edited("record", created="soon"), "no time in UTC"),
     Kind("created is a week", edited("record", created="2026-W01-1T00:00:00+00:00"), "no time in UTC"),
-    Kind("id with terminal escapes", edited("record", id=_ESCAPE), ""),
-    Kind("another format", edited("record", format=_ESCAPE), "is not a Swapstone record"),
+    Kind("id with terminal escapes", edited("record", id=ESCAPE), ""),
+    Kind("another format", edited("record", format=ESCAPE), "is not a Swapstone record"),
     Kind("schema 99", edited("record", schema=99), "schema version 99"),
     Kind("schema of 30 digits", edited("record", schema=10**30), "schema version"),
     Kind("schema is a text", edited("record", schema="1"), "can't be read"),
-    Kind("an unknown field with escapes", edited("record", **{_ESCAPE: 1}), "unknown field"),
+    Kind("an unknown field with escapes", edited("record", **{ESCAPE: 1}), "unknown field"),
 ]
 
 _FIELDS: tuple[tuple[str, tuple[object, ...], str], ...] = (
@@ -287,12 +117,12 @@ _EXPERIMENT = [
         for name, values, said in _FIELDS
         for value in values
     ),
-    Kind("no levels", edited("experiment", factors=_factor()), "has no level"),
-    Kind("a level twice", edited("experiment", factors=_factor("glibc", "glibc")), "twice"),
-    Kind("a factor twice", edited("experiment", factors=_factor("a", "b") * 2), "twice"),
+    Kind("no levels", edited("experiment", factors=factor()), "has no level"),
+    Kind("a level twice", edited("experiment", factors=factor("glibc", "glibc")), "twice"),
+    Kind("a factor twice", edited("experiment", factors=factor("a", "b") * 2), "twice"),
     Kind(
         "10^8 combinations of levels",
-        edited("experiment", factors=[_factor(*map(str, range(100)), name=n)[0] for n in "abcd"]),
+        edited("experiment", factors=[factor(*map(str, range(100)), name=n)[0] for n in "abcd"]),
         "variants, more than",
     ),
     Kind(
@@ -303,17 +133,17 @@ _EXPERIMENT = [
     Kind("a workload twice", edited("experiment", workloads=[["libc", "b_malloc_tiny1"]] * 2), "twice"),
     Kind("an unknown workload", edited("experiment", workloads=[["libc", "b_future"]]), "no workload named"),
     Kind("an unknown suite", edited("experiment", workloads=[["future", "b_future"]]), "no suite named"),
-    Kind("an unknown factor", edited("experiment", factors=_factor("a", "b", name="future")), ""),
+    Kind("an unknown factor", edited("experiment", factors=factor("a", "b", name="future")), ""),
     Kind("an unknown target", edited("experiment", target="mainframe:/dev/zero"), ""),
     Kind("a target with a null character", edited("experiment", target="fake:\0"), "null character"),
     Kind("an unknown load", edited("experiment", loads=["idle", "stampede"]), ""),
-    Kind("a level with terminal escapes", edited("experiment", factors=_factor("glibc", _ESCAPE)), ""),
+    Kind("a level with terminal escapes", edited("experiment", factors=factor("glibc", ESCAPE)), ""),
     Kind("a name of 1 MiB", edited("experiment", name="x" * ((1 << 20) + 1)), "characters"),
-    Kind("a level of 1 MiB", edited("experiment", factors=_factor("glibc", "x" * (1 << 20))), "characters"),
+    Kind("a level of 1 MiB", edited("experiment", factors=factor("glibc", "x" * (1 << 20))), "characters"),
     Kind("an own workload without own program", edited("experiment", workloads=[["own", "x"]]), "no own program"),
     Kind("a field twice", with_text("experiment.json", "{", '{"seed": 1, "seed": "x", '), "can't be read"),
     Kind("an unknown field of a newer version", edited("experiment", future=1), "newer"),
-    Kind("published with terminal escapes", edited("experiment", published=_ESCAPE), ""),
+    Kind("published with terminal escapes", edited("experiment", published=ESCAPE), ""),
     Kind(
         "a number beyond 64-bit floats", with_text("experiment.json", '"margin": ', '"margin": 1e999, "x": '), "range"
     ),
@@ -331,15 +161,13 @@ _OWN = [
     ),
     Kind("a parameter without values", own(parameters=[["a", []]]), "combinations"),
     Kind("a parameter twice", own(parameters=[["a", ["1"]], ["a", ["2"]]]), "twice"),
-    Kind("no regular expression", own(numbers=[{"metric": _METRIC, "pattern": "("}]), "no regular expression"),
-    Kind("a pattern with two groups", own(numbers=[{"metric": _METRIC, "pattern": "(a)(b)"}]), "2 groups"),
-    Kind(
-        "a repetition of 10^20", own(numbers=[{"metric": _METRIC, "pattern": "(a{99999999999999999999})"}]), "regular"
-    ),
-    Kind("a pattern of 100 KiB", own(numbers=[{"metric": _METRIC, "pattern": "(" * 100_000}]), "regular expression"),
+    Kind("no regular expression", own(numbers=[{"metric": METRIC, "pattern": "("}]), "no regular expression"),
+    Kind("a pattern with two groups", own(numbers=[{"metric": METRIC, "pattern": "(a)(b)"}]), "2 groups"),
+    Kind("a repetition of 10^20", own(numbers=[{"metric": METRIC, "pattern": "(a{99999999999999999999})"}]), "regular"),
+    Kind("a pattern of 100 KiB", own(numbers=[{"metric": METRIC, "pattern": "(" * 100_000}]), "regular expression"),
     Kind("a reader that is unknown", own(load_generators_=1), "can't be read"),
-    Kind("an unknown load generator", own(drives=[_GENERATOR]), "no reader"),
-    Kind("a load generator's pattern", own(drives=[{**_GENERATOR, "reader": "regex:("}]), "regular expression"),
+    Kind("an unknown load generator", own(drives=[GENERATOR]), "no reader"),
+    Kind("a load generator's pattern", own(drives=[{**GENERATOR, "reader": "regex:("}]), "regular expression"),
     Kind("a time limit of -1", own(timeout_ms=-1), "time limit"),
     Kind("a script that is a FIFO", own(commands=[{"name": "a", "words": ["/proc/self/fd/0"]}]), ""),
     Kind("an output file", own(output="/dev/full"), ""),
@@ -348,7 +176,7 @@ _OWN = [
 
 def _slow_pattern(path: Path) -> None:
     """Forge a pattern that takes exponential time on the output of each run."""
-    own(numbers=[{"metric": _METRIC, "pattern": "^((?:a+)+)$"}])(path)
+    own(numbers=[{"metric": METRIC, "pattern": "^((?:a+)+)$"}])(path)
     edited("experiment", rules=1)(path)
     output = b"--- stdout\n" + b"a" * 200 + b"!\n"
     digest = hashlib.sha256(output).hexdigest()
@@ -391,14 +219,14 @@ _RUNS = [
     Kind("prime 10^9", trial_edited(prime=10**9), "not a run"),
     Kind("a run of an unknown workload", trial_edited(workload="b_future"), "which the experiment does not have"),
     Kind("a run of an unknown suite", trial_edited(suite="future"), "which the experiment does not have"),
-    Kind("a run of an unknown variant", trial_edited(variant=_ESCAPE), "which the experiment does not have"),
+    Kind("a run of an unknown variant", trial_edited(variant=ESCAPE), "which the experiment does not have"),
     Kind("a run under an unknown load", trial_edited(load="stampede"), "which the experiment does not have"),
-    Kind("an unknown metric with escapes", run_edited(samples=[{"metric": _ESCAPE, "values": [1.0]}]), ""),
+    Kind("an unknown metric with escapes", run_edited(samples=[{"metric": ESCAPE, "values": [1.0]}]), ""),
     Kind("an unknown status", run_edited(status="great"), "not a run"),
-    Kind("a reason with escapes", run_edited(status="failed", samples=[], reason=_ESCAPE), ""),
-    Kind("a check with escapes", run_edited(check=_ESCAPE), ""),
+    Kind("a reason with escapes", run_edited(status="failed", samples=[], reason=ESCAPE), ""),
+    Kind("a check with escapes", run_edited(check=ESCAPE), ""),
     Kind("an output that is a path", run_edited(output="../../../etc/passwd"), "no SHA-256"),
-    Kind("an observed level with escapes", run_edited(observed=[["libc", _ESCAPE]]), ""),
+    Kind("an observed level with escapes", run_edited(observed=[["libc", ESCAPE]]), ""),
     Kind("series of unequal length", run_edited(series=_series(2, 3)), "not equally long"),
     Kind("a histogram that descends", run_edited(histogram=[[5, 1], [4, 1]]), "not ascending"),
     Kind("a histogram of negative counts", run_edited(histogram=[[5, -1]]), "not a run"),
@@ -416,15 +244,15 @@ _SEAL_AND_MANIFEST = [
     Kind("a seal of -1 runs", edited("seal", runs=-1), "negative number"),
     Kind("a seal of 10^30 runs", edited("seal", runs=10**30), "64 bits"),
     Kind("a seal of more runs", edited("seal", runs=10**6), "only"),
-    Kind("an unknown state", edited("seal", state=_ESCAPE), "its state"),
+    Kind("an unknown state", edited("seal", state=ESCAPE), "its state"),
     Kind("no session", edited("seal", sessions=0), "no session"),
-    Kind("a reason with escapes in the seal", edited("seal", why=_ESCAPE), ""),
+    Kind("a reason with escapes in the seal", edited("seal", why=ESCAPE), ""),
     Kind("-1 passes", edited("manifest", passes=[["libc", "b_malloc_tiny1", -1]]), "can't be read"),
     Kind("0 passes", edited("manifest", passes=[["libc", "b_malloc_tiny1", 0]]), "number of passes"),
-    Kind("a machine with escapes", edited("manifest", machine=[[_ESCAPE, _ESCAPE]]), ""),
+    Kind("a machine with escapes", edited("manifest", machine=[[ESCAPE, ESCAPE]]), ""),
     Kind("a negative size", lambda path: _artifacts(path, sizes=[["text", -1]]), "can't be read"),
     Kind("a size of 30 digits", lambda path: _artifacts(path, sizes=[["text", 10**30]]), "can't be read"),
-    Kind("an unknown size", lambda path: _artifacts(path, sizes=[[_ESCAPE, 5]]), ""),
+    Kind("an unknown size", lambda path: _artifacts(path, sizes=[[ESCAPE, 5]]), ""),
     Kind("a size of 0", lambda path: _artifacts(path, sizes=[["text", 0]]), ""),
 ]
 
@@ -450,6 +278,8 @@ GROUPS: dict[str, list[Kind]] = {
     "own programs": _OWN,
     "runs": _RUNS,
     "seal and manifest": _SEAL_AND_MANIFEST,
+    **values.GROUPS,
+    **surroundings.GROUPS,
 }
 """Every kind of hostile record, by what is harmed."""
 

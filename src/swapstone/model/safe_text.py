@@ -31,6 +31,11 @@ def safe(text: str) -> str:
     return _replaced(text, _visible)
 
 
+def safe_excerpt(text: str, most: int = 200) -> str:
+    """Return the first characters of a text from outside as a part of a message: as `safe`, with ``...`` where something is left out."""
+    return f"{safe(text[:most])}..." if len(text) > most else safe(text)
+
+
 def safe_lines(text: str, *, colours: bool = False) -> str:
     """Return text of several lines for a terminal: as `safe`, but newlines and tabs stay.
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Records: the files of an experiment on disk. Every report is computed from them."""
 
-from swapstone.record.files import FileProblemError, RecordFolder, has_runs
+from swapstone.record.files import FileProblemError, RecordFolder, open_runs, read_regular
 from swapstone.record.origin import ORIGIN, file_bytes, foreign_reason, has_origin, mark_file, origin_reason
 from swapstone.record.reader import RecordView, check_raw, load, raw_bytes
 from swapstone.record.record_format import SCHEMA, Artifact, Damage, Manifest, Meta, Seal, manifest_differences
 from swapstone.record.record_paths import default_root, find_record, list_records, new_record_path, record_name
-from swapstone.record.replace_file import open_folder, read_regular, replace_file, replace_in
+from swapstone.record.replace_file import open_folder, replace_file, replace_in
+from swapstone.record.validation import require_readable
 from swapstone.record.writer import RecordWriter
 
 __all__ = [
@@ -27,17 +28,18 @@ __all__ = [
     "find_record",
     "foreign_reason",
     "has_origin",
-    "has_runs",
     "list_records",
     "load",
     "manifest_differences",
     "mark_file",
     "new_record_path",
     "open_folder",
+    "open_runs",
     "origin_reason",
     "raw_bytes",
     "read_regular",
     "record_name",
     "replace_file",
     "replace_in",
+    "require_readable",
 ]

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from swapstone.model.safe_text import safe_excerpt
 from swapstone.record import record_format
 
 MIB = 1 << 20
@@ -32,6 +33,8 @@ _LIMITS = {
     record_format.MANIFEST: 128 * MIB,
     record_format.SEAL: MIB,
     record_format.RUNS: 16 << 30,
+    "origin.json": MIB,
+    "seal.json.sig": MIB,
     "study.json": 16 * MIB,
 }
 _FOLDER_LIMITS = {record_format.RAW: RAW_BYTES, record_format.BUILDS: RAW_BYTES, "explain": 256 * MIB}
@@ -57,12 +60,6 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
 class FileProblemError(Exception):
     """A file of a record is not read; the text is a clause about the file without its name, e.g. ``it is a FIFO, not a regular file``."""
-
-
-def printable(text: str, most: int = 200) -> str:
-    """Return a text from outside as a part of a message: without control characters, and not longer than `most` characters."""
-    shown = "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in text[:most])
-    return f"{shown}..." if len(text) > most else shown
 
 
 def limit_of(name: str) -> int:
@@ -93,7 +90,7 @@ class RecordFolder:
         try:
             self._folders[""] = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         except (OSError, ValueError) as error:  # ValueError: a null character
-            raise FileProblemError(_reason(error)) from error
+            raise FileProblemError(reason_of(error)) from error
 
     def __enter__(self) -> Self:
         return self
@@ -120,17 +117,7 @@ class RecordFolder:
         """
         limit = limit_of(name) if most_bytes is None else most_bytes
         descriptor = self._open(name, limit)
-        if descriptor is None:
-            return None
-        try:
-            with os.fdopen(descriptor, "rb") as file:
-                size = os.fstat(descriptor).st_size
-                data = file.read(size + 1)
-        except OSError as error:
-            raise FileProblemError(_reason(error)) from error
-        if len(data) > size:
-            raise FileProblemError("it grew while it was read")
-        return data
+        return None if descriptor is None else _content(descriptor)
 
     def lines(self, name: str) -> Iterator[bytes]:
         """Yield the lines of a file, each with its newline; none if there is no such file.
@@ -150,26 +137,29 @@ class RecordFolder:
                     if len(line) > LONGEST_LINE_BYTES:
                         return
         except OSError as error:
-            raise FileProblemError(_reason(error)) from error
+            raise FileProblemError(reason_of(error)) from error
 
-    def has_short_lines(self, name: str) -> bool:
-        """Return whether no line of a file is longer than `LONGEST_LINE_BYTES`: each half of that many bytes has a newline.
+    def open_runs(self) -> int | None:
+        """Open the runs for a database, which reads whole lines.
+
+        Returns:
+            A descriptor, which the caller closes; None if there are no runs, or if a line may be longer than `LONGEST_LINE_BYTES`: then
+            some half of that many bytes has no newline.
 
         Raises:
             FileProblemError: as `read`.
         """
-        descriptor = self._open(name, limit_of(name))
+        descriptor = self._open(record_format.RUNS, limit_of(record_format.RUNS))
         if descriptor is None:
-            return True
-        part = LONGEST_LINE_BYTES // 2
+            return None
         try:
-            with os.fdopen(descriptor, "rb", 0) as file:
-                while len(data := file.read(part)) == part:
-                    if b"\n" not in data:
-                        return False
+            if os.fstat(descriptor).st_size > 0 and _has_short_lines(descriptor):
+                return descriptor
         except OSError as error:
-            raise FileProblemError(_reason(error)) from error
-        return True
+            os.close(descriptor)
+            raise FileProblemError(reason_of(error)) from error
+        os.close(descriptor)
+        return None
 
     def size(self, name: str) -> int:
         """Return the size of a file in bytes; 0 if there is none.
@@ -191,7 +181,7 @@ class RecordFolder:
         except FileNotFoundError:
             return ()
         except OSError as error:
-            raise FileProblemError(_reason(error)) from error
+            raise FileProblemError(reason_of(error)) from error
         found = []
         try:
             with os.scandir(descriptor) as entries:
@@ -201,7 +191,7 @@ class RecordFolder:
                     if entry.is_dir(follow_symlinks=False):
                         found.append(entry.name)
         except OSError as error:
-            raise FileProblemError(_reason(error)) from error
+            raise FileProblemError(reason_of(error)) from error
         finally:
             os.close(descriptor)
         return tuple(sorted(found))
@@ -214,11 +204,15 @@ class RecordFolder:
             return False
 
     def irregular(self) -> tuple[record_format.Damage, ...]:
-        """Return a damage for each file that is no regular file, and each folder that is none: writing could follow a link."""
+        """Return a damage for each file that is no regular file, and each folder that is none: writing could change another file."""
         damages = []
         for name in (*_LIMITS, record_format.LOCK, f"{record_format.RUNS}.torn"):
             try:
-                self._status(name, _LIMITS[record_format.RUNS])
+                status = self._status(name, _LIMITS[record_format.RUNS])
+                if name == record_format.RUNS and status is not None and status.st_nlink > 1:
+                    raise FileProblemError(
+                        f"it has {status.st_nlink} names (hard links): writing would change all of them"
+                    )
             except FileProblemError as error:
                 damages.append(record_format.Damage(file=name, line=0, problem=str(error)))
         for name in _FOLDER_LIMITS:
@@ -239,13 +233,8 @@ class RecordFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise FileProblemError(_reason(error)) from error
-        try:
-            _check(os.fstat(descriptor), limit)  # another file may have taken its place
-        except FileProblemError:
-            os.close(descriptor)
-            raise
-        return descriptor
+            raise FileProblemError(reason_of(error)) from error
+        return _checked(descriptor, limit)
 
     def _status(self, name: str, limit: int) -> os.stat_result | None:
         """Return the status of a regular file; None if there is no file of that name."""
@@ -257,7 +246,7 @@ class RecordFolder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise FileProblemError(_reason(error)) from error
+            raise FileProblemError(reason_of(error)) from error
         _check(status, limit)
         return status
 
@@ -281,8 +270,8 @@ class RecordFolder:
         except OSError as error:
             if error.errno in {errno.ENOTDIR, errno.ELOOP}:
                 kind = _kind(os.stat(last, dir_fd=above, follow_symlinks=False))
-                raise FileProblemError(f"{printable(name)} is {kind}, not a folder") from error
-            raise FileProblemError(_reason(error)) from error
+                raise FileProblemError(f"{safe_excerpt(name)} is {kind}, not a folder") from error
+            raise FileProblemError(reason_of(error)) from error
         return self._folders[name]
 
 
@@ -294,11 +283,65 @@ def is_record(path: Path) -> bool:
     return False
 
 
-def has_runs(path: Path) -> bool:
-    """Return whether a record has a regular file of runs that is not empty, with lines that a database reads."""
+def open_runs(path: Path) -> int | None:
+    """Open a record's runs as `RecordFolder.open_runs` does; None also if they can't be read."""
     with contextlib.suppress(FileProblemError), RecordFolder(path) as folder:
-        return folder.size(record_format.RUNS) > 0 and folder.has_short_lines(record_format.RUNS)
-    return False
+        return folder.open_runs()
+    return None
+
+
+def read_regular(path: Path, most_bytes: int) -> bytes:
+    """Return the content of a regular file that is no link. A FIFO or a device is never opened.
+
+    Args:
+        path: its folder may be reached through links.
+        most_bytes: a larger file is a problem.
+
+    Raises:
+        FileNotFoundError: there is none.
+        FileProblemError: it is a link or something else than a regular file, too large, or can't be read.
+    """
+    try:
+        _check(path.lstat(), most_bytes)
+        descriptor = os.open(path, _OPEN)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a null character
+        raise FileProblemError(reason_of(error)) from error
+    return _content(_checked(descriptor, most_bytes))
+
+
+def _content(descriptor: int) -> bytes:
+    """Return the content of an opened file, and close it."""
+    try:
+        with os.fdopen(descriptor, "rb") as file:
+            size = os.fstat(descriptor).st_size
+            data = file.read(size + 1)
+    except OSError as error:
+        raise FileProblemError(reason_of(error)) from error
+    if len(data) > size:
+        raise FileProblemError("it grew while it was read")
+    return data
+
+
+def _has_short_lines(descriptor: int) -> bool:
+    """Return whether each half of `LONGEST_LINE_BYTES` of an opened file has a newline."""
+    part = LONGEST_LINE_BYTES // 2
+    with os.fdopen(descriptor, "rb", 0, closefd=False) as file:
+        while len(data := file.read(part)) == part:
+            if b"\n" not in data:
+                return False
+    return True
+
+
+def _checked(descriptor: int, limit: int) -> int:
+    """Return the descriptor of a file that has just been opened: another file may have taken the place of the one that was checked."""
+    try:
+        _check(os.fstat(descriptor), limit)
+    except FileProblemError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _check(status: os.stat_result, limit: int) -> None:
@@ -316,7 +359,12 @@ def _kind(status: os.stat_result) -> str:
     return next((name for test, name in _KINDS if test(status.st_mode)), "a file")
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return why a file of a record can't be read, as a clause.
+
+    Raises:
+        OSError: the error, if it is one of the process or of the device: the file is not damaged.
+    """
     if isinstance(error, OSError) and error.errno in _NOT_OF_THE_RECORD:
-        raise error  # the file is not damaged
+        raise error
     return str(error.strerror) if isinstance(error, OSError) else "its name is no name of a file"

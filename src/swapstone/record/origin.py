@@ -23,14 +23,17 @@ import msgspec
 
 from swapstone.model import Experiment, FrozenStruct
 from swapstone.record import record_format
-from swapstone.record.replace_file import read_regular, replace_file
+from swapstone.record.files import FileProblemError, limit_of, read_regular, reason_of
+from swapstone.record.replace_file import replace_file
 
 ORIGIN = "origin.json"
 KEY_BYTES = 32
 _KEPT = 2
 """Marks of each file: of the one that is being replaced, and of the new one."""
-_MOST_BYTES = 1 << 20
-_MOST_FILE_BYTES = 256 << 20
+
+
+_UNREADABLE = (FileNotFoundError, FileProblemError)
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class Origin(FrozenStruct, frozen=True, kw_only=True):
@@ -169,8 +172,8 @@ def mark_file(folder: Path, identity: str, name: str, content: FrozenStruct) -> 
 def identity_of(folder: Path) -> str:
     """Return the identity of a record; empty if its file can't be read."""
     try:
-        return msgspec.json.decode(read_regular(folder / record_format.META, _MOST_BYTES), type=_Identity).id
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(_bytes_of(folder, record_format.META), type=_Identity).id
+    except (*_UNREADABLE, *_UNDECODABLE):
         return ""
 
 
@@ -191,12 +194,14 @@ def foreign_reason(folder: Path, experiment: Experiment | None = None) -> str:
             links = sorted(entry.name for entry in entries if entry.is_symlink())
         if links:
             return f"its {links[0]} is a symbolic link, through which a writer would leave the record"
-        contents.append((record_format.EXPERIMENT, read_regular(folder / record_format.EXPERIMENT, _MOST_FILE_BYTES)))
+        contents.append((record_format.EXPERIMENT, _bytes_of(folder, record_format.EXPERIMENT)))
         with contextlib.suppress(FileNotFoundError):
-            contents.append((record_format.MANIFEST, read_regular(folder / record_format.MANIFEST, _MOST_FILE_BYTES)))
+            contents.append((record_format.MANIFEST, _bytes_of(folder, record_format.MANIFEST)))
         if experiment is not None and msgspec.json.decode(contents[0][1], type=Experiment) != experiment:
             return f"its {record_format.EXPERIMENT} changed while it was read"
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except OSError as error:
+        return f"its files can't be read: {reason_of(error)}"
+    except (FileProblemError, *_UNDECODABLE) as error:
         return f"its files can't be read: {error}"
     return origin_reason(folder, identity_of(folder), contents)
 
@@ -232,9 +237,13 @@ def has_origin(folder: Path) -> bool:
 
 def _read(folder: Path) -> Origin | None:
     try:
-        return msgspec.json.decode(read_regular(folder / ORIGIN, _MOST_BYTES), type=Origin)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(_bytes_of(folder, ORIGIN), type=Origin)
+    except (*_UNREADABLE, *_UNDECODABLE):
         return None
+
+
+def _bytes_of(folder: Path, name: str) -> bytes:
+    return read_regular(folder / name, limit_of(name))
 
 
 def _bytes(text: str) -> bytes:

@@ -15,8 +15,9 @@ from typing import TypeVar
 import msgspec
 
 from swapstone.model import Experiment, FrozenStruct, RecordError, Run
+from swapstone.model.safe_text import safe_excerpt
 from swapstone.record import record_format, validation
-from swapstone.record.files import LONGEST_LINE_BYTES, FileProblemError, RecordFolder, printable
+from swapstone.record.files import LONGEST_LINE_BYTES, FileProblemError, RecordFolder
 
 FrozenStructType = TypeVar("FrozenStructType", bound=FrozenStruct)
 
@@ -76,7 +77,7 @@ def load(path: Path) -> RecordView:
             return _load(path, folder)
     except FileProblemError as error:
         raise RecordError(
-            f"{printable(str(path), 1000)} is not a record: {error}.",
+            f"{safe_excerpt(str(path), 1000)} is not a record: {error}.",
             "`swapstone list records` lists the existing records.",
         ) from error
 
@@ -178,7 +179,7 @@ class _Lines:
         if run is not None:
             key = run.trial.key
             if key in self._seen:
-                problem = f"the trial {printable(key)} occurs twice; the first occurrence counts"
+                problem = f"the trial {safe_excerpt(key)} occurs twice; the first occurrence counts"
             elif unfit := self._problem_of(run):
                 problem = f"{unfit}; it is left out"
             else:
@@ -204,7 +205,7 @@ def _decode_line(text: bytes) -> tuple[record_format.Line | None, Run | None, st
             return line, None, "its content does not match its checksum: it was edited"
         return line, msgspec.json.decode(line.run, type=Run), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return line, None, f"not a run: {printable(str(error))}"
+        return line, None, f"not a run: {safe_excerpt(str(error))}"
 
 
 def _out_of_chain(line: record_format.Line, expected: int, previous: str) -> str:
@@ -282,9 +283,9 @@ def _load_meta(path: Path, folder: RecordFolder) -> tuple[bytes, record_format.M
     try:
         version = msgspec.json.decode(data, type=_Version)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _unreadable(path, record_format.META, printable(str(error))) from error
+        raise _unreadable(path, record_format.META, safe_excerpt(str(error))) from error
     if version.format != record_format.FORMAT:
-        raise RecordError(f"{path} is not a Swapstone record: its format is {printable(version.format, 60)!r}.")
+        raise RecordError(f"{path} is not a Swapstone record: its format is {safe_excerpt(version.format, 60)!r}.")
     if version.schema != record_format.SCHEMA:
         advice = (
             "Install a newer Swapstone to read it."
@@ -328,7 +329,7 @@ def _decoded(data: bytes, kind: type[FrozenStructType]) -> tuple[FrozenStructTyp
     try:
         return msgspec.json.decode(data, type=kind), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return None, printable(str(error))
+        return None, safe_excerpt(str(error))
 
 
 def _optional(

@@ -2,18 +2,23 @@
 """Write a file atomically, and through no symbolic link: a link in its place is replaced, and its target stays.
 
 A record may come from elsewhere, so a name in it, such as ``report.html``, may be a link to any file of the user.
+
+A process holds a lock on its temporary file (flock(2)), which ends with the process. So the next one that writes the same file can
+tell the temporary files of killed processes from those in use, and removes them.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
+import fcntl
 import os
+import re
 import secrets
 import stat
 from pathlib import Path
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -43,8 +48,9 @@ def replace_in(folder: int, name: str, data: bytes) -> None:
     Raises:
         OSError: as `replace_file`.
     """
-    temporary = f".{name[:100]}.{secrets.token_hex(8)}"
-    handle = os.open(temporary, _NEW, 0o666, dir_fd=folder)
+    with contextlib.suppress(OSError):  # of the folder's listing: not every folder that can be written can be read
+        _remove_left(folder, name)
+    temporary, handle = _temporary(folder, name)
     try:
         with os.fdopen(handle, "wb") as file:
             mode = _mode_of(folder, name)
@@ -60,6 +66,34 @@ def replace_in(folder: int, name: str, data: bytes) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary, dir_fd=folder)
         raise
+
+
+def _temporary(folder: int, name: str) -> tuple[str, int]:
+    """Create a temporary file and lock it; return its name and its descriptor."""
+    while True:
+        temporary = f".{name[:100]}.{secrets.token_hex(8)}"
+        handle = os.open(temporary, _NEW, 0o666, dir_fd=folder)
+        with contextlib.suppress(OSError):  # not every file system has locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if os.fstat(handle).st_nlink:
+            return temporary, handle
+        os.close(handle)  # another process removed it before it was locked
+
+
+def _remove_left(folder: int, name: str) -> None:
+    """Remove this user's temporary files of a name that no process holds."""
+    left = re.compile(rf"\.{re.escape(name[:100])}\.[0-9a-f]{{16}}")
+    for each in filter(left.fullmatch, os.listdir(folder)):
+        with contextlib.suppress(OSError):
+            found = os.stat(each, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
+                continue
+            handle = os.open(each, _OLD, dir_fd=folder)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(each, dir_fd=folder)
+            finally:
+                os.close(handle)
 
 
 def _mode_of(folder: int, name: str) -> int | None:
@@ -96,26 +130,3 @@ def open_folder(path: Path, *below: str, create: bool = False) -> int:
             os.close(folder)
         folder = inner
     return folder
-
-
-def read_regular(path: Path, most_bytes: int) -> bytes:
-    """Return the content of a regular file that is no link.
-
-    Args:
-        path: a FIFO or a device is not opened for reading.
-        most_bytes: a larger file is an error.
-
-    Raises:
-        OSError: there is none, or it is a link, something else than a regular file, or too large (EFBIG).
-    """
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
-        if found.st_size > most_bytes:
-            raise OSError(errno.EFBIG, f"it has more than {most_bytes} bytes", str(path))
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            return file.read(most_bytes)
-    finally:
-        os.close(handle)

@@ -30,11 +30,14 @@ from swapstone.model import (
     OwnProgram,
     Run,
     Sample,
+    UserError,
     Variant,
 )
 from swapstone.model.bounds import LARGEST_NUMBER, LONGEST_NAME, LONGEST_TEXT, MOST_BLOCKS, SMALLEST_NUMBER
+from swapstone.model.safe_text import safe_excerpt
 from swapstone.record import record_format
-from swapstone.record.files import printable
+from swapstone.record.files import limit_of
+from swapstone.record.origin import file_bytes
 
 MOST_VARIANTS = 1024
 MOST_TRIALS = 100_000
@@ -68,7 +71,7 @@ def meta_problem(meta: record_format.Meta) -> str:
             pass
         else:
             return ""
-    return f"its time of creation, {printable(meta.created, 40)!r}, is no time in UTC"
+    return f"its time of creation, {safe_excerpt(meta.created, 40)!r}, is no time in UTC"
 
 
 def seal_problem(seal: record_format.Seal) -> str:
@@ -76,7 +79,7 @@ def seal_problem(seal: record_format.Seal) -> str:
     if problem := _values_problem(seal):
         return problem
     if seal.state not in _STATES:
-        return f"its state, {printable(seal.state, 40)!r}, is neither complete nor interrupted"
+        return f"its state, {safe_excerpt(seal.state, 40)!r}, is neither complete nor interrupted"
     if seal.runs < 0 or seal.sessions < 1 or seal.sealed_unix_ns < 0:
         return "it has a negative number, or no session"
     return ""
@@ -92,6 +95,23 @@ def manifest_problem(manifest: record_format.Manifest) -> str:
 def experiment_problem(experiment: Experiment) -> str:
     """Return what is wrong with an experiment; empty if nothing is."""
     return next((problem for problem in _experiment_problems(experiment) if problem), "")
+
+
+def require_readable(experiment: Experiment) -> None:
+    """Check, before anything runs, that the experiment could be read back from its record.
+
+    Raises:
+        UserError: it is larger than what is read, or has a value that is refused.
+    """
+    problem = experiment_problem(experiment)
+    size, most = len(file_bytes(experiment)), limit_of(record_format.EXPERIMENT)
+    if not problem and size > most:
+        problem = f"its description has {size} bytes, more than the {most} that are read"
+    if problem:
+        raise UserError(
+            f"This experiment could not be read back from its record: {problem}.",
+            "Choose fewer or shorter levels, workloads, parameters or options. Nothing was run.",
+        )
 
 
 def _experiment_problems(experiment: Experiment) -> Iterator[str]:
@@ -128,9 +148,9 @@ def _plan_problem(experiment: Experiment) -> str:
             return f"the {what} {twice} occurs twice"
     for choice in factors:
         if not choice.levels:
-            return f"the factor {printable(choice.factor, 60)} has no level"
+            return f"the factor {safe_excerpt(choice.factor, 60)} has no level"
         if twice := _twice(choice.levels):
-            return f"the factor {printable(choice.factor, 60)} has the level {twice} twice"
+            return f"the factor {safe_excerpt(choice.factor, 60)} has the level {twice} twice"
     texts = itertools.chain(
         *((choice.factor, *choice.levels) for choice in factors), *experiment.workloads, experiment.loads
     )
@@ -193,9 +213,9 @@ def _pattern_problem(pattern: str, groups: int | None = None) -> str:
     try:
         found = re.compile(pattern, re.MULTILINE).groups
     except (re.error, OverflowError, RecursionError) as error:
-        return f"{printable(pattern, 60)!r} is no regular expression: {printable(str(error), 100)}"
+        return f"{safe_excerpt(pattern, 60)!r} is no regular expression: {safe_excerpt(str(error), 100)}"
     if groups is not None and found != groups:
-        return f"the regular expression {printable(pattern, 60)!r} has {found} groups, not {groups}"
+        return f"the regular expression {safe_excerpt(pattern, 60)!r} has {found} groups, not {groups}"
     return ""
 
 
@@ -226,7 +246,7 @@ class RunCheck:
             values = sample.values
             # Positive values, as almost all are, need one comparison; the decoder has checked their upper bound.
             if values and min(values) < SMALLEST_NUMBER and _too_small(values):
-                return f"a value of {printable(sample.metric, 60)} is too close to 0"
+                return f"a value of {safe_excerpt(sample.metric, 60)} is too close to 0"
         if run.series and _series_problem(run.series):
             return "its series are not equally long"
         if run.histogram and not _ascending(run.histogram):
@@ -236,11 +256,11 @@ class RunCheck:
     def _not_of_the_experiment(self, run: Run) -> str:
         trial = run.trial
         if (trial.suite, trial.workload) not in self._workloads:
-            what = f"workload {printable(f'{trial.suite}/{trial.workload}', 100)}"
+            what = f"workload {safe_excerpt(f'{trial.suite}/{trial.workload}', 100)}"
         elif trial.load not in self._loads:
-            what = f"load {printable(trial.load, 100)}"
+            what = f"load {safe_excerpt(trial.load, 100)}"
         else:
-            what = f"variant {printable(trial.variant, 100)}"
+            what = f"variant {safe_excerpt(trial.variant, 100)}"
         return f"it is a run of the {what}, which the experiment does not have"
 
 
@@ -262,13 +282,13 @@ def _twice(names: Iterable[object]) -> str:
     seen: set[object] = set()
     for name in names:
         if name in seen:
-            return printable("/".join(name) if isinstance(name, tuple) else str(name), 60)
+            return safe_excerpt("/".join(name) if isinstance(name, tuple) else str(name), 60)
         seen.add(name)
     return ""
 
 
 def _among(what: str, value: str, known: tuple[str, ...]) -> str:
-    return "" if value in known else f"its {what}, {printable(value, 40)!r}, is none of {', '.join(known)}"
+    return "" if value in known else f"its {what}, {safe_excerpt(value, 40)!r}, is none of {', '.join(known)}"
 
 
 def _within(what: str, value: float, low: float, high: float) -> str:

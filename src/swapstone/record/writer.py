@@ -22,8 +22,8 @@ import msgspec
 
 from swapstone.model import Experiment, FrozenStruct, RecordError, Run
 from swapstone.model.system_errors import remedy
-from swapstone.record import origin, record_format
-from swapstone.record.files import FileProblemError, RecordFolder
+from swapstone.record import origin, record_format, validation
+from swapstone.record.files import LONGEST_LINE_BYTES, FileProblemError, RecordFolder, limit_of
 from swapstone.record.reader import RecordView, load
 from swapstone.version import __version__
 
@@ -34,6 +34,8 @@ _LEFT = re.compile(r"\..+\.(\d+|[0-9a-f]{16})")
 """A temporary file of a process that was killed."""
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_LONGEST_RUN_BYTES = LONGEST_LINE_BYTES - 1024
+"""The rest of the line has less than 200 bytes."""
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES}
 """Errors of file systems that can't sync a folder, and of folders that this user can't read."""
 
@@ -66,7 +68,9 @@ class RecordWriter:
 
         Raises:
             RecordError: the folder has other content or can't be written, or the disk is full.
+            UserError: the experiment could not be read back.
         """
+        validation.require_readable(experiment)
         with _user_errors(path, _START_AGAIN), contextlib.ExitStack() as undo:
             made = [folder for folder in (path, *path.parents) if not folder.exists()]
             path.mkdir(parents=True, exist_ok=True)
@@ -143,14 +147,30 @@ class RecordWriter:
         return self._sessions
 
     def write_manifest(self, manifest: record_format.Manifest) -> None:
-        """Replace `manifest.json` atomically."""
+        """Replace `manifest.json` atomically.
+
+        Raises:
+            RecordError: the disk is full, or the manifest is too large to be read back.
+        """
+        size, most = len(origin.file_bytes(manifest)), limit_of(record_format.MANIFEST)
+        if size > most:
+            raise RecordError(
+                f"The list of programs of this experiment has {size} bytes, more than the {most} that are read.",
+                "Divide the experiment: fewer variants, layouts or workloads.",
+            )
         with _user_errors(self.path):
             origin.mark_file(self.path, origin.identity_of(self.path), record_format.MANIFEST, manifest)
             self._unseal()
             _write(self.path / record_format.MANIFEST, manifest)
 
     def write_experiment(self, experiment: Experiment) -> None:
-        """Write `experiment.json` again, for the budget of a resumed experiment. All other fields must be unchanged."""
+        """Write `experiment.json` again, for the budget of a resumed experiment. All other fields must be unchanged.
+
+        Raises:
+            RecordError: the disk is full.
+            UserError: the experiment could not be read back.
+        """
+        validation.require_readable(experiment)
         with _user_errors(self.path):
             origin.mark_file(self.path, origin.identity_of(self.path), record_format.EXPERIMENT, experiment)
             self._unseal()
@@ -195,11 +215,16 @@ class RecordWriter:
         """Append a run and sync it to disk.
 
         Raises:
-            RecordError: the disk is full or the folder is gone; the earlier lines are unchanged.
+            RecordError: the disk is full or the folder is gone, or the line is too long to be read back; the earlier lines are unchanged.
         """
         encoded, number = run.encoded(), self._number + 1
         chain = record_format.chain_value(number, self._chain, encoded)
         line = record_format.Line(number=number, previous=self._chain, chain=chain, run=msgspec.Raw(encoded))
+        if len(encoded) > _LONGEST_RUN_BYTES:
+            raise RecordError(
+                f"A run of {run.trial.workload} has {len(encoded)} bytes, more than the {_LONGEST_RUN_BYTES} that are read.",
+                "Let the workload report fewer values in a run.",
+            )
         with _user_errors(self.path):
             self._unseal()
             if self._raw_unsynced:
@@ -374,13 +399,21 @@ def _remove_temporary_files(path: Path) -> None:
 
 
 def _set_torn_line_aside(runs: Path) -> None:
-    data = runs.read_bytes() if runs.exists() else b""
+    try:
+        with runs.open("rb") as read:
+            size = read.seek(0, os.SEEK_END)
+            start = max(0, size - LONGEST_LINE_BYTES)
+            read.seek(start)
+            data = read.read(size - start)
+    except FileNotFoundError:
+        return
     whole = data.rfind(b"\n") + 1
-    if whole < len(data):
-        _replace_file(runs.with_suffix(".jsonl.torn"), data[whole:])
-        with _opened(runs, 0) as handle:
-            handle.truncate(whole)
-            os.fsync(handle.fileno())
+    if whole == len(data) or (start and not whole):  # a longer line was not written here: `load` names it
+        return
+    _replace_file(runs.with_suffix(".jsonl.torn"), data[whole:])
+    with _opened(runs, 0) as handle:
+        handle.truncate(start + whole)
+        os.fsync(handle.fileno())
 
 
 def _write(path: Path, noun: FrozenStruct) -> None:

@@ -26,7 +26,15 @@ from swapstone.model import (
     Workload,
 )
 from swapstone.model.system_errors import as_user_error
-from swapstone.record import Manifest, RecordView, RecordWriter, load, manifest_differences, new_record_path
+from swapstone.record import (
+    Manifest,
+    RecordView,
+    RecordWriter,
+    load,
+    manifest_differences,
+    new_record_path,
+    require_readable,
+)
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
 from swapstone.session.analysis import analyse_record, verdicts_digest
 from swapstone.session.budget import BudgetError, check_budget
@@ -90,7 +98,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
     parse_target(target, TargetOptions(clock=clock, architecture=request.architecture))
     combinations = math.prod(len(choice.levels) for choice in request.factors)
     prime, prime_more = discarded_runs(request, clock, works, boots=find_target_kind(target).opens.boots)
-    return Experiment(
+    experiment = Experiment(
         name=request.name,
         factors=tuple(request.factors),
         workloads=chosen,
@@ -117,6 +125,8 @@ def resolve(request: ExperimentRequest) -> Experiment:
         budget_extends=request.budget_ns is None or request.budget_extends,
         failures_count=True,
     )
+    require_readable(experiment)
+    return experiment
 
 
 def _check_no_workloads(request: ExperimentRequest) -> None:

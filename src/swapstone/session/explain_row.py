@@ -27,7 +27,7 @@ from swapstone.model import (
     unknown,
 )
 from swapstone.model.temporary_folder import TemporaryFolder
-from swapstone.record import RecordView, read_regular
+from swapstone.record import FileProblemError, RecordView, read_regular
 from swapstone.report import row_explanation
 from swapstone.report.document import Document
 from swapstone.report.render import RENDERERS, find_renderer
@@ -105,8 +105,11 @@ class RowExplanation:
             UserError: there is no such format.
         """
         if format == "html":  # links to the flame graphs beside it
-            page = read_regular(self.folder / explanation_files.PAGES[0][0], explanation_files.MOST_BYTES)
-            return page.decode(errors="backslashreplace")
+            place = self.folder / explanation_files.PAGES[0][0]
+            try:
+                return read_regular(place, explanation_files.MOST_BYTES).decode(errors="backslashreplace")
+            except (FileNotFoundError, FileProblemError) as error:
+                raise UserError(f"{place} can't be read: {error}.", "Explain the row again.") from error
         if format == "json":
             return row_explanation.to_json(self.evidence, self.explanation)
         names = [renderer.name for renderer in RENDERERS]

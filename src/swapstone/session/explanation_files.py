@@ -40,8 +40,8 @@ SIDES = ("baseline", "candidate")
 EXPLANATION = "explanation.json"
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")
 """A file of `replace_in` that a kill left."""
-MOST_BYTES = 1 << 30
-"""A larger file of evidence is not read."""
+MOST_BYTES = 256 << 20
+"""A larger page is not read."""
 PAGES = (
     ("explanation.html", "all of it"),
     *((f"{kind}-difference.html", f"flame graph {kind}") for kind in KINDS),

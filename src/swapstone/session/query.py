@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from swapstone.model import Analysis, RecordError, UnavailableError, UserError
 from swapstone.model.temporary_folder import TemporaryFolder
-from swapstone.record import default_root, has_runs, list_records, load, record_name
+from swapstone.record import default_root, list_records, load, record_name
 from swapstone.report import factorial_export, failure_columns, mean_columns
+from swapstone.session.open_runs import OpenRuns
 from swapstone.session.record_index import NamedRecord, RecordIndex, Rows
 from swapstone.session.unusable_values import named_record
 
@@ -235,12 +236,13 @@ def query_records(sql: str, *, allow_files: bool = False) -> Relation | None:
     records = all_records()
     wanted = [name for name in _ANALYSED if name in sql.lower()]
     try:
-        connection = connect(records, wanted)
-        if not allow_files:
-            _require_reading(module, connection, sql)
-            _lock(connection, records)
-        result: Any = connection.sql(sql)
-        return None if result is None else Relation(_stored(result), connection)
+        with OpenRuns(records) as runs:
+            connection = connect(records, runs, wanted)
+            if not allow_files:
+                _require_reading(module, connection, sql)
+                _lock(connection, runs)
+            result: Any = connection.sql(sql)
+            return None if result is None else _result(result, connection)
     except module.PermissionException as error:
         raise UserError(f"DuckDB: {str(error).strip()}", _ALLOW_FILES) from error
     except module.Error as error:
@@ -267,18 +269,21 @@ def _require_reading(module: ModuleType, connection: duckdb.DuckDBPyConnection, 
             raise UserError(f"A query is a SELECT, and this is {str(kind).rpartition('.')[2]}.", _ALLOW_FILES)
 
 
-def _lock(connection: duckdb.DuckDBPyConnection, records: Sequence[NamedRecord]) -> None:
+def _lock(connection: duckdb.DuckDBPyConnection, runs: OpenRuns) -> None:
     """Allow no access to anything but the files of the runs, and no change of that."""
-    files = ", ".join(_quoted(_runs_file(each)) for each in _with_runs(records))
+    files = ", ".join(map(_quoted, runs.paths))
     connection.execute(f"SET allowed_paths = [{files}]")
     connection.execute("SET python_enable_replacements = false")  # else a name may be a variable of this program
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
 
-def _stored(relation: Any) -> Any:  # noqa: ANN401 - the method depends on DuckDB's version
-    """Run a query once and store its rows. DuckDB 2 has `materialize` for it, DuckDB 1 `execute`."""
-    return relation.materialize() if hasattr(relation, "materialize") else relation.execute()
+def _result(relation: Any, connection: duckdb.DuckDBPyConnection) -> Relation:  # noqa: ANN401 - the method depends on DuckDB's version
+    """Run a query once and store its rows: the files of the runs are closed after it."""
+    # DuckDB 2 has `materialize`, DuckDB 1 `execute`.
+    stored = relation.materialize() if hasattr(relation, "materialize") else relation.execute()
+    connection.execute("DROP VIEW lines")
+    return Relation(stored, connection)
 
 
 def table_of(record: NamedRecord, table: str, analysis: Analysis | None = None) -> Relation:
@@ -293,17 +298,22 @@ def table_of(record: NamedRecord, table: str, analysis: Analysis | None = None) 
         RecordError: the record has no runs.
     """
     known = {record.path: analysis} if analysis is not None else {}
-    connection = connect([record], [table], known)
-    return Relation(connection.sql(f"SELECT * FROM {table}"), connection)  # noqa: S608 - a name of TABLES
+    with OpenRuns([record]) as runs:
+        connection = connect([record], runs, [table], known)
+        return _result(connection.sql(f"SELECT * FROM {table}"), connection)  # noqa: S608 - a name of TABLES
 
 
 def connect(
-    records: Sequence[NamedRecord], tables: Iterable[str], known: Mapping[Path, Analysis] | None = None
+    records: Sequence[NamedRecord],
+    runs: OpenRuns,
+    tables: Iterable[str],
+    known: Mapping[Path, Analysis] | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """Open a database in memory with the tables of some records.
 
     Args:
-        records: whose runs it holds.
+        records: whose tables it holds.
+        runs: of those that have any. They are read until they are closed.
         tables: those of `comparisons` and `effects` that are needed; they take an analysis of every record.
         known: analyses that were computed already.
 
@@ -311,8 +321,7 @@ def connect(
         RecordError: no record has a run.
     """
     module = _duckdb()
-    named = _with_runs(records)
-    if not named:
+    if not runs.records:
         raise RecordError(f"There are no runs in {default_root()}.", "Make a record: swapstone compare libc=glibc,musl")
     connection: duckdb.DuckDBPyConnection = module.connect(
         config={
@@ -323,7 +332,7 @@ def connect(
         }
     )
     with TemporaryFolder("query") as scratch:
-        _define_lines(connection, named)
+        _define_lines(connection, runs)
         connection.execute(_VIEWS)
         with RecordIndex() as index:
             read = index.rows(records, "record", lambda each: {"records": [_record_row(each.path)]})
@@ -338,24 +347,17 @@ def connect(
     return connection
 
 
-def _define_lines(connection: duckdb.DuckDBPyConnection, records: Sequence[NamedRecord]) -> None:
+def _define_lines(connection: duckdb.DuckDBPyConnection, runs: OpenRuns) -> None:
     """Define the view `lines`, which reads the files of the runs for each query."""
     # One statement: an insertion for each of thousands of records takes seconds.
-    values = ", ".join(f"({_quoted(_runs_file(each))}, {_quoted(each.name)})" for each in records)
+    named = zip(runs.paths, runs.records, strict=True)
+    values = ", ".join(f"({_quoted(path)}, {_quoted(each.name)})" for path, each in named)
     connection.execute(f"CREATE TABLE names AS SELECT * FROM (VALUES {values}) AS named (file, record)")  # noqa: S608 - quoted
-    files = ", ".join(_quoted(_runs_file(each)) for each in records)
+    files = ", ".join(map(_quoted, runs.paths))
     connection.execute(
         f"CREATE VIEW lines AS SELECT names.record, run FROM read_json([{files}], format='newline_delimited', "  # noqa: S608
         f"ignore_errors=true, filename=true, columns={_RUN_COLUMNS}) AS read JOIN names ON read.filename = names.file"
     )
-
-
-def _with_runs(records: Sequence[NamedRecord]) -> list[NamedRecord]:
-    return [each for each in records if has_runs(each.path)]
-
-
-def _runs_file(record: NamedRecord) -> str:
-    return os.path.abspath(record.path / "runs.jsonl")  # noqa: PTH100 - DuckDB compares texts: without "..", but links stay
 
 
 def _memory_mib() -> int:

@@ -7,7 +7,6 @@ The signature is ``seal.json.sig`` beside the seal. The seal names the digests o
 from __future__ import annotations
 
 import dataclasses
-import errno
 import re
 import shutil
 import subprocess
@@ -17,7 +16,7 @@ from pathlib import Path
 from swapstone.model import RecordError, UnavailableError, UserError
 from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
-from swapstone.record import RecordView, read_regular, replace_file
+from swapstone.record import FileProblemError, RecordView, read_regular, replace_file
 from swapstone.record.record_format import SEAL, file_sha256
 
 SIGNATURE = f"{SEAL}.sig"
@@ -100,11 +99,10 @@ def check_signature(view: RecordView, signers: Path) -> SignatureCheck:
         return SignatureCheck(problem="it has no seal, and so no signature")
     try:
         signature = read_regular(view.path / SIGNATURE, _MOST_BYTES)
-    except OSError as error:
-        missing = error.errno == errno.ENOENT
-        return SignatureCheck(
-            problem=f"it has no signature ({SIGNATURE})" if missing else f"{SIGNATURE}: {error.strerror}"
-        )
+    except FileNotFoundError:
+        return SignatureCheck(problem=f"it has no signature ({SIGNATURE})")
+    except FileProblemError as error:
+        return SignatureCheck(problem=f"{SIGNATURE}: {error}")
     with TemporaryFolder("signature") as scratch:
         copy = scratch / SIGNATURE
         copy.write_bytes(signature)  # ssh-keygen reads this copy: what is checked can't change meanwhile
@@ -136,8 +134,8 @@ def _seal_bytes(view: RecordView) -> bytes:
     """Return the content of the seal, which must be what was read of the record."""
     try:
         data = read_regular(view.path / SEAL, _MOST_BYTES)
-    except OSError as error:
-        raise RecordError(f"{view.path / SEAL} can't be read: {error.strerror}.") from error
+    except (FileNotFoundError, FileProblemError) as error:
+        raise RecordError(f"{view.path / SEAL} can't be read: {error}.") from error
     if file_sha256(data) != view.digest:
         raise RecordError(
             f"{view.path / SEAL} changed while it was read.", "Is a process writing the record? Try again."

@@ -8,9 +8,9 @@ import dataclasses
 import datetime
 import fnmatch
 import os
+import re
 import secrets
 import shlex
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +18,16 @@ import msgspec
 
 from swapstone.model import Experiment, RecordError, UserError, unknown
 from swapstone.model.system_errors import remedy
-from swapstone.record import ORIGIN, file_bytes, has_origin, load, mark_file
+from swapstone.record import (
+    ORIGIN,
+    FileProblemError,
+    file_bytes,
+    has_origin,
+    load,
+    mark_file,
+    read_regular,
+    replace_file,
+)
 from swapstone.report import record_report
 from swapstone.report.render import html, markdown
 from swapstone.report.study_index import PartSummary, StudyIndex, document_of, summary, to_json
@@ -37,8 +46,9 @@ from swapstone.workloads import find_workloads, own_names
 INDEX = "index.json"
 COMPLETE, INTERRUPTED, FAILED = "complete", "interrupted", "failed"
 UNAVAILABLE, LEFT_OUT, NOT_BEGUN = "unavailable", "left out", "not begun"
-_TEMPORARY = ".part-"
-"""The names of files begin with this until they are complete."""
+_MOST_INDEX_BYTES = 64 << 20
+_LEFT = re.compile(r"\.part-.*|\..+\.[0-9a-f]{16}")
+"""A file of `replace_file`, or of an earlier version, that a kill or a failing disk left."""
 
 
 class _WrittenPart(msgspec.Struct):
@@ -174,6 +184,9 @@ def resume_study(
         Interrupted: a signal ended it.
     """
     run = load_trusted_run(folder, trust=options.trust)
+    for path in (folder, *(folder / part.name for part in run.chosen)):
+        with contextlib.suppress(OSError):
+            _remove_temporary_files(path)
     if budget_ns:
         run = msgspec.structs.replace(run, schema=2, budget_ns=budget_ns)
     planned = _planned(run)
@@ -182,8 +195,6 @@ def resume_study(
         raise UserError(
             f"Every part of {folder} is complete: there is nothing to resume.", f"Its report: {folder / 'index.html'}"
         )
-    with contextlib.suppress(OSError):
-        _remove_temporary_files(folder)
     if budget_ns:
         _write_run(run, folder)
     return _run(run, folder, planned, options, progress, more=bool(budget_ns))
@@ -199,18 +210,19 @@ def _write_run(run: StudyRun, folder: Path, next_step: str = "") -> None:
 
 
 def _remove_temporary_files(folder: Path) -> None:
-    """Remove the temporary files of a process that was killed."""
-    for pattern in (f"{_TEMPORARY}*", f".{ORIGIN}.{'[0-9a-f]' * 16}"):
-        for left in folder.glob(pattern):
-            if left.is_file() and not left.is_symlink():
-                left.unlink()
+    """Remove the temporary files of a process that was killed, or could not remove them because the disk failed."""
+    with os.scandir(folder) as entries:
+        left = [each.path for each in entries if _LEFT.fullmatch(each.name) and each.is_file(follow_symlinks=False)]
+    for path in left:
+        Path(path).unlink()
 
 
 def _index_is_current(run: StudyRun, folder: Path) -> bool:
     """Return whether the index has the end of each part: a signal may have ended the study between its last part and the index."""
     try:
-        parts = msgspec.json.decode((folder / INDEX).read_bytes(), type=_WrittenIndex).index.parts
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        data = read_regular(folder / INDEX, _MOST_INDEX_BYTES)
+        parts = msgspec.json.decode(data, type=_WrittenIndex).index.parts
+    except (FileNotFoundError, FileProblemError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     states = {part.name: part.state for part in parts}
     return all(states.get(part.name) in {COMPLETE, LEFT_OUT} for part in run.chosen)
@@ -414,18 +426,7 @@ def _write(path: Path, content: str, folder: Path, next_step: str = "") -> None:
         RecordError: it can't be written.
     """
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as opened:
-                opened.write(content)
-                opened.flush()
-                os.fsync(opened.fileno())
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink(missing_ok=True)
-            raise
+        replace_file(path, content.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise _unwritable(path, error, next_step or f"continue: {_resume_command(folder)}") from error
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.model import FrozenStruct, RecordError, UserError
-from swapstone.record import read_regular
+from swapstone.record import FileProblemError, read_regular
 from swapstone.session.study_file import Study, StudyPart, is_part_name
 from swapstone.session.trust import require_own_record, require_trusted_study
 from swapstone.session.values import parse_duration_ns
@@ -69,8 +69,8 @@ def _study_bytes(folder: Path) -> bytes:
         return read_regular(folder / STUDY, _MOST_BYTES)
     except FileNotFoundError as error:
         raise RecordError(f"{folder} is no study's folder: it has no {STUDY}.") from error
-    except OSError as error:
-        raise RecordError(f"{folder / STUDY} can't be read: {error.strerror}.") from error
+    except FileProblemError as error:
+        raise RecordError(f"{folder / STUDY} can't be read: {error}.") from error
 
 
 def _decoded(folder: Path, data: bytes) -> StudyRun:

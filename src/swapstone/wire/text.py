@@ -7,6 +7,7 @@ import re
 import urllib.parse
 
 from swapstone.model import WireError
+from swapstone.model.safe_text import safe
 
 MAX_NUMBER = 2**63 - 1
 
@@ -96,6 +97,5 @@ class Place:
 
 def show(token: bytes) -> str:
     """Return untrusted bytes in a form for messages: quoted, escaped, at most 60 characters."""
-    text = token.decode("ascii", "backslashreplace")
-    text = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text)
+    text = safe(token.decode("ascii", "backslashreplace"))
     return f"'{text[:60]}'" + ("..." if len(text) > 60 else "")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.model.safe_text import safe, safe_json, safe_lines, spreadsheet_cell
+from swapstone.model.safe_text import safe, safe_excerpt, safe_json, safe_lines, spreadsheet_cell
 from swapstone.report.csv_output import comma_separated
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -98,3 +98,9 @@ def test_csv_comes_back_as_the_documented_rule_has_it(rows: list[list[str]]) -> 
     assert found == [["a", "'=b"], *([str(spreadsheet_cell(cell)) for cell in row] for row in rows)]
     assert not steering(text, kept="\n")
     assert text.count("\n") == len(rows) + 1
+
+
+def test_an_excerpt_is_safe_and_short() -> None:
+    assert safe_excerpt("a\x1b[2J\n\u202eb") == "a\\x1b[2J\\x0a\\u202eb"
+    assert safe_excerpt("x" * 300) == "x" * 200 + "..."
+    assert safe_excerpt("x" * 5 + "\x1b", most=5) == "xxxxx..."

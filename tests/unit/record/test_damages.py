@@ -17,14 +17,21 @@ from swapstone.record import (
     RecordWriter,
     check_raw,
     find_record,
-    has_runs,
     list_records,
     load,
+    open_runs,
     raw_bytes,
     reader,
     record_format,
 )
 from tests.unit import builders
+
+
+def _has_runs(path: Path) -> bool:
+    descriptor = open_runs(path)
+    if descriptor is not None:
+        os.close(descriptor)
+    return descriptor is not None
 
 
 def _made(path: Path, runs: list[Run] | None = None) -> Path:
@@ -67,11 +74,11 @@ def test_a_line_that_is_too_long_ends_the_reading(tmp_path: Path, monkeypatch: p
     longest = 4 * max(map(len, data.splitlines(keepends=True)))
     for module in ("files", "reader"):
         monkeypatch.setattr(f"swapstone.record.{module}.LONGEST_LINE_BYTES", longest)
-    assert load(path).damages == () and has_runs(path)
+    assert load(path).damages == () and _has_runs(path)
     (path / "runs.jsonl").write_bytes(data + b"x" * (2 * longest) + b"\n" + data)
     view = load(path)
     assert len(view.runs) == 16
-    assert not has_runs(path)
+    assert not _has_runs(path)
     assert [str(damage) for damage in view.damages] == [
         f"runs.jsonl, line 17: it is longer than {longest} bytes: from here on, nothing is read"
     ]
@@ -130,12 +137,12 @@ def test_a_damaged_or_closed_folder_takes_no_record_from_the_list(
 
 def test_a_record_that_was_killed_before_its_first_run_has_none(tmp_path: Path) -> None:
     path = _made(tmp_path / "r")
-    assert has_runs(path)
+    assert _has_runs(path)
     for name in ("runs.jsonl", "manifest.json", "seal.json"):
         (path / name).unlink()
     view = load(path)
     assert (view.runs, view.damages, view.seal) == ((), (), None)
-    assert not has_runs(path)
+    assert not _has_runs(path)
 
 
 def test_raw_output_through_a_link_is_named_and_not_read(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.record import files
-from swapstone.record.files import FileProblemError, RecordFolder, has_runs, is_record, limit_of, printable
+from swapstone.record.files import FileProblemError, RecordFolder, is_record, limit_of, open_runs, read_regular
 
 NAME = "seal.json"
 
@@ -117,7 +118,7 @@ def test_a_missing_folder_has_no_files(tmp_path: Path) -> None:
     for path in (tmp_path / "none", tmp_path / "a\0b", Path("x" * 5000)):
         with pytest.raises(FileProblemError):
             RecordFolder(path)
-        assert not is_record(path) and not has_runs(path)
+        assert not is_record(path) and open_runs(path) is None
 
 
 def _descriptors() -> set[str]:
@@ -166,6 +167,54 @@ def test_irregular_files_are_named_before_anything_is_written(tmp_path: Path) ->
         assert {damage.file for damage in folder.irregular()} == {"lock", "runs.jsonl", "raw"}
 
 
-def test_text_from_outside_is_printable() -> None:
-    assert printable("a\x1b[2J\n\u202eb") == "a\\x1b[2J\\x0a\\x202eb"
-    assert printable("x" * 300) == "x" * 200 + "..."
+def test_a_regular_file_of_limited_size_is_read_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "f").write_bytes(b"12345")
+    (tmp_path / "link").symlink_to(tmp_path / "f")
+    os.mkfifo(tmp_path / "fifo")
+    assert read_regular(tmp_path / "f", 5) == b"12345"
+    for name, problem in (("link", "symbolic link"), ("fifo", "a FIFO"), ("f", "more than the 4"), ("a\0", "no name")):
+        with pytest.raises(FileProblemError, match=problem):
+            read_regular(tmp_path / name, 4)
+    with pytest.raises(FileNotFoundError):
+        read_regular(tmp_path / "none", 4)
+    true_open = os.open
+
+    def swapping(path: Path, flags: int) -> int:
+        path.unlink()
+        os.mkfifo(path)
+        return true_open(path, flags)
+
+    monkeypatch.setattr(os, "open", swapping)
+    before = _descriptors()
+    with pytest.raises(FileProblemError, match="a FIFO"):
+        read_regular(tmp_path / "f", 5)
+    assert _descriptors() <= before
+
+
+def test_an_error_of_the_device_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / NAME).write_bytes(b"{}")
+
+    def failing(*_: object, **__: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "open", failing)
+    with pytest.raises(OSError, match="Input/output"):
+        read_regular(tmp_path / NAME, 5)
+
+
+def test_runs_are_opened_once(tmp_path: Path) -> None:
+    runs = tmp_path / "runs.jsonl"
+    runs.write_bytes(b"{}\n")
+    with RecordFolder(tmp_path) as folder:
+        opened = folder.open_runs()
+    assert opened is not None
+    runs.unlink()
+    runs.symlink_to("/etc/passwd")
+    assert Path(f"/proc/self/fd/{opened}").read_bytes() == b"{}\n"
+    os.close(opened)
+    before = _descriptors()
+    assert open_runs(tmp_path) is None
+    runs.unlink()
+    runs.touch()
+    assert open_runs(tmp_path) is None
+    assert _descriptors() <= before

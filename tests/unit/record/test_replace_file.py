@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
-import threading
 from pathlib import Path
 
 import pytest
 
-from swapstone.record import open_folder, read_regular, replace_file, replace_in
+from swapstone.record import open_folder, replace_file, replace_in
 
 
 def test_a_link_is_replaced_and_its_target_stays(tmp_path: Path) -> None:
@@ -74,24 +74,29 @@ def test_folders_are_created_and_written_into(tmp_path: Path) -> None:
         open_folder(tmp_path, "c")
 
 
-def test_only_regular_files_of_limited_size_are_read(tmp_path: Path) -> None:
-    (tmp_path / "f").write_bytes(b"12345")
-    (tmp_path / "link").symlink_to(tmp_path / "f")
-    os.mkfifo(tmp_path / "fifo")
-    assert read_regular(tmp_path / "f", 5) == b"12345"
-    with pytest.raises(OSError, match="more than 4 bytes"):
-        read_regular(tmp_path / "f", 4)
-    with pytest.raises(OSError, match="Too many levels"):
-        read_regular(tmp_path / "link", 5)
-    errors: list[OSError] = []
+def test_what_a_killed_process_left_is_removed_and_what_is_in_use_stays(tmp_path: Path) -> None:
+    left, used, other = (tmp_path / f".f.{digit * 16}" for digit in "abc")
+    for path in (left, used, other):
+        path.write_text("half")
+    other.rename(tmp_path / ".g.cccccccccccccccc")
+    with used.open() as opened:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        replace_file(tmp_path / "f", b"new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [used.name, ".g.cccccccccccccccc", "f"]
 
-    def read_fifo() -> None:
-        try:
-            read_regular(tmp_path / "fifo", 5)
-        except OSError as error:
-            errors.append(error)
 
-    thread = threading.Thread(target=read_fifo, daemon=True)
-    thread.start()
-    thread.join(60)
-    assert errors and "no regular file" in str(errors[0])  # else it waits for a writer
+def test_a_temporary_file_that_was_removed_before_its_lock_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    true_flock = fcntl.flock
+    removed: list[Path] = []
+
+    def racing(handle: int, operation: int) -> None:
+        if not removed:
+            removed.extend(tmp_path.glob(".f.*"))
+            removed[0].unlink()
+        true_flock(handle, operation)
+
+    monkeypatch.setattr(fcntl, "flock", racing)
+    replace_file(tmp_path / "f", b"new")
+    assert removed and [path.name for path in tmp_path.iterdir()] == ["f"]

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.model import RecordError
+from swapstone.model import FactorLevels, RecordError, Sample, UserError
 from swapstone.model.system_errors import as_user_error, hint_of
 from swapstone.record import RecordWriter, find_record, list_records, load
 from swapstone.record.record_format import Manifest
@@ -312,3 +312,58 @@ def test_an_error_without_a_hint_has_that_of_its_cause(number: int) -> None:
     assert hint_of(error).endswith("then give the same command again.") == (number == errno.EIO)
     error.hint = "its own"
     assert hint_of(error) == "its own"
+
+
+def test_what_could_not_be_read_back_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    levels = tuple(f"l{number}" for number in range(40))
+    factors = (FactorLevels(factor="a", levels=levels), FactorLevels(factor="b", levels=levels))
+    for changes, problem in (
+        ({"factors": factors}, "it has 1600 variants, more than the 1024 that are read"),
+        ({"name": "x" * ((1 << 20) + 1)}, "a text has more than"),
+        ({"held": tuple((f"{number}-{'x' * 5000}", "y") for number in range(4000))}, "bytes, more than the 16777216"),
+    ):
+        with pytest.raises(UserError, match=problem):
+            RecordWriter.create(tmp_path / "r", builders.experiment(**changes))
+        assert not (tmp_path / "r").exists()
+
+
+def test_a_manifest_and_a_run_that_could_not_be_read_back_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = builders.experiment()
+    first, second, *_ = builders.runs(subject, 1)
+    large = msgspec.structs.replace(second, samples=(Sample(metric="wall", values=(1.5,) * 4_000_000),))
+    with RecordWriter.create(tmp_path / "r", subject) as writer:
+        writer.append(first)
+        with pytest.raises(RecordError, match="more than the 15727616 that are read"):
+            writer.append(large)
+        monkeypatch.setattr("swapstone.record.writer.limit_of", lambda _: 100)
+        with pytest.raises(RecordError, match="more than the 100 that are read"):
+            writer.write_manifest(Manifest(machine=(("cpu", "x" * 100),), tools=(), artifacts=(), passes=()))
+    view = load(tmp_path / "r")
+    assert (view.runs, view.damages, view.manifest) == ((first,), (), None)
+
+
+def test_runs_that_have_another_name_are_not_continued(tmp_path: Path) -> None:
+    """A link to another file of the user would be appended to, and the copies of a backup that shares files."""
+    path = _sealed(tmp_path / "r")
+    (tmp_path / "other").hardlink_to(path / "runs.jsonl")
+    with pytest.raises(RecordError, match=r"runs\.jsonl: it has 2 names \(hard links\)"):
+        RecordWriter.resume(path)
+    (tmp_path / "other").unlink()
+    RecordWriter.resume(path)[0].close()
+
+
+@pytest.mark.parametrize("torn", [b"", b"{", b"x" * 5000])
+def test_a_torn_line_is_set_aside_whatever_its_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torn: bytes
+) -> None:
+    path = _sealed(tmp_path / "r")
+    whole = (path / "runs.jsonl").read_bytes()
+    monkeypatch.setattr("swapstone.record.writer.LONGEST_LINE_BYTES", 6000)
+    (path / "runs.jsonl").write_bytes(whole + torn)
+    writer, view = RecordWriter.resume(path)
+    writer.close()
+    assert len(view.runs) == len(whole.splitlines())
+    assert (path / "runs.jsonl").read_bytes() == whole
+    assert not torn or (path / "runs.jsonl.torn").read_bytes() == torn

@@ -5,13 +5,18 @@ from __future__ import annotations
 
 import csv
 import io
+import resource
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import swapstone
 from swapstone.model import UserError
+from swapstone.session import query
+from swapstone.session.open_runs import OpenRuns
 from swapstone.session.query import query_records
+from swapstone.session.record_index import NamedRecord
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
 
@@ -139,3 +144,42 @@ def test_a_record_without_readable_runs_does_not_break_the_others(records: Path)
             for path in folder.iterdir():
                 path.unlink()
             folder.rmdir()
+
+
+def test_a_file_that_is_exchanged_after_its_check_is_not_read(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = records / "r" / "runs.jsonl"
+    data = runs.read_bytes()
+    (records / "secret.jsonl").write_bytes(data.splitlines(keepends=True)[0])
+    true_connect = query.connect
+
+    def exchanging(*arguments: Any) -> Any:
+        runs.unlink()
+        runs.symlink_to(records / "secret.jsonl")
+        return true_connect(*arguments)
+
+    monkeypatch.setattr(query, "connect", exchanging)
+    try:
+        for allow_files in (False, True):
+            assert _rows("SELECT count(*) FROM runs", allow_files=allow_files) == [(14,)]
+            runs.unlink()
+            runs.write_bytes(data)
+    finally:
+        runs.unlink()
+        runs.write_bytes(data)
+
+
+def test_the_files_of_a_query_are_closed_and_their_limit_is_as_before(records: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with OpenRuns([NamedRecord("r", records / "r"), NamedRecord("none", records / "none")]) as opened:
+        assert [each.name for each in opened.records] == ["r"]
+        assert Path(opened.paths[0]).read_bytes() == (records / "r" / "runs.jsonl").read_bytes()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (limits[1], limits[1])
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == limits
+
+
+def test_more_records_than_files_may_be_opened_is_an_error(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swapstone.session.open_runs._SPARE", resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    with pytest.raises(UserError, match="may open"):
+        OpenRuns([NamedRecord("r", records / "r")])
