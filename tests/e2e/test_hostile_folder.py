@@ -63,7 +63,21 @@ def test_the_launcher_imports_nothing_from_the_current_folder_or_the_users_varia
     assert not list(hostile.rglob("*.ran"))
 
 
-PROGRAMS = ("python3", "readlink", "dirname", "env", "flock", "cmp", "id", "cc", "gcc", "ld", "git", "ssh-keygen", "getconf")
+PROGRAMS = (
+    "python3",
+    "readlink",
+    "dirname",
+    "env",
+    "flock",
+    "cmp",
+    "id",
+    "cc",
+    "gcc",
+    "ld",
+    "git",
+    "ssh-keygen",
+    "getconf",
+)
 
 
 @pytest.mark.parametrize("entry", [".", "", "bin", "./bin", "../hostile/bin"])

@@ -83,7 +83,11 @@ def sampled(faults: Sequence[tuple[Fault, Operation]], most: int) -> list[tuple[
 
 
 def examined(
-    name: str, most: int, keep: Path | None = None, kinds: Sequence[str] = ("crash", "torn", *FAILURES)
+    name: str,
+    most: int,
+    keep: Path | None = None,
+    kinds: Sequence[str] = ("crash", "torn", *FAILURES),
+    part: tuple[int, int] = (1, 1),
 ) -> Iterator[Outcome]:
     """Yield the outcome of each fault of a scenario.
 
@@ -92,12 +96,13 @@ def examined(
         most: how many faults; 0 for all.
         kinds: of faults.
         keep: a folder that is not removed; None for a temporary one.
+        part: (i, n) for every n-th fault, from the i-th one: n parts together are all faults.
     """
     with contextlib.ExitStack() as undo:
         folder = keep or Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="swapstone-faults-")))
         scenario = SCENARIOS[name](Path(os.path.realpath(folder)) / name)
         faults = [each for each in faults_of(scenario) if each[0].kind in kinds]
-        for number, (fault, operation) in enumerate(sampled(faults, most)):
+        for number, (fault, operation) in enumerate(sampled(faults[part[0] - 1 :: part[1]], most)):
             step, defect = "", ""
             try:
                 step = scenario.check(f"point-{number}", fault)
@@ -140,7 +145,32 @@ def _import_everything() -> None:
 
 def _all_outcomes(name: str, options: argparse.Namespace) -> list[Outcome]:
     _import_everything()
-    return list(examined(name, options.most, options.keep, options.faults.split(",")))
+    found = []
+    for outcome in examined(name, options.most, options.keep, options.faults.split(","), options.part):
+        found.append(outcome)
+        if options.json:
+            print(_encoded(outcome), flush=True)
+    return found
+
+
+def _encoded(outcome: Outcome) -> str:
+    return json.dumps({**outcome._asdict(), "fault": vars(outcome.fault), "operation": vars(outcome.operation)})
+
+
+def _decoded(line: str) -> Outcome:
+    found = json.loads(line)
+    return Outcome(**{**found, "fault": Fault(**found["fault"]), "operation": Operation(**found["operation"])})
+
+
+def _row_order(outcome: Outcome) -> tuple[int, int]:
+    return list(SCENARIOS).index(outcome.scenario), ("crash", "torn", *FAILURES).index(outcome.fault.kind)
+
+
+def _part(text: str) -> tuple[int, int]:
+    number, _, count = text.partition("/")
+    if not 1 <= int(number) <= int(count):
+        raise ValueError(text)
+    return int(number), int(count)
 
 
 def _side_by_side(names: Sequence[str], options: argparse.Namespace) -> Iterable[list[Outcome]]:
@@ -160,21 +190,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--faults", default=known, metavar="KIND,...", help=f"of: {known}  [all]")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="kinds of work at once")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the folders of defects here")
+    parser.add_argument("--part", type=_part, default=(1, 1), metavar="I/N", help="every N-th point, from the I-th one")
     parser.add_argument("--json", action="store_true", help="print each point as a line of JSON instead of the table")
+    parser.add_argument(
+        "--table", type=Path, nargs="+", metavar="FILE", help="print the table of files that --json wrote"
+    )
     options = parser.parse_args(arguments)
     if wrong := next((name for name in options.scenarios if name not in SCENARIOS), None):
         parser.error(f"there is no {wrong}; known: {', '.join(SCENARIOS)}")
+    if options.table:
+        lines = [line for path in options.table for line in path.read_text().splitlines()]
+        return _show(sorted(map(_decoded, lines), key=_row_order), printed=False)
     names = []
     for name in options.scenarios or SCENARIOS:
         if missing := missing_program(name):
             print(f"{name} is left out: {missing} is not installed.", file=sys.stderr)
         else:
             names.append(name)
-    outcomes = [outcome for found in _side_by_side(names, options) for outcome in found]
-    if options.json:
-        for each in outcomes:
-            print(json.dumps({**each._asdict(), "fault": str(each.fault), "operation": vars(each.operation)}))
-    else:
+    return _show([outcome for found in _side_by_side(names, options) for outcome in found], printed=options.json)
+
+
+def _show(outcomes: Sequence[Outcome], *, printed: bool) -> int:
+    """Print the table, unless each outcome was printed as JSON already, and every defect; return the exit status."""
+    if not printed:
         print(table(outcomes), end="")
     defects = [each for each in outcomes if each.defect]
     for each in defects:
@@ -182,7 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"\n{each.scenario}, {each.fault}: {each.operation.kind} {each.operation.path}\n{each.defect}",
             file=sys.stderr,
         )
-    if not options.json:
+    if not printed:
         print(f"\n{len(outcomes)} points, {len(defects)} defects.")
     return 1 if defects else 0
 

@@ -310,6 +310,8 @@ class StudyOfParts(Records):
         states = [part["state"] for part in index["parts"]]
         page = (place.folder / self.folder_name / "index.html").read_text()
         self.require("--resume" not in page, "the index has the study as not complete")
+        left = [str(path) for path in (place.folder / self.folder_name).rglob(".*")]
+        self.require(not left, f"temporary files are left: {left}")
         return {"records": super().result(place), "states": states}
 
     def has_next_step(self, ended: Ended) -> bool:
@@ -386,6 +388,8 @@ class Report(Records):
                 self.require(whole, f"{name} is torn: {len(data)} bytes")
 
     def result(self, place: Place) -> Any:
+        left = [str(path) for folder in ("out", self.other) for path in (place.folder / folder).rglob(".*")]
+        self.require(not left, f"temporary files are left: {left}")
         return {name: _normal((place.folder / name).read_bytes()) for name in self.FILES}
 
     def recover(self, place: Place, ended: Ended) -> str:

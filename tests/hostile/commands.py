@@ -271,7 +271,7 @@ def _faults(command: str, status: int, text: str) -> Iterator[str]:
         yield "a character that reorders text"
     if command not in _MARKUP and re.search(rf"^\W*{FORGED}", text, re.MULTILINE):
         yield "a line that a text of the record forged"
-    if f"<script>{FORGED}" in text and command == "report --html":
+    if f"<script>{FORGED}" in text and command == "report --html" and status == 0:
         yield "a script in a page"
     if command in RUNNING and status != 2:
         yield "the record of another user was run"

@@ -310,7 +310,6 @@ _INDEX = [
         Kind(f"rows of the index are {rows[:30]}", _forged_rows(rows), "")
         for rows in (
             "{}",
-            '{"records":[]}',
             '{"records":[{}],"comparisons":[{}],"effects":[{}]}',
             '{"records":[{"state":[1],"runs":"x"}],"comparisons":[{"effect":"x","pairs":1e300,"verdict":{}}],"effects":[]}',
             '{"records":[{"record":"r","path":"/","other":1}],"comparisons":[{"record":"other"}],"effects":[]}',

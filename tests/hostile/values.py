@@ -168,7 +168,7 @@ _JSON = [
         "not a run",
     ),
     Kind("a manifest with 10^8 levels", _deep_manifest, "can't be read"),
-    Kind("a manifest of 11 million entries", _large_manifest, ""),
+    Kind("a manifest of 11 million entries", _large_manifest, "values, more than the"),
     *(
         Kind(f"a fact of {text[:20]}", _last_run_with(f'[["a",{text}]]'), named)
         for text, named in (

@@ -145,6 +145,10 @@ def _report(error: Exception) -> int:
 
     if isinstance(error, OSError):
         error = as_user_error(error, "give the same command again.") or error
+    if isinstance(error, MemoryError):
+        error = UserError(
+            "There is not enough memory for this.", "End other programs, or raise the limit (`ulimit -v`)."
+        )
     if isinstance(error, UserError):
         echo_labelled("error: ", error.message, err=True)
         if hint := hint_of(error):

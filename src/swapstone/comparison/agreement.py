@@ -20,6 +20,7 @@ from swapstone.model import (
     Verdict,
     Workload,
 )
+from swapstone.model.safe_text import safe
 
 _SIGNED = (Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED, Verdict.MIXED)
 _WITHIN = (Verdict.EQUIVALENT, Verdict.SAME_MEDIAN)
@@ -122,7 +123,7 @@ def signs(
         (each.factor, each.levels) for each in second[0].factors
     ]:
         raise UserError(
-            f"The records are of different factors or levels: {_factors(first[0])}, and {_factors(second[0])}.",
+            f"The records are of different factors or levels: {safe(_factors(first[0]))}, and {safe(_factors(second[0]))}.",
             "Make two records of the same factors and levels, on different targets.",
         )
     ours, theirs = (_leading(analysis) for _, analysis in (first, second))

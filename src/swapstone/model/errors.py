@@ -6,6 +6,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 
+from swapstone.model.safe_text import safe
+
 
 class UserError(Exception):
     """A request of the user can't be carried out.
@@ -71,7 +73,7 @@ def unknown(kind: str, name: str, known: Iterable[str], described: Mapping[str, 
     Returns:
         A `UserError` to raise. Its hint has up to three similar names, and the known names, shortened to `_MOST_NAMES` of them.
     """
-    names = sorted(set(known))
+    names = sorted(set(map(safe, known)))  # names of a record may come from elsewhere
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     parts = ["Did you mean " + " or ".join(map(repr, near)) + "?"] if near else []
     if described:

@@ -326,6 +326,8 @@ def _unreadable(path: Path, name: str, problem: str) -> RecordError:
 
 def _decoded(data: bytes, kind: type[FrozenStructType]) -> tuple[FrozenStructType | None, str]:
     """Decode a file; return its content, or else the problem."""
+    if problem := validation.amount_problem(data):
+        return None, problem
     try:
         return msgspec.json.decode(data, type=kind), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

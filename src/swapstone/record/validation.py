@@ -49,6 +49,9 @@ MOST_COMBINATIONS = 10_000
 MOST_LABEL_CHARACTERS = 1 << 20
 """Of all variants' labels together."""
 
+MOST_VALUES = 5_000_000
+"""Of one file: pairs of short texts take 80 bytes of memory for each value. 100,000 programs of a manifest have about 3 million."""
+
 MOST_LAYOUTS = 1000
 MOST_DISCARDED = 1000
 LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE = 0.01, 0.999999
@@ -58,6 +61,12 @@ _LARGEST_SEED = 1 << 64
 _CREATED = re.compile(r"[1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:\+00:00|Z)", re.ASCII)
 _STATES = frozenset({"complete", "interrupted"})
 _MOST_PASSES = 10_000_000
+
+
+def amount_problem(data: bytes) -> str:
+    """Return whether a file in JSON has more values than are decoded, as a clause; empty if it has not."""
+    count = data.count(b",")  # at least one before each value but the first of an array or object
+    return f"it has about {count} values, more than the {MOST_VALUES} that are read" if count > MOST_VALUES else ""
 
 
 def meta_problem(meta: record_format.Meta) -> str:

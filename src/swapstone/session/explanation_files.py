@@ -28,6 +28,7 @@ from swapstone.model import (
     UserError,
 )
 from swapstone.record import FileProblemError, RecordFolder, RecordView, open_folder, replace_in
+from swapstone.record.validation import amount_problem
 from swapstone.report import flame_graph, row_explanation
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.render import html, markdown
@@ -135,8 +136,10 @@ def _usable(run: InstrumentResult) -> bool:
 
 
 def _decoded(data: bytes | None, kind: type[Decoded]) -> Decoded | None:
+    if data is None or amount_problem(data):
+        return None
     try:
-        return None if data is None else msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 

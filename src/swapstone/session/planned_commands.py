@@ -7,6 +7,7 @@ the values that replace them follow. Nothing is looked up, resolved or run to ma
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator
 
@@ -16,6 +17,9 @@ from swapstone.session.study_file import StudyPart
 from swapstone.targets import TARGETS
 
 _SHELL = "by /bin/sh -c"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
+"""A level that no option follows and that is no path: one of Swapstone's own, or of an installed program."""
+
 _OF_THE_USER = {COMMAND, "program"}
 """Factors whose levels are names of command lines, which are listed themselves."""
 
@@ -80,8 +84,8 @@ def _level_lines(factors: Iterable[FactorLevels]) -> Iterator[str]:
             name = choice.factor.removeprefix("env:")
             yield f"set the environment variable {name} to {_values(choice.levels)}"
         elif choice.factor not in _OF_THE_USER:
-            paths = [level for level in choice.levels if "/" in level]
-            yield from (f"use as the {choice.factor}, which is run or loaded: {path}" for path in paths)
+            texts = [level for level in choice.levels if not _NAME.fullmatch(level)]  # paths, and names with options
+            yield from (f"use as the {choice.factor}, which is run or loaded: {text}" for text in texts)
 
 
 def _target_lines(target: str, modules: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -94,13 +98,21 @@ def _values(values: Iterable[str]) -> str:
     return ", ".join(map(shlex.quote, values))
 
 
-def planned_study_commands(parts: Iterable[StudyPart]) -> tuple[str, ...]:
-    """Return a line for each command, file and value of the parts of a study."""
-    return tuple(safe(f"{part.name}: {line}") for part in parts for line in _part_lines(part))
+def planned_study_commands(parts: Iterable[StudyPart], target: str = "", directory: str = "") -> tuple[str, ...]:
+    """Return a line for each command, file and value of the parts of a study.
+
+    Args:
+        parts: that would run.
+        target: for every part; empty for the parts' own.
+        directory: where relative paths start; empty for the current folder.
+    """
+    where = (f"relative paths start in the folder {directory}",) if directory else ()
+    lines = (f"{part.name}: {line}" for part in parts for line in _part_lines(part, target or part.target))
+    return tuple(map(safe, (*where, *lines)))
 
 
-def _part_lines(part: StudyPart) -> Iterator[str]:
-    yield from _target_lines(part.target, part.modules.items())
+def _part_lines(part: StudyPart, target: str) -> Iterator[str]:
+    yield from _target_lines(target, part.modules.items())
     program = part.program
     if program is None:
         yield f"run Swapstone's own workloads of {', '.join(part.suites) or 'the suites that suit its factors'}"

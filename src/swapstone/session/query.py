@@ -335,14 +335,16 @@ def connect(
         _define_lines(connection, runs)
         connection.execute(_VIEWS)
         with RecordIndex() as index:
-            read = index.rows(records, "record", lambda each: {"records": [_record_row(each.path)]})
-            rows = [{"record": each.name, "path": str(each.path), **found["records"][0]} for each, found in read]
+            read = index.rows(records, "record", ("records",), lambda each: {"records": [_record_row(each.path)]})
+            rows = [
+                {**row, "record": each.name, "path": str(each.path)} for each, found in read for row in found["records"]
+            ]
             _table_from(connection, Path(scratch) / "records.json", "records", _RECORD_FIELDS, rows)
             fields = {"comparisons": _COMPARISON_FIELDS, "effects": _EFFECT_FIELDS}
             if wanted := [name for name in fields if name in tables]:
                 analysed = _analysed_rows(index, records, known or {})
                 for name in wanted:
-                    rows = [{"record": each.name, **row} for each, found in analysed for row in found[name]]
+                    rows = [{**row, "record": each.name} for each, found in analysed for row in found[name]]
                     _table_from(connection, Path(scratch) / f"{name}.json", name, fields[name], rows)
     return connection
 
@@ -385,7 +387,7 @@ def _analysed_rows(
     """Return the rows of comparisons and effects of each record; none of a record that can't be read, which the table `records` names."""
     if len(records) == 1 and records[0].path in known:
         return [(records[0], _rows_of(known[records[0].path]))]
-    return list(index.rows(records, "analysis", lambda each: _rows_of(_analysis(each.path))))
+    return list(index.rows(records, "analysis", _ANALYSED, lambda each: _rows_of(_analysis(each.path))))
 
 
 def _analysis(path: Path) -> Analysis | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -73,13 +73,18 @@ class RecordIndex:
             self._connection.close()
 
     def rows(
-        self, records: Sequence[NamedRecord], kind: str, compute: Callable[[NamedRecord], Mapping[str, Rows]]
+        self,
+        records: Sequence[NamedRecord],
+        kind: str,
+        tables: Collection[str],
+        compute: Callable[[NamedRecord], Mapping[str, Rows]],
     ) -> Iterator[tuple[NamedRecord, Mapping[str, Rows]]]:
         """Yield what queries need of each record, in their order.
 
         Args:
             records: of which.
             kind: what the rows are, e.g. ``analysis``.
+            tables: names of the tables of that kind.
             compute: returns the rows of a record by the table's name, if the index has none of its present state.
         """
         known = self._known(kind)
@@ -87,7 +92,7 @@ class RecordIndex:
         for record in records:
             path = str(record.path.absolute())
             state = self._state(record.path)
-            found = _decoded(known[path][1]) if path in known and known[path][0] == state else None
+            found = _decoded(known[path][1], tables) if path in known and known[path][0] == state else None
             if found is None:
                 found = compute(record)
                 made.append((path, kind, state, msgspec.json.encode(found)))
@@ -100,6 +105,9 @@ class RecordIndex:
                 self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
                 connection = sqlite3.connect(self._path, timeout=WAIT_S, isolation_level=None)
                 connection.execute(_SCHEMA)
+                if connection.execute("SELECT type, name FROM sqlite_master").fetchall() != [("table", "entries")]:
+                    connection.close()
+                    raise sqlite3.DatabaseError("it has another form")
             except sqlite3.OperationalError:  # locked, or the folder can't be written
                 return None
             except sqlite3.DatabaseError:  # damaged: it can be made again
@@ -145,11 +153,12 @@ class RecordIndex:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def _decoded(data: bytes) -> Mapping[str, Rows] | None:
+def _decoded(data: bytes, tables: Collection[str]) -> Mapping[str, Rows] | None:
     try:
-        return msgspec.json.decode(data, type=dict[str, Rows])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        found = msgspec.json.decode(data, type=dict[str, Rows])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    return found if found.keys() == set(tables) else None
 
 
 def _state_of_code() -> str:

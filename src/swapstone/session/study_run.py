@@ -9,6 +9,7 @@ import msgspec
 
 from swapstone.model import FrozenStruct, RecordError, UserError
 from swapstone.record import FileProblemError, read_regular
+from swapstone.session.planned_commands import planned_study_commands
 from swapstone.session.study_file import Study, StudyPart, is_part_name
 from swapstone.session.trust import require_own_record, require_trusted_study
 from swapstone.session.values import parse_duration_ns
@@ -99,7 +100,9 @@ def load_trusted_run(folder: Path, *, trust: bool) -> StudyRun:
     """
     data = _study_bytes(folder)
     run = _decoded(folder, data)
-    require_trusted_study(folder, STUDY, data, run.chosen, trust=trust)
+    require_trusted_study(
+        folder, STUDY, data, lambda: planned_study_commands(run.chosen, run.target, run.directory), trust=trust
+    )
     for part in run.chosen:
         path = folder / part.name
         if path.is_symlink():

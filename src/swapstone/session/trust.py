@@ -7,14 +7,13 @@ docs/security.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from swapstone.model import RecordError
 from swapstone.model.safe_text import safe
 from swapstone.record import RecordView, foreign_reason, load, origin_reason
-from swapstone.session.planned_commands import planned_commands, planned_study_commands
-from swapstone.session.study_file import StudyPart
+from swapstone.session.planned_commands import planned_commands
 
 _TRUNCATED = "the line is truncated"
 """The problem of a last line that a signal cut: no sign of an edit (`swapstone.record.reader.read_runs`)."""
@@ -81,14 +80,16 @@ def require_own_record(path: Path, action: str, *, trust: bool) -> None:
         raise UntrustedRecordError(path, reason, action, planned_commands(load(path).experiment))
 
 
-def require_trusted_study(folder: Path, name: str, content: bytes, parts: Iterable[StudyPart], *, trust: bool) -> None:
+def require_trusted_study(
+    folder: Path, name: str, content: bytes, commands: Callable[[], Sequence[str]], *, trust: bool
+) -> None:
     """Check that the commands of a study's folder may run.
 
     Args:
         folder: of the study.
         name: of its file.
         content: of that file.
-        parts: that would run.
+        commands: returns a line for each command that would run.
         trust: whether the user accepts the commands.
 
     Raises:
@@ -97,4 +98,4 @@ def require_trusted_study(folder: Path, name: str, content: bytes, parts: Iterab
     if trust:
         return
     if reason := origin_reason(folder, "", [(name, content)]):
-        raise UntrustedRecordError(folder, reason, "resume", planned_study_commands(parts))
+        raise UntrustedRecordError(folder, reason, "resume", commands())

@@ -50,7 +50,7 @@ def indexed(index: Path, records: Sequence[NamedRecord], kind: str = "k") -> tup
     """Return of which records rows were computed, and the rows' names."""
     computed = Computed()
     with RecordIndex(index) as opened:
-        found = [row["name"] for _, rows in opened.rows(records, kind, computed) for row in rows["t"]]
+        found = [row["name"] for _, rows in opened.rows(records, kind, ("t",), computed) for row in rows["t"]]
     return computed.names, found
 
 
@@ -97,6 +97,25 @@ def test_a_damaged_index_is_made_again(records: list[NamedRecord], tmp_path: Pat
     index.write_bytes(content)
     assert indexed(index, records) == (["one", "two"], ["one", "two"])
     assert indexed(index, records) == ([], ["one", "two"])
+
+
+def test_an_index_of_another_form_is_made_again(records: list[NamedRecord], tmp_path: Path) -> None:
+    """A view instead of the table could be a query without an end."""
+    index = tmp_path / "index"
+    with sqlite3.connect(index) as connection:
+        connection.execute("CREATE VIEW entries AS SELECT 'a' AS path, 'k' AS kind, '' AS state, zeroblob(9) AS rows")
+    connection.close()
+    assert indexed(index, records) == (["one", "two"], ["one", "two"])
+    assert indexed(index, records) == ([], ["one", "two"])
+
+
+def test_rows_of_other_tables_are_computed_again(records: list[NamedRecord], tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    indexed(index, records)
+    with sqlite3.connect(index) as connection:
+        connection.execute("UPDATE entries SET rows = CAST('{}' AS BLOB)")
+    connection.close()
+    assert indexed(index, records) == (["one", "two"], ["one", "two"])
 
 
 def test_damaged_rows_are_computed_again(records: list[NamedRecord], tmp_path: Path) -> None:

@@ -163,7 +163,7 @@ def test_resuming_with_trust_makes_the_record_the_users_own(tmp_path: Path, monk
 def test_the_list_has_every_command_file_and_value(tmp_path: Path) -> None:
     del tmp_path
     factors = (
-        FactorLevels(factor="compiler", levels=("gcc", "/evil/gcc -B/evil")),
+        FactorLevels(factor="compiler", levels=("gcc", "gcc -wrapper evil", "/evil/gcc -B/evil")),
         FactorLevels(factor="{jobs}", levels=("1", "2; evil")),
         FactorLevels(factor="env:PATH", levels=("/bin", "/evil/bin")),
     )
@@ -183,6 +183,7 @@ def test_the_list_has_every_command_file_and_value(tmp_path: Path) -> None:
         "empty the file /home/me/.bashrc and write standard output to it, in each trial",
         "read the file out.txt, which the program should write",
         "replace {N} by 1, '$(evil)'",
+        "use as the compiler, which is run or loaded: gcc -wrapper evil",
         "use as the compiler, which is run or loaded: /evil/gcc -B/evil",
         "replace {jobs} by 1, '2; evil'",
         "set the environment variable PATH to /bin, /evil/bin",
@@ -254,13 +255,19 @@ env = { LD_PRELOAD = "/evil.so" }
 
 def test_a_study_of_another_user_is_not_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = study.plan_study("mine", decode_study(STUDY, "mine.toml"), seed=1)
+    run = msgspec.structs.replace(run, target="vm:/evil/bzImage", directory="/evil")
     folder = tmp_path / "s"
     folder.mkdir()
     (folder / "study.json").write_bytes(run.encoded())
     monkeypatch.setattr(study, "_planned", lambda _run: pytest.fail("names were resolved, which may run compilers"))
     with pytest.raises(UntrustedRecordError) as caught:
         study.resume_study(folder)
-    assert caught.value.commands == planned_study_commands(run.chosen)
+    lines = planned_study_commands(run.chosen, run.target, run.directory)
+    assert caught.value.commands == lines
+    assert {
+        "relative paths start in the folder /evil",
+        "one: boot virtual machines with the kernel /evil/bzImage",
+    } <= set(lines)
     for text in (
         "evil-build",
         "evil-setup",
