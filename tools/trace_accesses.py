@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Run Swapstone's commands under strace, and list each privileged call, each write outside a record, and each network access.
 
-    tools/trace-accesses [--jobs NAME,...] [--keep-cache] [--write-docs]
+    tools/trace-accesses [--jobs NAME,...] [--keep-cache] [--folder DIR] [--write-docs]
 
 The cache is empty at the beginning, so that everything is fetched and built. tools/accesses.toml has a reason for each access. One
 without a reason is printed, and the exit status is 1. The accesses of all child processes count: compilers, emulators, package managers,
@@ -9,6 +9,7 @@ programs under test. --write-docs renews the tables of docs/security-accesses.md
 
 A call that fails is left out, except for connections. The agent cannot trace a program that strace traces already, so trials on the
 host are refused here; what they access up to that is listed. Later jobs read a record that was made without strace.
+With --folder, what was found is kept in that folder after each job: a later start with the same folder goes on with the other jobs.
 Operations of io_uring are not listed.
 """
 
@@ -16,7 +17,9 @@ from __future__ import annotations
 
 import argparse
 import codecs
+import contextlib
 import dataclasses
+import json
 import os
 import re
 import shlex
@@ -170,13 +173,23 @@ JOBS: tuple[Job, ...] = (
         2,
         4,
     ),
+    _job("compare --target fake", f"{_COMPARE} 3 --target fake:{{folder}}/fake.toml --out {{records}}/first"),
+    _job("compare --resume", "{top}/swapstone compare --resume {records}/first --budget 10s"),
+    _job("rerun", "{top}/swapstone rerun {records}/first --out {records}/again"),
+    _job("agree", "{top}/swapstone agree {records}/first {records}/again"),
+    _job("show", "{top}/swapstone show {record}"),
     _job("report --html", "{top}/swapstone report {record} --html"),
     _job("explain", "{top}/swapstone explain {record}", 0, 2),
-    _job("query", "{top}/swapstone query SELECT(1)"),
+    _job("profile", "{top}/swapstone profile {record}", 0, 2),
+    _job("query", "{top}/swapstone query 'SELECT count(*) FROM comparisons'"),
     _job("verify", "{top}/swapstone verify {record}"),
-    _job("export", "{top}/swapstone export {record} --format csv"),
-    _job("study", "{top}/swapstone study {folder}/study.toml --target fake:{folder}/fake.toml"),
+    _job("verify --sign", "{top}/swapstone verify {records}/first --sign {folder}/key"),
+    _job("export", "{top}/swapstone export {record} --format csv --out {folder}/table.csv"),
+    _job("study", "{top}/swapstone study {folder}/study.toml --target fake:{folder}/fake.toml --out {records}/study"),
+    _job("study --resume", "{top}/swapstone study --resume {records}/study --budget 20s"),
     _job("image build", "{top}/swapstone image build"),
+    _job("image list", "{top}/swapstone image list"),
+    _job("image gc", "{top}/swapstone image gc"),
     _job("set-up", "{folder}/checkout/swapstone --version"),
 )
 
@@ -384,12 +397,28 @@ def prepare(folder: Path) -> None:
     """Write the files that the jobs read: a study, the fake target, and a checkout without ``.venv``."""
     (folder / "fake.toml").write_text(FAKE)
     (folder / "study.toml").write_text(STUDY)
+    key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")]
+    subprocess.run(key, check=True, stdin=subprocess.DEVNULL)
     (folder / "src").mkdir()
     (folder / "src" / "x.c").write_text("int main(void) { return 0; }\n")
     for name in ("swapstone", "packages", "requirements.lock", "tools", "src"):
         source, target = TOP / name, folder / "checkout" / name
         target.parent.mkdir(exist_ok=True)
         (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
+
+
+def _found(folder: Path) -> dict[Access, set[str]]:
+    """Return the jobs of each access that earlier starts found; none in a new folder."""
+    file = folder / "found.json"
+    entries = json.loads(file.read_text()) if file.is_file() else []
+    return {Access(kind, place): set(jobs) for kind, place, jobs in entries}
+
+
+def _keep(folder: Path, seen: Mapping[Access, Iterable[str]], done: Iterable[str]) -> None:
+    """Store what was found, and the names of the jobs that were traced."""
+    entries = [(access.kind, access.place, sorted(jobs)) for access, jobs in sorted(seen.items())]
+    (folder / "found.json").write_text(json.dumps(entries, indent=0))
+    (folder / "done.json").write_text(json.dumps(sorted(done)))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -402,24 +431,33 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--keep-cache", action="store_true", help="use the user's cache; nothing is fetched that it has"
     )
+    parser.add_argument(
+        "--folder", type=Path, metavar="DIR", help="work in this folder, and keep it  [a temporary one]"
+    )
     asked = parser.parse_args(arguments)
     chosen = [job for job in JOBS if not asked.jobs or job.name in asked.jobs.split(",")]
     if not chosen or shutil.which("strace") is None:
         parser.error("strace is not installed." if chosen else f"There is no job {asked.jobs!r}.")
-    seen: dict[Access, set[str]] = {}
-    with tempfile.TemporaryDirectory(prefix="swapstone-trace-") as temporary:
-        folder = Path(temporary).resolve()
-        prepare(folder)
+    with contextlib.ExitStack() as undo:
+        folder = (
+            asked.folder or Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="swapstone-trace-")))
+        ).resolve()
+        seen = _found(folder)
+        done = set(json.loads((folder / "done.json").read_text())) if seen else set()
+        if not done:
+            folder.mkdir(exist_ok=True)
+            prepare(folder)
         cache = str(folder / "cache")
         if asked.keep_cache:
             cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-        (folder / "tmp").mkdir()
+        (folder / "tmp").mkdir(exist_ok=True)
         names = {
             "folder": str(folder),
             "record": str(folder / "records" / "traced"),
             "records": str(folder / "records"),
             "tmp": str(folder / "tmp"),
             "cache": f"{cache}/swapstone",
+            "state": str(folder / "state" / "swapstone"),
             "top": str(TOP),
             "home": str(Path.home()),
         }
@@ -427,13 +465,17 @@ def main(arguments: Sequence[str]) -> int:
             **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SWAPSTONE_"))},
             "TMPDIR": names["tmp"],
             "XDG_CACHE_HOME": cache,
+            "XDG_STATE_HOME": str(folder / "state"),
             "SWAPSTONE_RECORDS": names["records"],
         }
         reading = any("{record}" in word for job in chosen for word in job.command)
         for job in (RECORD, *chosen) if reading else chosen:
+            if job.name in done:
+                continue
             print(f"{'tracing' if job.traced else 'running'} {job.name}", file=sys.stderr)
             for access in trace(job, folder, environment, names):
                 seen.setdefault(access, set()).add(job.name)
+            _keep(folder, seen, done := done | {job.name})
     reasons = read_reasons()
     used, unknown = explained(seen, reasons)
     text = tables(used, reasons)
