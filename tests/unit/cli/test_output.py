@@ -11,6 +11,7 @@ import pytest
 from swapstone.cli import main, output
 from swapstone.cli.display import PlainDisplay, TerminalDisplay, print_note
 from swapstone.model import NothingComparableError, UserError
+from swapstone.model.errors import unknown
 from tests.e2e.cli import swapstone
 from tests.unit import builders
 from tests.unit.model.test_safe_text import HOSTILE, steering
@@ -62,6 +63,16 @@ def test_the_traceback_of_a_bug(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().err
     assert "RuntimeError" in printed and "Please report it" in printed
     assert not steering(printed, kept="\n\t")
+
+
+def test_too_little_memory_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main._report(MemoryError()) == 2
+    assert capsys.readouterr().err.startswith("error: There is not enough memory")
+
+
+def test_a_name_of_a_record_adds_no_line_to_an_error() -> None:
+    error = unknown("workload", "b", ["a\nerror: forged", "\x1b[2Jc"])
+    assert str(error).splitlines()[1] == "Known: \\x1b[2Jc, a\\x0aerror: forged. `swapstone list workloads` lists all."
 
 
 def test_a_mistake_in_the_command_line(tmp_path: Path) -> None:

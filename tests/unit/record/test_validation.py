@@ -142,3 +142,9 @@ def test_the_decoder_rejects_values_out_of_bounds(changes: dict[str, Any]) -> No
 def test_infinite_values_are_rejected_though_json_has_none() -> None:
     assert "larger" in experiment_problem(builders.experiment(margin=math.inf))
     assert "larger" in experiment_problem(builders.experiment(confidence=math.nan))
+
+
+def test_a_file_of_too_many_values_is_not_decoded() -> None:
+    """Small values take many times their bytes in memory."""
+    assert "values, more than the 5000000 that are read" in validation.amount_problem(b"[1" + b",1" * 5_000_001 + b"]")
+    assert not validation.amount_problem(b"[1" + b",1" * 4_999_999 + b"]")

@@ -42,6 +42,10 @@ def _no_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             },
             "The load generator no-such-generator",
         ),
+        (
+            {"vary": {"env:X": [str(number) for number in range(1100)]}, "command": ["/bin/true"]},
+            "could not be read back from its record: it has 1100 variants, more than the 1024",
+        ),
     ],
 )
 def test_a_refusal_precedes_every_download(arguments: dict[str, str], message: str, tmp_path: Path) -> None:
