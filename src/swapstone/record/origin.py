@@ -181,12 +181,15 @@ class _Identity(msgspec.Struct):
     id: str
 
 
-def foreign_reason(folder: Path, experiment: Experiment | None = None) -> str:
+def foreign_reason(
+    folder: Path, experiment: Experiment | None = None, manifest: record_format.Manifest | None = None
+) -> str:
     """Return why a record is not one that this user made on this machine, as a clause; empty if it is one.
 
     Args:
         folder: of the record.
         experiment: as it was decoded from the record. What would run must be the content that has the mark.
+        manifest: likewise.
     """
     contents: list[tuple[str, bytes]] = []
     try:
@@ -197,8 +200,11 @@ def foreign_reason(folder: Path, experiment: Experiment | None = None) -> str:
         contents.append((record_format.EXPERIMENT, _bytes_of(folder, record_format.EXPERIMENT)))
         with contextlib.suppress(FileNotFoundError):
             contents.append((record_format.MANIFEST, _bytes_of(folder, record_format.MANIFEST)))
-        if experiment is not None and msgspec.json.decode(contents[0][1], type=Experiment) != experiment:
-            return f"its {record_format.EXPERIMENT} changed while it was read"
+        used = {record_format.EXPERIMENT: experiment, record_format.MANIFEST: manifest}
+        for name, data in contents:
+            noun = used[name]
+            if noun is not None and msgspec.json.decode(data, type=type(noun)) != noun:
+                return f"its {name} changed while it was read"
     except OSError as error:
         return f"its files can't be read: {reason_of(error)}"
     except (FileProblemError, *_UNDECODABLE) as error:

@@ -45,7 +45,7 @@ from swapstone.session.outcome import FailIf, check_fail_if
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.request import ExperimentRequest, check_loads, check_order, discarded_runs, parse_held
-from swapstone.session.trust import require_own_record
+from swapstone.session.trust import require_own_record, require_trust
 from swapstone.targets import TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.workloads import find_workloads, own_names
 
@@ -245,7 +245,11 @@ def resume(
     """
     require_own_record(path, "resume", trust=options.trust)
     writer, view = RecordWriter.resume(path)
-    with writer, open_experiment_target(view.experiment, progress.note, no_cache=options.no_cache) as target:
+    with contextlib.ExitStack() as opened:
+        opened.enter_context(writer)
+        # What has been read now is checked too: another process may have exchanged a file since.
+        require_trust(view, "resume", trust=options.trust)
+        target = opened.enter_context(open_experiment_target(view.experiment, progress.note, no_cache=options.no_cache))
         experiment = _experiment_to_resume(view, budget_ns)
         check_levels(experiment, target)
         passes = {(suite, name): count for suite, name, count in view.manifest.passes} if view.manifest else {}

@@ -41,7 +41,7 @@ def distrust_reason(view: RecordView) -> str:
 
     A last line that a signal cut is no damage here.
     """
-    reason = foreign_reason(view.path, view.experiment)
+    reason = foreign_reason(view.path, view.experiment, view.manifest)
     damages = [damage for damage in view.damages if damage.problem != _TRUNCATED]
     if not reason and damages:
         more = f", and {len(damages) - 1} more" if len(damages) > 1 else ""

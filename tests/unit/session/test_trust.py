@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -113,6 +114,30 @@ def test_an_edited_or_foreign_record_runs_only_by_the_users_word(
     with pytest.raises(UserError, match="the target was opened"):
         ACTIONS[action](record, True)
     assert started == ["another command" if change is _edit else EVIL]
+
+
+def test_an_experiment_that_is_exchanged_after_the_check_is_not_resumed(
+    tmp_path: Path, started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = _made(tmp_path / "r", _experiment())
+    check = experiments.require_own_record
+
+    def exchanging(path: Path, action: str, *, trust: bool) -> None:
+        check(path, action, trust=trust)
+        _edit(path)
+
+    monkeypatch.setattr(experiments, "require_own_record", exchanging)
+    with pytest.raises(UntrustedRecordError, match="another command"):
+        ACTIONS["resume"](record, False)
+    assert not started
+
+
+def test_a_manifest_that_changed_since_it_was_read_is_not_used(tmp_path: Path) -> None:
+    record = _made(tmp_path / "r", _experiment(), seal=True)
+    view = load(record)
+    assert view.manifest is not None and distrust_reason(view) == ""
+    other = msgspec.structs.replace(view.manifest, tools=(("cc", "other"),))
+    assert "manifest.json changed" in distrust_reason(dataclasses.replace(view, manifest=other))
 
 
 @pytest.mark.parametrize("action", ACTIONS)
