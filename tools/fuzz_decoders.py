@@ -35,6 +35,7 @@ from swapstone.artifacts.missing_library import (  # noqa: E402
     needs_cxx_library,
 )
 from swapstone.artifacts.replaced_flags import replaced_flags_warning  # noqa: E402
+from swapstone.explanation import explain, load_classes  # noqa: E402
 from swapstone.explanation.cost_classes import CostClasses, decode_classes  # noqa: E402
 from swapstone.factors import FACTORS, Evidence, parse_choice  # noqa: E402
 from swapstone.factors import facts as program_facts  # noqa: E402
@@ -57,6 +58,7 @@ from swapstone.model import (  # noqa: E402
     Metric,
     PrintedNumber,
     Quantity,
+    RowMeasurements,
     Run,
     Sample,
     Status,
@@ -67,12 +69,15 @@ from swapstone.model import (  # noqa: E402
     system_file,
 )
 from swapstone.published import data as published  # noqa: E402
+from swapstone.record import origin  # noqa: E402
 from swapstone.record.reader import load, read_runs  # noqa: E402
 from swapstone.record.record_format import Line, chain_value, file_sha256  # noqa: E402
+from swapstone.session import explanation_files  # noqa: E402
 from swapstone.session.outcome import parse_fail_if  # noqa: E402
 from swapstone.session.parameters import parse_free_factors, parse_parameters  # noqa: E402
 from swapstone.session.study_file import decode_study  # noqa: E402
 from swapstone.session.study_run import load_run  # noqa: E402
+from swapstone.session.unusable_values import named_record  # noqa: E402
 from swapstone.session.values import parse_age_s, parse_confidence, parse_duration_ns, parse_ratio  # noqa: E402
 from swapstone.subjects.kept_answer import decode_kept, encode_kept, split_raw  # noqa: E402
 from swapstone.subjects.load_check import missing_load  # noqa: E402
@@ -354,6 +359,27 @@ def _study_run(data: bytes) -> object:
     return load_run(folder)
 
 
+def _marks(data: bytes) -> object:
+    folder = room() / "marked"
+    folder.mkdir(exist_ok=True)
+    (folder / origin.ORIGIN).write_bytes(data)
+    marks = origin._read(folder)
+    if marks is None:
+        raise UserError("it has no marks")
+    return marks.marks
+
+
+def _row_evidence(data: bytes) -> object:
+    """Explain a row from evidence, and write the pages, as `swapstone explain` does."""
+    evidence = explanation_files._decoded(data, RowMeasurements)
+    if evidence is None or not all(map(explanation_files._usable, evidence.runs)):
+        raise UserError("it is no evidence")
+    with named_record(room()):
+        classes = load_classes()
+        explanation = explain(evidence, classes)
+        return explanation, [len(content) for _, content in explanation_files._files(evidence, explanation, classes)]
+
+
 def _study_runs() -> tuple[bytes, ...]:
     study = decode_study((TOP / "studies" / "musl-vs-glibc.toml").read_bytes(), "a study")
     content = {"created": "2026-01-01T00:00:00Z", "name": "musl-vs-glibc", "study": study, "parts": ["a"], "seed": 7}
@@ -554,6 +580,8 @@ DECODERS: tuple[Decoder, ...] = (
     Decoder("kept answer", "record", decode_kept, lambda: (encode_kept(_ANSWER, _ANSWER),)),
     Decoder("raw output", "record", split_raw, _constant(b"--- stdout\none\n--- stderr\ntwo\n--- agent\n")),
     Decoder("study run", "record", _study_run, _study_runs),
+    Decoder("marks", "record", _marks, _constant(b'{"key":"0123456789abcdef","marks":[["experiment.json","00ff"]]}')),
+    Decoder("evidence", "record", _row_evidence, _constant(fuzz_seeds.EVIDENCE)),
     Decoder("study", "user", lambda data: decode_study(data, "a study"), _studies),
     Decoder(
         "options",

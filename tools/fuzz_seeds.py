@@ -373,3 +373,31 @@ def kernels() -> tuple[bytes, ...]:
     struct.pack_into("<II", setup, 0x248, 0, len(payload))
     arm = bytes(0x38) + b"ARM\x64" + bytes(100) + _BANNER
     return bytes(setup) + payload, plain, arm, gzip.compress(arm)
+
+
+EVIDENCE = (
+    b'{"differs":true,"ledger_metric":"wall","missing":[],'
+    b'"place":{"baseline":"libc=glibc","candidate":"libc=musl","load":"idle","metric":"wall","suite":"libc","workload":"w"},"references":[{"metrics":[["wall",1000.0],["cpu",900.0]],'
+    b'"program_sha256":"","recorded":1000.0,"runs":5,"time_ns":1000.0,"variant":"libc=glibc"},'
+    b'{"metrics":[["wall",3000.0],["cpu",2000.0]],'
+    b'"program_sha256":"","recorded":3100.0,"runs":5,"time_ns":3100.0,"variant":"libc=musl"}],"runs":[{"amounts":[],'
+    b'"command":"c","instrument":"on-cpu","notes":[],'
+    b'"operations":10.0,"overhead":1.5,"passing":null,"profile":{"frames":[{"object":"[program]","symbol":"pass"}],'
+    b'"kind":"on-cpu","notes":[],"operations":10.0,"stacks":[{"frames":[0],"weight":100.0}],'
+    b'"unit":"ns"},"tool":"t","variant":"libc=glibc"},{"amounts":[],"command":"c","instrument":"on-cpu","notes":[],'
+    b'"operations":10.0,"overhead":1.5,"passing":null,"profile":{"frames":[{"object":"[program]","symbol":"pass"},'
+    b'{"object":"libc.so","symbol":"free"},{"object":"[kernel]","symbol":"__x64_sys_munmap"},'
+    b'{"object":"libc.so","symbol":"[unknown]"}],"kind":"on-cpu","notes":[],"operations":10.0,"stacks":[{"frames":[0],'
+    b'"weight":50.0},{"frames":[0,1,2],"weight":40.0},{"frames":[3],"weight":10.0}],"unit":"ns"},"tool":"t","variant":"libc=musl"},'
+    b'{"amounts":[],"command":"c","instrument":"off-cpu","notes":[],'
+    b'"operations":10.0,"overhead":1.5,"passing":{"cpu_ns":0.0,"most_threads":1,"ready_ns":0.0,"running_ns":95.0,"waits":{"frames":[{"object":"[program]","symbol":"pass"},'
+    b'{"object":"[kernel]","symbol":"__x64_sys_clock_nanosleep"}],"kind":"off-cpu","notes":[],'
+    b'"operations":10.0,"stacks":[{"frames":[0,1],"weight":5.0}],'
+    b'"unit":"ns"},"wall_ns":1000.0},"profile":null,"tool":"t","variant":"libc=glibc"},{"amounts":[],'
+    b'"command":"c","instrument":"off-cpu","notes":[],'
+    b'"operations":10.0,"overhead":1.5,"passing":{"cpu_ns":0.0,"most_threads":1,"ready_ns":10.0,"running_ns":60.0,"waits":{"frames":[{"object":"[program]","symbol":"pass"},'
+    b'{"object":"[kernel]","symbol":"__x64_sys_clock_nanosleep"}],"kind":"off-cpu","notes":[],'
+    b'"operations":10.0,"stacks":[{"frames":[0,1],"weight":30.0}],'
+    b'"unit":"ns"},"wall_ns":1000.0},"profile":null,"tool":"t","variant":"libc=musl"}],"unit":"ns"}'
+)
+"""Of an explained row: profiles of both sides, on and off the processor."""

@@ -26,6 +26,7 @@ from swapstone.model import (
     Verdict,
     unknown,
 )
+from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.record import FileProblemError, RecordView, read_regular
 from swapstone.report import row_explanation
@@ -35,6 +36,7 @@ from swapstone.run import prepare
 from swapstone.session import explanation_files
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.trust import require_trust
+from swapstone.session.unusable_values import named_record
 from swapstone.subjects import Program
 from swapstone.targets import open_target
 
@@ -146,8 +148,9 @@ def explain_record(
     chosen = choose_row(analysis, options.metric, options.workload, options.candidate)
     classes = load_classes(options.classes)
     folder, evidence = _evidence(view, chosen, options, progress)
-    explanation = split_difference(evidence, classes)
-    files = explanation_files.write(folder, evidence, explanation, classes)
+    with named_record(view.path):  # stored evidence may come from a stranger
+        explanation = split_difference(evidence, classes)
+        files = explanation_files.write(folder, evidence, explanation, classes)
     return RowExplanation(folder, evidence, explanation, tuple(files))
 
 
@@ -177,8 +180,10 @@ def choose_row(analysis: Analysis, metric: str | None, workload: str | None, can
         names = ", ".join(dict.fromkeys(row.workload for row in rows)) or "none"
         raise UserError(
             "No row of the record matches.",
-            f"Workloads: {names}. Candidates: {', '.join(dict.fromkeys(row.candidate.label for row in rows)) or 'none'}. "
-            f"Metrics: {', '.join(dict.fromkeys(row.metric.name for row in rows)) or 'none'}.",
+            safe(
+                f"Workloads: {names}. Candidates: {', '.join(dict.fromkeys(row.candidate.label for row in rows)) or 'none'}. "
+                f"Metrics: {', '.join(dict.fromkeys(row.metric.name for row in rows)) or 'none'}."
+            ),
         )
     different = [row for row in matching if row.verdict in _DIFFERENT]
     if not different and (workload is None or len(matching) > 1):

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.model import RecordError
+from swapstone.model.safe_text import safe_excerpt
 
 BAD_DATA = (
     ArithmeticError,
@@ -49,7 +50,7 @@ def named_record(path: Path) -> Iterator[None]:
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise RecordError(
             f"{path} has values that can't be analysed: {type(error).__name__} in {Path(place.filename).name}, line {place.lineno}: "
-            f"{str(error)[:200]}.",
+            f"{safe_excerpt(str(error))}.",
             f"If `swapstone verify {shlex.quote(str(path))}` finds the record whole, this is a bug of Swapstone: please report it with the "
             "record.",
         ) from error

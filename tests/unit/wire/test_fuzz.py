@@ -42,9 +42,9 @@ COVERED = {
     "model/cpio.py": "initrd",
     "model/toml_file.py": "study",
     "published/data.py": "figures",
-    "record/origin.py": "",  # its types are decoded as in record/reader.py, and any error is no mark
+    "record/origin.py": "marks",
     "record/reader.py": "record",
-    "session/explanation_files.py": "",  # its two types are decoded as in record/reader.py
+    "session/explanation_files.py": "evidence",
     "session/record_index.py": "",  # reads back what it wrote into the cache, and builds it again if it is damaged
     "session/study.py": "study run",
     "session/study_file.py": "study",
