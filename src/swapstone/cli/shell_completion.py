@@ -8,6 +8,7 @@ A completion of the type ``part`` is followed by no space, because the word cont
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -38,6 +39,9 @@ from swapstone.session.study_file import load_study, study_names
 VARIABLE = "_SWAPSTONE_COMPLETE"
 PART = "part"
 """The type of a completion after which the word continues, such as ``libc=``."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./+][A-Za-z0-9_./+:@%,=-]*")
+"""A name that stays what it is in a command line. A record's folder from elsewhere may be named ``$(command)``, or as an option."""
 
 _BASH = r"""
 %(complete_func)s() {
@@ -120,8 +124,12 @@ def completion_command(context: click.Context, shell: str) -> None:
 
 
 def _matching(names: Iterable[tuple[str, str]], incomplete: str, prefix: str = "") -> list[CompletionItem]:
-    """Return those of the pairs (name, help) that start with a text."""
-    return [CompletionItem(prefix + name, help=text) for name, text in names if name.startswith(incomplete)]
+    """Return those of the pairs (name, help) that start with a text, and that no shell interprets."""
+    return [
+        CompletionItem(prefix + name, help=text)
+        for name, text in names
+        if name.startswith(incomplete) and _PLAIN.fullmatch(name)
+    ]
 
 
 def complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -188,7 +196,7 @@ def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str
     folder = Path(path).parent if not path.endswith("/") else Path(path)
     pattern = next((kind.file_pattern for kind in TARGETS if kind.name == name), "")
     files = sorted(folder.glob(pattern)) if pattern and folder.is_dir() else []
-    return [CompletionItem(f"{name}:{file}") for file in files if str(file).startswith(path)]
+    return _matching(((str(file), "") for file in files), path, f"{name}:")
 
 
 def complete_architectures(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -72,6 +72,9 @@ def test_records_and_studies(tmp_path: Path) -> None:
     records = ["20260102-120000-study/part", "20260101-120000-first"]
     for words in (("show",), ("verify",), ("rerun",), ("explain",), ("agree",), ("compare", "--resume")):
         assert sorted(_values(*words, "")) == sorted(["last", *records])
+    for name in ("$(touch owned)", "a b", "a;b", "--trust", "a\nplain,b", "*"):
+        shutil.copytree(tmp_path / "20260101-120000-first", tmp_path / name)
+        assert sorted(_values("show", "")) == sorted(["last", *records]), "a shell would interpret the name"
     assert _values("agree", "last", "20260101") == ["20260101-120000-first"]
     assert _values("study", "preempt") == ["preempt-rt"]
     assert [item.type for item in _items("study", "./mine")] == ["file"]
