@@ -105,7 +105,8 @@ _PLACES = [
     ),
     Kind("lock is a FIFO", replaced("lock", os.mkfifo), ""),
     Kind("lock is a link", replaced("lock", linked("/etc/passwd")), ""),
-    Kind("its name forges lines and has shell code", lambda _: None, "", folder=_FOLDER_NAME),
+    Kind("its name forges lines and has shell code", lambda _: None, "has a line break", folder=_FOLDER_NAME),
+    Kind("its name has shell code", lambda _: None, "", folder=_FOLDER_NAME.replace("\n", " ")),
     Kind("its name is an option", lambda _: None, "", folder="--trust"),
     Kind("its path has 3,900 bytes", _moved_to_end_of_long_path, ""),
     Kind(

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from swapstone.model import RecordError, unknown
+from swapstone.model.safe_text import safe
 from swapstone.record import record_format
 from swapstone.record.files import is_record
 from swapstone.record.writer import is_begun, not_a_record
@@ -70,8 +71,15 @@ def find_record(text: str) -> Path:
         text: a path, the name of a folder under the root (of a study's: STUDY/PART), or ``last``.
 
     Raises:
-        RecordError: there is no such record; suggests similar names.
+        RecordError: there is no such record, and similar names are suggested; or its path has a line break.
     """
+    path = _find(text)
+    if "\n" in str(path):  # messages would have lines that the name forges
+        raise RecordError(f"The name of this record has a line break: {safe(str(path))}", "Rename its folder.")
+    return path
+
+
+def _find(text: str) -> Path:
     if text == "last":
         records = list_records()
         if not records:
@@ -86,8 +94,8 @@ def find_record(text: str) -> Path:
         if parts := _records_at(candidate):
             names = ", ".join(sorted(path.name for path in parts))
             raise RecordError(
-                f"{text} is not a single record: it contains {names}.",
-                f"Name one of them: {candidate / sorted(parts)[0].name}",
+                safe(f"{text} is not a single record: it contains {names}."),
+                safe(f"Name one of them: {candidate / sorted(parts)[0].name}"),
             )
     begun = next((candidate for candidate in (Path(text), default_root() / text) if is_begun(candidate)), None)
     if begun or _exists(Path(text)):

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.model import FrozenStruct, RecordError, UserError
+from swapstone.model.safe_text import safe
 from swapstone.record import FileProblemError, read_regular
 from swapstone.session.planned_commands import planned_study_commands
 from swapstone.session.study_file import Study, StudyPart, is_part_name
@@ -98,6 +99,8 @@ def load_trusted_run(folder: Path, *, trust: bool) -> StudyRun:
         UntrustedRecordError: the user did not start the study on this machine, or its file or a part's record was edited.
         RecordError: a part's folder is a symbolic link, or as `load_run`.
     """
+    if "\n" in str(folder):  # messages would have lines that the name forges
+        raise RecordError(f"The name of this folder has a line break: {safe(str(folder))}", "Rename it.")
     data = _study_bytes(folder)
     run = _decoded(folder, data)
     require_trusted_study(
