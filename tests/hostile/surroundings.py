@@ -47,7 +47,7 @@ def _hard_link(place: Path) -> None:
     place.hardlink_to(elsewhere)
 
 
-def _of_other(name: str) -> Callable[[Path], None]:
+def _of_other(name: str) -> Callable[[Path], object]:
     """Return a harm that puts the file of another record in a file's place."""
     return lambda path: shutil.copyfile(path.parents[1] / "other" / name, path / name)
 
@@ -67,6 +67,11 @@ def _moved_to_end_of_long_path(path: Path) -> None:
     finally:
         os.chdir(here)
     path.symlink_to(f"{end}/record")
+
+
+def _crowded(path: Path) -> None:
+    for number in range(20_000):
+        (path / f"x{number}").touch()
 
 
 def _many(count: int, make: Callable[[Path], object]) -> Callable[[Path], None]:
@@ -115,7 +120,7 @@ _PLACES = [
         "more than the",
     ),
     Kind("a raw output is a socket", raw_output(_socket), "it is a socket"),
-    Kind("20,000 files beside its own", lambda path: [(path / f"x{number}").touch() for number in range(20_000)], ""),
+    Kind("20,000 files beside its own", _crowded, ""),
 ]
 
 

@@ -24,7 +24,7 @@ from swapstone.model import (
 )
 from swapstone.record import Manifest, RecordWriter, load
 from swapstone.session import experiment as experiments
-from swapstone.session import explain_row, rerun, study
+from swapstone.session import explain_row, rerun, study, trust
 from swapstone.session.planned_commands import planned_commands, planned_study_commands
 from swapstone.session.study_file import decode_study
 from swapstone.session.trust import UntrustedRecordError, distrust_reason
@@ -120,10 +120,10 @@ def test_an_experiment_that_is_exchanged_after_the_check_is_not_resumed(
     tmp_path: Path, started: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     record = _made(tmp_path / "r", _experiment())
-    check = experiments.require_own_record
+    check = trust.require_own_record
 
-    def exchanging(path: Path, action: str, *, trust: bool) -> None:
-        check(path, action, trust=trust)
+    def exchanging(path: Path, action: str, **given: bool) -> None:
+        check(path, action, trust=given["trust"])
         _edit(path)
 
     monkeypatch.setattr(experiments, "require_own_record", exchanging)
