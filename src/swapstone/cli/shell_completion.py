@@ -8,7 +8,6 @@ A completion of the type ``part`` is followed by no space, because the word cont
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from click.shell_completion import (
 )
 
 from swapstone.model import UserError
+from swapstone.model.safe_text import is_plain_word
 from swapstone.session.catalog import (
     ARCHITECTURES,
     FACTORS,
@@ -39,9 +39,6 @@ from swapstone.session.study_file import load_study, study_names
 VARIABLE = "_SWAPSTONE_COMPLETE"
 PART = "part"
 """The type of a completion after which the word continues, such as ``libc=``."""
-
-_PLAIN = re.compile(r"[A-Za-z0-9_./+][A-Za-z0-9_./+:@%,=-]*")
-"""A name that stays what it is in a command line. A record's folder from elsewhere may be named ``$(command)``, or as an option."""
 
 _BASH = r"""
 %(complete_func)s() {
@@ -125,11 +122,8 @@ def completion_command(context: click.Context, shell: str) -> None:
 
 def _matching(names: Iterable[tuple[str, str]], incomplete: str, prefix: str = "") -> list[CompletionItem]:
     """Return those of the pairs (name, help) that start with a text, and that no shell interprets."""
-    return [
-        CompletionItem(prefix + name, help=text)
-        for name, text in names
-        if name.startswith(incomplete) and _PLAIN.fullmatch(name)
-    ]
+    found = ((name, text) for name, text in names if name.startswith(incomplete) and is_plain_word(name))
+    return [CompletionItem(prefix + name, help=text) for name, text in found]
 
 
 def complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -15,6 +15,8 @@ _COLOURS = re.compile(r"(\x1b\[[0-9;]*m)")
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:inf|nan)")
 
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_./+][A-Za-z0-9_./+:@%,=-]*")
+
 # The last four are the full-width forms, which spreadsheets of East Asian locales accept.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
@@ -34,6 +36,11 @@ def safe(text: str) -> str:
 def safe_excerpt(text: str, most: int = 200) -> str:
     """Return the first characters of a text from outside as a part of a message: as `safe`, with ``...`` where something is left out."""
     return f"{safe(text[:most])}..." if len(text) > most else safe(text)
+
+
+def is_plain_word(text: str) -> bool:
+    """Return whether a text stays what it is as a word of a command line: no shell interprets it, and it is no option."""
+    return _PLAIN_WORD.fullmatch(text) is not None
 
 
 def safe_lines(text: str, *, colours: bool = False) -> str:

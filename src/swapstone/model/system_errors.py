@@ -36,13 +36,15 @@ def hint_of(error: UserError, next_step: str = "give the same command again.") -
     return error.hint
 
 
-def as_user_error(error: OSError, next_step: str) -> UserError | None:
+def as_user_error(error: OSError | MemoryError, next_step: str) -> UserError | None:
     """Return the error for the user; None if no resource of the machine is the cause.
 
     Args:
-        error: of the operating system.
+        error: of the operating system, or of Python's allocator.
         next_step: what to do after the cause is removed, as the end of a sentence.
     """
+    if isinstance(error, MemoryError):
+        error = OSError(errno.ENOMEM, "There is not enough memory")
     cause = remedy(error)
     if not cause:
         return None

@@ -3,8 +3,8 @@
 
 A record may come from elsewhere, so a name in it, such as ``report.html``, may be a link to any file of the user.
 
-A process holds a lock on its temporary file (flock(2)), which ends with the process. So the next one that writes the same file can
-tell the temporary files of killed processes from those in use, and removes them.
+A process holds a lock on its temporary file (flock(2)), which ends with the process. So the next one that writes the same file
+removes the temporary files of killed processes, and leaves those in use.
 """
 
 from __future__ import annotations
