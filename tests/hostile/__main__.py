@@ -12,13 +12,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.hostile.commands import COMMANDS, Cell, cells, encode, make_records
+from tests.hostile.commands import COMMANDS, Cell, cells, decode, encode, make_records
 from tests.hostile.kinds import GROUPS, KINDS
 
 
 def main() -> int:
     """Run the chosen kinds and commands, and print a line for each kind, each fault, and the totals of the groups."""
     options = _options()
+    if options.table:
+        kept = [cell for path in options.table for cell in decode(path.read_bytes())]
+        _print_totals(kept)
+        return int(any(cell.faults for cell in kept))
     chosen = GROUPS[options.group] if options.group else KINDS
     kinds = [kind for kind in chosen if fnmatch.fnmatchcase(kind.name, options.kind)]
     commands = options.command or list(COMMANDS)
@@ -33,7 +37,8 @@ def main() -> int:
     if options.json:
         sys.stdout.buffer.write(encode(found))
     else:
-        _print_totals(found, time.monotonic() - begun)
+        _print_totals(found)
+        print(f"\n{time.monotonic() - begun:.0f} s")
     return int(any(cell.faults for cell in found))
 
 
@@ -43,6 +48,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--group", choices=list(GROUPS), help="only the kinds of this group")
     parser.add_argument("--command", action="append", choices=list(COMMANDS), help="only this command; repeatable")
     parser.add_argument("--json", action="store_true", help="print every cell with its output as JSON")
+    parser.add_argument(
+        "--table", type=Path, nargs="+", metavar="FILE", help="print the table of files that --json wrote"
+    )
     return parser.parse_args()
 
 
@@ -57,7 +65,7 @@ def _print_line(found: list[Cell], width: int) -> None:
             print(f"    {cell.command}: {fault}", flush=True)
 
 
-def _print_totals(found: list[Cell], seconds: float) -> None:
+def _print_totals(found: list[Cell]) -> None:
     print("\n| records with harmed | kinds | commands | status 0 | status 2 | status 4 | faults |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for group, kinds in (*GROUPS.items(), ("all", KINDS)):
@@ -68,7 +76,6 @@ def _print_totals(found: list[Cell], seconds: float) -> None:
         faults = sum(bool(cell.faults) for cell in members)
         if members:
             print(f"| {group} | {' | '.join(map(str, (*shown, faults)))} |")
-    print(f"\n{seconds:.0f} s")
 
 
 if __name__ == "__main__":
