@@ -28,6 +28,8 @@ _GROUPS = {
         "output",
         "artifacts",
         "output_may_differ",
+        "files",
+        "memory",
         "variables",
         "setup",
         "prepare",

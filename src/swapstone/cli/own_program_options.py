@@ -93,6 +93,13 @@ running_options = Chain(
     click.option(
         "--output-may-differ", is_flag=True, help="Don't compare what the variants print, nor their exit statuses."
     ),
+    click.option(
+        "--files",
+        multiple=True,
+        metavar="PATH",
+        help="A file or folder that the program reads, to be put into the virtual machine; repeatable.",
+    ),
+    click.option("--memory", metavar="SIZE", help="Memory of the virtual machine, e.g. 512M.  [256M]"),
     click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Add to its environment; repeatable."),
     click.option("--setup", metavar="COMMAND", help="Run once for each variant before its first trial."),
     click.option("--prepare", metavar="COMMAND", help="Run before each trial; not measured."),

@@ -130,7 +130,8 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
         commands: the command lines of the factor ``command``, the baseline first. A single one is no level of that factor.
         shell: whether `commands` are texts for ``/bin/sh -c``: then each has one word.
         parameters: pairs (name, values): each combination of values is a workload of its own. ``{name}`` stands for the value in
-            `arguments`, `commands`, `environment`, `setup`, `prepare`, `conclude`, `stdin`, `output`, `artifacts` and in load generators.
+            `arguments`, `commands`, `environment`, `setup`, `prepare`, `conclude`, `stdin`, `output`, `artifacts`, `files` and in load
+            generators.
         directory: absolute path of the working directory if nothing is built; a built program runs in its copy.
         environment: pairs (name, value) added to the base environment.
         setup: command run once for each variant before its first trial; empty for none, like the next two.
@@ -148,6 +149,9 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
         output_may_differ: whether variants may print different outputs and have different exit statuses.
         artifacts: files that a run writes; their contents are compared between variants as the output is. A relative path starts from
             the folder in which the program runs.
+        files: files and folders that the program reads and that a virtual machine gets beside it; a relative path starts from the folder
+            in which the program runs.
+        memory_bytes: of the virtual machine, whole MiB; 0 for the usual memory.
         load_generators: of a server; each makes a workload of its own. ``{port}`` in `arguments` and `environment` then stands for the
             port of the trial. With `Cpus.ONE` server and load generator are pinned to different processors.
     """
@@ -176,6 +180,8 @@ class OwnProgram(FrozenStruct, frozen=True, kw_only=True):
     libraries: tuple[str, ...] = ()
     output_may_differ: bool = False
     artifacts: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    memory_bytes: int = 0
     load_generators: tuple[LoadGenerator, ...] = msgspec.field(default=(), name="drives")  # as records store it
 
     @property

@@ -84,15 +84,21 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
 def _check_variants(experiment: Experiment, target: Capabilities) -> None:
     """Refuse an experiment whose baseline, or each of whose candidates, is impossible."""
     base = base_recipe(experiment.architecture)
-    baseline, *others = (_impossible(variant, base, target) for variant in plan.run_variants(experiment))
+    files = _has_files(experiment, target)
+    baseline, *others = (_impossible(variant, base, shares_files=files) for variant in plan.run_variants(experiment))
     decisive = baseline or (others[0] if others and all(others) else None)
     if decisive is not None:
         raise decisive
 
 
-def _impossible(variant: Variant, base: Recipe, target: Capabilities) -> UnavailableError | None:
+def _has_files(experiment: Experiment, target: Capabilities) -> bool:
+    """Return whether the target has this machine's files that a program needs: some get those of own programs only."""
+    return target.shares_files or (experiment.own is not None and target.carries_files)
+
+
+def _impossible(variant: Variant, base: Recipe, *, shares_files: bool) -> UnavailableError | None:
     try:
-        check_recipe(recipe_of(variant, base), shares_files=target.shares_files)
+        check_recipe(recipe_of(variant, base), shares_files=shares_files)
     except UnavailableError as error:
         return UnavailableError(f"{variant.label}: {error.message}", error.hint)
     return None
@@ -162,6 +168,7 @@ def prepare(
         target,
         functools.partial(resolve_recipe, notify=notify) if compiles else lambda recipe: recipe,
         notify,
+        preloads=_has_files(experiment, target),
     )
     recipes.resolve(subjects.values(), with_default=with_empty)
     for subject in subjects.values():

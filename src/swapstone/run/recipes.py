@@ -39,9 +39,10 @@ class VariantRecipes:
     Args:
         base: of the C programs of this project.
         variants: all of the experiment.
-        target: refuses recipes that need files it does not share.
+        target: where the programs run.
         resolve: finds, fetches and builds what a recipe names.
         notify: called with one line for each variant that is left out.
+        preloads: whether the target has the objects that are preloaded into these programs.
     """
 
     def __init__(
@@ -51,7 +52,10 @@ class VariantRecipes:
         target: Target,
         resolve: Callable[[Recipe], Recipe],
         notify: Callable[[str], None],
+        *,
+        preloads: bool,
     ) -> None:
+        self._preloads = preloads
         self._base = base
         self._variants = tuple(variants)
         self._target = target
@@ -80,7 +84,11 @@ class VariantRecipes:
         key = (base, variant.label)
         try:
             recipe = self._resolve(recipe_of(variant, base))
-            _check_preload(recipe, self._target)
+            if recipe.preload and not self._preloads:
+                raise UnavailableError(
+                    f"An object can't be preloaded on the target {self._target.name}.",
+                    "Add linking=static,dynamic: an allocator that is linked in works there.",
+                )
         except UserError as error:
             known = {label for _, label in self._impossible}
             self._impossible[key] = " ".join(filter(None, (error.message, error.hint)))
@@ -107,12 +115,3 @@ def equally_large(recipes: Mapping[Key, Recipe]) -> dict[Key, Recipe]:
     """Give every recipe as much room for the list of preloaded objects as the longest takes: the stack begins where it ends."""
     room = max((len(":".join(recipe.preload)) for recipe in recipes.values()), default=0)
     return {key: msgspec.structs.replace(recipe, preload_bytes=room) for key, recipe in recipes.items()}
-
-
-def _check_preload(recipe: Recipe, target: Target) -> None:
-    """Refuse to preload an object on a target that has no files of this machine but programs."""
-    if recipe.preload and not target.shares_files:
-        raise UnavailableError(
-            f"An object can't be preloaded on the target {target.name}.",
-            "Add linking=static,dynamic: an allocator that is linked in works there.",
-        )

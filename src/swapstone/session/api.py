@@ -107,6 +107,8 @@ def compare(
     output: str | Path | None = None,
     artifacts: Sequence[str | Path] = (),
     output_may_differ: bool = False,
+    files: Sequence[str | Path] = (),
+    memory: str | None = None,
     env: Mapping[str, str] | None = None,
     setup: str | None = None,
     prepare: str | None = None,
@@ -171,6 +173,8 @@ def compare(
         output: file that receives the program's standard output.
         artifacts: files that each run writes; their contents must be the same for all variants, like the output's.
         output_may_differ: don't compare what the variants print, nor their exit statuses.
+        files: files and folders that the program reads, to be put into the virtual machine.
+        memory: of the virtual machine, e.g. ``512M``.
         env: variables of its environment.
         setup: command that runs once for each variant before its first trial.
         prepare: command that runs before each trial.
@@ -215,6 +219,8 @@ def compare(
         output=path_text(output),
         artifacts=tuple(map(str, artifacts)),
         output_may_differ=output_may_differ,
+        files=tuple(map(str, files)),
+        memory=memory,
         variables=tuple(f"{name}={value}" for name, value in (env or {}).items()),
         setup=setup,
         prepare=prepare,

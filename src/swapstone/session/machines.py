@@ -159,6 +159,8 @@ def _check_programs(experiment: Experiment, architecture: Architecture) -> None:
         UnavailableError: they can't; the message gives the reason.
     """
     built = [name for (_, name), work in workloads_of(experiment).items() if not isinstance(work.origin, ImageTool)]
+    if experiment.own is not None and not experiment.own.build:
+        built = []  # it is there already
     if not built or architecture.machine == os.uname().machine:
         return
     try:

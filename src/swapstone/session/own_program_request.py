@@ -68,6 +68,8 @@ class OwnProgramRequest(FrozenStruct, frozen=True, kw_only=True):
     output: str | None = None
     artifacts: tuple[str, ...] = ()
     output_may_differ: bool = False
+    files: tuple[str, ...] = ()
+    memory: str | None = None
     variables: tuple[str, ...] = ()
     setup: str | None = None
     prepare: str | None = None
@@ -99,6 +101,11 @@ _OPTION_NAMES = {
 _NOT_ARTIFACTS = ("stdout", "exit_status")
 _NOT_ARTIFACT_STARTS = ("shape:", "sections:")
 """What names other digests of a run (`swapstone.model.Run.digests`)."""
+
+_LEAST_MEMORY_BYTES = 128 << 20
+"""The kernels of the image catalog start in less; the files of a program need some of it."""
+
+_MOST_MEMORY_BYTES = 64 << 30
 
 _SERVER_OPTIONS = ("load_generator", "connections", "reader", "warm_up", "ready_timeout")
 
@@ -144,6 +151,8 @@ def own_program(request: OwnProgramRequest) -> OwnProgram | None:
         stdin=_input(request.stdin, folder),
         output=_output(request.output, folder),
         artifacts=_artifacts(request),
+        files=_files(request),
+        memory_bytes=_memory_bytes(request),
         output_may_differ=request.output_may_differ,
         ignore_failure=request.ignore_failure,
         numbers=_numbers(request),
@@ -411,6 +420,32 @@ def _artifacts(request: OwnProgramRequest) -> tuple[str, ...]:
         if request.artifacts.count(text) > 1:
             raise UserError(f"Two --artifact options name {text}.", "Leave one out.")
     return request.artifacts
+
+
+def _files(request: OwnProgramRequest) -> tuple[str, ...]:
+    """Return the files that a machine gets, as typed: with --build they are in the variant's copy of the sources."""
+    for text in request.files:
+        if not text or "\0" in text:
+            raise UserError(f"--files {text!r} is no path.", "Name a file or a folder: --files data.txt")
+    return tuple(dict.fromkeys(request.files))
+
+
+def _memory_bytes(request: OwnProgramRequest) -> int:
+    """Return the memory of the machine in bytes; 0 if it is not given.
+
+    Raises:
+        UserError: it has another form, or is out of range.
+    """
+    if request.memory is None:
+        return 0
+    found = re.fullmatch(r"([1-9][0-9]{0,5})([MG])", request.memory, re.ASCII)
+    size = int(found[1]) << (20 if found[2] == "M" else 30) if found else 0
+    if not _LEAST_MEMORY_BYTES <= size <= _MOST_MEMORY_BYTES:
+        raise UserError(
+            f"--memory {request.memory!r} is no size from {_LEAST_MEMORY_BYTES >> 20}M to {_MOST_MEMORY_BYTES >> 30}G.",
+            "For example: --memory 512M",
+        )
+    return size
 
 
 def _numbers(request: OwnProgramRequest) -> tuple[PrintedNumber, ...]:

@@ -65,6 +65,7 @@ def _own_lines(own: OwnProgram) -> Iterator[str]:
     if own.output:
         yield f"empty the file {own.output} and write standard output to it, in each trial"
     yield from (f"read the file {path}, which the program should write" for path in own.artifacts)
+    yield from (f"copy into a virtual machine: {path}" for path in own.files)
     yield from (f"replace {{{name}}} by {_values(values)}" for name, values in own.parameters)
 
 
@@ -142,6 +143,7 @@ def _part_lines(part: StudyPart, target: str) -> Iterator[str]:
         if program.output:
             yield f"empty the file {program.output} and write standard output to it, in each trial"
         yield from (f"read the file {path}, which the program should write" for path in program.artifacts)
+        yield from (f"copy into a virtual machine: {path}" for path in program.files)
         yield from (
             f"replace {{{name}}} by {values if isinstance(values, str) else _values(map(str, values))}"
             for name, values in program.parameters.items()

@@ -71,6 +71,8 @@ class StudyProgram(FrozenStruct, frozen=True, kw_only=True):
     output: str | None = None
     artifacts: tuple[str, ...] = ()
     output_may_differ: bool = False
+    files: tuple[str, ...] = ()
+    memory: str | None = None
     env: dict[str, str] = msgspec.field(default_factory=dict)
     setup: str | None = None
     prepare: str | None = None
@@ -114,6 +116,8 @@ class StudyProgram(FrozenStruct, frozen=True, kw_only=True):
             output=self.output,
             artifacts=self.artifacts,
             output_may_differ=self.output_may_differ,
+            files=self.files,
+            memory=self.memory,
             variables=_pairs(self.env),
             setup=self.setup,
             prepare=self.prepare,

@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import shlex
 import time
 from collections.abc import Iterable, Mapping
 
@@ -14,6 +15,7 @@ import msgspec
 
 from swapstone.factors import NOT_OBSERVED, Evidence, Recipe
 from swapstone.model import Experiment, OwnProgram, Sample, Status, UserError, Variant, Workload
+from swapstone.model.safe_text import safe
 from swapstone.subjects.answers import raw_output, shortened, trouble_of
 from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
 from swapstone.subjects.own_program_check import check_own, check_programs, check_recipes
@@ -147,7 +149,9 @@ class UserProgram(Subject):
             return failed
         if change := self.file_change(trial.program):
             return Outcome(Judgement(Status.REFUSED, change), None, b"")
-        if not own.load_generators:
+        if not own.load_generators and not target.shares_files:
+            self._state.before[trial.identity] = BeforeRun({}, ())
+        elif not own.load_generators:
             paths = _artifact_paths(own, trial)
             found = self._state.folders.before_run(trial.program.folder, frozenset((*paths, own.output)))
             artifacts = {path: file_state(path) for path in paths}
@@ -263,6 +267,9 @@ class UserProgram(Subject):
             return "; --timeout allows more"
         if answer.outcome is ProcessOutcome.ORPHANS:
             return "; it must end with all processes that it started: keep it in the foreground"
+        uncarried = self._state.build.uncarried
+        if uncarried is not None and answer.outcome is ProcessOutcome.EXITED and answer.code:
+            return _missing_files_hint(uncarried)
         if answer.outcome is ProcessOutcome.EXITED and _NEEDS_TERMINAL.search(answer.stderr + answer.stdout):
             return f"; {TERMINAL_HINT}"
         # Without a terminal, some programs such as top exit without any output.
@@ -328,6 +335,12 @@ class UserProgram(Subject):
     def read(self, answer: AgentAnswer) -> Measured:
         """Return what the agent measured around the program, and the numbers that it printed."""
         return Measured(own_samples(self._own, dict(answer.facts), answer.code, answer.stdout, answer.stderr))
+
+
+def _missing_files_hint(uncarried: tuple[str, ...]) -> str:
+    """Return what to try if a program failed in a machine, which has few files."""
+    named = " ".join(f"--files {shlex.quote(safe(name))}" for name in uncarried)
+    return f"; the machine has the program, its libraries and what --files names{f': add {named}' if named else ''}"
 
 
 def _artifact_paths(own: OwnProgram, trial: TrialSpec) -> tuple[str, ...]:

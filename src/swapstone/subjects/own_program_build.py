@@ -25,6 +25,7 @@ from swapstone.factors.libc import LIBC
 from swapstone.model import OWN_SUITE, OwnProgram, UnavailableError, UserError, Variant
 from swapstone.model.directories import cache_dir
 from swapstone.record import Artifact
+from swapstone.subjects.own_program_carried import carried_files, uncarried_arguments
 from swapstone.subjects.subject import BuildContext
 from swapstone.subjects.variant_program import (
     LONGEST_PADDING,
@@ -34,13 +35,19 @@ from swapstone.subjects.variant_program import (
     environment_bytes,
     stamp_of,
 )
+from swapstone.targets import Target
 
 
 class OwnProgramBuild:
-    """Builds a user's own program for one variant after another, or takes a built one. Its methods take the program `as_run`."""
+    """Builds a user's own program for one variant after another, or takes a built one. Its methods take the program `as_run`.
+
+    Attributes:
+        uncarried: of the last program, arguments that name files which a virtual machine does not have; None without such a machine.
+    """
 
     def __init__(self) -> None:
         self._builder: SourceBuilder | None = None
+        self.uncarried: tuple[str, ...] | None = None
 
     def base_recipe(self, own: OwnProgram) -> Recipe:
         """Return the recipe to which a variant's levels are applied. A program that is not built here has a C library already."""
@@ -105,10 +112,23 @@ class OwnProgramBuild:
             artifact, folder = _taken(own, artifact), own.directory
         facts = read_facts(Path(artifact.path).resolve())
         _check_preload(artifact.path, recipe, static=facts is not None and facts.interp is None)
-        path = context.target.put(Path(artifact.path))
+        target, path = context.target, artifact.path
+        if target.shares_files:
+            path = target.put(Path(path))
+        else:
+            self._carry(own, path, folder, recipe, target)
+            facts = target.inspect(target.real_path(path))
         return Program(
             path, recipe, artifact, facts, folder, stamp_of(artifact.path), launch_bytes=_launch_bytes(own, recipe)
         )
+
+    def _carry(self, own: OwnProgram, path: str, folder: str, recipe: Recipe, target: Target) -> None:
+        """Give the program and its files to a target without this machine's files."""
+        carried = carried_files(
+            own, path, folder, target.architecture, environment=recipe.environment, preload=recipe.preload
+        )
+        target.put_files(carried)
+        self.uncarried = uncarried_arguments(own, folder, carried)
 
     def _built(
         self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext, artifact: Artifact

@@ -9,8 +9,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from swapstone.artifacts import SOURCE_RECIPE, may_read_environment, placeholders
+from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.factors import Recipe, Stage, find_factor
-from swapstone.model import Experiment, FactorLevels, OwnProgram, UserError, Variant, Workload, placeholders_in
+from swapstone.model import (
+    Experiment,
+    FactorLevels,
+    OwnProgram,
+    UnavailableError,
+    UserError,
+    Variant,
+    Workload,
+    placeholders_in,
+)
+from swapstone.subjects.own_program_carried import carried_files, check_files
 from swapstone.subjects.own_program_variant import as_run
 from swapstone.subjects.variant_program import Program
 from swapstone.targets import Capabilities
@@ -38,7 +49,7 @@ def check_own(own: OwnProgram, workload: Workload, experiment: Experiment, targe
     Raises:
         UserError: the message states what is wrong, and the hint what to try.
     """
-    _check_target(target)
+    _check_target(own, target)
     every = [as_run(own, workload, variant) for variant in _variants(experiment)]
     for path in dict.fromkeys(each.stdin for each in every if each.stdin):
         if not os.access(path, os.R_OK) or not Path(path).is_file():
@@ -49,6 +60,13 @@ def check_own(own: OwnProgram, workload: Workload, experiment: Experiment, targe
         _check_placeholders(own, experiment.factors)
     else:
         _check_built(own, experiment, dict.fromkeys(each.arguments[0] for each in every))
+    if not target.shares_files:
+        architecture = (
+            find_architecture(experiment.architecture).machine if experiment.architecture else os.uname().machine
+        )
+        check_files(own)
+        for each in () if own.build else every:
+            carried_files(each, each.arguments[0], each.directory, architecture, environment=each.environment)
 
 
 def _variants(experiment: Experiment) -> Iterator[Variant]:
@@ -101,17 +119,50 @@ def check_programs(own: OwnProgram, programs: Mapping[str, Program]) -> None:
             )
 
 
-def _check_target(target: Capabilities) -> None:
+def _check_target(own: OwnProgram, target: Capabilities) -> None:
     hint = "Leave --target out: your program runs on this machine."
     if not target.needs_build:
         raise UserError(
             f"The target {target.name} makes up the answers of the workloads of this project; it can't simulate a program of yours.",
             hint,
         )
-    if not target.shares_files:
+    if not target.shares_files and not target.carries_files:
         raise UserError(
             f"A program of yours can't run on the target {target.name}: it may need files that are missing there.", hint
         )
+    if not target.shares_files:
+        _check_options(own, target)
+    for given, option in ((own.files, "--files"), (own.memory_bytes, "--memory")):
+        if given and not target.boots:
+            raise UserError(
+                f"{option} is for virtual machines; on the target {target.name} the program finds this machine's files and memory.",
+                f"Leave {option} out, or add --target vm.",
+            )
+
+
+def _check_options(own: OwnProgram, target: Capabilities) -> None:
+    """Refuse options that need this machine's files or a shell.
+
+    Raises:
+        UnavailableError: one is given; the message gives the reason.
+    """
+    for given, option in ((own.setup, "--setup"), (own.prepare, "--prepare"), (own.conclude, "--conclude")):
+        if given:
+            raise UnavailableError(
+                f"{option} is unavailable on the target {target.name}: each trial has a machine of its own, which has no shell.",
+                f"Leave {option} out. Each trial starts from the same files: name them with --files.",
+            )
+    if own.shell:
+        raise UnavailableError(
+            f"--shell is unavailable on the target {target.name}: the machine has no shell, and not the programs that it would start.",
+            "Name the program itself.",
+        )
+    for given, option in ((own.output not in {"", os.devnull}, "--output FILE"), (own.artifacts, "--artifact")):
+        if given:
+            raise UnavailableError(
+                f"{option} is unavailable on the target {target.name}: the files of a machine are gone with it.",
+                "Let the program print what is to be compared.",
+            )
 
 
 def _check_source(own: OwnProgram) -> None:

@@ -50,6 +50,7 @@ def as_run(own: OwnProgram, workload: Workload, variant: Variant) -> OwnProgram:
         stdin=filled_text(own.stdin, values),
         output=filled_text(own.output, values),
         artifacts=tuple(filled_text(name, values) for name in own.artifacts),
+        files=tuple(filled_text(name, values) for name in own.files),
     )
 
 

@@ -12,6 +12,8 @@ from typing import BinaryIO, Self, TypeAlias
 
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import FrozenStruct, ImageDifference, UnavailableError, UserError
+from swapstone.model.safe_text import safe
+from swapstone.targets.carried_files import CarriedFiles
 from swapstone.wire import AgentAnswer, TrialRequest
 
 
@@ -118,6 +120,7 @@ class Target(abc.ABC):
         name: as the user typed it, e.g. ``host``.
         needs_build: whether programs must be built and `put`; if not, `path_of` names them.
         shares_files: whether this machine's files have the same paths on the target.
+        carries_files: whether `put_files` gives it files of this machine at their own paths, if it does not share them.
         boots: whether it boots a machine for each trial, and so accepts another configuration than `DEFAULT_MACHINE`.
         runs_instruments: whether perf, strace and the like on this machine reach its processes.
         has_load_generators: whether the programs that load a server can run there.
@@ -127,10 +130,16 @@ class Target(abc.ABC):
     name: str
     needs_build: bool = True
     shares_files: bool = True
+    carries_files: bool = False
     boots: bool = False
     runs_instruments: bool = False
     has_load_generators: bool = True
     at_once: int = 1
+
+    @property
+    def architecture(self) -> str:
+        """The architecture of its machines, as ``uname -m`` prints it."""
+        return os.uname().machine
 
     @abc.abstractmethod
     def describe(self) -> TargetDescription:
@@ -158,6 +167,21 @@ class Target(abc.ABC):
         Raises:
             UserError: it is no executable file, or there is no space for it.
         """
+
+    def put_files(self, carried: CarriedFiles) -> None:
+        """Copy files to the target, at their own paths.
+
+        Args:
+            carried: the files; those of earlier calls stay.
+
+        Raises:
+            UserError: it does not take files, has no room for one of them, or lacks what its image should contain.
+        """
+        raise UserError(f"The target {self.name} takes no files but programs: {', '.join(map(safe, carried.files))}.")
+
+    def real_path(self, path: str) -> str:
+        """Return a path on the target without links."""
+        return os.path.realpath(path)
 
     def path_of(self, variant: str, workload: str) -> str:
         """Name a program on a target that needs no build.

@@ -17,6 +17,7 @@ from swapstone.model import (
     Cpus,
     Experiment,
     LoadGenerator,
+    MachineNeeds,
     OwnProgram,
     Sample,
     UserError,
@@ -75,7 +76,13 @@ def own_workload(experiment: Experiment, name: str = "") -> Workload:
         threads=1 if own.cpus is Cpus.ONE else UNKNOWN_THREADS,
         waits=own.waits,
         timeout_ms=own.timeout_ms,
+        machine=_machine(own),
     )
+
+
+def _machine(own: OwnProgram) -> MachineNeeds | None:
+    """Return what the user requested of the machine; None if that is nothing."""
+    return MachineNeeds(memory_bytes=own.memory_bytes) if own.memory_bytes else None
 
 
 @functools.lru_cache(maxsize=8)

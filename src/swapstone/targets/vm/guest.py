@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import stat
 import urllib.parse
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
@@ -16,6 +15,7 @@ from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import FrozenStruct, UserError, WireError
 from swapstone.model.cpio import Entry, archive, device, file, folder, tree
 from swapstone.model.directories import share_dir
+from swapstone.targets.vm.image_tree import find
 from swapstone.wire import AgentAnswer, decode_answers, encode_text
 from swapstone.wire.words import AGENT_HEADER, GUEST_HEADER, ORDER_HEADER
 
@@ -187,7 +187,13 @@ def read_folder(program: Path) -> tuple[dict[str, Entry], str]:
     return entries, hashlib.sha256(archive(entries)).hexdigest()
 
 
-def overlay(init: bytes, agent: bytes, programs: Mapping[str, Mapping[str, Entry]], modules: Iterable[str]) -> bytes:
+def overlay(
+    init: bytes,
+    agent: bytes,
+    programs: Mapping[str, Mapping[str, Entry]],
+    modules: Iterable[str],
+    carried: Mapping[str, Entry] | None = None,
+) -> bytes:
     """Return the archive that is appended to an image: first process, agent, scripts and programs.
 
     Args:
@@ -195,6 +201,7 @@ def overlay(init: bytes, agent: bytes, programs: Mapping[str, Mapping[str, Entry
         agent: the agent.
         programs: entries of each program's folder, by the folder's path in the guest.
         modules: paths in the image of the modules to load, in this order; empty to use the image's list.
+        carried: files of this machine at their own paths, relative to the root.
     """
     entries = {name: folder() for name in _FOLDERS}
     entries |= {"dev/console": device(5, 1), "init": file(init, executable=True), "agent": file(agent, executable=True)}
@@ -205,7 +212,7 @@ def overlay(init: bytes, agent: bytes, programs: Mapping[str, Mapping[str, Entry
     entries |= {f"{_SCRIPTS}/{path.name}": file(path.read_bytes(), executable=True) for path in scripts}
     for place, found in programs.items():
         entries |= {f"{place.lstrip('/')}/{name}": entry for name, entry in found.items()}
-    return archive(entries)
+    return archive(entries | dict(carried or {}))
 
 
 # musl's loader is also the C library, and resolves these names to itself (ldso/dynlink.c, load_library).
@@ -230,28 +237,6 @@ def missing_libraries(facts: ProgramFacts, neighbours: Iterable[str], image: Map
     if facts.interp and find(image, facts.interp) is None:
         missing.insert(0, facts.interp)
     return tuple(missing)
-
-
-def find(image: Mapping[str, Entry], path: str) -> Entry | None:
-    """Return the file at a path of an image, following links; None if there is none."""
-    parts = list(PurePosixPath(path).parts[1:])
-    at: list[str] = []
-    for _ in range(1000):
-        if not parts:
-            break
-        part = parts.pop(0)
-        if part == "..":
-            at = at[:-1]
-            continue
-        here = image.get("/".join((*at, part)))
-        if here is not None and stat.S_ISLNK(here.mode):
-            target = PurePosixPath(here.content.decode(errors="surrogateescape"))
-            at = [] if target.is_absolute() else at
-            parts = [name for name in target.parts if name != "/"] + parts
-        else:
-            at.append(part)
-    found = image.get("/".join(at))
-    return found if found is not None and stat.S_ISREG(found.mode) else None
 
 
 def inspect(image: Mapping[str, Entry], path: str, room: Path) -> ProgramFacts | None:

@@ -19,8 +19,10 @@ from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import ImageDifference, UserError, WireError
 from swapstone.model.cpio import Entry, unpack
 from swapstone.model.directories import cache_dir
+from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.agent_build import build_agent, build_init, sha256_of
+from swapstone.targets.carried_files import CarriedFiles
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
     MachineConfig,
@@ -31,18 +33,15 @@ from swapstone.targets.target import (
 )
 from swapstone.targets.vm import guest, qemu, snapshot
 from swapstone.targets.vm.guest import GuestCommands
+from swapstone.targets.vm.image_tree import placed, resolve
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import Emulator, GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.vm.run_cache import RunCache, mark_used, write_whole
 from swapstone.targets.vm.run_name import digest_of, digest_of_file, run_inputs
+from swapstone.targets.vm.saved_machine import QUIT, SLACK_MS, save_checked
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
 
-SLACK_MS = 60_000
-"""Added to a trial's time-out, in guest time: the agent waits up to 20 s until killed processes have ended."""
-
 _TRIAL = "t"  # the identifier of every trial in its plan, so that equal trials are equal runs
-_QUIT = b"quit\n"
-_TRIES = 3  # to save a snapshot
 COMPILERS = {"x86_64": "x86_64-linux-gnu-gcc", "aarch64": "aarch64-linux-gnu-gcc"}
 """Cross compilers of the agent, by the machine's ``uname -m``."""
 
@@ -150,6 +149,7 @@ class VmTarget(Target):
 
     name = "vm"
     shares_files = False
+    carries_files = True
     boots = True
     has_load_generators = False
 
@@ -179,10 +179,18 @@ class VmTarget(Target):
         self._runs = RunCache(self._cache / "runs")
         self._programs: dict[str, Path] = {}
         self._folders: dict[str, Mapping[str, Entry]] = {}
+        self._carried = CarriedFiles({})
+        self._tree: Mapping[str, Entry] = self._default_image.entries or {}
+        self._archives: dict[_BootImage, bytes] = {}
         self._saved: set[Path] = set()
         self._unsaved: set[Path] = set()
         self._saving: collections.defaultdict[Path, threading.Lock] = collections.defaultdict(threading.Lock)
         self._lock = threading.Lock()
+
+    @property
+    def architecture(self) -> str:
+        """The architecture of the emulated machine."""
+        return self._machine.architecture
 
     def describe(self) -> TargetDescription:
         """Return the description that the guest reports."""
@@ -190,7 +198,7 @@ class VmTarget(Target):
 
     @functools.cached_property
     def _description(self) -> TargetDescription:
-        run = self.run_plan(encode_plan_header() + _QUIT, limit_ms=SLACK_MS, replicate=0)
+        run = self.run_plan(encode_plan_header() + QUIT, limit_ms=SLACK_MS, replicate=0)
         report, _ = decode_run(run)
         clock = "one instruction a nanosecond" if self._exact else "by KVM on the wall clock, one processor"
         cpu = re.search(r"^model name[ \t]*: (.*)$", report.file("/proc/cpuinfo"), re.MULTILINE)
@@ -245,14 +253,36 @@ class VmTarget(Target):
         place = guest.guest_path(path, digest)
         self._folders[place.rpartition("/")[0]] = entries
         self._programs[place] = path
+        self._archives.clear()
         return place
+
+    def put_files(self, carried: CarriedFiles) -> None:
+        """Add files at their own paths to the initrd; see `Target.put_files`."""
+        before = self._carried
+        every = CarriedFiles(
+            {**before.files, **carried.files},
+            {**before.aliases, **carried.aliases},
+            tuple(dict.fromkeys((*before.folders, *carried.folders))),
+        )
+        image = self._default_image.entries or {}
+        tree = {**image, **placed(image, every)}
+        names = {path.rpartition("/")[2] for path in image}
+        if missing := [name for name in carried.from_image if name.rpartition("/")[2] not in names]:
+            raise UserError(
+                f"The program needs {', '.join(map(safe, missing))}, and the machine's image does not contain it.",
+                "Link it statically.",
+            )
+        self._carried, self._tree = every, tree
+        self._archives.clear()
+
+    def real_path(self, path: str) -> str:
+        """Return a path in the machine without links."""
+        return f"/{resolve(self._tree, path)}"
 
     def inspect(self, path: str) -> ProgramFacts | None:
         """Read the file of a program, or a file in the image."""
-        if path in self._programs:
-            facts = read_facts(self._programs[path])
-        else:
-            facts = guest.inspect(self._default_image.entries or {}, path, self._folder.path)
+        own = self._programs.get(path)
+        facts = read_facts(own) if own else guest.inspect(self._tree, path, self._folder.path)
         return msgspec.structs.replace(facts, path=path) if facts else None
 
     def scratch(self) -> str:
@@ -311,7 +341,7 @@ class VmTarget(Target):
         self._folder.close()
 
     def _trial_order(self, request: TrialRequest, config: MachineConfig) -> _Order:
-        plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=_TRIAL)) + _QUIT
+        plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=_TRIAL)) + QUIT
         replicate = _block(request.id) if self._options.replicate is None else self._options.replicate
         return self._order(plan, limit_ms=request.timeout_ms + SLACK_MS, replicate=replicate, config=config)
 
@@ -351,8 +381,15 @@ class VmTarget(Target):
     def _archive(self, boot_image: _BootImage) -> bytes:
         """Return the archive that is appended to an initrd."""
         with self._lock:  # agent and first process are built once
-            folders = {place: self._folders[place] for place in sorted(self._folders)}
-            return guest.overlay(self._init.read_bytes(), self._agent.read_bytes(), folders, boot_image.source.modules)
+            if boot_image not in self._archives:
+                self._archives[boot_image] = guest.overlay(
+                    self._init.read_bytes(),
+                    self._agent.read_bytes(),
+                    {place: self._folders[place] for place in sorted(self._folders)},
+                    boot_image.source.modules,
+                    placed(boot_image.entries or {}, self._carried),
+                )
+            return self._archives[boot_image]
 
     def _boot(self, setup: Setup, inputs: Mapping[str, bytes]) -> GuestRun:
         limits = self._options.limits
@@ -367,7 +404,7 @@ class VmTarget(Target):
                 if state in self._unsaved:
                     return qemu.boot(setup, limits)
                 try:
-                    failed = _saved(setup, limits, state)
+                    failed = save_checked(setup, limits, state)
                 except (
                     snapshot.PauseMissedError,
                     snapshot.SnapshotDiffersError,
@@ -406,47 +443,6 @@ def _is_running(report: guest.GuestReport, banner: str) -> bool:
     """Return whether the running kernel has the banner of a kernel's file."""
     text = banner.removeprefix("Linux version ")  # the banner of a bzImage does not contain these words
     return text.startswith(f"{report.release} ") and report.version in text
-
-
-def _saved(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
-    """Save a snapshot that passes the comparison with a cold start; return the failed run if there is none.
-
-    Raises:
-        PauseMissedError, SnapshotDiffersError: the last try failed too.
-    """
-    try:
-        state.parent.mkdir(parents=True, exist_ok=True)
-        for left in reversed(range(_TRIES)):
-            try:
-                failed = _saved_once(setup, limits, state)
-            except (snapshot.PauseMissedError, snapshot.SnapshotDiffersError):
-                if not left:
-                    raise
-            else:
-                return failed
-    except OSError as error:
-        raise UserError(
-            f"A snapshot can't be written to {state.parent}: {error.strerror}.",
-            "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
-        ) from error
-    return None
-
-
-def _saved_once(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
-    failed = snapshot.save(setup, limits, state)
-    if failed:
-        return failed
-    order = guest.encode_order(encode_plan_header() + _QUIT, replicate=0, limit_ms=SLACK_MS)
-    try:
-        failed = snapshot.compare(dataclasses.replace(setup, order=order), limits, state)
-    except snapshot.SnapshotDiffersError:
-        state.unlink()
-        raise
-    if failed:
-        state.unlink()
-        return failed
-    write_whole(state.with_name(f"{state.name}.sha256"), digest_of_file(state).hex().encode())
-    return None
 
 
 def _block(identity: str) -> int:
