@@ -28,7 +28,6 @@ from swapstone.session.experiment import resolve
 from swapstone.session.machines import open_experiment_target
 from swapstone.session.request import ExperimentRequest, parse_factors
 from swapstone.subjects import TrialSpec, raw_output
-from swapstone.subjects.machine_config import machine_config_for
 from swapstone.targets import Target
 from swapstone.workloads import find_load, workloads_of
 
@@ -84,8 +83,7 @@ def _compare(experiment: Experiment, target: Target, trials: int, repeats: int, 
             cpus=target.describe().cpus,
             load=load,
         )
-        config = machine_config_for(subject.workload, spec.program.recipe, load)
-        answer = target.run(subject.request(spec), config)
+        answer = target.run(subject.request(spec), subject.machine_config(spec))
         return hashlib.sha256(raw_output(answer) + repr((answer.facts, answer.machine)).encode()).hexdigest()
 
     first, *others = rounds = [

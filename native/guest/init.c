@@ -95,7 +95,6 @@ static bool is_empty(const char *path) {
     static char entries[CHUNK] __attribute__((aligned(8)));
     int fd = port_open_read(path), count = 0;
     long size = fd < 0 ? 0 : port_getdents(fd, entries, sizeof entries);
-
     for (size_t at = 0; size > 0 && at < (size_t)size; count++)
         port_next_dirent(entries, &at);
     port_close(fd);

@@ -99,6 +99,7 @@ class UserProgram(Subject):
     """
 
     aborts_early = True
+    carries_files = True
     output_bytes = OUTPUT_BYTES
     disk_bytes = DISK_BYTES
 

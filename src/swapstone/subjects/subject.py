@@ -23,7 +23,7 @@ from swapstone.subjects.kept_answer import encode_kept
 from swapstone.subjects.load_check import missing_load
 from swapstone.subjects.machine_config import machine_config_for
 from swapstone.subjects.variant_program import Program
-from swapstone.targets import Capabilities, Target
+from swapstone.targets import Capabilities, MachineConfig, Target
 from swapstone.wire import AgentAnswer, TrialRequest
 
 KeepLog = Callable[[str, bytes], str]
@@ -146,6 +146,7 @@ class Subject(abc.ABC):
         needs_compiler: whether a C compiler builds it for each variant.
         empty_programs: whether the report compares the sizes of empty programs built by the same recipes.
         aborts_early: whether the session ends if the first block shows that there is nothing to compare.
+        carries_files: whether `build` gives a target without shared files what the program needs (`swapstone.targets.Target.put_files`).
         output_is_evidence: whether its output also reports which levels were in force. Such a trial fails if its output is unreadable;
             any other is refused first if a wrong level was in force.
         output_bytes, disk_bytes: how much a trial may print and write.
@@ -155,6 +156,7 @@ class Subject(abc.ABC):
     needs_compiler: bool = True
     empty_programs: bool = False
     aborts_early: bool = False
+    carries_files: bool = False
     output_is_evidence: ClassVar[bool] = False
     output_bytes: int = OUTPUT_BYTES
     disk_bytes: int = DISK_BYTES
@@ -246,11 +248,14 @@ class Subject(abc.ABC):
         """
         if (refused := self.before(trial, target)) is not None:
             return refused
-        config = machine_config_for(self.workload, trial.program.recipe, trial.load)
-        answer = target.run(self.request(trial), config)
+        answer = target.run(self.request(trial), self.machine_config(trial))
         kept = self.kept(answer)
         judgement = self.judge(trial, answer, target.inspect)
         return self.after(trial, target, Outcome(judgement, answer, raw_output(kept), encode_kept(answer, kept)))
+
+    def machine_config(self, trial: TrialSpec) -> MachineConfig:
+        """Return the machine that a trial runs in."""
+        return machine_config_for(self.workload, trial.program.recipe, trial.load)
 
     def kept(self, answer: AgentAnswer) -> AgentAnswer:
         """Return an answer with as much of its outputs as the record keeps."""

@@ -119,6 +119,8 @@ def _server(own: OwnProgram, name: str, parameters: Parameters, generator: LoadG
         threads=2 if own.cpus is Cpus.ONE else UNKNOWN_THREADS,  # with the load generator
         waits=True,
         timeout_ms=own.timeout_ms,
+        machine=_machine(own),
+        parts=("busybox",),  # has the ip that configures the loopback device of a virtual machine
         load_generator=generator,
     )
 
