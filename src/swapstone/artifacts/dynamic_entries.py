@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterator, Sequence
 
 from elftools.common.exceptions import ELFError
+from elftools.construct import Container
 from elftools.elf.elffile import ELFFile
 
 from swapstone.factors.elf_file import MOST_ENTRIES, DamagedElfError, open_elf
@@ -98,11 +99,11 @@ def _pairs(elf: ELFFile, table: bytes) -> Iterator[tuple[int, int]]:
         yield tag, value
 
 
-def _offset(loads: Sequence[dict[str, int]], address: int) -> int | None:
+def _offset(loads: Sequence[Container], address: int) -> int | None:
     """Return where in the file an address is; None if no segment loads it from there."""
     for load in loads:
         if 0 <= address - load["p_vaddr"] < load["p_filesz"]:
-            return address - load["p_vaddr"] + load["p_offset"]
+            return int(address - load["p_vaddr"] + load["p_offset"])
     return None
 
 

@@ -79,8 +79,10 @@ def uncarried_arguments(own: OwnProgram, folder: str, carried: CarriedFiles) -> 
     """Return the arguments that name a file of this machine which the machine of a trial does not have."""
     found = []
     for word in own.arguments[1:]:
+        if not word or "\0" in word:
+            continue
         path = os.path.realpath(os.path.join(folder, word))  # noqa: PTH118 - a word may be any text
-        if word and "\0" not in word and os.path.isfile(path) and path not in carried.files:  # noqa: PTH113
+        if os.path.isfile(path) and path not in carried.files:  # noqa: PTH113
             found.append(word)
     return tuple(dict.fromkeys(found))
 

@@ -157,8 +157,8 @@ def _check_options(own: OwnProgram, target: Capabilities) -> None:
             f"--shell is unavailable on the target {target.name}: the machine has no shell, and not the programs that it would start.",
             "Name the program itself.",
         )
-    for given, option in ((own.output not in {"", os.devnull}, "--output FILE"), (own.artifacts, "--artifact")):
-        if given:
+    for used, option in ((own.output not in {"", os.devnull}, "--output FILE"), (bool(own.artifacts), "--artifact")):
+        if used:
             raise UnavailableError(
                 f"{option} is unavailable on the target {target.name}: the files of a machine are gone with it.",
                 "Let the program print what is to be compared.",

@@ -18,13 +18,13 @@ from swapstone.targets.vm.guest import (
     decode_channel,
     delay_ns,
     encode_order,
-    find,
     guest_path,
     inspect,
     missing_libraries,
     overlay,
     read_folder,
 )
+from swapstone.targets.vm.image_tree import find
 from swapstone.wire import encode_answer
 from tests.unit.targets.fake_emulator import AFTER, ANSWER, END, GREETING, UNPREPARED, WHOLE
 

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The files of an own program that a virtual machine gets: all that it needs, nothing else, and no file that is not plain."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from swapstone.artifacts.loader_cache import decode_cache
+from swapstone.factors import read_facts
+from swapstone.model import OwnProgram, UserError
+from swapstone.model.cpio import file, folder, link
+from swapstone.subjects.own_program_carried import carried_files, uncarried_arguments
+from swapstone.targets.carried_files import CarriedFiles
+from swapstone.targets.vm.image_tree import find, placed, resolve
+from tests.unit.artifacts.small_elf import AARCH64, small_elf
+
+HERE = os.uname().machine
+
+
+def carried(path: Path, *, architecture: str = HERE, **own: object) -> CarriedFiles:
+    described = OwnProgram(name="p", arguments=(str(path),), directory=str(path.parent), **own)  # type: ignore[arg-type] # its fields
+    return carried_files(described, str(path), str(path.parent), architecture)
+
+
+def static(path: Path, content: bytes = b"", mode: int = 0o755) -> Path:
+    path.write_bytes(content or (small_elf() if HERE == "x86_64" else small_elf(machine=AARCH64)))
+    path.chmod(mode)
+    return path
+
+
+def test_a_dynamic_program_brings_its_loader_and_libraries_and_nothing_else(tmp_path: Path) -> None:
+    program = Path(shutil.copy(os.path.realpath("/bin/ls"), tmp_path / "prog"))
+    found = carried(program)
+    facts = read_facts(program)
+    assert facts is not None
+    assert facts.interp is not None
+    names = {path.rpartition("/")[2] for path in (*found.files, *found.aliases)}
+    assert {"prog", facts.interp.rpartition("/")[2], "ld.so.cache", *facts.needed} <= names
+    cached = decode_cache(found.files["/etc/ld.so.cache"].content)
+    assert set(cached) <= names  # no other library of this machine is named
+    assert found.files[str(program)].mode == stat.S_IFREG | 0o755
+    assert all(path == os.path.realpath(path) for path in found.files if path != "/etc/ld.so.cache")
+    assert found == carried(program)
+
+
+def test_a_folder_is_taken_whole_with_links_that_stay_inside(tmp_path: Path) -> None:
+    program = static(tmp_path / "prog")
+    data = tmp_path / "data"
+    (data / "sub" / "empty").mkdir(parents=True)
+    (data / "sub" / "one.txt").write_text("1")
+    (data / "link").symlink_to("sub/one.txt")
+    (tmp_path / "input").write_text("in")
+    found = carried(program, files=("data",), stdin=str(tmp_path / "input"))
+    assert {path.removeprefix(f"{tmp_path}/") for path in found.files} == {"prog", "data/sub/one.txt", "input"}
+    assert found.aliases[f"{data}/link"] == f"{data}/sub/one.txt"
+    assert f"{data}/sub/empty" in found.folders
+    assert str(tmp_path) in found.folders  # in which it runs
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda path: path.symlink_to("/etc/hostname"), "leads out of .*/data, to /etc/hostname"),
+        (lambda path: path.symlink_to("/dev/null"), "leads out of .*/data, to /dev/null"),
+        (lambda path: path.symlink_to("../prog"), "leads out of .*/data, to .*/prog"),
+        (lambda path: path.symlink_to("none"), "leads to .*/none, which is not there"),
+        (os.mkfifo, "x is no regular file"),
+        (lambda path: static(path, mode=0o4755), "x has a set-user-ID or set-group-ID bit"),
+        (lambda path: static(path, mode=0o2755), "x has a set-user-ID or set-group-ID bit"),
+    ],
+)
+def test_what_is_no_plain_file_is_refused(make: object, message: str, tmp_path: Path) -> None:
+    program = static(tmp_path / "prog")
+    (tmp_path / "data").mkdir()
+    make(tmp_path / "data" / "x")  # type: ignore[operator] # the cases are functions
+    with pytest.raises(UserError, match=message):
+        carried(program, files=("data",))
+
+
+def test_a_device_and_a_path_of_the_machine_are_refused(tmp_path: Path) -> None:
+    program = static(tmp_path / "prog")
+    with pytest.raises(UserError, match="/dev/null can't be in a virtual machine: it mounts a file system"):
+        carried(program, files=("/dev/null",))
+    with pytest.raises(UserError, match="/proc/version can't be in"):
+        carried(program, files=("/proc/version",))
+    with pytest.raises(UserError, match=re.escape("--files: /no/such is not there")):
+        carried(program, files=("/no/such",))
+
+
+def test_a_program_with_a_setuid_bit_or_without_a_library_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="set-user-ID") as caught:
+        carried(static(tmp_path / "root", mode=0o4755))
+    assert "chmod ug-s" in caught.value.hint
+    loader = read_facts(Path(os.path.realpath("/bin/ls")))
+    assert loader is not None
+    machine = 62 if HERE == "x86_64" else AARCH64
+    lacking = small_elf(loader=loader.interp or "", needed=["libnone-such.so.9"], machine=machine)
+    with pytest.raises(UserError, match=r"prog needs libnone-such\.so\.9, which is not found") as caught:
+        carried(static(tmp_path / "prog", lacking))
+    assert "LD_LIBRARY_PATH" in caught.value.hint
+
+
+def test_a_program_of_another_architecture_needs_a_machine_of_it(tmp_path: Path) -> None:
+    program = static(tmp_path / "prog", small_elf(machine=AARCH64, loader="/lib/ld-none-aarch64.so.1"))
+    with pytest.raises(UserError, match="64-bit program for arm64; the machine is x86_64") as caught:
+        carried(program, architecture="x86_64")
+    assert caught.value.hint == "Add --arch arm64"
+    if HERE != "aarch64":
+        assert carried(program, architecture="aarch64").from_image == ("/lib/ld-none-aarch64.so.1",)
+
+
+def test_a_program_larger_than_the_machine_is_refused_and_the_hint_is_enough(tmp_path: Path) -> None:
+    program = static(tmp_path / "prog")
+    with (tmp_path / "large").open("wb") as handle:
+        handle.truncate(30 << 20)
+    with pytest.raises(UserError, match=r"larger than 16 MiB .* with 128 MiB of memory") as caught:
+        carried(program, files=("large",), memory_bytes=128 << 20)
+    suggested = re.search(r"--memory ([0-9]+)M", caught.value.hint)
+    assert suggested is not None
+    assert carried(program, files=("large",), memory_bytes=int(suggested[1]) << 20).size_bytes() > 30 << 20
+
+
+def test_a_script_brings_its_interpreter(tmp_path: Path) -> None:
+    script = static(tmp_path / "script", b"#!/bin/sh -e\necho\n")
+    shell = os.path.realpath("/bin/sh")
+    assert {str(script), shell} <= carried(script).files.keys()
+    found = carried(static(tmp_path / "by-env", b"#!/usr/bin/env sh\necho\n"))
+    assert {os.path.realpath("/usr/bin/env"), shell} <= found.files.keys()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"echo\n", "neither an ELF program nor a script"),
+        (b"#!sh\n", "neither an ELF program nor a script"),
+        (b"#!\n", "neither an ELF program nor a script"),
+        (b"#!/no/such/interpreter\n", "needs /no/such/interpreter, which is not there"),
+        (b"#!/usr/bin/env no-such-program\n", "needs no-such-program, which is not in /usr/bin:/bin"),
+        (b"#!/usr/bin/env\n", "needs , which is not in"),
+        (b"#!%s\n", "script of a script"),
+    ],
+)
+def test_a_script_without_an_interpreter_is_refused_with_the_way_out(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
+    script = static(tmp_path / "script", content.replace(b"%s", os.fsencode(tmp_path / "script")))
+    with pytest.raises(UserError, match=message) as caught:
+        carried(script)
+    assert "rootfs=" in caught.value.hint
+
+
+def test_arguments_that_name_files_are_noticed(tmp_path: Path) -> None:
+    program = static(tmp_path / "prog")
+    for name in ("given", "forgotten"):
+        (tmp_path / name).write_text("x")
+    own = OwnProgram(name="p", arguments=("prog", "-v", "given", "forgotten", "a\0b", ""), files=("given",))
+    found = carried_files(own, str(program), str(tmp_path), HERE)
+    assert uncarried_arguments(own, str(tmp_path), found) == ("forgotten",)
+
+
+IMAGE = {
+    "usr": link("."),
+    "lib64": folder(),
+    "lib64/ld.so": file(b"loader of the image"),
+    "lib/x/libc.so.6": file(b"C library of the image"),
+    "bin": folder(),
+    "tmp": folder(),
+}
+
+
+def test_files_are_placed_through_the_links_of_an_image() -> None:
+    """An image whose /usr links to its root: an entry /usr/lib would replace that link."""
+    files = CarriedFiles(
+        {"/usr/lib/x/ld.so": file(b"loader"), "/usr/lib/x/libc.so.6": file(b"C library of the image")},
+        {"/lib64/ld.so": "/usr/lib/x/ld.so", "/opt/a/bin/../lib/liba.so": "/usr/lib/x/ld.so"},
+        ("/srv/work", "/opt/a/bin"),
+    )
+    added = placed(IMAGE, files)
+    assert added.keys() == {"lib/x/ld.so", "lib64/ld.so", "opt/a/lib/liba.so", "srv/work", "opt/a/bin"}
+    tree = {**IMAGE, **added}
+    assert resolve(tree, "/lib64/ld.so") == "lib/x/ld.so"
+    loader = find(tree, "/opt/a/bin/../lib/liba.so")
+    assert loader is not None
+    assert loader.content == b"loader"
+
+
+@pytest.mark.parametrize("path", ["/bin", "/lib64/ld.so/inside"])
+def test_a_file_that_does_not_fit_into_the_image_is_refused(path: str) -> None:
+    with pytest.raises(UserError, match="can't be put into the machine"):
+        placed(IMAGE, CarriedFiles({path: file(b"x")}))
