@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Check that runs are equal byte by byte under disturbances of the host. `benchmarks/vm-equality`.
 
-Each kernel runs replicates of cyclictest under a load, or of a workload of the suite swap: once undisturbed, and then --repeats times
-with the host's page cache emptied (if allowed) and programs that keep every processor busy. With --poke, status queries keep the
-emulator's main loop busy too. The cache of runs is not used. The comparison covers all output of the guest, including its clock and
-counters before and after the run.
+Each kernel runs replicates of cyclictest under a load, of a workload of the suite swap, or of an own program: once undisturbed, and
+then --repeats times with the host's page cache emptied (if allowed) and programs that keep every processor busy. With --poke, status
+queries keep the emulator's main loop busy too. The cache of runs is not used. The comparison covers all output of the guest, including
+its clock and counters before and after the run.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from swapstone.model import Experiment
 from swapstone.run.prepare import prepare
 from swapstone.session.experiment import resolve
 from swapstone.session.machines import open_experiment_target
+from swapstone.session.own_program_request import OwnProgramRequest, own_program
 from swapstone.session.request import ExperimentRequest, parse_factors
 from swapstone.subjects import TrialSpec, raw_output
 from swapstone.targets import Target
@@ -51,12 +52,18 @@ def main() -> int:
         action="store_true",
         help="query the emulators' status continuously in disturbed rounds; arm64 machines may hang at their end",
     )
+    parser.add_argument("--files", action="append", default=[], help="as of swapstone compare, for an own program")
+    parser.add_argument("--input", help="as of swapstone compare")
+    parser.add_argument("program", nargs="*", help="an own program and its arguments, after --")
     asked = parser.parse_args()
+    command, files = tuple(asked.program) or None, tuple(asked.files)
+    own = own_program(OwnProgramRequest(command=command, files=files, stdin=asked.input))
     request = ExperimentRequest(
         name="equality",
         factors=parse_factors([asked.factor]),
-        suites=(asked.suite,),
-        only=(asked.only,),
+        suites=() if own else (asked.suite,),
+        only=() if own else (asked.only,),
+        own=own,
         loads=(asked.load,),
         architecture=asked.arch,
         blocks=asked.trials,

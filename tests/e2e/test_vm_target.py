@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -105,11 +107,52 @@ def test_an_architecture_without_experiments_is_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as below")
-def test_an_own_program_is_refused_on_the_vm_target(tmp_path: Path) -> None:
-    programs = ("--program", "a=/bin/true", "--program", "b=/bin/false", "--target", "vm")
-    result = swapstone(tmp_path, "compare", *programs, "--", "x", expect=2)
-    assert "A program of yours can't run on the target vm" in result.stderr
-    assert not list(tmp_path.glob("*/record.json"))
+def test_an_own_program_runs_on_two_kernels_and_equally_beside_a_busy_one(tmp_path: Path) -> None:
+    """The program, its libraries and the file that it reads are in the machine; what it prints is read and compared."""
+    (tmp_path / "numbers.txt").write_text("3\n1\n2\n")
+    asked = ("kernel=generic,rt", "--blocks", "1", "--files", "numbers.txt", "--metric", r"first=regex:^(\d+)$")
+    program = ("--", "sort", "-n", "numbers.txt")
+    (tmp_path / "numbers.txt").write_text("7\n")
+    shown = swapstone(tmp_path, "compare", *asked, "--out", "r", *program)
+    assert "output: equal" in shown.stdout and "The clock is virtual" in " ".join(shown.stdout.split())
+    runs = runs_of(tmp_path / "r")
+    assert [(run["status"], dict(run["observed"])["kernel"]) for run in runs] == [
+        ("ok", run["trial"]["variant"].removeprefix("kernel=")) for run in runs
+    ]
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            swapstone(tmp_path, "compare", *asked, "--no-cache", "--out", "again", *program)
+        finally:
+            busy.kill()
+
+    def results(record: str) -> dict[str, object]:
+        return {
+            run["trial"]["variant"]: (run["name"], run["output"], run["samples"]) for run in runs_of(tmp_path / record)
+        }
+
+    assert results("again") == results("r")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="as below")
+def test_two_programs_are_compared_and_a_missing_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a\n")
+    pair = ("--program", "old=/bin/cat", "--program", "new=/usr/bin/tac", "--target", "vm", "--blocks", "1")
+    swapstone(tmp_path, "compare", *pair, "--files", "text", "--out", "r", "--", "text")
+    assert {run["status"] for run in runs_of(tmp_path / "r")} == {"ok"}
+    failed = swapstone(tmp_path, "compare", *pair, "--out", "f", "--", "text", expect=2)
+    assert "the machine has the program, its libraries and what --files names: add --files text" in failed.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="as below")
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
+def test_a_server_and_its_load_generator_run_in_one_machine(tmp_path: Path) -> None:
+    server = ("--server", "redis-server --port {port} --save '' --appendonly no", "--connections", "2")
+    generator = ("--load-generator", "redis-benchmark -p {port} -n 300 -c {connections} -t get --csv", "--target", "vm")
+    allocator = ("allocator=default,mimalloc", "--blocks", "1")
+    swapstone(tmp_path, "compare", *allocator, *server, *generator, "--out", "r")
+    assert {run["status"] for run in runs_of(tmp_path / "r")} == {"ok"}
 
 
 @pytest.mark.slow

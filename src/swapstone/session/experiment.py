@@ -146,6 +146,12 @@ def _copies(request: ExperimentRequest, clock: str, works: Sequence[Workload]) -
     """
     if clock != VIRTUAL_CLOCK:
         return 1 if request.own else 2
+    if request.own:
+        raise UserError(
+            "--null has nothing to compare: on the virtual clock a program gives the same bytes when it runs again, "
+            "and Swapstone does not link yours.",
+            "Leave --null out.",
+        )
     if any(isinstance(work.origin, ImageTool) for work in works):
         raise UserError(
             "--null has nothing to compare: on the virtual clock a program gives the same bytes when it runs again, "

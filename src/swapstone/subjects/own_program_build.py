@@ -36,6 +36,7 @@ from swapstone.subjects.variant_program import (
     stamp_of,
 )
 from swapstone.targets import Target
+from swapstone.targets.carried_files import CarriedFiles
 
 
 class OwnProgramBuild:
@@ -48,6 +49,7 @@ class OwnProgramBuild:
     def __init__(self) -> None:
         self._builder: SourceBuilder | None = None
         self.uncarried: tuple[str, ...] | None = None
+        self._carried: dict[tuple[object, ...], CarriedFiles] = {}
 
     def base_recipe(self, own: OwnProgram) -> Recipe:
         """Return the recipe to which a variant's levels are applied. A program that is not built here has a C library already."""
@@ -124,11 +126,13 @@ class OwnProgramBuild:
 
     def _carry(self, own: OwnProgram, path: str, folder: str, recipe: Recipe, target: Target) -> None:
         """Give the program and its files to a target without this machine's files."""
-        carried = carried_files(
-            own, path, folder, target.architecture, environment=recipe.environment, preload=recipe.preload
-        )
-        target.put_files(carried)
-        self.uncarried = uncarried_arguments(own, folder, carried)
+        key = (path, folder, own.stdin, own.files, recipe.environment, recipe.preload)
+        if key not in self._carried:
+            environment, preload = recipe.environment, recipe.preload
+            carried = carried_files(own, path, folder, target.architecture, environment=environment, preload=preload)
+            target.put_files(carried)
+            self._carried[key] = carried
+        self.uncarried = uncarried_arguments(own, folder, self._carried[key])
 
     def _built(
         self, own: OwnProgram, variant: Variant, recipe: Recipe, context: BuildContext, artifact: Artifact

@@ -65,7 +65,8 @@ def check_own(own: OwnProgram, workload: Workload, experiment: Experiment, targe
             find_architecture(experiment.architecture).machine if experiment.architecture else os.uname().machine
         )
         check_files(own)
-        for each in () if own.build else every:
+        different = {(each.arguments[0], each.stdin, each.files, each.environment): each for each in every}
+        for each in () if own.build else different.values():
             carried_files(each, each.arguments[0], each.directory, architecture, environment=each.environment)
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import ImageDifference, UserError, WireError
-from swapstone.model.cpio import Entry, unpack
+from swapstone.model.cpio import Entry, archive, unpack
 from swapstone.model.directories import cache_dir
 from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
@@ -219,7 +219,18 @@ class VmTarget(Target):
             ("agent", f"{self._agent.parent.name}, SHA-256 {sha256_of(self._agent)}"),
             ("guest init", f"{self._init.parent.name}, SHA-256 {sha256_of(self._init)}"),
             *(pair for level, boot_image in self._boot_images.items() for pair in _digests(level, boot_image)),
+            *self._carried_digest(),
             *((f"certificate of {difference.between[1]}", difference.summary()) for difference in self._differences),
+        )
+
+    def _carried_digest(self) -> tuple[tuple[str, str], ...]:
+        """Return the entry of the carried files, so that a resumed record has the same ones."""
+        carried = self._carried
+        if not carried.files:
+            return ()
+        digest = hashlib.sha256(archive(placed({}, carried))).hexdigest()
+        return (
+            ("files of own programs", f"{len(carried.files)} files, {carried.size_bytes()} bytes, SHA-256 {digest}"),
         )
 
     def image_differences(self) -> tuple[ImageDifference, ...]:

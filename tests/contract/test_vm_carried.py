@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Own programs in a virtual machine: dynamic programs of this machine run there with their own loader, libraries and files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from swapstone.factors import read_facts
+from swapstone.model import OwnProgram
+from swapstone.subjects.own_program_carried import carried_files
+from swapstone.targets.carried_files import CarriedFiles
+from swapstone.targets.vm.vm_target import VmTarget
+from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from tests.contract.test_vm import hog
+from tests.contract.vm_fixture import VmFixture, vm_fixture
+from tests.shared import Shared
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.uname().machine != "x86_64", reason="the machine of this test is of x86_64"),
+]
+
+LIBRARY = "int answer(int n) { return n * 2; }\n"
+PROGRAM = r"""
+#include <dirent.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+int answer(int n);
+static void *work(void *n) { pthread_exit((void *)(long)answer(*(int *)n)); }
+int main(int argc, char **argv) {
+    char text[64] = "", folder[256]; int n = 21; void *result; pthread_t thread;
+    pthread_create(&thread, 0, work, &n);
+    pthread_join(thread, &result);
+    FILE *file = fopen(argv[1], "r");
+    if (!file || !fgets(text, sizeof text, file)) return 3;
+    printf("%ld %s", (long)result, text);
+    DIR *here = opendir(".");
+    for (struct dirent *entry; (entry = readdir(here)); ) if (entry->d_name[0] != '.') printf("%s\n", entry->d_name);
+    printf("%s\n%d\n", getcwd(folder, sizeof folder), access("/etc/hostname", F_OK));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def vm(shared: Shared) -> VmFixture:
+    return vm_fixture(shared)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    """A dynamic program whose library is found by $ORIGIN, in a folder that a machine would mount over."""
+    for name, text in (("lib.c", LIBRARY), ("main.c", PROGRAM)):
+        (tmp_path / name).write_text(text)
+    for name in ("bin", "lib"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "data.txt").write_text("data\n")
+    library, path = tmp_path / "lib" / "libanswer.so.1", tmp_path / "bin" / "prog"
+    _cc("-shared", "-fPIC", "-o", str(library), str(tmp_path / "lib.c"))
+    link = ("-Wl,-rpath,$ORIGIN/../lib", "-o", str(path), str(tmp_path / "main.c"), str(library))
+    _cc("-O1", *link, "-pthread")
+    return path
+
+
+def _cc(*arguments: str) -> None:
+    subprocess.run(["cc", *arguments], check=True)
+
+
+def carried_of(program: Path, *files: str) -> CarriedFiles:
+    folder = str(program.parents[1])
+    own = OwnProgram(name="prog", arguments=(str(program),), directory=folder, files=files)
+    return carried_files(own, str(program), folder, "x86_64")
+
+
+def run(target: VmTarget, program: Path, block: int = 0) -> AgentAnswer:
+    return target.run(request(program, block))
+
+
+def request(program: Path, block: int = 0) -> TrialRequest:
+    return TrialRequest(
+        id=f"{block}-0",
+        arguments=(str(program), "data.txt"),
+        environment=(("LC_ALL", "C"),),
+        cwd=str(program.parents[1]),
+        timeout_ms=10_000,
+    )
+
+
+def opened(vm: VmFixture, carried: CarriedFiles) -> VmTarget:
+    target = vm.open(no_cache=True)
+    target.put_files(carried)
+    return target
+
+
+def test_a_program_with_libraries_and_files_runs_equally_beside_busy_programs(vm: VmFixture, program: Path) -> None:
+    carried = carried_of(program, "data.txt")
+    with opened(vm, carried) as target:
+        first = run(target, program)
+        assert (first.outcome, first.code, first.stderr) == (ProcessOutcome.EXITED, 0, b"")
+        # Of the working folder, only what belongs to the program is there; /etc/hostname of this machine is not.
+        shown = first.stdout.decode().splitlines()
+        assert shown[0] == "42 data"
+        assert sorted(shown[1:-2]) == ["bin", "data.txt", "lib"]
+        assert shown[-2:] == [str(program.parents[1]), "-1"]
+        assert target.real_path(str(program)) in first.objects
+        library = next(path for path in first.objects if path.endswith("libanswer.so.1"))
+        facts = target.inspect(library)
+        assert facts is not None
+        assert facts.build_id == getattr(read_facts(program.parents[1] / "lib" / "libanswer.so.1"), "build_id", None)
+        with hog():
+            assert run(target, program) == first
+        assert run(target, program, block=1) != first
+    with opened(vm, carried) as again:
+        assert run(again, program) == first
+
+
+def test_each_byte_of_a_file_is_in_the_name_of_a_run(vm: VmFixture, program: Path) -> None:
+    names = []
+    for text in ("data\n", "datb\n", "data\n"):
+        (program.parents[1] / "data.txt").write_text(text)
+        with opened(vm, carried_of(program, "data.txt")) as target:
+            names.append(target.run_name(request(program)))
+    assert names[0] == names[2] != names[1]
+
+
+def test_a_file_that_was_not_named_is_not_there(vm: VmFixture, program: Path) -> None:
+    with opened(vm, carried_of(program)) as target:
+        answer = run(target, program)
+    assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 3)
