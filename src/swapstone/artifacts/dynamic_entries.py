@@ -33,7 +33,7 @@ class DynamicEntries(FrozenStruct, frozen=True, kw_only=True):
         loader: its PT_INTERP; empty if it has none.
         needed: its DT_NEEDED, in the order of the file.
         soname: its DT_SONAME, or empty.
-        rpath, runpath: its search paths as they are in the file, or empty.
+        rpath, runpath: its search paths, with their placeholders, or empty.
         dynamic: whether it has a PT_DYNAMIC.
     """
 
