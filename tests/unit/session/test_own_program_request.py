@@ -93,6 +93,17 @@ def test_artifacts_that_can_not_be(names: tuple[str, ...], text: str) -> None:
         own_program(OwnProgramRequest(artifacts=names))
 
 
+def test_files_and_memory_of_a_virtual_machine() -> None:
+    made = own_program(OwnProgramRequest(command=("/a",), files=("data", "/etc/x", "data"), memory="1G"))
+    assert made is not None
+    assert (made.files, made.memory_bytes) == (("data", "/etc/x"), 1 << 30)
+    for memory in ("", "0M", "64M", "512", "512m", "1.5G", "65G", "999999999G"):
+        with pytest.raises(UserError, match="is no size from 128M to 64G"):
+            own_program(OwnProgramRequest(command=("/a",), memory=memory))
+    with pytest.raises(UserError, match="is no path"):
+        own_program(OwnProgramRequest(command=("/a",), files=("",)))
+
+
 def test_named_programs_make_the_factor() -> None:
     made = own_program(OwnProgramRequest(programs=("old=/bin/a", "new-2.0=/bin/b"), command=("1",)))
     assert made is not None
