@@ -26,7 +26,16 @@ sys.path[:0] = [path for path in (str(TOP / "src"), str(TOP)) if path not in sys
 from benchmarks import netstack_output  # noqa: E402 # the path comes first, here and below
 from tools import fuzz_seeds  # noqa: E402
 
-from swapstone.artifacts import elf_dependencies, kernels, packages, program_size, snapshot, upstream_sources  # noqa: E402
+from swapstone.artifacts import (  # noqa: E402
+    dynamic_entries,
+    elf_dependencies,
+    kernels,
+    loader_cache,
+    packages,
+    program_size,
+    snapshot,
+    upstream_sources,
+)
 from swapstone.artifacts.apt import offers_in  # noqa: E402
 from swapstone.artifacts.kernel_modules import Modules  # noqa: E402
 from swapstone.artifacts.missing_library import (  # noqa: E402
@@ -507,6 +516,12 @@ def _elves() -> tuple[bytes, ...]:
     return fuzz_seeds.elf(), fuzz_seeds.elf(wide=False, machine=40), fuzz_seeds.elf(little=False, machine=21)
 
 
+def _loader_caches() -> tuple[bytes, ...]:
+    names = ("libc.so.6", "libm.so.6")
+    cached = [loader_cache.CachedObject(name=name, path=f"/lib/{name}", flags=0x303) for name in names]
+    return (loader_cache.encode_cache(cached), b"ld.so-1.7.0" + loader_cache.encode_cache(cached[:1]))
+
+
 def _initrds() -> tuple[bytes, ...]:
     one = cpio.archive({"d/a": cpio.file(b"1"), "d/l": cpio.link("a"), "null": cpio.device(1, 3)})
     return one + one, gzip.compress(one) + b"\0" * 4, lzma.compress(one) + one
@@ -650,6 +665,8 @@ DECODERS: tuple[Decoder, ...] = (
     Decoder("program facts", "ELF file", _facts, _elves, errors=(DamagedElfError,)),
     Decoder("symbols", "ELF file", _symbols, _elves, errors=(DamagedElfError,)),
     Decoder("dependencies", "ELF file", _dependencies, _elves),
+    Decoder("dynamic entries", "ELF file", dynamic_entries.read_entries, _elves, errors=(DamagedElfError,)),
+    Decoder("loader cache", "ld.so.cache", loader_cache.decode_cache, _loader_caches),
     Decoder("program size", "ELF file", lambda data: program_size.sizes_of(_file(data)), _elves),
     Decoder("kernel module", "ELF file", _module, _module_seeds),
     Decoder(

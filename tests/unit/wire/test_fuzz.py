@@ -21,6 +21,7 @@ _READS = re.compile(r"json\.decode\(|json\.loads\(|decode_toml\(|open_elf\(|csv\
 
 # Each module that decodes JSON, TOML, CSV, ELF or compressed data: the decoder in the table that reaches it, or why none does.
 COVERED = {
+    "artifacts/dynamic_entries.py": "dynamic entries",
     "artifacts/elf_dependencies.py": "dependencies",
     "artifacts/images.py": "",  # reads back what it wrote, if the digest beside it matches
     "artifacts/kernel_modules.py": "kernel module",
