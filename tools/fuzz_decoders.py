@@ -25,6 +25,7 @@ sys.path[:0] = [path for path in (str(TOP / "src"), str(TOP)) if path not in sys
 
 from benchmarks import netstack_output  # noqa: E402 # the path comes first, here and below
 from tools import fuzz_seeds  # noqa: E402
+from tools.small_elf import AARCH64, small_elf  # noqa: E402
 
 from swapstone.artifacts import (  # noqa: E402
     dynamic_entries,
@@ -516,6 +517,11 @@ def _elves() -> tuple[bytes, ...]:
     return fuzz_seeds.elf(), fuzz_seeds.elf(wide=False, machine=40), fuzz_seeds.elf(little=False, machine=21)
 
 
+def _dynamic_elves() -> tuple[bytes, ...]:
+    loader = small_elf(loader="/lib64/ld.so", needed=["liba.so", "libb.so"], runpath="$ORIGIN/../lib:/x")
+    return loader, small_elf(soname="liba.so", rpath="/y", machine=AARCH64)
+
+
 def _loader_caches() -> tuple[bytes, ...]:
     names = ("libc.so.6", "libm.so.6")
     cached = [loader_cache.CachedObject(name=name, path=f"/lib/{name}", flags=0x303) for name in names]
@@ -665,7 +671,7 @@ DECODERS: tuple[Decoder, ...] = (
     Decoder("program facts", "ELF file", _facts, _elves, errors=(DamagedElfError,)),
     Decoder("symbols", "ELF file", _symbols, _elves, errors=(DamagedElfError,)),
     Decoder("dependencies", "ELF file", _dependencies, _elves),
-    Decoder("dynamic entries", "ELF file", dynamic_entries.read_entries, _elves, errors=(DamagedElfError,)),
+    Decoder("dynamic entries", "ELF file", dynamic_entries.read_entries, _dynamic_elves, errors=(DamagedElfError,)),
     Decoder("loader cache", "ld.so.cache", loader_cache.decode_cache, _loader_caches),
     Decoder("program size", "ELF file", lambda data: program_size.sizes_of(_file(data)), _elves),
     Decoder("kernel module", "ELF file", _module, _module_seeds),

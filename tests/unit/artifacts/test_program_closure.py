@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tools.small_elf import AARCH64, NEEDED, small_elf
 
 from swapstone.artifacts.dynamic_entries import read_entries
 from swapstone.artifacts.loader_cache import CachedObject, decode_cache, encode_cache
 from swapstone.artifacts.program_closure import Closure, FileTree, host_tree, resolve_closure
 from swapstone.factors.elf_file import MOST_ENTRIES, DamagedElfError
 from swapstone.model import UserError
-from tests.unit.artifacts.small_elf import AARCH64, NEEDED, small_elf
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 MUSL = "/lib/ld-musl-x86_64.so.1"

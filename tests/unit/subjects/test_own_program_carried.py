@@ -10,6 +10,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from tools.small_elf import AARCH64, small_elf
 
 from swapstone.artifacts.loader_cache import decode_cache
 from swapstone.factors import read_facts
@@ -18,7 +19,6 @@ from swapstone.model.cpio import file, folder, link
 from swapstone.subjects.own_program_carried import carried_files, uncarried_arguments
 from swapstone.targets.carried_files import CarriedFiles
 from swapstone.targets.vm.image_tree import find, placed, resolve
-from tests.unit.artifacts.small_elf import AARCH64, small_elf
 
 HERE = os.uname().machine
 
