@@ -26,7 +26,11 @@ def small_elf(
     """Return a 64-bit little-endian file without sections.
 
     Args:
-        loader, needed, soname, rpath, runpath: as `swapstone.artifacts.dynamic_entries.DynamicEntries`.
+        loader: its PT_INTERP; none if empty.
+        needed: its DT_NEEDED.
+        soname: its DT_SONAME; none if empty, like the next two.
+        rpath: its DT_RPATH.
+        runpath: its DT_RUNPATH.
         machine: ``e_machine``.
         entries: further pairs (tag, value) of its dynamic entries.
         texts: the table of texts; None for that of the entries.

@@ -20,10 +20,7 @@ from swapstone.factors.elf_file import DamagedElfError
 from swapstone.model import USUAL_MEMORY_BYTES, OwnProgram, UserError
 from swapstone.model.cpio import Entry, file
 from swapstone.model.safe_text import safe
-from swapstone.targets.carried_files import CarriedFiles, check_place
-
-SYSTEM_BYTES = 96 << 20
-"""What a machine needs beside the files: its kernel, the image, and room for the program to run."""
+from swapstone.targets.carried_files import CarriedFiles, check_place, check_room, room_bytes
 
 MOST_FILES = 20_000
 MOST_INTERPRETERS = 4
@@ -91,12 +88,12 @@ class _Files:
     """Collects files up to the size that fits into a machine.
 
     Args:
-        memory_bytes: of the machine. It holds the archive and, while it boots, the files unpacked from it.
+        memory_bytes: of the machine.
     """
 
     def __init__(self, memory_bytes: int) -> None:
         self._memory_bytes = memory_bytes
-        self._room = max(0, (memory_bytes - SYSTEM_BYTES) // 2)
+        self._room = room_bytes(memory_bytes)
         self._files: dict[str, Entry] = {}
         self._aliases: dict[str, str] = {}
         self._folders: dict[str, None] = {}
@@ -110,7 +107,7 @@ class _Files:
         files = dict(self._files)
         if self._cached:
             files[CACHE_PATH] = file(encode_cache(self._cached))
-        return CarriedFiles(files, self._aliases, tuple(self._folders), tuple(self._from_image))
+        return CarriedFiles(files, self._aliases, tuple(self._folders), tuple(self._from_image), self._memory_bytes)
 
     def add_folder(self, path: str) -> None:
         """Add a folder without its content."""
@@ -128,7 +125,7 @@ class _Files:
         if real not in self._files:
             content, mode = self._content(real, path)
             self._bytes += len(content)
-            self._check_size(path)
+            check_room(self._bytes, self._memory_bytes, path)
             self._files[real] = file(content, executable=bool(mode & stat.S_IXUSR))
             if len(self._files) > MOST_FILES:
                 raise UserError(
@@ -264,25 +261,12 @@ class _Files:
             raise UserError(f"{safe(shown)} can't be read: {error.strerror}.") from error
         if len(content) > self._room:
             self._bytes += max(len(content), status.st_size)
-            self._check_size(shown)
+            check_room(self._bytes, self._memory_bytes, shown)
         return content, status.st_mode
-
-    def _check_size(self, path: str) -> None:
-        if self._bytes > self._room:
-            raise UserError(
-                f"The program with its libraries and --files is larger than {self._room >> 20} MiB (with {safe(path)}): more than fits "
-                f"into a machine with {self._memory_bytes >> 20} MiB of memory.",
-                f"Give the machine more: --memory {_suggested(self._bytes)}M",
-            )
 
 
 def _refuse_folder(error: OSError) -> None:
     raise UserError(f"--files: {safe(str(error.filename))} can't be read: {error.strerror}.") from error
-
-
-def _suggested(size_bytes: int) -> int:
-    """Return the memory, in MiB, of a machine that holds so many bytes: a multiple of 128."""
-    return -(-((2 * size_bytes + SYSTEM_BYTES) >> 20) // 128) * 128
 
 
 def _interpreter(head: bytes) -> list[str]:

@@ -25,6 +25,7 @@ from swapstone.subjects.own_program_carried import carried_files, check_files
 from swapstone.subjects.own_program_variant import as_run
 from swapstone.subjects.variant_program import Program
 from swapstone.targets import Capabilities
+from swapstone.targets.carried_files import CarriedFiles
 
 _BUILD_EXAMPLE = "--build 'make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}' --source DIR"
 
@@ -66,8 +67,10 @@ def check_own(own: OwnProgram, workload: Workload, experiment: Experiment, targe
         )
         check_files(own)
         different = {(each.arguments[0], each.stdin, each.files, each.environment): each for each in every}
+        together = CarriedFiles({})
         for each in () if own.build else different.values():
-            carried_files(each, each.arguments[0], each.directory, architecture, environment=each.environment)
+            carried = carried_files(each, each.arguments[0], each.directory, architecture, environment=each.environment)
+            together = together.joined(carried)
 
 
 def _variants(experiment: Experiment) -> Iterator[Variant]:

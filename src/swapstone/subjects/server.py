@@ -102,7 +102,8 @@ class Server(Subject):
     def _carried(self, program: Program, target: Target) -> str:
         """Give the load generator to a machine, with its loader and libraries; return its path."""
         path = str(find_load_generator(self._generator).absolute())
-        alone = OwnProgram(name=self.workload.name, arguments=(path,))
+        memory_bytes = self.workload.machine.memory_bytes if self.workload.machine else 0
+        alone = OwnProgram(name=self.workload.name, arguments=(path,), memory_bytes=memory_bytes)
         environment = program.recipe.environment
         target.put_files(carried_files(alone, path, program.folder, target.architecture, environment=environment))
         return path

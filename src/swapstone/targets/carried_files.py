@@ -7,9 +7,12 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from swapstone.model import UserError
+from swapstone.model import USUAL_MEMORY_BYTES, UserError
 from swapstone.model.cpio import Entry
 from swapstone.model.safe_text import safe
+
+SYSTEM_BYTES = 96 << 20
+"""What a machine needs beside the files: its kernel, the image, and room for the program to run."""
 
 _MOUNTED = frozenset({"proc", "sys", "dev", "scratch"})
 _OF_THE_MACHINE = frozenset({"agent", "init", "modules", "plan", "programs", "swapstone"})
@@ -23,6 +26,7 @@ class CarriedFiles:
         files: files and links by path; no folder of a path is a link on this machine.
         aliases: other paths under which the files are opened, each with the path in `files`.
         folders: paths of folders that must exist, even if they are empty.
+        memory_bytes: of the machine, which must hold them.
         from_image: names of loaders and shared objects that are not among the files, and that the machine's image must contain.
     """
 
@@ -30,10 +34,52 @@ class CarriedFiles:
     aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)
     folders: tuple[str, ...] = ()
     from_image: tuple[str, ...] = ()
+    memory_bytes: int = USUAL_MEMORY_BYTES
 
     def size_bytes(self) -> int:
         """Return the size of all contents."""
         return sum(len(entry.content) for entry in self.files.values())
+
+    def joined(self, other: CarriedFiles) -> CarriedFiles:
+        """Return these files with those of another program, whose machine is the same.
+
+        Raises:
+            UserError: together they don't fit into the machine.
+        """
+        both = CarriedFiles(
+            {**self.files, **other.files},
+            {**self.aliases, **other.aliases},
+            tuple(dict.fromkeys((*self.folders, *other.folders))),
+            tuple(dict.fromkeys((*self.from_image, *other.from_image))),
+            max(self.memory_bytes, other.memory_bytes),
+        )
+        check_room(both.size_bytes(), both.memory_bytes)
+        return both
+
+
+def room_bytes(memory_bytes: int) -> int:
+    """Return how large the files of a machine may be: it holds the archive and, while it boots, the files unpacked from it."""
+    return max(0, (memory_bytes - SYSTEM_BYTES) // 2)
+
+
+def check_room(size_bytes: int, memory_bytes: int, path: str = "") -> None:
+    """Refuse files that a machine can't hold.
+
+    Args:
+        size_bytes: of all files.
+        memory_bytes: of the machine.
+        path: the file with which they are too large, for the message.
+
+    Raises:
+        UserError: there is no room for them; the hint names a memory that is sufficient.
+    """
+    if size_bytes > room_bytes(memory_bytes):
+        enough = -(-((2 * size_bytes + SYSTEM_BYTES) >> 20) // 128) * 128
+        raise UserError(
+            f"The programs with their libraries and --files are larger than {room_bytes(memory_bytes) >> 20} MiB"
+            f"{f' (with {safe(path)})' if path else ''}: more than fits into a machine with {memory_bytes >> 20} MiB of memory.",
+            f"Give the machine more: --memory {enough}M",
+        )
 
 
 def check_place(path: str) -> None:

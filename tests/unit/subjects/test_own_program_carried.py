@@ -126,6 +126,20 @@ def test_a_program_larger_than_the_machine_is_refused_and_the_hint_is_enough(tmp
     assert carried(program, files=("large",), memory_bytes=int(suggested[1]) << 20).size_bytes() > 30 << 20
 
 
+def test_programs_that_fit_alone_and_not_together_are_refused(tmp_path: Path) -> None:
+    together = CarriedFiles({})
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        program = static(tmp_path / name / "prog", small_elf().ljust(50 << 20, name[0].encode()))
+        alone = CarriedFiles({str(program): file(program.read_bytes())})
+        if name == "old":
+            together = together.joined(alone)
+        else:
+            with pytest.raises(UserError, match="are larger than 80 MiB: more than fits") as caught:
+                together.joined(alone)
+            assert caught.value.hint == "Give the machine more: --memory 384M"
+
+
 def test_a_script_brings_its_interpreter(tmp_path: Path) -> None:
     script = static(tmp_path / "script", b"#!/bin/sh -e\necho\n")
     shell = os.path.realpath("/bin/sh")

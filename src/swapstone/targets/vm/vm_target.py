@@ -198,7 +198,9 @@ class VmTarget(Target):
 
     @functools.cached_property
     def _description(self) -> TargetDescription:
-        run = self.run_plan(encode_plan_header() + QUIT, limit_ms=SLACK_MS, replicate=0)
+        memory_bytes = self._carried.memory_bytes
+        config = MachineConfig(memory_bytes=memory_bytes if memory_bytes > self._machine.memory_bytes else 0)
+        run = self.run_plan(encode_plan_header() + QUIT, limit_ms=SLACK_MS, replicate=0, config=config)
         report, _ = decode_run(run)
         clock = "one instruction a nanosecond" if self._exact else "by KVM on the wall clock, one processor"
         cpu = re.search(r"^model name[ \t]*: (.*)$", report.file("/proc/cpuinfo"), re.MULTILINE)
@@ -269,12 +271,7 @@ class VmTarget(Target):
 
     def put_files(self, carried: CarriedFiles) -> None:
         """Add files at their own paths to the initrd; see `Target.put_files`."""
-        before = self._carried
-        every = CarriedFiles(
-            {**before.files, **carried.files},
-            {**before.aliases, **carried.aliases},
-            tuple(dict.fromkeys((*before.folders, *carried.folders))),
-        )
+        every = self._carried.joined(carried)
         image = self._default_image.entries or {}
         tree = {**image, **placed(image, every)}
         names = {path.rpartition("/")[2] for path in image}
