@@ -68,7 +68,8 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
         UserError: something is wrong with a user's own program.
     """
     _check_machine(experiment, target)
-    for subject in subjects_of(workloads_of(experiment)).values():
+    subjects = subjects_of(workloads_of(experiment)).values()
+    for subject in subjects:
         subject.check(experiment, target)
     for choice in experiment.applied_factors if target.needs_build else ():
         if choice.factor == COMPILER.name:
@@ -78,22 +79,22 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
         for reason in filter(None, decisive):
             raise reason
     if target.needs_build:
-        _check_variants(experiment, target)
+        _check_variants(experiment, shares_files=_has_files(subjects, target))
 
 
-def _check_variants(experiment: Experiment, target: Capabilities) -> None:
+def _check_variants(experiment: Experiment, *, shares_files: bool) -> None:
     """Refuse an experiment whose baseline, or each of whose candidates, is impossible."""
     base = base_recipe(experiment.architecture)
-    files = _has_files(experiment, target)
-    baseline, *others = (_impossible(variant, base, shares_files=files) for variant in plan.run_variants(experiment))
+    variants = plan.run_variants(experiment)
+    baseline, *others = (_impossible(variant, base, shares_files=shares_files) for variant in variants)
     decisive = baseline or (others[0] if others and all(others) else None)
     if decisive is not None:
         raise decisive
 
 
-def _has_files(experiment: Experiment, target: Capabilities) -> bool:
-    """Return whether the target has this machine's files that a program needs: some get those of own programs only."""
-    return target.shares_files or (experiment.own is not None and target.carries_files)
+def _has_files(subjects: Iterable[Subject], target: Capabilities) -> bool:
+    """Return whether the target has the files of this machine that its programs need: shared, or carried for each of them."""
+    return target.shares_files or (target.carries_files and all(subject.carries_files for subject in subjects))
 
 
 def _impossible(variant: Variant, base: Recipe, *, shares_files: bool) -> UnavailableError | None:
@@ -168,7 +169,7 @@ def prepare(
         target,
         functools.partial(resolve_recipe, notify=notify) if compiles else lambda recipe: recipe,
         notify,
-        preloads=_has_files(experiment, target),
+        preloads=_has_files(subjects.values(), target),
     )
     recipes.resolve(subjects.values(), with_default=with_empty)
     for subject in subjects.values():

@@ -63,6 +63,7 @@ class Server(Subject):
         self.needs_compiler = inner.needs_compiler
         self.empty_programs = inner.empty_programs
         self.aborts_early = inner.aborts_early
+        self.carries_files = inner.carries_files
         self._in_guest = False
 
     def check(self, experiment: Experiment, target: Capabilities) -> None:
