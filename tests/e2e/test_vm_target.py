@@ -149,7 +149,7 @@ def test_two_programs_are_compared_and_a_missing_file_is_named(tmp_path: Path) -
 @pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
 def test_a_server_and_its_load_generator_run_in_one_machine(tmp_path: Path) -> None:
     server = ("--server", "redis-server --port {port} --save '' --appendonly no", "--connections", "2")
-    generator = ("--load-generator", "redis-benchmark -p {port} -n 300 -c {connections} -t get --csv", "--target", "vm")
+    generator = ("--load-generator", "redis-benchmark -p {port} -n 300 -c {connections} -t get", "--target", "vm")
     allocator = ("allocator=default,mimalloc", "--blocks", "1")
     swapstone(tmp_path, "compare", *allocator, *server, *generator, "--out", "r")
     assert {run["status"] for run in runs_of(tmp_path / "r")} == {"ok"}
