@@ -94,10 +94,7 @@ running_options = Chain(
         "--output-may-differ", is_flag=True, help="Don't compare what the variants print, nor their exit statuses."
     ),
     click.option(
-        "--files",
-        multiple=True,
-        metavar="PATH",
-        help="A file or folder that the program reads, to be put into the virtual machine; repeatable.",
+        "--files", multiple=True, metavar="PATH", help="Put what it reads into the virtual machine; repeatable."
     ),
     click.option("--memory", metavar="SIZE", help="Memory of the virtual machine, e.g. 512M.  [256M]"),
     click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Add to its environment; repeatable."),
