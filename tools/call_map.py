@@ -3,7 +3,10 @@
 
 `tools/mutate` puts this file and a `sitecustomize.py` that calls `start` into the copied tree. Each Python process there then appends a
 line "TEST<tab>FILE<tab>FUNCTION" for the first call of each function by each test. It is also a plugin of pytest, which writes the
-outcome and the duration of each test. Environment variables:
+outcome and the duration of each test. A function in Python that receives each call makes a process several times slower, but a killed
+process has written its lines. In the process of the tests itself the profiler in C does the same work.
+
+Environment variables:
 
     CALL_MAP_CALLS    file to append to
     CALL_MAP_TESTS    JSON file with the tests: {NODE: [OUTCOME, SECONDS]}
@@ -14,12 +17,14 @@ PYTEST_DONT_REWRITE: this module is imported before pytest could rewrite its ass
 
 from __future__ import annotations
 
+import cProfile
 import contextlib
 import functools
 import json
 import os
 import sys
 import threading
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -47,14 +52,17 @@ class Tracer:
         if code in self._seen:
             return
         self._seen.add(code)
-        if not code.co_filename.startswith(self._source):
-            return
-        function = code.co_qualname.partition(".<locals>")[0]
-        test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
-        if test and not function.startswith("<"):
-            file = code.co_filename.removeprefix(self._source)
-            with contextlib.suppress(OSError):  # a test may limit the size of files
-                os.write(self._file, f"{test}\t{file}\t{function}\n".encode())
+        if test := os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]:
+            self.write(test, (code,))
+
+    def write(self, test: str, codes: Iterable[CodeType]) -> None:
+        """Append a line for each function of the sources."""
+        for code in codes:
+            function = code.co_qualname.partition(".<locals>")[0]
+            if code.co_filename.startswith(self._source) and not function.startswith("<"):
+                file = code.co_filename.removeprefix(self._source)
+                with contextlib.suppress(OSError):  # a test may limit the size of files
+                    os.write(self._file, f"{test}\t{file}\t{function}\n".encode())
 
 
 @functools.cache
@@ -64,10 +72,21 @@ def start() -> Tracer | None:
     if not calls or not source:
         return None
     tracer = Tracer(calls, source)
-    os.register_at_fork(after_in_child=tracer.reset)
+    os.register_at_fork(after_in_child=lambda: _start_in_fork(tracer))
     threading.setprofile(tracer)
     sys.setprofile(tracer)
     return tracer
+
+
+_profilers: list[cProfile.Profile] = []
+"""Of the test that runs."""
+
+
+def _start_in_fork(tracer: Tracer) -> None:
+    tracer.reset()
+    if _profilers:
+        _profilers.pop().disable()
+        sys.setprofile(tracer)
 
 
 class Caches:
@@ -92,13 +111,28 @@ _caches = Caches()
 _tests: dict[str, tuple[str, float]] = {}
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Begin a test."""
-    del item
+def pytest_configure() -> None:
+    """Trace no import of a test."""
+    sys.setprofile(None)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Trace a test. A fork of this process goes on with the function in Python."""
     _caches.clear()
-    if tracer := start():
-        tracer.reset()
+    tracer = start()
+    if tracer is None:
+        return (yield)
+    tracer.reset()
+    profiler, process = cProfile.Profile(subcalls=False, builtins=False), os.getpid()
+    _profilers[:] = [profiler]
+    profiler.enable()
+    try:
+        return (yield)
+    finally:
+        if os.getpid() == process:
+            profiler.disable()
+            tracer.write(item.nodeid, {entry.code for entry in profiler.getstats() if isinstance(entry.code, CodeType)})
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

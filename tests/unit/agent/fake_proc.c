@@ -6,10 +6,14 @@
  *     fake_proc server BEFORE AFTER     growth of a server's counters; the agent is process 1
  *     fake_proc task FOLDER PID         what is read of one process
  *     fake_proc image FOLDER PID        its loader and its mapped objects, as lines "interp PATH" and "object PATH"
+ *     fake_proc conditions BEFORE AFTER what trials inherit, and whether it is that of the agent's start
  *
  * BEFORE, AFTER and FOLDER stand for the root folder. The file "now_ns" in it is the clock, "proc/PID/cpu_ns" the processor time of a
- * process, "proc/PID/cpus" and "proc/PID/nice" are its affinity and nice value. Prints one line "NAME VALUE" for each known fact.
+ * process, "proc/PID/cpus" and "proc/PID/nice" are its affinity and nice value. "cpus" has the numbers of the agent's processors,
+ * "policy" is its scheduling policy, "limit/N/soft" and "limit/N/hard" are its resource limits, which are 0 without the file; a
+ * negative number is an error. Prints one line "NAME VALUE" for each known fact.
  */
+#include "../../../native/agent/conditions.h"
 #include "../../../native/agent/counters.h"
 #include "../../../native/agent/observe.h"
 
@@ -90,6 +94,31 @@ int port_getpid(void) {
     return 1;
 }
 
+int port_get_affinity(int pid, struct port_cpu_set *cpus) {
+    (void)pid;
+    char bytes[64] = "", *end, *at = bytes;
+    int fd = port_open_read("/cpus");
+    if (fd < 0)
+        return fd;
+    if (read(fd, bytes, sizeof bytes - 1) < 0)
+        abort();
+    close(fd);
+    *cpus = (struct port_cpu_set){0};
+    for (long cpu = strtol(at, &end, 10); end > at; cpu = strtol(at = end, &end, 10))
+        cpus->bits[(size_t)cpu / (8 * sizeof(long))] |= 1UL << (size_t)cpu % (8 * sizeof(long));
+    return 0;
+}
+
+int port_get_policy(void) {
+    return (int)number("/policy", 0, 0);
+}
+
+int port_get_limit(int resource, uint64_t both[2]) {
+    both[0] = (uint64_t)number("/limit/%d/soft", resource, 0);
+    both[1] = (uint64_t)number("/limit/%d/hard", resource, 0);
+    return both[0] == UINT64_MAX ? -PORT_E_NOENT : 0;
+}
+
 static void print(const struct facts *facts) {
     for (int fact = 0; fact < FACT_COUNT; fact++)
         if (facts->known[fact])
@@ -128,6 +157,10 @@ int main(int count, char **arguments) {
         root = arguments[3];
         count_server(&second);
         set_window_facts(&after, &first, &second);
+    } else if (strcmp(arguments[1], "conditions") == 0) {
+        begin_conditions();
+        root = arguments[3];
+        observe_conditions(&after);
     } else {
         return 2;
     }

@@ -10,20 +10,7 @@ from pathlib import Path
 
 import pytest
 
-TOP = Path(__file__).parents[3]
-NATIVE = TOP / "native"
-
 CPU = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n"
-
-
-@pytest.fixture(scope="session")
-def fake_proc(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile the readers with files of a folder in place of those of the machine."""
-    program = tmp_path_factory.mktemp("fake-proc") / "fake_proc"
-    sources = [Path(__file__).parent / "fake_proc.c"]
-    sources += [NATIVE / "agent" / f"{name}.c" for name in ("observe", "counters", "text")]
-    subprocess.run(["cc", "-std=gnu11", "-O1", "-o", program, *sources, NATIVE / "wire" / "words.c"], check=True)
-    return program
 
 
 def lay_out(folder: Path, files: Mapping[str, str]) -> Path:

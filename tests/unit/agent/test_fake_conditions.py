@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the agent reads of the conditions that trials inherit, on files that no machine would have: quotas, governors, limits."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from swapstone.model.trial_conditions import changed_conditions
+from tests.unit.agent.test_fake_proc import facts, lay_out
+
+GOVERNOR = "sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor"
+TWO = {"cpus": "3 64", "policy": "5", "proc/0/nice": "-4"}
+LIMITS = {"limit/0/soft": "7", "limit/0/hard": "70", "limit/15/hard": "9"}
+
+
+def conditions(program: Path, folder: Path, files: Mapping[str, str], after: Mapping[str, str] | None = None) -> dict[str, int]:
+    """Return the facts of a trial; the agent was started with `files`, and has `after` now, or the same."""
+    first = lay_out(folder / "a", files)
+    return facts(program, "conditions", first, first if after is None else lay_out(folder / "b", after))
+
+
+def crc(text: str) -> int:
+    return zlib.crc32(text.encode())
+
+
+def limits_crc(**numbers: int) -> int:
+    every = [numbers.get(f"{kind}_{resource}", 0) for resource in range(16) for kind in ("soft", "hard")]
+    return crc("".join(f"{each}\n" for each in every))
+
+
+def test_conditions_are_those_of_the_agent(fake_proc: Path, tmp_path: Path) -> None:
+    governors = {GOVERNOR.format(3): "powersave\n", GOVERNOR.format(64): "performance\n"}
+    assert conditions(fake_proc, tmp_path, TWO | LIMITS | governors) == {
+        "agent_cpus": 2,
+        "agent_cpu_bits": 1 << 3,  # those below 63
+        "agent_nice": -4,
+        "agent_policy": 5,
+        "agent_limits_crc": limits_crc(soft_0=7, hard_0=70, hard_15=9),
+        "governor_crc": crc("powersave\nperformance\n"),
+        "changed_conditions": 0,
+    }
+
+
+@pytest.mark.parametrize(("cpu", "bits"), [(0, 1), (62, 1 << 62), (63, 0), (4095, 0)])
+def test_the_set_of_processors_has_63_bits(fake_proc: Path, tmp_path: Path, cpu: int, bits: int) -> None:
+    found = conditions(fake_proc, tmp_path, {"cpus": str(cpu), GOVERNOR.format(cpu): "x\n"})
+    assert (found["agent_cpus"], found["agent_cpu_bits"], found["governor_crc"]) == (1, bits, crc("x\nx\n"))
+
+
+@pytest.mark.parametrize("missing", [3, 64])
+def test_a_governor_is_known_of_both_processors_or_not_at_all(fake_proc: Path, tmp_path: Path, missing: int) -> None:
+    governors = {GOVERNOR.format(cpu): "performance\n" for cpu in (3, 64) if cpu != missing}
+    assert "governor_crc" not in conditions(fake_proc, tmp_path, TWO | governors)
+
+
+def test_what_can_not_be_read_is_unknown(fake_proc: Path, tmp_path: Path) -> None:
+    assert conditions(fake_proc, tmp_path, {"policy": "-1", "limit/5/soft": "-1"}) == {"changed_conditions": 0}
+    assert "agent_cpus" not in conditions(fake_proc, tmp_path / "none", {"cpus": ""})
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({"cpus": "4 64"}, {"agent_cpu_bits"}),
+        ({"cpus": "3 5 64"}, {"agent_cpus", "agent_cpu_bits"}),
+        ({"cpus": "3 65"}, {"governor_crc"}),
+        ({"proc/0/nice": "3"}, {"agent_nice"}),
+        ({"policy": "3"}, {"agent_policy"}),
+        ({"policy": "-1"}, {"agent_policy"}),
+        ({"limit/0/soft": "6"}, {"agent_limits_crc"}),
+        ({"limit/0/hard": "71"}, {"agent_limits_crc"}),
+        ({"limit/15/hard": "8"}, {"agent_limits_crc"}),
+        ({"sys/fs/cgroup/cpu.max": "50000 100000\n"}, {"cpu_quota_milli"}),
+        ({GOVERNOR.format(64): "powersave\n"}, {"governor_crc"}),
+    ],
+)
+def test_each_change_since_the_start_is_named(
+    fake_proc: Path, tmp_path: Path, change: dict[str, str], names: set[str]
+) -> None:
+    files = TWO | LIMITS | {GOVERNOR.format(cpu): "performance\n" for cpu in (3, 4, 64)} | {"proc/self/cgroup": "0::/\n"}
+    assert set(changed_conditions(conditions(fake_proc, tmp_path, files, files | change))) == names
+
+
+def quota(program: Path, folder: Path, cgroup: str, **limits: str) -> int | None:
+    """Return the fact for a process of this cgroup; `limits` are contents of cpu.max by folder, ``top`` for the uppermost."""
+    names = {f"sys/fs/cgroup/{name.replace('_', '/')}/cpu.max".replace("top/", ""): text for name, text in limits.items()}
+    return conditions(program, folder, {"proc/self/cgroup": cgroup, **names}).get("cpu_quota_milli")
+
+
+@pytest.mark.parametrize(
+    ("content", "milli"),
+    [
+        ("50000 100000\n", 500),
+        ("250000 100000\n", 2500),
+        ("1 3\n", 333),
+        ("7 1\n", 7000),
+        ("9223372036854775 1000000\n", 9223372036854),  # the largest number that can be multiplied by 1000
+        ("9223372036854776 1000000\n", None),
+        ("max 100000\n", None),
+        ("50000 0\n", None),
+        ("50000\n", None),
+        ("50000 max\n", None),
+        ("50000,100000\n", None),
+        ("", None),
+    ],
+)
+def test_a_quota_is_in_thousandths_of_a_processor(
+    fake_proc: Path, tmp_path: Path, content: str, milli: int | None
+) -> None:
+    assert quota(fake_proc, tmp_path, "0::/a\n", a=content) == milli
+
+
+@pytest.mark.parametrize("smallest", ["top", "a", "a_b", "a_b_c"])
+def test_the_smallest_quota_of_a_cgroup_and_those_above_counts(fake_proc: Path, tmp_path: Path, smallest: str) -> None:
+    limits = {name: "90000 100000\n" for name in ("top", "a", "a_b", "a_b_c")} | {smallest: "20000 100000\n"}
+    assert quota(fake_proc, tmp_path, "0::/a/b/c\n", **limits, a_b_c_d="1 100000\n", x="1 100000\n") == 200
+
+
+@pytest.mark.parametrize(
+    ("cgroup", "milli"),
+    [
+        ("12:cpu:/x\n1:name=systemd:/x\n0::/a\n", 400),  # version 1 beside version 2
+        ("0::/a", 400),
+        ("0::/a\n5:x:/x\n", 400),
+        ("1:cpu:/a\n", None),
+        ("", None),
+    ],
+)
+def test_the_cgroup_is_that_of_version_2(fake_proc: Path, tmp_path: Path, cgroup: str, milli: int | None) -> None:
+    assert quota(fake_proc, tmp_path, cgroup, a="40000 100000\n", x="10000 100000\n") == milli
+
+
+def test_the_name_of_a_cgroup_may_be_long(fake_proc: Path, tmp_path: Path) -> None:
+    """Of a name that does not fit only the folders above that fit are read."""
+    assert quota(fake_proc, tmp_path, f"0::/{'n' * 200}\n", **{"n" * 200: "30000 100000\n"}) == 300
+    assert quota(fake_proc, tmp_path / "cut", f"0::/a/{'n' * 8100}\n", a="30000 100000\n") == 300
