@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -58,3 +59,11 @@ def shared(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     """Return the folders that all workers of this run share."""
     own = tmp_path_factory.getbasetemp()
     return Shared(own.parent if hasattr(request.config, "workerinput") else own)
+
+
+@pytest.fixture(scope="session")
+def agents(shared: Shared) -> Path:
+    """Return a folder with the agent, compiled once for all workers. Tests that have a cache of their own copy it there."""
+    from swapstone.targets.agent_build import build_agent
+
+    return shared.folder("agents", build_agent)

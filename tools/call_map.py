@@ -17,8 +17,8 @@ PYTEST_DONT_REWRITE: this module is imported before pytest could rewrite its ass
 
 from __future__ import annotations
 
-import cProfile
 import contextlib
+import cProfile
 import functools
 import json
 import os

@@ -19,7 +19,7 @@ from typing import Any
 TOP = Path(__file__).parents[2]
 
 TIMEOUT_S = 240
-FRESH = frozenset({"rerun", "verify", "--resume", "--help"})
+OTHER_SEED = frozenset({"rerun", "verify", "--resume"})
 
 FAKE = """
 seed = 3
@@ -50,8 +50,9 @@ def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -
     """Run a command to its end and check its exit status.
 
     Most of a start is imports. Therefore a command runs in a fork of a process that has made the imports: see `tests.e2e.fork_server`.
-    Commands in `FRESH` start a new interpreter, as `./swapstone` does. Forks share the seed of Python's hashes, which would hide an
-    order that depends on the seed. `--help` is in `FRESH` because its module must import what it needs.
+    Forks share the seed of Python's hashes, which would hide an order that depends on the seed. Therefore commands with one of the words
+    `OTHER_SEED`, which examine what another command wrote, are forks of a second process. `--help` starts a new interpreter, as
+    `./swapstone` does, because its module must import what it needs.
 
     Args:
         records: folder of the records, and working directory.
@@ -60,9 +61,11 @@ def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -
         changes: variables of its environment.
     """
     asked, of_the_interpreter = environment(records, **changes), ("PYTHON", "LC_", "LANG", "OPENBLAS", "OMP")
-    fresh = expect == 0 and not FRESH.isdisjoint(arguments)  # a refused command has no output to compare
-    fresh = fresh or any(name.startswith(of_the_interpreter) for name in changes)
-    result = (_started if fresh else _forked)(records, list(arguments), asked)
+    if "--help" in arguments or any(name.startswith(of_the_interpreter) for name in changes):
+        result = _started(records, list(arguments), asked)
+    else:
+        other = expect == 0 and not OTHER_SEED.isdisjoint(arguments)  # a refused command has no output to compare
+        result = _forked(records, list(arguments), asked, other_seed=other)
     assert result.returncode == expect, f"status {result.returncode}\n{result.stdout}\n{result.stderr}"
     assert "Traceback" not in result.stderr
     return result
@@ -75,7 +78,14 @@ def _started(folder: Path, arguments: list[str], asked: dict[str, str]) -> subpr
 
 
 def forked_status(
-    folder: Path, arguments: list[str], asked: dict[str, str], *, out: int, err: int, closed: tuple[int, ...] = ()
+    folder: Path,
+    arguments: list[str],
+    asked: dict[str, str],
+    *,
+    out: int,
+    err: int,
+    closed: tuple[int, ...] = (),
+    other_seed: bool = False,
 ) -> int:
     """Run a command in a fork and return its exit status.
 
@@ -86,8 +96,9 @@ def forked_status(
         out: descriptor of its standard output.
         err: descriptor of its standard error.
         closed: numbers of the standard descriptors that are closed.
+        other_seed: whether it is a fork of the second process, whose hashes have another seed.
     """
-    channel = _server()
+    channel = _server(other_seed)
     request = {"arguments": arguments, "environment": asked, "folder": str(folder), "closed": closed}
     files = array.array("i", [out, err])
     channel.sendmsg([json.dumps(request).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
@@ -100,9 +111,12 @@ def forked_status(
         raise
 
 
-def _forked(folder: Path, arguments: list[str], asked: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def _forked(
+    folder: Path, arguments: list[str], asked: dict[str, str], *, other_seed: bool = False
+) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        status = forked_status(folder, arguments, asked, out=out.fileno(), err=err.fileno())
+        files = {"out": out.fileno(), "err": err.fileno()}
+        status = forked_status(folder, arguments, asked, **files, other_seed=other_seed)
         out.seek(0)
         err.seek(0)
         # text=True reads a pipe in this way.
@@ -111,13 +125,13 @@ def _forked(folder: Path, arguments: list[str], asked: dict[str, str]) -> subpro
 
 
 @functools.cache
-def _server() -> socket.socket:
-    """Start the fork server and return the socket to it."""
+def _server(other_seed: bool) -> socket.socket:
+    """Start a fork server and return the socket to it. One has the seed 0, the other a random one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(
             [sys.executable, "-P", TOP / "tests" / "e2e" / "fork_server.py", str(theirs.fileno())],
-            env=environment(Path("/nonexistent")),
+            env=environment(Path("/nonexistent"), PYTHONHASHSEED="0" if other_seed else "random"),
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,11 @@ BOTH_HANG = FAKE + '[[behaviour]]\nfaults = [{ kind = "timeout", probability = 0
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One cache for all these tests, so that the agent is built once."""
-    return str(tmp_path_factory.mktemp("failing-cache"))
+def cache(tmp_path_factory: pytest.TempPathFactory, agents: Path) -> str:
+    """One cache for all these tests. The agent is in it."""
+    folder = tmp_path_factory.mktemp("failing-cache")
+    shutil.copytree(agents, folder / "swapstone/agents")
+    return str(folder)
 
 
 @pytest.fixture

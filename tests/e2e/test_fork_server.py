@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,21 @@ def test_each_fork_uses_the_environment_and_folder_of_its_own_request(tmp_path: 
 
 
 def test_commands_that_need_a_fresh_interpreter_are_not_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "_server", lambda: pytest.fail("the command was forked"))
+    monkeypatch.setattr(cli, "_server", lambda other_seed: pytest.fail("the command was forked"))
     assert "--resume" in cli.swapstone(tmp_path, "compare", "--help").stdout
-    with pytest.raises(AssertionError, match="status 2"):  # there is no record, but the command was not forked
-        cli.swapstone(tmp_path, "verify", "last")
     cli.swapstone(tmp_path, "list", "suites", PYTHONHASHSEED="1")
+
+
+def test_commands_that_examine_a_record_have_another_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    original = cli._server
+
+    def noted(other_seed: bool) -> socket.socket:
+        asked.append(other_seed)
+        return original(other_seed)
+
+    monkeypatch.setattr(cli, "_server", noted)
+    target = ("--target", cli.fake(tmp_path), "--blocks", "1", "--out", "r")
+    cli.swapstone(tmp_path, "compare", "libc=glibc,musl", "--only", "b_string_strlen", *target)
+    cli.swapstone(tmp_path, "verify", "r")
+    assert asked == [False, True]

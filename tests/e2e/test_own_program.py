@@ -66,9 +66,11 @@ RATE = "Requests/sec: +([0-9.]+)"
 
 
 @pytest.fixture(scope="session")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One cache for all these tests, so that the agent is built once."""
-    return str(tmp_path_factory.mktemp("own-cache"))
+def cache(tmp_path_factory: pytest.TempPathFactory, agents: Path) -> str:
+    """One cache for all these tests. The agent is in it."""
+    folder = tmp_path_factory.mktemp("own-cache")
+    shutil.copytree(agents, folder / "swapstone/agents")
+    return str(folder)
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from swapstone.targets.agent_build import build_agent
 
 
 @pytest.fixture(scope="session")
-def agent(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An agent, compiled once for this session from the current sources."""
-    return build_agent(tmp_path_factory.mktemp("agents"))
+def agent(agents: Path) -> Path:
+    """An agent, compiled from the current sources."""
+    return build_agent(agents)
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,9 @@ TWO = {"cpus": "3 64", "policy": "5", "proc/0/nice": "-4"}
 LIMITS = {"limit/0/soft": "7", "limit/0/hard": "70", "limit/15/hard": "9"}
 
 
-def conditions(program: Path, folder: Path, files: Mapping[str, str], after: Mapping[str, str] | None = None) -> dict[str, int]:
+def conditions(
+    program: Path, folder: Path, files: Mapping[str, str], after: Mapping[str, str] | None = None
+) -> dict[str, int]:
     """Return the facts of a trial; the agent was started with `files`, and has `after` now, or the same."""
     first = lay_out(folder / "a", files)
     return facts(program, "conditions", first, first if after is None else lay_out(folder / "b", after))
@@ -81,13 +83,17 @@ def test_what_can_not_be_read_is_unknown(fake_proc: Path, tmp_path: Path) -> Non
 def test_each_change_since_the_start_is_named(
     fake_proc: Path, tmp_path: Path, change: dict[str, str], names: set[str]
 ) -> None:
-    files = TWO | LIMITS | {GOVERNOR.format(cpu): "performance\n" for cpu in (3, 4, 64)} | {"proc/self/cgroup": "0::/\n"}
+    files = (
+        TWO | LIMITS | {GOVERNOR.format(cpu): "performance\n" for cpu in (3, 4, 64)} | {"proc/self/cgroup": "0::/\n"}
+    )
     assert set(changed_conditions(conditions(fake_proc, tmp_path, files, files | change))) == names
 
 
 def quota(program: Path, folder: Path, cgroup: str, **limits: str) -> int | None:
     """Return the fact for a process of this cgroup; `limits` are contents of cpu.max by folder, ``top`` for the uppermost."""
-    names = {f"sys/fs/cgroup/{name.replace('_', '/')}/cpu.max".replace("top/", ""): text for name, text in limits.items()}
+    names = {
+        f"sys/fs/cgroup/{name.replace('_', '/')}/cpu.max".replace("top/", ""): text for name, text in limits.items()
+    }
     return conditions(program, folder, {"proc/self/cgroup": cgroup, **names}).get("cpu_quota_milli")
 
 
@@ -116,7 +122,7 @@ def test_a_quota_is_in_thousandths_of_a_processor(
 
 @pytest.mark.parametrize("smallest", ["top", "a", "a_b", "a_b_c"])
 def test_the_smallest_quota_of_a_cgroup_and_those_above_counts(fake_proc: Path, tmp_path: Path, smallest: str) -> None:
-    limits = {name: "90000 100000\n" for name in ("top", "a", "a_b", "a_b_c")} | {smallest: "20000 100000\n"}
+    limits = dict.fromkeys(("top", "a", "a_b", "a_b_c"), "90000 100000\n") | {smallest: "20000 100000\n"}
     assert quota(fake_proc, tmp_path, "0::/a/b/c\n", **limits, a_b_c_d="1 100000\n", x="1 100000\n") == 200
 
 

@@ -86,12 +86,12 @@ def test_init_is_linked_without_a_library(tmp_path: Path) -> None:
     assert {"virtual_machine", "init", "text", "linux"} <= {path.stem for path in guest_sources()}
 
 
-def test_an_unchanged_agent_is_not_built_again(tmp_path: Path) -> None:
-    first = build_agent(tmp_path)
+def test_an_unchanged_agent_is_not_built_again(agents: Path) -> None:
+    first = build_agent(agents)
     made = first.stat().st_mtime_ns
-    assert build_agent(tmp_path) == first
+    assert build_agent(agents) == first
     assert first.stat().st_mtime_ns == made
-    assert [path.name for path in tmp_path.iterdir()] == [first.parent.name]  # nothing half made is left
+    assert [path.name for path in agents.iterdir()] == [first.parent.name]  # nothing half made is left
 
 
 def test_a_missing_compiler_is_an_error_with_a_hint(tmp_path: Path) -> None:
@@ -114,6 +114,7 @@ def test_an_unwritable_folder_is_an_error(tmp_path: Path) -> None:
         build_agent(tmp_path / "file" / "agents")
 
 
+@pytest.mark.slow
 def test_clang_builds_the_agent(tmp_path: Path) -> None:
     if shutil.which("clang") is None:
         pytest.skip("clang is not installed (clang)")

@@ -23,6 +23,8 @@ def able(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda name, path=None: f"/usr/bin/{name}")
     monkeypatch.setattr(crates, "first_line", lambda command: "rustc 1.91.0 (abc 2025-10-28)")
+    monkeypatch.setattr(crates, "rust_command", lambda lowest: "rustup")  # apt-cache takes seconds
+    monkeypatch.setattr(crates, "install_command", lambda packages: f"install {packages}")
     return tmp_path
 
 

@@ -39,6 +39,7 @@ def counted(printed: str, section: str, line: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
+@pytest.mark.slow
 def test_nulls_are_counted_by_row_and_by_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [str(record(tmp_path / f"r{seed}", seed)) for seed in range(5)]
     assert crossed_nulls.main(["--count", *paths]) == 0

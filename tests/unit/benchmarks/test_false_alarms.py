@@ -95,6 +95,7 @@ def test_stopping_uses_no_more_pairs_than_it_needs() -> None:
     assert rule(quiet, 40, 0.02).verdict is Verdict.EQUIVALENT
 
 
+@pytest.mark.slow
 def test_the_table_depends_on_the_seed_only(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     printed = []
     for seed in ("1", "1", "2"):
@@ -161,6 +162,7 @@ def sources(effect_in_noise: float = 0.004) -> list[list[np.ndarray]]:
     return [[1000 * np.exp(random.normal(0, effect_in_noise, (2, 200)))] for _ in range(4)]
 
 
+@pytest.mark.slow
 def test_reports_of_nulls_hold_few_marks_and_the_report_correction_fewer() -> None:
     drawn = list(null_reports.draws(sources(), 20, 30, np.random.default_rng(1)))
     report, family, _ = null_reports.CORRECTIONS
@@ -189,6 +191,7 @@ def test_the_runs_of_a_report_are_those_of_the_window_in_order() -> None:
     assert all(first.trial.variant != second.trial.variant for first, second in zip(mine[::2], mine[1::2], strict=True))
 
 
+@pytest.mark.slow
 def test_whole_reports_are_printed(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = traces.read_text()
     traces.write_text(text + text.replace('"wall"', '"cpu"'))

@@ -13,6 +13,7 @@ from benchmarks.rules_simulated import TABLES, drawn, main, marked, rates_of, ro
 from swapstone.model import FAMILY_CORRECTION, REPORT_CORRECTION
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [name for name in TABLES if name != "power"])
 def test_each_table_prints_shares(table: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([table, "--rows", "3", "--reports", "2"]) == 0

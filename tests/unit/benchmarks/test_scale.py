@@ -16,6 +16,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return template(tmp_path_factory.mktemp("scale"), blocks=2)
 
 
+@pytest.mark.slow
 def test_a_record_with_more_runs_is_undamaged(small: Path) -> None:
     blocks = {run.trial.block for run in load(small).runs}
     assert blocks == {0, 1, 2}
@@ -26,12 +27,14 @@ def test_a_record_with_more_runs_is_undamaged(small: Path) -> None:
     assert len({run.trial.key for run in view.runs}) == runs
 
 
+@pytest.mark.slow
 def test_copies_have_identities_of_their_own(small: Path, tmp_path: Path) -> None:
     copies(small, tmp_path, 3)
     views = [load(path) for path in sorted(tmp_path.iterdir())]
     assert len({view.meta.id for view in views}) == 3 and all(view.runs for view in views)
 
 
+@pytest.mark.slow
 def test_both_tables_print(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["--runs", "200", "--records", "2", "--folder", str(tmp_path)]) == 0
     out = capsys.readouterr().out

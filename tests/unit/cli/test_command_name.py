@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import pytest
 from swapstone.cli.command_name import NAME, VARIABLE, as_typed, set_command_name, started_as
 from swapstone.report.document import Commands, Document, Paragraph, Section
 from swapstone.report.document_texts import with_texts
-from tests.e2e.cli import TOP, environment
+from tests.e2e.cli import swapstone
 
 COMMANDS = ("show", "compare")
 
@@ -90,13 +88,11 @@ def test_a_document_names_the_command_in_every_block() -> None:
 
 
 def test_hints_help_and_usage_of_a_checkout_name_the_launcher(tmp_path: Path) -> None:
-    def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "swapstone", *arguments]
-        started = {**environment(tmp_path), VARIABLE: "./swapstone"}
-        result = subprocess.run(command, cwd=TOP, env=started, capture_output=True, text=True, timeout=60, check=False)
+    def run(*arguments: str, expect: int = 0) -> str:
+        result = swapstone(tmp_path, *arguments, expect=expect, **{VARIABLE: "./swapstone"})
         return result.stdout + result.stderr
 
-    assert "`./swapstone list records` lists" in run("show", "nonexistent")
+    assert "`./swapstone list records` lists" in run("show", "nonexistent", expect=2)
     page = run("compare", "--help")
     assert "Usage: ./swapstone compare " in page
     assert "    ./swapstone compare libc=glibc,musl\n" in page

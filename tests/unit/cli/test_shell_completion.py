@@ -111,6 +111,7 @@ REPLIES = {
 """What bash completes for a line. Each line starts a process; what is completed for other words is tested above without one."""
 
 
+@pytest.mark.slow  # each completion starts a process
 def test_bash_completes(program: dict[str, str]) -> None:
     asked = "".join(
         f"COMP_LINE={line!r} COMP_POINT={len(line)}\n"
@@ -123,6 +124,7 @@ def test_bash_completes(program: dict[str, str]) -> None:
     assert dict(zip(REPLIES, found, strict=True)) == REPLIES, result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shell", "expected"), [("zsh", "part\nlibc=\n"), ("fish", "part,libc=\t")])
 def test_zsh_and_fish_receive_completions(program: dict[str, str], shell: str, expected: str) -> None:
     words = {"COMP_WORDS": "swapstone compare li", "COMP_CWORD": "2" if shell == "zsh" else "li"}

@@ -175,6 +175,7 @@ def test_noise_is_no_carry_over(machine: Machine, prime: int) -> None:
             assert row.carry_over is None or not row.carry_over.matters, (seed, row.reason)
 
 
+@pytest.mark.slow
 def test_balanced_orders_are_judged_by_whole_cycles() -> None:
     machine = Machine(0.02, (0.0, 0.0, 0.2))
     experiment = experiment_on(machine, 1, order="balanced", prime_more=False, blocks=80)

@@ -17,6 +17,8 @@ import pytest
 from tests.e2e.cli import environment
 from tests.unit.recipes.contributing import code_blocks, copy_source, register
 
+pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
+
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -76,7 +78,6 @@ def test_the_level_that_the_process_shows_is_observed(copy: Path, tmp_path: Path
     assert "env MALLOC_ARENA_MAX = '1'" in result.stderr
 
 
-@pytest.mark.slow
 def test_crossed_with_the_c_library_every_combination_runs(copy: Path, tmp_path: Path) -> None:
     out = tmp_path / "r"
     only = ("--only", "b_string_strlen", "--blocks", "2", "--out", str(out))
@@ -87,7 +88,6 @@ def test_crossed_with_the_c_library_every_combination_runs(copy: Path, tmp_path:
     assert len({run["trial"]["variant"] for run in runs}) == 4
 
 
-@pytest.mark.slow
 def test_crossed_factors_give_effects_and_an_interaction_in_every_form(copy: Path, tmp_path: Path) -> None:
     out = tmp_path / "r"
     only = ("--only", "b_string_strlen", "--blocks", "8", "--correction", "family", "--out", str(out))

@@ -22,6 +22,8 @@ variant = "libc=musl*"
 pressure = 0.3
 """
 
+pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
+
 
 @pytest.fixture
 def record(tmp_path: Path) -> tuple[Path, Path]:

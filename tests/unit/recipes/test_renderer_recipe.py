@@ -10,6 +10,8 @@ import pytest
 from tests.unit.recipes.contributing import code_blocks, copy_source, register, run_python
 from tests.unit.recipes.fake_record import SWAPSTONE, make_record
 
+pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
+
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:

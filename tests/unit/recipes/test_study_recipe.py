@@ -53,6 +53,7 @@ def test_the_study_of_the_recipe_is_listed_and_runs(copy: Path, tmp_path: Path) 
     assert all(name.startswith("b_string_str") for _, name in first["workloads"])
 
 
+@pytest.mark.slow
 def test_a_broken_study_of_the_recipe_leaves_the_list_whole(copy: Path) -> None:
     (block,) = code_blocks("Add a study")
     (copy / "studies" / "string-functions.toml").write_text(block.replace('budget = "4m"', "budget = 4"))

@@ -16,6 +16,8 @@ from tests.unit.recipes.contributing import TOP, code_blocks, copy_source, regis
 
 SWAPSTONE = "import runpy; runpy.run_module('swapstone', run_name='__main__')"
 
+pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
+
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -47,14 +49,12 @@ def _contract(top: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
 def test_the_target_passes_the_contract_tests(copy: Path) -> None:
     result = _contract(copy)
     assert result.returncode == 0, result.stdout
     assert " passed" in result.stdout and " failed" not in result.stdout and " skipped" not in result.stdout
 
 
-@pytest.mark.slow
 def test_the_contract_tests_catch_a_target_that_breaks_it(copy: Path) -> None:
     """Paths of different lengths would move the stack of a process with the name of its variant."""
     file = copy / "src" / "swapstone" / "targets" / "copied.py"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,7 +64,8 @@ class Preload:
 
 
 @pytest.fixture(autouse=True)
-def _world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _world(tmp_path: Path, agents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(agents, tmp_path / "cache/swapstone/agents")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(swapstone.factors, "FACTORS", (LIBC, Shade(), Preload()))
 

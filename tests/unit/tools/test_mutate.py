@@ -100,6 +100,7 @@ def content(project: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in project.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_each_kind_of_result(project: Path, tmp_path: Path) -> None:
     before = content(project)
     process = start(project, "--by-hand", "--jobs", "2", "--json", str(tmp_path / "out.json"))
@@ -147,6 +148,7 @@ def _text(path: Path) -> str:
         return ""
 
 
+@pytest.mark.slow
 def test_sigint_ends_the_run_with_what_it_has(project: Path) -> None:
     process = start(project, "--sample", "30", "--jobs", "1")
     assert process.stderr

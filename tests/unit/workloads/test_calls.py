@@ -162,6 +162,14 @@ CALLS: Mapping[tuple[str, str], Mapping[str, int]] = {
 }
 """Calls of the C library in one pass, by suite and workload. Workloads that differ in a parameter call the same functions."""
 
+SHORT = {
+    ("libc", "b_malloc_tiny1"),
+    ("libc", "b_pthread_uselesslock"),
+    ("libc-extra", "dlopen"),
+    ("throughput", "pipe"),
+}
+"""Workloads of the short tests. All together take a minute."""
+
 WITHOUT_HARNESS = {"fill.c": {"mmap"}, "touch.c": {"mmap"}, "server.c": {"malloc", "free"}}
 """What the programs that print figures of their own, and the server, call."""
 
@@ -186,7 +194,11 @@ def test_the_tables_have_every_workload() -> None:
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the stubs that count calls are of x86-64")
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("place", CALLS, ids=lambda place: place[1])
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param(place, marks=[] if place in SHORT else [pytest.mark.slow]) for place in CALLS],
+    ids=lambda place: place[1],
+)
 def test_a_pass_calls_what_its_name_promises_equally_often_with_both_c_libraries(
     place: tuple[str, str], level: str, tmp_path: Path
 ) -> None:

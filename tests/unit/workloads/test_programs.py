@@ -36,13 +36,13 @@ def measure(program: Path, passes: int, workload: Workload, cwd: Path) -> dict[s
     return match.groupdict()
 
 
-# 64 scripts at once take seconds, and differ from eight in their number only.
-SLOW = {"shell_scripts(8) (8 tasks)"}
+SHORT = {"b_malloc_tiny1", "b_malloc_thread_stress", "b_stdio_putcgetc", "getline", "exec", "pipe"}
+"""Workloads of the short tests. All together are minutes of compiling on a new machine."""
 
 
 @pytest.mark.parametrize(
     "workload",
-    [pytest.param(work, marks=[pytest.mark.slow] if work.name in SLOW else []) for work in EVERY],
+    [pytest.param(work, marks=[] if work.name in SHORT else [pytest.mark.slow]) for work in EVERY],
     ids=lambda workload: workload.name,
 )
 def test_checksums_are_equal_for_both_libraries_and_any_number_of_passes(
