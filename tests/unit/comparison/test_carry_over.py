@@ -191,7 +191,7 @@ def test_balanced_orders_are_judged_by_whole_cycles() -> None:
 def test_three_variants_in_balanced_orders_meet_the_one_that_leaves_something_alike() -> None:
     """What the baseline leaves is no difference between the other two, and its own rows are found out."""
     machine = Machine(0.01, (0.0, 0.0, 0.0), left_by_baseline(0.2))
-    experiment = experiment_on(machine, 2, order="balanced", prime_more=False, blocks=48)
+    experiment = experiment_on(machine, 2, order="balanced", prime_more=False, blocks=24)
     runs, _ = simulated(machine, experiment)
     found = elapsed_rows(analysed(experiment, runs))
     assert [row.verdict for row in found] == [Verdict.INVALID] * 2
