@@ -208,20 +208,24 @@ def test_all_processes_end_when_the_agent_is_killed(agent: Path, tmp_path: Path,
 
 
 def test_the_agent_sleeps_during_a_trial(agent: Path, tmp_path: Path) -> None:
-    """While a trial sleeps, the agent wakes at most once a second."""
-    process = start(agent, encode_plan_header() + encode_request(request(tmp_path, "/bin/sleep", "2.5")))
+    """While a trial sleeps, the agent wakes at most once a second. On a busy machine it may need a while until it sleeps."""
+    process = start(
+        agent, encode_plan_header() + encode_request(request(tmp_path, "/bin/sleep", "60", timeout_ms=90_000))
+    )
     until(lambda: alive(tmp_path))
     pids = agents(agent)
     assert len(pids) == 2
 
     def switches() -> int:
         lines = [line for pid in pids for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
-        return sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
+        return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
 
-    time.sleep(0.2)
-    before = switches()
-    time.sleep(1.5)
-    assert switches() - before <= 4
+    def woken() -> int:
+        before = switches()
+        time.sleep(1.2)
+        return switches() - before
+
+    assert any(woken() <= 4 for _ in range(10))
     finish(process)
     until(lambda: not alive(tmp_path))
 
