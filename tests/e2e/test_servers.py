@@ -50,6 +50,7 @@ def test_the_study_has_the_published_factors_and_all_server_workloads() -> None:
     assert study.total_budget_ns == 30 * 60 * 10**9
 
 
+@pytest.mark.slow
 def test_the_study_prints_published_and_measured_ratios(tmp_path: Path) -> None:
     (tmp_path / "fake.toml").write_text(SPEC)
     asked = ("--only-part", "one-thread", "--blocks", "2", "--target", f"fake:{tmp_path / 'fake.toml'}")

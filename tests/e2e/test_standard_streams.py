@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -60,10 +61,11 @@ class Ended(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def records(tmp_path_factory: pytest.TempPathFactory, agents: Path) -> Path:
     """A folder with two records, a study, and the description of the fake target. Commands run in it."""
     folder = tmp_path_factory.mktemp("records")
     fake(folder)
+    shutil.copytree(agents, folder / "cache/swapstone/agents")
     (folder / "two.toml").write_text(STUDY)
     for name in ("one", "two"):
         target = ("--target", "fake:fake.toml", "--out", name)
