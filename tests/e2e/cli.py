@@ -115,8 +115,7 @@ def _forked(
     folder: Path, arguments: list[str], asked: dict[str, str], *, other_seed: bool = False
 ) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        files = {"out": out.fileno(), "err": err.fileno()}
-        status = forked_status(folder, arguments, asked, **files, other_seed=other_seed)
+        status = forked_status(folder, arguments, asked, out=out.fileno(), err=err.fileno(), other_seed=other_seed)
         out.seek(0)
         err.seek(0)
         # text=True reads a pipe in this way.
