@@ -28,7 +28,7 @@ Change = Callable[[list[RunData]], list[RunData]]
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A record of three workloads: two have more noise, and take more blocks until their intervals are within the margin."""
     folder = tmp_path_factory.mktemp("original")
-    noisy = '[[behaviour]]\nworkload = "b_malloc_tiny*"\nnoise = 0.04\n[[behaviour.faults]]\nkind = "crash"\ntrials = ["3-0"]\n'
+    noisy = '[[behaviour]]\nworkload = "b_malloc_tiny*"\nnoise = 0.03\n[[behaviour.faults]]\nkind = "crash"\ntrials = ["3-0"]\n'
     record = swapstone.compare(
         libc=["glibc", "musl"],
         only=["b_string_strlen", "b_malloc_tiny1", "b_malloc_tiny2"],
