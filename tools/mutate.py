@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Change the code in one place at a time and count how many changes the tests find.
 
-    tools/mutate [--sample 100] [--seed 1] [--only PACKAGE]... [--by-hand | --again FILE] [--json FILE]
+    tools/mutate [--sample 100] [--seed 1] [--part 1/4] [--only PACKAGE]... [--by-hand | --again FILE] [--json FILE]
 
 Each change (a mutant) is made in a copy of the tree; the working tree is never written. The tests of a Python mutant are those that
 called the function before, in any process; of the agent, those of tests/unit/agent. Which test calls which function is found by one run
@@ -290,6 +290,18 @@ def sample(every: Sequence[Mutant], size: int, seed: int, top: Path) -> list[Mut
     return found
 
 
+def part(text: str) -> tuple[int, int]:
+    """Parse ``NUMBER/COUNT``, as in ``2/4``: the second of four parts.
+
+    Raises:
+        ValueError: it has another form, or there is no such part.
+    """
+    number, count = map(int, text.split("/"))
+    if not 1 <= number <= count:
+        raise ValueError(text)
+    return number, count
+
+
 def again(path: Path, top: Path) -> list[Mutant]:
     """Return the survivors and crashes of an earlier run, by their lines: other lines of the file may have changed.
 
@@ -520,6 +532,8 @@ def _run(options: argparse.Namespace, project: Project, cache: Path) -> int:
     else:
         chosen = sample(every, options.sample, options.seed, project.top)
         origin = f"mutants, a sample of {len(every)} with seed {options.seed},"
+    number, count = options.part
+    chosen = chosen[number - 1 :: count]
     equal = [each for each in chosen if (each.file, each.before, each.after) in lists.equivalent]
     chosen = [each for each in chosen if each not in equal]
     if options.list:
@@ -559,6 +573,13 @@ def _parser() -> argparse.ArgumentParser:
     chosen.add_argument("--by-hand", action="store_true", help="the mutants of tools/mutants.toml")
     chosen.add_argument("--again", type=Path, metavar="FILE", help="the survivors of an earlier run's --json FILE")
     parser.add_argument("--seed", type=int, default=1, help="of the sample [1]")
+    parser.add_argument(
+        "--part",
+        type=part,
+        default=(1, 1),
+        metavar="N/M",
+        help="each M-th mutant, from the N-th on, for runs in pieces",
+    )
     parser.add_argument("--only", action="append", choices=PACKAGES, metavar="PACKAGE", help=", ".join(PACKAGES))
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every result to a file")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="runs at once [processors]")

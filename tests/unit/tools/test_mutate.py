@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools.mutate import PACKAGES, Project, candidates, read_lists, sample
+from tools.mutate import PACKAGES, Project, candidates, main, read_lists, sample
 
 TOP = Path(__file__).parents[3]
 MARK = "swapstone-test-of-mutate"
@@ -176,6 +176,23 @@ def test_samples_depend_on_the_seed_alone(project: Path) -> None:
     assert drawn[0] == drawn[1] != drawn[2]
     assert len(set(drawn[0])) == 5
     assert len(sample(every, 10_000, 1, project)) <= len(every)
+
+
+def test_the_parts_of_a_sample_are_the_sample(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny = Project(project, source="src/tiny", packages=("calc", "other"), left_out=())
+
+    def listed(*arguments: str) -> list[str]:
+        assert main(["--sample", "7", "--list", *arguments], tiny, tmp_path / "map.json") == 0
+        return capsys.readouterr().out.splitlines()
+
+    whole, parts = listed(), [listed("--part", f"{number}/3") for number in (1, 2, 3)]
+    assert [len(each) for each in parts] == [3, 2, 2]
+    assert sorted(line for each in parts for line in each) == sorted(whole)
+    for wrong in ("0/3", "4/3", "2", "a/b"):
+        with pytest.raises(SystemExit):
+            main(["--list", "--part", wrong], tiny, tmp_path / "map.json")
 
 
 def test_the_lists_fit_the_code() -> None:
