@@ -48,6 +48,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda item: (item.path.parent.name != "style", not item.get_closest_marker("slow")))
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how much processor time the tests took. Unlike their duration it depends little on what else the machine does."""
+    used = os.times()
+    seconds = used.user + used.system + used.children_user + used.children_system
+    terminalreporter.write_line(f"Processor time of all workers and what they started: {seconds:.0f} s")
+
+
 @pytest.fixture(scope="session")
 def exhaustive(request: pytest.FixtureRequest) -> bool:
     """Return whether long tests are requested. A test repeats more often then."""

@@ -53,6 +53,7 @@ def _texts() -> list[tuple[Path, str]]:
     return found
 
 
+@pytest.mark.slow
 def test_messages_name_pages_by_a_command_that_an_installed_copy_has_too() -> None:
     texts = _texts()
     files = [(path.name, text) for path, text in texts if re.search(r"\bdocs/[a-z-]+\.md\b", text)]

@@ -102,6 +102,7 @@ def test_a_program_that_crashes_in_each_eighth_run(folder: Path, cache: str) -> 
     assert "the same verdicts" in swapstone(folder, "verify", "r").stdout
 
 
+@pytest.mark.slow
 def test_fail_if_worse_rejects_a_candidate_that_fails_more_often(folder: Path, cache: str) -> None:
     script(folder, "bad", "kill -SEGV $$", every=8)
     result = compare(folder, cache, "bad", "--blocks", "40", "--fail-if", "worse:50%", expect=3)
@@ -113,6 +114,7 @@ def test_fail_if_worse_rejects_a_candidate_that_fails_more_often(folder: Path, c
     assert [each.candidate.label for each in record.failing()] == ["program=bad"] and record.worse() == ()
 
 
+@pytest.mark.slow
 def test_a_baseline_that_fails_more_often_is_no_regression(folder: Path, cache: str) -> None:
     script(folder, "bad", "kill -SEGV $$", every=8)
     programs = ("--program", "bad=./bad", "--program", "good=./good", "--blocks", "40", "--out", "r", "--prime", "1")
@@ -163,6 +165,7 @@ def _fake(folder: Path, spec: str, *more: str, expect: int) -> str:
     return " ".join(swapstone(folder, "compare", *arguments, *more, expect=expect).stdout.split())
 
 
+@pytest.mark.slow
 def test_time_outs_of_a_faster_candidate_are_not_better(folder: Path) -> None:
     """12 % time-outs on one side once read "every workload failed", and the verdict was better."""
     text = _fake(folder, HANGS, "--blocks", "60", expect=4)

@@ -75,6 +75,7 @@ def _sources(folder: Path, makefile: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_layouts_relink_an_own_program_through_its_build(tmp_path: Path) -> None:
     source = _sources(tmp_path / "src", SEPARATE)
     record = tmp_path / "r"

@@ -72,6 +72,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return top
 
 
+@pytest.mark.slow  # each case starts the program of a copied tree
 @pytest.mark.parametrize(
     ("change", "choice", "complaint"),
     [
