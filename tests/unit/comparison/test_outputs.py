@@ -254,6 +254,7 @@ def test_runs_that_use_storage_are_a_caveat() -> None:
         return [c.message for c in analysed(experiment(), runs).caveats if c.kind is CaveatKind.WRITES_FILES]
 
     assert messages(*with_facts(BASE, SMALL_BYTES - 1, 0), *with_facts(CANDIDATE, 0, SMALL_BYTES - 1)) == []
+    assert len(messages(*with_facts(BASE, SMALL_BYTES, 0), *with_facts(CANDIDATE, 0, 0))) == 1
     (found,) = messages(*with_facts(BASE, 3 << 20, 0), *with_facts(CANDIDATE, 0, 0))
     assert "write 3 (command=a), 0 (command=b) MiB a run" in found and "read" not in found.split(":")[1]
     (found,) = messages(*with_facts(BASE, 0, 1 << 20), *with_facts(CANDIDATE, 0, 2 << 20))
