@@ -218,3 +218,84 @@ def test_runs_are_opened_once(tmp_path: Path) -> None:
     runs.touch()
     assert open_runs(tmp_path) is None
     assert _descriptors() <= before
+
+
+def test_the_largest_file_that_is_read(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_bytes(b"12345")
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.txt").write_bytes(b"123456")
+    with RecordFolder(tmp_path) as folder:
+        assert folder.read(NAME, 5) == b"12345" and folder.size(NAME) == 5 and folder.is_regular(NAME)
+        with pytest.raises(FileProblemError, match="it has 5 bytes, more than the 4 that are read"):
+            folder.read(NAME, 4)
+        assert folder.read("raw/a.txt", 6) == b"123456"
+        assert not folder.is_regular("record.json")
+    with (tmp_path / NAME).open("wb") as file:
+        file.truncate(limit_of(NAME))
+    with RecordFolder(tmp_path) as folder:
+        assert folder.size(NAME) == limit_of(NAME)
+
+
+def test_a_file_that_grows_while_it_is_read_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / NAME).write_bytes(b"12345")
+    true_fdopen = os.fdopen
+
+    def growing(descriptor: int, mode: str) -> object:
+        found = os.fstat(descriptor)
+        monkeypatch.setattr(os, "fstat", lambda _: found)  # its size before it grew
+        with (tmp_path / NAME).open("ab") as file:
+            file.write(b"6")
+        return true_fdopen(descriptor, mode)
+
+    with RecordFolder(tmp_path) as folder:
+        monkeypatch.setattr(os, "fdopen", growing)
+        with pytest.raises(FileProblemError, match="it grew while it was read"):
+            folder.read(NAME)
+
+
+@pytest.mark.parametrize(
+    ("content", "read", "short"),
+    [
+        (b"", [], False),
+        (b"a\n" * 30, [b"a\n"] * 30, True),
+        (b"1234\n" * 3, [b"1234\n"] * 3, True),
+        (b"123456789\n" * 2, [b"123456789\n"] * 2, False),  # half of the limit without a newline: left out of queries
+        (b"1234567890\n1\n", [b"1234567890\n"], False),
+        (b"1\n" + b"x" * 20, [b"1\n", b"x" * 11], False),
+        (b"x" * 4, [b"x" * 4], True),  # a line that was not written whole
+        (b"x" * 5 + b"\n", [b"x" * 5 + b"\n"], False),
+    ],
+)
+def test_long_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, read: list[bytes], short: bool
+) -> None:
+    monkeypatch.setattr(files, "LONGEST_LINE_BYTES", 10)
+    (tmp_path / "runs.jsonl").write_bytes(content)
+    with RecordFolder(tmp_path) as folder:
+        assert list(folder.lines("runs.jsonl")) == read
+    opened = open_runs(tmp_path)
+    assert (opened is not None) == short
+    if opened is not None:
+        os.close(opened)
+
+
+def test_as_many_entries_as_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in "abc":
+        (tmp_path / "explain" / name).mkdir(parents=True)
+    monkeypatch.setattr(files, "MOST_ENTRIES", 3)
+    with RecordFolder(tmp_path) as folder:
+        assert folder.subfolders("explain") == ("a", "b", "c")
+
+
+def test_a_record_has_a_file_of_its_identity_of_whatever_kind(tmp_path: Path) -> None:
+    assert not is_record(tmp_path)
+    (tmp_path / "record.json").symlink_to("nowhere")
+    assert is_record(tmp_path)
+    with RecordFolder(tmp_path) as folder:
+        assert [damage.line for damage in folder.irregular()] == [0]
+
+
+def test_a_closed_folder_can_be_closed_again(tmp_path: Path) -> None:
+    folder = RecordFolder(tmp_path)
+    folder.close()
+    folder.close()
