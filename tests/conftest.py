@@ -50,6 +50,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print how much processor time the tests took. Unlike their duration it depends little on what else the machine does."""
+    if not terminalreporter.config.getoption("numprocesses", None):
+        return  # without workers, servers of the tests still run
     used = os.times()
     seconds = used.user + used.system + used.children_user + used.children_system
     terminalreporter.write_line(f"Processor time of all workers and what they started: {seconds:.0f} s")
