@@ -4,10 +4,11 @@
  *
  * The order (docs/virtual-machines.md) begins with these lines, in this order. TEXT is percent-encoded.
  *
- *     swapstone-order 2
+ *     swapstone-order 3
  *     delay-ns N      time before the agent starts; it differs between replicates
  *     limit-ms N      maximum run time of the agent, in guest time
  *     settle-ms N     time between the start of the `beside` commands and the delay
+ *     report TEXT     any number: files to describe the machine with
  *     prepare TEXT    any number: commands that run one after another before the measurement
  *     beside TEXT     any number: commands that run during the measurement
  *
@@ -486,6 +487,8 @@ int port_main(int count, char **arguments) {
             settle_ms = take_number(&lines, "settle-ms ");
     char *at = order + (lines - order);
     write_identity(start_ns);
+    while ((text = take_text(&at, "report ")))
+        write_file_content("file", text, FILE_BYTES);
     for (int number = 0; prepared && (text = take_text(&at, "prepare ")); number++)
         prepared = prepare(text, number);
     if (prepared) {

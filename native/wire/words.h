@@ -7,7 +7,7 @@
 #define AGENT_HEADER "swapstone-agent 5"
 #define WORKLOAD_HEADER "swapstone-workload 2"
 #define FIGURES_HEADER "swapstone-figures 1"
-#define ORDER_HEADER "swapstone-order 2"
+#define ORDER_HEADER "swapstone-order 3"
 #define GUEST_HEADER "swapstone-guest 1"
 
 #define WORD_ABSENT "absent"
@@ -58,6 +58,7 @@
 #define WORD_QUIT "quit"
 #define WORD_READY_MS "ready-ms"
 #define WORD_RELEASE "release"
+#define WORD_REPORT "report"
 #define WORD_RUN "run"
 #define WORD_SEEN "seen"
 #define WORD_SERIES "series"

@@ -77,6 +77,9 @@ TRUST = click.option(
 NO_CACHE = click.option(
     "--no-cache", is_flag=True, help="Repeat runs of virtual machines although equal runs are in the cache."
 )
+GUEST_TIMEOUT = click.option(
+    "--guest-timeout", metavar="TIME", help="End a virtual machine that runs longer than this, in real time.  [10m]"
+)
 
 measuring_options = Chain(
     ONLY,
@@ -140,6 +143,7 @@ measuring_options = Chain(
         shell_complete=complete_architectures,
     ),
     NO_CACHE,
+    GUEST_TIMEOUT,
     click.option(
         "--clock", type=click.Choice(["wall", "virtual"]), help="virtual: count instructions.  [the target's own]"
     ),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import ALL, FAIL_IF, NO_CACHE, ONLY, TRUST
+from swapstone.cli.options import ALL, FAIL_IF, GUEST_TIMEOUT, NO_CACHE, ONLY, TRUST
 from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
 from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders, complete_targets
@@ -43,6 +43,7 @@ from swapstone.session.record_handle import Record
     shell_complete=complete_targets,
 )
 @NO_CACHE
+@GUEST_TIMEOUT
 @click.option("--out", metavar="DIR", help="Folder of the new record, or of the parts' records.  [records/TIME-NAME]")
 @click.option(
     "--resume",
@@ -62,6 +63,7 @@ def study_command(
     blocks: int | None,
     target: str | None,
     no_cache: bool,
+    guest_timeout: str | None,
     out: str | None,
     resume: str | None,
     trust: bool,
@@ -90,6 +92,7 @@ def study_command(
             blocks=blocks or 0,
             target=target,
             no_cache=no_cache,
+            guest_timeout=guest_timeout,
             out=out,
             resume=resume,
             trust=trust,

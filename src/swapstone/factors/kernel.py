@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from swapstone.factors.factor import Evidence, Level, Recipe, Stage
-from swapstone.model import UserError
+from swapstone.factors.kernel_parameters import DROPPED_OPTIONS, KEPT_OPTIONS, parameters_in_force, parse_kernel_level
+from swapstone.model import UserError, unknown
 
 _MODES = ("none", "voluntary", "full")
 # /sys/kernel/debug/sched/preempt lists the modes; the one in force is in parentheses.
@@ -22,7 +23,7 @@ class Kernel:
 
     name = "kernel"
     stage = Stage.BOOT
-    description = "the machine's kernel and its preemption mode"
+    description = "the machine's kernel, its preemption mode and its boot parameters"
     unseen = (
         "The guest did not report enough about its kernel. A mode is read from /sys/kernel/debug/sched/preempt, which needs debugfs. Your "
         "own kernel's file must contain the banner that the running kernel reports."
@@ -35,38 +36,75 @@ class Kernel:
         Level(name="full", description="the default kernel, preemption wherever no lock is held (preempt=full)"),
     )
 
+    forms: tuple[Level, ...] = (
+        Level(name="PATH", description="a kernel of your own: its file, e.g. ./arch/x86/boot/bzImage"),
+        Level(
+            name="LEVEL+NAME=VALUE",
+            description="any of these with boot parameters, e.g. generic+threadirqs or ./bzImage+mitigations=auto",
+        ),
+        Level(
+            name="LEVEL+drop:NAME",
+            description="the same without a base option of the virtual machine, e.g. generic+drop:nokaslr",
+        ),
+    )
+
     def level_of_path(self, text: str) -> Level:
-        """Return the level of a kernel's file.
+        """Return the level of a kernel's file, with boot parameters if the text has any.
 
         Raises:
-            UserError: there is no such file.
+            UserError: there is no such file, or a parameter is invalid.
         """
-        path = Path(text).expanduser()
+        level = parse_kernel_level(text)
+        if "/" not in level.kernel and (taken := self.level_of_text(text)):
+            return taken
+        path = Path(level.kernel).expanduser()
         if not path.is_file():
             raise UserError(
-                f"There is no kernel {text}.",
+                f"There is no kernel {level.kernel}.",
                 "Name the file that a kernel's build creates, such as arch/x86/boot/bzImage.",
             )
-        return Level(name=str(path.resolve()), description="a kernel of the user")
+        whole = msgspec.structs.replace(level, kernel=str(path.resolve()))
+        return Level(name=whole.name, description="a kernel of the user")
+
+    def level_of_text(self, text: str) -> Level | None:
+        """Return the level of a packaged kernel with boot parameters; None for a text without any.
+
+        Raises:
+            UserError: there is no such kernel, or a parameter is invalid.
+        """
+        if "+" not in text:
+            return None
+        level = parse_kernel_level(text)
+        known = {each.name: each for each in self.levels}
+        if level.kernel not in known:
+            raise unknown("kernel", level.kernel, list(known))
+        return Level(name=level.name, description=f"{known[level.kernel].description}, with boot parameters")
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Name the level in the recipe."""
         return msgspec.structs.replace(recipe, kernel=level)
 
     def observe(self, evidence: Evidence) -> str | None:
-        """Name the kernel by what the running kernel reports.
+        """Name the kernel and its boot parameters by what the running kernel reports.
 
         Returns:
             ``rt`` if its version contains PREEMPT_RT or /sys/kernel/realtime is 1; a mode if its command line has the option and a mode is
-            in force; the path of a user's kernel if the banner in its file is that of the running one; else ``generic``. None
-            if the machine reports no kernel.
+            in force; the path of a user's kernel if the banner in its file is that of the running one; else ``generic``. Then the
+            parameters in /proc/cmdline that are not the machine's own. None if the machine reports no kernel.
         """
         version = evidence.machine_text("version")
         booted = evidence.machine_text("booted")
         if not version:
             return None
-        if "/" in booted:
-            return booted
+        requested = parse_kernel_level(booted) if "/" in booted else None
+        kernel = requested.kernel if requested else self._packaged(evidence, version)
+        if kernel is None or not (kept := evidence.machine_text(KEPT_OPTIONS)):
+            return kernel
+        dropped, cmdline = evidence.machine_text(DROPPED_OPTIONS), evidence.machine_text("/proc/cmdline")
+        return kernel + parameters_in_force(cmdline, kept, dropped, requested)
+
+    def _packaged(self, evidence: Evidence, version: str) -> str | None:
+        """Return the level of a packaged kernel without its parameters."""
         if "PREEMPT_RT" in version or evidence.machine_text("/sys/kernel/realtime").strip() == "1":
             return "rt"
         if not _PREEMPT_OPTION.search(evidence.machine_text("/proc/cmdline")):

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
+import itertools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -28,10 +28,12 @@ from swapstone.model.trial_conditions import describe_conditions, different_cond
 from swapstone.plan import Group
 from swapstone.plan.stopping import first_block
 from swapstone.record import RecordWriter
+from swapstone.run.attempt import Attempt, run_of
 from swapstone.run.endings import why_complete, why_gone, why_none
 from swapstone.run.manifest import manifest_of
 from swapstone.run.prepare import Prepared
 from swapstone.run.side_by_side import side_by_side
+from swapstone.run.trials_ahead import TrialsAhead
 from swapstone.subjects import Judgement, Outcome, Subject, TrialSpec, first_lines
 from swapstone.targets import MachineConfigError, Target, TargetError
 from swapstone.workloads import find_load
@@ -99,21 +101,6 @@ class Progress(Protocol):
         ...
 
 
-@dataclasses.dataclass(frozen=True)
-class Attempt:
-    """A trial that was attempted: its outcome, or the error of the target instead.
-
-    Attributes:
-        outcome: None if the target broke, or could not make the machine.
-        error: None if there is an outcome.
-        times: ``started_unix_ns`` and ``elapsed_ns``, as in `Run`.
-    """
-
-    outcome: Outcome | None
-    error: TargetError | MachineConfigError | None
-    times: Mapping[str, int]
-
-
 class Engine:
     """Runs the trials of one experiment.
 
@@ -157,6 +144,7 @@ class Engine:
         self._first_runs = first_runs
         self._conditions: Mapping[str, int] = {}
         """The facts of this session's first run that is ok: each other run must have the same conditions."""
+        self._ahead: TrialsAhead[Attempt] = TrialsAhead(self._attempt, target)
         self._cpus = target.describe().cpus
         baseline = next(iter(prepared.variants))
         for run in earlier:
@@ -183,19 +171,20 @@ class Engine:
         self._lost = {group: self._why_gone(group, baseline) for group in everything if group not in still_open}
         block = first_block(self._experiment)
         discarded: Mapping[Group, int] = {}
-        while True:
-            self._run_block(block, still_open, discarded)
-            still_open = self._comparable(block, still_open)
-            decision = (
-                self._decide(block, still_open)
-                if still_open
-                else StopDecision((), why_none(self._lost, len(everything)), 0, None)
-            )
-            self._progress.block_done(decision, block, self._used_ns(block))
-            still_open, discarded = decision.still_open, decision.discarded
-            if decision.stop or not still_open:
-                return SessionEnd("complete", why_complete(decision.stop, self._lost, len(everything)))
-            block += 1
+        with self._ahead:
+            while True:
+                self._run_block(block, still_open, discarded)
+                still_open = self._comparable(block, still_open)
+                decision = (
+                    self._decide(block, still_open)
+                    if still_open
+                    else StopDecision((), why_none(self._lost, len(everything)), 0, None)
+                )
+                self._progress.block_done(decision, block, self._used_ns(block))
+                still_open, discarded = decision.still_open, decision.discarded
+                if decision.stop or not still_open:
+                    return SessionEnd("complete", why_complete(decision.stop, self._lost, len(everything)))
+                block += 1
 
     def _calibrate(self) -> None:
         """Measure on the baseline how many passes a trial makes, and the checksum of its work; both hold for every variant."""
@@ -267,22 +256,40 @@ class Engine:
             and (run.trial.suite, run.trial.workload, run.trial.variant) not in self._prepared.refused
         )
         numbers = {group: begun.get((block, group), discarded.get(group, 0)) for group in still_open}
-        trials = [
+        trials = self._planned(block, still_open, numbers, lost)
+        waiting = [trial for trial in trials if trial.key not in self._runs]
+        attempts = self._ahead.results(waiting, self._probably_later(block, still_open, numbers, lost))
+        for done, trial in enumerate(waiting, start=len(trials) - len(waiting)):
+            self._progress.trial(trial, done, len(trials))
+            run, output = self._concluded(trial, next(attempts))
+            self._append(run)
+            if self._subject(trial).aborts_early and block == first_block(self._experiment):
+                self._abort_if_incomparable(run, output)
+            if block == first_block(self._experiment):
+                self._first_runs([each for each in self._runs.values() if each.trial.block == block])
+
+    def _planned(
+        self, block: int, still_open: tuple[Group, ...], discarded: Mapping[Group, int], lost: frozenset[plan.Place]
+    ) -> list[Trial]:
+        """Return a block's trials, without those of variants that could not be built or that are lost."""
+        return [
             trial
-            for trial in plan.block(self._experiment, block, still_open, numbers)
+            for trial in plan.block(self._experiment, block, still_open, discarded)
             if (trial.suite, trial.workload, trial.variant) not in self._prepared.refused
             and (trial.suite, trial.workload, trial.load, trial.variant) not in lost
         ]
-        waiting = [trial for trial in trials if trial.key not in self._runs]
-        with side_by_side(self._attempt, waiting, self._target) as attempts:
-            for done, trial in enumerate(waiting, start=len(trials) - len(waiting)):
-                self._progress.trial(trial, done, len(trials))
-                run, output = self._concluded(trial, next(attempts))
-                self._append(run)
-                if self._subject(trial).aborts_early and block == first_block(self._experiment):
-                    self._abort_if_incomparable(run, output)
-                if block == first_block(self._experiment):
-                    self._first_runs([each for each in self._runs.values() if each.trial.block == block])
+
+    def _probably_later(
+        self, block: int, still_open: tuple[Group, ...], discarded: Mapping[Group, int], lost: frozenset[plan.Place]
+    ) -> Iterator[Trial]:
+        """Yield the trials that follow a block unless it closes groups, in order; an exact number of blocks is not exceeded."""
+        for later in itertools.count(block + 1):
+            if self._experiment.blocks and later > self._experiment.blocks:
+                return
+            planned = self._planned(later, still_open, discarded, lost)
+            if not planned:
+                return
+            yield from (trial for trial in planned if trial.key not in self._runs)
 
     def _subject(self, trial: Trial) -> Subject:
         return self._prepared.subjects[trial.suite, trial.workload]
@@ -433,58 +440,15 @@ class Engine:
 
     def _decide(self, block: int, still_open: tuple[Group, ...]) -> StopDecision:
         runs = [run for run in self._runs.values() if run.trial.block <= block]
-        cost: collections.Counter[Group] = collections.Counter()
-        made: collections.Counter[Group] = collections.Counter()
-        for run in runs:
-            if run.trial.block == block:
-                group = (run.trial.suite, run.trial.workload, run.trial.load)
-                cost[group] += run.elapsed_ns
-                made[group] += 1
-        next_block_ns = self._side_by_side_ns(
-            sum(cost[group] for group in still_open), sum(made[group] for group in still_open)
-        )
-        return self._stopping_rule(runs, still_open, block, self._used_ns(block), next_block_ns)
+        going = set(still_open)
+        last = (run for run in runs if run.trial.block == block)
+        cost_ns = sum(run.elapsed_ns for run in last if (run.trial.suite, run.trial.workload, run.trial.load) in going)
+        return self._stopping_rule(runs, still_open, block, self._used_ns(block), cost_ns // self._width(len(runs)))
 
     def _used_ns(self, block: int) -> int:
-        cost: collections.Counter[int] = collections.Counter()
-        made: collections.Counter[int] = collections.Counter()
-        for run in self._runs.values():
-            if run.trial.block <= block:
-                cost[run.trial.block] += run.elapsed_ns
-                made[run.trial.block] += 1
-        return sum(self._side_by_side_ns(cost[number], made[number]) for number in cost)
+        made = [run.elapsed_ns for run in self._runs.values() if run.trial.block <= block]
+        return sum(made) // self._width(len(made))
 
-    def _side_by_side_ns(self, elapsed_ns: int, trials: int) -> int:
-        """Return how long a block's trials take together: as many at once as the target can run, and as there are."""
-        return elapsed_ns // max(1, min(self._target.at_once, trials))
-
-
-def run_of(trial: Trial, outcome: Outcome, *, passes: int, times: Mapping[str, int], output: str) -> Run:
-    """Return the run of a trial.
-
-    Args:
-        trial: which.
-        outcome: what it amounts to.
-        passes: how many were requested.
-        times: ``started_unix_ns`` and ``elapsed_ns``.
-        output: digest of the raw output.
-    """
-    judgement, answer = outcome.judgement, outcome.answer
-    return Run(
-        trial=trial,
-        status=judgement.status,
-        reason=judgement.reason,
-        samples=judgement.samples,
-        observed=judgement.observed,
-        facts=answer.facts if answer else (),
-        passes=passes,
-        check=judgement.check,
-        histogram=judgement.histogram,
-        series=judgement.series,
-        started_unix_ns=times["started_unix_ns"],
-        elapsed_ns=times["elapsed_ns"],
-        output=output,
-        name=answer.name if answer else "",
-        digests=judgement.digests,
-        found_files=judgement.found_files,
-    )
+    def _width(self, trials: int) -> int:
+        """Return how many of some trials run at once: as many as the target can run, across blocks."""
+        return max(1, min(self._target.at_once, trials))

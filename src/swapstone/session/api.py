@@ -40,7 +40,7 @@ from swapstone.session.request import ExperimentRequest, parse_factors
 from swapstone.session.study import PartState
 from swapstone.session.study_file import load_study, study_path
 from swapstone.session.study_run import STUDY
-from swapstone.session.values import Duration, duration_ns, parse_confidence, parse_ratio
+from swapstone.session.values import Duration, duration_ns, duration_seconds, parse_confidence, parse_ratio
 from swapstone.session.varied_program import varied_program
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ def compare(
     warm_up: Duration = None,
     ready_timeout: Duration = None,
     no_cache: bool = False,
+    guest_timeout: Duration = None,
     out: str | Path | None = None,
     progress: ProgressLike = None,
     **levels: Levels,
@@ -191,6 +192,7 @@ def compare(
         warm_up: the load generator runs this long before the measurement.
         ready_timeout: the server must accept connections within this.
         no_cache: repeat runs of virtual machines that are in the cache.
+        guest_timeout: limit of a virtual machine's run, in this machine's time; 10 minutes if None.
         out: the record's folder; a new one under the root of records if None.
         progress: a `Progress`, or a function that receives lines of text.
         **levels: levels by name of the factor.
@@ -262,7 +264,7 @@ def compare(
         hold=tuple(f"{name}={level}" for name, level in (hold or {}).items()),
     )
     texts = [f"{name}={','.join(name_list(each))}" for name, each in _factors(factors, levels).items()]
-    options = RunOptions(rebuild=rebuild, no_cache=no_cache)
+    options = RunOptions(rebuild=rebuild, no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout))
     return run_request(request, texts, own_request, out=Path(out) if out else None, options=options, progress=receiver)
 
 
@@ -309,6 +311,7 @@ def study(
     blocks: int = 0,
     target: str | None = None,
     no_cache: bool = False,
+    guest_timeout: Duration = None,
     fail_if: Levels = (),
     out: str | Path | None = None,
     resume: str | Path | None = None,
@@ -326,6 +329,7 @@ def study(
         blocks: an exact number of blocks; 0 for the study's.
         target: for every part; the study's if None.
         no_cache: repeat runs of virtual machines that are in the cache.
+        guest_timeout: limit of a virtual machine's run, in this machine's time; 10 minutes if None.
         fail_if: texts of ``--fail-if``, whose form is checked before anything is measured.
         out: the folder of the records; a new one under the root of records if None.
         resume: the folder of an interrupted study, instead of a name. Only `budget`, `no_cache`, `trust` and `progress` may be given with
@@ -339,7 +343,7 @@ def study(
     """
     receiver = as_progress(progress)
     conditions = parse_fail_if(name_list(fail_if))
-    options = RunOptions(no_cache=no_cache, trust=trust)
+    options = RunOptions(no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout), trust=trust)
     if resume is None and trust:
         raise UserError("Only a study that is resumed can be untrusted.", "Leave --trust out.")
     if resume is not None:
@@ -364,7 +368,7 @@ def study(
             blocks=blocks or request.blocks,
             target=target or request.target,
         )
-        options = RunOptions(no_cache=no_cache, fail_if=conditions)
+        options = dataclasses.replace(options, fail_if=conditions)
         path = experiments.start(resolve(request), Path(out) if out else None, options=options, progress=receiver)
         return StudyResult(path, {file.stem: Record(path)}, {}, None)
     run = studies.plan_study(

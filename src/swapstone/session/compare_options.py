@@ -17,7 +17,7 @@ from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress
 from swapstone.session.record_handle import Record
 from swapstone.session.request import ExperimentRequest
-from swapstone.session.values import parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.session.values import duration_seconds, parse_confidence, parse_duration_ns, parse_ratio
 
 
 class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
@@ -29,6 +29,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         factors: texts ``FACTOR=LEVELS``, and command lines.
         budget: a duration, or None.
+        guest_timeout: a duration, or None.
         parameter_list, parameter_scan: further parameters of an own program.
         out: the record's folder; None for a new one.
     """
@@ -53,6 +54,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     prime: int | None
     order: str
     no_cache: bool
+    guest_timeout: str | None
     out: str | None
     fail_if: tuple[str, ...]
     parameters: tuple[str, ...]
@@ -114,6 +116,11 @@ def run_options(options: Mapping[str, object], program: tuple[str, ...] | None, 
         factors,
         own_request,
         out=Path(given.out) if given.out else None,
-        options=RunOptions(rebuild=own_request.rebuild, no_cache=given.no_cache, fail_if=parse_fail_if(given.fail_if)),
+        options=RunOptions(
+            rebuild=own_request.rebuild,
+            no_cache=given.no_cache,
+            guest_timeout_s=duration_seconds(given.guest_timeout),
+            fail_if=parse_fail_if(given.fail_if),
+        ),
         progress=progress,
     )

@@ -10,6 +10,7 @@ import secrets
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypedDict
 
 import msgspec
 
@@ -52,6 +53,13 @@ from swapstone.workloads import find_workloads, own_names
 STOPPED = SessionEnd("interrupted", "the user stopped it")
 
 
+class TargetRunOptions(TypedDict):
+    """The options of `RunOptions` with which a target is opened."""
+
+    no_cache: bool
+    guest_timeout_s: float
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """How an experiment runs, beside what it measures.
@@ -59,6 +67,7 @@ class RunOptions:
     Attributes:
         rebuild: whether to build an own program again although an equal build is in the cache.
         no_cache: whether a virtual machine repeats runs that are in the cache.
+        guest_timeout_s: limit of a virtual machine's run, in seconds of this machine's time; 0 for the default.
         fail_if: conditions for the exit status, checked before anything is measured.
         label: which part of a study this is, for displays, e.g. ``part 2 of 4``; else empty.
         trust: whether the commands of a record that is resumed may run though another user or machine made it, or it was edited.
@@ -66,9 +75,14 @@ class RunOptions:
 
     rebuild: bool = False
     no_cache: bool = False
+    guest_timeout_s: float = 0.0
     fail_if: tuple[FailIf, ...] = ()
     label: str = ""
     trust: bool = False
+
+    def of_target(self) -> TargetRunOptions:
+        """Return those that concern the target."""
+        return {"no_cache": self.no_cache, "guest_timeout_s": self.guest_timeout_s}
 
 
 DEFAULT_OPTIONS = RunOptions()
@@ -191,7 +205,7 @@ def start(
     path = out or new_record_path(title if experiment.name == "compare" else experiment.name)
     # Everything that can be wrong with the experiment is checked before the record is created, and if possible before any download.
     check_levels(experiment, find_target_kind(experiment.target).opens)
-    with open_experiment_target(experiment, progress.note, no_cache=options.no_cache) as target:
+    with open_experiment_target(experiment, progress.note, **options.of_target()) as target:
         check_levels(experiment, target)
         if experiment.layouts and not target.needs_build:
             raise UserError(
@@ -255,7 +269,7 @@ def resume(
         opened.enter_context(writer)
         # What has been read now is checked too: another process may have exchanged a file since.
         require_trust(view, "resume", trust=options.trust)
-        target = opened.enter_context(open_experiment_target(view.experiment, progress.note, no_cache=options.no_cache))
+        target = opened.enter_context(open_experiment_target(view.experiment, progress.note, **options.of_target()))
         experiment = _experiment_to_resume(view, budget_ns)
         check_levels(experiment, target)
         passes = {(suite, name): count for suite, name, count in view.manifest.passes} if view.manifest else {}

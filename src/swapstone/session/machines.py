@@ -13,6 +13,7 @@ from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.toolchain import compiler_command
 from swapstone.factors import SWAP
+from swapstone.factors.kernel_parameters import KernelLevel, key_of, parse_kernel_level, split_kernel
 from swapstone.model import (
     WALL_CLOCK,
     Experiment,
@@ -26,7 +27,7 @@ from swapstone.run.recipes import base_recipe
 from swapstone.targets import Target, spec_of
 from swapstone.targets.vm.kvm import kvm_device_trouble
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
-from swapstone.targets.vm.qemu import find_emulator
+from swapstone.targets.vm.qemu import base_options, find_emulator
 from swapstone.targets.vm.spec import VmImages, VmSpec, require_kvm
 from swapstone.targets.vm.vm_target import VmImage
 from swapstone.workloads import find_load, workloads_of
@@ -37,18 +38,21 @@ LIBRARIES = ("glibc", "libgcc", "musl")
 """The parts of an image that programs of our suites need."""
 
 
-def open_experiment_target(experiment: Experiment, notify: Callable[[str], None], *, no_cache: bool = False) -> Target:
+def open_experiment_target(
+    experiment: Experiment, notify: Callable[[str], None], *, no_cache: bool = False, guest_timeout_s: float = 0.0
+) -> Target:
     """Open the target of an experiment. Images are built first where it boots machines.
 
     Args:
         experiment: its field `target` names it.
         notify: called with a line for the user while an image is fetched and built.
         no_cache: whether a virtual machine repeats runs that are in the cache.
+        guest_timeout_s: limit of a virtual machine's run, in seconds of this machine's time; 0 for the default.
 
     Raises:
         UserError: there is no such target, or it can't be opened.
     """
-    spec = spec_of(experiment, no_cache=no_cache)
+    spec = spec_of(experiment, no_cache=no_cache, guest_timeout_s=guest_timeout_s)
     return spec.open(lambda vm: _build_vm_images(experiment, vm, notify))
 
 
@@ -69,26 +73,45 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
         raise UserError("The kernel is what is compared: the target can't name one too.", "Write: --target vm")
     needs = _needs(experiment)
     folders = dict(spec.modules)
+    parsed = {level: _kernel_level(level, architecture, spec.clock) for level in levels or (spec.kernel or "generic",)}
     images = {
         level: build_image(
             ImageRequest(
                 architecture=architecture.name,
-                kernel=level,
-                modules_folder=folders.get(_whole_path(level), ""),
+                kernel=kernel.kernel,
+                modules_folder=folders.get(_whole_path(kernel.kernel), ""),
                 modules=needs.modules,
                 own_modules=needs.own_modules,
                 parts=needs.parts,
             ),
             progress=notify,
         )
-        for level in levels or (spec.kernel or "generic",)
+        for level, kernel in parsed.items()
     }
-    _notify_of_equal_banners(images, notify)
+    _notify_of_equal_banners(images, parsed, notify)
     (own, first), *others = images.items()
     differences = tuple(
         compare_images(first.image.files, other.image.files, (KERNEL_PART,), (own, level)) for level, other in others
     )
-    return VmImages({level: vm_image_of(image, architecture) for level, image in images.items()}, differences)
+    made = {level: vm_image_of(image, architecture, parsed[level]) for level, image in images.items()}
+    return VmImages(made, differences)
+
+
+def _kernel_level(text: str, architecture: Architecture, clock: str) -> KernelLevel:
+    """Parse the level of a kernel, and check which base options it leaves out.
+
+    Raises:
+        UserError: a parameter is invalid, or the machine has no such base option.
+    """
+    level = parse_kernel_level(text)
+    base = base_options(EmulatedMachine(architecture=architecture.machine, wall=clock == WALL_CLOCK))
+    keys = list(map(key_of, base))
+    if missing := next((key for key in level.dropped if key not in keys), ""):
+        raise UserError(
+            f"{text[:80]} leaves out the boot option {missing}, which the machine does not have.",
+            f"Its base options are: {' '.join(base)}",
+        )
+    return level
 
 
 def parse_modules(
@@ -107,8 +130,9 @@ def parse_modules(
     Raises:
         UserError: one has another form, its kernel is not compared, or there is no such folder.
     """
-    kernels = {level for choice in levels if choice.factor == KERNEL for level in choice.levels if "/" in level}
-    kernels |= {_whole_path(name) for name in [(target or "").partition(":")[2]] if "/" in name}
+    named = [level for choice in levels if choice.factor == KERNEL for level in choice.levels]
+    named.append((target or "").partition(":")[2])
+    kernels = {_whole_path(kernel) for kernel, _ in map(split_kernel, named) if "/" in kernel}
     found = {}
     for text in texts:
         kernel, equals, folder = text.partition("=")
@@ -130,12 +154,14 @@ def _whole_path(name: str) -> str:
     return str(Path(name).expanduser().resolve()) if "/" in name else name
 
 
-def _notify_of_equal_banners(images: Mapping[str, BuiltImage], notify: Callable[[str], None]) -> None:
+def _notify_of_equal_banners(
+    images: Mapping[str, BuiltImage], parsed: Mapping[str, KernelLevel], notify: Callable[[str], None]
+) -> None:
     """Report the user's kernels that have the same banner: a guest can't observe which of them runs."""
     seen: dict[str, str] = {}
     for level, built in images.items():
         other = seen.setdefault(built.image.banner, level)
-        if "/" in level and other != level and built.image.banner:
+        if "/" in level and parsed[other].kernel != parsed[level].kernel and built.image.banner:
             notify(
                 f"note: {other} and {level} have the same banner ({built.image.banner[:80]}): the guest can't observe which one runs;"
                 " the digests in the record's manifest differ"
@@ -188,8 +214,18 @@ def _needs(experiment: Experiment) -> MachineNeeds:
     )
 
 
-def vm_image_of(built: BuiltImage, architecture: Architecture) -> VmImage:
-    """Return the image of a virtual machine, from a built image."""
-    options = tuple(built.options.split())
-    machine = EmulatedMachine(architecture=architecture.machine, options=options)
+def vm_image_of(built: BuiltImage, architecture: Architecture, level: KernelLevel | None = None) -> VmImage:
+    """Return the image of a virtual machine, from a built image.
+
+    Args:
+        built: the image.
+        architecture: of the machine.
+        level: of the factor ``kernel``, whose boot parameters the machine has; None for none.
+    """
+    machine = EmulatedMachine(
+        architecture=architecture.machine,
+        options=tuple(built.options.split()),
+        parameters=level.added if level else (),
+        dropped=level.dropped if level else (),
+    )
     return VmImage(built.kernel, built.initrd, machine, banner=built.image.banner)

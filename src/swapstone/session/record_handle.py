@@ -38,7 +38,7 @@ from swapstone.session.query import Relation, table_of
 from swapstone.session.record_index import NamedRecord
 from swapstone.session.report_context import context_of
 from swapstone.session.unusable_values import named_record
-from swapstone.session.values import Duration, duration_ns, parse_ratio
+from swapstone.session.values import Duration, duration_ns, duration_seconds, parse_ratio
 
 if TYPE_CHECKING:
     from swapstone.session.explain_row import RowExplanation
@@ -330,6 +330,7 @@ class Record:
         budget: Duration = None,
         *,
         no_cache: bool = False,
+        guest_timeout: Duration = None,
         fail_if: Sequence[str] = (),
         trust: bool = False,
         progress: ProgressLike = None,
@@ -339,6 +340,7 @@ class Record:
         Args:
             budget: a new budget for the whole experiment; None for the old one.
             no_cache: repeat runs of virtual machines that are in the cache.
+            guest_timeout: limit of a virtual machine's run, in this machine's time; 10 minutes if None.
             fail_if: texts of ``--fail-if``, which are checked before anything is measured.
             trust: whether the record's commands may run though another user or machine made it.
             progress: receives events.
@@ -349,7 +351,7 @@ class Record:
         """
         from swapstone.session.experiment import RunOptions, resume  # noqa: PLC0415 - as above
 
-        options = RunOptions(no_cache=no_cache, trust=trust)
+        options = RunOptions(no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout), trust=trust)
         check_fail_if(parse_fail_if(fail_if), load_view(self.path).experiment)
         resume(self.path, duration_ns(budget), options=options, progress=as_progress(progress))
         return Record(self.path)

@@ -46,6 +46,15 @@ def duration_ns(value: Duration) -> int | None:
     return parse_duration_ns(f"{seconds:.9f}")
 
 
+def duration_seconds(value: Duration) -> float:
+    """Return a duration in seconds, or 0 for None.
+
+    Raises:
+        UserError: it is not a duration.
+    """
+    return (duration_ns(value) or 0) / 1e9
+
+
 def parse_age_s(text: str) -> int:
     """Parse an age such as ``12h`` or ``30d``.
 

@@ -88,12 +88,13 @@ def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
     return kind.parse(detail, options)
 
 
-def spec_of(experiment: Experiment, *, no_cache: bool = False) -> TargetSpec:
+def spec_of(experiment: Experiment, *, no_cache: bool = False, guest_timeout_s: float = 0.0) -> TargetSpec:
     """Return the specification of an experiment's target.
 
     Args:
         experiment: its fields `target`, `clock`, `architecture` and `modules` name it.
         no_cache: run every trial anew.
+        guest_timeout_s: limit of a machine's run, in seconds; 0 for the default.
 
     Raises:
         UserError: as `parse_target`.
@@ -103,6 +104,7 @@ def spec_of(experiment: Experiment, *, no_cache: bool = False) -> TargetSpec:
         architecture=experiment.architecture,
         modules=experiment.modules,
         no_cache=no_cache,
+        guest_timeout_s=guest_timeout_s,
     )
     return parse_target(experiment.target, options)
 

@@ -23,12 +23,14 @@ class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
         architecture: of a machine that is emulated.
         modules: pairs (path of a kernel, folder of its modules).
         no_cache: run every trial anew; kinds without a cache of runs ignore it.
+        guest_timeout_s: limit of a machine's run, in seconds of this machine's time; 0 for the default. Kinds without machines ignore it.
     """
 
     clock: str = ""
     architecture: str = ""
     modules: tuple[tuple[str, str], ...] = ()
     no_cache: bool = False
+    guest_timeout_s: float = 0.0
 
 
 class TargetSpec(Protocol):

@@ -102,16 +102,37 @@ def test_a_run_keeps_its_name(tmp_path: Path) -> None:
     assert first.name == f"name of {first.trial.block}-{first.trial.position}"
 
 
-@pytest.mark.parametrize(("at_once", "share"), [(1, 1), (2, 2), (8, 4)])
-def test_time_is_shared_by_what_runs_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int, share: int
-) -> None:
+@pytest.mark.parametrize("at_once", [1, 2, 8])
+def test_time_is_shared_by_what_runs_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
     monkeypatch.setattr(Several, "run", FakeTarget.run)  # no barrier: eight threads never meet for two workloads
     *_, rule, path, _ = made(tmp_path, at_once, clock="virtual")
-    elapsed = dict.fromkeys((1, 2, 3), 0)
-    for run in load(path).runs:
-        elapsed[run.trial.block] += run.elapsed_ns
-    used = 0
+    runs = load(path).runs
     for block, used_ns, next_block_ns in rule.calls:
-        used += elapsed[block] // share  # a block has four trials: no more than four of eight can be at work
-        assert (used_ns, next_block_ns) == (used, elapsed[block] // share)
+        elapsed = [run.elapsed_ns for run in runs if run.trial.block <= block]
+        last = sum(run.elapsed_ns for run in runs if run.trial.block == block)
+        width = min(at_once, len(elapsed))  # after the first block there are four trials, later more than eight
+        assert (used_ns, next_block_ns) == (sum(elapsed) // width, last // width)
+
+
+def test_a_trial_that_ran_ahead_and_is_not_needed_is_discarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule closes a workload after the first block, when trials of later blocks have begun."""
+
+    class Closing(Counting):
+        def __call__(
+            self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
+        ) -> StopDecision:
+            decision = super().__call__(runs, still_open, block, used_ns, next_block_ns)
+            return StopDecision(still_open[:1], decision.stop, None, None)
+
+    monkeypatch.setattr("tests.unit.run.test_engine.Counting", Closing)
+    found = []
+    for at_once in (1, 2):
+        _, target, _, path, ending = made(tmp_path, at_once, clock="virtual", seed=7)
+        runs = load(path).runs
+        assert ending.why == "enough"
+        found.append([(run.trial, run.status, dict(run.facts).keys()) for run in runs])
+        begun = {name for name, _ in target.asked if not name.startswith("calibrate-")}
+        assert len(found[-1]) == 4 + 2 + 2
+        # The recorded trials of blocks 2 and 3 are at the positions 0 and 1; those that ran ahead were planned for four.
+        assert len(begun) > 8 if at_once > 1 else len(begun) == 8
+    assert found[0] == found[1]

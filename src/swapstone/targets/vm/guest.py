@@ -112,8 +112,10 @@ class GuestCommands(FrozenStruct, frozen=True, kw_only=True):
         prepare: shell commands that run one after another before the plan.
         beside: shell commands that run during the plan.
         settle_ms: how long those run before the plan begins.
+        reports: paths of files that the guest reports before all of that.
     """
 
+    reports: tuple[str, ...] = ()
     prepare: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     settle_ms: int = 0
@@ -139,7 +141,8 @@ def encode_order(plan: bytes, *, replicate: int, limit_ms: int, commands: GuestC
         limit_ms,
         commands.settle_ms,
     )
-    for word, texts in ((b"prepare ", commands.prepare), (b"beside ", commands.beside)):
+    words = (b"report ", commands.reports), (b"prepare ", commands.prepare), (b"beside ", commands.beside)
+    for word, texts in words:
         order += b"".join(word + encode_text(command) + b"\n" for command in texts)
     order += plan
     if len(order) > MAX_ORDER_BYTES - _PAGE_BYTES:

@@ -84,12 +84,16 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
         architecture: one of `MACHINE_MODELS`.
         memory_bytes: whole MiB.
         options: added to the kernel's command line.
+        parameters: boot parameters of the kernel's level: they come last, and replace base options of the same key.
+        dropped: keys of base options that are left out.
         wall: whether it runs under KVM on the wall clock, not on the virtual clock.
     """
 
     architecture: str = "x86_64"
     memory_bytes: int = USUAL_MEMORY_BYTES
     options: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
     wall: bool = False
 
     @property

@@ -22,12 +22,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from swapstone.factors.kernel_parameters import kept_options
 from swapstone.model import FrozenStruct, UnavailableError
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.vm.machine_models import CHANNEL_START, EmulatedMachine, MachineModel
 
 OLDEST = (7, 0)
 """The oldest QEMU whose runs on the instruction clock were found to be reproducible to the byte."""
+
+HOST_LIMIT_S = 600.0
+"""How long a machine may run by default, in seconds of this machine's time."""
 
 _LOOK_S = 0.05  # interval of checks of a running machine
 _TAIL_BYTES = 8192
@@ -89,7 +93,7 @@ class Setup:
 class Limits:
     """What ends a machine from outside: host time, bytes of output, and the event `stop`."""
 
-    host_s: float = 600.0
+    host_s: float = HOST_LIMIT_S
     console_bytes: int = 1 << 20
     channel_bytes: int = 128 << 20
     stop: threading.Event = dataclasses.field(default_factory=threading.Event, compare=False)
@@ -141,7 +145,6 @@ def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -
     devices = [device.replace(":{channel}", f":{files.channel}") for device in family.devices]
     for name, path in (("channel", files.channel), ("order", files.order)):
         devices = [device.replace(f"={{{name}}}", f"={path.replace(',', ',,')}") for device in devices]
-    words = [word for word in (*_OPTIONS, *family.options) if not (machine.wall and word in _NOT_ON_WALL)]
     return (
         *_BARE,
         *(_KVM if machine.wall else clock),
@@ -157,8 +160,23 @@ def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -
         ),
         *("-kernel", files.kernel, "-initrd", files.initrd, "-serial", f"file:{files.console}"),
         *devices,
-        *("-append", " ".join((*words, *machine.options))),
+        *("-append", " ".join(kernel_command_line(machine))),
     )
+
+
+def base_options(machine: EmulatedMachine) -> tuple[str, ...]:
+    """Return the kernel's command line of every machine of this architecture and clock, without what the level of its kernel changes."""
+    return tuple(word for word in (*_OPTIONS, *machine.model.options) if not (machine.wall and word in _NOT_ON_WALL))
+
+
+def kept_base_options(machine: EmulatedMachine) -> tuple[str, ...]:
+    """Return the base options that the level of a machine's kernel neither replaces nor leaves out."""
+    return kept_options(base_options(machine), machine.parameters, machine.dropped)
+
+
+def kernel_command_line(machine: EmulatedMachine) -> tuple[str, ...]:
+    """Return the words of the kernel's command line."""
+    return (*kept_base_options(machine), *machine.options, *machine.parameters)
 
 
 def find_emulator(machine: EmulatedMachine, program: str = "") -> Emulator:
@@ -298,7 +316,9 @@ class Guest:
         if limits.stop.is_set():
             raise LimitReached(GuestEnd.STOPPED, "it was stopped")
         if time.monotonic() > self._until:
-            raise LimitReached(GuestEnd.HOST_TIME, f"it ran for more than {limits.host_s:g} s of this machine's time")
+            raise LimitReached(
+                GuestEnd.HOST_TIME, f"it ran for more than {limits.host_s:g} s of this machine's time (--guest-timeout)"
+            )
 
     def has_output(self) -> bool:
         """Return whether its channel has output."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from swapstone.model import WALL_CLOCK, FrozenStruct, ImageDifference, UnavailableError, UserError
 from swapstone.targets.target import Target
 from swapstone.targets.vm.kvm import by_kvm, kvm_trouble
+from swapstone.targets.vm.qemu import HOST_LIMIT_S, Limits
 from swapstone.targets.vm.vm_target import VmImage, VmOptions, VmTarget
 
 
@@ -34,6 +35,7 @@ class VmSpec(FrozenStruct, frozen=True, kw_only=True):
         modules: pairs (absolute path of a kernel, folder of its modules), where that is not the folder beside the kernel.
         clock: `swapstone.model.VIRTUAL_CLOCK`, or `swapstone.model.WALL_CLOCK`, which needs KVM.
         no_cache: run every trial anew, even if an equal run is in the cache.
+        guest_timeout_s: limit of each machine's run, in seconds of this machine's time; 0 for `swapstone.targets.vm.qemu.HOST_LIMIT_S`.
     """
 
     kernel: str = ""
@@ -41,6 +43,7 @@ class VmSpec(FrozenStruct, frozen=True, kw_only=True):
     modules: tuple[tuple[str, str], ...] = ()
     clock: str
     no_cache: bool = False
+    guest_timeout_s: float = 0.0
 
     def open(self, build_images: Callable[[VmSpec], VmImages] | None) -> Target:
         """Build the images and open the target.
@@ -60,7 +63,8 @@ class VmSpec(FrozenStruct, frozen=True, kw_only=True):
             for image in images.values():
                 require_kvm(kvm_trouble(image))
             images = {level: by_kvm(image) for level, image in images.items()}
-        return VmTarget(images, VmOptions(no_cache=self.no_cache), made.differences)
+        limits = Limits(host_s=self.guest_timeout_s or HOST_LIMIT_S)
+        return VmTarget(images, VmOptions(no_cache=self.no_cache, limits=limits), made.differences)
 
 
 def require_kvm(trouble: str) -> None:

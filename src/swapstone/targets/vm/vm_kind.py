@@ -16,6 +16,7 @@ def _parse(detail: str, options: TargetOptions) -> VmSpec:
         modules=options.modules,
         clock=options.clock or VIRTUAL_CLOCK,
         no_cache=options.no_cache,
+        guest_timeout_s=options.guest_timeout_s,
     )
 
 

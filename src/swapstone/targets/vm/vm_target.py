@@ -10,12 +10,13 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from swapstone.factors import ProgramFacts, read_facts
+from swapstone.factors.kernel_parameters import DROPPED_OPTIONS, KEPT_OPTIONS, files_that_show, why_ignored
 from swapstone.model import ImageDifference, UserError, WireError
 from swapstone.model.cpio import Entry, archive, unpack
 from swapstone.model.directories import cache_dir
@@ -222,6 +223,7 @@ class VmTarget(Target):
             ("guest init", f"{self._init.parent.name}, SHA-256 {sha256_of(self._init)}"),
             *(pair for level, boot_image in self._boot_images.items() for pair in _digests(level, boot_image)),
             *self._carried_digest(),
+            *_boot_options(self._boot_images, self._machine),
             *((f"certificate of {difference.between[1]}", difference.summary()) for difference in self._differences),
         )
 
@@ -313,8 +315,11 @@ class VmTarget(Target):
             )
         if len(answers) != 1 or answers[0].id != _TRIAL:
             raise TargetError(f"The guest wrote {len(answers)} answers to one trial.", run.console)
+        if ignored := why_ignored(order.machine.parameters, dict(report.files)):
+            raise MachineConfigError(f"The machine is not the requested one: {ignored}.")
         booted = (("booted", config.kernel),) if _is_running(report, order.boot_image.source.banner) else ()
-        return msgspec.structs.replace(answers[0], id=request.id, machine=(*booted, *report.pairs()), name=name)
+        machine = (*booted, *_option_pairs(order.machine), *report.pairs())
+        return msgspec.structs.replace(answers[0], id=request.id, machine=machine, name=name)
 
     def run_plan(
         self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig = DEFAULT_MACHINE
@@ -359,8 +364,13 @@ class VmTarget(Target):
             raise UserError(
                 f"This target has no kernel {config.kernel}.", f"It has {', '.join(filter(None, self._boot_images))}."
             )
-        commands = GuestCommands(prepare=config.prepare, beside=config.beside, settle_ms=config.settle_ms)
         machine = boot_image.source.machine
+        commands = GuestCommands(
+            reports=files_that_show(machine.parameters),
+            prepare=config.prepare,
+            beside=config.beside,
+            settle_ms=config.settle_ms,
+        )
         if config.memory_bytes:
             machine = msgspec.structs.replace(machine, memory_bytes=config.memory_bytes)
         return _Order(
@@ -436,6 +446,21 @@ class VmTarget(Target):
             mark_used(state)
             self._saved.add(state)
         return whole
+
+
+def _option_pairs(machine: EmulatedMachine) -> tuple[tuple[str, str], ...]:
+    """Return what the factor ``kernel`` compares with the guest's command line."""
+    kept = qemu.kept_base_options(machine)
+    return ((KEPT_OPTIONS, " ".join(kept)), (DROPPED_OPTIONS, " ".join(machine.dropped)))
+
+
+def _boot_options(levels: Mapping[str, _BootImage], machine: EmulatedMachine) -> Iterator[tuple[str, str]]:
+    """Yield the base options of all machines, and the options of each level that changes them, for the manifest."""
+    yield "base boot options", " ".join(qemu.base_options(machine))
+    for level, boot_image in levels.items():
+        own = boot_image.source.machine
+        if own.parameters or own.dropped:
+            yield f"boot options of {level}", " ".join(qemu.kernel_command_line(own))
 
 
 def _digests(level: str, boot_image: _BootImage) -> tuple[tuple[str, str], ...]:

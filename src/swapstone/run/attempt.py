@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A trial that was attempted, and the run that the record keeps of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from swapstone.model import Run, Trial
+from swapstone.subjects import Outcome
+from swapstone.targets import MachineConfigError, TargetError
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """A trial that was attempted: its outcome, or the error of the target instead.
+
+    Attributes:
+        outcome: None if the target broke, or could not make the machine.
+        error: None if there is an outcome.
+        times: ``started_unix_ns`` and ``elapsed_ns``, as in `Run`.
+    """
+
+    outcome: Outcome | None
+    error: TargetError | MachineConfigError | None
+    times: Mapping[str, int]
+
+
+def run_of(trial: Trial, outcome: Outcome, *, passes: int, times: Mapping[str, int], output: str) -> Run:
+    """Return the run of a trial.
+
+    Args:
+        trial: which.
+        outcome: what it amounts to.
+        passes: how many were requested.
+        times: ``started_unix_ns`` and ``elapsed_ns``.
+        output: digest of the raw output.
+    """
+    judgement, answer = outcome.judgement, outcome.answer
+    return Run(
+        trial=trial,
+        status=judgement.status,
+        reason=judgement.reason,
+        samples=judgement.samples,
+        observed=judgement.observed,
+        facts=answer.facts if answer else (),
+        passes=passes,
+        check=judgement.check,
+        histogram=judgement.histogram,
+        series=judgement.series,
+        started_unix_ns=times["started_unix_ns"],
+        elapsed_ns=times["elapsed_ns"],
+        output=output,
+        name=answer.name if answer else "",
+        digests=judgement.digests,
+        found_files=judgement.found_files,
+    )

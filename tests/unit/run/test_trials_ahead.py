@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Trials of several blocks at once."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import pytest
+
+from swapstone.model import Trial
+from swapstone.run.trials_ahead import AHEAD, TrialsAhead
+
+
+class _Place:
+    """A target that only counts."""
+
+    def __init__(self, at_once: int) -> None:
+        self.at_once = at_once
+        self.over = threading.Event()
+
+    def stop(self) -> None:
+        self.over.set()
+
+
+def _trial(block: int, position: int) -> Trial:
+    return Trial(suite="s", workload=f"w{position}", load="idle", variant="v", block=block, position=position)
+
+
+def _block(number: int, size: int = 1) -> list[Trial]:
+    return [_trial(number, position) for position in range(size)]
+
+
+def test_one_at_a_time_nothing_runs_before_its_result_is_requested() -> None:
+    made: list[str] = []
+    with TrialsAhead(lambda trial: made.append(trial.key), _Place(1)) as ahead:  # type: ignore[arg-type] # what it uses of a target
+        results = ahead.results(_block(1, 2), _block(2))
+        next(results)
+        assert made == [_trial(1, 0).key]
+
+
+def test_trials_of_two_blocks_run_at_once() -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    def make(trial: Trial) -> str:
+        both.wait()  # passes only while two trials run; each block has one
+        return trial.key
+
+    with TrialsAhead(make, _Place(2)) as ahead:  # type: ignore[arg-type] # as above
+        found = []
+        for number in range(1, 5):
+            later = _block(number + 1) if number < 4 else []
+            found += list(ahead.results(_block(number), later))
+    assert found == [_trial(number, 0).key for number in range(1, 5)]
+
+
+def test_few_trials_run_ahead_and_those_not_needed_are_never_returned() -> None:
+    begun: list[str] = []
+
+    def make(trial: Trial) -> str:
+        begun.append(trial.key)
+        return trial.key
+
+    with TrialsAhead(make, _Place(2)) as ahead:  # type: ignore[arg-type] # as above
+        first = list(
+            ahead.results(_block(1, 2), itertools.chain.from_iterable(_block(n, 2) for n in itertools.count(2)))
+        )
+        second = list(ahead.results([_trial(2, 1)], []))
+    assert (first, second) == ([each.key for each in _block(1, 2)], [_trial(2, 1).key])
+    assert len(begun) == len(set(begun)) <= 2 + AHEAD * 2
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_a_discarded_trial_that_still_runs_is_ended(failing: bool) -> None:
+    started, place = threading.Event(), _Place(2)
+
+    def make(trial: Trial) -> str:
+        if trial.block == 1:
+            assert started.wait(10)
+            return trial.key
+        started.set()
+        assert place.over.wait(10)  # as a machine that runs until it is stopped
+        return "stopped"
+
+    def session() -> None:
+        with TrialsAhead(make, place) as ahead:  # type: ignore[arg-type] # as above
+            assert list(ahead.results(_block(1), _block(2))) == [_trial(1, 0).key]
+            if failing:
+                raise KeyboardInterrupt
+
+    if failing:
+        with pytest.raises(KeyboardInterrupt):
+            session()
+    else:
+        session()
+    assert place.over.is_set()
+
+
+def test_nothing_is_stopped_if_nothing_runs() -> None:
+    place = _Place(2)
+    with TrialsAhead(lambda trial: trial.key, place) as ahead:  # type: ignore[arg-type] # as above
+        assert len(list(ahead.results(_block(1, 3), []))) == 3
+    assert not place.over.is_set()
