@@ -39,7 +39,8 @@ def verify_command(
 
     Every line of runs.jsonl is compared with its checksum and with the line before it, every raw output with its digest, the other
     files with the seal. Samples, checksums and failures are derived again from the raw output. The runs are compared with the plan
-    that the seed gives: a run that was removed is named. Only --recompute runs programs, in virtual machines.
+    that the seed gives: a run that was removed is named. Only --recompute runs programs, in virtual machines. Where another emulator,
+    kernel or image gives other runs, the first fact that differs is named.
 
     These checks find edits. A record that is forged entirely, raw output included, can be sealed: compare its digest with one that was
     published (--against), check who signed it (--signers), or repeat the experiment (`swapstone rerun`). Reports print the digest; it is
@@ -60,6 +61,8 @@ def verify_command(
     echo(click.style(as_typed(plain(result.answer)), fg=None if result.ok else "red"), styled=True)
     for problem in result.problems:
         echo_labelled("damaged: ", plain(problem))
+    for difference in result.differences:
+        echo_labelled("differs: ", plain(difference))
     echo(f"{opened.view.path}: {plain(describe_experiment(opened.experiment))}, {len(opened.view.runs)} runs")
     if result.digest:
         echo(f"digest {result.digest}")

@@ -21,11 +21,13 @@ class Recomputed(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         key: of the trial.
         before, now: SHA-256 of its output in the record, and now.
+        same_inputs: whether the run has the same name, which covers all its inputs; None if the target names no runs.
     """
 
     key: str
     before: str
     now: str
+    same_inputs: bool | None = None
 
     @property
     def equal(self) -> bool:
@@ -78,7 +80,9 @@ def recompute(
             load=load,
         )
         config = machine_config_for(subject.workload, spec.program.recipe, load)
-        output = raw_output(target.run(subject.request(spec), config))
-        found.append(Recomputed(key=run.trial.key, before=run.output, now=record_format.file_sha256(output)))
+        answer = target.run(subject.request(spec), config)
+        now = record_format.file_sha256(raw_output(answer))
+        same = answer.name == run.name if answer.name and run.name else None
+        found.append(Recomputed(key=run.trial.key, before=run.output, now=now, same_inputs=same))
     progress(len(runs), len(runs), "")
     return found

@@ -35,6 +35,7 @@ class Verification:
     Attributes:
         answer: the result in a sentence.
         problems: what is wrong, one sentence each; empty if the record is whole and unaltered.
+        differences: why trials that ran again are other runs here: the first fact that differs, then the others. They are no damage.
         notes: what was derived again, what could not be, and what no verification shows: sentences.
         digest: of the whole record, 64 hexadecimal digits; empty without a seal.
         derivation: what the raw output shows; None if this version of Swapstone does not have a workload of the record.
@@ -44,6 +45,7 @@ class Verification:
 
     answer: str
     problems: tuple[str, ...]
+    differences: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     digest: str = ""
     derivation: Derivation | None = None
@@ -52,8 +54,8 @@ class Verification:
 
     @property
     def ok(self) -> bool:
-        """Return whether the record has no problem."""
-        return not self.problems
+        """Return whether the record has no problem, and trials that ran again gave the same bytes."""
+        return not self.problems and not self.differences
 
 
 def verify_record(
@@ -101,12 +103,18 @@ def verify_record(
     except UserError as error:
         problems.append(f"it can't be analysed: {error.message}")
     recomputed: tuple[Recomputed, ...] = ()
+    differences: tuple[str, ...] = ()
     if recompute_trials:
-        recomputed, differences = _recompute(view, recompute_trials, progress)
-        problems += _recompute_problems(recomputed, differences)
+        recomputed, causes = _recompute(view, recompute_trials, progress)
+        damaged, differences = recompute_findings(recomputed, causes)
+        problems += damaged
+    answer = _answer(view, problems, against)
+    if differences and not problems:
+        answer = f"{differences[0]}. {answer}"
     return Verification(
-        answer=_answer(view, problems, against),
+        answer=answer,
         problems=tuple(problems),
+        differences=differences,
         notes=(*signature_notes(view, signature), *_notes(view, derivation, recomputed, against)),
         digest=view.digest,
         derivation=derivation,
@@ -123,6 +131,28 @@ def _answer(view: RecordView, problems: Sequence[str], against: str) -> str:
         f"Whole and unaltered, as far as a record can show: {view.seal.runs} runs, sealed as {view.seal.state} "
         f"({view.seal.why}); {equal}."
     )
+
+
+_FIRST = (
+    "tool qemu",
+    "tool base boot options",
+    "tool boot options",
+    "tool kernel",
+    "tool guest init",
+    "tool agent",
+    "tool initrd",
+)
+"""The inputs of a run in a virtual machine, the most general first. The machine's own facts follow from them."""
+
+
+def sorted_by_cause(differences: Sequence[str]) -> tuple[str, ...]:
+    """Sort differences of two manifests: inputs of a run first, then programs, then what follows from them."""
+
+    def rank(difference: str) -> int:
+        places = [place for place, name in enumerate(_FIRST) if difference.startswith(name)]
+        return places[0] if places else len(_FIRST) + difference.startswith(("tool ", "machine "))
+
+    return tuple(sorted(differences, key=rank))
 
 
 def _notes(
@@ -173,15 +203,27 @@ def _digest_problems(view: RecordView, against: str) -> Iterator[str]:
         yield f"its digest is {view.digest}, not {published}: it is not the record whose digest was published"
 
 
-def _recompute_problems(recomputed: Sequence[Recomputed], differences: Sequence[str]) -> list[str]:
+def recompute_findings(recomputed: Sequence[Recomputed], causes: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Return what trials that ran again show: problems of the record, and what differs because other inputs gave another run.
+
+    Args:
+        recomputed: the trials.
+        causes: what differs in machine, tools and programs, the most general first.
+    """
     if not recomputed:
-        return ["it has no trial that could be run again"]
-    changed = [
+        return ["it has no trial that could be run again"], ()
+    changed = [each for each in recomputed if not each.equal]
+    other = [each for each in changed if causes and not each.same_inputs]
+    problems = [
         f"{each.key} printed other bytes than in the record: {each.now[:12]}, not {each.before[:12]}"
-        for each in recomputed
-        if not each.equal
+        f"{', from the same inputs' if each.same_inputs else ''}"
+        for each in changed
+        if each not in other
     ]
-    return [*changed, *(f"what it is made of differs: {difference}" for difference in differences if changed)]
+    if not other:
+        return problems, ()
+    first = f"{len(other)} of {len(recomputed)} trials are other runs here; the first fact that differs is {causes[0]}"
+    return problems, (first, *causes[1:])
 
 
 def _recompute(view: RecordView, count: int, progress: Progress) -> tuple[tuple[Recomputed, ...], tuple[str, ...]]:
@@ -200,7 +242,7 @@ def _recompute(view: RecordView, count: int, progress: Progress) -> tuple[tuple[
             prepared = prepare(view.experiment, target, progress.building, progress.note)
             passes = {(suite, name): number for suite, name, number in view.manifest.passes} if view.manifest else {}
             now = manifest_of(prepared, target, passes)
-            differences = manifest_differences(view.manifest, now) if view.manifest else ()
+            differences = sorted_by_cause(manifest_differences(view.manifest, now)) if view.manifest else ()
             return tuple(recompute(prepared, target, chosen, running)), differences
         finally:
             progress.experiment_ended()

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A run in a virtual machine depends on its named inputs, and on nothing of the host."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from swapstone.model.directories import cache_dir
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.qemu import Emulator, Setup, find_emulator
+from swapstone.targets.vm.run_name import run_inputs
+from tests.contract.vm_fixture import vm_fixture
+from tests.contract.vm_images import image_parts
+from tests.shared import Shared
+
+MASKS = "glibc.cpu.hwcaps=-AVX512F,-AVX2,-AVX,-AVX2_Usable,-AVX_Fast_Unaligned_Load,-ERMS,-FSRM,-SSE4_2,-SSSE3,-BMI2"
+"""Rules out the variants of the host's C library that use these instructions (glibc manual, "Hardware Capability Tunables")."""
+
+OTHER = {
+    "GLIBC_TUNABLES": MASKS,
+    "LC_ALL": "C.UTF-8",
+    "LANG": "tr_TR.UTF-8",
+    "TZ": "Pacific/Kiritimati",
+    "COLUMNS": "37",
+}
+
+
+def test_these_are_all_inputs_of_a_run(tmp_path: Path) -> None:
+    """Who adds an input to a run adds it here, and to the section "A run's name" of docs/virtual-machines.md."""
+    machine = EmulatedMachine()
+    setup = Setup(Emulator(path="qemu", version="7.2", build="b"), machine, tmp_path / "k", tmp_path / "i", b"order")
+    inputs = run_inputs(setup, kernel=b"1", initrd=b"2")
+    assert sorted(inputs) == ["arguments", "emulator", "initrd", "kernel", "order"]
+    words = inputs["arguments"].split(b"\0")
+    assert words[-2] == b"-append" and not any(str(tmp_path).encode() in word for word in words)
+    # Each field of the machine changes the name of a run.
+    changed = {
+        "architecture": "aarch64",
+        "memory_bytes": 64 << 20,
+        "options": ("preempt=none",),
+        "parameters": ("threadirqs",),
+        "dropped": ("nokaslr",),
+        "wall": True,
+    }
+    assert set(changed) == set(EmulatedMachine.__struct_fields__)
+    for field, value in changed.items():
+        other = Setup(setup.emulator, EmulatedMachine(**{field: value}), setup.kernel, setup.initrd, setup.order)  # type: ignore[arg-type] # one of its fields
+        assert run_inputs(other, kernel=b"1", initrd=b"2")["arguments"] != inputs["arguments"], field
+
+
+def _elsewhere(folder: Path) -> Path:
+    """Write a QEMU that runs with masked variants of the C library, another locale and time zone, on one processor."""
+    real = find_emulator(EmulatedMachine()).path
+    cpu = min(os.sched_getaffinity(0))
+    settings = " ".join(f"{name}='{value}'" for name, value in OTHER.items())
+    script = folder / "qemu-system-x86_64"
+    script.write_text(f'#!/bin/sh\ncd /\nexec env {settings} taskset -c {cpu} {real} "$@"\n')
+    script.chmod(stat.S_IRWXU)
+    return script
+
+
+@pytest.mark.slow
+def test_the_host_s_c_library_locale_processors_and_load_change_no_byte(shared: Shared, tmp_path: Path) -> None:
+    vm = vm_fixture(shared)
+    first = vm.run("works", "100000", no_cache=True, snapshots=False)
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            emulator = str(_elsewhere(tmp_path))
+            second = vm.run(
+                "works", "100000", no_cache=True, snapshots=False, emulator=emulator, cache=tmp_path / "other"
+            )
+        finally:
+            busy.kill()
+    assert first.name != second.name  # another file is called as the emulator
+    assert [getattr(first, field) for field in first.__struct_fields__ if field != "name"] == [
+        getattr(second, field) for field in second.__struct_fields__ if field != "name"
+    ]
+
+
+_NAME = """
+import sys
+from pathlib import Path
+from swapstone.artifacts.images import ImageRequest, build_image
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.vm_target import VmImage, VmOptions, VmTarget
+from swapstone.wire import TrialRequest
+
+built = build_image(ImageRequest(architecture="x86_64", modules=(), parts=("busybox", "musl")))
+with VmTarget(VmImage(built.kernel, built.initrd, EmulatedMachine()), VmOptions()) as target:
+    place = target.put(Path(sys.argv[1]))
+    request = TrialRequest(id="1-0", arguments=(place,), environment=(), cwd=target.scratch(), timeout_ms=1000)
+    print(target.run_name(request))
+"""
+
+
+@pytest.mark.slow
+def test_image_and_programs_are_the_same_in_another_folder_and_environment(tmp_path: Path) -> None:
+    """Image, agent, first process and programs are made twice, from packages that are in the cache."""
+    image_parts("x86_64")  # fetches the packages, or skips the test
+    names = []
+    for number, environment in enumerate(({}, OTHER)):
+        cache = tmp_path / f"cache{'-elsewhere' * number}" / "swapstone"
+        cache.mkdir(parents=True)
+        for part in ("packages", "apt"):
+            (cache / part).symlink_to(cache_dir() / part)
+        program = tmp_path / f"programs{number}" / "program"
+        program.parent.mkdir()
+        for name in ("program", "b", "a", "c")[
+            :: -1 if number else 1
+        ]:  # folders list their files in the order of creation
+            (program.parent / name).write_text("#!/bin/sh\n")
+            (program.parent / name).chmod(0o755)
+            os.utime(program.parent / name, (number, number))
+        whole = {**os.environ, "XDG_CACHE_HOME": str(cache.parent), **environment}
+        command = [
+            "sh",
+            "-c",
+            f'umask {("022", "077")[number]}; exec "$@"',
+            "sh",
+            sys.executable,
+            "-c",
+            _NAME,
+            str(program),
+        ]
+        done = subprocess.run(command, env=whole, cwd=program.parent, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        names.append(done.stdout.strip())
+    assert names[0] == names[1] and len(names[0]) == 64
