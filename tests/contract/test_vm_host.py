@@ -42,6 +42,7 @@ def test_these_are_all_inputs_of_a_run(tmp_path: Path) -> None:
     # Each field of the machine changes the name of a run.
     changed = {
         "architecture": "aarch64",
+        "cpu": "Nehalem",
         "memory_bytes": 64 << 20,
         "options": ("preempt=none",),
         "parameters": ("threadirqs",),

@@ -54,7 +54,7 @@ _GROUPS = {
         "target",
         "clock",
     ),
-    "The machine": ("loads", "architecture", "modules", "no_cache", "guest_timeout"),
+    "The machine": ("loads", "architecture", "cpu_model", "modules", "no_cache", "guest_timeout"),
     "Record": ("out", "resume", "trust", "every", "fail_if"),
 }
 

@@ -142,6 +142,11 @@ measuring_options = Chain(
         help="Of the virtual machine: x86_64 or arm64.  [this machine's]",
         shell_complete=complete_architectures,
     ),
+    click.option(
+        "--cpu-model",
+        metavar="NAME",
+        help="Of the virtual machine, as QEMU names it, e.g. Nehalem.  [x86_64: with AVX2 from QEMU 7.2 on; arm64: cortex-a72]",
+    ),
     NO_CACHE,
     GUEST_TIMEOUT,
     click.option(

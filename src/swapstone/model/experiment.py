@@ -128,6 +128,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         layouts: number of links of each variant that take turns, with shuffled order and varied environment size; 0 for none.
         architecture: of the virtual machine, a name of `swapstone.artifacts.image_catalog.ARCHITECTURES`; empty for this machine's
             architecture, and on other targets.
+        cpu_model: of the virtual machine, as QEMU's option ``-cpu`` names it; empty for the default.
         modules: pairs (path of a kernel file, folder of its modules), for folders other than the one beside it.
         rules: version of the rules by which rows are judged. 1: records before 0.2, on medians alone. 2: means, tails, carry-over, outputs
             and processors are checked too.
@@ -157,6 +158,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     own: OwnProgram | None = None
     layouts: int = 0
     architecture: str = ""
+    cpu_model: str = ""
     modules: tuple[tuple[str, str], ...] = ()
     rules: int = 1
     correction: str = FAMILY_CORRECTION

@@ -88,6 +88,7 @@ def compare(
     target: str | None = None,
     loads: Levels = (IDLE.name,),
     architecture: str = "",
+    cpu_model: str = "",
     modules: Mapping[str, str] | None = None,
     hold: Mapping[str, str] | None = None,
     clock: str | None = None,
@@ -155,6 +156,7 @@ def compare(
         target: ``host``, ``vm``, ``vm:KERNEL`` or ``fake:PATH``; None for the one that the experiment needs.
         loads: names of loads.
         architecture: of the virtual machine; this machine's if empty.
+        cpu_model: of the virtual machine, as QEMU names it; the default if empty.
         modules: path of a kernel to the folder of its modules.
         hold: levels by name of the factor that all variants share, of factors that are not compared: ``{"optimization": "Os"}``.
         clock: ``wall`` or ``virtual``; the target's if None.
@@ -258,6 +260,7 @@ def compare(
         target=target,
         loads=name_list(loads),
         architecture=architecture,
+        cpu_model=cpu_model,
         modules=tuple(f"{kernel}={folder}" for kernel, folder in (modules or {}).items()),
         clock=clock,
         published=published,

@@ -49,6 +49,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     clock: str | None
     loads: str
     architecture: str | None
+    cpu_model: str | None
     modules: tuple[str, ...]
     hold: tuple[str, ...]
     prime: int | None
@@ -84,6 +85,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
             clock=self.clock,
             loads=self.loads.split(","),
             architecture=self.architecture or "",
+            cpu_model=self.cpu_model or "",
             modules=self.modules,
             hold=self.hold,
             prime=self.prime,

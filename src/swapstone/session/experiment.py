@@ -109,7 +109,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
     target = request.target or default_target_of(factors, loads, works)
     clock = clock_of(target, request.clock or "")
     copies = _copies(request, clock, works) if request.null else 0
-    parse_target(target, TargetOptions(clock=clock, architecture=request.architecture))
+    parse_target(target, TargetOptions(clock=clock, architecture=request.architecture, cpu_model=request.cpu_model))
     combinations = math.prod(len(choice.levels) for choice in request.factors)
     prime, prime_more = discarded_runs(request, clock, works, boots=find_target_kind(target).opens.boots)
     experiment = Experiment(
@@ -119,6 +119,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         loads=loads,
         target=target,
         architecture=find_architecture(request.architecture).name if request.architecture else "",
+        cpu_model=request.cpu_model,
         modules=parse_modules(request.modules, factors, request.target),
         clock=clock,
         budget_ns=request.budget_ns or BUDGET_PER_VARIANT_NS * (combinations + copies),

@@ -27,7 +27,7 @@ from swapstone.run.recipes import base_recipe
 from swapstone.targets import Target, spec_of
 from swapstone.targets.vm.kvm import kvm_device_trouble
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
-from swapstone.targets.vm.qemu import base_options, find_emulator
+from swapstone.targets.vm.qemu import base_options, check_cpu, default_cpu, find_emulator
 from swapstone.targets.vm.spec import VmImages, VmSpec, require_kvm
 from swapstone.targets.vm.vm_target import VmImage
 from swapstone.workloads import find_load, workloads_of
@@ -66,7 +66,7 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
         )
     if spec.clock == WALL_CLOCK:
         require_kvm(kvm_device_trouble(architecture.machine))
-    find_emulator(EmulatedMachine(architecture=architecture.machine))
+    cpu = _processor(architecture, spec)
     _check_programs(experiment, architecture)
     levels = next((choice.levels for choice in experiment.applied_factors if choice.factor == KERNEL), ())
     if spec.kernel and levels:
@@ -93,8 +93,24 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
     differences = tuple(
         compare_images(first.image.files, other.image.files, (KERNEL_PART,), (own, level)) for level, other in others
     )
-    made = {level: vm_image_of(image, architecture, parsed[level]) for level, image in images.items()}
+    made = {level: vm_image_of(image, architecture, parsed[level], cpu) for level, image in images.items()}
     return VmImages(made, differences)
+
+
+def _processor(architecture: Architecture, spec: VmSpec) -> str:
+    """Return the emulated processor, once the emulator is known to have it; empty where KVM runs the machine.
+
+    Raises:
+        UserError: the emulator has no such processor.
+        UnavailableError: there is no usable emulator.
+    """
+    machine = EmulatedMachine(architecture=architecture.machine, cpu=spec.cpu_model)
+    emulator = find_emulator(machine)
+    if spec.clock == WALL_CLOCK:
+        return ""
+    if spec.cpu_model:
+        check_cpu(emulator, machine)
+    return spec.cpu_model or default_cpu(machine.model, emulator)
 
 
 def _kernel_level(text: str, architecture: Architecture, clock: str) -> KernelLevel:
@@ -214,16 +230,20 @@ def _needs(experiment: Experiment) -> MachineNeeds:
     )
 
 
-def vm_image_of(built: BuiltImage, architecture: Architecture, level: KernelLevel | None = None) -> VmImage:
+def vm_image_of(
+    built: BuiltImage, architecture: Architecture, level: KernelLevel | None = None, cpu: str = ""
+) -> VmImage:
     """Return the image of a virtual machine, from a built image.
 
     Args:
         built: the image.
         architecture: of the machine.
         level: of the factor ``kernel``, whose boot parameters the machine has; None for none.
+        cpu: the emulated processor; empty for the model's.
     """
     machine = EmulatedMachine(
         architecture=architecture.machine,
+        cpu=cpu,
         options=tuple(built.options.split()),
         parameters=level.added if level else (),
         dropped=level.dropped if level else (),

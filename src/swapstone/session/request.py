@@ -42,6 +42,7 @@ class ExperimentRequest:
         target: ``host``, ``vm``, ``vm:KERNEL`` or ``fake:PATH``; None for the one that the experiment needs.
         loads: names of loads.
         architecture: of the virtual machine; empty for this machine's.
+        cpu_model: of the virtual machine, as QEMU's option ``-cpu`` names it; empty for the default.
         modules: texts ``KERNEL=FOLDER``.
         clock: ``wall`` or ``virtual``; None for the target's.
         published: name of the published study beside the results, or empty.
@@ -67,6 +68,7 @@ class ExperimentRequest:
     target: str | None = None
     loads: Sequence[str] = (IDLE.name,)
     architecture: str = ""
+    cpu_model: str = ""
     modules: Sequence[str] = ()
     clock: str | None = None
     published: str = ""

@@ -147,6 +147,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
         target: ``host``, ``vm``, ``vm:KERNEL`` or ``fake:PATH``; if left out, the one that the experiment needs.
         architecture: of the virtual machine; this machine's if left out.
         clock: ``wall`` or ``virtual``; the target's if left out.
+        cpu_model: of the virtual machine, as QEMU names it; the default if left out.
         modules: path of a kernel to the folder of its modules.
         margin: a share such as ``2%``.
         confidence: a percentage such as ``95``; if left out, 99 with the correction ``report`` and 95 with ``family``.
@@ -168,6 +169,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
     loads: tuple[str, ...] = ()
     target: str = ""
     architecture: str = ""
+    cpu_model: str = ""
     clock: str = ""
     modules: dict[str, str] = msgspec.field(default_factory=dict)
     hold: dict[str, str] = msgspec.field(default_factory=dict)
@@ -226,6 +228,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
             target=target_below(self.target, directory) or None,
             loads=self.loads or (IDLE.name,),
             architecture=self.architecture,
+            cpu_model=self.cpu_model,
             modules=tuple(f"{_absolute(k, directory)}={_absolute(v, directory)}" for k, v in self.modules.items()),
             clock=self.clock or None,
             published=self.published,
@@ -362,6 +365,7 @@ _EXAMPLES = {
     "loads": 'loads = ["idle", "cpu"]',
     "target": 'target = "vm"',
     "architecture": 'architecture = "arm64"',
+    "cpu_model": 'cpu_model = "Nehalem"',
     "clock": 'clock = "virtual"',
     "modules": 'modules = { "./bzImage-a" = "./modules-a" }',
     "hold": 'hold = { optimization = "Os" }',

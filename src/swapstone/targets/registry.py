@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from swapstone.model import Experiment, UserError, unknown
+from swapstone.model import WALL_CLOCK, Experiment, UserError, unknown
 from swapstone.targets.fake import FAKE
 from swapstone.targets.host import HOST
 from swapstone.targets.target import Target
@@ -85,6 +85,8 @@ def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
     if options.architecture and not kind.has_architectures:
         names = " or ".join(other.name for other in TARGETS if other.has_architectures)
         raise UserError("--arch is a virtual machine's architecture.", f"Add: --target {names}")
+    if options.cpu_model and (not kind.has_architectures or options.clock == WALL_CLOCK):
+        raise UserError("--cpu-model is of an emulated machine on the virtual clock.", "Add: --target vm")
     return kind.parse(detail, options)
 
 
@@ -102,6 +104,7 @@ def spec_of(experiment: Experiment, *, no_cache: bool = False, guest_timeout_s: 
     options = TargetOptions(
         clock=experiment.clock,
         architecture=experiment.architecture,
+        cpu_model=experiment.cpu_model,
         modules=experiment.modules,
         no_cache=no_cache,
         guest_timeout_s=guest_timeout_s,

@@ -21,6 +21,7 @@ class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         clock: `WALL_CLOCK` or `VIRTUAL_CLOCK`; empty for the kind's default.
         architecture: of a machine that is emulated.
+        cpu_model: of a machine that is emulated; empty for the default.
         modules: pairs (path of a kernel, folder of its modules).
         no_cache: run every trial anew; kinds without a cache of runs ignore it.
         guest_timeout_s: limit of a machine's run, in seconds of this machine's time; 0 for the default. Kinds without machines ignore it.
@@ -28,6 +29,7 @@ class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
 
     clock: str = ""
     architecture: str = ""
+    cpu_model: str = ""
     modules: tuple[tuple[str, str], ...] = ()
     no_cache: bool = False
     guest_timeout_s: float = 0.0

@@ -23,7 +23,7 @@ from types import TracebackType
 from typing import Self
 
 from swapstone.factors.kernel_parameters import kept_options
-from swapstone.model import FrozenStruct, UnavailableError
+from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.vm.machine_models import CHANNEL_START, EmulatedMachine, MachineModel
 
@@ -33,6 +33,10 @@ OLDEST = (7, 0)
 HOST_LIMIT_S = 600.0
 """How long a machine may run by default, in seconds of this machine's time."""
 
+_VERSION = re.compile(r"version ([0-9]{1,6})\.([0-9]{1,6})")
+_CPU = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9._+-]{0,40}(,[+-]?[a-z0-9][a-z0-9._-]{0,30}(=[a-z0-9]{1,10})?){0,40}", re.ASCII
+)
 _LOOK_S = 0.05  # interval of checks of a running machine
 _TAIL_BYTES = 8192
 _LINES = 12
@@ -65,6 +69,12 @@ class Emulator(FrozenStruct, frozen=True, kw_only=True):
     path: str
     version: str
     build: str
+
+    @property
+    def release(self) -> tuple[int, int]:
+        """The first two numbers of its version; (0, 0) if there are none."""
+        found = _VERSION.search(self.version)
+        return (int(found[1]), int(found[2])) if found else (0, 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,7 +162,7 @@ def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -
             "-M",
             family.machine,
             "-cpu",
-            "host" if machine.wall else family.cpu,
+            "host" if machine.wall else machine.cpu or family.cpu,
             "-smp",
             "1",
             "-m",
@@ -177,6 +187,38 @@ def kept_base_options(machine: EmulatedMachine) -> tuple[str, ...]:
 def kernel_command_line(machine: EmulatedMachine) -> tuple[str, ...]:
     """Return the words of the kernel's command line."""
     return (*kept_base_options(machine), *machine.options, *machine.parameters)
+
+
+def default_cpu(model: MachineModel, emulator: Emulator) -> str:
+    """Return the processor of an experiment's machines by default: with AVX2 where the emulator has it."""
+    if model.newer_cpu is None or emulator.release < model.newer_cpu[1]:
+        return model.cpu
+    return model.newer_cpu[0]
+
+
+def check_cpu(emulator: Emulator, machine: EmulatedMachine) -> None:
+    """Check before images are fetched that an emulator has a machine's processor.
+
+    Raises:
+        UserError: it has no such model or feature, or the text is no value of ``-cpu``.
+    """
+    cpu = machine.cpu
+    if not _CPU.fullmatch(cpu):
+        raise UserError(
+            f"{cpu[:80]!a} is no processor model of QEMU.", "For example: --cpu-model Nehalem or qemu64,+avx2"
+        )
+    model = machine.model
+    value = f"{cpu},enforce" if machine.architecture == "x86_64" else cpu  # others refuse what they don't have
+    tried = _ask(
+        [emulator.path, *_BARE, "-accel", "tcg", "-M", model.machine, "-cpu", value, "-S", "-qmp", "stdio"],
+        '{"execute":"qmp_capabilities"}\n{"execute":"quit"}\n',
+    )
+    if tried.returncode != 0:
+        lines = [line.partition(": ")[2] or line for line in tried.stderr.strip().splitlines()]
+        raise UserError(
+            f"{emulator.version} can't emulate the processor {cpu}: {'; '.join(lines[:3])[:300] or f'status {tried.returncode}'}.",
+            f"List the models: {Path(emulator.path).name} -cpu help",
+        )
 
 
 def find_emulator(machine: EmulatedMachine, program: str = "") -> Emulator:
@@ -207,7 +249,7 @@ def find_emulator(machine: EmulatedMachine, program: str = "") -> Emulator:
 def _examine(path: str, family: MachineModel, _stamp: tuple[int, int]) -> Emulator:
     """Read an emulator's version, and start an empty machine with the options of a run."""
     version = (_ask([path, "--version"]).stdout.splitlines() or [""])[0]
-    found = re.search(r"version ([0-9]{1,6})\.([0-9]{1,6})", version)
+    found = _VERSION.search(version)
     if not found:
         raise UnavailableError(f"The output of {path} --version names no version of QEMU: {version!r}.")
     if (int(found[1]), int(found[2])) < OLDEST:

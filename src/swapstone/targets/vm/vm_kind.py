@@ -13,6 +13,7 @@ def _parse(detail: str, options: TargetOptions) -> VmSpec:
     return VmSpec(
         kernel=detail,
         architecture=options.architecture,
+        cpu_model=options.cpu_model,
         modules=options.modules,
         clock=options.clock or VIRTUAL_CLOCK,
         no_cache=options.no_cache,

@@ -10,13 +10,13 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from swapstone.factors import ProgramFacts, read_facts
-from swapstone.factors.kernel_parameters import DROPPED_OPTIONS, KEPT_OPTIONS, files_that_show, why_ignored
+from swapstone.factors.kernel_parameters import files_that_show, why_ignored
 from swapstone.model import ImageDifference, UserError, WireError
 from swapstone.model.cpio import Entry, archive, unpack
 from swapstone.model.directories import cache_dir
@@ -35,6 +35,7 @@ from swapstone.targets.target import (
 from swapstone.targets.vm import guest, qemu, snapshot
 from swapstone.targets.vm.guest import GuestCommands
 from swapstone.targets.vm.image_tree import placed, resolve
+from swapstone.targets.vm.machine_facts import boot_options, missing_features, option_pairs
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import Emulator, GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.vm.run_cache import RunCache, mark_used, write_whole
@@ -209,7 +210,8 @@ class VmTarget(Target):
         return TargetDescription(
             kernel=f"{report.system} {report.release} {report.version}",
             architecture=report.machine,
-            cpu=cpu[1] if cpu else self._machine.model.cpu,
+            cpu=(cpu[1] if cpu else self._machine.cpu or self._machine.model.cpu)
+            + missing_features(self._machine, report.file("/proc/cpuinfo")),
             cpus=(0,),
             virtualization=f"{self._emulator.version}, machine {self._machine.model.machine}, {clock}",
             memory_bytes=int(memory[1]) * 1024 if memory else 0,
@@ -223,7 +225,8 @@ class VmTarget(Target):
             ("guest init", f"{self._init.parent.name}, SHA-256 {sha256_of(self._init)}"),
             *(pair for level, boot_image in self._boot_images.items() for pair in _digests(level, boot_image)),
             *self._carried_digest(),
-            *_boot_options(self._boot_images, self._machine),
+            *((("emulated processor", self._machine.cpu or self._machine.model.cpu),) if self._exact else ()),
+            *boot_options({level: image.source.machine for level, image in self._boot_images.items()}, self._machine),
             *((f"certificate of {difference.between[1]}", difference.summary()) for difference in self._differences),
         )
 
@@ -318,7 +321,7 @@ class VmTarget(Target):
         if ignored := why_ignored(order.machine.parameters, dict(report.files)):
             raise MachineConfigError(f"The machine is not the requested one: {ignored}.")
         booted = (("booted", config.kernel),) if _is_running(report, order.boot_image.source.banner) else ()
-        machine = (*booted, *_option_pairs(order.machine), *report.pairs())
+        machine = (*booted, *option_pairs(order.machine), *report.pairs())
         return msgspec.structs.replace(answers[0], id=request.id, machine=machine, name=name)
 
     def run_plan(
@@ -446,21 +449,6 @@ class VmTarget(Target):
             mark_used(state)
             self._saved.add(state)
         return whole
-
-
-def _option_pairs(machine: EmulatedMachine) -> tuple[tuple[str, str], ...]:
-    """Return what the factor ``kernel`` compares with the guest's command line."""
-    kept = qemu.kept_base_options(machine)
-    return ((KEPT_OPTIONS, " ".join(kept)), (DROPPED_OPTIONS, " ".join(machine.dropped)))
-
-
-def _boot_options(levels: Mapping[str, _BootImage], machine: EmulatedMachine) -> Iterator[tuple[str, str]]:
-    """Yield the base options of all machines, and the options of each level that changes them, for the manifest."""
-    yield "base boot options", " ".join(qemu.base_options(machine))
-    for level, boot_image in levels.items():
-        own = boot_image.source.machine
-        if own.parameters or own.dropped:
-            yield f"boot options of {level}", " ".join(qemu.kernel_command_line(own))
 
 
 def _digests(level: str, boot_image: _BootImage) -> tuple[tuple[str, str], ...]:

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What a killed Swapstone leaves of its machines: no process, and a folder that the next start removes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from swapstone.model.temporary_folder import remove_stale_folders
+from tests.unit.targets.fake_emulator import emulator
+
+_SESSION = """
+import sys, tempfile
+from pathlib import Path
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.qemu import Guest, Limits, Setup, find_emulator
+
+folder = Path(sys.argv[1])
+tempfile.tempdir = str(folder / "temporary")
+machine = EmulatedMachine()
+setup = Setup(find_emulator(machine, sys.argv[2]), machine, folder / "kernel", folder / "initrd", b"order")
+with Guest(setup, Limits()) as guest:
+    print(guest.process.pid, flush=True)
+    guest.wait()
+"""
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_no_machine_survives_a_killed_session_and_the_next_start_removes_its_folder(tmp_path: Path) -> None:
+    place = tmp_path / "temporary"
+    place.mkdir()
+    program = emulator(tmp_path / "q", f"touch {tmp_path}/started; exec sleep 1000")
+    command = [sys.executable, "-c", _SESSION, str(tmp_path), program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as session:
+        assert session.stdout is not None
+        pid = int(session.stdout.readline())
+        while not (tmp_path / "started").exists():
+            assert session.poll() is None
+            time.sleep(0.01)
+        assert _is_running(pid)
+        session.kill()
+    until = time.monotonic() + 20
+    while _is_running(pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not _is_running(pid)
+    (left,) = place.iterdir()
+    assert left.name.startswith("swapstone-vm-")
+    assert remove_stale_folders(place) == (left,)
