@@ -22,7 +22,7 @@ from swapstone.artifacts.bundled_modules import build_module
 from swapstone.artifacts.image_assembly import KERNEL_PART, KERNEL_PATH, Overlay, Tree
 from swapstone.artifacts.image_catalog import KERNELS, PARTS, Architecture, ImagePart, find_architecture, find_part
 from swapstone.artifacts.image_comparison import ImageFile
-from swapstone.artifacts.kernel_modules import Module, Modules
+from swapstone.artifacts.kernel_modules import Module, ModuleFile, Modules, modules_for, read_module_file
 from swapstone.artifacts.kernels import Kernel, read_kernel
 from swapstone.artifacts.packages import Contents, Lock, Package, Progress, fetch, package_file, read_lock, sha256_of
 from swapstone.model import FrozenStruct, UnavailableError, UserError, cpio
@@ -30,6 +30,7 @@ from swapstone.model.directories import cache_dir
 
 _KERNEL, _INITRD, _IMAGE, _SEAL = "kernel", "initrd", "image.json", "seal"
 _INSTALLED = "lib/modules/"
+_PACKAGE = "linux-image-"  # the rest of a kernel package's name is the kernel's release
 _KEY_DIGITS = 32
 
 MODULES_BESIDE = ".modules"
@@ -45,6 +46,7 @@ class ImageRequest(FrozenStruct, frozen=True, kw_only=True):
         modules_folder: modules of a kernel file; empty for the folder with the kernel's path and the suffix ``.modules``, if it exists.
         modules: names of modules to load; their dependencies are added. None for the defaults of the architecture, or for no modules if a
             kernel file has no modules folder.
+        module_files: files of the user's modules, loaded after the others in this order; of those with one name the one for this kernel.
         own_modules: names of `OWN_MODULES` to build for the packaged kernel and add without loading them.
         parts: names of `PARTS`.
         overlays: the caller's files.
@@ -54,6 +56,7 @@ class ImageRequest(FrozenStruct, frozen=True, kw_only=True):
     kernel: str = "generic"
     modules_folder: str = ""
     modules: tuple[str, ...] | None = None
+    module_files: tuple[str, ...] = ()
     own_modules: tuple[str, ...] = ()
     parts: tuple[str, ...] = tuple(part.name for part in PARTS)
     overlays: tuple[Overlay, ...] = ()
@@ -114,7 +117,10 @@ class BuiltImage:
 
 @dataclasses.dataclass(frozen=True)
 class _Plan:
-    """A resolved request: `own` is a kernel file with its modules, `package` a packaged kernel, `added` the bundled modules."""
+    """A resolved request: `own` is a kernel file with its modules, `package` a packaged kernel.
+
+    `added` are the bundled modules, `loaded` those of the user.
+    """
 
     request: ImageRequest
     architecture: Architecture
@@ -122,6 +128,7 @@ class _Plan:
     packages: tuple[Package, ...]
     modules: tuple[str, ...]
     added: tuple[Module, ...]
+    loaded: tuple[Module, ...]
     kernel_name: str
     package: Package | None
     own: tuple[Kernel, tuple[Module, ...]] | None
@@ -138,6 +145,7 @@ class _Plan:
             "kernel": [self.kernel_name, self.package.sha256 if self.package else "", *own],
             "modules": self.modules,
             "added": [(module.name, _digest(module.content)) for module in self.added],
+            "loaded": [(module.name, _digest(module.content)) for module in self.loaded],
             "parts": self.parts,
             "packages": [(package.name, package.sha256, package.objects) for package in self.packages],
             "overlays": [(overlay.part, overlay.digest()) for overlay in self.request.overlays],
@@ -184,6 +192,7 @@ def _plan(request: ImageRequest, lock: Lock | None, progress: Progress = lambda 
     wanted = tuple(find_part(name) for name in request.parts)
     locked_packages = (lock or read_lock()).of(architecture.debian)
     package, own, name = None, None, request.kernel
+    files = [read_module_file(Path(path)) for path in request.module_files]
     if request.kernel in KERNELS:
         if request.modules_folder:
             raise UserError(
@@ -193,12 +202,26 @@ def _plan(request: ImageRequest, lock: Lock | None, progress: Progress = lambda 
         name = KERNELS[request.kernel][0]
         package = _kernel_package(architecture, name, locked_packages, lock)
     else:
-        own = _own_kernel(request, architecture)
+        own = _own_kernel(request, architecture, files)
         name = Path(request.kernel).name
     of_images = [package for package in locked_packages if not package.headers and not package.source]
     packages = image_assembly.needed_packages(wanted, of_images)
     added = _added(request, architecture, name, lock or read_lock(), progress)
-    return _Plan(request, architecture, wanted, packages, _modules(request, architecture), added, name, package, own)
+    release = package.name.removeprefix(_PACKAGE) if package else _release(own[0]) if own else ""
+    fitting = modules_for(files, release, request.kernel, architecture.machine)
+    loaded = tuple(each.module for each in fitting)
+    return _Plan(
+        request,
+        architecture,
+        wanted,
+        packages,
+        _modules(request, architecture, files),
+        added,
+        loaded,
+        name,
+        package,
+        own,
+    )
 
 
 def _added(
@@ -212,8 +235,11 @@ def _added(
     return tuple(build_module(name, architecture, kernel, lock, progress) for name in request.own_modules)
 
 
-def _modules(request: ImageRequest, architecture: Architecture) -> tuple[str, ...]:
-    return architecture.modules if request.modules is None else request.modules
+def _modules(request: ImageRequest, architecture: Architecture, files: Sequence[ModuleFile]) -> tuple[str, ...]:
+    """Return the names of the kernel's own modules to load: with those that the user's modules need."""
+    wanted = architecture.modules if request.modules is None else request.modules
+    own = {each.module.name for each in files}
+    return tuple(dict.fromkeys((*wanted, *(name for each in files for name in each.needs if name not in own))))
 
 
 def _kernel_package(architecture: Architecture, name: str, packages: Sequence[Package], lock: Lock | None) -> Package:
@@ -225,7 +251,9 @@ def _kernel_package(architecture: Architecture, name: str, packages: Sequence[Pa
     raise UnavailableError(f"There is no kernel {name} for {architecture.name}: {reason}.")
 
 
-def _own_kernel(request: ImageRequest, architecture: Architecture) -> tuple[Kernel, tuple[Module, ...]]:
+def _own_kernel(
+    request: ImageRequest, architecture: Architecture, files: Sequence[ModuleFile]
+) -> tuple[Kernel, tuple[Module, ...]]:
     path = Path(request.kernel)
     if not path.exists():
         raise UserError(
@@ -244,7 +272,7 @@ def _own_kernel(request: ImageRequest, architecture: Architecture) -> tuple[Kern
                 " For built-in modules, the file modules.builtin of the kernel's build is sufficient there.",
             )
         return kernel, ()
-    loaded = _own_modules(kernel, Path(request.modules_folder or beside), _modules(request, architecture))
+    loaded = _own_modules(kernel, Path(request.modules_folder or beside), _modules(request, architecture, files))
     return kernel, loaded
 
 
@@ -302,7 +330,7 @@ def _build(plan: _Plan, home: Path, progress: Progress) -> Image:
         tree = Tree()
         image_assembly.add_base(tree, shell="busybox" in plan.request.parts)
         _check_release(kernel, plan.added)
-        order = image_assembly.add_modules(tree, loaded, plan.added)
+        order = image_assembly.add_modules(tree, (*loaded, *plan.loaded), plan.added)
         progress(f"assembling {len(plan.packages)} packages")
         image_assembly.add_parts(tree, plan.parts, plan.packages, work)
         for overlay in plan.request.overlays:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from swapstone.factors.elf_file import DamagedElfError, content_of, open_elf
 from swapstone.model import FrozenStruct, UserError
@@ -95,6 +96,87 @@ class Modules:
         del found[name]
         release = (facts.get("vermagic", [""])[0].split() or [""])[0]
         found[name] = Module(name=name, content=content, release=release)
+
+
+class ModuleFile(FrozenStruct, frozen=True, kw_only=True):
+    """A module of the user.
+
+    Attributes:
+        path: its file.
+        module: its content.
+        architecture: as ``uname -m`` prints it; empty if unknown.
+        needs: names of the modules on which it depends.
+    """
+
+    path: str
+    module: Module
+    architecture: str
+    needs: tuple[str, ...]
+
+
+_MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", "EM_ARM": "arm", "EM_RISCV": "riscv64"}
+_LARGEST_MODULE = 64 << 20
+
+
+def read_module_file(path: Path) -> ModuleFile:
+    """Read a module's file, which may be compressed.
+
+    Raises:
+        UserError: it can't be read, or is no module.
+    """
+    try:
+        with path.open("rb") as handle:
+            data = handle.read(_LARGEST_MODULE + 1)
+    except OSError as error:
+        raise UserError(f"The module {path} can't be read: {error.strerror}.") from error
+    if len(data) > _LARGEST_MODULE:
+        raise UserError(f"The module {path} is larger than {_LARGEST_MODULE >> 20} MiB.")
+    content = _unpacked(str(path), data)
+    facts = _facts(str(path), content)
+    match = _MODULE.search(path.name)
+    named = (facts.get("name") or [match["name"] if match else ""])[0]
+    release = facts.get("vermagic", [""])[0].partition(" ")[0]
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,60}", named, re.ASCII) or not release:
+        raise UserError(f"The file {path} is no kernel module: its .modinfo has no name or no vermagic.")
+    with open_elf(content) as elf:
+        architecture = _MACHINES.get(elf["e_machine"], "")
+    module = Module(name=_plain(named), content=content, release=release)
+    needs = tuple(map(_plain, _split(facts.get("depends", []))))
+    return ModuleFile(path=str(path), module=module, architecture=architecture, needs=needs)
+
+
+def modules_for(files: Sequence[ModuleFile], release: str, kernel: str, architecture: str) -> tuple[ModuleFile, ...]:
+    """Choose those of the user's modules that belong to a kernel. Each module must have a file for each kernel.
+
+    Args:
+        files: in the order of loading.
+        release: of the kernel; empty if it is unknown, and the modules must be of one release.
+        kernel: for the message.
+        architecture: of the machine.
+
+    Raises:
+        UserError: a module has no file for this kernel or machine, or several.
+    """
+    found = []
+    for name in dict.fromkeys(each.module.name for each in files):
+        same = [each for each in files if each.module.name == name]
+        fit = [each for each in same if each.module.release == release or not release]
+        if not fit:
+            others = ", ".join(f"{each.path} is for {each.module.release}" for each in same)
+            raise UserError(
+                f"The module {name} does not belong to the kernel {kernel}, which is {release}: {others}.",
+                f"Build it with that kernel's headers, and name both files: --module {same[0].path} --module OTHER",
+            )
+        if len(fit) > 1:
+            raise UserError(
+                f"The module {name} is named twice for the kernel {kernel}: {fit[0].path} and {fit[1].path}."
+            )
+        if fit[0].architecture != architecture:
+            raise UserError(
+                f"The module {fit[0].path} is for {fit[0].architecture or 'another machine'}, not for {architecture}."
+            )
+        found.append(fit[0])
+    return tuple(found)
 
 
 def _plain(name: str) -> str:

@@ -54,7 +54,7 @@ _GROUPS = {
         "target",
         "clock",
     ),
-    "The machine": ("loads", "architecture", "cpu_model", "modules", "no_cache", "guest_timeout"),
+    "The machine": ("loads", "architecture", "cpu_model", "modules", "module_files", "no_cache", "guest_timeout"),
     "Record": ("out", "resume", "trust", "every", "fail_if"),
 }
 
@@ -85,6 +85,13 @@ class _CompareCommand(ProgramCommand):
     multiple=True,
     metavar="KERNEL=DIR",
     help="The modules of your own kernel; repeatable.  [KERNEL.modules, beside it]",
+)
+@click.option(
+    "--module",
+    "module_files",
+    multiple=True,
+    metavar="FILE.ko",
+    help="A kernel module that the virtual machine loads before the work, one file for each kernel; repeatable.",
 )
 @click.option(
     "--hold",

@@ -130,6 +130,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
             architecture, and on other targets.
         cpu_model: of the virtual machine, as QEMU's option ``-cpu`` names it; empty for the default.
         modules: pairs (path of a kernel file, folder of its modules), for folders other than the one beside it.
+        module_files: absolute paths of kernel modules that the virtual machine loads before the work.
         rules: version of the rules by which rows are judged. 1: records before 0.2, on medians alone. 2: means, tails, carry-over, outputs
             and processors are checked too.
         correction: `REPORT_CORRECTION` or `FAMILY_CORRECTION`: which rows share one rate of false differences.
@@ -160,6 +161,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     architecture: str = ""
     cpu_model: str = ""
     modules: tuple[tuple[str, str], ...] = ()
+    module_files: tuple[str, ...] = ()
     rules: int = 1
     correction: str = FAMILY_CORRECTION
     prime: int = 0

@@ -90,6 +90,7 @@ def compare(
     architecture: str = "",
     cpu_model: str = "",
     modules: Mapping[str, str] | None = None,
+    module: Levels = (),
     hold: Mapping[str, str] | None = None,
     clock: str | None = None,
     published: str = "",
@@ -158,6 +159,7 @@ def compare(
         architecture: of the virtual machine; this machine's if empty.
         cpu_model: of the virtual machine, as QEMU names it; the default if empty.
         modules: path of a kernel to the folder of its modules.
+        module: paths of kernel modules that the virtual machine loads before the work.
         hold: levels by name of the factor that all variants share, of factors that are not compared: ``{"optimization": "Os"}``.
         clock: ``wall`` or ``virtual``; the target's if None.
         published: name of a published study, to print its figures beside the results.
@@ -261,6 +263,7 @@ def compare(
         loads=name_list(loads),
         architecture=architecture,
         cpu_model=cpu_model,
+        module_files=name_list(module),
         modules=tuple(f"{kernel}={folder}" for kernel, folder in (modules or {}).items()),
         clock=clock,
         published=published,

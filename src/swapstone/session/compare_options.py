@@ -51,6 +51,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     architecture: str | None
     cpu_model: str | None
     modules: tuple[str, ...]
+    module_files: tuple[str, ...]
     hold: tuple[str, ...]
     prime: int | None
     order: str
@@ -87,6 +88,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
             architecture=self.architecture or "",
             cpu_model=self.cpu_model or "",
             modules=self.modules,
+            module_files=self.module_files,
             hold=self.hold,
             prime=self.prime,
             order=self.order,

@@ -41,7 +41,7 @@ from swapstone.session.analysis import analyse_record, verdicts_digest
 from swapstone.session.budget import BudgetError, check_budget
 from swapstone.session.defaults import BUDGET_PER_VARIANT_NS, default_confidence, default_suites, default_target_of
 from swapstone.session.interrupted import Interrupted
-from swapstone.session.machines import open_experiment_target, parse_modules
+from swapstone.session.machines import open_experiment_target, parse_module_files, parse_modules
 from swapstone.session.outcome import FailIf, check_fail_if
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
@@ -121,6 +121,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         architecture=find_architecture(request.architecture).name if request.architecture else "",
         cpu_model=request.cpu_model,
         modules=parse_modules(request.modules, factors, request.target),
+        module_files=parse_module_files(request.module_files, target),
         clock=clock,
         budget_ns=request.budget_ns or BUDGET_PER_VARIANT_NS * (combinations + copies),
         margin=request.margin,

@@ -11,6 +11,7 @@ from swapstone.artifacts.image_assembly import KERNEL_PART
 from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture, find_architecture
 from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
+from swapstone.artifacts.kernel_modules import read_module_file
 from swapstone.artifacts.toolchain import compiler_command
 from swapstone.factors import SWAP
 from swapstone.factors.kernel_parameters import KernelLevel, key_of, parse_kernel_level, split_kernel
@@ -24,7 +25,7 @@ from swapstone.model import (
     UserError,
 )
 from swapstone.run.recipes import base_recipe
-from swapstone.targets import Target, spec_of
+from swapstone.targets import Target, find_target_kind, spec_of
 from swapstone.targets.vm.kvm import kvm_device_trouble
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
 from swapstone.targets.vm.qemu import base_options, check_cpu, default_cpu, find_emulator
@@ -82,6 +83,7 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
                 modules_folder=folders.get(_whole_path(kernel.kernel), ""),
                 modules=needs.modules,
                 own_modules=needs.own_modules,
+                module_files=experiment.module_files,
                 parts=needs.parts,
             ),
             progress=notify,
@@ -164,6 +166,19 @@ def parse_modules(
             raise UserError(f"There is no folder of modules {folder}.", "It is what `make modules_install` writes.")
         found[kernel] = _whole_path(folder)
     return tuple(found.items())
+
+
+def parse_module_files(texts: Iterable[str], target: str) -> tuple[str, ...]:
+    """Return the absolute paths of kernel modules to load.
+
+    Raises:
+        UserError: one is no module, or the target boots no machine.
+    """
+    if not (paths := [Path(text).expanduser() for text in texts]):
+        return ()
+    if not find_target_kind(target).opens.boots:
+        raise UserError("--module loads a kernel module into a virtual machine.", "Add: --target vm")
+    return tuple(read_module_file(path.resolve()).path for path in paths)
 
 
 def _whole_path(name: str) -> str:

@@ -27,7 +27,7 @@ _OF_THE_USER = {COMMAND, "program"}
 def planned_commands(experiment: Experiment) -> tuple[str, ...]:
     """Return a line for each command, file and value of an experiment that a record contains."""
     own = experiment.own
-    lines = [*_target_lines(experiment.target, experiment.modules)]
+    lines = [*_target_lines(experiment.target, experiment.modules, experiment.module_files)]
     if own is None:
         names: dict[str, list[str]] = {}
         for suite, name in experiment.workloads:
@@ -89,10 +89,11 @@ def _level_lines(factors: Iterable[FactorLevels]) -> Iterator[str]:
             yield from (f"use as the {choice.factor}, which is run or loaded: {text}" for text in texts)
 
 
-def _target_lines(target: str, modules: Iterable[tuple[str, str]]) -> Iterator[str]:
+def _target_lines(target: str, modules: Iterable[tuple[str, str]], files: Iterable[str]) -> Iterator[str]:
     name, _, detail = target.partition(":")
     yield from (does for kind in TARGETS if kind.name == name and (does := kind.does(detail)))
     yield from (f"load the modules of the kernel {kernel} from {folder}" for kernel, folder in modules)
+    yield from (f"load in the virtual machine the kernel module {path}" for path in files)
 
 
 def _values(values: Iterable[str]) -> str:
@@ -113,7 +114,7 @@ def planned_study_commands(parts: Iterable[StudyPart], target: str = "", directo
 
 
 def _part_lines(part: StudyPart, target: str) -> Iterator[str]:
-    yield from _target_lines(target, part.modules.items())
+    yield from _target_lines(target, part.modules.items(), part.module_files)
     program = part.program
     if program is None:
         yield f"run Swapstone's own workloads of {', '.join(part.suites) or 'the suites that suit its factors'}"

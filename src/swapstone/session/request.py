@@ -44,6 +44,7 @@ class ExperimentRequest:
         architecture: of the virtual machine; empty for this machine's.
         cpu_model: of the virtual machine, as QEMU's option ``-cpu`` names it; empty for the default.
         modules: texts ``KERNEL=FOLDER``.
+        module_files: paths of kernel modules that the virtual machine loads.
         clock: ``wall`` or ``virtual``; None for the target's.
         published: name of the published study beside the results, or empty.
         own: the user's own program, instead of the bundled workloads.
@@ -70,6 +71,7 @@ class ExperimentRequest:
     architecture: str = ""
     cpu_model: str = ""
     modules: Sequence[str] = ()
+    module_files: Sequence[str] = ()
     clock: str | None = None
     published: str = ""
     own: OwnProgram | None = None

@@ -149,6 +149,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
         clock: ``wall`` or ``virtual``; the target's if left out.
         cpu_model: of the virtual machine, as QEMU names it; the default if left out.
         modules: path of a kernel to the folder of its modules.
+        module_files: paths of kernel modules that the virtual machine loads.
         margin: a share such as ``2%``.
         confidence: a percentage such as ``95``; if left out, 99 with the correction ``report`` and 95 with ``family``.
         correction: ``report`` or ``family``; ``report`` if left out.
@@ -172,6 +173,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
     cpu_model: str = ""
     clock: str = ""
     modules: dict[str, str] = msgspec.field(default_factory=dict)
+    module_files: tuple[str, ...] = ()
     hold: dict[str, str] = msgspec.field(default_factory=dict)
     margin: str = ""
     confidence: str = ""
@@ -229,6 +231,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
             loads=self.loads or (IDLE.name,),
             architecture=self.architecture,
             cpu_model=self.cpu_model,
+            module_files=tuple(_absolute(path, directory) for path in self.module_files),
             modules=tuple(f"{_absolute(k, directory)}={_absolute(v, directory)}" for k, v in self.modules.items()),
             clock=self.clock or None,
             published=self.published,
@@ -367,6 +370,7 @@ _EXAMPLES = {
     "architecture": 'architecture = "arm64"',
     "cpu_model": 'cpu_model = "Nehalem"',
     "clock": 'clock = "virtual"',
+    "module_files": 'module_files = ["./mine.ko"]',
     "modules": 'modules = { "./bzImage-a" = "./modules-a" }',
     "hold": 'hold = { optimization = "Os" }',
     "margin": 'margin = "2%"',

@@ -67,6 +67,20 @@ def test_an_image_contains_the_requested_files(lock: Lock) -> None:
     assert (files["bin/busybox"].part, files["init"].part, files["usr"].part) == ("busybox-static", "agent", "base")
 
 
+def test_a_module_of_the_user_is_loaded_after_what_it_needs(lock: Lock, tmp_path: Path) -> None:
+    file = tmp_path / "mine.ko"
+    file.write_bytes(module(tmp_path, "mine", depends="top-one"))
+    request = msgspec.structs.replace(REQUEST, modules=(), module_files=(str(file),))
+    built = build_image(request, lock=lock)
+    assert built.image.modules == tuple(f"/lib/modules/{name}.ko" for name in ("base", "top_one", "mine"))
+    assert built.image.files["lib/modules/mine.ko"].part == "kernel"
+    assert built.folder != build_image(msgspec.structs.replace(REQUEST, modules=()), lock=lock).folder
+    messages: list[str] = []
+    with pytest.raises(UserError, match="mine does not belong to the kernel rt"):
+        build_image(msgspec.structs.replace(request, kernel="rt"), lock=lock, progress=messages.append)
+    assert not messages, "it is refused before anything is fetched"
+
+
 def test_an_image_is_built_once(lock: Lock) -> None:
     messages: list[str] = []
     first = build_image(REQUEST, lock=lock, progress=messages.append)

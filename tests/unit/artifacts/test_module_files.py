@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Kernel modules of the user: which file belongs to which kernel."""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+
+import pytest
+
+from swapstone.artifacts.kernel_modules import ModuleFile, modules_for, read_module_file
+from swapstone.model import UserError
+from tests.unit.artifacts.archive import module
+
+
+def _file(folder: Path, name: str, release: str, depends: str = "") -> ModuleFile:
+    path = folder / f"{name}-{release}.ko"
+    path.write_bytes(module(folder, name, depends=depends, release=release))
+    return read_module_file(path)
+
+
+def test_a_module_is_read_also_compressed(tmp_path: Path) -> None:
+    found = _file(tmp_path, "mine", "6.1.0-test", depends="configfs,null-blk")
+    assert (found.module.name, found.module.release, found.architecture) == ("mine", "6.1.0-test", "x86_64")
+    assert found.needs == ("configfs", "null_blk")
+    (tmp_path / "packed.ko.xz").write_bytes(lzma.compress(found.module.content))
+    assert read_module_file(tmp_path / "packed.ko.xz").module == found.module
+
+
+def test_each_kernel_gets_the_file_that_was_built_for_it(tmp_path: Path) -> None:
+    generic, rt = (_file(tmp_path, "mine", release) for release in ("6.1.0-test", "6.1.0-rt"))
+    other = _file(tmp_path, "other", "6.1.0-rt")
+    assert modules_for([generic, rt], "6.1.0-test", "generic", "x86_64") == (generic,)
+    assert modules_for([other, generic, rt], "6.1.0-rt", "rt", "x86_64") == (other, rt)
+    with pytest.raises(
+        UserError,
+        match=r"The module other does not belong to the kernel generic, which is 6\.1\.0-test: .*is for 6\.1\.0-rt\.",
+    ):
+        modules_for([generic, rt, other], "6.1.0-test", "generic", "x86_64")
+    with pytest.raises(UserError, match="is for x86_64, not for aarch64"):
+        modules_for([generic], "6.1.0-test", "generic", "aarch64")
+    with pytest.raises(UserError, match="named twice for the kernel generic"):
+        modules_for([generic, generic], "6.1.0-test", "generic", "x86_64")
+
+
+def test_what_is_no_module_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.ko").write_text("no ELF file")
+    (tmp_path / "empty.ko").write_bytes(module(tmp_path, "mine", release=""))
+    for name, message in (
+        ("text.ko", "is damaged"),
+        ("empty.ko", "has no name or no vermagic"),
+        ("none.ko", "can't be read"),
+    ):
+        with pytest.raises(UserError, match=message):
+            read_module_file(tmp_path / name)
