@@ -61,7 +61,7 @@ def with_trials_ahead(blocks: Blocks, processors: int) -> float:
     order = [(number, duration) for number, block in enumerate(blocks) for duration in block]
     free, ends = [0.0] * processors, [0.0] * len(blocks)
     released, last, end = 0, [0.0] * (len(blocks) + 1), 0.0
-    for number, _ in enumerate(blocks):
+    for number in range(len(blocks)):
         # When block `number` is due, it and so many trials after it may begin.
         end_of_window = sum(map(len, blocks[: number + 1])) + AHEAD * processors
         for place, duration in order[released:end_of_window]:

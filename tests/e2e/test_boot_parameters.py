@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Boot parameters as levels, read back from real guests; and a kernel that hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cli import runs_of, swapstone
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        os.uname().machine != "x86_64", reason="the latency suite of another machine takes minutes here"
+    ),
+]
+
+LATENCY = ("--suite", "latency", "--blocks", "1")
+
+_HANGS = """
+    .section .note.pvh, "a"
+    .long 4, 4, 18
+    .asciz "Xen"
+    .long start
+    .section .text
+    .globl start
+start:
+    jmp start
+    .asciz "Linux version 6.6.0-hangs (me@here) #1 SMP"
+"""
+
+
+def test_parameters_are_read_back_and_an_ignored_one_fails(tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    levels = ("generic", "generic+threadirqs", "generic+drop:nokaslr+mitigations=auto", "generic+nohz_full=1")
+    result = swapstone(tmp_path, "compare", f"kernel={','.join(levels)}", *LATENCY, "--out", str(record), expect=4)
+    runs = {run["trial"]["variant"].removeprefix("kernel="): run for run in runs_of(record)}
+    assert set(runs) == set(levels)
+    for level in levels[:3]:
+        assert runs[level]["status"] == "ok" and dict(runs[level]["observed"])["kernel"] == level
+    ignored = runs[levels[3]]
+    assert ignored["status"] == "failed"
+    assert "the kernel ignored the boot parameter nohz_full=1" in ignored["reason"]
+    assert "nohz_full=1" in result.stdout
+    tools = dict(json.loads((record / "manifest.json").read_text())["tools"])
+    assert tools["base boot options"].startswith("quiet panic=-1 nokaslr")
+    changed = tools[f"boot options of {levels[2]}"].split()
+    assert "nokaslr" not in changed and "mitigations=off" not in changed and changed[-1] == "mitigations=auto"
+    assert f"boot options of {levels[0]}" not in tools
+    shown = swapstone(tmp_path, "show", str(record), "--all").stdout
+    assert "base boot options: quiet panic=-1" in shown
+    assert "damaged" not in swapstone(tmp_path, "verify", str(record)).stdout
+
+
+def test_a_kernel_that_hangs_is_ended_by_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "hangs.s").write_text(_HANGS)
+    kernel = tmp_path / "vmlinux"
+    link = ("-static", "-nostdlib", "-Wl,--build-id=none,-Ttext=0x200000,-e,start", "-no-pie")
+    subprocess.run(["cc", *link, str(tmp_path / "hangs.s"), "-o", str(kernel)], check=True)
+    record = tmp_path / "r"
+    asked = (f"kernel=generic,{kernel}+threadirqs", *LATENCY, "--guest-timeout", "8s", "--out", str(record))
+    swapstone(tmp_path, "compare", *asked, expect=4)
+    (run,) = (run for run in runs_of(record) if str(kernel) in run["trial"]["variant"])
+    assert run["status"] == "failed"
+    assert "it ran for more than 8 s of this machine's time (--guest-timeout)" in run["reason"]
