@@ -104,7 +104,8 @@ def parse_kernel_level(text: str) -> KernelLevel:
         return KernelLevel(kernel=kernel)
     if len(rest) > LONGEST_PARAMETERS:
         raise UserError(f"The boot parameters of a level have more than {LONGEST_PARAMETERS} characters.")
-    added, dropped = [], []
+    added: list[str] = []
+    dropped: list[str] = []
     for word in rest[1:].split("+"):
         left_out = _DROPPED.fullmatch(word)
         if left_out is None and not _WORD.fullmatch(word):

@@ -49,7 +49,7 @@ MACHINE_MODELS: dict[str, MachineModel] = {
         program="qemu-system-x86_64",
         machine="pc,i8042=off",
         cpu="qemu64",
-        newer_cpu=(_X86_64_V3, (7, 2)),
+        newer_cpu=None,
         cpu_flags=("ssse3", "sse4_1", "sse4_2", "avx", "avx2", "bmi2", "avx512vl", "avx512bw", "erms", "fsrm", "rtm"),
         devices=(
             *("-debugcon", "file:{channel}"),
