@@ -145,7 +145,7 @@ measuring_options = Chain(
     click.option(
         "--cpu-model",
         metavar="NAME",
-        help="Of the virtual machine, as QEMU names it, e.g. Nehalem.  [x86_64: with AVX2 from QEMU 7.2 on; arm64: cortex-a72]",
+        help="Of the virtual machine, as QEMU names it, e.g. Nehalem.  [qemu64, or cortex-a72]",
     ),
     NO_CACHE,
     GUEST_TIMEOUT,

@@ -156,7 +156,7 @@ def test_output_beyond_its_limit_ends_the_machine(tmp_path: Path) -> None:
 def test_a_machine_that_hangs_is_stopped(tmp_path: Path) -> None:
     run = boot(setup(tmp_path / "q", 'echo "last words" >"$console"; exec sleep 100'), Limits(host_s=0.3))
     assert run.end is GuestEnd.HOST_TIME
-    assert run.reason == "it ran for more than 0.3 s of this machine's time"
+    assert run.reason == "it ran for more than 0.3 s of this machine's time (--guest-timeout)"
     assert run.console == "last words"
 
 

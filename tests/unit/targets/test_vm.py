@@ -147,7 +147,15 @@ def test_the_description_comes_from_the_guest(bench: Bench) -> None:
         assert "one instruction a nanosecond" in description.virtualization
         tools = dict(target.tools())
     assert "7.2.22 (simulated), SHA-256 " in tools["qemu"]
-    assert tools.keys() == {"qemu", "agent", "guest init", "kernel", "initrd"}
+    assert tools.keys() == {
+        "qemu",
+        "agent",
+        "guest init",
+        "kernel",
+        "initrd",
+        "emulated processor",
+        "base boot options",
+    }
 
 
 @pytest.mark.parametrize(
