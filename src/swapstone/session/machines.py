@@ -28,7 +28,7 @@ from swapstone.run.recipes import base_recipe
 from swapstone.targets import Target, find_target_kind, spec_of
 from swapstone.targets.vm.kvm import kvm_device_trouble
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
-from swapstone.targets.vm.qemu import base_options, check_cpu, default_cpu, find_emulator
+from swapstone.targets.vm.qemu import base_options, check_cpu, find_emulator
 from swapstone.targets.vm.spec import VmImages, VmSpec, require_kvm
 from swapstone.targets.vm.vm_target import VmImage
 from swapstone.workloads import find_load, workloads_of
@@ -100,7 +100,7 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
 
 
 def _processor(architecture: Architecture, spec: VmSpec) -> str:
-    """Return the emulated processor, once the emulator is known to have it; empty where KVM runs the machine.
+    """Return the processor that the user chose, once the emulator is known to have it; empty for the model's, and under KVM.
 
     Raises:
         UserError: the emulator has no such processor.
@@ -112,7 +112,7 @@ def _processor(architecture: Architecture, spec: VmSpec) -> str:
         return ""
     if spec.cpu_model:
         check_cpu(emulator, machine)
-    return spec.cpu_model or default_cpu(machine.model, emulator)
+    return spec.cpu_model
 
 
 def _kernel_level(text: str, architecture: Architecture, clock: str) -> KernelLevel:

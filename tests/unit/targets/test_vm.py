@@ -199,6 +199,25 @@ def test_a_failed_preparation_is_not_an_error_of_the_target(bench: Bench) -> Non
     assert not isinstance(caught.value, TargetError)
 
 
+def test_a_boot_parameter_that_the_guest_s_kernel_ignored_fails_the_run(bench: Bench) -> None:
+    machine = EmulatedMachine(parameters=("threadirqs", "nohz_full=1"), dropped=("nokaslr",))
+    bench.parts = dataclasses.replace(bench.parts, machine=machine)
+    output = bench.room / "ignoring"
+    for passed_on, message in (
+        (b"HOME=/%00", ""),
+        (b"HOME=/%00nohz_full=1%00", "ignored the boot parameter nohz_full=1"),
+    ):
+        output.write_bytes(WHOLE.replace(b"file /sys", b"file /proc/self/environ " + passed_on + b"\nfile /sys"))
+        bench.acts = f'cat {output} >"$channel"; exit 65'
+        if message:
+            with pytest.raises(MachineConfigError, match=message):
+                bench.run(no_cache=True)
+        else:
+            answer = bench.run(no_cache=True)
+            assert dict(answer.machine)["dropped options"] == "nokaslr"
+            assert "nokaslr" not in dict(answer.machine)["kept options"].split()
+
+
 def test_a_load_that_ends_early_fails_the_run(bench: Bench) -> None:
     output = bench.room / "early"
     output.write_bytes(WHOLE.replace(AFTER, AFTER + b"beside 1 127\nwords /tmp/x not%20found\n"))

@@ -11,18 +11,12 @@ CHANNEL_START = 4096
 _CHANNEL_BYTES = 16 << 20  # native/port/virtual_machine.c
 
 
-_X86_64_V3 = "qemu64,+ssse3,+sse4.1,+sse4.2,+popcnt,+cx16,+lahf-lm,+movbe,+abm,+xsave,+avx,+f16c,+fma,+bmi1,+bmi2,+avx2"
-"""What x86-64-v3 of the psABI adds, named one by one: a model such as ``max`` has other features in other versions of QEMU. Without erms:
-the clock counts each repetition of ``rep movsb``, which C libraries would choose for its speed."""
-
-
 class MachineModel(FrozenStruct, frozen=True, kw_only=True):
     """The model of an emulated machine of one architecture.
 
     Attributes:
         program: the emulator.
         machine, cpu: values of QEMU's options ``-M`` and ``-cpu``.
-        newer_cpu: the value of ``-cpu`` by default for experiments, and the oldest QEMU whose emulation has all of it; None for `cpu`.
         cpu_flags: flags in /proc/cpuinfo on which C libraries base the choice among variants of their functions.
         devices: QEMU's options for devices; ``{channel}`` and ``{order}`` are replaced by paths.
         options: of the kernel's command line.
@@ -35,7 +29,6 @@ class MachineModel(FrozenStruct, frozen=True, kw_only=True):
     program: str
     machine: str
     cpu: str
-    newer_cpu: tuple[str, tuple[int, int]] | None = None
     cpu_flags: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     options: tuple[str, ...]
@@ -49,7 +42,6 @@ MACHINE_MODELS: dict[str, MachineModel] = {
         program="qemu-system-x86_64",
         machine="pc,i8042=off",
         cpu="qemu64",
-        newer_cpu=None,
         cpu_flags=("ssse3", "sse4_1", "sse4_2", "avx", "avx2", "bmi2", "avx512vl", "avx512bw", "erms", "fsrm", "rtm"),
         devices=(
             *("-debugcon", "file:{channel}"),

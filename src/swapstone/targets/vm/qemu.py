@@ -70,12 +70,6 @@ class Emulator(FrozenStruct, frozen=True, kw_only=True):
     version: str
     build: str
 
-    @property
-    def release(self) -> tuple[int, int]:
-        """The first two numbers of its version; (0, 0) if there are none."""
-        found = _VERSION.search(self.version)
-        return (int(found[1]), int(found[2])) if found else (0, 0)
-
 
 @dataclasses.dataclass(frozen=True)
 class Files:
@@ -189,13 +183,6 @@ def kernel_command_line(machine: EmulatedMachine) -> tuple[str, ...]:
     return (*kept_base_options(machine), *machine.options, *machine.parameters)
 
 
-def default_cpu(model: MachineModel, emulator: Emulator) -> str:
-    """Return the processor of an experiment's machines by default: with AVX2 where the emulator has it."""
-    if model.newer_cpu is None or emulator.release < model.newer_cpu[1]:
-        return model.cpu
-    return model.newer_cpu[0]
-
-
 def check_cpu(emulator: Emulator, machine: EmulatedMachine) -> None:
     """Check before images are fetched that an emulator has a machine's processor.
 
@@ -205,7 +192,7 @@ def check_cpu(emulator: Emulator, machine: EmulatedMachine) -> None:
     cpu = machine.cpu
     if not _CPU.fullmatch(cpu):
         raise UserError(
-            f"{cpu[:80]!a} is no processor model of QEMU.", "For example: --cpu-model Nehalem or qemu64,+avx2"
+            f"{cpu[:80]!a} is no processor model of QEMU.", "For example: --cpu-model Nehalem or qemu64,+ssse3"
         )
     model = machine.model
     value = f"{cpu},enforce" if machine.architecture == "x86_64" else cpu  # others refuse what they don't have

@@ -32,7 +32,7 @@ class VmSpec(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         kernel: name of a packaged kernel, or path of a kernel's file; empty for the default kernel.
         architecture: a name of `swapstone.artifacts.parts.ARCHITECTURES`; empty for this machine's.
-        cpu_model: value of QEMU's option ``-cpu``; empty for the default of the architecture and the emulator.
+        cpu_model: value of QEMU's option ``-cpu``; empty for the architecture's default.
         modules: pairs (absolute path of a kernel, folder of its modules), where that is not the folder beside the kernel.
         clock: `swapstone.model.VIRTUAL_CLOCK`, or `swapstone.model.WALL_CLOCK`, which needs KVM.
         no_cache: run every trial anew, even if an equal run is in the cache.
