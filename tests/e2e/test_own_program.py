@@ -557,6 +557,7 @@ BAD: list[tuple[list[str], str, str]] = [
     (["libc=glibc,musl", "--env", "A=b"], "--env needs an own program", "after --"),
     (["libc=glibc,musl", "--cpu-bound"], "--cpu-bound needs an own program", "after --"),
     (["--program", "a=/bin/true", "--program", "b=/nowhere", "--", "x"], "There is no program /nowhere", "--build"),
+    (["--program", "a=sleep 1", "--program", "b=sleep 2"], "sleep 1", "swapstone compare 'COMMAND' 'COMMAND'"),
     (["--program", "a=/bin/true", "--program", "b=./file"], "can't be executed", "chmod +x"),
     (["--program", "a=/bin/true", "--program", "b=./src"], "is no file that can be executed", "itself"),
     (["--program", "a=/bin/true"], "One --program alone", "--program candidate=./new"),

@@ -206,9 +206,10 @@ def _check_built(own: OwnProgram, experiment: Experiment, paths: Iterable[str]) 
 def _check_program(path: str) -> None:
     file = Path(path)
     if not file.exists():
-        raise UserError(
-            f"There is no program {path}.", "Name it by its path, or build it: --build COMMAND --source DIR"
-        )
+        hint = "Name it by its path, or build it: --build COMMAND --source DIR"
+        if any(character.isspace() for character in file.name):
+            hint = "--program takes a path, and -- its arguments. To compare command lines: swapstone compare 'COMMAND' 'COMMAND'"
+        raise UserError(f"There is no program {path}.", hint)
     if not file.is_file():
         raise UserError(f"{path} is no file that can be executed.", "Name the program itself.")
     if not os.access(file, os.X_OK):
