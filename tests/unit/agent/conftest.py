@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -10,9 +11,9 @@ from swapstone.targets.agent_build import build_agent
 
 
 @pytest.fixture(scope="session")
-def agent(agents: Path) -> Path:
-    """An agent, compiled from the current sources."""
-    return build_agent(agents)
+def agent(agents: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An agent, compiled from the current sources. It is a copy, because tests find the processes of their agent by its path."""
+    return Path(shutil.copy(build_agent(agents), tmp_path_factory.mktemp("agent")))
 
 
 @pytest.fixture(scope="session")
