@@ -139,14 +139,49 @@ def _explain_row_is_link(path: Path) -> None:
 
 
 def _summary_forges(path: Path) -> None:
-    """Forge every text of the stored explanation and of its evidence, and renew the digest of the evidence."""
-    folder = min((path / "explain").iterdir())
-    for name in ("seen.json", "explanation.json"):
-        found = json.loads((folder / name).read_text(), parse_int=int)
-        (folder / name).write_text(json.dumps(_texts_forged(found)))
-    manifest = json.loads((folder / "manifest.json").read_text())
-    manifest["seen"] = hashlib.sha256((folder / "seen.json").read_bytes()).hexdigest()
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    """Forge every text of the stored explanation."""
+    file = min((path / "explain").iterdir()) / "explanation.json"
+    file.write_text(json.dumps(_texts_forged(json.loads(file.read_text()))))
+
+
+def _evidence(change: Callable[[Json], Json]) -> Callable[[Path], None]:
+    """Return a forgery of the evidence of a row, with its digest."""
+
+    def harm(path: Path) -> None:
+        folder = min((path / "explain").iterdir())
+        seen = json.dumps(change(json.loads((folder / "seen.json").read_text())))
+        (folder / "seen.json").write_text(seen)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        manifest["seen"] = hashlib.sha256(seen.encode()).hexdigest()
+        (folder / "manifest.json").write_text(json.dumps(manifest))
+
+    return harm
+
+
+def _sides(**changes: object) -> Callable[[Path], None]:
+    return _evidence(lambda seen: {**seen, "references": [side | changes for side in seen["references"]]})
+
+
+def _profiled(weight: float, stacks: int = 1, operations: float = 1.0, **frame: str) -> Callable[[Path], None]:
+    """Return a forgery of evidence with a profile of each side."""
+
+    def change(seen: Json) -> Json:
+        frames = [{"object": "[program]", "symbol": "main", **frame}]
+        stack = {"frames": [0], "weight": weight}
+        profile = {
+            "kind": "on-cpu",
+            "unit": "ns",
+            "operations": operations,
+            "frames": frames,
+            "stacks": [stack] * stacks,
+        }
+        run = {"instrument": "on-cpu", "tool": "perf", "command": "c", "operations": operations, "overhead": 1.0}
+        return {
+            **seen,
+            "runs": [{**run, "variant": side["variant"], "profile": profile} for side in seen["references"]],
+        }
+
+    return _evidence(change)
 
 
 def _texts_forged(value: object) -> object:
@@ -171,6 +206,18 @@ _EXPLANATIONS = [
     ),
     Kind("an explained row's folder forges lines", _explain_row_named(_FOLDER_NAME.replace("/", "")), ""),
     Kind("an explanation that forges lines", _summary_forges, ""),
+    Kind("evidence of times of 0", _sides(time_ns=0.0, recorded=0.0), ""),
+    Kind("evidence of times of -1e308", _sides(time_ns=-1e308, recorded=-1e308), ""),
+    Kind("evidence of times of 5e-324", _sides(time_ns=5e-324, recorded=5e-324), ""),
+    Kind("evidence of other variants", _sides(variant=LINES), ""),
+    Kind("evidence without runs", _sides(runs=0), ""),
+    Kind("evidence without sides", _evidence(lambda seen: {**seen, "references": []}), ""),
+    Kind("evidence of a profile", _profiled(1000.0), ""),
+    Kind("evidence of stacks of 1e308", _profiled(1e308, stacks=3), ""),
+    Kind("evidence of 5e-324 operations", _profiled(1e300, operations=5e-324), ""),
+    Kind("evidence of -1 operations", _profiled(1.0, operations=-1.0), ""),
+    Kind("evidence of 100,000 stacks", _profiled(1.0, stacks=100_000), ""),
+    Kind("evidence whose frames forge lines", _profiled(1000.0, symbol=LINES, object=LINES), ""),
     Kind("20,000 explained rows", replaced("explain", _many(20_000, Path.mkdir)), ""),
     Kind("evidence without rows", explanation("seen.json", lambda place: place.write_text("{}")), ""),
 ]

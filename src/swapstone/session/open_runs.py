@@ -66,7 +66,8 @@ class OpenRuns:
         resource.setrlimit(resource.RLIMIT_NOFILE, self._limits)
 
     def _open(self, records: Iterable[NamedRecord]) -> None:
-        most = self._limits[1] - _SPARE
+        hard = self._limits[1]
+        most = (1 << 20 if hard == resource.RLIM_INFINITY else hard) - _SPARE
         for record in records:
             try:
                 descriptor = open_runs(record.path)
