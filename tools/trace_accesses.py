@@ -468,8 +468,9 @@ def main(arguments: Sequence[str]) -> int:
             "XDG_STATE_HOME": str(folder / "state"),
             "SWAPSTONE_RECORDS": names["records"],
         }
-        reading = any("{record}" in word for job in chosen for word in job.command)
-        for job in (RECORD, *chosen) if reading else chosen:
+        # The record is made as late as possible, so that what the first record of a user needs is traced.
+        first = next((at for at, job in enumerate(chosen) if "{record}" in " ".join(job.command)), len(chosen))
+        for job in (*chosen[:first], RECORD, *chosen[first:]) if first < len(chosen) else chosen:
             if job.name in done:
                 continue
             print(f"{'tracing' if job.traced else 'running'} {job.name}", file=sys.stderr)

@@ -36,6 +36,16 @@ def hint_of(error: UserError, next_step: str = "give the same command again.") -
     return error.hint
 
 
+def is_of_machine(error: UserError) -> bool:
+    """Return whether a resource of the machine is the cause of an error: another time the same request may succeed."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and remedy(cause):
+            return True
+        cause = cause.__cause__
+    return False
+
+
 def as_user_error(error: OSError | MemoryError, next_step: str) -> UserError | None:
     """Return the error for the user; None if no resource of the machine is the cause.
 

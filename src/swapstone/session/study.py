@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.model import Experiment, RecordError, UserError, unknown
-from swapstone.model.system_errors import remedy
+from swapstone.model.system_errors import is_of_machine, remedy
 from swapstone.record import (
     ORIGIN,
     FileProblemError,
@@ -243,6 +243,8 @@ def _planned(run: StudyRun) -> _Planned:
         try:
             names[part.name] = _workload_names(run, part)
         except UserError as error:
+            if is_of_machine(error):
+                raise
             names[part.name] = _in_one_line(error)
     every = [name for found in names.values() if isinstance(found, list) for name in found]
     for pattern in run.only:
@@ -279,6 +281,8 @@ def _one_planned(run: StudyRun, part: StudyPart, names: list[str] | str) -> Expe
             )
         )
     except UserError as error:
+        if is_of_machine(error):
+            raise
         return _in_one_line(error)
 
 
@@ -362,7 +366,7 @@ def _run_part(
         return PartState(FAILED, _in_one_line(error))
     except UserError as error:
         begun = (path / "runs.jsonl").is_file() and (path / "runs.jsonl").stat().st_size > 0
-        return PartState(FAILED if begun else UNAVAILABLE, _in_one_line(error))
+        return PartState(FAILED if begun or is_of_machine(error) else UNAVAILABLE, _in_one_line(error))
     return PartState(COMPLETE)
 
 

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from swapstone.model import FactorLevels, RecordError, Sample, UserError
-from swapstone.model.system_errors import as_user_error, hint_of
+from swapstone.model.system_errors import as_user_error, hint_of, is_of_machine
 from swapstone.record import RecordWriter, find_record, list_records, load
 from swapstone.record.record_format import Manifest
 from swapstone.record.writer import is_begun
@@ -294,6 +294,16 @@ def test_a_file_system_that_cant_sync_a_folder_is_used(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(os, "fsync", fsync)
     assert load(_sealed(tmp_path / "r")).damages == ()
+
+
+def test_the_cause_of_an_error_is_found_behind_others() -> None:
+    """A part of a study whose file could not be read once is not unavailable."""
+    error, other = UserError("a file can't be read"), UserError("there is no such file")
+    error.__cause__, other.__cause__ = OSError(errno.EIO, "Input/output error"), OSError(errno.ENOENT, "No such file")
+    outer = UserError("a part can't be planned")
+    outer.__cause__ = error
+    assert is_of_machine(error) and is_of_machine(outer)
+    assert not is_of_machine(other) and not is_of_machine(UserError("no cause"))
 
 
 def test_an_error_that_is_not_of_the_machine_is_no_user_error() -> None:
