@@ -399,7 +399,8 @@ def prepare(folder: Path) -> None:
     (folder / "study.toml").write_text(STUDY)
     key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / "key")]
     subprocess.run(key, check=True, stdin=subprocess.DEVNULL)
-    (folder / "src").mkdir()
+    for name in ("src", "cache", "state"):
+        (folder / name).mkdir(exist_ok=True)
     (folder / "src" / "x.c").write_text("int main(void) { return 0; }\n")
     for name in ("swapstone", "packages", "requirements.lock", "tools", "src"):
         source, target = TOP / name, folder / "checkout" / name
