@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Overhead of Swapstone in comparison with hyperfine and the Python interpreter. `benchmarks/overhead`.
 
-Three tables, each of ratios within one run, because machines differ and are noisy:
+Tables, each of ratios within one run, because machines differ and are noisy:
 
-    a trial   from the end of one run of a program to the first instruction of the next, for Swapstone's agent and for hyperfine -N;
-              and from the request to that first instruction, for Swapstone
-    start-up  `swapstone --help` beside `python -c pass`
-    analysis  a million values in three shapes, as benchmarks/analysis prints it alone
+    a trial     from the end of one run of a program to the first instruction of the next, for the target `host` and for hyperfine -N,
+                in turns; and the two parts of that time before and after the caller of the target has the answer
+    comparison  the same time in `swapstone compare`, which also judges each run and syncs it to the record
+    start-up    `swapstone --help` beside `python -c pass`
+    analysis    a million values in three shapes, as benchmarks/analysis prints it alone
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from swapstone.targets import open_target
 from swapstone.wire import ProcessOutcome, TrialRequest
 
 TOP = Path(__file__).resolve().parent.parent
+TURNS = 5
 
 
 def main() -> int:
@@ -46,20 +48,44 @@ def main() -> int:
 def _trials(folder: Path, runs: int) -> None:
     program = folder / "stamp"
     subprocess.run(["cc", "-O2", "-static", "-o", program, TOP / "benchmarks" / "stamp.c"], check=True)
-    ours, requests = _by_swapstone(program, folder / "ours", runs)
-    print(f"a trial of a static program that ends at once, {runs} runs, median (10th to 90th percentile)")
-    _line("swapstone: request to first instruction", requests)
-    _line("swapstone: end of one to first instruction of the next", ours)
-    if shutil.which("hyperfine") is None:
+    has_hyperfine = shutil.which("hyperfine") is not None
+    ours: list[float] = []
+    theirs: list[float] = []
+    answers: list[float] = []
+    starts: list[float] = []
+    for turn in range(TURNS):
+        gaps, ends, begins = _by_target(program, folder / f"ours-{turn}", runs // TURNS)
+        ours, answers, starts = ours + gaps, answers + ends, starts + begins
+        if has_hyperfine:
+            theirs += _by_hyperfine(program, folder / f"theirs-{turn}", runs // TURNS)
+    print(
+        f"a trial of a static program that ends at once, {runs} runs in {TURNS} turns, median (10th to 90th percentile)"
+    )
+    _line("target host: end of one to first instruction of the next", ours)
+    _line("  of that, end to answer", answers)
+    _line("  of that, request to first instruction", starts)
+    whole = _by_compare(program, folder, runs // 2)
+    if has_hyperfine:
+        _line("hyperfine -N: end of one to first instruction of the next", theirs)
+        print(f"  ratio of the medians, target / hyperfine: {statistics.median(ours) / statistics.median(theirs):.2f}")
+    else:
         print("  hyperfine is not installed: nothing beside it")
-        return
-    theirs = _by_hyperfine(program, folder / "theirs", runs)
-    _line("hyperfine -N: end of one to first instruction of the next", theirs)
-    print(f"  ratio of the medians, swapstone / hyperfine: {statistics.median(ours) / statistics.median(theirs):.2f}")
+    _line("swapstone compare: end of one to first instruction of the next", whole)
 
 
-def _by_swapstone(program: Path, stamps: Path, runs: int) -> tuple[list[float], list[float]]:
-    asked = []
+def _by_compare(program: Path, folder: Path, blocks: int) -> list[float]:
+    """Return the times between the trials of a comparison of two equal commands. Its record is on the disk of the current folder."""
+    stamps = folder / "compared"
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as records:
+        names = ("-n", "one", "-n", "two", "--blocks", str(blocks), "--prime", "0", "--out", f"{records}/record")
+        command = ["./swapstone", "compare", *names, f"{program} {stamps}", f"{program} {stamps} again"]
+        subprocess.run(command, check=True, capture_output=True, cwd=TOP)
+    return _gaps(_read(stamps))
+
+
+def _by_target(program: Path, stamps: Path, runs: int) -> tuple[list[float], list[float], list[float]]:
+    """Return the times between trials, from the end of each to its answer, and from each request to the first instruction."""
+    asked, answered = [], []
     with open_target("host") as target:
         path = target.put(program)
         for number in range(runs):
@@ -76,21 +102,24 @@ def _by_swapstone(program: Path, stamps: Path, runs: int) -> tuple[list[float], 
             )
             asked.append(time.monotonic_ns())
             answer = target.run(request)
+            answered.append(time.monotonic_ns())
             assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0), answer
-    times = _read(stamps, runs)
-    return _gaps(times), [begin - ask for ask, (begin, _) in zip(asked, times, strict=True)]
+    times = _read(stamps)
+    return (
+        _gaps(times),
+        [at - end for at, (_, end) in zip(answered, times, strict=True)],
+        [begin - at for at, (begin, _) in zip(asked, times, strict=True)],
+    )
 
 
 def _by_hyperfine(program: Path, stamps: Path, runs: int) -> list[float]:
     command = ["hyperfine", "-N", "--warmup", "0", "--runs", str(runs), f"{program} {stamps}"]
     subprocess.run(command, check=True, capture_output=True)
-    return _gaps(_read(stamps, runs))
+    return _gaps(_read(stamps))
 
 
-def _read(stamps: Path, runs: int) -> list[tuple[int, int]]:
-    times = [(int(begin), int(end)) for begin, end in (line.split() for line in stamps.read_text().splitlines())]
-    assert len(times) == runs, f"{len(times)} stamps of {runs} runs"
-    return times
+def _read(stamps: Path) -> list[tuple[int, int]]:
+    return [(int(begin), int(end)) for begin, end in (line.split() for line in stamps.read_text().splitlines())]
 
 
 def _gaps(times: list[tuple[int, int]]) -> list[float]:
@@ -100,7 +129,7 @@ def _gaps(times: list[tuple[int, int]]) -> list[float]:
 def _line(name: str, values: list[float]) -> None:
     tenths = statistics.quantiles(values, n=10)
     middle = statistics.median(values)
-    print(f"  {name:58} {middle / 1000:8.0f} us  ({tenths[0] / 1000:.0f} to {tenths[-1] / 1000:.0f})")
+    print(f"  {name:62} {middle / 1000:8.0f} us  ({tenths[0] / 1000:.0f} to {tenths[-1] / 1000:.0f})")
 
 
 def _start_up() -> None:

@@ -89,6 +89,7 @@ _MACHINE = (
     _PRESSURE,
     b"cpu  10 0 20 400 5 0 1 7 0 0\n",
     b"0.44 0.50 0.60 1/100 5\n",
+    b"prog\n",
     b"5 600 7\n",
 )
 _MAPS = b"55b95feee000-55b95feef000 r-xp 00002000 fe:00 10018933   /a b/prog\n7ffe0000-7fff0000 rw-p 00000000 00:00 0   [stack]\n"
@@ -110,16 +111,18 @@ def _even(data: bytes) -> bytes:
 SEEDS: dict[str, Callable[[], tuple[bytes, ...]]] = {
     "plan": _plan,
     "text": lambda: (b"a%20b%C3%A9", b"%"),
-    "machine": lambda: (_SEPARATOR.join(_MACHINE),),
-    "image": lambda: tuple(_SEPARATOR.join((data, _MAPS, b"prog\n")) for data in (elf(), elf(wide=False))),
+    "machine": lambda: (_even(_SEPARATOR.join(_MACHINE)),),
+    "image": lambda: tuple(
+        _even(_SEPARATOR.join((b"prog\n", b"5 600 7\n", data, _MAPS))) for data in (elf(), elf(wide=False))
+    ),
     "values": lambda: (_SEPARATOR.join(_VALUES),),
-    "server": lambda: (_even(_SEPARATOR.join((b"", _STAT, _STAT, _STAT, _STATUS, b"", _STATUS, _STATUS))),),
+    "server": lambda: (_even(_SEPARATOR.join((b"", _STAT, _STAT, _STATUS, b"", _STATUS))),),
     "order": _order,
     "conditions": lambda: (
-        _even(_SEPARATOR.join((b"performance\n", b"powersave\n", b"0::/a/b\n", b"150000 100000\n"))),
+        _even(_SEPARATOR.join((b"0::/a/b\n", b"performance\n", b"powersave\n", b"150000 100000\n"))),
     ),
 }
-"""Valid inputs for each decoder of native/fuzz/agent.c. The files of an input are in the order in which they are opened."""
+"""Valid inputs for each decoder of native/fuzz/agent.c. The files of an input are in the order in which they are opened first."""
 
 
 def build(folder: Path) -> Path:

@@ -8,6 +8,15 @@ static const int64_t NO_QUOTA = INT64_MAX;
 
 static struct facts at_start;
 
+/* Files of the agent's cgroup and of all above it, which stay open. `content` is /proc/self/cgroup as it was
+ * when they were opened. */
+enum { MOST_GROUPS = 64 };
+static struct {
+    int list, quotas[MOST_GROUPS]; /* a negative descriptor is a file that does not exist, or not any more */
+    unsigned count;
+    char content[8192];
+} groups = {.list = -1};
+
 static uint32_t crc_add_text(uint32_t crc, const char *text) {
     while (*text)
         crc = crc_add(crc, (unsigned char)*text++);
@@ -79,31 +88,42 @@ static void observe_limits(struct facts *facts) {
     fact_set(facts, FACT_AGENT_LIMITS_CRC, ~crc);
 }
 
+static void close_quotas(void) {
+    for (unsigned i = 0; i < groups.count; i++)
+        if (groups.quotas[i] >= 0)
+            port_close(groups.quotas[i]);
+    groups.count = 0;
+}
+
 /* Reads cpu.max of a cgroup, "QUOTA PERIOD" or "max PERIOD" in microseconds, in thousandths of a processor.
- */
-static int64_t read_quota(struct text *folder) {
+ * Opens the file in `folder` if it is not open. */
+static int64_t read_quota(struct text *folder, int *fd) {
     char content[64];
     const char *at = content;
     size_t used = folder->used;
     int64_t quota, period;
 
-    text_add(folder, "/cpu.max");
-    bool read = !folder->full && read_text(port_open_read(text_end(folder)), content, sizeof content);
-    folder->used = used;
-    if (!read || !text_number(&at, &quota) || *at++ != ' ' || !text_number(&at, &period) || period < 1)
+    if (*fd < 0) {
+        text_add(folder, "/cpu.max");
+        *fd = folder->full ? -PORT_E_NOENT : port_open_read(text_end(folder));
+        folder->used = used;
+    }
+    if (*fd < 0)
+        return NO_QUOTA;
+    if (!reread_text(*fd, content, sizeof content)) { /* its group was removed */
+        port_close(*fd);
+        *fd = -1;
+        return NO_QUOTA;
+    }
+    if (!text_number(&at, &quota) || *at++ != ' ' || !text_number(&at, &period) || period < 1)
         return NO_QUOTA;
     return quota > INT64_MAX / 1000 ? NO_QUOTA : quota * 1000 / period;
 }
 
-/* Reads the quota of the agent's cgroup and of all above it. */
-static void observe_quota(struct facts *facts) {
-    static char content[8192], folder_bytes[8192];
-    struct text folder = {folder_bytes, sizeof folder_bytes, 0, false};
-    int64_t smallest = NO_QUOTA;
+/* Returns what follows "0::" in a line of /proc/self/cgroup, or NULL. */
+static const char *find_group(char *content) {
     const char *path = NULL;
 
-    if (!read_text(port_open_read("/proc/self/cgroup"), content, sizeof content))
-        return;
     for (char *at = content; *at && !path;) {
         path = text_after(at, "0::");
         while (*at && *at != '\n')
@@ -111,13 +131,31 @@ static void observe_quota(struct facts *facts) {
         if (*at)
             *at++ = 0;
     }
+    return path;
+}
+
+/* Reads the quota of the agent's cgroup and of all above it. */
+static void observe_quota(struct facts *facts) {
+    static char content[sizeof groups.content], folder_bytes[8192];
+    struct text folder = {folder_bytes, sizeof folder_bytes, 0, false};
+    int64_t smallest = NO_QUOTA;
+
+    if (!reread_text(groups.list, content, sizeof content))
+        return;
+    if (!text_equal(content, groups.content)) {
+        close_quotas();
+        __builtin_memcpy(groups.content, content, sizeof content);
+    }
+    const char *path = find_group(content);
     if (!path)
         return;
     text_add(&folder, "/sys/fs/cgroup");
     size_t top = folder.used;
     text_add(&folder, path);
-    for (;;) {
-        int64_t quota = read_quota(&folder);
+    for (unsigned depth = 0; depth < MOST_GROUPS; depth++) {
+        if (depth == groups.count)
+            groups.quotas[groups.count++] = -1;
+        int64_t quota = read_quota(&folder, &groups.quotas[depth]);
         smallest = quota < smallest ? quota : smallest;
         if (folder.used <= top)
             break;
@@ -143,6 +181,11 @@ static void read_conditions(struct facts *facts) {
 }
 
 void begin_conditions(void) {
+    close_quotas();
+    if (groups.list >= 0)
+        port_close(groups.list);
+    groups.list = port_open_read("/proc/self/cgroup");
+    groups.content[0] = 0;
     read_conditions(&at_start);
 }
 

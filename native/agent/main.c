@@ -16,11 +16,17 @@
 enum { DONE, NOT_BEGUN, MALFORMED, OUTPUT_CLOSED, TERMINATED };
 
 static int signal_fd;
+static struct request
+    *request;         /* in memory that children share: a waiting one reads it when it is released */
+static bool answered; /* since the last trial, nothing was prepared for the next one */
 
 /* Waits for more of the plan. Returns false after SIGTERM, SIGINT or SIGHUP. */
 static bool wait_for_plan(int fd) {
     struct port_pollfd polled[] = {{fd, PORT_POLL_IN, 0}, {signal_fd, PORT_POLL_IN, 0}};
 
+    if (answered && port_poll(polled, 1, 0) == 0)
+        prepare_trial(request);
+    answered = false;
     for (;;) {
         if (port_poll(polled, 2, -1) < 0)
             continue;
@@ -45,23 +51,24 @@ static bool begin(void) {
     if (fd < 0 || split_from_keeper() < 0 || port_become_subreaper() < 0)
         return false;
     begin_conditions();
+    begin_trials();
     signal_fd = port_block_signals();
     return signal_fd >= 0;
 }
 
 static int run_plan(struct plan *plan) {
-    static struct request request;
     const struct answer *answer;
     enum plan_result result = plan_open(plan);
 
     if (result == PLAN_TRIAL && !write_header())
         return OUTPUT_CLOSED;
-    while (result == PLAN_TRIAL && (result = plan_next(plan, &request)) == PLAN_TRIAL) {
-        enum agent_state state = run_trial(&request, signal_fd, &answer);
+    while (result == PLAN_TRIAL && (result = plan_next(plan, request)) == PLAN_TRIAL) {
+        enum agent_state state = run_trial(request, signal_fd, &answer);
         if (state == AGENT_TERMINATED) /* a killed trial has no answer */
             return TERMINATED;
         if (state == AGENT_OUTPUT_CLOSED || !write_answer(answer))
             return OUTPUT_CLOSED;
+        answered = true;
     }
     if (result == PLAN_MALFORMED) {
         write_plan_error(plan->line, plan->error);
@@ -76,9 +83,10 @@ int port_main(int count, char **arguments) {
 
     if (count != 2 || !begin())
         return NOT_BEGUN;
+    request = port_mmap(sizeof *request, true);
     if (!text_equal(arguments[1], "-"))
         plan.lines.fd = port_open_read(arguments[1]);
-    if (plan.lines.fd < 0)
+    if (plan.lines.fd < 0 || !request)
         return NOT_BEGUN;
     return run_plan(&plan);
 }

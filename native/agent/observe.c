@@ -16,6 +16,14 @@ int open_proc_file(int pid, const char *name) {
     return port_open_read(text_end(&path));
 }
 
+bool reread_text(int fd, char *bytes, size_t room) {
+    if (fd < 0 || port_lseek(fd, 0) < 0)
+        return false;
+    long size = port_read(fd, bytes, room - 1);
+    bytes[size > 0 ? size : 0] = 0;
+    return size > 0;
+}
+
 bool read_text(int fd, char *bytes, size_t room) {
     if (fd < 0)
         return false;
@@ -34,22 +42,22 @@ bool number_after(const char *text, const char *mark, int64_t *number) {
     return false;
 }
 
-static void observe_pressure(struct facts *facts, enum fact fact, const char *path) {
+static void observe_pressure(struct facts *facts, enum fact fact, int fd) {
     char bytes[256];
     int64_t total;
-    if (read_text(port_open_read(path), bytes, sizeof bytes) && number_after(bytes, " total=", &total))
+    if (reread_text(fd, bytes, sizeof bytes) && number_after(bytes, " total=", &total))
         fact_set(facts, fact, total);
 }
 
 /* The first line of /proc/stat: user nice system idle iowait irq softirq steal. The fields after those are
  * included in user. */
-static void observe_ticks(struct facts *facts) {
+static void observe_ticks(struct facts *facts, int fd) {
     enum { TIMES = 8, IDLE = 3, IOWAIT = 4, STEAL = 7 };
     char bytes[256];
     int64_t sum = 0, idle = 0, time = 0, now_ns = port_now_ns();
     const char *at;
 
-    if (!read_text(port_open_read("/proc/stat"), bytes, sizeof bytes))
+    if (!reread_text(fd, bytes, sizeof bytes))
         return;
     at = text_after(bytes, "cpu ");
     for (int i = 0; at && i < TIMES; i++) {
@@ -70,21 +78,29 @@ static void observe_ticks(struct facts *facts) {
 }
 
 /* Reads "0.44 ..." as 440 thousandths. */
-static void observe_load(struct facts *facts) {
+static void observe_load(struct facts *facts, int fd) {
     char bytes[64];
     const char *at = bytes;
     int64_t whole;
-    if (read_text(port_open_read("/proc/loadavg"), bytes, sizeof bytes) && text_number(&at, &whole) &&
-        at[0] == '.' && at[1] >= '0' && at[1] <= '9' && at[2] >= '0' && at[2] <= '9')
+    if (reread_text(fd, bytes, sizeof bytes) && text_number(&at, &whole) && at[0] == '.' && at[1] >= '0' &&
+        at[1] <= '9' && at[2] >= '0' && at[2] <= '9')
         fact_set(facts, FACT_LOAD1_MILLI, whole * 1000 + (at[1] - '0') * 100 + (at[2] - '0') * 10);
 }
 
-void observe_machine(struct facts *facts) {
-    observe_pressure(facts, FACT_PSI_CPU_US, "/proc/pressure/cpu");
-    observe_pressure(facts, FACT_PSI_MEMORY_US, "/proc/pressure/memory");
-    observe_pressure(facts, FACT_PSI_IO_US, "/proc/pressure/io");
-    observe_ticks(facts);
-    observe_load(facts);
+void open_machine_files(struct machine_files *files) {
+    files->pressure_cpu = port_open_read("/proc/pressure/cpu");
+    files->pressure_memory = port_open_read("/proc/pressure/memory");
+    files->pressure_io = port_open_read("/proc/pressure/io");
+    files->stat = port_open_read("/proc/stat");
+    files->loadavg = port_open_read("/proc/loadavg");
+}
+
+void observe_machine(struct facts *facts, const struct machine_files *files) {
+    observe_pressure(facts, FACT_PSI_CPU_US, files->pressure_cpu);
+    observe_pressure(facts, FACT_PSI_MEMORY_US, files->pressure_memory);
+    observe_pressure(facts, FACT_PSI_IO_US, files->pressure_io);
+    observe_ticks(facts, files->stat);
+    observe_load(facts, files->loadavg);
 }
 
 void facts_grow(struct facts *after, const struct facts *before) {
@@ -100,13 +116,34 @@ void facts_grow(struct facts *after, const struct facts *before) {
     after->values[FACT_LOAD1_MILLI] = before->values[FACT_LOAD1_MILLI];
 }
 
-void observe_task(struct facts *facts, int pid) {
+void open_task_files(struct task_files *files, int pid) {
+    files->comm = open_proc_file(pid, "comm");
+    files->schedstat = open_proc_file(pid, "schedstat");
+}
+
+static void close_file(int *fd) {
+    if (*fd >= 0)
+        port_close(*fd);
+    *fd = -1;
+}
+
+void close_task_files(struct task_files *files) {
+    close_file(&files->comm);
+    close_file(&files->schedstat);
+}
+
+int64_t read_run_delay(int fd) {
     char bytes[128];
     int64_t delay;
+    return reread_text(fd, bytes, sizeof bytes) && number_after(bytes, " ", &delay) ? delay : -1;
+}
+
+void observe_task(struct facts *facts, const struct task_files *files, int pid, int64_t delay_ns) {
+    int64_t growth = read_run_delay(files->schedstat) - delay_ns;
     int nice, cpus = port_count_allowed_cpus(pid);
 
-    if (read_text(open_proc_file(pid, "schedstat"), bytes, sizeof bytes) && number_after(bytes, " ", &delay))
-        fact_set(facts, FACT_RUN_DELAY_NS, delay);
+    if (delay_ns >= 0 && growth >= 0)
+        fact_set(facts, FACT_RUN_DELAY_NS, growth);
     if (port_get_nice(pid, &nice) == 0)
         fact_set(facts, FACT_NICE, nice);
     if (cpus > 0)
@@ -121,33 +158,39 @@ static uint64_t elf_number(const unsigned char *at, int size, bool big) {
     return value;
 }
 
-static bool read_at(int fd, uint64_t offset, void *buffer, size_t size) {
-    return offset < INT32_MAX && port_lseek(fd, (long)offset) >= 0 &&
-           port_read(fd, buffer, size) == (long)size;
+/* Reads up to `size` bytes at `offset`. Returns how many, or a negative number. */
+static long read_at(int fd, uint64_t offset, void *buffer, size_t size) {
+    return offset < INT32_MAX && port_lseek(fd, (long)offset) >= 0 ? port_read(fd, buffer, size) : -1;
 }
 
-/* Reads PT_INTERP (ELF specification, program header), for either class and byte order. */
+/* Reads PT_INTERP (ELF specification, program header), for either class and byte order. As the kernel, it
+ * reads no program whose headers have another size than that of the specification. */
 static void read_interp(struct image *image, int fd) {
-    enum { PT_INTERP = 3, HEADERS = 64 };
-    unsigned char header[64], entry[56];
+    enum { PT_INTERP = 3, HEADERS = 64, HEADER_BYTES = 56 };
+    unsigned char header[64], entries[HEADERS * HEADER_BYTES];
 
-    if (!read_at(fd, 0, header, sizeof header) || !text_after((char *)header, "\177ELF"))
+    if (port_read(fd, header, sizeof header) != sizeof header || !text_after((char *)header, "\177ELF"))
         return;
     bool wide = header[4] == 2, big = header[5] == 2;
     int word = wide ? 8 : 4;
     uint64_t table = elf_number(header + (wide ? 32 : 28), word, big);
     uint64_t step = elf_number(header + (wide ? 54 : 42), 2, big);
     uint64_t count = elf_number(header + (wide ? 56 : 44), 2, big);
-    size_t size = wide ? 56 : 32;
+    size_t size = wide ? HEADER_BYTES : 32;
+    long whole;
 
-    for (uint64_t i = 0; i < count && i < HEADERS; i++) {
-        if (!read_at(fd, table + i * step, entry, size))
-            return;
+    if (step != size)
+        return;
+    count = count < HEADERS ? count : HEADERS;
+    whole = read_at(fd, table, entries, count * size);
+    for (long at = 0; at + (long)size <= whole; at += (long)size) {
+        const unsigned char *entry = entries + at;
         if (elf_number(entry, 4, big) != PT_INTERP)
             continue;
         uint64_t offset = elf_number(entry + (wide ? 8 : 4), word, big);
         uint64_t length = elf_number(entry + (wide ? 32 : 16), word, big);
-        if (length < 2 || length > sizeof image->interp || !read_at(fd, offset, image->interp, length))
+        if (length < 2 || length > sizeof image->interp ||
+            read_at(fd, offset, image->interp, length) != (long)length)
             return;
         image->interp[length - 1] = 0;
         image->has_interp = true;
@@ -187,10 +230,10 @@ static void read_maps(struct image *image, int fd) {
     }
 }
 
-void observe_image(struct image *image, int pid) {
+void observe_image(struct image *image, const struct task_files *files, int pid) {
     int exe = open_proc_file(pid, "exe"), maps = open_proc_file(pid, "maps");
 
-    if (!read_text(open_proc_file(pid, "comm"), image->name, sizeof image->name))
+    if (!reread_text(files->comm, image->name, sizeof image->name))
         image->name[0] = 0;
     image->has_interp = false;
     image->objects = (struct text){image->object_bytes, sizeof image->object_bytes, 0, false};
@@ -205,10 +248,9 @@ void observe_image(struct image *image, int pid) {
     }
 }
 
-bool is_same_program(const struct image *image, int pid) {
+bool is_same_program(const struct image *image, const struct task_files *files) {
     char name[sizeof image->name];
-    return !image->name[0] || !read_text(open_proc_file(pid, "comm"), name, sizeof name) ||
-           text_equal(name, image->name);
+    return !image->name[0] || !reread_text(files->comm, name, sizeof name) || text_equal(name, image->name);
 }
 
 /* Reads parent and process group from /proc/PID/stat: "PID (NAME) STATE PARENT GROUP". NAME may contain any

@@ -16,18 +16,34 @@ struct facts {
 int open_proc_file(int pid, const char *name);
 /* Reads the beginning of a file as text and closes it. Returns false if it is empty or can't be read. */
 bool read_text(int fd, char *bytes, size_t room);
+/* Reads the beginning of a file that stays open, as it is now. */
+bool reread_text(int fd, char *bytes, size_t room);
 /* Reads the number after the first `mark`. */
 bool number_after(const char *text, const char *mark, int64_t *number);
 
 void fact_set(struct facts *facts, enum fact fact, int64_t value);
 
-/* Reads the counters of the machine and its load average. */
-void observe_machine(struct facts *facts);
+/* Files with the counters of the machine and its load average. They stay open: opening one takes longer than
+ * reading it. A negative descriptor is a file that can't be opened. */
+struct machine_files {
+    int pressure_cpu, pressure_memory, pressure_io, stat, loadavg;
+};
+void open_machine_files(struct machine_files *files);
+void observe_machine(struct facts *facts, const struct machine_files *files);
 /* Replaces the counters in `after` by their growth since `before`, and the load average by that of `before`.
  */
 void facts_grow(struct facts *after, const struct facts *before);
-/* Reads run-queue delay, nice value and affinity of a process that runs or is a zombie. */
-void observe_task(struct facts *facts, int pid);
+/* Files of a process that stay readable until it is reaped, also if it executes another program. */
+struct task_files {
+    int comm, schedstat;
+};
+void open_task_files(struct task_files *files, int pid);
+void close_task_files(struct task_files *files);
+/* Reads the second field of /proc/PID/schedstat. Returns a negative number if it can't be read. */
+int64_t read_run_delay(int fd);
+/* Reads nice value and affinity of a process that runs or is a zombie, and the growth of its run-queue delay
+ * since it was `delay_ns`, which is negative if unknown. */
+void observe_task(struct facts *facts, const struct task_files *files, int pid, int64_t delay_ns);
 
 enum { OBJECT_BYTES = 256 << 10, INTERP_BYTES = 4096 };
 struct image {
@@ -40,11 +56,11 @@ struct image {
 };
 
 /* Reads the loader and the mapped objects of a process whose memory still exists. */
-void observe_image(struct image *image, int pid);
+void observe_image(struct image *image, const struct task_files *files, int pid);
 
 /* Whether a zombie still has the name under which its image was observed. The exec of another thread than the
  * main one is not observed; it changes the name. */
-bool is_same_program(const struct image *image, int pid);
+bool is_same_program(const struct image *image, const struct task_files *files);
 
 /* Calls `found` for each process whose parent is `parent`. Returns their number. */
 int for_each_child(int parent, void (*found)(int pid, int group));

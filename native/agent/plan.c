@@ -4,7 +4,7 @@
 /* Reads one value into the request. Returns NULL, or what is wrong with the value. */
 typedef const char *parse(struct request *request, char *value);
 
-static char store[PLAN_BYTES];
+static char *store; /* of PLAN_BYTES */
 static size_t stored;
 static unsigned arguments, variables, generator_arguments, generator_variables;
 
@@ -13,7 +13,7 @@ static const char *store_text(char *value, const char **kept) {
     if (!text_decode(value))
         return "the text is not percent-encoded";
     size_t size = text_length(value) + 1;
-    if (size > sizeof store - stored)
+    if (size > PLAN_BYTES - stored)
         return "the trial's texts are longer than 1 MiB together";
     __builtin_memcpy(store + stored, value, size);
     *kept = store + stored;
@@ -202,7 +202,7 @@ static const char *parse_observe(struct request *request, char *value) {
     if (error)
         return error;
     size_t size = text_length(what->name) + 1;
-    if (size > sizeof store - stored)
+    if (size > PLAN_BYTES - stored)
         return "the trial's texts are longer than 1 MiB together";
     what->name = __builtin_memcpy(store + stored, what->name, size);
     stored += size;
@@ -282,6 +282,10 @@ static enum plan_result read_line(struct plan *plan, char **line) {
 enum plan_result plan_open(struct plan *plan) {
     char *line;
     enum plan_result result = read_line(plan, &line);
+    if (!store)
+        store = port_mmap(PLAN_BYTES, true);
+    if (!store)
+        return refuse(plan, "there is no memory for its texts");
     if (result == PLAN_END)
         return refuse(plan, "the plan is empty");
     if (result == PLAN_TRIAL && !text_equal(line, PLAN_HEADER))

@@ -43,7 +43,8 @@ struct plan {
     const char *error; /* what is wrong with that line, after PLAN_MALFORMED */
 };
 
-/* Reads the first line. */
+/* Reads the first line. The texts of all requests are in memory that children share, so that one that was
+ * forked earlier can read them. */
 enum plan_result plan_open(struct plan *plan);
 /* Reads up to the next `run` or to the end. The request is valid until the next call. */
 enum plan_result plan_next(struct plan *plan, struct request *request);

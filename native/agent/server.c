@@ -21,12 +21,14 @@ static bool fail(struct server *server, enum outcome outcome, int64_t code, cons
     return false;
 }
 
-void server_begin(struct server *server, const struct request *request, struct answer *answer, int pid) {
+void server_begin(struct server *server, const struct request *request, struct answer *answer,
+                  const struct started *program) {
     server->request = request;
     server->answer = answer;
-    server->pid = pid;
+    server->pid = program->pid;
+    server->files = &program->files;
     server->running = server->killed = server->finished = server->sigkilled = false;
-    server->generator = (struct started){.pid = -1, .out = -1, .err = -1};
+    server->generator = (struct started)NOT_STARTED;
     if (request->server.port)
         enter(server, PHASE_CONNECT, request->server.ready_ms);
     else
@@ -71,7 +73,7 @@ static void end_window(struct server *server, const struct port_event *event) {
     set_window_facts(facts, &server->before, &server->after);
     fact_set(facts, FACT_DRIVER_USER_US, event->usage.user_us);
     fact_set(facts, FACT_DRIVER_SYSTEM_US, event->usage.system_us);
-    observe_image(&server->answer->image, server->pid);
+    observe_image(&server->answer->image, server->files, server->pid);
     observe_values(&server->answer->observations, server->pid, server->request->observations,
                    server->request->observation_count);
     server->answer->has_image = true;

@@ -22,7 +22,8 @@ struct server {
     const struct request *request;
     struct answer *answer;
     enum server_phase phase;
-    int pid;          /* of the server */
+    int pid; /* of the server */
+    const struct task_files *files;
     int64_t until_ns; /* end of the phase */
     int64_t begun_ns; /* start of the phase */
     bool running;     /* the load generator */
@@ -34,7 +35,8 @@ struct server {
 };
 
 /* Begins after the server's process has been started. */
-void server_begin(struct server *server, const struct request *request, struct answer *answer, int pid);
+void server_begin(struct server *server, const struct request *request, struct answer *answer,
+                  const struct started *program);
 
 /* Starts the next phase if it is due. Returns false when the trial has failed; `outcome`, `code` and a note
  * of the answer then say why. */

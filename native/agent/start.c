@@ -5,22 +5,29 @@
 
 /* A child that has not started its session after this time is killed. */
 static const int64_t SESSION_TIMEOUT_NS = 10 * 1000000000LL;
+static const int64_t KILL_TIMEOUT_NS = 10 * 1000000000LL; /* for a killed process to end */
+static const int64_t KILL_POLL_NS = 1000000LL;            /* between two checks whether it has ended */
 
+/* The first three do not depend on the request. */
 enum step {
     STEP_SESSION,
+    STEP_CORE,
+    STEP_RELEASE,
     STEP_LIMITS,
     STEP_CPUS,
     STEP_NICE,
     STEP_FOLDER,
     STEP_FILES,
-    STEP_RELEASE,
     STEP_EXEC
 };
 
 static const char *const steps[] = {
-    "start a session",  "set its limits", "pin it to its processors", "set its nice value",
-    "enter its folder", "open its files", "wait for the agent",       "execute it",
+    "start a session",  "disable core dumps",       "wait for the agent",
+    "set its limits",   "pin it to its processors", "set its nice value",
+    "enter its folder", "open its files",           "execute it",
 };
+
+static struct started waiting = NOT_STARTED;
 
 const char *start_step(int step) {
     return steps[step];
@@ -31,20 +38,29 @@ const char *start_step(int step) {
  */
 enum { OUT, ERR, SESSION, RELEASE, PIPES };
 
-/* Makes descriptor `to` (0, 1 or 2) a file, or the descriptor `otherwise`, or /dev/null if that is negative.
- */
-static int put_file(int to, const char *path, int otherwise) {
-    int fd = otherwise, result;
+/* Makes descriptor `to` (0 or 1) a file. */
+static int put_file(int to, const char *path) {
+    int fd = to == 0 ? port_open_read(path) : port_open_write(path);
+    int result = fd < 0 ? fd : port_dup2(fd, to);
 
-    if (path)
-        fd = to == 0 ? port_open_read(path) : port_open_write(path);
-    else if (fd < 0)
-        fd = port_open_null();
-    result = fd < 0 ? fd : port_dup2(fd, to);
-    if (fd > 2 && fd != otherwise)
+    if (fd > 2)
         port_close(fd);
     return result < 0 ? result : 0;
 }
+
+/* Replaces the agent's input and outputs, so that a waiting process does not keep them open. */
+static int put_pipes(int pipes[PIPES][2]) {
+    int null = port_open_null();
+    int result = null < 0 ? null : port_dup2(null, 0);
+
+    if (null > 2)
+        port_close(null);
+    result = result < 0 ? result : port_dup2(pipes[OUT][1], 1);
+    result = result < 0 ? result : port_dup2(pipes[ERR][1], 2);
+    return result < 0 ? result : 0;
+}
+
+static int own_schedstat = -1; /* of the child */
 
 static int prepare(enum step step, const struct request *request, int pipes[PIPES][2]) {
     int result;
@@ -54,15 +70,23 @@ static int prepare(enum step step, const struct request *request, int pipes[PIPE
         port_umask(022);
         result = port_set_parent_death_signal(PORT_SIG_KILL);
         result = result ? result : port_setsid() < 0 ? -PORT_E_AGAIN : 0;
+        result = result ? result : put_pipes(pipes);
         port_set_dumpable(
             true); /* unlike the agent: else it can't be traced, nor write its own /proc files */
+        own_schedstat = port_open_read("/proc/self/schedstat");
         port_write(pipes[SESSION][1], "", 1);
         return result;
-    case STEP_LIMITS:
+    case STEP_CORE:
         /* the kernel then kills the trial before the agent; not permitted everywhere */
         port_write_file("/proc/self/oom_score_adj", "500");
-        result = port_limit_file_size(request->disk_bytes);
-        return result ? result : port_disable_core_dumps();
+        return port_disable_core_dumps();
+    case STEP_RELEASE:
+        port_close(pipes[RELEASE][1]); /* so that the agent's death ends the wait */
+        port_unblock_signals();
+        char byte;
+        return port_read(pipes[RELEASE][0], &byte, 1) == 1 ? 0 : -PORT_E_INTR;
+    case STEP_LIMITS:
+        return port_limit_file_size(request->disk_bytes);
     case STEP_CPUS:
         return request->pinned ? port_set_affinity(&request->cpus) : 0;
     case STEP_NICE:
@@ -70,14 +94,8 @@ static int prepare(enum step step, const struct request *request, int pipes[PIPE
     case STEP_FOLDER:
         return port_chdir(request->folder);
     case STEP_FILES:
-        result = put_file(0, request->in, -1);
-        result = result ? result : put_file(1, request->out, pipes[OUT][1]);
-        return result ? result : put_file(2, NULL, pipes[ERR][1]);
-    case STEP_RELEASE:
-        port_close(pipes[RELEASE][1]); /* so that the agent's death ends the wait */
-        port_unblock_signals();
-        char byte;
-        return port_read(pipes[RELEASE][0], &byte, 1) == 1 ? 0 : -PORT_E_INTR;
+        result = request->in ? put_file(0, request->in) : 0;
+        return result || !request->out ? result : put_file(1, request->out);
     case STEP_EXEC:
         break;
     }
@@ -92,6 +110,7 @@ static _Noreturn void run_child(struct launch *launch, const struct request *req
     }
     if (!launch->failed) {
         launch->step = STEP_EXEC;
+        launch->delay_ns = read_run_delay(own_schedstat);
         launch->released_ns = port_now_ns();
         launch->failed = port_exec(request->arguments[0], request->arguments, request->environment);
     }
@@ -117,12 +136,24 @@ static void close_pipes(int pipes[PIPES][2], int end) {
     }
 }
 
-static int start_any(struct started *started, const struct request *request, bool traced) {
+/* There is at most one traced process and one that is not. Their memory stays for later ones. */
+static struct launch *new_launch(bool traced) {
+    static struct launch *launches[2];
+
+    if (!launches[traced])
+        launches[traced] = port_mmap(sizeof(struct launch), true);
+    if (launches[traced])
+        *launches[traced] = (struct launch){0};
+    return launches[traced];
+}
+
+/* Forks a process, which waits to be released. */
+static int fork_waiting(struct started *started, const struct request *request, bool traced) {
     int pipes[PIPES][2] = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
     int result = 0, pid;
 
-    *started = (struct started){.pid = -1, .out = -1, .err = -1};
-    started->launch = port_mmap(sizeof *started->launch, true);
+    *started = (struct started)NOT_STARTED;
+    started->launch = new_launch(traced);
     if (!started->launch)
         return -PORT_E_NOMEM;
     for (int i = 0; i < PIPES && result == 0; i++)
@@ -142,23 +173,78 @@ static int start_any(struct started *started, const struct request *request, boo
     wait_for_session(pid, pipes[SESSION][0]);
     port_close(pipes[SESSION][0]);
     started->trace_failed = traced ? port_trace_exit(pid) : 0;
-    port_write(pipes[RELEASE][1], "", 1);
+    if (traced)
+        open_task_files(&started->files, pid);
     started->out = pipes[OUT][0];
     started->err = pipes[ERR][0];
+    started->release = pipes[RELEASE][1];
+    pipes[RELEASE][1] = -1;
     port_close(pipes[RELEASE][0]);
     close_pipes(pipes, 1);
     return 0;
 }
 
+static void release(struct started *started) {
+    port_write(started->release, "", 1);
+    port_close(started->release);
+    started->release = -1;
+}
+
+/* Ends the waiting process if it does not wait any more, because something stopped or killed it. */
+static void check_waiting(void) {
+    int64_t give_up_ns = port_now_ns() + KILL_TIMEOUT_NS;
+    struct port_event event = {0};
+    bool disturbed = false, gone = false;
+    int result;
+
+    while (!gone && port_now_ns() < give_up_ns && ((result = port_wait(0, &event)) != 0 || disturbed)) {
+        if (result == 0)
+            port_poll(NULL, 0, KILL_POLL_NS);
+        if (result > 0 && event.pid != waiting.pid)
+            continue;
+        disturbed = true;
+        gone = result < 0 || event.change == PORT_EXITED || event.change == PORT_SIGNALED;
+        if (!gone) {
+            port_kill(waiting.pid, PORT_SIG_KILL);
+            port_trace_continue(waiting.pid, 0);
+        }
+    }
+    if (!disturbed)
+        return;
+    port_close(waiting.out);
+    port_close(waiting.err);
+    port_close(waiting.release);
+    start_release(&waiting);
+    waiting = (struct started)NOT_STARTED;
+}
+
+void start_early(const struct request *request) {
+    if (waiting.pid < 0)
+        fork_waiting(&waiting, request, true);
+}
+
 int start(struct started *started, const struct request *request) {
-    return start_any(started, request, true);
+    int result = 0;
+
+    if (waiting.pid > 0)
+        check_waiting();
+    *started = waiting;
+    waiting = (struct started)NOT_STARTED;
+    if (started->pid < 0)
+        result = fork_waiting(started, request, true);
+    if (result == 0)
+        release(started);
+    return result;
 }
 
 int start_untraced(struct started *started, const struct request *request) {
-    return start_any(started, request, false);
+    int result = fork_waiting(started, request, false);
+    if (result == 0)
+        release(started);
+    return result;
 }
 
 void start_release(struct started *started) {
-    port_munmap(started->launch, sizeof *started->launch);
+    close_task_files(&started->files);
     started->launch = NULL;
 }

@@ -32,7 +32,20 @@ static struct {
     int64_t agent_cpu_ns; /* of the agent, before the trial; negative if unknown */
     struct server server; /* if the program is a server */
     struct answer answer;
-} trial;
+} trial = {
+    .started = NOT_STARTED,
+    .server = {.generator = NOT_STARTED},
+    .answer = {.out = {.fd = -1},
+               .err = {.fd = -1},
+               .generator_out = {.fd = -1},
+               .generator_err = {.fd = -1}},
+};
+
+static struct machine_files machine_files;
+
+void begin_trials(void) {
+    open_machine_files(&machine_files);
+}
 
 static void stop(enum outcome outcome) {
     if (trial.stopped || trial.ended)
@@ -81,14 +94,15 @@ static void observe_end(void) {
     if (trial.observed || !has_run())
         return;
     trial.observed = true;
-    observe_task(&trial.answer.facts, trial.started.pid);
+    observe_task(&trial.answer.facts, &trial.started.files, trial.started.pid,
+                 trial.started.launch->delay_ns);
 }
 
 /* The process is a zombie: its name can still be read. */
 static void handle_zombie(void) {
     trial.zombie_handled = true;
     observe_end();
-    if (trial.answer.has_image && !is_same_program(&trial.answer.image, trial.started.pid)) {
+    if (trial.answer.has_image && !is_same_program(&trial.answer.image, &trial.started.files)) {
         trial.answer.has_image = false;
         trial.replaced = true;
     }
@@ -96,7 +110,7 @@ static void handle_zombie(void) {
 
 /* Reads what exists only as long as the process has its memory. */
 static void observe_memory(void) {
-    observe_image(&trial.answer.image, trial.started.pid);
+    observe_image(&trial.answer.image, &trial.started.files, trial.started.pid);
     observe_values(&trial.answer.observations, trial.started.pid, trial.request->observations,
                    trial.request->observation_count);
 }
@@ -375,7 +389,7 @@ static void measure(const struct facts *before) {
     struct facts *facts = &trial.answer.facts;
     int64_t released_ns = trial.started.launch->released_ns, suspended_ns, most_ns;
 
-    observe_machine(facts);
+    observe_machine(facts, &machine_files);
     facts_grow(facts, before);
     observe_conditions(facts);
     port_suspended_ns(&suspended_ns, &most_ns);
@@ -396,26 +410,42 @@ static void measure(const struct facts *before) {
     fact_set(facts, FACT_PID, trial.started.pid);
 }
 
-/* Maps an output's memory after the fork, so that it is no part of the child's memory. */
+static void close_output(struct output *output) {
+    if (output->fd >= 0)
+        port_close(output->fd);
+    output->fd = -1;
+    output->used = 0;
+}
+
+/* The memory of an output stays for later trials of the same limit. Children do not have it. */
 static bool open_output(struct output *output, int fd) {
+    size_t limit = (size_t)trial.request->output_bytes;
+
+    if (output->bytes && output->limit != limit) {
+        port_munmap(output->bytes, output->limit + 1);
+        output->bytes = NULL;
+    }
+    if (!output->bytes) {
+        output->bytes = port_mmap(limit + 1, false);
+        if (output->bytes)
+            port_keep_from_children(output->bytes, limit + 1);
+    }
     output->fd = fd;
     output->used = 0;
-    output->limit = (size_t)trial.request->output_bytes;
-    output->bytes = port_mmap(output->limit + 1, false);
-    if (!output->bytes && fd >= 0)
-        port_close(fd);
+    output->limit = limit;
+    if (!output->bytes)
+        close_output(output);
     return output->bytes != NULL;
 }
 
-static void close_output(struct output *output) {
-    if (!output->bytes) { /* never opened: its descriptor 0 would be standard input */
-        output->fd = -1;
-        return;
-    }
-    if (output->fd >= 0)
-        port_close(output->fd);
-    port_munmap(output->bytes, output->limit + 1);
-    *output = (struct output){.fd = -1};
+/* Frees what the last trial still holds. */
+static void end_trial(void) {
+    close_output(&trial.answer.out);
+    close_output(&trial.answer.err);
+    close_output(&trial.answer.generator_out);
+    close_output(&trial.answer.generator_err);
+    start_release(&trial.started);
+    start_release(&trial.server.generator);
 }
 
 static void answer_unstarted(int error) {
@@ -430,10 +460,7 @@ static void begin(const struct request *request, int signal_fd) {
     struct answer *answer = &trial.answer;
     int64_t least_ns;
 
-    close_output(&answer->out);
-    close_output(&answer->err);
-    close_output(&answer->generator_out);
-    close_output(&answer->generator_err);
+    end_trial();
     trial.request = request;
     trial.signal_fd = signal_fd;
     trial.agent = AGENT_CONTINUES;
@@ -446,7 +473,6 @@ static void begin(const struct request *request, int signal_fd) {
     trial.agent_cpu_ns = port_process_cpu_ns(port_getpid());
     trial.server.phase = PHASE_NONE;
     trial.server.running = false;
-    trial.server.generator.launch = NULL;
     trial.server.after = (struct counters){0};
     trial.free_bytes = -1;
     port_available_bytes(request->folder, &trial.free_bytes);
@@ -459,13 +485,18 @@ static void begin(const struct request *request, int signal_fd) {
     __builtin_memset(&answer->facts, 0, sizeof answer->facts);
 }
 
+void prepare_trial(const struct request *request) {
+    end_trial();
+    start_early(request);
+}
+
 enum agent_state run_trial(const struct request *request, int signal_fd, const struct answer **answer) {
     struct facts before = {0};
     int error;
 
     *answer = &trial.answer;
     begin(request, signal_fd);
-    observe_machine(&before);
+    observe_machine(&before, &machine_files);
     error = start(&trial.started, request);
     if (error) {
         answer_unstarted(error);
@@ -481,10 +512,9 @@ enum agent_state run_trial(const struct request *request, int signal_fd, const s
         kill_with_group(trial.started.pid, trial.started.pid);
         clean_up();
         answer_unstarted(-PORT_E_NOMEM);
-        start_release(&trial.started);
         return AGENT_CONTINUES;
     }
-    server_begin(&trial.server, request, &trial.answer, trial.started.pid);
+    server_begin(&trial.server, request, &trial.answer, &trial.started);
     watch();
     server_abandon(&trial.server);
     clean_up();
@@ -494,8 +524,5 @@ enum agent_state run_trial(const struct request *request, int signal_fd, const s
     drain(&trial.answer.generator_err);
     decide_outcome();
     measure(&before);
-    start_release(&trial.started);
-    if (trial.server.generator.launch)
-        start_release(&trial.server.generator);
     return trial.agent;
 }

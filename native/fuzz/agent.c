@@ -72,13 +72,17 @@ static bool read_text_value(const uint8_t *data, size_t size) {
 /* The counters of the machine, in /proc. */
 static bool read_machine(const uint8_t *data, size_t size) {
     struct facts before = {0}, after = {0};
+    struct machine_files files;
+    struct task_files task;
 
     set_files(data, size);
-    observe_machine(&before);
-    set_files(data, size);
-    observe_machine(&after);
+    open_machine_files(&files);
+    observe_machine(&before, &files);
+    observe_machine(&after, &files);
     facts_grow(&after, &before);
-    observe_task(&after, 1);
+    open_task_files(&task, 1);
+    observe_task(&after, &task, 1, 0);
+    close_task_files(&task);
     for (int fact = 0; fact < FACT_COUNT; fact++)
         if (after.known[fact])
             return true;
@@ -88,17 +92,19 @@ static bool read_machine(const uint8_t *data, size_t size) {
 /* A process: its ELF file and its mappings. */
 static bool read_image(const uint8_t *data, size_t size) {
     static struct image image;
+    struct task_files files;
     size_t used = 0;
 
     set_files(data, size);
-    observe_image(&image, 1);
+    open_task_files(&files, 1);
+    observe_image(&image, &files, 1);
     if (image.has_interp)
         require(text_length(image.interp) < sizeof image.interp);
     while (used < image.objects.used)
         used += text_length(image.object_bytes + used) + 1;
     require(used == image.objects.used && used <= sizeof image.object_bytes);
-    set_files(data, size);
-    is_same_program(&image, 1);
+    is_same_program(&image, &files);
+    close_task_files(&files);
     return image.has_interp || used;
 }
 
@@ -144,7 +150,6 @@ static bool read_conditions(const uint8_t *data, size_t size) {
 
     set_files(data, size);
     begin_conditions();
-    set_files(data, size);
     observe_conditions(&facts);
     require(facts.known[FACT_CHANGED_CONDITIONS] && facts.values[FACT_CHANGED_CONDITIONS] == 0);
     return facts.known[FACT_CPU_QUOTA_MILLI];

@@ -14,9 +14,12 @@ static struct {
 } files[MOST_FILES];
 static int count, opened, listed;
 static size_t most_read;
+static uint64_t
+    paths[MOST_OPENED]; /* hashes of the paths that were opened, in the order of their first opening */
+static int path_count;
 
 void set_files(const uint8_t *data, size_t size) {
-    count = opened = listed = 0;
+    count = opened = listed = path_count = 0;
     most_read = size & 1 ? 7 : MOST_READ; /* files are also read in small pieces */
     do {
         const uint8_t *end = size ? memchr(data, SEPARATOR, size) : NULL;
@@ -30,12 +33,26 @@ void set_files(const uint8_t *data, size_t size) {
     } while (count < MOST_FILES);
 }
 
-int port_open_read(const char *path) {
-    int file = opened++ % count;
+/* FNV-1a */
+static uint64_t hash(const char *path) {
+    uint64_t value = 0xcbf29ce484222325;
+    while (*path)
+        value = (value ^ (unsigned char)*path++) * 0x100000001b3;
+    return value;
+}
 
-    /* The address sanitizer checks the path. A process that is its own parent would be opened without end. */
-    if (strlen(path) == 0 || opened > MOST_OPENED)
+int port_open_read(const char *path) {
+    uint64_t hashed = hash(path); /* the address sanitizer checks the path */
+    int file = 0;
+
+    /* A process that is its own parent would be opened without end. */
+    if (!*path || ++opened > MOST_OPENED)
         return -PORT_E_NOENT;
+    while (file < path_count && paths[file] != hashed)
+        file++;
+    if (file == path_count)
+        paths[path_count++] = hashed;
+    file %= count;
     files[file].at = 0;
     return FIRST_FD + file;
 }

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sets the input: its parts, separated by bytes 0x1e, are the files in the order in which they are opened;
- * after the last one the first one is opened again. */
+/* Sets the input: its parts, separated by bytes 0x1e, are the files in the order in which their paths are
+ * opened first; after the last part the first one is used again. */
 void set_files(const uint8_t *data, size_t size);
 
 #endif

@@ -47,7 +47,7 @@ from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.request import ExperimentRequest, check_loads, check_order, discarded_runs, parse_held
 from swapstone.session.trust import require_own_record, require_trust
-from swapstone.targets import TargetOptions, clock_of, find_target_kind, parse_target
+from swapstone.targets import AgentStartError, TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.workloads import find_workloads, own_names
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
@@ -329,6 +329,9 @@ def _sealed_on_error(writer: RecordWriter) -> Iterator[None]:
         _seal_after_error(writer, error.why)
         kept = f"What was measured is kept: {again} --budget {error.budget}"
         raise UserError(error.message, f"{error.hint}\n{kept}") from error
+    except AgentStartError as error:
+        _seal_after_error(writer, "an error ended it")
+        raise AgentStartError(error.message, f"{error.hint} Then continue: {again}") from error
     except UserError:
         _seal_after_error(writer, "an error ended it")
         raise

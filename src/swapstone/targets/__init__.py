@@ -15,6 +15,7 @@ from swapstone.targets.registry import (
 )
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
+    AgentStartError,
     Capabilities,
     MachineConfig,
     MachineConfigError,
@@ -27,6 +28,7 @@ from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOption
 __all__ = [
     "DEFAULT_MACHINE",
     "TARGETS",
+    "AgentStartError",
     "Capabilities",
     "ImageBuilder",
     "MachineConfig",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.directories import share_dir
+from swapstone.model.system_errors import remedy
 from swapstone.targets.vm.run_cache import mark_used, write_whole
 
 # No C library: the agent must contain none of the compared factors. The other flags keep the compiler from calling one.
@@ -90,6 +92,8 @@ def _build(name: str, sources: Sequence[Path], directory: Path, compiler: str) -
             write_whole(_mark_of(built), sha256_of(made).encode())
             made.replace(built)
     except OSError as error:
+        if remedy(error) and error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+            raise
         raise UserError(
             f"The agent can't be written to {directory}: {error.strerror}.",
             "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
@@ -115,10 +119,16 @@ def _mark_of(built: Path) -> Path:
 
 
 def has_sha256(program: Path, sha256: str) -> bool:
-    """Return whether a program's file exists and has a SHA-256."""
+    """Return whether a program's file exists and has a SHA-256.
+
+    Raises:
+        OSError: it can't be read because a resource of this machine is used up.
+    """
     try:
         return sha256_of(program) == sha256
-    except UserError:
+    except UserError as error:
+        if isinstance(error.__cause__, OSError) and remedy(error.__cause__):
+            raise error.__cause__ from None
         return False
 
 

@@ -5,22 +5,25 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
 import secrets
 import select
-import selectors
+import shlex
 import subprocess
 import time
 from pathlib import Path
 
 from swapstone.model import FrozenStruct, UserError, WireError
 from swapstone.model.directories import cache_dir
+from swapstone.model.system_errors import remedy
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.model.trial_conditions import changed_conditions
 from swapstone.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
 from swapstone.targets.host_description import describe_host
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
+    AgentStartError,
     MachineConfig,
     Target,
     TargetDescription,
@@ -37,10 +40,14 @@ STOP_TIMEOUT_S = 25.0
 """Limit for the agent to end its trial and exit; then it is killed."""
 
 
+_LONGEST_POLL_MS = 3_600_000
+
+
 class HostTarget(Target):
     """Runs trials on this machine through an agent process.
 
-    A new agent is started after an error, and after a trial that changed what later trials would inherit from the agent.
+    A new agent is started after an error, and after a trial that changed what later trials would inherit from the agent. If none can be
+    started, that is no result of a trial: the error is no `TargetError`, and ends the session.
 
     Args:
         agent: the agent's program; None to build it when it is needed.
@@ -60,6 +67,8 @@ class HostTarget(Target):
         self._slack_s = slack_s
         self._stop_timeout_s = stop_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
+        self._poll = select.poll()
+        """Of the agent's output."""
         self._reader = AnswerReader()
         self._folder = TemporaryFolder("scratch")
         self._scratch = self._folder.path
@@ -88,7 +97,12 @@ class HostTarget(Target):
         return str(self._scratch)
 
     def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
-        """Run one trial; see `Target.run`."""
+        """Run one trial; see `Target.run`.
+
+        Raises:
+            AgentStartError: there is no agent, and none can be started.
+            OSError: neither, because a resource of this machine is used up.
+        """
         require_default_machine(config, self.name)
         nonce = secrets.token_hex(NONCE_BYTES)
         plan = encode_request(request, nonce)
@@ -120,6 +134,8 @@ class HostTarget(Target):
         try:
             _empty(self._scratch)
         except OSError as error:
+            if remedy(error):
+                raise
             hint = f"Remove what is in {self._scratch}."
             raise TargetError(f"The scratch folder can't be emptied: {error}.", hint) from error
 
@@ -127,14 +143,14 @@ class HostTarget(Target):
         """Return the agent's program. It is compiled if there is none, or if its file has changed.
 
         Raises:
-            TargetError: the file of a given agent has changed.
+            AgentStartError: the file of a given agent has changed.
         """
         if self._agent is not None and has_sha256(self._agent, self._agent_sha256):
             return self._agent
         if self._builds_agent:
             self._agent = build_agent(cache_dir() / "agents", _compiler())
         elif self._agent_sha256:
-            raise TargetError(f"The file of the agent {self._agent} has changed.")
+            raise AgentStartError(f"The file of the agent {self._agent} has changed.", "Restore it.")
         assert self._agent is not None
         self._agent_sha256 = sha256_of(self._agent)
         return self._agent
@@ -144,6 +160,9 @@ class HostTarget(Target):
         if self._process is None:
             self._reader = AnswerReader()
             self._process = _start(self._agent_path())
+            assert self._process.stdout is not None
+            self._poll = select.poll()
+            self._poll.register(self._process.stdout, select.POLLIN)
             plan = encode_plan_header() + plan
         else:
             self._check_silence()
@@ -159,22 +178,20 @@ class HostTarget(Target):
         assert self._process is not None
         assert self._process.stdout is not None
         output = self._process.stdout.fileno()
-        with selectors.DefaultSelector() as selector:
-            selector.register(output, selectors.EVENT_READ)
-            while True:
-                left_s = until_s - time.monotonic()
-                if left_s <= 0:
-                    raise TargetError("The agent did not answer in time.", "The next trial starts a new one.")
-                if not selector.select(left_s):
-                    continue
-                data = os.read(output, 1 << 16)
-                if not data:
-                    self._reader.finish()
-                    raise self._gone()
-                answers = self._reader.feed(data)
-                if answers:
-                    self._check_silence()
-                    return answers[0]
+        while True:
+            left_ms = math.ceil((until_s - time.monotonic()) * 1000)
+            if left_ms <= 0:
+                raise TargetError("The agent did not answer in time.", "The next trial starts a new one.")
+            if not self._poll.poll(min(left_ms, _LONGEST_POLL_MS)):
+                continue
+            data = os.read(output, 1 << 16)
+            if not data:
+                self._reader.finish()
+                raise self._gone()
+            answers = self._reader.feed(data)
+            if answers:
+                self._check_silence()
+                return answers[0]
 
     def _check_silence(self) -> None:
         """Check that the agent's pipe is empty.
@@ -185,10 +202,8 @@ class HostTarget(Target):
         assert self._process is not None
         assert self._process.stdout is not None
         output = self._process.stdout.fileno()
-        poll = select.poll()
-        poll.register(output, select.POLLIN)
         # An agent that has ended is noticed when the next request is sent.
-        more = any(events & select.POLLIN for _, events in poll.poll(0)) and os.read(output, 1) != b""
+        more = any(events & select.POLLIN for _, events in self._poll.poll(0)) and os.read(output, 1) != b""
         if more or not self._reader.between_answers:
             raise TargetError(
                 "The agent's output goes on after its answer.",
@@ -235,7 +250,10 @@ def _start(agent: Path) -> subprocess.Popen[bytes]:
             start_new_session=True,
         )
     except OSError as error:
-        raise TargetError(f"The agent {agent} can't be started: {error.strerror}.") from error
+        if remedy(error):
+            raise
+        hint = f"Execute it to find the cause: {shlex.quote(str(agent))} - </dev/null"
+        raise AgentStartError(f"The agent {agent} can't be started: {error.strerror}.", hint) from error
 
 
 def _empty(folder: Path) -> None:

@@ -21,6 +21,10 @@ class TargetError(UserError):
     """The target failed during a trial, which has no answer. The target can run the next trial."""
 
 
+class AgentStartError(UserError):
+    """The agent can't be started, so there is nothing that could run a trial. The session ends; no run has failed."""
+
+
 class MachineConfigError(UserError):
     """The machine could not be set up as `MachineConfig` requires, or its load ended early. The trial has no answer."""
 
@@ -112,6 +116,8 @@ class Target(abc.ABC):
       not be started. `AgentAnswer.outcome` names the case.
     - `run` raises `TargetError` if the target itself failed: the agent died, wrote an invalid answer, or did not answer within the
       trial's time-out and a slack. No process of that trial runs afterwards, and the next `run` starts a new agent.
+    - `run` raises `AgentStartError` if no agent can be started, and `OSError` if a resource of this machine is used up, such as file
+      descriptors. The session ends then, and can be resumed.
     - `run` raises `WireError` for a request that no agent could carry out. The target is not affected.
     - After `close`, or after the death of the program that opened the target, no process of the target is left.
     - A trial inherits nothing from the caller: environment, working directory and signals are those of its request.

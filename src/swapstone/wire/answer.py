@@ -27,6 +27,10 @@ _FACTS = {
 }
 """By the name on the wire: name, lowest and highest value."""
 
+_FACT_SECTION = _SECTIONS[b"fact"]
+_FACT_LINES = re.compile(rb"(?:fact [a-z0-9_]+ (?:0|[1-9][0-9]{0,17})\n)+", re.ASCII)
+_FACT_LINE = re.compile(rb"fact ([a-z0-9_]+) ([0-9]+)\n", re.ASCII)
+
 _OUTPUTS = (b"out", b"err", b"driver-out", b"driver-err")
 _FORGED = "Another process than the agent may have written into its pipe: `swapstone docs wire`, section 1."
 
@@ -144,6 +148,26 @@ class _Draft:
     def count(self, line: bytes) -> None:
         self.lines += 1
         self.crc = zlib.crc32(line + b"\n", self.crc)
+
+    def add_facts(self, lines: bytes) -> int:
+        """Decode several lines that match `_FACT_LINES`, which takes a fraction of the time of `decode_line`.
+
+        Returns:
+            The number of lines; 0, without any effect, if one of them is invalid or in the wrong place.
+        """
+        pairs = _FACT_LINE.findall(lines)
+        facts = dict(self.facts)
+        for token, number in pairs:
+            name, low, high = _FACTS.get(token, ("", 1, 0))
+            if not low <= (value := int(number)) <= high:
+                return 0
+            facts[name] = value
+        if self.section > _FACT_SECTION or len(facts) != len(self.facts) + len(pairs):
+            return 0
+        self.section, self.facts = _FACT_SECTION, facts
+        self.lines += len(pairs)
+        self.crc = zlib.crc32(lines, self.crc)
+        return len(pairs)
 
     def decode_line(self, place: Place, word: bytes, rest: bytes) -> None:
         """Decode one line between ``begin`` and ``end``."""
@@ -271,13 +295,19 @@ class AnswerReader:
         if self._broken:
             raise WireError("The agent's output can't be read after an error.", "Restart the agent.")
         self._broken = True  # until this is done without an error
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        answers = []
-        for line in lines:
+        data, at, answers = self._rest + data, 0, []
+        while (end := data.find(b"\n", at)) >= 0:
+            facts = _FACT_LINES.match(data, at) if self._draft is not None else None
+            if facts and self._draft is not None and (count := self._draft.add_facts(facts[0])):
+                self._place.number += count
+                at = facts.end()
+                continue
             self._place.number += 1
-            answer = self._decode_line(line)
+            answer = self._decode_line(data[at:end])
+            at = end + 1
             if answer is not None:
                 answers.append(answer)
+        self._rest = data[at:]
         if len(self._rest) > MAX_LINE_BYTES:
             self._place.number += 1
             raise self._place.fault("the line has no end.")

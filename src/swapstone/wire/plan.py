@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
+
+import msgspec
 
 from swapstone.model import FrozenStruct, Observation, ObservationKind, WireError
 from swapstone.wire.text import MAX_NUMBER, encode_text
@@ -99,13 +102,33 @@ def encode_request(request: TrialRequest, nonce: str = "") -> bytes:
     Raises:
         WireError: no agent could carry out the request; the text names the reason.
     """
+    try:
+        if not _ID.fullmatch(request.id):
+            raise _InvalidError(
+                f"is invalid: {request.id!r} is no trial identifier: it has 1 to 64 of A-Z a-z 0-9 . _ -."
+            )
+        rest = _lines_after_nonce(msgspec.structs.replace(request, id="any"))
+        if not _NONCE.fullmatch(nonce):
+            raise _InvalidError("is invalid: its nonce has not 32 lower-case hexadecimal digits.")
+    except _InvalidError as error:
+        raise WireError(f"Trial {request.id} {error}") from None
+    return b"trial %s\n%s%s" % (request.id.encode(), b"nonce %s\n" % nonce.encode() if nonce else b"", rest)
+
+
+class _InvalidError(Exception):
+    """No agent could carry out a request. The text follows the identifier."""
+
+
+@functools.lru_cache(maxsize=64)  # the trials of a variant differ in their identifiers only
+def _lines_after_nonce(request: TrialRequest) -> bytes:
+    """Return the lines of a plan for one trial after ``trial`` and ``nonce``.
+
+    Raises:
+        _InvalidError: no agent could carry it out.
+        WireError: a text can't be written.
+    """
     _check(request)
-    if not _NONCE.fullmatch(nonce):
-        raise WireError(f"Trial {request.id} is invalid: its nonce has not 32 lower-case hexadecimal digits.")
-    lines = [b"trial " + request.id.encode()]
-    if nonce:
-        lines.append(b"nonce " + nonce.encode())
-    lines += [b"arg " + encode_text(argument) for argument in request.arguments]
+    lines = [b"arg " + encode_text(argument) for argument in request.arguments]
     lines += [b"env " + encode_text(f"{name}={value}") for name, value in request.environment]
     lines.append(b"cwd " + encode_text(request.cwd))
     lines.append(b"cpus " + (",".join(map(str, request.cpus)) or "all").encode())
@@ -119,7 +142,7 @@ def encode_request(request: TrialRequest, nonce: str = "") -> bytes:
     lines += [f"observe {each.kind.value} ".encode() + encode_text(each.name) for each in request.observe]
     lines += _load_generator_lines(request.load_generator) if request.load_generator else []
     if max(map(len, lines)) >= MAX_LINE_BYTES:
-        raise WireError(f"Trial {request.id} has an argument or variable that is longer than an agent can read.")
+        raise _InvalidError("has an argument or variable that is longer than an agent can read.")
     return b"\n".join([*lines, b"run", b""])
 
 
@@ -135,7 +158,7 @@ def _load_generator_lines(generator: LoadGeneratorRequest) -> list[bytes]:
 
 
 def _check(request: TrialRequest) -> None:
-    """Raise `WireError` if no agent could carry out a request."""
+    """Raise `_InvalidError` if no agent could carry out a request; its identifier is not checked."""
     texts = [*request.arguments, *(f"{name}={value}" for name, value in request.environment), request.cwd]
     paths = [*request.arguments[:1], request.cwd, *filter(None, (request.stdin, request.stdout))]
     texts += paths[2:]
@@ -154,7 +177,6 @@ def _check(request: TrialRequest) -> None:
         *(_load_generator_limits(generator) if generator else ()),
     )
     faults = [
-        (not _ID.fullmatch(request.id), f"{request.id!r} is no trial identifier: it has 1 to 64 of A-Z a-z 0-9 . _ -"),
         (not request.arguments, "there is no program to run"),
         (generator is not None and not generator.arguments, "there is no load generator to run"),
         (not all(path.startswith("/") for path in paths), "a path is not absolute"),
@@ -173,7 +195,7 @@ def _check(request: TrialRequest) -> None:
     ]
     for wrong, text in faults:
         if wrong:
-            raise WireError(f"Trial {request.id} is invalid: {text}.")
+            raise _InvalidError(f"is invalid: {text}.")
 
 
 def _is_observable(observation: Observation) -> bool:

@@ -13,6 +13,7 @@ MAX_NUMBER = 2**63 - 1
 
 _PLAIN_OR_ENCODED = re.compile(rb"(?:[!-$&-~]|%(?:[01][0-9A-F]|2[05]|7F|[89A-F][0-9A-F]))+", re.ASCII)
 _TO_ENCODE = re.compile(rb"[^!-$&-~]")
+_ZERO = ord("0")
 _NUMBER = re.compile(rb"-?[0-9]{1,19}", re.ASCII)
 
 
@@ -81,6 +82,10 @@ class Place:
         Raises:
             WireError: it is no whole number, has leading zeros, or is out of range.
         """
+        if token.isdigit() and len(token) < 19 and (token[0] != _ZERO or len(token) == 1):  # nearly every number
+            value = int(token)
+            if low <= value <= high:
+                return value
         if not _NUMBER.fullmatch(token):
             if token.lstrip(b"-").isdigit():
                 raise self.fault(f"{name} is {show(token)}, out of range.")

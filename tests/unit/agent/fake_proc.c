@@ -11,7 +11,8 @@
  * BEFORE, AFTER and FOLDER stand for the root folder. The file "now_ns" in it is the clock, "proc/PID/cpu_ns" the processor time of a
  * process, "proc/PID/cpus" and "proc/PID/nice" are its affinity and nice value. "cpus" has the numbers of the agent's processors,
  * "policy" is its scheduling policy, "limit/N/soft" and "limit/N/hard" are its resource limits, which are 0 without the file; a
- * negative number is an error. Prints one line "NAME VALUE" for each known fact.
+ * negative number is an error. A file that stays open is read below AFTER when it is rewound there. Prints one line "NAME VALUE" for
+ * each known fact.
  */
 #include "../../../native/agent/conditions.h"
 #include "../../../native/agent/counters.h"
@@ -25,13 +26,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { MOST_FILES = 64 };
 static const char *root;
+static char *paths[MOST_FILES]; /* of open files */
 
-int port_open_read(const char *path) {
+static int open_below_root(const char *path) {
     char full[4096];
     snprintf(full, sizeof full, "%s%s", root, path);
-    int fd = open(full, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
+    return open(full, O_RDONLY | O_CLOEXEC);
+}
+
+int port_open_read(const char *path) {
+    int fd = open_below_root(path);
+    if (fd < 0)
+        return -errno;
+    if (fd >= MOST_FILES)
+        abort();
+    free(paths[fd]);
+    paths[fd] = strdup(path);
+    return fd;
 }
 
 int port_close(int fd) {
@@ -43,7 +56,13 @@ long port_read(int fd, void *buffer, size_t size) {
     return result < 0 ? -errno : result;
 }
 
+/* A file of a machine that is rewound has new content, or can't be read any more. */
 long port_lseek(int fd, long offset) {
+    int again = open_below_root(paths[fd]);
+    if (again < 0)
+        again = open("/dev/null", O_RDONLY);
+    if (again < 0 || dup2(again, fd) < 0 || close(again) < 0)
+        abort();
     return lseek(fd, offset, SEEK_SET);
 }
 
@@ -127,7 +146,11 @@ static void print(const struct facts *facts) {
 
 static void print_image(int pid) {
     static struct image image;
-    observe_image(&image, pid);
+    struct task_files files;
+
+    open_task_files(&files, pid);
+    observe_image(&image, &files, pid);
+    close_task_files(&files);
     if (image.has_interp)
         printf("interp %s\n", image.interp);
     for (size_t at = 0; at < image.objects.used; at += strlen(image.objects.bytes + at) + 1)
@@ -136,9 +159,19 @@ static void print_image(int pid) {
         printf("failed %d\n", -image.failed);
 }
 
+static void read_task(struct facts *facts, int pid) {
+    long long earlier_delay_ns = number("/proc/%d/earlier_delay_ns", pid, 0);
+    struct task_files files;
+
+    open_task_files(&files, pid);
+    observe_task(facts, &files, pid, earlier_delay_ns);
+    close_task_files(&files);
+}
+
 int main(int count, char **arguments) {
     static struct facts before, after;
     static struct counters first, second;
+    struct machine_files files;
 
     if (count != 4)
         return 2;
@@ -146,11 +179,12 @@ int main(int count, char **arguments) {
     if (strcmp(arguments[1], "image") == 0) {
         print_image(atoi(arguments[3]));
     } else if (strcmp(arguments[1], "task") == 0) {
-        observe_task(&after, atoi(arguments[3]));
+        read_task(&after, atoi(arguments[3]));
     } else if (strcmp(arguments[1], "machine") == 0) {
-        observe_machine(&before);
+        open_machine_files(&files);
+        observe_machine(&before, &files);
         root = arguments[3];
-        observe_machine(&after);
+        observe_machine(&after, &files);
         facts_grow(&after, &before);
     } else if (strcmp(arguments[1], "server") == 0) {
         count_server(&first);

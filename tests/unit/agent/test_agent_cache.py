@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets import TargetError
+from swapstone.targets import AgentStartError, TargetError
 from swapstone.targets.agent_build import build_agent
 from swapstone.targets.host import HostTarget
 from swapstone.wire import ProcessOutcome
@@ -107,7 +107,7 @@ def test_a_given_agent_that_changed_is_not_started(agent: Path, tmp_path: Path) 
         given.chmod(0o755)
         with pytest.raises(TargetError):
             target.run(request(tmp_path, "/bin/sh", "-c", "kill -KILL $PPID; sleep 60"))
-        with pytest.raises(TargetError, match="has changed"):
+        with pytest.raises(AgentStartError, match="has changed"):
             target.run(request(tmp_path, "/bin/true"))
 
 

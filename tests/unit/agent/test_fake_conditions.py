@@ -144,3 +144,33 @@ def test_the_name_of_a_cgroup_may_be_long(fake_proc: Path, tmp_path: Path) -> No
     """Of a name that does not fit only the folders above that fit are read."""
     assert quota(fake_proc, tmp_path, f"0::/{'n' * 200}\n", **{"n" * 200: "30000 100000\n"}) == 300
     assert quota(fake_proc, tmp_path / "cut", f"0::/a/{'n' * 8100}\n", a="30000 100000\n") == 300
+
+
+GROUPS = {
+    "proc/self/cgroup": "3:cpuset:/x\n0::/slice/unit\n",
+    "sys/fs/cgroup/slice/unit/cpu.max": "150000 100000\n",
+    "sys/fs/cgroup/slice/cpu.max": "max 100000\n",
+    "sys/fs/cgroup/other/cpu.max": "50000 100000\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "milli"),
+    [
+        ({}, 1500),
+        ({"sys/fs/cgroup/slice/unit/cpu.max": "20000 100000\n"}, 200),
+        ({"sys/fs/cgroup/slice/unit/cpu.max": "max 100000\n"}, None),
+        ({"sys/fs/cgroup/slice/cpu.max": "70000 100000\n"}, 700),
+        ({"sys/fs/cgroup/cpu.max": "60000 100000\n"}, 600),  # this file did not exist
+        ({"proc/self/cgroup": "0::/other\n"}, 500),
+        ({"proc/self/cgroup": "0::/\n"}, None),
+        ({"proc/self/cgroup": ""}, None),
+        ({"sys/fs/cgroup/slice/unit/cpu.max": ""}, None),  # as of a group that was removed
+    ],
+)
+def test_a_quota_is_read_as_it_is_though_its_files_stay_open(
+    fake_proc: Path, tmp_path: Path, change: dict[str, str], milli: int | None
+) -> None:
+    found = conditions(fake_proc, tmp_path, GROUPS, GROUPS | change)
+    assert found.get("cpu_quota_milli") == milli
+    assert set(changed_conditions(found)) == (set() if milli == 1500 else {"cpu_quota_milli"})

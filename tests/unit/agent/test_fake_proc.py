@@ -113,6 +113,12 @@ def test_run_queue_delay_affinity_and_nice_value_of_a_process(fake_proc: Path, t
     assert facts(fake_proc, "task", folder, "8") == {}
 
 
+@pytest.mark.parametrize(("earlier", "delay"), [(0, 456), (400, 56), (456, 0), (457, None), (-1, None)])
+def test_run_queue_delay_is_counted_from_exec(fake_proc: Path, tmp_path: Path, earlier: int, delay: int | None) -> None:
+    folder = lay_out(tmp_path, {"proc/7/schedstat": "123 456 78\n", "proc/7/earlier_delay_ns": str(earlier)})
+    assert facts(fake_proc, "task", folder, "7").get("run_delay_ns") == delay
+
+
 def process(
     pid: int, parent: int, scale: int, *, threads: tuple[int, ...] = (), name: str = "serv er)"
 ) -> dict[str, str]:

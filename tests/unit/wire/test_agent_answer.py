@@ -250,3 +250,40 @@ def test_a_reader_reports_bytes_after_an_answer() -> None:
     assert not reader.between_answers
     reader.feed(b"egin 7\n")
     assert not reader.between_answers
+
+
+FACTS = ("fact wall_ns 958445", "fact pid 3", "fact nvcsw 0", "fact stops 2")
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ((*FACTS, "fact pid 3"), "Line 7 .* the fact pid comes twice"),
+        (("fact pid 3", "fact pid 3"), "Line 4 .* the fact pid comes twice"),
+        ((*FACTS, "fact absent 3", "fact minflt 1"), "Line 7 .* no fact named 'absent'"),
+        (("fact wall_ns 007", *FACTS[1:]), "Line 3 .* is written '007', not 7"),
+        ((*FACTS, "fact nice 20"), "Line 7 .* nice is 20, outside -20 to 19"),
+        ((*FACTS, "fact nice -21"), "Line 7 .* nice is -21, outside -20 to 19"),
+        ((*FACTS, "fact minflt -1"), "Line 7 .* minflt is negative"),
+        ((*FACTS, "fact minflt 9223372036854775808"), "Line 7 .* outside 0 to"),
+        ((*FACTS, "fact minflt 1 2"), "Line 7 .* not a whole number"),
+        ((*FACTS, "fact minflt"), "Line 7 .* not a whole number"),
+        (("interp /a", *FACTS), "Line 4 .* 'fact' comes after 'interp'"),
+        ((*FACTS, "interp /a", "fact minflt 1"), "Line 8 .* 'fact' comes after 'interp'"),
+        ((*FACTS, "nonce " + "0" * 32), "Line 7 .* 'nonce' comes after 'fact'"),
+    ],
+)
+def test_facts_that_arrive_together_are_checked_one_by_one(lines: tuple[str, ...], text: str) -> None:
+    with pytest.raises(WireError, match=text):
+        decode_answers(conversation(*lines))
+
+
+def test_facts_that_arrive_together_keep_their_order() -> None:
+    lines = (*FACTS[:2], "fact nice -20", *FACTS[2:], "fact minflt 9223372036854775807")
+    (answer,) = decode_answers(conversation(*lines))
+    assert [f"fact {name} {value}" for name, value in answer.facts] == list(lines)
+
+
+def test_facts_outside_an_answer_are_an_error() -> None:
+    with pytest.raises(WireError, match=r"Line 2 .* begins no answer"):
+        decode_answers(HEADER + b"fact pid 3\nfact stops 2\n")
