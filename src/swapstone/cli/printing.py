@@ -50,7 +50,8 @@ def print_table(record: Record, selection: Selection | None = None) -> None:
         print_document(document, every=selection is not None and selection.every)
     if selection is not None and selection.every and record.view.manifest is not None:
         for certificate in record.view.manifest.image_differences:
-            echo(f"\nImages of {plain(certificate.summary())}. Those that differ, each with its part:")
+            which = " Those that differ, each with its part:" if certificate.differing else ""
+            echo(f"\nImages of {plain(certificate.summary())}.{which}")
             for path, part in certificate.differing:
                 echo(f"  {plain(path)} ({plain(part)})")
 
