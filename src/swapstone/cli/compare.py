@@ -103,7 +103,7 @@ class _CompareCommand(ProgramCommand):
 @click.option(
     "--resume",
     metavar="RECORD",
-    help="Resume an interrupted record; accepts only --budget, --fail-if, --trust and --all beside it.",
+    help="Resume an interrupted record; accepts only --budget, --guest-timeout, --fail-if, --trust and --all beside it.",
     shell_complete=complete_records,
 )
 @TRUST
@@ -116,6 +116,7 @@ def compare_command(
     resume: str | None,
     trust: bool,
     budget: str | None,
+    guest_timeout: str | None,
     every: bool,
     fail_if: tuple[str, ...],
     **options: object,
@@ -166,13 +167,19 @@ def compare_command(
     try:
         if resume:
             _check_no_other_options(context)
-            record = open_record(resume).resume(budget, fail_if=fail_if, trust=trust, progress=display())
+            record = open_record(resume).resume(
+                budget, guest_timeout=guest_timeout, fail_if=fail_if, trust=trust, progress=display()
+            )
         elif trust:
             raise UserError(
                 "Only a record that is resumed can be untrusted.", "Leave --trust out, or add --resume RECORD."
             )
         else:
-            record = run_options({**options, "budget": budget, "fail_if": fail_if}, program_of(context), display())
+            record = run_options(
+                {**options, "budget": budget, "guest_timeout": guest_timeout, "fail_if": fail_if},
+                program_of(context),
+                display(),
+            )
     except Interrupted as interrupted:
         return print_interruption(interrupted)
     print_table(record, Selection(every=True) if every else None)
@@ -184,7 +191,7 @@ def _check_no_other_options(context: click.Context) -> None:
     given = [
         parameter
         for parameter in context.command.params
-        if parameter.name not in {"resume", "budget", "every", "fail_if", "trust", "help"}
+        if parameter.name not in {"resume", "budget", "guest_timeout", "every", "fail_if", "trust", "help"}
         and context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT
     ]
     what = next((p.opts[0] if p.opts[0].startswith("-") else "FACTOR=LEVELS" for p in given), "")
@@ -193,5 +200,5 @@ def _check_no_other_options(context: click.Context) -> None:
     if what:
         raise UserError(
             f"--resume continues an experiment with its own options: it takes no {what}.",
-            "Only --budget, --fail-if, --trust and --all may be given beside it.",
+            "Only --budget, --guest-timeout, --fail-if, --trust and --all may be given beside it.",
         )

@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import msgspec
 
 from swapstone.factors.factor import Evidence, Level, Recipe, Stage
-from swapstone.factors.kernel_parameters import DROPPED_OPTIONS, KEPT_OPTIONS, parameters_in_force, parse_kernel_level
+from swapstone.factors.kernel_parameters import (
+    DROPPED_OPTIONS,
+    KEPT_OPTIONS,
+    PARAMETERS,
+    parameters_in_force,
+    parse_kernel_level,
+)
 from swapstone.model import UserError, unknown
 
 _MODES = ("none", "voluntary", "full")
@@ -58,7 +65,7 @@ class Kernel:
         if "/" not in level.kernel and (taken := self.level_of_text(text)):
             return taken
         path = Path(level.kernel).expanduser()
-        if not path.is_file():
+        if not os.path.isfile(path):  # noqa: PTH113 - Path.is_file raises for some texts
             raise UserError(
                 f"There is no kernel {level.kernel}.",
                 "Name the file that a kernel's build creates, such as arch/x86/boot/bzImage.",
@@ -96,12 +103,12 @@ class Kernel:
         booted = evidence.machine_text("booted")
         if not version:
             return None
-        requested = parse_kernel_level(booted) if "/" in booted else None
-        kernel = requested.kernel if requested else self._packaged(evidence, version)
+        own = "/" in booted
+        kernel = booted if own else self._packaged(evidence, version)
         if kernel is None or not (kept := evidence.machine_text(KEPT_OPTIONS)):
             return kernel
         dropped, cmdline = evidence.machine_text(DROPPED_OPTIONS), evidence.machine_text("/proc/cmdline")
-        return kernel + parameters_in_force(cmdline, kept, dropped, requested)
+        return kernel + parameters_in_force(cmdline, kept, dropped, evidence.machine_text(PARAMETERS) if own else None)
 
     def _packaged(self, evidence: Evidence, version: str) -> str | None:
         """Return the level of a packaged kernel without its parameters."""

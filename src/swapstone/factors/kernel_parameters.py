@@ -7,6 +7,7 @@ kernel reports which parameters it did not accept: it passes them to the first p
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -48,8 +49,8 @@ _OF_PROCESSORS = {
 ARGUMENTS, ENVIRONMENT = "/proc/self/cmdline", "/proc/self/environ"
 """Files of the guest's first process, to which the kernel passes the parameters that it does not accept."""
 
-KEPT_OPTIONS, DROPPED_OPTIONS = "kept options", "dropped options"
-"""What a target reports of its machine: the base options in its command line, and the keys of those that it left out."""
+KEPT_OPTIONS, DROPPED_OPTIONS, PARAMETERS = "kept options", "dropped options", "boot parameters"
+"""What a target reports of its machine: the base options in its command line, the keys of those that it left out, and the parameters."""
 
 _TRUE, _FALSE = frozenset({"", "1", "y", "on"}), frozenset({"0", "n", "off"})
 
@@ -86,7 +87,7 @@ def split_kernel(text: str) -> tuple[str, str]:
     ends = [at for at in range(len(text)) if text[at] == "+"]
     if "/" in text.partition("+")[0]:
         for at in (len(text), *reversed(ends)):
-            if Path(text[:at]).expanduser().is_file():
+            if os.path.isfile(Path(text[:at]).expanduser()):  # noqa: PTH113 - Path.is_file raises for some texts
                 return text[:at], text[at:]
         ends = [at for at in ends if at > text.rfind("/")]
     at = ends[0] if ends else len(text)
@@ -130,14 +131,14 @@ def kept_options(base: Iterable[str], added: Iterable[str], dropped: Iterable[st
     return tuple(word for word in base if key_of(word) not in gone)
 
 
-def parameters_in_force(cmdline: str, kept: str, dropped: str, requested: KernelLevel | None = None) -> str:
+def parameters_in_force(cmdline: str, kept: str, dropped: str, only: str | None = None) -> str:
     """Return the parameters of a running kernel as the end of its level's name.
 
     Args:
         cmdline: its /proc/cmdline.
         kept: the base options that the machine was started with.
         dropped: keys of the base options that were left out.
-        requested: the level of a user's kernel, whose command line may contain words that the kernel's build added; None to return all.
+        only: parameters to return, of a user's kernel, whose build may have added words to the command line; None to return all.
     """
     rest = cmdline.split()
     missing = []
@@ -148,7 +149,7 @@ def parameters_in_force(cmdline: str, kept: str, dropped: str, requested: Kernel
             missing.append(word)
     keys = set(map(key_of, rest))
     gone = [key for key in dropped.split() if key not in keys]
-    added = [word for word in rest if key_of(word) != "preempt" and (requested is None or word in requested.added)]
+    added = [word for word in rest if key_of(word) != "preempt" and (only is None or word in only.split())]
     name = "".join(f"+{word}" for word in (*(f"{DROP}{key}" for key in sorted(gone)), *added))
     return f"{name} without {' '.join(missing)}" if missing else name
 

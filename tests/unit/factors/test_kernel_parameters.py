@@ -13,6 +13,7 @@ from swapstone.factors.kernel_parameters import (
     DROPPED_OPTIONS,
     ENVIRONMENT,
     KEPT_OPTIONS,
+    PARAMETERS,
     files_that_show,
     kept_options,
     parse_kernel_level,
@@ -47,8 +48,9 @@ def test_the_kernel_s_file_may_have_a_plus_in_its_name(tmp_path: Path) -> None:
     assert parse_kernel_level(f"{tmp_path}/vmlinuz-6.1++threadirqs").added == ("threadirqs",)
     found = parse_choice(f"kernel={tmp_path}/bzImage,{tmp_path}/bzImage+threadirqs").levels
     assert found == (f"{tmp_path}/bzImage", f"{tmp_path}/bzImage+threadirqs")
-    with pytest.raises(UserError, match=r"There is no kernel \./none\."):
-        find_level(KERNEL, "./none+threadirqs")
+    for text in ("./none+threadirqs", "./none", f"./{'n' * 9000}"):
+        with pytest.raises(UserError, match=r"There is no kernel \./nn?o?n?"):
+            find_level(KERNEL, text)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +106,13 @@ def _seen(cmdline: str, *, kept: str = "quiet nokaslr", dropped: str = "", **mac
         ("quiet nokaslr", {"kept": "quiet", "dropped": "nokaslr"}, "generic+nokaslr"),
         # An option of the machine is missing in the guest.
         ("quiet threadirqs", {}, "generic+threadirqs without nokaslr"),
-        ("quiet nokaslr threadirqs built-in", {"booted": "/k/bzImage+threadirqs"}, "/k/bzImage+threadirqs"),
-        ("quiet nokaslr built-in", {"booted": "/k/bzImage+threadirqs"}, "/k/bzImage"),
+        (
+            "quiet nokaslr threadirqs built-in",
+            {"booted": "/k/bzImage", PARAMETERS: "threadirqs"},
+            "/k/bzImage+threadirqs",
+        ),
+        ("quiet nokaslr built-in", {"booted": "/k/bzImage", PARAMETERS: "threadirqs"}, "/k/bzImage"),
+        ("quiet nokaslr", {"booted": "/k/bzImage+console=x\0" + "y" * 9000}, "/k/bzImage+console=x\0" + "y" * 9000),
     ],
 )
 def test_the_level_is_read_back_from_the_guest(cmdline: str, machine: dict[str, str], level: str) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from swapstone.factors.kernel_parameters import DROPPED_OPTIONS, KEPT_OPTIONS
+from swapstone.factors.kernel_parameters import DROPPED_OPTIONS, KEPT_OPTIONS, PARAMETERS
 from swapstone.targets.vm import qemu
 from swapstone.targets.vm.machine_models import EmulatedMachine
 
@@ -20,8 +20,12 @@ def missing_features(machine: EmulatedMachine, cpuinfo: str) -> str:
 
 def option_pairs(machine: EmulatedMachine) -> tuple[tuple[str, str], ...]:
     """Return what the factor ``kernel`` compares with the guest's command line."""
-    kept = qemu.kept_base_options(machine)
-    return ((KEPT_OPTIONS, " ".join(kept)), (DROPPED_OPTIONS, " ".join(machine.dropped)))
+    lists = (
+        (KEPT_OPTIONS, qemu.kept_base_options(machine)),
+        (DROPPED_OPTIONS, machine.dropped),
+        (PARAMETERS, machine.parameters),
+    )
+    return tuple((name, " ".join(words)) for name, words in lists)
 
 
 def boot_options(levels: Mapping[str, EmulatedMachine], machine: EmulatedMachine) -> Iterator[tuple[str, str]]:

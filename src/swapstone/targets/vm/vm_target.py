@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.factors import ProgramFacts, read_facts
-from swapstone.factors.kernel_parameters import files_that_show, why_ignored
+from swapstone.factors.kernel_parameters import files_that_show, split_kernel, why_ignored
 from swapstone.model import ImageDifference, UserError, WireError
 from swapstone.model.cpio import Entry, archive, unpack
 from swapstone.model.directories import cache_dir
@@ -320,7 +320,9 @@ class VmTarget(Target):
             raise TargetError(f"The guest wrote {len(answers)} answers to one trial.", run.console)
         if ignored := why_ignored(order.machine.parameters, dict(report.files)):
             raise MachineConfigError(f"The machine is not the requested one: {ignored}.")
-        booted = (("booted", config.kernel),) if _is_running(report, order.boot_image.source.banner) else ()
+        booted = (
+            (("booted", split_kernel(config.kernel)[0]),) if _is_running(report, order.boot_image.source.banner) else ()
+        )
         machine = (*booted, *option_pairs(order.machine), *report.pairs())
         return msgspec.structs.replace(answers[0], id=request.id, machine=machine, name=name)
 
