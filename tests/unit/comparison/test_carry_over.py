@@ -17,6 +17,7 @@ from benchmarks.carry_over_model import (
 )
 
 from swapstone import plan
+from swapstone.comparison import carry_over
 from swapstone.model import CaveatKind, Run, Verdict, counted_blocks
 
 TRUE = (Verdict.EQUIVALENT, Verdict.SAME_MEDIAN, Verdict.INCONCLUSIVE)
@@ -195,3 +196,21 @@ def test_three_variants_in_balanced_orders_meet_the_one_that_leaves_something_al
     runs, _ = simulated(machine, experiment)
     found = elapsed_rows(analysed(experiment, runs))
     assert [row.verdict for row in found] == [Verdict.INVALID] * 2
+
+
+@pytest.mark.parametrize(
+    ("p_values", "rejected"),
+    [
+        ([0.005], [True]),
+        ([0.0051], [False]),
+        ([0.004, 0.0025], [True, True]),  # the smallest of two at half the rate, the other at the rate
+        ([0.004, 0.0026], [False, False]),
+        ([0.0051, 0.0025], [False, True]),
+        ([0.0016, 0.005, 0.0024], [True, True, True]),
+        ([0.0017, 0.0001, 0.0026], [True, True, True]),
+        ([0.0026, 0.0001, 0.0027], [False, True, False]),
+        ([], []),
+    ],
+)
+def test_hypotheses_are_rejected_by_holms_procedure(p_values: list[float], rejected: list[bool]) -> None:
+    assert carry_over._holm(p_values) == rejected

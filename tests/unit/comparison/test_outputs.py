@@ -225,6 +225,13 @@ def test_another_exit_status_is_another_result() -> None:
     assert "status 1e+300" in verdict(subject, strange)[1]
 
 
+@pytest.mark.parametrize("unknown", [BASE, CANDIDATE])
+@pytest.mark.parametrize("lacking", [[None] * 20, [None, *[b"1"] * 19]])
+def test_an_output_that_some_runs_of_one_side_lack_is_not_compared(unknown: str, lacking: list[bytes | None]) -> None:
+    sides = {label: side(label, lacking if label == unknown else [b"1"] * 20, 1000.0) for label in (BASE, CANDIDATE)}
+    assert relation(experiment(), [*sides[BASE], *sides[CANDIDATE]]) is Agreement.UNKNOWN
+
+
 def test_hostile_digests_of_a_record_are_not_printed() -> None:
     old, new = side(BASE, [b"1"] * 20, 1000.0), side(CANDIDATE, [b"2"] * 20, 500.0)
     hostile = (("stdout", "\x1b[31m\n"), ("stdout", "\x1b[31m\n"), ("shape:stdout", ""))
