@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A session has thousands of trials: none leaves a descriptor or a mapping open in the agent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import environment_variable, process_file, system_file
+from swapstone.wire import AnswerReader, ProcessOutcome, TrialRequest, encode_plan_header, encode_request
+from tests.unit.agent.harness import agents, finish, request
+from tests.unit.agent.test_server import served
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can list the descriptors of the agent")
+
+OBSERVED = (
+    process_file("limits"),
+    system_file("/proc/sys/vm/swappiness"),
+    system_file("/none"),
+    environment_variable("A"),
+)
+
+
+def used(agent: Path) -> list[tuple[int, int]]:
+    """Return the numbers of open descriptors and of mappings, for each process of the agent."""
+    return [
+        (len(list(Path(f"/proc/{pid}/fd").iterdir())), len(Path(f"/proc/{pid}/maps").read_text().splitlines()))
+        for pid in sorted(agents(agent))
+    ]
+
+
+def settled(agent: Path) -> list[tuple[int, int]]:
+    """Return what is used when the agent waits for the next request, which it does soon after an answer."""
+    earlier, found = None, used(agent)
+    while found != earlier:
+        time.sleep(0.01)
+        earlier, found = found, used(agent)
+    return found
+
+
+def trials(folder: Path) -> dict[ProcessOutcome, TrialRequest]:
+    """Return a trial of each kind of end that leaves other descriptors to close."""
+    shell = ("/bin/sh", "-c")
+    return {
+        ProcessOutcome.EXITED: request(folder, *shell, "echo a; echo b >&2", observe=OBSERVED),
+        ProcessOutcome.SIGNALED: request(folder, *shell, "kill -9 $$"),
+        ProcessOutcome.ORPHANS: request(folder, *shell, "sleep 60 & exit 0"),
+        ProcessOutcome.UNSTARTED: request(folder, folder / "absent"),
+        ProcessOutcome.TIMEOUT: request(folder, "/bin/sleep", "60", timeout_ms=10),
+        ProcessOutcome.OVERFLOW: request(folder, *shell, "exec yes", output_bytes=1000),
+        ProcessOutcome.DRIVEN: served(folder, "/", warm_ms=1),
+        ProcessOutcome.UNDRIVEN: served(folder, arguments=("/no/such/load-generator",)),
+    }
+
+
+def test_no_trial_leaves_a_descriptor_or_a_mapping(agent: Path, tmp_path: Path) -> None:
+    process = subprocess.Popen([agent, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None and process.stdout is not None
+    reader = AnswerReader()
+    process.stdin.write(encode_plan_header())
+
+    def ended(asked: TrialRequest) -> ProcessOutcome:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(encode_request(asked))
+        process.stdin.flush()
+        while not (found := reader.feed(process.stdout.readline())):
+            pass
+        return found[0].outcome
+
+    try:
+        every = trials(tmp_path)
+        for outcome, asked in every.items():  # buffers that are kept are made by the first trial of a kind
+            assert ended(asked) is outcome
+        before = settled(agent)
+        assert len(before) == 2
+        for outcome, asked in every.items():
+            assert ended(asked) is outcome
+            assert settled(agent) == before, outcome
+    finally:
+        finish(process)
