@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from swapstone.model import environment_variable, process_file, system_file
 from swapstone.wire import AnswerReader, ProcessOutcome, TrialRequest, encode_plan_header, encode_request
-from tests.unit.agent.harness import agents, finish, request
+from tests.unit.agent.harness import finish, request
 from tests.unit.agent.test_server import served
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can list the descriptors of the agent")
@@ -25,20 +26,27 @@ OBSERVED = (
 )
 
 
-def used(agent: Path) -> list[tuple[int, int]]:
-    """Return the numbers of open descriptors and of mappings, for each process of the agent."""
-    return [
-        (len(list(Path(f"/proc/{pid}/fd").iterdir())), len(Path(f"/proc/{pid}/maps").read_text().splitlines()))
-        for pid in sorted(agents(agent))
-    ]
+def worker_of(keeper: int) -> int:
+    """Return the process of the agent that runs the trials. It may have forked the process of the next one."""
+    (pid,) = map(int, Path(f"/proc/{keeper}/task/{keeper}/children").read_text().split())
+    return pid
 
 
-def settled(agent: Path) -> list[tuple[int, int]]:
+def used(pid: int) -> tuple[int, int, int]:
+    """Return the numbers of open descriptors and of shared mappings of a process, and the size of its memory in KiB."""
+    folder = Path(f"/proc/{pid}")
+    shared = [line for line in (folder / "maps").read_text().splitlines() if line.split()[1].endswith("s")]
+    size = re.search(r"VmSize:\s+(\d+) kB", (folder / "status").read_text())
+    assert size is not None
+    return len(list((folder / "fd").iterdir())), len(shared), int(size[1])
+
+
+def settled(pid: int) -> tuple[int, int, int]:
     """Return what is used when the agent waits for the next request, which it does soon after an answer."""
-    earlier, found = None, used(agent)
+    earlier, found = None, used(pid)
     while found != earlier:
         time.sleep(0.01)
-        earlier, found = found, used(agent)
+        earlier, found = found, used(pid)
     return found
 
 
@@ -72,13 +80,13 @@ def test_no_trial_leaves_a_descriptor_or_a_mapping(agent: Path, tmp_path: Path) 
         return found[0].outcome
 
     try:
+        found: list[dict[ProcessOutcome, tuple[int, int, int]]] = []
         every = trials(tmp_path)
-        for outcome, asked in every.items():  # buffers that are kept are made by the first trial of a kind
-            assert ended(asked) is outcome
-        before = settled(agent)
-        assert len(before) == 2
-        for outcome, asked in every.items():
-            assert ended(asked) is outcome
-            assert settled(agent) == before, outcome
+        for _ in range(3):  # buffers that are kept are made by the first trial of a kind
+            found.append({})
+            for outcome, asked in every.items():
+                assert ended(asked) is outcome
+                found[-1][outcome] = settled(worker_of(process.pid))
+        assert found[1] == found[2]
     finally:
         finish(process)
