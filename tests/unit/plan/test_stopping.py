@@ -176,3 +176,35 @@ def test_a_short_own_program_makes_more_blocks() -> None:
     assert decided(MOST_BLOCKS, lacking, at(B, 0.5), used_s=12, experiment=own).stop is StopReason.CAP
     assert decided(MOST_BLOCKS, at(A, 0.5), at(B, 0.5), used_s=11).stop is StopReason.CAP
     assert decided(MOST_SHORT_BLOCKS, lacking, at(B, 0.5), used_s=11, experiment=own).stop is StopReason.CAP
+
+
+@pytest.mark.parametrize(
+    ("block", "since", "still_open", "remaining_s"),
+    [
+        (29, {}, (A, B), 2),
+        (30, {}, (A, B), None),
+        (30, {A: 10}, (A,), 10),  # one second for a block of one of the two groups
+        (30, {A: 10, B: 20}, (A, B), 30),
+        (39, {A: 10}, (A,), 1),
+        (40, {A: 10}, (A, B), None),
+        (45, {A: 30}, (A,), 15),  # at most twice as many blocks in all
+        (45, {A: 30, B: 20}, (A, B), 20),
+        (59, {A: 58}, (A,), 1),
+        (60, {A: 58}, (A, B), None),
+    ],
+)
+def test_an_exact_number_of_blocks_is_of_those_that_count(
+    block: int, since: dict[tuple[str, str, str], int], still_open: tuple[object, ...], remaining_s: int | None
+) -> None:
+    found = decide(
+        msgspec.structs.replace(EXPERIMENT, blocks=30),
+        still_open=(A, B),
+        block=block,
+        used_ns=SECOND,
+        next_block_ns=2 * SECOND,
+        precisions={},
+        since=since,
+    )
+    assert found.still_open == still_open
+    assert found.stop is (StopReason.BLOCKS if remaining_s is None else None)
+    assert found.remaining_ns == (remaining_s or 0) * SECOND
