@@ -145,6 +145,10 @@ class Engine:
         self._conditions: Mapping[str, int] = {}
         """The facts of this session's first run that is ok: each other run must have the same conditions."""
         self._ahead: TrialsAhead[Attempt] = TrialsAhead(self._attempt, target)
+        self._began_ns = time.monotonic_ns()
+        self._earlier_ns = sum(run.elapsed_ns for run in earlier)
+        self._between_ns = 0
+        """Time of the last block that no trial took: writing and syncing the record."""
         self._cpus = target.describe().cpus
         baseline = next(iter(prepared.variants))
         for run in earlier:
@@ -171,9 +175,13 @@ class Engine:
         self._lost = {group: self._why_gone(group, baseline) for group in everything if group not in still_open}
         block = first_block(self._experiment)
         discarded: Mapping[Group, int] = {}
+        self._began_ns = time.monotonic_ns()
         with self._ahead:
             while True:
+                began_ns = time.monotonic_ns()
                 self._run_block(block, still_open, discarded)
+                made_ns = sum(run.elapsed_ns for run in self._runs.values() if run.trial.block == block)
+                self._between_ns = max(0, time.monotonic_ns() - began_ns - made_ns)
                 still_open = self._comparable(block, still_open)
                 decision = (
                     self._decide(block, still_open)
@@ -443,10 +451,15 @@ class Engine:
         going = set(still_open)
         last = (run for run in runs if run.trial.block == block)
         cost_ns = sum(run.elapsed_ns for run in last if (run.trial.suite, run.trial.workload, run.trial.load) in going)
+        if self._target.at_once == 1:
+            cost_ns += self._between_ns
         return self._stopping_rule(runs, still_open, block, self._used_ns(block), cost_ns // self._width(len(runs)))
 
     def _used_ns(self, block: int) -> int:
+        """Return how much of the budget is used: with one trial at a time, what lies between trials counts too."""
         made = [run.elapsed_ns for run in self._runs.values() if run.trial.block <= block]
+        if self._target.at_once == 1:
+            return max(sum(made), self._earlier_ns + time.monotonic_ns() - self._began_ns)
         return sum(made) // self._width(len(made))
 
     def _width(self, trials: int) -> int:
