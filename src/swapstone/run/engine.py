@@ -451,14 +451,14 @@ class Engine:
         going = set(still_open)
         last = (run for run in runs if run.trial.block == block)
         cost_ns = sum(run.elapsed_ns for run in last if (run.trial.suite, run.trial.workload, run.trial.load) in going)
-        if self._target.at_once == 1:
+        if not self._experiment.virtual:
             cost_ns += self._between_ns
         return self._stopping_rule(runs, still_open, block, self._used_ns(block), cost_ns // self._width(len(runs)))
 
     def _used_ns(self, block: int) -> int:
-        """Return how much of the budget is used: with one trial at a time, what lies between trials counts too."""
+        """Return how much of the budget is used: on the wall clock what lies between trials counts too."""
         made = [run.elapsed_ns for run in self._runs.values() if run.trial.block <= block]
-        if self._target.at_once == 1:
+        if not self._experiment.virtual:
             return max(sum(made), self._earlier_ns + time.monotonic_ns() - self._began_ns)
         return sum(made) // self._width(len(made))
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -136,3 +137,23 @@ def test_a_trial_that_ran_ahead_and_is_not_needed_is_discarded(tmp_path: Path, m
         # The recorded trials of blocks 2 and 3 are at the positions 0 and 1; those that ran ahead were planned for four.
         assert len(begun) > 8 if at_once > 1 else len(begun) == 8
     assert found[0] == found[1]
+
+
+def test_on_the_wall_clock_the_budget_holds_what_lies_between_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On storage that is slow to sync, writing the record takes longer than short trials."""
+    append = RecordWriter.append
+
+    def slow(writer: RecordWriter, run: Run) -> None:
+        append(writer, run)
+        time.sleep(0.02)
+
+    monkeypatch.setattr(RecordWriter, "append", slow)
+    *_, rule, path, _ = made(tmp_path, 1)
+    runs = load(path).runs
+    for block, used_ns, next_block_ns in rule.calls:
+        slept_ns = 20_000_000 * sum(run.trial.block <= block for run in runs)
+        last = [run.elapsed_ns for run in runs if run.trial.block == block]
+        assert used_ns >= slept_ns + sum(run.elapsed_ns for run in runs if run.trial.block <= block)
+        assert next_block_ns >= 20_000_000 * len(last) + sum(last)

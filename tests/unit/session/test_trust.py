@@ -230,6 +230,8 @@ def test_servers_shells_programs_and_kernels_are_in_the_list() -> None:
         commands=(CommandLine(name="a", words=("a | b",), environment=(("X", "1 2"),)),),
     )
     assert planned_commands(_experiment(shell))[0] == "run, by /bin/sh -c: X='1 2' a | b"
+    files = OwnProgram(name="s", arguments=("./p",), files=("/home/me/key",))
+    assert "copy into a virtual machine: /home/me/key" in planned_commands(_experiment(files))
     programs = OwnProgram(name="s", arguments=("ARG",), programs=(("old", "/a/old"), ("new", "/a/new")))
     assert planned_commands(_experiment(programs)) == ("run: /a/old ARG", "run: /a/new ARG")
     bundled = planned_commands(builders.experiment(target="vm:/evil/bzImage"))
@@ -251,10 +253,11 @@ def test_every_text_of_an_own_program_is_in_the_list() -> None:
         "ignore_failure",
         "output_may_differ",
         "shell",
+        "memory_bytes",
     }
     covered = {
         *("arguments", "source", "build", "programs", "commands", "parameters", "directory", "environment", "setup"),
-        *("prepare", "conclude", "stdin", "output", "libraries", "artifacts", "load_generators"),
+        *("prepare", "conclude", "stdin", "output", "libraries", "artifacts", "load_generators", "files"),
     }
     assert set(OwnProgram.__struct_fields__) == not_run | covered
 
