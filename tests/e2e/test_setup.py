@@ -95,6 +95,17 @@ def test_as_root_or_through_sudo_setup_installs_and_reports_it(
     assert "Swapstone needs Python 3.11 or newer" in result.stderr and "SWAPSTONE_PYTHON" in result.stderr
 
 
+@pytest.mark.parametrize("found", [True, False])
+def test_a_file_of_any_version_is_looked_for(checkout: Path, found: bool) -> None:
+    (checkout / "packages").write_text(f"run odd-tools {checkout}/lib-*/libodd-*.a what for\n")
+    (checkout / "lib-14").mkdir()
+    if found:
+        (checkout / "lib-14" / "libodd-x86_64.a").touch()
+    result = _run(checkout, user=0)
+    assert ("odd-tools" in result.stderr) != found
+    assert (checkout / "asked").exists() != found
+
+
 def test_each_sudo_is_printed_with_its_reason_before_it_runs(checkout: Path) -> None:
     result = _run(checkout, user=1000, sudo=True)
     assert "Debian packages are missing:\n    odd-tools: what for\n" in result.stderr
