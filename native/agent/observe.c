@@ -63,9 +63,8 @@ static void observe_ticks(struct facts *facts, int fd) {
     for (int i = 0; at && i < TIMES; i++) {
         while (*at == ' ')
             at++;
-        if (!text_number(&at, &time))
+        if (!text_number(&at, &time) || __builtin_add_overflow(sum, time, &sum))
             return;
-        sum += time;
         if (i == IDLE || i == IOWAIT)
             idle += time;
         if (i == STEAL) {
@@ -79,11 +78,12 @@ static void observe_ticks(struct facts *facts, int fd) {
 
 /* Reads "0.44 ..." as 440 thousandths. */
 static void observe_load(struct facts *facts, int fd) {
+    enum { LARGEST_LOAD = 1000000 };
     char bytes[64];
     const char *at = bytes;
     int64_t whole;
-    if (reread_text(fd, bytes, sizeof bytes) && text_number(&at, &whole) && at[0] == '.' && at[1] >= '0' &&
-        at[1] <= '9' && at[2] >= '0' && at[2] <= '9')
+    if (reread_text(fd, bytes, sizeof bytes) && text_number(&at, &whole) && whole <= LARGEST_LOAD &&
+        at[0] == '.' && at[1] >= '0' && at[1] <= '9' && at[2] >= '0' && at[2] <= '9')
         fact_set(facts, FACT_LOAD1_MILLI, whole * 1000 + (at[1] - '0') * 100 + (at[2] - '0') * 10);
 }
 

@@ -89,7 +89,13 @@ def test_a_counter_that_can_not_be_read_at_both_ends_is_unknown(
     assert set(grown(fake_proc, tmp_path, files["before"], files["after"])) == everything - lost
 
 
-@pytest.mark.parametrize("text", ["cpu  1 2 3 4 5 6 7\n", "cpu0 1 2 3 4 5 6 7 8\n", "cpu  1 2 x 4 5 6 7 8\n", ""])
+LARGE = f"cpu  {2**63 - 1} {2**63 - 1} 3 4 5 6 7 8\n"
+"""Their sum has more than 64 bits."""
+
+
+@pytest.mark.parametrize(
+    "text", ["cpu  1 2 3 4 5 6 7\n", "cpu0 1 2 3 4 5 6 7 8\n", "cpu  1 2 x 4 5 6 7 8\n", LARGE, ""]
+)
 def test_times_of_processors_that_are_incomplete_are_unknown(fake_proc: Path, tmp_path: Path, text: str) -> None:
     found = grown(fake_proc, tmp_path, machine(), machine(stat=text))
     assert not {"steal_ticks", "idle_ticks", "cpu_ticks", "ticks_ns"} & set(found)
@@ -98,7 +104,16 @@ def test_times_of_processors_that_are_incomplete_are_unknown(fake_proc: Path, tm
 
 @pytest.mark.parametrize(
     ("text", "milli"),
-    [("0.00", 0), ("0.44", 440), ("1.05", 1050), ("12.90", 12_900), ("0,44", None), ("1.x5", None), ("1.5x", None)],
+    [
+        ("0.00", 0),
+        ("0.44", 440),
+        ("1.05", 1050),
+        ("12.90", 12_900),
+        ("0,44", None),
+        ("1.x5", None),
+        ("1.5x", None),
+        ("88888888888888880.00", None),
+    ],
 )
 def test_the_load_average_is_in_thousandths(fake_proc: Path, tmp_path: Path, text: str, milli: int | None) -> None:
     found = grown(fake_proc, tmp_path, machine(load=text), machine(load="9.99"))
