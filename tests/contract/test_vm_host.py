@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import swapstone
 from swapstone.model.directories import cache_dir
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import Emulator, Setup, find_emulator
@@ -18,6 +19,8 @@ from swapstone.targets.vm.run_name import run_inputs
 from tests.contract.vm_fixture import vm_fixture
 from tests.contract.vm_images import image_parts
 from tests.shared import Shared
+
+SOURCE = str(Path(swapstone.__file__).parents[1])
 
 MASKS = "glibc.cpu.hwcaps=-AVX512F,-AVX2,-AVX,-AVX2_Usable,-AVX_Fast_Unaligned_Load,-ERMS,-FSRM,-SSE4_2,-SSSE3,-BMI2"
 """Rules out the variants of the host's C library that use these instructions (glibc manual, "Hardware Capability Tunables")."""
@@ -118,7 +121,7 @@ def test_image_and_programs_are_the_same_in_another_folder_and_environment(tmp_p
             (program.parent / name).write_text("#!/bin/sh\n")
             (program.parent / name).chmod(0o755)
             os.utime(program.parent / name, (number, number))
-        whole = {**os.environ, "XDG_CACHE_HOME": str(cache.parent), **environment}
+        whole = {**os.environ, "XDG_CACHE_HOME": str(cache.parent), "PYTHONPATH": SOURCE, **environment}
         command = [
             "sh",
             "-c",
