@@ -66,17 +66,21 @@ def _plan() -> tuple[bytes, ...]:
         timeout_ms=5,
         load_generator=LoadGeneratorRequest(port=8080, arguments=("/usr/bin/wrk", "-c", "2")),
     )
+    rooted = TrialRequest(
+        id="r", arguments=("/bin/sh",), cwd="/", root="/r", root_layer="/l", root_files="/f", timeout_ms=5
+    )
     nonce = "0123456789abcdef" * 2
     return (
         encode_plan_header() + encode_request(plain, nonce) + b"quit\n",
         encode_plan_header() + encode_request(server),
+        encode_plan_header() + encode_request(rooted),
     )
 
 
 def _order() -> tuple[bytes, ...]:
     commands = GuestCommands(prepare=("/swapstone/swap.sh zram lz4",), beside=("stress a b",), settle_ms=250)
     return (
-        encode_order(b"swapstone-plan 4\nquit\n", replicate=1, limit_ms=5, commands=commands).rstrip(b"\n") + b"\n",
+        encode_order(b"swapstone-plan 5\nquit\n", replicate=1, limit_ms=5, commands=commands).rstrip(b"\n") + b"\n",
     )
 
 

@@ -107,6 +107,27 @@ static const char *parse_folder(struct request *request, char *value) {
     return store_path(value, &request->folder);
 }
 
+/* A path that becomes a part of mount options, which commas and colons separate (overlayfs.rst). */
+static const char *store_option(char *value, const char **kept) {
+    const char *error = store_path(value, kept);
+    for (const char *at = error ? "" : *kept; *at; at++)
+        if (*at == ',' || *at == ':' || *at == '\\')
+            return "the path of a root has a comma, a colon or a backslash";
+    return error;
+}
+
+static const char *parse_root(struct request *request, char *value) {
+    return store_option(value, &request->root);
+}
+
+static const char *parse_layer(struct request *request, char *value) {
+    return store_option(value, &request->layer);
+}
+
+static const char *parse_files(struct request *request, char *value) {
+    return store_path(value, &request->files);
+}
+
 static const char *parse_in(struct request *request, char *value) {
     return store_path(value, &request->in);
 }
@@ -240,6 +261,9 @@ static const struct {
     {WORD_ARG, parse_argument, true, MUST},
     {WORD_ENV, parse_variable, true, MAY},
     {WORD_CWD, parse_folder, false, MUST},
+    {WORD_ROOT, parse_root, false, MAY},
+    {WORD_ROOT_LAYER, parse_layer, false, MAY},
+    {WORD_ROOT_FILES, parse_files, false, MAY},
     {WORD_CPUS, parse_cpus, false, MUST},
     {WORD_NICE, parse_nice, false, MAY},
     {WORD_TIMEOUT_MS, parse_timeout, false, MUST},
@@ -336,6 +360,7 @@ enum plan_result plan_next(struct plan *plan, struct request *request) {
     request->pinned = request->has_nice = request->server.pinned = false;
     request->server.port = 0;
     request->nonce = request->in = request->out = NULL;
+    request->root = request->layer = request->files = NULL;
     request->observation_count = 0;
     for (;;) {
         char *line;
@@ -356,6 +381,10 @@ enum plan_result plan_next(struct plan *plan, struct request *request) {
     const char *missing = missing_line(seen);
     if (missing)
         return refuse(plan, missing);
+    if (!request->root && (request->layer || request->files))
+        return refuse(plan, "the trial has root-layer or root-files without root");
+    if (request->root && request->server.port)
+        return refuse(plan, "a server can't have a root file system of its own");
     request->server.arguments[generator_arguments] = request->server.environment[generator_variables] = NULL;
     request->arguments[arguments] = request->environment[variables] = NULL;
     return PLAN_TRIAL;

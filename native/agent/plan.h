@@ -24,7 +24,8 @@ struct request {
     const char *nonce; /* in memory that no child has; NULL if the trial has none */
     char *arguments[PLAN_WORDS + 1], *environment[PLAN_WORDS + 1]; /* each ends with NULL */
     const char *folder;
-    const char *in, *out; /* paths; NULL: /dev/null, and the agent's pipe */
+    const char *root, *layer, *files; /* folders of its root file system; NULL: that of the agent */
+    const char *in, *out;             /* paths; NULL: /dev/null, and the agent's pipe */
     bool pinned, has_nice;
     struct port_cpu_set cpus;
     int nice;

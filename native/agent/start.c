@@ -2,6 +2,7 @@
 #include "start.h"
 
 #include "kill.h"
+#include "root.h"
 
 /* A child that has not started its session after this time is killed. */
 static const int64_t SESSION_TIMEOUT_NS = 10 * 1000000000LL;
@@ -16,15 +17,31 @@ enum step {
     STEP_LIMITS,
     STEP_CPUS,
     STEP_NICE,
-    STEP_FOLDER,
     STEP_FILES,
+    STEP_NAMESPACE,
+    STEP_ROOT,
+    STEP_DEVICES,
+    STEP_ROOT_FILES,
+    STEP_ENTER_ROOT,
+    STEP_FOLDER,
     STEP_EXEC
 };
 
 static const char *const steps[] = {
-    "start a session",  "disable core dumps",       "wait for the agent",
-    "set its limits",   "pin it to its processors", "set its nice value",
-    "enter its folder", "open its files",           "execute it",
+    "start a session",
+    "disable core dumps",
+    "wait for the agent",
+    "set its limits",
+    "pin it to its processors",
+    "set its nice value",
+    "open its files",
+    "make a mount namespace for its root file system",
+    "mount its root file system",
+    "mount /dev, /proc and /sys in its root file system",
+    "mount its files in its root file system",
+    "enter its root file system",
+    "enter its folder",
+    "execute it",
 };
 
 static struct started waiting = NOT_STARTED;
@@ -91,11 +108,21 @@ static int prepare(enum step step, const struct request *request, int pipes[PIPE
         return request->pinned ? port_set_affinity(&request->cpus) : 0;
     case STEP_NICE:
         return request->has_nice ? port_set_nice(request->nice) : 0;
-    case STEP_FOLDER:
-        return port_chdir(request->folder);
     case STEP_FILES:
         result = request->in ? put_file(0, request->in) : 0;
         return result || !request->out ? result : put_file(1, request->out);
+    case STEP_NAMESPACE:
+        return request->root ? root_unshare() : 0;
+    case STEP_ROOT:
+        return request->root ? root_mount(request) : 0;
+    case STEP_DEVICES:
+        return request->root ? root_mount_devices() : 0;
+    case STEP_ROOT_FILES:
+        return request->root ? root_mount_files(request) : 0;
+    case STEP_ENTER_ROOT:
+        return request->root ? root_enter() : 0;
+    case STEP_FOLDER:
+        return port_chdir(request->folder);
     case STEP_EXEC:
         break;
     }

@@ -3,6 +3,7 @@
 
 #include "conditions.h"
 #include "kill.h"
+#include "root.h"
 #include "server.h"
 #include "start.h"
 
@@ -117,6 +118,8 @@ static void observe_memory(void) {
 
 static void handle_exit_stop(void) {
     trial.exit_stop_ns = port_now_ns();
+    if (trial.request->root)
+        root_keep(trial.started.pid);
     if (has_run()) {
         if (!trial.answer.has_image) /* a server's is observed at the end of the window */
             observe_memory();
@@ -475,7 +478,8 @@ static void begin(const struct request *request, int signal_fd) {
     trial.server.running = false;
     trial.server.after = (struct counters){0};
     trial.free_bytes = -1;
-    port_available_bytes(request->folder, &trial.free_bytes);
+    if (!request->root) /* its folder is in the root */
+        port_available_bytes(request->folder, &trial.free_bytes);
     answer->id = request->id;
     answer->nonce = request->nonce;
     answer->outcome = OUTCOME_EXITED;
@@ -511,6 +515,7 @@ enum agent_state run_trial(const struct request *request, int signal_fd, const s
     if (!room) {
         kill_with_group(trial.started.pid, trial.started.pid);
         clean_up();
+        root_drop();
         answer_unstarted(-PORT_E_NOMEM);
         return AGENT_CONTINUES;
     }
@@ -524,5 +529,6 @@ enum agent_state run_trial(const struct request *request, int signal_fd, const s
     drain(&trial.answer.generator_err);
     decide_outcome();
     measure(&before);
+    root_drop();
     return trial.agent;
 }

@@ -141,23 +141,50 @@ const char *port_next_dirent(const void *buffer, size_t *offset) {
     return (const char *)entry + 19;
 }
 
-int port_available_bytes(const char *path, int64_t *bytes) {
+/* The part of struct statfs that the agent reads. */
+struct file_system {
+    int64_t available_bytes;
+    long flags;
+};
+
+static int read_file_system(const char *path, struct file_system *found) {
 #ifdef ARCH_STATFS_TAKES_SIZE
     struct __attribute__((packed, aligned(4))) {
         uint32_t type, block_size;
-        uint64_t blocks, free, available, rest[7];
+        uint64_t blocks, free, available, files, free_files;
+        uint32_t id[2], longest_name, fragment, flags, rest[4];
     } info;
-    long result = SYSCALL3(NR_STATFS, path, 84, &info);
+    long result = SYSCALL3(NR_STATFS, path, sizeof info, &info);
 #else
     struct {
         long type, block_size;
-        uint64_t blocks, free, available, rest[16];
+        uint64_t blocks, free, available, files, free_files;
+        int id[2];
+        long longest_name, fragment, flags, rest[16];
     } info;
     long result = SYSCALL2(NR_STATFS, path, &info);
 #endif
-    if (result == 0)
-        *bytes = (int64_t)(info.available * (uint64_t)info.block_size);
+    if (result == 0) {
+        found->available_bytes = (int64_t)(info.available * (uint64_t)info.block_size);
+        found->flags = (long)info.flags;
+    }
     return (int)result;
+}
+
+int port_available_bytes(const char *path, int64_t *bytes) {
+    struct file_system found = {0};
+    int result = read_file_system(path, &found);
+    if (result == 0)
+        *bytes = found.available_bytes;
+    return result;
+}
+
+int port_mount_flags(const char *path, long *flags) {
+    struct file_system found = {0};
+    int result = read_file_system(path, &found);
+    if (result == 0)
+        *flags = found.flags;
+    return result;
 }
 
 void *port_mmap(size_t size, bool shared) {

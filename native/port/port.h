@@ -93,6 +93,8 @@ long port_getdents(int fd, void *buffer, size_t size);
 const char *port_next_dirent(const void *buffer, size_t *offset);
 /* The space that an unprivileged user can still use in the file system that contains `path` (f_bavail). */
 int port_available_bytes(const char *path, int64_t *bytes);
+/* The flags of the mount that contains `path` (f_flags). */
+int port_mount_flags(const char *path, long *flags);
 
 /* Anonymous memory in whole pages, zeroed. `shared`: MAP_SHARED, else MAP_PRIVATE. NULL on failure. */
 void *port_mmap(size_t size, bool shared);

@@ -3,7 +3,7 @@
 #ifndef WIRE_WORDS_H
 #define WIRE_WORDS_H
 
-#define PLAN_HEADER "swapstone-plan 4"
+#define PLAN_HEADER "swapstone-plan 5"
 #define AGENT_HEADER "swapstone-agent 5"
 #define WORKLOAD_HEADER "swapstone-workload 2"
 #define FIGURES_HEADER "swapstone-figures 1"
@@ -59,6 +59,9 @@
 #define WORD_READY_MS "ready-ms"
 #define WORD_RELEASE "release"
 #define WORD_REPORT "report"
+#define WORD_ROOT "root"
+#define WORD_ROOT_FILES "root-files"
+#define WORD_ROOT_LAYER "root-layer"
 #define WORD_RUN "run"
 #define WORD_SEEN "seen"
 #define WORD_SERIES "series"

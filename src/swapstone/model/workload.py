@@ -97,6 +97,9 @@ class PrintedNumber(FrozenStruct, frozen=True, kw_only=True):
     pattern: str
 
 
+ROOT_FILES = "/swapstone"
+"""Where a program in a root file system of its own finds the user's working folder (native/agent/root.h)."""
+
 OWN_SUITE = "own"
 """The suite of own programs."""
 

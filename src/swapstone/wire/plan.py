@@ -21,6 +21,9 @@ MAX_TEXT_BYTES = 1 << 20
 MAX_LINE_BYTES = 400 << 10
 MAX_OBSERVATIONS = 64
 
+_OPTION_CHARACTERS = ",:\\"
+"""Characters with a meaning in the mount options of an overlay."""
+
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 NONCE_BYTES = 16
 _NONCE = re.compile(r"(?:[0-9a-f]{32})?", re.ASCII)
@@ -57,7 +60,11 @@ class TrialRequest(FrozenStruct, frozen=True, kw_only=True):
         id: 1 to 64 characters of ``A-Z a-z 0-9 . _ -``.
         arguments: the program (absolute path) and its arguments.
         environment: pairs (name, value); nothing is inherited.
-        cwd: working directory, an absolute path on the target.
+        cwd: working directory, an absolute path on the target; in its root file system, if it has one.
+        root: folder of the program's root file system, an absolute path; empty for that of the target. `arguments` and `cwd` are then
+            paths in it, `stdin` and `stdout` are not.
+        root_layer: an empty folder, over which the layer is mounted for what the program writes; empty: it writes to the root itself.
+        root_files: folder that the program finds at `swapstone.model.ROOT_FILES`, read-only; empty for none.
         stdin: absolute path of a file that is its standard input; empty for /dev/null.
         stdout: absolute path of a file for its standard output, created or truncated; empty: the answer contains the output.
         cpus: processors to pin to; empty for no pinning.
@@ -73,6 +80,9 @@ class TrialRequest(FrozenStruct, frozen=True, kw_only=True):
     arguments: tuple[str, ...]
     environment: tuple[tuple[str, str], ...] = ()
     cwd: str
+    root: str = ""
+    root_layer: str = ""
+    root_files: str = ""
     stdin: str = ""
     stdout: str = ""
     cpus: tuple[int, ...] = ()
@@ -131,6 +141,8 @@ def _lines_after_nonce(request: TrialRequest) -> bytes:
     lines = [b"arg " + encode_text(argument) for argument in request.arguments]
     lines += [b"env " + encode_text(f"{name}={value}") for name, value in request.environment]
     lines.append(b"cwd " + encode_text(request.cwd))
+    roots = ((b"root ", request.root), (b"root-layer ", request.root_layer), (b"root-files ", request.root_files))
+    lines += [word + encode_text(path) for word, path in roots if path]
     lines.append(b"cpus " + (",".join(map(str, request.cpus)) or "all").encode())
     if request.nice is not None:
         lines.append(b"nice %d" % request.nice)
@@ -160,8 +172,9 @@ def _load_generator_lines(generator: LoadGeneratorRequest) -> list[bytes]:
 def _check(request: TrialRequest) -> None:
     """Raise `_InvalidError` if no agent could carry out a request; its identifier is not checked."""
     texts = [*request.arguments, *(f"{name}={value}" for name, value in request.environment), request.cwd]
-    paths = [*request.arguments[:1], request.cwd, *filter(None, (request.stdin, request.stdout))]
-    texts += paths[2:]
+    others = (request.stdin, request.stdout, request.root, request.root_layer, request.root_files)
+    paths = [*request.arguments[:1], request.cwd, *filter(None, others)]
+    texts += filter(None, others)
     texts += [each.name for each in request.observe]
     generator = request.load_generator
     variables = [*request.environment, *(generator.environment if generator else ())]
@@ -180,6 +193,15 @@ def _check(request: TrialRequest) -> None:
         (not request.arguments, "there is no program to run"),
         (generator is not None and not generator.arguments, "there is no load generator to run"),
         (not all(path.startswith("/") for path in paths), "a path is not absolute"),
+        (
+            any(character in request.root + request.root_layer for character in _OPTION_CHARACTERS),
+            "the path of a root has a comma, a colon or a backslash",
+        ),
+        (
+            not request.root and bool(request.root_layer or request.root_files),
+            "it has root_layer or root_files without root",
+        ),
+        (bool(request.root and generator), "a server can't have a root file system of its own"),
         (any("\0" in text for text in texts), "an argument, variable or path holds a zero byte"),
         (any(not n or "=" in n for n, _ in variables), "a variable's name is empty or holds '='"),
         (len(request.observe) > MAX_OBSERVATIONS, f"it has more than {MAX_OBSERVATIONS} observations"),

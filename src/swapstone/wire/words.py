@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-PLAN_HEADER = b"swapstone-plan 4"
+PLAN_HEADER = b"swapstone-plan 5"
 AGENT_HEADER = b"swapstone-agent 5"
 WORKLOAD_HEADER = b"swapstone-workload 2"
 FIGURES_HEADER = b"swapstone-figures 1"
@@ -16,6 +16,9 @@ PLAN_WORDS: tuple[str, ...] = (
     "arg",
     "env",
     "cwd",
+    "root",
+    "root-layer",
+    "root-files",
     "cpus",
     "nice",
     "timeout-ms",

@@ -19,7 +19,7 @@ from swapstone.wire import AgentRefusedError, AnswerReader, ProcessOutcome, enco
 from tests.contract.programs import build
 from tests.unit.agent.harness import agents, alive, finish, request, run, until
 
-GOOD = """swapstone-plan 4
+GOOD = """swapstone-plan 5
 trial 7
 arg /bin/true
 cwd /tmp
@@ -47,11 +47,17 @@ def start(agent: Path, plan: bytes) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize(
     ("old", "new", "line", "text"),
     [
-        ("swapstone-plan 4", "swapstone-plan 1", 1, "the first line is not `swapstone-plan 4`"),
+        ("swapstone-plan 5", "swapstone-plan 1", 1, "the first line is not `swapstone-plan 5`"),
         ("trial 7", "trial", 2, "the line begins with no known word"),
         ("trial 7", "trial 7 8", 2, "an identifier has only letters"),
         ("trial 7", "trial " + "7" * 65, 2, "an identifier has 1 to 64"),
         ("trial 7\n", "", 2, "a trial begins with its `trial` line"),
+        ("run", "root r\nrun", 9, "the path is not absolute"),
+        ("run", "root /r,s\nrun", 9, "a comma, a colon or a backslash"),
+        ("run", "root /r\nroot-layer /l:m\nrun", 10, "a comma, a colon or a backslash"),
+        ("run", "root /r\nroot /r\nrun", 10, "the trial has such a line already"),
+        ("run", "root-layer /l\nrun", 10, "without root"),
+        ("run", "root-files /f\nrun", 10, "without root"),
         ("trial 7", "trial 7\ntrial 7", 3, "the trial has such a line already"),
         ("trial 7", "trial 7\nnonce " + "0" * 31, 3, "a nonce has 32 lower-case hexadecimal digits"),
         ("trial 7", "trial 7\nnonce " + "0" * 33, 3, "a nonce has 32 lower-case hexadecimal digits"),
@@ -113,7 +119,7 @@ def test_a_malformed_plan_is_refused_by_its_line(agent: Path, old: str, new: str
         AnswerReader().feed(output)
 
 
-@pytest.mark.parametrize("plan", [b"", b"\0\n", b"swapstone-plan 4", b"\xff" * 5000])
+@pytest.mark.parametrize("plan", [b"", b"\0\n", b"swapstone-plan 5", b"\xff" * 5000])
 def test_input_that_is_not_a_plan_is_refused(agent: Path, plan: bytes) -> None:
     status, output = send_plan(agent, plan)
     assert status == 2
@@ -126,7 +132,7 @@ def test_every_truncation_of_a_plan_is_refused_or_runs_nothing(agent: Path) -> N
     for cut in range(0, len(plan), 7):
         status, output = send_plan(agent, plan[:cut])
         assert b"begin" not in output
-        assert status == (0 if plan[:cut] == b"swapstone-plan 4\n" else 2)
+        assert status == (0 if plan[:cut] == b"swapstone-plan 5\n" else 2)
 
 
 def test_an_empty_plan_ends_the_agent(agent: Path) -> None:

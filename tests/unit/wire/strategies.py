@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 
 from hypothesis import HealthCheck, settings
@@ -102,6 +103,7 @@ drives = st.builds(
     drain_ms=st.integers(0, 3_600_000),
     stop_ms=st.integers(1, 3_600_000),
 )
+_option_paths = words.map(lambda name: "/" + re.sub(r"[,:\\]", "", name))
 requests = st.builds(
     TrialRequest,
     id=ids,
@@ -117,4 +119,13 @@ requests = st.builds(
     disk_bytes=st.integers(1, 2**63 - 1),
     observe=st.lists(observations, unique=True, max_size=4).map(tuple),
     load_generator=st.none() | drives,
+) | st.builds(
+    TrialRequest,
+    id=ids,
+    arguments=st.tuples(words.map("/{}".format), words),
+    cwd=words.map("/{}".format),
+    root=_option_paths,
+    root_layer=st.just("") | _option_paths,
+    root_files=st.just("") | words.map("/{}".format),
+    timeout_ms=st.integers(1, 10**9),
 )

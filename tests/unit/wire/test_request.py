@@ -147,6 +147,17 @@ def test_file_names_that_are_not_utf8_are_encoded() -> None:
     assert b"arg /a%FF\n" in encode_request(odd)
 
 
+_GENERATOR = LoadGeneratorRequest(port=80, arguments=("/wrk",))
+
+
+def test_a_root_is_encoded_after_the_folder() -> None:
+    asked = TrialRequest(
+        id="a", arguments=("/a",), cwd="/b", root="/r s", root_layer="/l", root_files="/f", timeout_ms=1
+    )
+    lines = encode_request(asked).decode().splitlines()
+    assert lines[2:7] == ["cwd /b", "root /r%20s", "root-layer /l", "root-files /f", "cpus all"]
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -158,6 +169,14 @@ def test_file_names_that_are_not_utf8_are_encoded() -> None:
         ({"stdin": "in"}, "a path is not absolute"),
         ({"stdout": "out"}, "a path is not absolute"),
         ({"stdin": "/a\0"}, "zero byte"),
+        ({"root": "r"}, "a path is not absolute"),
+        ({"root": "/r", "root_layer": "l"}, "a path is not absolute"),
+        ({"root": "/r", "root_files": "f"}, "a path is not absolute"),
+        ({"root": "/r:s"}, "a comma, a colon or a backslash"),
+        ({"root": "/r", "root_layer": "/l,m"}, "a comma, a colon or a backslash"),
+        ({"root_layer": "/l"}, "without root"),
+        ({"root_files": "/f"}, "without root"),
+        ({"root": "/r", "load_generator": _GENERATOR}, "a server can't have a root"),
         ({"arguments": ("/a", "b\0")}, "zero byte"),
         ({"arguments": ("/a", "\ud800")}, "can't be written as UTF-8"),
         ({"environment": (("A=B", "c"),)}, "a variable's name is empty or holds '='"),

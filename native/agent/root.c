@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+#include "root.h"
+
+#include "../port/root_file_system.h"
+#include "observe.h"
+
+static const char *root; /* its mount point */
+static int kept = -1;    /* a descriptor of the namespace; negative: none */
+
+int root_unshare(void) {
+    return port_unshare_mounts();
+}
+
+/* Names the file `name` in the folder `folder`. */
+static const char *join(const char *folder, const char *name) {
+    static char bytes[8192];
+    struct text path = {bytes, sizeof bytes, 0, false};
+
+    text_add(&path, folder);
+    text_add(&path, name);
+    return text_end(&path);
+}
+
+/* What the process writes goes to a tmpfs, which ends with the mount namespace. */
+static int mount_layer(const struct request *request) {
+    static char bytes[16384], place[8192];
+    struct text options = {bytes, sizeof bytes, 0, false}, mount_point = {place, sizeof place, 0, false};
+    int result = port_mount_tmpfs(request->layer, "mode=755");
+
+    text_add(&mount_point, request->layer);
+    text_add(&mount_point, "/root");
+    root = text_end(&mount_point);
+    result = result ? result : port_mkdir(root, 0755);
+    result = result ? result : port_mkdir(join(request->layer, "/upper"), 0755);
+    result = result ? result : port_mkdir(join(request->layer, "/work"), 0755);
+    text_add(&options, "lowerdir=");
+    text_add(&options, request->root);
+    text_add(&options, ",upperdir=");
+    text_add(&options, request->layer);
+    text_add(&options, "/upper,workdir=");
+    text_add(&options, request->layer);
+    text_add(&options, "/work");
+    if (options.full || mount_point.full)
+        return -PORT_E_NOMEM;
+    return result ? result : port_mount_overlay(root, text_end(&options));
+}
+
+int root_mount(const struct request *request) {
+    root = request->root;
+    return request->layer ? mount_layer(request) : port_bind(root, root, false);
+}
+
+/* A tmpfs with the devices and links that programs rely on. */
+static int mount_dev(void) {
+    static const char *const devices[] = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random",
+                                          "/dev/urandom"};
+    static const char *const links[][2] = {{"/proc/self/fd", "/dev/fd"},
+                                           {"/proc/self/fd/0", "/dev/stdin"},
+                                           {"/proc/self/fd/1", "/dev/stdout"},
+                                           {"/proc/self/fd/2", "/dev/stderr"}};
+    int result = port_mkdir(join(root, "/dev"), 0755);
+
+    result = result ? result : port_mount_tmpfs(join(root, "/dev"), "mode=755");
+    for (size_t i = 0; i < sizeof devices / sizeof *devices && result == 0; i++) {
+        int fd = port_open_write(join(root, devices[i]));
+        if (fd >= 0)
+            port_close(fd);
+        result = fd < 0 ? fd : port_bind(devices[i], join(root, devices[i]), false);
+    }
+    for (size_t i = 0; i < sizeof links / sizeof *links && result == 0; i++)
+        result = port_symlink(links[i][0], join(root, links[i][1]));
+    port_umask(0);
+    result = result ? result : port_mkdir(join(root, "/dev/shm"), 01777);
+    result = result ? result : port_mkdir(join(root, "/tmp"), 01777);
+    port_umask(022);
+    return result;
+}
+
+static int bind_folder(const char *from, const char *to, bool recursive) {
+    int result = port_mkdir(join(root, to), 0755);
+    return result ? result : port_bind(from, join(root, to), recursive);
+}
+
+int root_mount_devices(void) {
+    int result = mount_dev();
+
+    result = result ? result : bind_folder("/proc", "/proc", true);
+    return result ? result : bind_folder("/sys", "/sys", true);
+}
+
+int root_mount_files(const struct request *request) {
+    if (!request->files)
+        return 0;
+    int result = bind_folder(request->files, ROOT_FILES, false);
+    return result ? result : port_make_read_only(join(root, ROOT_FILES));
+}
+
+int root_enter(void) {
+    return port_enter_root(root);
+}
+
+void root_keep(int pid) {
+    if (kept < 0)
+        kept = open_proc_file(pid, "ns/mnt");
+}
+
+void root_drop(void) {
+    if (kept >= 0)
+        port_close(kept);
+    kept = -1;
+}
