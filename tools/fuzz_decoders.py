@@ -25,6 +25,7 @@ sys.path[:0] = [path for path in (str(TOP / "src"), str(TOP)) if path not in sys
 
 from benchmarks import netstack_output  # noqa: E402 # the path comes first, here and below
 from tools import fuzz_seeds  # noqa: E402
+from tools.root_archives import docker_image, oci_image, tar  # noqa: E402
 from tools.small_elf import AARCH64, small_elf  # noqa: E402
 
 from swapstone.artifacts import (  # noqa: E402
@@ -34,6 +35,7 @@ from swapstone.artifacts import (  # noqa: E402
     loader_cache,
     packages,
     program_size,
+    root_file_systems,
     snapshot,
     upstream_sources,
 )
@@ -517,6 +519,20 @@ def _elves() -> tuple[bytes, ...]:
     return fuzz_seeds.elf(), fuzz_seeds.elf(wide=False, machine=40), fuzz_seeds.elf(little=False, machine=21)
 
 
+def _root_archive(data: bytes) -> object:
+    with tempfile.TemporaryDirectory(dir=room()) as work:
+        tree = root_file_systems.read_tree(str(_file(data)), "x86_64", Path(work), archive=True)
+        tree.check()
+        tree.write(Path(work) / "root")
+        return tree.sha256()
+
+
+def _root_archives() -> tuple[bytes, ...]:
+    layer = tar(("bin/a", "file", "a"), ("b", "hard", "bin/a"), ("l", "link", "/bin"), ("tmp", "folder", ""))
+    above = tar((".wh.b", "file", ""), ("l/c", "file", "c"), ("bin/.wh..wh..opq", "file", ""))
+    return layer, gzip.compress(layer), lzma.compress(layer), oci_image([layer, above]), docker_image([layer, above])
+
+
 def _dynamic_elves() -> tuple[bytes, ...]:
     loader = small_elf(loader="/lib64/ld.so", needed=["liba.so", "libb.so"], runpath="$ORIGIN/../lib:/x")
     return loader, small_elf(soname="liba.so", rpath="/y", machine=AARCH64)
@@ -673,6 +689,7 @@ DECODERS: tuple[Decoder, ...] = (
     Decoder("dependencies", "ELF file", _dependencies, _elves),
     Decoder("dynamic entries", "ELF file", dynamic_entries.read_entries, _dynamic_elves, errors=(DamagedElfError,)),
     Decoder("loader cache", "ld.so.cache", loader_cache.decode_cache, _loader_caches),
+    Decoder("root archive", "root file system", _root_archive, _root_archives),
     Decoder("program size", "ELF file", lambda data: program_size.sizes_of(_file(data)), _elves),
     Decoder("kernel module", "ELF file", _module, _module_seeds),
     Decoder(

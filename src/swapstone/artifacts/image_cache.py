@@ -14,8 +14,16 @@ from swapstone.artifacts.apt import locked, writable_folder
 from swapstone.artifacts.images import Image, images_dir, read_image
 from swapstone.model.directories import cache_dir
 
-_MADE = {"snapshots": "saved machine", "runs": "run", "agents": "agent", "modules": "module", "kernels": "kernel"}
-"""Cache folders for virtual machines, with the kind of their entries."""
+_MADE = {
+    "snapshots": "saved machine",
+    "runs": "run",
+    "agents": "agent",
+    "modules": "module",
+    "kernels": "kernel",
+    "roots": "root file system",
+    "root-archives": "root archive",
+}
+"""Cache folders for virtual machines and root file systems, with the kind of their entries."""
 
 _TEMPORARY = re.compile(r"\.(building|damaged|fetching|linking|making|reading|sources|unpacking)-.+")
 """The temporary folder of a build or a download, in any folder of the cache."""
@@ -30,8 +38,8 @@ class CacheEntry:
     """A cache entry.
 
     Attributes:
-        kind: ``image``, ``package``, ``package lists``, ``saved machine``, ``run``, ``agent``, ``module``, ``kernel``, or ``leftover`` of
-            a killed process.
+        kind: ``image``, ``package``, ``package lists``, ``saved machine``, ``run``, ``agent``, ``module``, ``kernel``,
+            ``root file system``, ``root archive`` (the digest of what was unpacked from it), or ``leftover`` of a killed process.
         path: of the file or folder.
         size_bytes: size on disk.
         used_unix_s: time of the last use.

@@ -27,8 +27,10 @@ COVERED = {
     "artifacts/kernel_modules.py": "kernel module",
     "artifacts/kernels.py": "kernel",
     "artifacts/libraries.py": "",  # reads back what it wrote into the cache
+    "artifacts/oci_layout.py": "root archive",
     "artifacts/packages.py": "image lock",
     "artifacts/program_size.py": "program size",
+    "artifacts/root_file_systems.py": "root archive",
     "artifacts/snapshot.py": "snapshot times",
     "artifacts/source_build.py": "",  # reads back what it wrote into the cache
     "artifacts/upstream_sources.py": "source lock",
