@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -77,6 +78,11 @@ def unpack_root(source: str, architecture: str = "") -> RootFileSystem:
         UserError: it is missing, damaged, too large, or can't be a root.
         UnavailableError: a program is missing that decompresses it.
     """
+    if found := re.search(r"[,:\\]", str(cache_dir())):
+        raise UserError(
+            f"A root file system can't be mounted from the cache folder {safe(str(cache_dir()))}: {found[0]!r} separates mount options.",
+            "Set XDG_CACHE_HOME to a folder without commas, colons and backslashes in its path.",
+        )
     status = _status(source)
     stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     if stat.S_ISDIR(status.st_mode):

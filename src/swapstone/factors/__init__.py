@@ -19,10 +19,11 @@ from swapstone.factors.linking import LINKING
 from swapstone.factors.netstack import NETSTACK
 from swapstone.factors.optimization import OPTIMIZATION
 from swapstone.factors.program import PROGRAM
+from swapstone.factors.rootfs import ROOTFS
 from swapstone.factors.swap import SWAP, swap_commands, swap_memory_bytes
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 
-FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR, LINKING, COMPILER, OPTIMIZATION, KERNEL, SWAP, NETSTACK)
+FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR, LINKING, COMPILER, OPTIMIZATION, KERNEL, SWAP, NETSTACK, ROOTFS)
 
 __all__ = [
     "COMMAND_FACTOR",
@@ -32,6 +33,7 @@ __all__ = [
     "PROGRAM",
     "RECORDED",
     "RELEVANT_SYMBOLS",
+    "ROOTFS",
     "SWAP",
     "Evidence",
     "Factor",

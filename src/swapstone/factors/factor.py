@@ -60,6 +60,7 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
         prefix: folder with ``include`` and ``lib`` of the libraries that ``--with`` names; empty for none.
         libraries: the texts in ``.comment`` by which a program or shared object that contains one of them is recognized.
         values: pairs (placeholder, text) of the user's free factors.
+        root: level of the factor ``rootfs``; empty for the root of the target.
     """
 
     libc: str = "glibc"
@@ -80,6 +81,7 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
     prefix: str = ""
     libraries: tuple[str, ...] = ()
     values: tuple[tuple[str, str], ...] = ()
+    root: str = ""
 
 
 class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
@@ -149,6 +151,8 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
         levels: pairs (factor, level) of the factors ``command`` and ``{NAME}``, as read from the command line and the environment of the
             process; another text than the requested level if they differ. A factor is missing if neither could be read.
         seen: pairs (name, text) that a program reports of the process that it measured (docs/wire.md, section 4).
+        root: folder on the target of the root file system that was requested; empty for that of the target. All paths are then paths in
+            it, except those in `paths` and `path_levels`.
     """
 
     interp: str | None
@@ -168,6 +172,7 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
     absent: tuple[Observation, ...] = ()
     seen: tuple[tuple[str, str], ...] = ()
     levels: tuple[tuple[str, str], ...] = ()
+    root: str = ""
 
     def path_of(self, factor: str) -> str:
         """Return the requested level of a factor if it is a path, else an empty text."""

@@ -82,6 +82,11 @@ def prepare_row(context: RowContext, comparison: Comparison) -> tuple[RowVariant
                 f"{label} can't be run again: {context.prepared.refused.get(key, 'its program is missing')}."
             )
         program, variant = context.prepared.programs[key].in_block(1), context.prepared.variants[label]
+        if program.root:
+            raise UnavailableError(
+                f"{label} runs in a root file system of its own, in which the instruments are missing.",
+                "Explain a comparison without the factor rootfs.",
+            )
         workload = context.prepared.subjects[comparison.suite, comparison.workload].workload
         supplied = isinstance(workload.origin, UserSupplied)
         make = _server if workload.load_generator else _whole_program if supplied else _passes

@@ -46,7 +46,9 @@ def _tools(programs: list[Program]) -> list[tuple[str, str]]:
     # A C library has the version that its loader prints: the loader of a dynamic program of the same recipe, and the one that a
     # user's own program names.
     loaders = {*map(c_library_version, recipes)}
-    loaders |= {loader_version(Path(program.artifact.path)) for program in programs if program.artifact}
+    loaders |= {
+        loader_version(Path(program.artifact.path)) for program in programs if program.artifact and not program.root
+    }
     tools += sorted(found for found in loaders if found is not None)
     tools += own_tools(recipes)
     tools += allocator_tools(program.recipe for program in programs)

@@ -297,7 +297,7 @@ def run_request(
         UserError: an option is wrong, or the experiment can't run here.
         Interrupted: a signal ended it; the record is sealed.
     """
-    own, varied = varied_program(own_request, parse_factors(factors) if factors else ())
+    own, varied = varied_program(own_request, parse_factors(factors) if factors else (), request.hold)
     request = dataclasses.replace(request, factors=varied or parse_factors(()), own=own)
     experiment = resolve(request)
     for note in filter(None, (large_sources_note(own), build_note(own)) if own is not None else ()):

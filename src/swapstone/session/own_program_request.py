@@ -110,8 +110,12 @@ _MOST_MEMORY_BYTES = 64 << 30
 _SERVER_OPTIONS = ("load_generator", "connections", "reader", "warm_up", "ready_timeout")
 
 
-def own_program(request: OwnProgramRequest) -> OwnProgram | None:
+def own_program(request: OwnProgramRequest, *, rooted: bool = False) -> OwnProgram | None:
     """Resolve the options of an own program. Every path in the result is absolute.
+
+    Args:
+        request: the options.
+        rooted: whether it runs in root file systems: its program is then looked up there, and stays as typed.
 
     Returns:
         The program; None if the options name none.
@@ -127,7 +131,7 @@ def own_program(request: OwnProgramRequest) -> OwnProgram | None:
     folder = Path(request.directory) if request.directory else Path.cwd()
     programs = _programs(request, folder)
     commands = _commands(request, folder)
-    arguments = () if commands else _arguments(request, folder, named=bool(programs))
+    arguments = () if commands else _arguments(request, folder, named=bool(programs), rooted=rooted)
     wrong = next((text for text in _texts(request, folder) if not _is_utf8(text)), None)
     if wrong is not None:
         raise UserError(
@@ -344,7 +348,7 @@ def _programs(request: OwnProgramRequest, folder: Path) -> tuple[tuple[str, str]
     return tuple(pairs)
 
 
-def _arguments(request: OwnProgramRequest, folder: Path, *, named: bool) -> tuple[str, ...]:
+def _arguments(request: OwnProgramRequest, folder: Path, *, named: bool, rooted: bool) -> tuple[str, ...]:
     """Return the program and its arguments; for programs that --program names, the arguments alone.
 
     Raises:
@@ -361,7 +365,7 @@ def _arguments(request: OwnProgramRequest, folder: Path, *, named: bool) -> tupl
         raise UserError("--source needs --build: the command that builds it.", f"For example: {BUILD_EXAMPLE}")
     if request.build is not None and not request.build.strip():
         raise UserError("--build is empty.", f"For example: {BUILD_EXAMPLE}")
-    return command if request.build else (executable(command[0], folder), *command[1:])
+    return command if request.build or rooted else (executable(command[0], folder), *command[1:])
 
 
 def _absolute(path: str, folder: Path) -> str:

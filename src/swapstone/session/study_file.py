@@ -211,7 +211,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
             UserError: a name is unknown or a value has the wrong form.
         """
         request = self.program.request(directory) if self.program else OwnProgramRequest(directory=directory)
-        own, varied = varied_program(request, tuple(map(_choice, self.factor)))
+        own, varied = varied_program(request, tuple(map(_choice, self.factor)), _pairs(self.hold))
         return ExperimentRequest(
             name=name,
             factors=varied,

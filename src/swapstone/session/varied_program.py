@@ -8,20 +8,21 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.factors import free_levels
+from swapstone.factors import ROOTFS, free_levels
 from swapstone.model import FactorLevels, OwnProgram, UserError
 from swapstone.session.own_program_request import OwnProgramRequest, own_program, program_factor
 from swapstone.session.parameters import check_placeholders, parse_free_factors
 
 
 def varied_program(
-    request: OwnProgramRequest, factors: Sequence[FactorLevels]
+    request: OwnProgramRequest, factors: Sequence[FactorLevels], held: Sequence[str] = ()
 ) -> tuple[OwnProgram | None, tuple[FactorLevels, ...]]:
     """Resolve the options of an own program, and add the factors that they define.
 
     Args:
         request: the options.
         factors: those that Swapstone has.
+        held: texts ``FACTOR=LEVEL`` of those whose level all variants share.
 
     Returns:
         The program, or None; and all factors: the command lines or programs first, then the free ones, then `factors`.
@@ -31,7 +32,8 @@ def varied_program(
     """
     free = parse_free_factors(request.vary)
     single = request.commands if len(request.commands) == 1 else ()
-    own = own_program(request)
+    names = {*(choice.factor for choice in factors), *(text.partition("=")[0].strip() for text in held)}
+    own = own_program(request, rooted=ROOTFS.name in names)
     named = program_factor(own) if own else ()
     every = (*named, *free, *factors)
     if own is not None and not every and own.parameters:

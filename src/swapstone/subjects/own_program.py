@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from swapstone.factors import NOT_OBSERVED, Evidence, Recipe
+from swapstone.factors import NOT_OBSERVED, ROOTFS, Evidence, Recipe
 from swapstone.model import Experiment, OwnProgram, Sample, Status, UserError, Variant, Workload
 from swapstone.model.safe_text import safe
 from swapstone.subjects.answers import raw_output, shortened, trouble_of
@@ -115,7 +115,8 @@ class UserProgram(Subject):
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
         """Return the recipe with the user's environment, and the C library of a program that is not built here."""
         del default
-        return self._state.build.base_recipe(self._as_run(variant))
+        rooted = ROOTFS.name in dict(variant.applied)
+        return self._state.build.base_recipe(self._as_run(variant), rooted=rooted)
 
     def check_recipes(self, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:
         """Raise if what distinguishes two variants does not reach the build command."""
@@ -150,7 +151,7 @@ class UserProgram(Subject):
             return failed
         if change := self.file_change(trial.program):
             return Outcome(Judgement(Status.REFUSED, change), None, b"")
-        if not own.load_generators and not target.shares_files:
+        if not own.load_generators and (not target.shares_files or trial.program.root):
             self._state.before[trial.identity] = BeforeRun({}, ())
         elif not own.load_generators:
             paths = _artifact_paths(own, trial)
@@ -205,9 +206,14 @@ class UserProgram(Subject):
         """Run one of the commands around the program; return an outcome only if it failed."""
         if not command:
             return None
+        folder = self._as_run(trial.variant).directory if trial.program.root else trial.program.folder
         request = msgspec.structs.replace(
             self.request(trial),
             id=f"{trial.identity}-{name}",
+            cwd=folder,  # helpers run outside of a root file system
+            root="",
+            root_layer="",
+            root_files="",
             arguments=(SHELL, "-c", command),
             environment=trial.program.recipe.environment,  # nothing is preloaded into helpers
             cpus=(),
@@ -226,12 +232,15 @@ class UserProgram(Subject):
     def request(self, trial: TrialSpec) -> TrialRequest:
         """Return the request, with the arguments as typed."""
         own = self._as_run(trial.variant)
-        received = self._received(trial.variant, own)
+        received, root = self._received(trial.variant, own), trial.program.root
         return TrialRequest(
             id=trial.identity,
             arguments=(trial.program.path, *own.arguments[1:]),
             environment=(*trial.program.recipe.environment, *trial.program.added),
             cwd=trial.program.folder,
+            root=root.folder if root else "",
+            root_layer=root.layer if root else "",
+            root_files=root.files if root else "",
             cpus=trial.pinned(own.cpus),
             nice=trial.program.recipe.nice,
             timeout_ms=own.timeout_ms,
@@ -280,14 +289,17 @@ class UserProgram(Subject):
 
     def file_change(self, program: Program) -> str:
         """Return a sentence if the file is not the one whose digest was recorded."""
-        now = stamp_of(program.path)
+        now = stamp_of(program.file or program.path)
         if now == program.stamp:
             return ""
         return f"its file {program.path} {'is gone' if now is None else 'was changed'} since the comparison began"
 
     def evidence(self, trial: TrialSpec, answer: AgentAnswer, inspect: Inspect) -> Evidence:
         """Return what was observed; of a script, the facts of its interpreter or of what it executed instead."""
-        program, evidence = trial.program, super().evidence(trial, answer, inspect)
+        program, root = trial.program, trial.program.root
+        inspect = root.view.facts if root else inspect
+        evidence = super().evidence(trial, answer, inspect)
+        evidence = msgspec.structs.replace(evidence, root=root.folder if root else "")
         if program.facts is None and answer.objects:
             evidence = msgspec.structs.replace(evidence, program=inspect(answer.objects[0]))
         if self._own.programs:

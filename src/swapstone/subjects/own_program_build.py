@@ -26,6 +26,7 @@ from swapstone.model import OWN_SUITE, OwnProgram, UnavailableError, UserError, 
 from swapstone.model.directories import cache_dir
 from swapstone.record import Artifact
 from swapstone.subjects.own_program_carried import carried_files, uncarried_arguments
+from swapstone.subjects.own_program_root import rooted_program
 from swapstone.subjects.subject import BuildContext
 from swapstone.subjects.variant_program import (
     LONGEST_PADDING,
@@ -51,11 +52,16 @@ class OwnProgramBuild:
         self.uncarried: tuple[str, ...] | None = None
         self._carried: dict[tuple[object, ...], CarriedFiles] = {}
 
-    def base_recipe(self, own: OwnProgram) -> Recipe:
-        """Return the recipe to which a variant's levels are applied. A program that is not built here has a C library already."""
+    def base_recipe(self, own: OwnProgram, *, rooted: bool = False) -> Recipe:
+        """Return the recipe to which a variant's levels are applied. A program that is not built here has a C library already.
+
+        Args:
+            own: the program.
+            rooted: whether it is in a root file system of its own, and no file of this machine.
+        """
         environment = {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
         recipe = msgspec.structs.replace(SOURCE_RECIPE, environment=tuple(environment.items()))
-        if not own.build:
+        if not own.build and not rooted:
             facts = read_facts(Path(own.arguments[0]))
             libc = LIBC.observe(Evidence(interp=facts.interp, objects=())) if facts else None
             recipe = msgspec.structs.replace(recipe, libc=libc or recipe.libc)
@@ -108,6 +114,9 @@ class OwnProgramBuild:
             sizes=(),
             layout=layout,
         )
+        if recipe.root:
+            program = rooted_program(own, recipe, artifact, context.target)
+            return dataclasses.replace(program, launch_bytes=_launch_bytes(own, recipe))
         if own.build:
             artifact, folder = self._built(own, variant, recipe, context, artifact)
         else:

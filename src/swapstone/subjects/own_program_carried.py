@@ -27,7 +27,7 @@ MOST_INTERPRETERS = 4
 """Limit of the kernel for scripts that run scripts (fs/exec.c, BINPRM_BUF_SIZE of 256 bytes for the line)."""
 
 _LINE_BYTES = 256
-_ROOTFS = "Give it a root file system with all that it needs: rootfs=DIR"
+_ROOTFS = "Give it a root file system with all that it needs: --hold rootfs=DIR"
 _MACHINES = {
     "x86_64": ("EM_X86_64", 64),
     "aarch64": ("EM_AARCH64", 64),
@@ -69,6 +69,25 @@ def carried_files(
         found.add(own.stdin)
     for name in own.files:
         found.add_tree(os.path.join(folder, name))  # noqa: PTH118 - ".." is kept
+    return found.carried()
+
+
+def folder_files(own: OwnProgram, names: Sequence[str]) -> CarriedFiles:
+    """Return files of the working folder, and the standard input: all that a program in a root file system gets beside it.
+
+    Args:
+        own: `as_run`.
+        names: of files and folders.
+
+    Raises:
+        UserError: as `carried_files`.
+    """
+    found = _Files(own.memory_bytes or USUAL_MEMORY_BYTES)
+    found.add_folder(own.directory)
+    if own.stdin:
+        found.add(own.stdin)
+    for name in names:
+        found.add_tree(os.path.join(own.directory, name))  # noqa: PTH118 - ".." is kept
     return found.carried()
 
 

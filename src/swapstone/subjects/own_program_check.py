@@ -22,6 +22,7 @@ from swapstone.model import (
     placeholders_in,
 )
 from swapstone.subjects.own_program_carried import carried_files, check_files
+from swapstone.subjects.own_program_root import check_rooted, root_levels
 from swapstone.subjects.own_program_variant import as_run
 from swapstone.subjects.variant_program import Program
 from swapstone.targets import Capabilities
@@ -55,6 +56,9 @@ def check_own(own: OwnProgram, workload: Workload, experiment: Experiment, targe
     for path in dict.fromkeys(each.stdin for each in every if each.stdin):
         if not os.access(path, os.R_OK) or not Path(path).is_file():
             raise UserError(f"--input {path} can't be read.", "Name a file that exists and that you may read.")
+    if root_levels(experiment):
+        check_rooted(own, every, experiment, target)
+        return
     if own.build:
         for each in every:
             _check_source(each)

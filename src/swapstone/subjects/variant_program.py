@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from pathlib import Path
+from typing import Protocol
 
 from swapstone.factors import ProgramFacts, Recipe
 from swapstone.model import layout_of
@@ -44,12 +45,38 @@ def stamp_of(path: str) -> FileStamp | None:
     return FileStamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
+class View(Protocol):
+    """The files of an unpacked root file system."""
+
+    def facts(self, path: str) -> ProgramFacts | None:
+        """Return the facts of a program or shared object, by its path in the root; None if it is none."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramRoot:
+    """The root file system in which a program runs.
+
+    Attributes:
+        folder: on the target.
+        layer: an empty folder on the target, over which the layer is mounted for what the program writes; empty where each trial has a
+            machine of its own.
+        files: folder on the target that the program finds as `swapstone.wire.ROOT_FILES`.
+        view: the files of the root on this machine.
+    """
+
+    folder: str
+    layer: str
+    files: str
+    view: View
+
+
 @dataclasses.dataclass(frozen=True)
 class Program:
     """The program that a variant of a workload is started as.
 
     Attributes:
-        path: on the target.
+        path: on the target; in its root file system, if it has one.
         recipe: environment, priority and objects to preload, all resolved.
         artifact: its entry in the manifest, or None on a target that needs no build.
         facts: facts of its file before it was stripped, or None if unknown.
@@ -58,6 +85,8 @@ class Program:
         added: pairs (name, value) added to the environment of the program alone, not of its helpers: preloaded objects and padding.
         load_generator: path on the target of the load generator; empty if the program is no server.
         launch_bytes: what its arguments and environment put on the stack; 0 if that is equal for all variants.
+        file: its file on this machine; empty if that is `path`.
+        root: its root file system; None for that of the target.
         links: with layouts, one program for each link. They take turns; this program is then only measured for its size.
     """
 
@@ -70,6 +99,8 @@ class Program:
     added: tuple[tuple[str, str], ...] = ()
     load_generator: str = ""
     launch_bytes: int = 0
+    file: str = ""
+    root: ProgramRoot | None = None
     links: tuple[Program, ...] = ()
 
     def in_block(self, block: int) -> Program:

@@ -15,7 +15,7 @@ SYSTEM_BYTES = 96 << 20
 """What a machine needs beside the files: its kernel, the image, and room for the program to run."""
 
 _MOUNTED = frozenset({"proc", "sys", "dev", "scratch"})
-_OF_THE_MACHINE = frozenset({"agent", "init", "modules", "plan", "programs", "swapstone"})
+_OF_THE_MACHINE = frozenset({"agent", "init", "modules", "plan", "programs", "roots", "swapstone"})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -185,6 +185,23 @@ class Target(abc.ABC):
         """
         raise UserError(f"The target {self.name} takes no files but programs: {', '.join(map(safe, carried.files))}.")
 
+    def put_root(self, folder: Path, name: str) -> str:
+        """Copy a root file system to the target, if its files are not shared.
+
+        Args:
+            folder: of this machine.
+            name: of letters and digits; roots of equal content have equal names.
+
+        Returns:
+            The folder's absolute path on the target.
+
+        Raises:
+            UserError: it takes no root file system, or there is no room for it.
+        """
+        if not self.shares_files:
+            raise UnavailableError(f"The target {self.name} takes no root file system ({name[:12]}).")
+        return str(folder)
+
     def real_path(self, path: str) -> str:
         """Return a path on the target without links."""
         return os.path.realpath(path)

@@ -10,7 +10,7 @@ import shutil
 import stat
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -278,7 +278,7 @@ def test_the_number_of_files_and_their_size_have_limits(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("make", [oci_image, docker_image])
-def test_layers_replace_and_remove_files_of_those_below(tmp_path: Path, make) -> None:
+def test_layers_replace_and_remove_files_of_those_below(tmp_path: Path, make: Callable[[list[bytes]], bytes]) -> None:
     below = tar(
         *(("keep", "file", "1"), ("gone", "file", "1"), ("dir/old", "file", "1"), ("opaque/old", "file", "1")),
         *(("tree/a/b", "file", "1"), ("replaced/x", "file", "1"), ("kept/x", "file", "1")),
@@ -368,6 +368,16 @@ def test_a_folder_is_read_without_following_links(tmp_path: Path) -> None:
         "sub": "/",
         "sub/a": "a",
     }
+
+
+@pytest.mark.parametrize("name", ["a:b", "a,b", "a\\b"])
+def test_a_cache_that_mount_options_cannot_name_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
+    with pytest.raises(UserError, match="separates mount options") as caught:
+        unpack(tmp_path, tar(*SMALL))
+    assert "XDG_CACHE_HOME" in caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["missing.tar", "pipe"])

@@ -20,6 +20,9 @@ from swapstone.wire import AgentAnswer, decode_answers, encode_text
 from swapstone.wire.words import AGENT_HEADER, GUEST_HEADER, ORDER_HEADER
 
 SCRATCH = "/scratch"
+ROOTS = "/roots"
+"""Where the root file systems of own programs are."""
+
 MAX_ORDER_BYTES = 2 << 20
 """The limit of native/guest/init.c."""
 
@@ -188,6 +191,23 @@ def read_folder(program: Path) -> tuple[dict[str, Entry], str]:
             )
     entries = tree(program.parent)
     return entries, hashlib.sha256(archive(entries)).hexdigest()
+
+
+def read_root(folder: Path) -> dict[str, Entry]:
+    """Read an unpacked root file system.
+
+    Raises:
+        UserError: a name in it is not UTF-8, which an image can't contain.
+    """
+    entries = tree(folder)
+    for name in entries:
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise UserError(
+                f"The root file system has a file whose name is not UTF-8: {name!a}.", "Remove it from the root."
+            ) from error
+    return entries
 
 
 def overlay(

@@ -288,6 +288,14 @@ class VmTarget(Target):
         self._carried, self._tree = every, tree
         self._archives.clear()
 
+    def put_root(self, folder: Path, name: str) -> str:
+        """Add a root file system to the initrd; see `Target.put_root`."""
+        place = f"{guest.ROOTS}/{name}"
+        if place not in self._folders:
+            self._folders[place] = guest.read_root(folder)
+            self._archives.clear()
+        return place
+
     def real_path(self, path: str) -> str:
         """Return a path in the machine without links."""
         return f"/{resolve(self._tree, path)}"

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The root file system in which the user's program runs: docs/rootfs.md."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from swapstone.factors.factor import Evidence, Level, Recipe, Stage
+from swapstone.model import UserError, process_file
+
+_MOUNTS = process_file("mountinfo")
+_INVALID = re.compile(r"[\s,=:()%*?\[\]{}\\]")
+_EXAMPLE = "For example: swapstone compare rootfs=./alpine.tar,./debian.tar -- /bin/sh bench.sh"
+
+
+class Rootfs:
+    """The root file system of an own program: a folder or an archive of the user."""
+
+    name = "rootfs"
+    stage = Stage.LAUNCH
+    description = "the root file system of your program: a folder, a tar archive or a container image"
+    levels: tuple[Level, ...] = ()
+    forms: tuple[Level, ...] = (
+        Level(name="FOLDER", description="of Buildroot, Yocto or debootstrap, for example"),
+        Level(name="ARCHIVE", description="a tar, plain or compressed; an OCI archive; the output of docker save"),
+    )
+    observes = (_MOUNTS,)
+    unseen = "The mounts of the process could not be read, or are more than the agent keeps."
+
+    def apply(self, level: str, recipe: Recipe) -> Recipe:
+        """Name the root in the recipe."""
+        return msgspec.structs.replace(recipe, root=level)
+
+    def level_of_text(self, text: str) -> Level:
+        """Return the level of a path without a slash; see `TakesTexts`."""
+        return self.level_of_path(text)
+
+    def level_of_path(self, text: str) -> Level:
+        """Return the level of a folder or an archive; see `TakesPaths`.
+
+        Raises:
+            UserError: it does not exist, or its path can't be a part of a variant's name.
+        """
+        path = Path(text).expanduser().resolve()
+        invalid = _INVALID.search(str(path))
+        if invalid is not None or not str(path).isprintable():
+            what = f"with {invalid[0]!r} in it" if invalid else "that is not printable"
+            raise UserError(
+                f"{str(path)!r} can't be a level: a path {what} can't be part of a variant's name.",
+                "Rename it, with letters, digits and ._/+- only.",
+            )
+        if not path.is_dir() and not path.is_file():
+            raise UserError(f"There is no folder or archive {path} to use as a root file system.", _EXAMPLE)
+        return Level(name=str(path), description="a root file system of the user")
+
+    def observe(self, evidence: Evidence) -> str | None:
+        """Name the level whose root is mounted at / of the process, as the kernel lists it in /proc/PID/mountinfo.
+
+        Returns:
+            The requested level if its unpacked folder is mounted there, itself or below a layer; another text if something else is;
+            None if the mounts are unknown.
+        """
+        mounts = evidence.value(_MOUNTS)
+        mounted = _root_of(mounts) if mounts is not None else None
+        if mounted is None:
+            return None
+        level = evidence.path_of(self.name)
+        return level if level and mounted == evidence.root else f"the root {mounted}"
+
+
+def _root_of(mounts: str) -> str | None:
+    """Return the folder that is mounted at /: of an overlay its lower folder, else the root of the mount (proc(5), mountinfo)."""
+    found = None
+    for line in mounts.splitlines():
+        fields, separator, rest = line.partition(" - ")
+        words, source = fields.split(" "), rest.split(" ")
+        if not separator or len(words) < 5 or len(source) < 3 or words[4] != "/":
+            continue
+        options = source[2].split(",")
+        lower = next((option.removeprefix("lowerdir=") for option in options if option.startswith("lowerdir=")), "")
+        found = lower if source[0] == "overlay" else words[3]  # the last mount covers those before it
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), found) if found is not None else None
+
+
+ROOTFS = Rootfs()

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""An own program in a root file system of the user: what is checked, and how it is started there (docs/rootfs.md)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.artifacts import SOURCE_RECIPE, sha256_of, stripped_sizes
+from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.root_file_systems import RootFileSystem, unpack_root
+from swapstone.artifacts.root_view import RootView
+from swapstone.factors import ROOTFS, Recipe, Stage, find_factor
+from swapstone.factors.allocator import ALLOCATOR, DEFAULT
+from swapstone.model import ROOT_FILES, USUAL_MEMORY_BYTES, Experiment, OwnProgram, UnavailableError, UserError
+from swapstone.model.safe_text import safe
+from swapstone.record import Artifact
+from swapstone.subjects.own_program_carried import folder_files
+from swapstone.subjects.variant_program import Program, ProgramRoot, stamp_of
+from swapstone.targets import Capabilities, Target
+from swapstone.targets.carried_files import SYSTEM_BYTES, CarriedFiles
+from swapstone.wire import ProcessOutcome, TrialRequest
+
+_EXAMPLE = "swapstone compare rootfs=./one.tar,./other.tar -- /bin/sh bench.sh"
+_NO_PROGRAM = "/.swapstone-no-such-program"
+_PROBE_MS = 10_000
+
+
+def root_levels(experiment: Experiment) -> tuple[str, ...]:
+    """Return the root file systems of an experiment; none if it does not vary or hold the factor."""
+    return tuple(
+        level for choice in experiment.applied_factors if choice.factor == ROOTFS.name for level in choice.levels
+    )
+
+
+def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Experiment, target: Capabilities) -> None:
+    """Check an own program that runs in root file systems, which are unpacked for it.
+
+    Args:
+        own: with its placeholders.
+        every: `as_run`, for each variant.
+        experiment: names the roots.
+        target: where it runs.
+
+    Raises:
+        UserError: a root or the program in it can't be used; the message names what is missing.
+    """
+    _check_options(own, experiment)
+    if not Path(own.directory).is_dir():
+        raise UserError(f"The folder {own.directory}, in which the program runs, is not there any more.")
+    architecture = machine_of(experiment)
+    roots = [unpack_root(level, architecture) for level in root_levels(experiment)]
+    for number, root in enumerate(roots):
+        if same := next((each for each in roots[:number] if each.sha256 == root.sha256), None):
+            raise UserError(
+                f"{safe(same.source)} and {safe(root.source)} have the same content: there is nothing to compare.",
+                "To learn how often a root differs from itself by chance, add --null instead.",
+            )
+        for each in every:
+            environment = _environment(each)
+            view = RootView(root.source, root.folder, own.directory)
+            view.check(view.find_program(each.arguments[0], environment["PATH"]), architecture, environment)
+    if target.shares_files:
+        if isinstance(target, Target):
+            _check_mounts(roots[0], target)
+    else:
+        _check_memory(own, roots)
+        for each in every:
+            working_files(each)
+
+
+def _check_options(own: OwnProgram, experiment: Experiment) -> None:
+    for choice in experiment.applied_factors:
+        acts_outside = (
+            find_factor(choice.factor).stage in {Stage.COMPILE, Stage.LINK} or choice.factor == ALLOCATOR.name
+        )
+        if acts_outside and choice.levels != (DEFAULT,):
+            raise UnavailableError(
+                f"The factor {choice.factor} is unavailable with the factor rootfs: it builds or loads files of this machine.",
+                f"Leave {choice.factor} out, or make one root file system for each of its levels.",
+            )
+    for given, option in (
+        (experiment.layouts, "--layouts"),
+        (own.build, "--build"),
+        (own.programs, "--program"),
+        (own.commands, "COMMAND as one argument"),
+        (own.load_generators, "--server"),
+        (own.artifacts, "--artifact"),
+    ):
+        if given:
+            raise UnavailableError(
+                f"{option} is unavailable with the factor rootfs: a program after -- runs in the root, and what it writes is gone with it.",
+                f"For example: {_EXAMPLE}",
+            )
+
+
+def _environment(own: OwnProgram) -> dict[str, str]:
+    return {**dict(SOURCE_RECIPE.environment), **dict(own.environment)}
+
+
+def machine_of(experiment: Experiment) -> str:
+    """Return the architecture of an experiment's machine, as ``uname -m`` prints it."""
+    return find_architecture(experiment.architecture).machine if experiment.architecture else os.uname().machine
+
+
+def _check_memory(own: OwnProgram, roots: Iterable[RootFileSystem]) -> None:
+    """Check that all roots fit into the memory of a machine: each has all of them, so that the machines are equal.
+
+    While it boots, a machine holds the archive and the files that are unpacked from it.
+    """
+    memory, size = own.memory_bytes or USUAL_MEMORY_BYTES, sum(root.size_bytes for root in roots)
+    if 2 * size + SYSTEM_BYTES > memory:
+        suggested = -(-((2 * size + SYSTEM_BYTES) >> 20) // 128) * 128
+        raise UserError(
+            f"The root file systems have {size >> 20} MiB together, more than fits into a machine with {memory >> 20} MiB of memory.",
+            f"Give the machine more: --memory {suggested}M",
+        )
+
+
+def _check_mounts(root: RootFileSystem, target: Target) -> None:
+    """Try to enter a root on the target, without starting a program.
+
+    Raises:
+        UnavailableError: the target can't make the mounts.
+    """
+    answer = target.run(
+        TrialRequest(
+            id="root",
+            arguments=(_NO_PROGRAM,),
+            cwd="/",
+            root=root.folder,
+            root_layer=root.layer,
+            timeout_ms=_PROBE_MS,
+        )
+    )
+    note = answer.notes[0] if answer.notes else ""
+    if answer.outcome is ProcessOutcome.UNSTARTED and note != "could not execute it":
+        raise UnavailableError(
+            f"The target {target.name} can't run a program in another root file system: the agent {safe(note)} "
+            f"({os.strerror(answer.code)}).",
+            "Run it as root, or allow mount namespaces for users: sysctl kernel.unprivileged_userns_clone, "
+            "kernel.apparmor_restrict_unprivileged_userns; a container needs CAP_SYS_ADMIN. Or measure on --target vm",
+        )
+
+
+def rooted_program(own: OwnProgram, recipe: Recipe, artifact: Artifact, target: Target) -> Program:
+    """Return a program in its root file system, which is put on the target.
+
+    Args:
+        own: `as_run`.
+        recipe: names the root.
+        artifact: to complete.
+        target: where it runs.
+
+    Raises:
+        UserError: as `check_rooted`.
+    """
+    root = unpack_root(recipe.root, target.architecture)
+    view = RootView(root.source, root.folder, own.directory)
+    path = view.find_program(own.arguments[0], dict(recipe.environment).get("PATH", ""))
+    file = view.place(path)
+    assert file is not None  # `find_program` found it
+    place = target.put_root(Path(root.folder), root.sha256)
+    files = own.directory if target.shares_files else _carry(own, target)
+    return Program(
+        path,
+        recipe,
+        msgspec.structs.replace(
+            artifact,
+            path=str(file),
+            sha256=sha256_of(file),
+            sizes=stripped_sizes(file),
+            sources=((f"rootfs {recipe.root}", root.sha256),),
+        ),
+        view.facts(path),
+        ROOT_FILES,
+        stamp_of(str(file)),
+        file=str(file),
+        root=ProgramRoot(place, root.layer if target.shares_files else "", files, view),
+    )
+
+
+def _carry(own: OwnProgram, target: Target) -> str:
+    """Give the working folder to a target without this machine's files: the files that arguments and ``--files`` name."""
+    target.put_files(working_files(own))
+    return target.real_path(os.path.realpath(own.directory))
+
+
+def working_files(own: OwnProgram) -> CarriedFiles:
+    """Return the files of the working folder that a machine gets: the program, and what arguments and ``--files`` name.
+
+    Raises:
+        UserError: a file is outside the folder, or can't be read.
+    """
+    names = [word for word in own.arguments if _is_working_file(own.directory, word)]
+    outside = [name for name in own.files if not _inside(own.directory, name)]
+    if outside:
+        raise UserError(
+            f"--files {safe(outside[0])} is not below the current folder, which the program finds at {ROOT_FILES}.",
+            f"Copy it there: cp -r {shlex.quote(safe(outside[0]))} .",
+        )
+    return folder_files(own, (*names, *own.files))
+
+
+def _inside(folder: str, name: str) -> bool:
+    path, top = os.path.realpath(os.path.join(folder, name)), os.path.realpath(folder)  # noqa: PTH118 - a word may be any text
+    return path == top or path.startswith(f"{top.rstrip('/')}/")
+
+
+def _is_working_file(folder: str, word: str) -> bool:
+    if not word or "\0" in word or word.startswith(("/", "-")) or not re.search(r"\S", word):
+        return False
+    return os.path.isfile(os.path.join(folder, word)) and _inside(folder, word)  # noqa: PTH113, PTH118

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`rootfs=A,B`: a program in root file systems of the user, on this machine and in a virtual machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from tools.root_archives import oci_image
+from tools.small_elf import AARCH64, small_elf
+
+from swapstone.record import load
+from tests.e2e.cli import TIMEOUT_S, command, environment, runs_of, swapstone
+
+# The program prints which files it finds, and writes one.
+PROGRAM = r"""
+    #include <stdio.h>
+    #include <stdlib.h>
+    int main(int argc, char **argv) {
+        char line[64] = "none";
+        for (volatile int i = 0; i < 200000; i++);
+        for (int i = 1; i < argc; i++) {
+            FILE *file = fopen(argv[i], "r");
+            printf("%s: %s\n", argv[i], file && fgets(line, sizeof line, file) ? line : "missing");
+            if (file) fclose(file);
+        }
+        FILE *written = fopen("/etc/written", "wx");
+        return written ? 0 : 3;
+    }
+"""
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the program, linked statically and dynamically."""
+    folder = tmp_path_factory.mktemp("programs")
+    (folder / "p.c").write_text(PROGRAM)
+    for name, option in (("static", "-static"), ("dynamic", "-no-pie")):
+        subprocess.run(["cc", "-O1", option, "-o", folder / name, folder / "p.c"], check=True)
+    return folder
+
+
+def libraries_of(program: Path) -> list[str]:
+    """Return the paths of the loader and the libraries of a dynamic program."""
+    text = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+    return re.findall(r"(/\S+) \(0x", text)
+
+
+@pytest.fixture
+def roots(tmp_path: Path, programs: Path) -> Path:
+    """A folder with two roots: ``a`` with the static program as a folder, and ``b.tar`` with the dynamic one."""
+    for name, program in (("a", "static"), ("b", "dynamic")):
+        (tmp_path / name / "bin").mkdir(parents=True)
+        (tmp_path / name / "etc").mkdir()
+        shutil.copy(programs / program, tmp_path / name / "bin/prog")
+        (tmp_path / name / "etc/name").write_text("equal\n")
+    for library in libraries_of(programs / "dynamic"):
+        place = tmp_path / "b" / library.lstrip("/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(library, place)
+    subprocess.run(["tar", "cf", tmp_path / "b.tar", "-C", tmp_path / "b", "."], check=True)
+    (tmp_path / "data.txt").write_text("of the user\n")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The cache of these tests, so that roots of tests don't stay in the user's."""
+    return tmp_path_factory.mktemp("cache")
+
+
+def compare(folder: Path, cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `swapstone compare` in a folder; skip the test where the machine has no mount namespaces."""
+    result = subprocess.run(
+        command("compare", *arguments),
+        cwd=folder,
+        env=environment(folder, XDG_CACHE_HOME=str(cache)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
+    if "can't run a program in another root file system" in result.stderr:
+        pytest.skip(result.stderr)
+    return result
+
+
+def refused(folder: Path, cache: Path, *arguments: str) -> str:
+    result = swapstone(folder, "compare", *arguments, expect=2, XDG_CACHE_HOME=str(cache))
+    assert not (folder / "r").exists()
+    return " ".join(result.stderr.split())
+
+
+def outputs(record: Path) -> list[str]:
+    """Return what the runs of a record printed."""
+    return [(record / "raw" / f"{run['output']}.txt").read_text() for run in runs_of(record)]
+
+
+ROOTS = ("rootfs=./a,./b.tar", "--blocks", "2", "--out", "r")
+
+
+def test_a_program_is_compared_in_two_roots(roots: Path, cache: Path) -> None:
+    result = compare(
+        roots, cache, *ROOTS, "--", "/bin/prog", "/etc/name", "/swapstone/data.txt", "data.txt", str(roots)
+    )
+    assert result.returncode == 0, result.stderr
+    assert "output: equal" in result.stdout
+    runs = runs_of(roots / "r")
+    assert {run["status"] for run in runs} == {"ok"}
+    assert {tuple(run["observed"][0]) for run in runs} == {
+        ("rootfs", str(roots / "a")),
+        ("rootfs", str(roots / "b.tar")),
+    }
+    for shown in outputs(roots / "r"):
+        assert "/etc/name: equal" in shown and "data.txt: of the user" in shown and f"{roots}: missing" in shown
+    manifest = load(roots / "r").manifest
+    assert manifest is not None
+    names = {dict(artifact.sources).popitem()[0] for artifact in manifest.artifacts}
+    assert names == {f"rootfs {roots / 'a'}", f"rootfs {roots / 'b.tar'}"}
+    assert not list((roots / "a/etc").glob("written"))
+
+
+def test_a_program_of_the_current_folder_runs_in_the_roots(roots: Path, programs: Path, cache: Path) -> None:
+    shutil.copy(programs / "static", roots / "mine")
+    result = compare(roots, cache, *ROOTS, "--", "./mine", "data.txt")
+    assert result.returncode == 0, result.stderr
+    assert "data.txt: of the user" in outputs(roots / "r")[0]
+
+
+def test_a_name_is_searched_in_the_roots(roots: Path, cache: Path) -> None:
+    result = compare(roots, cache, *ROOTS, "--env", "PATH=/sbin:/bin", "--", "prog")
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_root_is_held_while_something_else_is_compared(roots: Path, cache: Path) -> None:
+    varied = ("--vary", "env:NAME=1,2", "--hold", "rootfs=./b.tar", "--blocks", "2", "--out", "r")
+    result = compare(roots, cache, *varied, "--", "/bin/prog", "/etc/name")
+    assert result.returncode == 0, result.stderr
+    assert {dict(run["observed"])["rootfs"] for run in runs_of(roots / "r")} == {str(roots / "b.tar")}
+
+
+@pytest.mark.parametrize(
+    ("change", "program", "reason"),
+    [
+        ("", "/bin/missing", "There is no program /bin/missing in the root file system"),
+        ("", "missing", "has no program missing in /usr/bin:/bin"),
+        ("", "./missing", "There is no program ./missing in the current folder"),
+        ("", "/etc/name", "can't be executed"),
+        ("rm b/lib64/* b/lib/ld-* 2>/dev/null; true", "/bin/prog", "needs the loader"),
+        ("find b -name 'libc.so*' -delete", "/bin/prog", "needs libc.so.6, which is not in the root file system"),
+        ("cp other b/bin/prog", "/bin/prog", "is a program for AARCH64, and the machine is"),
+        ("printf '#!/bin/none\\n' > b/bin/prog", "/bin/prog", "needs /bin/none, which is not in the root"),
+        ("printf x > b/bin/prog", "/bin/prog", "is neither an ELF program nor a script"),
+        ("rm -r b/bin b/etc b/lib*; cp -r a/. b", "/bin/prog", "have the same content"),
+        ("ln -s /etc b/dev", "/bin/prog", "has a link at /dev, where a folder must be"),
+    ],
+)
+def test_a_root_that_cannot_run_the_program_is_refused(
+    roots: Path, cache: Path, change: str, program: str, reason: str
+) -> None:
+    if os.uname().machine == "aarch64":
+        pytest.skip("the program of another architecture in this test is one for this machine")
+    (roots / "other").write_bytes(small_elf(machine=AARCH64))
+    subprocess.run(["sh", "-c", change], cwd=roots, check=True)
+    pair = ("rootfs=./a,./b", "--blocks", "2", "--out", "r")
+    assert reason in refused(roots, cache, *pair, "--", program)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("./x 1", "./x 2"), "COMMAND as one argument is unavailable with the factor rootfs"),
+        (("--program", "a=/bin/sh", "--program", "b=/bin/cat"), "--program is unavailable with the factor rootfs"),
+        (("--build", "make", "--source", ".", "--", "./x"), "--build is unavailable with the factor rootfs"),
+        (("--artifact", "out", "--", "/bin/prog"), "--artifact is unavailable with the factor rootfs"),
+        (
+            ("--server", "/bin/prog {port}", "--load-generator", "ab {port}"),
+            "--server is unavailable with the factor rootfs",
+        ),
+        (
+            ("allocator=default,mimalloc", "--", "/bin/prog"),
+            "The factor allocator is unavailable with the factor rootfs",
+        ),
+        (("linking=static,dynamic", "--", "/bin/prog"), "The factor linking is unavailable with the factor rootfs"),
+        (("--layouts", "3", "--", "/bin/prog"), "--layouts is unavailable with the factor rootfs"),
+        ((), "The factor rootfs is for a program of yours"),
+    ],
+)
+def test_what_a_root_does_not_offer_is_refused(
+    roots: Path, cache: Path, arguments: tuple[str, ...], reason: str
+) -> None:
+    assert reason in refused(roots, cache, *ROOTS, *arguments)
+
+
+def test_a_machine_without_mount_namespaces_is_unavailable(
+    roots: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the user namespace of this shell, the limit of mount namespaces is 0 (namespaces(7))."""
+    limit = 'echo 0 > /proc/sys/user/max_mnt_namespaces && exec "$@"'
+    inside = ["unshare", "--user", "--map-root-user", "sh", "-c", limit, "sh"]
+    if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("this machine has no user namespaces to test it in")
+    result = subprocess.run(
+        [*inside, *command("compare", *ROOTS, "--", "/bin/prog")],
+        cwd=roots,
+        env=environment(roots, XDG_CACHE_HOME=str(cache)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    text = " ".join(result.stderr.split())
+    assert result.returncode == 2, text
+    assert "can't run a program in another root file system: the agent could not make a mount namespace" in text
+    assert "sysctl kernel.unprivileged_userns_clone" in text
+
+
+VM = ("--target", "vm", "--memory", "256M")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the images of this test are of x86_64")
+def test_roots_are_compared_exactly_in_a_virtual_machine(roots: Path) -> None:
+    """Two runs are equal to the byte, and the roots are those of the trial."""
+    layer = subprocess.run(["tar", "c", "-C", roots / "a", "."], capture_output=True, check=True).stdout
+    (roots / "a.tar").write_bytes(oci_image([layer]))
+    asked = ("compare", "rootfs=./a.tar,./b.tar", "--blocks", "1", *VM)
+    program = ("--", "/bin/prog", "/etc/name", "data.txt")
+    shown = swapstone(roots, *asked, "--out", "r", *program)
+    assert "output: equal" in shown.stdout
+    swapstone(roots, *asked, "--no-cache", "--out", "again", *program)
+
+    def results(record: str) -> dict[str, object]:
+        return {
+            run["trial"]["variant"]: (run["status"], run["observed"], run["output"], run["samples"])
+            for run in runs_of(roots / record)
+        }
+
+    assert results("again") == results("r")
+    for run in runs_of(roots / "r"):
+        assert run["status"] == "ok"
+        assert f"rootfs={dict(run['observed'])['rootfs']}" == run["trial"]["variant"]
+    for printed in outputs(roots / "r"):
+        assert "/etc/name: equal" in printed and "data.txt: of the user" in printed
+
+
+def test_roots_that_are_larger_than_a_machine_are_refused(roots: Path) -> None:
+    with (roots / "a/large").open("wb") as large:
+        large.truncate(90 << 20)
+    text = swapstone(roots, "compare", *ROOTS, *VM, "--", "/bin/prog", expect=2).stderr
+    assert "more than fits into a machine with 256 MiB of memory" in " ".join(text.split())
+    assert "--memory 384M" in text
