@@ -119,6 +119,7 @@ def test_an_own_program_runs_on_two_kernels_and_equally_beside_a_busy_one(tmp_pa
     assert [(run["status"], dict(run["observed"])["kernel"]) for run in runs] == [
         ("ok", run["trial"]["variant"].removeprefix("kernel=")) for run in runs
     ]
+    assert "1 of 1 trials gave the same bytes" in swapstone(tmp_path, "verify", "r", "--recompute", "1").stdout
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:
             swapstone(tmp_path, "compare", *asked, "--no-cache", "--out", "again", *program)
