@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
+import numpy as np
 
 from swapstone.comparison.caveats import DIFFERENT, caveats_of
 from swapstone.comparison.cells import collect
@@ -21,6 +22,8 @@ from swapstone.comparison.machine_noise import busy_loads, noise_of, preferred_t
 from swapstone.comparison.pairs import interval_pairs
 from swapstone.comparison.processors import undisturbed
 from swapstone.comparison.rows import Row, SizeValues, run_rows, size_rows
+from swapstone.comparison.run_columns import as_table, metric_names
+from swapstone.comparison.run_table import OK, STATUSES, Runs, RunTable
 from swapstone.comparison.suite_index import index_estimates, indices
 from swapstone.comparison.verdicts import FEW_PAIRS, comparison
 from swapstone.model import (
@@ -39,8 +42,6 @@ from swapstone.model import (
     Interaction,
     NullResult,
     Quantity,
-    Run,
-    Status,
     Variant,
     Verdict,
     Workload,
@@ -60,7 +61,7 @@ def analyse(
     experiment: Experiment,
     variants: Sequence[Variant],
     workloads: Mapping[str, Workload],
-    runs: Sequence[Run],
+    runs: Runs,
     caveats: Sequence[Caveat] = (),
     *,
     sizes: SizeValues | None = None,
@@ -78,8 +79,9 @@ def analyse(
     Returns:
         The analysis. Every number in it is finite.
     """
-    cells = collect(undisturbed(experiment, workloads, runs))
-    findings = check(experiment, variants, workloads, runs)
+    table = as_table(runs, metric_names(workloads))
+    cells = collect(undisturbed(experiment, workloads, table))
+    findings = check(experiment, variants, workloads, table)
     rows = checked(
         _ordered(
             experiment,
@@ -90,7 +92,7 @@ def analyse(
         ),
         findings,
     )
-    busy = busy_loads(experiment, runs, workloads)
+    busy = busy_loads(experiment, table, workloads)
     of_indices = index_estimates(rows, fewest=fewest_rows(experiment))
     of_effects = estimates(
         experiment, variants, workloads, cells, sizes=sizes or {}, busy=busy, excluded=findings.excluded
@@ -99,7 +101,7 @@ def analyse(
     needed = interval_pairs(experiment, variants, workloads) if experiment.rules >= CURRENT_RULES else 0
     worded = _worded(experiment, needed, _judged(experiment, rows, busy, rates))
     comparisons = _with_carry_over(worded, findings.carry_overs)
-    noise = noise_of(runs, workloads, virtual=experiment.virtual)
+    noise = noise_of(table, workloads, virtual=experiment.virtual)
     crossing = judged(of_effects, rates=rates, margin=experiment.margin, rules=experiment.rules)
     every_index = indices(of_indices, rates, layouts=bool(experiment.layouts))
     copies = [variant for variant in variants if variant.copy is not Copy.FIRST]
@@ -108,20 +110,23 @@ def analyse(
         indices=tuple(index for index in every_index if index.candidate not in copies),
         nulls=tuple(_null_result(copy, comparisons, every_index, busy) for copy in copies),
         noise=noise,
-        caveats=(*caveats, *findings.caveats, *caveats_of(experiment, runs, rows, comparisons, noise, needed=needed)),
+        caveats=(*caveats, *findings.caveats, *caveats_of(experiment, table, rows, comparisons, noise, needed=needed)),
         failures=tuple(
-            Failure(key=run.trial.key, status=run.status.value, reason=run.reason)
-            for run in runs
-            if run.status is not Status.OK
+            Failure(
+                key=table.trial(row).key,
+                status=STATUSES[int(table.status[row])].value,
+                reason=table.reasons[int(table.reason[row])],
+            )
+            for row in np.flatnonzero(table.status != OK).tolist()
         ),
-        blocks=_blocks(runs) if experiment.layouts else max((len(row.blocks) for row in rows), default=0),
-        runs=len(runs),
+        blocks=_blocks(table) if experiment.layouts else max((len(row.blocks) for row in rows), default=0),
+        runs=len(table),
         correction=CORRECTIONS.get(experiment.correction, CORRECTIONS[FAMILY_CORRECTION]),
         layouts=tuple(spreads(experiment, variants, workloads, cells, busy)) if experiment.layouts else (),
         effects=_worded(experiment, needed, crossing.effects),
         interactions=_worded(experiment, needed, crossing.interactions),
-        latencies=latencies(experiment, variants, runs),
-        time_series=time_series(experiment, variants, runs),
+        latencies=latencies(experiment, variants, table),
+        time_series=time_series(experiment, variants, table),
         failure_rates=findings.failure_rates,
     )
 
@@ -158,9 +163,9 @@ def _reworded(experiment: Experiment, needed: int, reason: str) -> str:
     return reason.replace("few blocks", few, 1)
 
 
-def _blocks(runs: Sequence[Run]) -> int:
+def _blocks(table: RunTable) -> int:
     """Return the number of blocks with a successful run, without the warm-up."""
-    return len({run.trial.block for run in runs if run.status is Status.OK and run.trial.block > 0})
+    return int(np.unique(table.block[(table.status == OK) & (table.block > 0)]).size)
 
 
 def _ordered(experiment: Experiment, rows: Sequence[Row]) -> list[Row]:

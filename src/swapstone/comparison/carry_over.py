@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 from swapstone.comparison.cells import Group, collect
 from swapstone.comparison.findings import Findings, Place
 from swapstone.comparison.rows import Row, run_rows
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import OK, UNAVAILABLE, Runs, RunTable, by_number
 from swapstone.comparison.verdicts import verdict_of
 from swapstone.model import (
     BALANCED_ORDER,
@@ -34,17 +36,14 @@ from swapstone.model import (
     Caveat,
     CaveatKind,
     Experiment,
-    Run,
     Scale,
-    Status,
     Variant,
     Verdict,
     Workload,
     cycle_of,
-    discarded_by_block,
 )
 from swapstone.model.number_text import quantity
-from swapstone.stats import LOG_QUANTUM, Interval, PredecessorTest, RunOrder, SignedRank, run_value
+from swapstone.stats import LOG_QUANTUM, Interval, PredecessorTest, RunOrder, SignedRank
 
 Floats = NDArray[np.float64]
 
@@ -121,7 +120,7 @@ class Judged:
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Sequence[Run]
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
 ) -> Findings:
     """Check it for every row; arguments as `swapstone.comparison.checks.check`."""
     if experiment.virtual:
@@ -156,7 +155,7 @@ def unsettled(
     experiment: Experiment,
     variants: Sequence[Variant],
     workloads: Mapping[str, Workload],
-    runs: Sequence[Run],
+    runs: Runs,
     rate: float,
 ) -> dict[Group, Unsettled]:
     """Return the groups that may have carry-over which matters in a row that decides (`Metric.leads`).
@@ -230,15 +229,16 @@ def _tested(
     experiment: Experiment,
     variants: Sequence[Variant],
     workloads: Mapping[str, Workload],
-    runs: Sequence[Run],
+    runs: Runs,
     *,
     leading: bool = False,
 ) -> list[Tested]:
     """Return the rows that can be tested: ratios that vary, of enough blocks. With `leading`, only those that decide, without nulls."""
     wanted = {m.name for workload in workloads.values() for m in workload.metrics if m.leads or not leading}
-    groups = _groups(experiment, runs, wanted)
+    table = as_table(runs, wanted)
+    groups = _groups(experiment, table)
     found = []
-    for row in run_rows(experiment, variants, workloads, collect(runs, wanted)):
+    for row in run_rows(experiment, variants, workloads, collect(table)):
         skipped = leading and (row.null or not row.metric.leads)
         usable = row.exclusion is None and not row.constant and row.before.size and row.scale is Scale.RATIO
         if not skipped and usable and row.group in groups and len(groups[row.group].blocks) >= FEWEST_BLOCKS:
@@ -258,7 +258,9 @@ class _GroupRuns:
         order: in which order the variants ran, shape (blocks, variants).
         before: which variant ran before each block, shape (blocks,); -1 for none.
         discarded: number of discarded runs before each measured run.
-        values: of successful runs, by block, label, and number of runs before the measured one; each by metric.
+        table: of all runs.
+        rows: of the successful runs of the group, ascending by block and label, for each number of runs before the measured one: the
+            numbers of their places in `order`, and their rows.
         cycle: number of blocks of a cycle of orders, 1 for independent orders, and the place of the first block in it.
     """
 
@@ -267,7 +269,8 @@ class _GroupRuns:
     order: NDArray[np.int64]
     before: NDArray[np.int64]
     discarded: int
-    values: Mapping[tuple[int, str, int], Mapping[str, float]]
+    table: RunTable
+    rows: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
     cycle: tuple[int, int]
 
     @functools.cached_property
@@ -277,12 +280,14 @@ class _GroupRuns:
 
     def logarithms(self, metric: str, discarded: int) -> Floats:
         """Return the logarithms of the runs so many before the measured ones, in the order of the runs; NaN for missing ones."""
-        found = np.full(self.order.shape, math.nan)
-        for number, block in enumerate(self.blocks):
-            for place, treatment in enumerate(self.order[number]):
-                value = self.values.get((block, self.labels[treatment], discarded), {}).get(metric, 0.0)
-                found[number, place] = math.log(value) if value > 0 else math.nan
-        return found
+        found = np.full(self.order.size, math.nan)
+        column = self.table.metrics.get(metric)
+        if discarded in self.rows and column is not None:
+            places, rows = self.rows[discarded]
+            positive = column[rows] > 0
+            # By the C library, as always: numpy's differ in the last bit between processors.
+            found[places[positive]] = list(map(math.log, column[rows[positive]].tolist()))
+        return found.reshape(self.order.shape)
 
     def tested(self, row: Row) -> Tested | None:
         """Return the tests of a row; None if there are too few runs."""
@@ -335,54 +340,74 @@ def _of_predecessors(found: PredecessorTest) -> Evidence:
     )
 
 
-def _groups(experiment: Experiment, runs: Sequence[Run], wanted: Iterable[str]) -> dict[Group, _GroupRuns]:
-    """Return the runs of each group that has several variants, with the values of the wanted metrics."""
-    names = frozenset(wanted)
-    by_group: dict[Group, list[Run]] = {}
-    for run in runs:
-        if run.status is not Status.UNAVAILABLE:
-            by_group.setdefault((run.trial.suite, run.trial.workload, run.trial.load), []).append(run)
+def _groups(experiment: Experiment, table: RunTable) -> dict[Group, _GroupRuns]:
+    """Return the runs of each group that has several variants."""
     found = {}
-    for group, mine in by_group.items():
-        numbers = {block: number for (block, _), number in discarded_by_block(run.trial for run in mine).items()}
-        level = max((number for block, number in numbers.items() if block > 0), default=0)
-        turns: dict[int, list[tuple[int, str]]] = {}
-        for run in mine:
-            if not run.trial.prime:
-                turns.setdefault(run.trial.block, []).append((run.trial.position, run.trial.variant))
-        orders = {block: [label for _, label in sorted(turn)] for block, turn in sorted(turns.items())}
-        most = max(map(len, orders.values()), default=0)
-        labels = tuple(sorted(next((order for order in orders.values() if len(order) == most), [])))
-        blocks = tuple(
-            block
-            for block, order in orders.items()
-            if block > 0 and numbers[block] == level and tuple(sorted(order)) == labels
-        )
-        if len(labels) < 2 or not blocks:
-            continue
-        earlier = dict(zip(list(orders)[1:], list(orders.values()), strict=False))
-        last = [earlier[block][-1] if block in earlier else "" for block in blocks]
-        cycle = (1, 0)
-        if experiment.order == BALANCED_ORDER and blocks == tuple(range(blocks[0], blocks[-1] + 1)):
-            cycle = (len(labels) * (1 + len(labels) % 2), cycle_of(blocks[0], len(labels))[1])
-        found[group] = _GroupRuns(
-            labels=labels,
-            blocks=blocks,
-            order=np.array([[labels.index(label) for label in orders[block]] for block in blocks]),
-            before=np.array([labels.index(label) if label in labels else -1 for label in last]),
-            discarded=level,
-            values={
-                (run.trial.block, run.trial.variant, run.trial.prime): {
-                    sample.metric: run_value(sample.values)
-                    for sample in run.samples
-                    if sample.values and sample.metric in names
-                }
-                for run in mine
-                if run.status is Status.OK
-            },
-            cycle=cycle,
-        )
+    available = np.flatnonzero(table.status != UNAVAILABLE)
+    for number, mine in by_number(table.group[available]):
+        group = _group_runs(experiment, table, available[mine])
+        if group is not None:
+            found[table.groups[number]] = group
     return found
+
+
+def _group_runs(experiment: Experiment, table: RunTable, rows: NDArray[np.int64]) -> _GroupRuns | None:
+    """Return the runs of one group, all of whose rows are given."""
+    every, turn = np.unique(table.block[rows], return_inverse=True)
+    turn = turn.reshape(-1)
+    numbers = np.zeros(every.size, dtype=np.int64)
+    np.maximum.at(numbers, turn, table.prime[rows])
+    level = int(numbers[every > 0].max(initial=0))
+    # Measured runs by block and position; equal positions, which no experiment has, by label.
+    measured = np.flatnonzero(table.prime[rows] == 0)
+    label = table.label[rows[measured]]
+    measured = measured[np.lexsort((label, table.position[rows[measured]], table.block[rows[measured]]))]
+    if not measured.size:
+        return None
+    label = table.label[rows[measured]]
+    borders = np.flatnonzero(np.diff(turn[measured], prepend=-1))
+    sizes = np.diff(np.append(borders, measured.size))
+    first = int(np.argmax(sizes))
+    chosen = np.sort(label[borders[first] : borders[first] + sizes[first]])
+    count = chosen.size
+    turns = turn[measured[borders]]
+    fits = np.flatnonzero((sizes == count) & (every[turns] > 0) & (numbers[turns] == level))
+    orders = label[borders[fits][:, None] + np.arange(count)]
+    whole = (np.sort(orders, axis=1) == chosen).all(axis=1)
+    fits, orders = fits[whole], orders[whole]
+    if count < 2 or not fits.size:
+        return None
+    treatment = np.full(len(table.labels), -1, dtype=np.int64)
+    treatment[chosen[::-1]] = np.arange(count)[::-1]
+    order = treatment[orders]
+    ends = label[borders + sizes - 1]
+    before = np.where(fits > 0, treatment[ends[np.maximum(fits - 1, 0)]], -1)
+    blocks = tuple(every[turns[fits]].tolist())
+    labels = tuple(table.labels[each] for each in chosen.tolist())
+    cycle = (1, 0)
+    if experiment.order == BALANCED_ORDER and blocks == tuple(range(blocks[0], blocks[-1] + 1)):
+        cycle = (count * (1 + count % 2), cycle_of(blocks[0], count)[1])
+    # The place in `order` of each run of a label in a block.
+    place_of = np.full((every.size, count), -1, dtype=np.int64)
+    place_of[turns[fits][:, None], order] = np.arange(fits.size * count).reshape(order.shape)
+    by_prime = {}
+    succeeded = np.flatnonzero(table.status[rows] == OK)
+    for prime in (0, 1, level):
+        chosen_rows = succeeded[table.prime[rows[succeeded]] == prime]
+        of_run = treatment[table.label[rows[chosen_rows]]]
+        known = np.flatnonzero(of_run >= 0)
+        places = place_of[turn[chosen_rows[known]], of_run[known]]
+        by_prime[prime] = places[places >= 0], rows[chosen_rows[known]][places >= 0]
+    return _GroupRuns(
+        labels=labels,
+        blocks=blocks,
+        order=order,
+        before=before,
+        discarded=level,
+        table=table,
+        rows=by_prime,
+        cycle=cycle,
+    )
 
 
 def _carry_over(judged: Judged) -> CarryOver:
@@ -466,19 +491,18 @@ def _settled(experiment: Experiment, judged: Sequence[Judged], variants: int) ->
         )
 
 
-def _left_out(runs: Sequence[Run]) -> Iterator[Caveat]:
+def _left_out(runs: Runs) -> Iterator[Caveat]:
     """Yield the groups whose first measured runs don't count, because more runs are discarded since."""
-    levels: dict[Group, dict[int, int]] = {}
-    for (block, group), number in discarded_by_block(
-        run.trial for run in runs if run.status is not Status.UNAVAILABLE
-    ).items():
-        if block > 0:
-            levels.setdefault(group, {})[block] = number
-    grown = {group: found for group, found in levels.items() if len(set(found.values())) > 1}
+    table = as_table(runs, ())
+    made = table if (table.status != UNAVAILABLE).all() else table.rows(table.status != UNAVAILABLE)
+    every, block, level, _ = made.turns
+    later = np.flatnonzero(block > 0)
+    levels = {made.groups[number]: (block[later[mine]], level[later[mine]]) for number, mine in by_number(every[later])}
+    grown = {group: each for group, each in levels.items() if each[1].min() < each[1].max()}
     if grown:
-        name, found = next((group[1], found) for group, found in grown.items())
-        most = max(found.values())
-        earlier = max(block for block, number in found.items() if number < most)
+        name, (blocks, numbers) = next((group[1], each) for group, each in grown.items())
+        most = int(numbers.max())
+        earlier = int(blocks[numbers < most].max())
         many = f"{len(grown)} of {len(levels)} workloads" if len(levels) > 1 else "the only workload"
         yield Caveat(
             kind=CaveatKind.CARRY_OVER,

@@ -10,6 +10,8 @@ import numpy as np
 
 from swapstone.comparison.error_rate import ErrorRates, Family
 from swapstone.comparison.rows import Row
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import STATUSES, Runs, RunTable
 from swapstone.model import (
     CURRENT_RULES,
     UNKNOWN_THREADS,
@@ -19,7 +21,6 @@ from swapstone.model import (
     Experiment,
     Noise,
     Quantity,
-    Run,
     Scale,
     Status,
     Verdict,
@@ -47,7 +48,7 @@ DIFFERENT = (
 
 def caveats_of(
     experiment: Experiment,
-    runs: Sequence[Run],
+    runs: Runs,
     rows: Sequence[Row],
     comparisons: Sequence[Comparison],
     noise: Noise,
@@ -68,7 +69,7 @@ def caveats_of(
         *_few_blocks(experiment, comparisons, needed),
         # Neither the load of the host nor the time of day can change a figure on the virtual clock.
         *(() if experiment.virtual else _noisy(experiment, noise, rows, comparisons)),
-        *_without_numbers(runs),
+        *_without_numbers(as_table(runs, ())),
         *_not_observed(experiment),
         # With layouts the values of a row are in the order of layouts, not of time.
         *(() if experiment.layouts or experiment.virtual else _dependent(rows)),
@@ -121,18 +122,18 @@ def _noisy(
         )
 
 
-def _without_numbers(runs: Sequence[Run]) -> Iterator[Caveat]:
+def _without_numbers(table: RunTable) -> Iterator[Caveat]:
     kinds = (
         (Status.FAILED, CaveatKind.FAILED_TRIALS, "failed", "Failed trials are excluded from the figures."),
         (Status.REFUSED, CaveatKind.REFUSED_TRIALS, "were refused", "Their comparisons are invalid."),
     )
     for status, kind, what, consequence in kinds:
-        found = [run for run in runs if run.status is status]
-        if found:
-            workloads = sorted({run.trial.workload for run in found})
+        found = np.flatnonzero(table.status == STATUSES.index(status))
+        if found.size:
+            workloads = sorted({table.places[place][1] for place in np.unique(table.place[found]).tolist()})
             yield Caveat(
                 kind=kind,
-                message=f"{len(found)} of {len(runs)} trials {what} ({_shortened(workloads)}). {consequence}",
+                message=f"{found.size} of {len(table)} trials {what} ({_shortened(workloads)}). {consequence}",
                 hint="The report lists each of them with its reason.",
             )
 

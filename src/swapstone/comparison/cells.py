@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping
 
-from swapstone.model import Run, Status, Verdict, counted_blocks
-from swapstone.stats import run_value
+import numpy as np
 
-Group = tuple[str, str, str]
-"""(suite, workload, load): the variants of a group are compared with each other."""
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import OK, STATUSES, Floats, Group, Ints, Runs, RunTable, last_end
+from swapstone.model import Status, Verdict
+
+__all__ = ["TROUBLES", "Cell", "Cells", "Group", "collect"]
 
 Cells = Mapping[Group, Mapping[str, "Cell"]]
 """By group, then by the label of the variant."""
@@ -20,21 +22,47 @@ TROUBLES = (Status.REFUSED, Status.UNAVAILABLE, Status.FAILED)
 """Statuses without values, the most severe first."""
 
 
+def _none() -> Ints:
+    return np.empty(0, dtype=np.int64)
+
+
 @dataclasses.dataclass
 class Cell:
     """The runs of one variant of one workload under one load.
 
     Attributes:
-        values: the run's value by block and metric name, of successful runs that count.
-        times: start (Unix time in nanoseconds, 0 where unknown) and duration in nanoseconds of the same runs, by block.
+        blocks: of the successful runs that count, ascending, shape (runs,).
+        rows: of the same runs in the table, shape (runs,).
+        table: of all runs.
         counts: number of runs by status, with the warm-up and the discarded runs.
         reasons: the first reason of each status.
     """
 
-    values: dict[int, dict[str, float]] = dataclasses.field(default_factory=dict)
-    times: dict[int, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    blocks: Ints = dataclasses.field(default_factory=_none)
+    rows: Ints = dataclasses.field(default_factory=_none)
+    table: RunTable | None = None
     counts: collections.Counter[Status] = dataclasses.field(default_factory=collections.Counter)
     reasons: dict[Status, str] = dataclasses.field(default_factory=dict)
+
+    def series(self, metric: str) -> tuple[Ints, Floats]:
+        """Return the blocks that have a value of a metric, ascending, and these values."""
+        if self.table is None or metric not in self.table.metrics:
+            return _none(), np.empty(0)
+        values = self.table.metrics[metric][self.rows]
+        known = ~np.isnan(values)
+        return self.blocks[known], values[known]
+
+    def span_ns(self, blocks: Ints) -> tuple[int, int] | None:
+        """Return the first start and the last end of its runs in some blocks, as Unix times; None if it has no such run.
+
+        Args:
+            blocks: some of `blocks`, each once, shape (n,).
+        """
+        rows = self.rows if blocks.size == self.blocks.size else self.rows[np.isin(self.blocks, blocks)]
+        if self.table is None or not rows.size:
+            return None
+        started, elapsed = self.table.started[rows], self.table.elapsed[rows]
+        return int(started.min()), last_end(started, elapsed)
 
     def exclusion(self, side: str) -> tuple[Verdict, str] | None:
         """Return why this cell can't enter a comparison; None if it can.
@@ -53,28 +81,44 @@ class Cell:
         return None
 
 
-def collect(runs: Sequence[Run], wanted: Container[str] | None = None) -> Cells:
+def collect(runs: Runs) -> Cells:
     """Group runs into cells.
 
     Args:
         runs: in any order; at most one per trial. Those that are discarded are counted and give no values (`counted_blocks`).
-        wanted: names of the metrics to reduce to one value per run; None for all.
     """
+    table = as_table(runs)
     cells: dict[Group, dict[str, Cell]] = {}
-    counted = counted_blocks(run.trial for run in runs)
-    for run in runs:
-        trial = run.trial
-        place = (trial.suite, trial.workload, trial.load)
-        group = cells.setdefault(place, {})
-        cell = group.setdefault(trial.variant, Cell())
-        cell.counts[run.status] += 1
-        if run.status is not Status.OK:
-            cell.reasons.setdefault(run.status, run.reason or "no reason given")
-        elif not trial.prime and trial.block in counted.get(place, ()):
-            cell.times[trial.block] = run.started_unix_ns, run.elapsed_ns
-            cell.values[trial.block] = {
-                sample.metric: run_value(sample.values)
-                for sample in run.samples
-                if sample.values and (wanted is None or sample.metric in wanted)
-            }
+    if not len(table):
+        return cells
+    kept = np.flatnonzero((table.status == OK) & (table.prime == 0) & table.counted)
+    kept = kept[np.lexsort((table.block[kept], table.place[kept]))]
+    borders = np.searchsorted(table.place[kept], np.arange(len(table.places) + 1))
+    counts = np.bincount(table.place * len(STATUSES) + table.status, minlength=len(table.places) * len(STATUSES))
+    firsts = _first_reasons(table)
+    for number, (suite, workload, load, variant) in enumerate(table.places):
+        rows = kept[borders[number] : borders[number + 1]]
+        of_place = counts[number * len(STATUSES) : (number + 1) * len(STATUSES)].tolist()
+        if not sum(of_place):
+            continue
+        cells.setdefault((suite, workload, load), {})[variant] = Cell(
+            blocks=table.block[rows],
+            rows=rows,
+            table=table,
+            counts=collections.Counter(
+                {status: count for status, count in zip(STATUSES, of_place, strict=True) if count}
+            ),
+            reasons=firsts.get(number, {}),
+        )
     return cells
+
+
+def _first_reasons(table: RunTable) -> dict[int, dict[Status, str]]:
+    """Return the first reason of each status of each place."""
+    without = np.flatnonzero(table.status != OK)
+    keys, first = np.unique(table.place[without] * len(STATUSES) + table.status[without], return_index=True)
+    found: dict[int, dict[Status, str]] = {}
+    for key, row in zip(keys.tolist(), without[first].tolist(), strict=True):
+        reason = table.reasons[int(table.reason[row])] or "no reason given"
+        found.setdefault(key // len(STATUSES), {})[STATUSES[key % len(STATUSES)]] = reason
+    return found

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from swapstone.comparison import carry_over, conditions, failures, outputs, processors, storage
 from swapstone.comparison.cells import Group
 from swapstone.comparison.findings import Findings, Place, checked
-from swapstone.model import CURRENT_RULES, Caveat, Experiment, Run, Variant, Verdict, Workload
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import Runs
+from swapstone.model import CURRENT_RULES, Caveat, Experiment, Variant, Verdict, Workload
 
 __all__ = ["Findings", "Group", "Place", "check", "checked"]
 
@@ -20,7 +22,7 @@ _MODULES = (failures, outputs, storage, conditions, processors, carry_over)
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Sequence[Run]
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
 ) -> Findings:
     """Check the assumptions of every row.
 
@@ -32,7 +34,8 @@ def check(
     """
     if experiment.rules < CURRENT_RULES:
         return Findings(failure_rates=failures.rates(experiment, variants, runs))
-    found = [module.check(experiment, variants, workloads, runs) for module in _MODULES]
+    table = as_table(runs)
+    found = [module.check(experiment, variants, workloads, table) for module in _MODULES]
     excluded: dict[Place, tuple[Verdict, str]] = {}
     for each in found:
         for place, exclusion in each.excluded.items():

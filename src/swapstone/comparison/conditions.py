@@ -15,12 +15,14 @@ A virtual machine has conditions of its own in each trial, and on the virtual cl
 from __future__ import annotations
 
 import collections
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-from swapstone.comparison.cells import Group
+import numpy as np
+
 from swapstone.comparison.findings import Findings
-from swapstone.model import Caveat, CaveatKind, Experiment, Run, Status, Variant, Workload
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import ABSENT, OK, Ints, Runs, RunTable, by_number, median
+from swapstone.model import Caveat, CaveatKind, Experiment, Variant, Workload
 from swapstone.model.trial_conditions import INHERITED, describe_conditions, different_conditions
 
 STILL_NS = 1_000_000_000
@@ -32,118 +34,140 @@ STILL_RATIO = 10.0
 FEWEST_RUNS = 5
 """Fewer runs of a variant have no median to compare with."""
 
-_LARGEST = 2**53
-"""Larger numbers of a record are no measurements."""
+_SMALLEST, _LARGEST = -20, 2**53
+"""Smaller and larger numbers of a record are no measurements."""
 
 _OF_PROGRAM = {"nice": "nice value", "cpus_allowed": "number of processors"}
 _MOST_SHOWN = 3
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Sequence[Run]
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
 ) -> Findings:
     """Return the caveats; arguments as `swapstone.comparison.checks.check`."""
     del variants, workloads
     if experiment.virtual:
         return Findings()
-    measured = [(run, facts) for run in runs if (facts := _facts(run))]
-    return Findings(caveats=(*_inherited(measured), *_of_programs(measured), *_still(measured), *_late(measured)))
+    table = as_table(runs, ())
+    return Findings(caveats=(*_inherited(table), *_of_programs(table), *_still(table), *_late(table)))
 
 
-def _facts(run: Run) -> dict[str, int]:
-    return {name: value for name, value in run.facts if -20 <= value < _LARGEST}
+def _fact(table: RunTable, name: str) -> Ints:
+    """Return the column of a fact; `ABSENT` where its value is no measurement."""
+    column = table.fact(name)
+    return np.where((column >= _SMALLEST) & (column < _LARGEST), column, ABSENT)
 
 
-def _inherited(measured: Sequence[tuple[Run, Mapping[str, int]]]) -> Iterator[Caveat]:
-    known = [(run, facts) for run, facts in measured if facts.keys() & INHERITED.keys()]
-    if not known:
+def _facts_of(table: RunTable, row: int) -> dict[str, int]:
+    return {name: value for name, value in table.facts_of(row).items() if _SMALLEST <= value < _LARGEST}
+
+
+def _inherited(table: RunTable) -> Iterator[Caveat]:
+    columns = [_fact(table, name) for name in INHERITED if name in table.facts]
+    has_one = np.zeros(len(table), dtype=np.bool_)
+    for column in columns:
+        has_one |= column != ABSENT
+    known = np.flatnonzero(has_one)
+    if not known.size:
         return
-    first = known[0][1]
-    different = [(run, facts, names) for run, facts in known if (names := different_conditions(first, facts))]
-    if different:
-        run, facts, names = different[0]
+    first = _facts_of(table, int(known[0]))
+    differs = np.zeros(known.size, dtype=np.bool_)
+    for column in columns:
+        differs |= column[known] != column[known[0]]
+    different = known[differs]
+    if different.size:
+        row = int(different[0])
+        facts = _facts_of(table, row)
+        names = different_conditions(first, facts)
         yield Caveat(
             kind=CaveatKind.CHANGED_CONDITIONS,
-            message=f"What trials inherit was not the same in all runs: {len(different)} of {len(known)} differ from the first one. "
-            f"In {_named(run)}: {describe_conditions(names, facts, first)}.",
+            message=f"What trials inherit was not the same in all runs: {different.size} of {known.size} differ from the first one. "
+            f"In {_named(table, row)}: {describe_conditions(names, facts, first)}.",
             hint="A program that changes its parent did this, or another program, the system's settings, or a session that was resumed "
             "elsewhere. Repeat the experiment under constant conditions: swapstone rerun",
         )
 
 
-def _of_programs(measured: Sequence[tuple[Run, Mapping[str, int]]]) -> Iterator[Caveat]:
+def _of_programs(table: RunTable) -> Iterator[Caveat]:
     """Yield differences between the processes of one workload at their ends."""
     for fact, words in _OF_PROGRAM.items():
-        found: dict[Group, dict[str, collections.Counter[int]]] = {}
-        for run, facts in measured:
-            if run.status is Status.OK and fact in facts:
-                of_group = found.setdefault((run.trial.suite, run.trial.workload, run.trial.load), {})
-                of_group.setdefault(run.trial.variant, collections.Counter())[facts[fact]] += 1
+        column = _fact(table, fact)
+        measured = np.flatnonzero((table.status == OK) & (column != ABSENT))
         unequal = [
-            group for group, counts in found.items() if len({value for each in counts.values() for value in each}) > 1
+            (table.groups[group], measured[rows])
+            for group, rows in by_number(table.group[measured])
+            if (column[measured[rows]] != column[measured[rows[0]]]).any()
         ]
         if unequal:
+            group, rows = unequal[0]
+            counts = {
+                table.places[place][3]: collections.Counter(column[rows[mine]].tolist())
+                for place, mine in by_number(table.place[rows])
+            }
             values = ", ".join(
-                f"{' or '.join(str(value) for value, _ in counts.most_common())} ({variant})"
-                for variant, counts in list(found[unequal[0]].items())[:_MOST_SHOWN]
+                f"{' or '.join(str(value) for value, _ in each.most_common())} ({variant})"
+                for variant, each in list(counts.items())[:_MOST_SHOWN]
             )
             others = f", and {len(unequal) - 1} more workloads" if len(unequal) > 1 else ""
             yield Caveat(
                 kind=CaveatKind.CHANGED_CONDITIONS,
-                message=f"Runs of {unequal[0][1]}{others} ended with different values of the {words}: {values}.",
+                message=f"Runs of {group[1]}{others} ended with different values of the {words}: {values}.",
                 hint="If a program or its command sets this, the comparison includes its effect.",
             )
 
 
-def _still(measured: Sequence[tuple[Run, Mapping[str, int]]]) -> Iterator[Caveat]:
+def _still(table: RunTable) -> Iterator[Caveat]:
     """Yield runs in which much more time passed without work than in others of the same variant."""
-    times: dict[tuple[Group, str], list[tuple[Run, int]]] = {}
-    for run, facts in measured:
-        if run.status is Status.OK and (time_ns := _idle_ns(facts)) is not None:
-            group = run.trial.suite, run.trial.workload, run.trial.load
-            times.setdefault((group, run.trial.variant), []).append((run, time_ns))
-    found = []
-    for mine in times.values():
-        median = statistics.median(time_ns for _, time_ns in mine)
-        if len(mine) >= FEWEST_RUNS:
-            found += [
-                (time_ns, median, run)
-                for run, time_ns in mine
-                if time_ns > max(median + STILL_NS, STILL_RATIO * median)
-            ]
+    wall_ns, user_us, system_us, delay_ns = (
+        _fact(table, name) for name in ("wall_ns", "user_us", "system_us", "run_delay_ns")
+    )
+    known = table.status == OK
+    for column in (wall_ns, user_us, system_us, delay_ns):
+        known &= column != ABSENT
+    measured = np.flatnonzero(known)
+    idle_ns = _idle_ns(*(column[measured] for column in (wall_ns, user_us, system_us, delay_ns)))
+    found: list[tuple[int, float, int]] = []
+    for _, mine in by_number(table.place[measured]):
+        if mine.size >= FEWEST_RUNS:
+            usual = median(idle_ns[mine])
+            longer = mine[idle_ns[mine] > max(usual + STILL_NS, STILL_RATIO * usual)]
+            found += [(int(idle_ns[each]), usual, int(measured[each])) for each in longer.tolist()]
     if found:
-        time_ns, median, run = max(found, key=lambda each: each[0])
+        time_ns, usual, row = max(found, key=lambda each: each[0])
         yield Caveat(
             kind=CaveatKind.CHANGED_CONDITIONS,
-            message=f"In {_runs(len(found))} a program neither ran nor waited for a processor for much longer than usual: in {_named(run)} "
-            f"for {time_ns / 1e9:.3g} s, at the median for {median / 1e9:.3g} s.",
+            message=f"In {_runs(len(found))} a program neither ran nor waited for a processor for much longer than usual: in "
+            f"{_named(table, row)} for {time_ns / 1e9:.3g} s, at the median for {usual / 1e9:.3g} s.",
             hint="It may have been stopped or frozen from outside, or have waited for storage or for the network. Such runs change the "
             "mean and the tail.",
         )
 
 
-def _late(measured: Sequence[tuple[Run, Mapping[str, int]]]) -> Iterator[Caveat]:
-    found = [(late_ns, run) for run, facts in measured if (late_ns := facts.get("late_ns", 0)) >= STILL_NS]
-    if found:
-        late_ns, run = max(found, key=lambda each: each[0])
+def _late(table: RunTable) -> Iterator[Caveat]:
+    column = _fact(table, "late_ns")
+    found = np.flatnonzero(column >= STILL_NS)
+    if found.size:
+        row = int(found[np.argmax(column[found])])
+        late_ns = int(column[row])
         yield Caveat(
             kind=CaveatKind.CHANGED_CONDITIONS,
-            message=f"In {_runs(len(found))} a timer woke the agent more than a second too late: in {_named(run)} {late_ns / 1e9:.3g} s.",
+            message=f"In {_runs(found.size)} a timer woke the agent more than a second too late: in "
+            f"{_named(table, row)} {late_ns / 1e9:.3g} s.",
             hint="All processes or the machine stood still, or memory was short. Repeat the experiment on a machine that is not paused.",
         )
 
 
-def _idle_ns(facts: Mapping[str, int]) -> int | None:
-    """Return the elapsed time that is neither processor time nor the main thread's run-queue delay; None if unknown."""
-    if not {"wall_ns", "user_us", "system_us", "run_delay_ns"} <= facts.keys():
-        return None
-    used_ns = 1000 * (facts["user_us"] + facts["system_us"]) + facts["run_delay_ns"]
-    return max(0, facts["wall_ns"] - used_ns)
+def _idle_ns(wall_ns: Ints, user_us: Ints, system_us: Ints, delay_ns: Ints) -> Ints:
+    """Return the elapsed time that is neither processor time nor the main thread's run-queue delay."""
+    # No number here exceeds 2 ** 53; processor times of more than 2 ** 52 us exceed every elapsed time.
+    used_us = np.minimum(user_us + system_us, 2**52)
+    return np.maximum(0, wall_ns - (1000 * used_us + delay_ns))
 
 
 def _runs(count: int) -> str:
     return "one run" if count == 1 else f"{count} runs"
 
 
-def _named(run: Run) -> str:
-    return f"block {run.trial.block} of {run.trial.workload} with {run.trial.variant}"
+def _named(table: RunTable, row: int) -> str:
+    trial = table.trial(row)
+    return f"block {trial.block} of {trial.workload} with {trial.variant}"

@@ -100,13 +100,14 @@ def _series(
     lost: dict[str, tuple[Verdict, str]] = {}
     for label in labels:
         cell = found.get(label, Cell())
-        values = {block: run[metric.name] for block, run in cell.values.items() if metric.name in run}
+        blocks, column = cell.series(metric.name)
+        values = dict(zip(blocks.tolist(), column.tolist(), strict=True))
         exclusion = cell.exclusion(label)
         if exclusion:
             lost[label] = exclusion
         elif values:
             series[label] = values
-        elif cell.values:
+        elif cell.blocks.size:
             lost[label] = Verdict.UNAVAILABLE, f"{label}: no run gave a value of {metric.name}"
         else:
             lost[label] = Verdict.INCONCLUSIVE, f"{label}: no run yet"

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from swapstone.comparison.cells import Group
 from swapstone.comparison.findings import Findings, Place
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import FAILED, REFUSED, STATUSES, UNAVAILABLE, Runs, RunTable, by_number
 from swapstone.model import (
     FAST_ONES,
     KILLED,
@@ -26,8 +28,6 @@ from swapstone.model import (
     Experiment,
     FailureCounts,
     FailureRates,
-    Run,
-    Status,
     Variant,
     Verdict,
     Workload,
@@ -44,7 +44,7 @@ LARGEST_SHARE = 0.01
 SIDES = ("baseline", "candidate")
 
 
-def rates(experiment: Experiment, variants: Sequence[Variant], runs: Sequence[Run]) -> tuple[FailureRates, ...]:
+def rates(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tuple[FailureRates, ...]:
     """Return the failure rates of both sides of every comparison, those without failures too.
 
     All runs count, with the warm-up and those that are discarded; those of variants that could not be built don't. Which side fails more is
@@ -55,8 +55,9 @@ def rates(experiment: Experiment, variants: Sequence[Variant], runs: Sequence[Ru
         variants: the baseline first.
         runs: in any order.
     """
-    counted = _counted(runs)
-    blocks = _differences(runs, counted)
+    table = as_table(runs, ())
+    counted = _counted(table)
+    blocks = _differences(table, counted)
     baseline = variants[0]
     found = []
     for suite, workload in experiment.workloads:
@@ -86,7 +87,7 @@ def rates(experiment: Experiment, variants: Sequence[Variant], runs: Sequence[Ru
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Sequence[Run]
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
 ) -> Findings:
     """Check it for every row; arguments as `swapstone.comparison.checks.check`.
 
@@ -140,32 +141,30 @@ class _Side:
     refused: int = 0
     failed: collections.Counter[int] = dataclasses.field(default_factory=collections.Counter)
 
-    def add_failure(self, run: Run) -> None:
+    def add_failure(self, block: int, reason: str) -> None:
         """Count a failed run."""
-        self.failed[run.trial.block] += 1
-        if run.reason.startswith(TIMED_OUT):
+        self.failed[block] += 1
+        if reason.startswith(TIMED_OUT):
             self.timed_out += 1
-        elif run.reason.startswith(KILLED):
+        elif reason.startswith(KILLED):
             self.crashed += 1
         else:
             self.others += 1
 
 
-def _counted(runs: Iterable[Run]) -> dict[tuple[Group, str], _Side]:
+def _counted(table: RunTable) -> dict[tuple[Group, str], _Side]:
     found: dict[tuple[Group, str], _Side] = {}
-    for run in runs:
-        if run.status is Status.UNAVAILABLE:
-            continue
-        trial = run.trial
-        place = ((trial.suite, trial.workload, trial.load), trial.variant)
-        side = found.get(place)
-        if side is None:
-            side = found[place] = _Side()
-        side.runs += 1
-        if run.status is Status.REFUSED:
-            side.refused += 1
-        elif run.status is Status.FAILED:
-            side.add_failure(run)
+    statuses = len(STATUSES)
+    counts = np.bincount(table.place * statuses + table.status, minlength=len(table.places) * statuses)
+    for number, (suite, workload, load, variant) in enumerate(table.places):
+        of_place = counts[number * statuses : (number + 1) * statuses].tolist()
+        runs = sum(of_place) - of_place[UNAVAILABLE]
+        if runs:
+            found[(suite, workload, load), variant] = _Side(runs=runs, refused=of_place[REFUSED])
+    for row in np.flatnonzero(table.status == FAILED).tolist():
+        suite, workload, load, variant = table.places[int(table.place[row])]
+        side = found[(suite, workload, load), variant]
+        side.add_failure(int(table.block[row]), table.reasons[int(table.reason[row])])
     return found
 
 
@@ -185,24 +184,24 @@ def _counts(side: _Side, confidence: float) -> FailureCounts:
     )
 
 
-def _differences(runs: Iterable[Run], counted: Mapping[tuple[Group, str], _Side]) -> Mapping[Group, _Blocks]:
+def _differences(table: RunTable, counted: Mapping[tuple[Group, str], _Side]) -> Mapping[Group, _Blocks]:
     """Return the blocks of each group in which a run failed."""
     found: dict[Group, _Blocks] = {}
     for (group, label), side in counted.items():
         for block, number in side.failed.items():
             found.setdefault(group, _Blocks()).failed[block, label] = number
-    if found:
-        for run in runs:
-            trial = run.trial
-            group = (trial.suite, trial.workload, trial.load)
-            if group in found and run.status is not Status.UNAVAILABLE:
-                found[group].made[trial.block, trial.variant] += 1
+    for number, rows in by_number(table.group) if found else ():
+        each = found.get(table.groups[number], _Blocks())
+        blocks = np.array(sorted({block for block, _ in each.failed}), dtype=np.int64)
+        mine = rows[(table.status[rows] != UNAVAILABLE) & np.isin(table.block[rows], blocks)]
+        for block, label in zip(table.block[mine].tolist(), table.label[mine].tolist(), strict=True):
+            each.made[block, table.labels[label]] += 1
     return found
 
 
 @dataclasses.dataclass
 class _Blocks:
-    """The runs of a group, and how many of them failed, by block and variant."""
+    """The runs of a group in the blocks in which one failed, and how many of them failed, by block and variant."""
 
     made: collections.Counter[tuple[int, str]] = dataclasses.field(default_factory=collections.Counter)
     failed: collections.Counter[tuple[int, str]] = dataclasses.field(default_factory=collections.Counter)

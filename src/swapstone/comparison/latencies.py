@@ -4,36 +4,42 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from swapstone.model import Experiment, Latency, Run, Sample, Status, TimeSeries, Variant, counted_blocks, percentile
+import numpy as np
+
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import HISTOGRAM, OK, SERIES, Runs, RunTable
+from swapstone.model import Experiment, Latency, Run, Sample, TimeSeries, Variant, percentile
 
 PERCENTS = (50.0, 99.0, 99.9, 99.99, 99.999)
 _NS_PER_US = 1000.0
 
 
-def latencies(experiment: Experiment, variants: Sequence[Variant], runs: Sequence[Run]) -> tuple[Latency, ...]:
+def latencies(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tuple[Latency, ...]:
     """Add up the histograms of all replicates of each variant.
 
     experiment: gives the order of workloads and loads.
     variants: in their order.
     runs: in any order; those that do not count (`counted_blocks`) and those without success are ignored.
     """
-    found = _grouped(runs, lambda run: bool(run.histogram))
+    table = as_table(runs, ())
+    found = {key: [table.run(row) for row in rows] for key, rows in _grouped(table, HISTOGRAM).items()}
     return tuple(_latency(place, found[_key(place)]) for place in _places(experiment, variants) if _key(place) in found)
 
 
-def time_series(experiment: Experiment, variants: Sequence[Variant], runs: Sequence[Run]) -> tuple[TimeSeries, ...]:
+def time_series(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tuple[TimeSeries, ...]:
     """Return the series of the first run of each variant that has any; arguments as `latencies`."""
-    found = _grouped(runs, lambda run: bool(run.series))
+    table = as_table(runs, ())
+    found = {key: table.run(rows[0]) for key, rows in _grouped(table, SERIES).items()}
     return tuple(
         TimeSeries(
             suite=place[0],
             workload=place[1],
             load=place[2],
             variant=place[3],
-            block=found[_key(place)][0].trial.block,
-            series=tuple((one.metric, one.values) for one in found[_key(place)][0].series),
+            block=found[_key(place)].trial.block,
+            series=tuple((one.metric, one.values) for one in found[_key(place)].series),
         )
         for place in _places(experiment, variants)
         if _key(place) in found
@@ -60,14 +66,13 @@ def _key(place: Place) -> Key:
     return (*place[:3], place[3].label)
 
 
-def _grouped(runs: Sequence[Run], wanted: Callable[[Run], bool]) -> Mapping[Key, list[Run]]:
-    found: dict[Key, list[Run]] = collections.defaultdict(list)
-    counted = counted_blocks(run.trial for run in runs)
-    for run in sorted(filter(wanted, runs), key=lambda run: run.trial.block):
-        trial = run.trial
-        counts = not trial.prime and trial.block in counted.get((trial.suite, trial.workload, trial.load), ())
-        if run.status is Status.OK and counts:
-            found[trial.suite, trial.workload, trial.load, trial.variant].append(run)
+def _grouped(table: RunTable, extra: int) -> Mapping[Key, list[int]]:
+    """Return the rows of successful runs that count and have a histogram or series, by block."""
+    rows = np.flatnonzero((table.extras & extra != 0) & (table.status == OK) & (table.prime == 0))
+    rows = rows[table.counted[rows]] if rows.size else rows
+    found: dict[Key, list[int]] = collections.defaultdict(list)
+    for row in rows[np.argsort(table.block[rows], kind="stable")].tolist():
+        found[table.places[int(table.place[row])]].append(row)
     return found
 
 

@@ -135,9 +135,14 @@ def spreads(
 
 def _log_ratios(baseline: Cell, candidate: Cell, metric: str) -> dict[int, float]:
     """Return log(candidate / baseline) by block, where both values are above 0."""
-    both = sorted(baseline.values.keys() & candidate.values.keys())
-    pairs = {b: (baseline.values[b].get(metric, 0.0), candidate.values[b].get(metric, 0.0)) for b in both}
-    return {block: math.log(after / before) for block, (before, after) in pairs.items() if before > 0 and after > 0}
+    before, after = (
+        dict(zip(*(each.tolist() for each in side.series(metric)), strict=True)) for side in (baseline, candidate)
+    )
+    return {
+        block: math.log(after[block] / before[block])
+        for block in sorted(before.keys() & after.keys())
+        if before[block] > 0 and after[block] > 0
+    }
 
 
 def spread_of(logarithms: Floats, turns: NDArray[np.int64]) -> tuple[float | None, float | None, float | None]:

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping, Sequence
 
-from swapstone.model import IDLE, UNKNOWN_THREADS, Cpus, Experiment, Noise, Run, Workload
+import numpy as np
+
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import ABSENT, Floats, Mask, Runs, RunTable, exact_sum, median, quotients
+from swapstone.model import IDLE, UNKNOWN_THREADS, Cpus, Experiment, Noise, Workload
 
 TIMES = ("wall", "cpu")
 """Metrics that have an index."""
@@ -15,7 +18,7 @@ BUSY_PERCENT = 20.0
 """A machine is called busy above this median CPU pressure: wall time then needs several times as many pairs as CPU time."""
 
 
-def noise_of(runs: Sequence[Run], workloads: Mapping[str, Workload], *, virtual: bool = False) -> Noise:
+def noise_of(runs: Runs, workloads: Mapping[str, Workload], *, virtual: bool = False) -> Noise:
     """Summarise what the agent measured around the runs.
 
     A workload with several threads raises the pressure itself. So the pressure is taken from workloads that use one processor,
@@ -26,32 +29,41 @@ def noise_of(runs: Sequence[Run], workloads: Mapping[str, Workload], *, virtual:
         workloads: by name.
         virtual: whether the clock is the virtual one. There no other process takes time from a trial, apart from its load.
     """
-    idle = [run for run in runs if run.trial.load == IDLE.name]
-    facts = [dict(run.facts) for run in idle or runs]
-    alone = [run for run in idle or runs if workloads[run.trial.workload].cpus is Cpus.ONE]
-    pressures = _pressures([dict(run.facts) for run in alone]) or _pressures(facts)
-    loads = [fact["load1_milli"] / 1000 for fact in facts if "load1_milli" in fact]
-    pressure = statistics.median(pressures) if pressures else None
+    return _noise(as_table(runs, ()), None, workloads, virtual=virtual)
+
+
+def _noise(table: RunTable, mine: Mask | None, workloads: Mapping[str, Workload], *, virtual: bool = False) -> Noise:
+    """Return the noise of some rows of a table; of all for None."""
+    every = np.ones(len(table), dtype=np.bool_) if mine is None else mine
+    idle = every & _of_places(table, [place[2] == IDLE.name for place in table.places])
+    chosen = idle if idle.any() else every
+    alone = chosen & _of_places(table, [workloads[place[1]].cpus is Cpus.ONE for place in table.places])
+    pressures = _pressures(table, alone)
+    if not pressures.size:
+        pressures = _pressures(table, chosen)
+    milli = table.fact("load1_milli")[chosen]
+    loads = quotients(milli[milli != ABSENT], 1000)
+    pressure = median(pressures) if pressures.size else None
     return Noise(
         cpu_pressure_percent=pressure,
-        cpu_pressure_max_percent=max(pressures, default=None),
-        steal_percent=_steal(facts),
-        load1=statistics.median(loads) if loads else None,
+        cpu_pressure_max_percent=float(pressures.max()) if pressures.size else None,
+        steal_percent=_steal(table, chosen),
+        load1=median(loads) if loads.size else None,
         busy=not virtual and pressure is not None and pressure > BUSY_PERCENT,
     )
 
 
-def busy_loads(experiment: Experiment, runs: Sequence[Run], workloads: Mapping[str, Workload]) -> frozenset[str]:
+def busy_loads(experiment: Experiment, runs: Runs, workloads: Mapping[str, Workload]) -> frozenset[str]:
     """Return the loads under which the machine was busy. A load that Swapstone generates counts like any other.
 
     On the virtual clock there is none, because elapsed time is as exact there as CPU time.
     """
     if experiment.virtual:
         return frozenset()
-    by_load: dict[str, list[Run]] = {}
-    for run in runs:
-        by_load.setdefault(run.trial.load, []).append(run)
-    return frozenset(load for load, mine in by_load.items() if noise_of(mine, workloads).busy)
+    table = as_table(runs, ())
+    found = dict.fromkeys(place[2] for place in table.places)
+    of_load = {load: _of_places(table, [place[2] == load for place in table.places]) for load in found}
+    return frozenset(load for load, mine in of_load.items() if mine.any() and _noise(table, mine, workloads).busy)
 
 
 def preferred_time(workload: Workload, busy: bool) -> str:
@@ -66,17 +78,25 @@ def preferred_time(workload: Workload, busy: bool) -> str:
     return "cpu" if busy and alone and not workload.waits else "wall"
 
 
-def _pressures(facts: Sequence[Mapping[str, int]]) -> list[float]:
+def _of_places(table: RunTable, wanted: Sequence[bool]) -> Mask:
+    """Return which rows are of wanted places."""
+    mask: Mask = np.array(wanted, dtype=np.bool_)[table.place]
+    return mask
+
+
+def _pressures(table: RunTable, rows: Mask) -> Floats:
     """Return the share of each run in which a task waited for a processor, in per cent.
 
     The agent reads the pressure shortly before the start and after the end of the wall time, so the quotient can exceed 100
     slightly. It is cut at 100.
     """
-    known = (fact for fact in facts if "psi_cpu_us" in fact and fact.get("wall_ns", 0) > 0)
-    return [min(100.0, 100 * fact["psi_cpu_us"] * 1000 / fact["wall_ns"]) for fact in known]
+    waited_us, wall_ns = table.fact("psi_cpu_us")[rows], table.fact("wall_ns")[rows]
+    known = (waited_us != ABSENT) & (wall_ns > 0)
+    return np.minimum(100.0, quotients(waited_us[known], wall_ns[known], 100_000))
 
 
-def _steal(facts: Sequence[Mapping[str, int]]) -> float | None:
-    known = [fact for fact in facts if "steal_ticks" in fact and "cpu_ticks" in fact]
-    ticks = sum(fact["cpu_ticks"] for fact in known)
-    return 100 * sum(fact["steal_ticks"] for fact in known) / ticks if ticks else None
+def _steal(table: RunTable, rows: Mask) -> float | None:
+    stolen, ticks = table.fact("steal_ticks")[rows], table.fact("cpu_ticks")[rows]
+    known = (stolen != ABSENT) & (ticks != ABSENT)
+    every = exact_sum(ticks[known])
+    return 100 * exact_sum(stolen[known]) / every if every else None

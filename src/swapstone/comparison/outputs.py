@@ -12,13 +12,17 @@ import dataclasses
 import enum
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
 
 from swapstone.comparison.cells import Group
 from swapstone.comparison.findings import Findings, Place
-from swapstone.model import Caveat, CaveatKind, Experiment, OwnProgram, Run, Status, Variant, Verdict, Workload
+from swapstone.comparison.run_columns import EXIT_STATUS, as_table
+from swapstone.comparison.run_table import OK, Runs, by_number
+from swapstone.model import Caveat, CaveatKind, Experiment, OwnProgram, Variant, Verdict, Workload
 
-STDOUT, EXIT_STATUS = "stdout", "exit_status"
+STDOUT = "stdout"
 
 SHAPE, SECTIONS = "shape:", "sections:"
 
@@ -59,7 +63,7 @@ class Relation:
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Sequence[Run]
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
 ) -> Findings:
     """Find the pairs of variants that do other work; arguments as `swapstone.comparison.checks.check`.
 
@@ -73,7 +77,7 @@ def check(
     discarded: list[str] = []
     for group, sides in _by_variant(runs).items():
         for candidate in candidates:
-            before, after = sides.get(baseline.label, []), sides.get(candidate.label, [])
+            before, after = sides.get(baseline.label, _Side()), sides.get(candidate.label, _Side())
             for name, relation in _relations(experiment, before, after):
                 if relation.agreement is Agreement.DIFFERENT:
                     for metric in workloads[group[1]].metrics:
@@ -86,7 +90,7 @@ def check(
 
 
 def agreement(
-    experiment: Experiment, group: Group, baseline: str, candidate: str, runs: Iterable[Run]
+    experiment: Experiment, group: Group, baseline: str, candidate: str, runs: Runs
 ) -> Mapping[str, Relation]:
     """Return how the outputs of two variants relate, by name: ``stdout`` and the artifacts.
 
@@ -103,7 +107,7 @@ def agreement(
     if not _compared(experiment):
         return {}
     sides = _by_variant(runs).get(group, {})
-    return dict(_relations(experiment, sides.get(baseline, []), sides.get(candidate, [])))
+    return dict(_relations(experiment, sides.get(baseline, _Side()), sides.get(candidate, _Side())))
 
 
 def agreement_text(relations: Mapping[str, Relation]) -> str:
@@ -133,23 +137,40 @@ def _compared(experiment: Experiment) -> bool:
     return experiment.own is not None and not experiment.own.load_generators
 
 
-def _by_variant(runs: Iterable[Run]) -> dict[Group, dict[str, list[Run]]]:
-    """Group the successful runs, with the warm-up and those that are discarded: what they print counts too."""
-    found: dict[Group, dict[str, list[Run]]] = {}
-    for run in runs:
-        if run.status is Status.OK:
-            trial = run.trial
-            group = found.setdefault((trial.suite, trial.workload, trial.load), {})
-            group.setdefault(trial.variant, []).append(run)
+@dataclasses.dataclass(frozen=True)
+class _Side:
+    """What the successful runs of one variant printed and wrote, with the warm-up and those that are discarded.
+
+    Attributes:
+        runs: how many.
+        digests: of the different outputs, by name.
+        statuses: the different exit statuses.
+    """
+
+    runs: int = 0
+    digests: tuple[Mapping[str, str], ...] = ()
+    statuses: frozenset[float] = frozenset()
+
+
+def _by_variant(runs: Runs) -> dict[Group, dict[str, _Side]]:
+    table = as_table(runs, ())
+    found: dict[Group, dict[str, _Side]] = {}
+    every = np.flatnonzero(table.status == OK)
+    for place, rows in by_number(table.place[every]):
+        suite, workload, load, variant = table.places[place]
+        different = [table.outputs[number] for number in np.unique(table.output[every[rows]]).tolist()]
+        found.setdefault((suite, workload, load), {})[variant] = _Side(
+            runs=rows.size,
+            digests=tuple(dict(digests) for digests, _ in different),
+            statuses=frozenset(status for _, status in different),
+        )
     return found
 
 
-def _relations(
-    experiment: Experiment, baseline: Sequence[Run], candidate: Sequence[Run]
-) -> Iterator[tuple[str, Relation]]:
+def _relations(experiment: Experiment, baseline: _Side, candidate: _Side) -> Iterator[tuple[str, Relation]]:
     own = experiment.own
     assert own is not None
-    if min(len(baseline), len(candidate)) < FEWEST_RUNS:
+    if min(baseline.runs, candidate.runs) < FEWEST_RUNS:
         return
     if own.output_may_differ:
         yield STDOUT, Relation(Agreement.ALLOWED)
@@ -164,7 +185,7 @@ def _relations(
         yield name, relation
 
 
-def _stdout(own: OwnProgram, baseline: Sequence[Run], candidate: Sequence[Run]) -> Relation:
+def _stdout(own: OwnProgram, baseline: _Side, candidate: _Side) -> Relation:
     if own.output == os.devnull:
         return Relation(Agreement.DISCARDED)
     has_metric = bool(own.numbers) and not own.output
@@ -176,24 +197,20 @@ def _stdout(own: OwnProgram, baseline: Sequence[Run], candidate: Sequence[Run]) 
     return relation
 
 
-def _exit_status(baseline: Sequence[Run], candidate: Sequence[Run]) -> Relation:
-    old, new = ({_status(run) for run in side} for side in (baseline, candidate))
+def _exit_status(baseline: _Side, candidate: _Side) -> Relation:
+    old, new = baseline.statuses, candidate.statuses
     if len(old) == len(new) == 1 and old != new:
-        text = f"exits with status {new.pop():g} in every run, and the baseline with {old.pop():g}{REMEDY}"
+        text = f"exits with status {min(new):g} in every run, and the baseline with {min(old):g}{REMEDY}"
         return Relation(Agreement.DIFFERENT, text)
     return Relation(Agreement.EQUAL if old == new else Agreement.SIMILAR)
 
 
-def _status(run: Run) -> float:
-    return next((sample.values[0] for sample in run.samples if sample.metric == EXIT_STATUS and sample.values), 0.0)
-
-
-def _content(baseline: Sequence[Run], candidate: Sequence[Run], name: str, *, by_shape: bool = False) -> Relation:
+def _content(baseline: _Side, candidate: _Side, name: str, *, by_shape: bool = False) -> Relation:
     """Compare one output.
 
     Args:
-        baseline: runs of one variant.
-        candidate: runs of the other.
+        baseline: outputs of one variant.
+        candidate: those of the other.
         name: of the output.
         by_shape: whether to compare only the shape, because a metric is read from it.
     """
@@ -218,27 +235,26 @@ def _content(baseline: Sequence[Run], candidate: Sequence[Run], name: str, *, by
     return Relation(Agreement.SIMILAR)
 
 
-def _digests(runs: Sequence[Run], name: str) -> set[str | None]:
-    return {dict(run.digests).get(name) for run in runs}
+def _digests(side: _Side, name: str) -> set[str | None]:
+    return {digests.get(name) for digests in side.digests}
 
 
-def _shapes(runs: Sequence[Run], name: str) -> set[str | None]:
+def _shapes(side: _Side, name: str) -> set[str | None]:
     """Return the shapes of an output; that of an empty one is not stored."""
-    every = (dict(run.digests) for run in runs)
-    return {"" if digests.get(name) == _EMPTY else digests.get(SHAPE + name) for digests in every}
+    return {"" if digests.get(name) == _EMPTY else digests.get(SHAPE + name) for digests in side.digests}
 
 
-def _constant_parts_differ(baseline: Sequence[Run], candidate: Sequence[Run], name: str) -> bool:
+def _constant_parts_differ(baseline: _Side, candidate: _Side, name: str) -> bool:
     """Return whether a section is constant on each side, and not the same on both. Equal shapes have equally many lines."""
-    sides = [[_sections(run, name) for run in side] for side in (baseline, candidate)]
+    sides = [[_sections(digests, name) for digests in side.digests] for side in (baseline, candidate)]
     if len({len(sections) for side in sides for sections in side}) != 1:
         return False
     parts = zip(*(zip(*side, strict=True) for side in sides), strict=True)
     return any(len(set(old)) == len(set(new)) == 1 and old[0] != new[0] for old, new in parts)
 
 
-def _sections(run: Run, name: str) -> list[str]:
-    text = dict(run.digests).get(name, "")
+def _sections(digests: Mapping[str, str], name: str) -> list[str]:
+    text = digests.get(name, "")
     return [text[at : at + _SECTION_DIGITS] for at in range(0, len(text), _SECTION_DIGITS)]
 
 

@@ -18,13 +18,14 @@ from swapstone.comparison.machine_noise import busy_loads
 from swapstone.comparison.means import runs_needed
 from swapstone.comparison.processors import without_disturbed_blocks
 from swapstone.comparison.rows import Row, run_rows
+from swapstone.comparison.run_columns import as_table, metric_names
+from swapstone.comparison.run_table import Runs
 from swapstone.comparison.suite_index import index_estimates
 from swapstone.comparison.verdicts import comparison
 from swapstone.model import (
     CURRENT_RULES,
     REPORT_CORRECTION,
     Experiment,
-    Run,
     Scale,
     Variant,
     Verdict,
@@ -40,7 +41,7 @@ TURNED_BELOW = 2.0
 
 
 def precision(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Sequence[Run]
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
 ) -> dict[Group, WorkloadPrecision]:
     """Return the width of each workload's intervals, at the level that its verdicts would have now.
 
@@ -58,6 +59,7 @@ def precision(
     """
     quantities = {metric.quantity for workload in workloads.values() for metric in workload.metrics if metric.leads}
     wanted = {m.name for workload in workloads.values() for m in workload.metrics if m.quantity in quantities}
+    runs = as_table(runs, metric_names(workloads) if experiment.correction == REPORT_CORRECTION else wanted)
     busy = busy_loads(experiment, runs, workloads)
     # More runs can't give a verdict on a variant that does other work.
     other = outputs.check(experiment, variants, workloads, runs) if experiment.rules >= CURRENT_RULES else Findings()
@@ -71,7 +73,7 @@ def precision(
     else:
         rows = [
             row
-            for row in checked(run_rows(experiment, variants, workloads, collect(runs, wanted)), other)
+            for row in checked(run_rows(experiment, variants, workloads, collect(runs)), other)
             if not row.null and row.metric.quantity in quantities
         ]
         rates = error_rates(experiment, rows, (), ())

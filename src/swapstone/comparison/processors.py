@@ -24,10 +24,23 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
+import numpy as np
 
 from swapstone.comparison.cells import Group
 from swapstone.comparison.findings import Findings, Place
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import (
+    ABSENT,
+    OK,
+    Ints,
+    Mask,
+    Runs,
+    RunTable,
+    by_number,
+    exact_sum,
+    median,
+    quotients,
+)
 from swapstone.model import (
     ALL_PROCESSORS,
     CURRENT_RULES,
@@ -39,12 +52,9 @@ from swapstone.model import (
     Experiment,
     Metric,
     Quantity,
-    Run,
-    Status,
     Variant,
     Verdict,
     Workload,
-    counted_blocks,
 )
 from swapstone.stats import pairs_needed
 
@@ -74,6 +84,9 @@ START_NS = 5_000_000
 
 _LARGEST = 2**53
 """Larger numbers of a record are no measurements."""
+
+_REQUIRED = ("cpu_ticks", "idle_ticks", "trial_cpu_us", "ticks_ns", "wall_ns")
+_OPTIONAL = ("cpus_allowed", "user_us", "system_us", "driver_system_us", "steal_ticks", "psi_cpu_us")
 
 _OF_ONE_PROCESSOR = ("cpu", "user_cpu", "system_cpu", "requests_per_cpu_s")
 """Metrics of processor time. In work that is pinned to one processor they don't depend on other processes as elapsed time does."""
@@ -153,9 +166,7 @@ class Disturbance:
         )
 
 
-def disturbances(
-    experiment: Experiment, workloads: Mapping[str, Workload], runs: Sequence[Run]
-) -> dict[Group, Disturbance]:
+def disturbances(experiment: Experiment, workloads: Mapping[str, Workload], runs: Runs) -> dict[Group, Disturbance]:
     """Return the disturbance of each workload that needs several processors, under the load ``idle``.
 
     The runs that are discarded before each measured one are part of its block. A load that Swapstone generates belongs to what is
@@ -164,53 +175,50 @@ def disturbances(
     """
     if experiment.virtual or experiment.rules < CURRENT_RULES:
         return {}
-    counted = counted_blocks(run.trial for run in runs)
-    groups: dict[Group, list[Run]] = {}
-    for run in runs:
-        trial = run.trial
-        group = (trial.suite, trial.workload, trial.load)
-        if trial.load == IDLE.name and workloads[trial.workload].threads != 1 and trial.block in counted.get(group, ()):
-            groups.setdefault(group, []).append(run)
-    found = {group: _disturbance(workloads[group[1]], members) for group, members in groups.items()}
+    table = as_table(runs, ())
+    wanted = [load == IDLE.name and workloads[workload].threads != 1 for _, workload, load in table.groups]
+    if not any(wanted):
+        return {}
+    rows = np.flatnonzero(np.array(wanted, dtype=np.bool_)[table.group] & table.counted)
+    found = {
+        table.groups[group]: _disturbance(workloads[table.groups[group][1]], table, rows[mine])
+        for group, mine in by_number(table.group[rows])
+    }
     return {group: each for group, each in found.items() if each is not None}
 
 
-def undisturbed(experiment: Experiment, workloads: Mapping[str, Workload], runs: Sequence[Run]) -> list[Run]:
-    """Return the runs without the samples of disturbed blocks that depend on processors.
+def undisturbed(experiment: Experiment, workloads: Mapping[str, Workload], runs: Runs) -> RunTable:
+    """Return the runs without the values of disturbed blocks that depend on processors.
 
     Both sides of a pair leave with their block. All blocks of a workload leave if most are disturbed.
     """
-    found = disturbances(experiment, workloads, runs)
-
-    def kept(run: Run) -> Run:
-        trial = run.trial
-        group = (trial.suite, trial.workload, trial.load)
-        if group not in found or not (found[group].mostly or trial.block in found[group].disturbed):
-            return run
-        affected = {metric.name for metric in _affected(workloads[trial.workload])}
-        return msgspec.structs.replace(
-            run, samples=tuple(sample for sample in run.samples if sample.metric not in affected)
-        )
-
-    return [kept(run) for run in runs]
+    table = as_table(runs)
+    metrics = dict(table.metrics)
+    for group, each in disturbances(experiment, workloads, table).items():
+        affected = {metric.name for metric in _affected(workloads[group[1]])} & metrics.keys()
+        rows = table.group == table.groups.index(group)
+        if not each.mostly:
+            rows &= _is_in(table, each.disturbed)
+        if rows.any():
+            metrics |= {name: np.where(rows, np.nan, metrics[name]) for name in affected}
+    return dataclasses.replace(table, metrics=metrics)
 
 
-def without_disturbed_blocks(
-    experiment: Experiment, workloads: Mapping[str, Workload], runs: Sequence[Run]
-) -> list[Run]:
+def without_disturbed_blocks(experiment: Experiment, workloads: Mapping[str, Workload], runs: Runs) -> RunTable:
     """Return the runs without those of disturbed blocks: what the precision of an unfinished experiment follows from."""
-    found = disturbances(experiment, workloads, runs)
-    nothing: frozenset[int] = frozenset()
+    table = as_table(runs)
+    kept = np.ones(len(table), dtype=np.bool_)
+    for group, each in disturbances(experiment, workloads, table).items():
+        kept &= (table.group != table.groups.index(group)) | ~_is_in(table, each.disturbed)
+    return table if kept.all() else table.rows(kept)
 
-    def disturbed(run: Run) -> frozenset[int]:
-        group = (run.trial.suite, run.trial.workload, run.trial.load)
-        return found[group].disturbed if group in found else nothing
 
-    return [run for run in runs if run.trial.block not in disturbed(run)]
+def _is_in(table: RunTable, blocks: frozenset[int]) -> Mask:
+    return np.isin(table.block, np.array(sorted(blocks), dtype=np.int64))
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Sequence[Run]
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
 ) -> Findings:
     """Check it for every row; arguments as `swapstone.comparison.checks.check`.
 
@@ -268,22 +276,20 @@ def _affected(workload: Workload) -> list[Metric]:
     ]
 
 
-def _disturbance(workload: Workload, runs: Sequence[Run]) -> Disturbance | None:
-    measured = [(run, facts) for run in runs if run.status is Status.OK and (facts := _facts(run))]
-    if not measured:
+def _disturbance(workload: Workload, table: RunTable, rows: Ints) -> Disturbance | None:
+    facts = _Facts.of(table, rows)
+    if not facts.block.size:
         return None
-    every = [facts for _, facts in measured]
-    allowed = max(1, *(facts.get("cpus_allowed", 1) for facts in every))
-    processors = _processors(allowed, every)
+    allowed = max(1, int(facts.get("cpus_allowed", 1).max()))
+    processors = _processors(allowed, facts)
     # Work that is pinned to one processor has a load generator on the others.
-    needed = _needed(workload, allowed if workload.cpus is Cpus.ALL else processors, every)
+    needed = _needed(workload, allowed if workload.cpus is Cpus.ALL else processors, facts)
     if needed == 1:
         return None
-    used: dict[int, _Use] = {}
-    for run, facts in measured:
-        block = run.trial.block
-        used[block] = used.get(block, _NOTHING).plus(_use(facts))
-    together = {block: _sum(used, members) for members in _together(used, needed) for block in members}
+    used = _used(facts)
+    together = {
+        block: total for members in _together(used, needed) for total in (_sum(used, members),) for block in members
+    }
     lacking = [
         block
         for block, alone in used.items()
@@ -300,33 +306,63 @@ def _disturbance(workload: Workload, runs: Sequence[Run]) -> Disturbance | None:
     )
 
 
-def _facts(run: Run) -> dict[str, int] | None:
-    """Return the facts of a run if they suffice."""
-    facts = {name: value for name, value in run.facts if 0 <= value < _LARGEST}
-    needed = ("cpu_ticks", "idle_ticks", "trial_cpu_us", "ticks_ns", "wall_ns")
-    return facts if all(name in facts for name in needed) and facts["ticks_ns"] and facts["wall_ns"] else None
+@dataclasses.dataclass(frozen=True)
+class _Facts:
+    """Facts of the successful runs of a group that have enough of them.
+
+    Attributes:
+        block: of each run, shape (runs,).
+        columns: by name, each of shape (runs,); `ABSENT` for none.
+    """
+
+    block: Ints
+    columns: Mapping[str, Ints]
+
+    @classmethod
+    def of(cls, table: RunTable, rows: Ints) -> _Facts:
+        """Return the facts of some rows of a table."""
+        rows = rows[table.status[rows] == OK]
+        columns = {}
+        for name in (*_REQUIRED, *_OPTIONAL):
+            column = table.fact(name)[rows]
+            columns[name] = np.where((column >= 0) & (column < _LARGEST), column, ABSENT)
+        kept = (columns["ticks_ns"] > 0) & (columns["wall_ns"] > 0)
+        for name in _REQUIRED:
+            kept &= columns[name] != ABSENT
+        return cls(table.block[rows][kept], {name: column[kept] for name, column in columns.items()})
+
+    def get(self, name: str, otherwise: int = 0) -> Ints:
+        """Return a column, with a number where a run does not have the fact."""
+        column = self.columns[name]
+        return np.where(column == ABSENT, otherwise, column)
 
 
-def _use(facts: Mapping[str, int]) -> _Use:
-    system_us = facts.get("system_us", 0) + facts.get("driver_system_us", 0)
-    return _Use(
-        runs=1,
-        window_s=facts["ticks_ns"] / 1e9,
-        usable_s=(facts["trial_cpu_us"] + KERNEL_SHARE * system_us) / 1e6 + facts["idle_ticks"] * TICK_S,
-        steal_s=facts.get("steal_ticks", 0) * TICK_S,
-    )
+def _used(facts: _Facts) -> dict[int, _Use]:
+    """Return the use of each block, in the order of its first run."""
+    system_us = facts.get("system_us") + facts.get("driver_system_us")
+    window_s = facts.columns["ticks_ns"] / 1e9
+    usable_s = (facts.columns["trial_cpu_us"] + KERNEL_SHARE * system_us) / 1e6 + facts.columns["idle_ticks"] * TICK_S
+    steal_s = facts.get("steal_ticks") * TICK_S
+    blocks, first, number = np.unique(facts.block, return_index=True, return_inverse=True)
+    number = number.reshape(-1)
+    sums = [np.bincount(number, each).tolist() for each in (window_s, usable_s, steal_s)]
+    runs, names = np.bincount(number).tolist(), blocks.tolist()
+    return {
+        names[each]: _Use(runs[each], sums[0][each], sums[1][each], sums[2][each])
+        for each in np.argsort(first).tolist()
+    }
 
 
-def _processors(allowed: int, facts: Sequence[Mapping[str, int]]) -> int:
+def _processors(allowed: int, facts: _Facts) -> int:
     """Return the number of processors of the machine: all that a process may use, or many more if /proc/stat counts those.
 
     It does where a process may use a part of the processors only. Other processes are then assumed to use the rest first.
     """
-    counted = sum(each["cpu_ticks"] for each in facts) * TICK_S / (sum(each["ticks_ns"] for each in facts) / 1e9)
+    counted = exact_sum(facts.columns["cpu_ticks"]) * TICK_S / (exact_sum(facts.columns["ticks_ns"]) / 1e9)
     return round(counted) if counted > 1.5 * allowed else allowed
 
 
-def _needed(workload: Workload, processors: int, facts: Sequence[Mapping[str, int]]) -> int:
+def _needed(workload: Workload, processors: int, facts: _Facts) -> int:
     """Return how many of the processors the work needs.
 
     Of a program whose threads are not declared: as many as it used at once in any run of either side. A program with several threads
@@ -337,15 +373,15 @@ def _needed(workload: Workload, processors: int, facts: Sequence[Mapping[str, in
         return processors
     if workload.threads != UNKNOWN_THREADS:
         return min(workload.threads, processors)
-    rates = [
-        max(0, 1000 * (each.get("user_us", 0) + each.get("system_us", 0)) - START_NS) / each["wall_ns"]
-        for each in facts
-    ]
-    most = max(rates)
+    wall_ns = facts.columns["wall_ns"]
+    # Processor times of more than 2 ** 52 us are no measurements either.
+    used_us = np.minimum(facts.get("user_us") + facts.get("system_us"), 2**52)
+    rates = quotients(np.maximum(0, 1000 * used_us - START_NS), wall_ns)
+    most = float(rates.max())
     if most > AT_ONCE:
         return min(processors, math.ceil(most - (AT_ONCE - 1)))
-    waiting = [1000 * each.get("psi_cpu_us", 0) / each["wall_ns"] for each in facts]
-    competes = statistics.median(rates) > 0.9 and statistics.median(waiting) > 0.5
+    waiting = quotients(facts.get("psi_cpu_us"), wall_ns, 1000)
+    competes = median(rates) > 0.9 and median(waiting) > 0.5
     return min(processors, 2) if competes else 1
 
 

@@ -16,6 +16,7 @@ from swapstone.comparison.error_rate import Family
 from swapstone.comparison.layout_spread import by_layout, by_turn, whole_cycles
 from swapstone.comparison.means import tail_p_value, unit_means
 from swapstone.comparison.pairs import pairs_for
+from swapstone.comparison.run_table import Ints
 from swapstone.model import (
     BALANCED_ORDER,
     CURRENT_RULES,
@@ -182,10 +183,10 @@ def run_rows(
             for metric in workloads[name].metrics:
                 for candidate in candidates:
                     sides = found.get(baseline.label, Cell()), found.get(candidate.label, Cell())
-                    blocks = _common(*sides, metric.name)
-                    before, after = (np.array([side.values[b][metric.name] for b in blocks]) for side in sides)
+                    paired, (before, after) = _paired(*sides, metric.name)
+                    blocks = tuple(paired.tolist())
                     runs = means = before, after
-                    observed_s = None if experiment.virtual else _observed_s(sides, blocks)
+                    observed_s = None if experiment.virtual else _observed_s(sides, paired)
                     if experiment.layouts and blocks:
                         turns = [layout_of(block, experiment.layouts) for block in blocks]
                         means = unit_means(before, turns), unit_means(after, turns)
@@ -253,17 +254,21 @@ def size_rows(
                     )
 
 
-def _common(baseline: Cell, candidate: Cell, metric: str) -> tuple[int, ...]:
-    both = baseline.values.keys() & candidate.values.keys()
-    return tuple(sorted(b for b in both if metric in baseline.values[b] and metric in candidate.values[b]))
+def _paired(baseline: Cell, candidate: Cell, metric: str) -> tuple[Ints, tuple[Floats, Floats]]:
+    """Return the blocks in which both sides have a value of a metric, ascending, and the values of each side."""
+    (one, before), (other, after) = baseline.series(metric), candidate.series(metric)
+    if one.size == other.size and (one == other).all():
+        return one, (before, after)
+    blocks, first, second = np.intersect1d(one, other, assume_unique=True, return_indices=True)
+    return blocks, (before[first], after[second])
 
 
-def _observed_s(sides: Sequence[Cell], blocks: Sequence[int]) -> float | None:
+def _observed_s(sides: Sequence[Cell], blocks: Ints) -> float | None:
     """Return the time from the first start to the last end of the runs of these blocks; None where a start is unknown."""
-    times = [side.times[block] for side in sides for block in blocks]
-    if not times or min(start for start, _ in times) <= 0:
+    spans = [span for side in sides if (span := side.span_ns(blocks)) is not None]
+    if not spans or min(start for start, _ in spans) <= 0:
         return None
-    return (max(start + elapsed for start, elapsed in times) - min(start for start, _ in times)) / 1e9
+    return (max(end for _, end in spans) - min(start for start, _ in spans)) / 1e9
 
 
 def _one_number(values: NDArray[np.float64]) -> bool:
@@ -275,6 +280,6 @@ def _exclusion(baseline: Cell, candidate: Cell, metric: Metric, blocks: Sequence
     exclusion = baseline.exclusion("baseline") or candidate.exclusion("candidate")
     if exclusion or blocks:
         return exclusion
-    if baseline.values.keys() & candidate.values.keys():
+    if np.isin(baseline.blocks, candidate.blocks).any():
         return Verdict.UNAVAILABLE, f"no pair of runs gave a value of {metric.name}"
     return Verdict.INCONCLUSIVE, "no complete pair of runs"

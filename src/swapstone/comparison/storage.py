@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from swapstone.comparison.findings import Findings
-from swapstone.model import Caveat, CaveatKind, Experiment, Run, Status, Variant, Workload
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import ABSENT, OK, Ints, Runs, RunTable
+from swapstone.model import Caveat, CaveatKind, Experiment, Variant, Workload
 
 SMALL_BYTES = 64 << 10
 """Runs that read and write less than this are not reported: a log file, the pages of a program that was evicted."""
@@ -18,24 +20,26 @@ _FACTS = (("read", "read_bytes"), ("write", "write_bytes"))
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Sequence[Run]
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
 ) -> Findings:
     """Return a caveat for each workload that uses storage or leaves files; arguments as `swapstone.comparison.checks.check`."""
     del workloads
     if experiment.own is None or experiment.own.load_generators:
         return Findings()
+    table = as_table(runs, ())
     caveats: list[Caveat] = []
     for workload in dict.fromkeys(name for _, name in experiment.workloads):
-        of_it = [run for run in runs if run.trial.workload == workload and run.status is Status.OK]
-        caveats += [*_storage(workload, variants, of_it), *_left(workload, of_it)]
+        places = np.array([place[1] == workload for place in table.places], dtype=np.bool_)
+        of_it = np.flatnonzero(places[table.place] & (table.status == OK)) if len(table) else table.place
+        caveats += [*_storage(workload, variants, table, of_it), *_left(workload, table, of_it)]
     return Findings(caveats=tuple(caveats))
 
 
-def _storage(workload: str, variants: Sequence[Variant], runs: Sequence[Run]) -> Iterator[Caveat]:
-    measured = [run for run in runs if run.trial.block > 0 and not run.trial.prime]
+def _storage(workload: str, variants: Sequence[Variant], table: RunTable, rows: Ints) -> Iterator[Caveat]:
+    measured = rows[(table.block[rows] > 0) & (table.prime[rows] == 0)]
     clauses = []
     for verb, fact in _FACTS:
-        means = [_mean(measured, variant, fact) for variant in variants]
+        means = [_mean(table, measured, variant, fact) for variant in variants]
         known = [(mean, variant) for mean, variant in zip(means, variants, strict=True) if mean is not None]
         if known and max(mean for mean, _ in known) >= SMALL_BYTES:
             shown = ", ".join(f"{mean / _MIB:.3g} ({variant.label})" for mean, variant in known[:4])
@@ -50,14 +54,19 @@ def _storage(workload: str, variants: Sequence[Variant], runs: Sequence[Run]) ->
         )
 
 
-def _mean(runs: Sequence[Run], variant: Variant, fact: str) -> float | None:
-    values = [dict(run.facts).get(fact) for run in runs if run.trial.variant == variant.label]
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
+def _mean(table: RunTable, rows: Ints, variant: Variant, fact: str) -> float | None:
+    if variant.label not in table.labels:
+        return None
+    mine = rows[table.label[rows] == table.labels.index(variant.label)]
+    values = table.fact(fact)[mine]
+    known = values[values != ABSENT]
+    return float(np.mean(known)) if known.size else None
 
 
-def _left(workload: str, runs: Sequence[Run]) -> Iterator[Caveat]:
-    names = list(dict.fromkeys(name for run in runs for name in run.found_files))
+def _left(workload: str, table: RunTable, rows: Ints) -> Iterator[Caveat]:
+    found, first = np.unique(table.found[rows], return_index=True)
+    lists = [table.left[number] for number in found[np.argsort(first)].tolist()]
+    names = list(dict.fromkeys(name for files in lists for name in files))
     if names:
         shown = ", ".join(repr(name[:80]) for name in names if name != "...") + (", ..." if "..." in names else "")
         yield Caveat(

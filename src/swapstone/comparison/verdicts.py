@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from swapstone.comparison.means import RAREST_MODE, rarest_mode, runs_needed, summary
-from swapstone.comparison.rows import Row
+from swapstone.comparison.rows import Floats, Row
 from swapstone.model import CURRENT_RULES, Comparison, Direction, Quantity, Scale, Verdict
 from swapstone.stats import Interval, MeanEffect, SignedRank, pairs_needed
 
@@ -62,8 +62,8 @@ def comparison(
         metric=row.metric,
         baseline=row.baseline,
         candidate=row.candidate,
-        baseline_values=tuple(row.before.tolist()) if usable else (),
-        candidate_values=tuple(row.after.tolist()) if usable else (),
+        baseline_values=_values(row.before) if usable else (),
+        candidate_values=_values(row.after) if usable else (),
         scale=row.scale,
         effect=None if effect is None else _shown(row, effect),
         low=None if interval is None else _shown(row, interval.low),
@@ -81,6 +81,15 @@ def comparison(
     mean = row.mean_effect(alpha)
     assert mean is not None, "a row with pairs has means"
     return _with_means(row, found, mean, margin, alpha if tail_alpha is None else tail_alpha)
+
+
+def _values(values: Floats) -> tuple[float, ...]:
+    """Return values as a tuple. If all are the same, as of most counters and sizes, they are one object, a quarter of the memory."""
+    if values.size > 1 and values[0] != 0 and (values == values[0]).all():
+        return (float(values[0]),) * values.size
+    if not values.any() and not np.signbit(values).any():
+        return (0.0,) * values.size
+    return tuple(values.tolist())
 
 
 def _with_means(row: Row, found: Comparison, mean: MeanEffect, margin: float, tail_alpha: float) -> Comparison:

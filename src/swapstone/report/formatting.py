@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import datetime
+import statistics
+from collections.abc import Sequence
 
 from swapstone.model import Comparison, FactorEffect, Interaction, Scale
 from swapstone.model.number_text import digits, fixed, percent, quantity, ratio, trimmed
@@ -96,3 +98,18 @@ def span(nanoseconds: int) -> str:
 def count(number: int, one: str, many: str = "") -> str:
     """Return ``1 block`` or ``2 blocks``."""
     return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+_MANY = 10_000
+"""From so many values on, selecting the median is faster than sorting."""
+
+
+def median(values: Sequence[float]) -> float:
+    """Return the median of at least one value, as `statistics.median` does."""
+    if len(values) < _MANY:
+        return statistics.median(values)
+    import numpy as np  # noqa: PLC0415 - of large records only
+
+    half = len(values) // 2
+    parted = np.partition(np.array(values, dtype=np.float64), [half - 1, half])
+    return float(parted[half]) if len(values) % 2 else float(parted[half - 1] + parted[half]) / 2

@@ -12,6 +12,7 @@ drift: the orders were drawn independently of them. Two tests share the error (B
    outliers, can be mixed. The distribution of T is that over new draws of the orders, with the noise of each place in the sequence
    unchanged (Fisher's randomisation; Edgington and Onghena, Randomization tests, chapter 3). It is robust, but with 15 blocks its p-value
    hardly falls below 0.001.
+   From `LARGEST_DRAWN` runs on, only the standard deviation of T is estimated from draws (`RunOrder._deviation`), with fewer of them.
 2. Of the residuals themselves, by Welch's t-test: an effect that is large against the noise is certain with few blocks.
 """
 
@@ -21,6 +22,7 @@ import dataclasses
 import functools
 import math
 import statistics
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +32,14 @@ Ints = NDArray[np.int64]
 
 DRAWS = 1000
 DRAW_SEED = 1949
+
+LARGEST_DRAWN = 4096
+"""Number of runs up to which `DRAWS` orders are drawn: 64 MiB of them. T is then normal to well below the error of their deviation."""
+
+DRAWN_RUNS = 1 << 18
+"""Above, so many runs are drawn in all, at least `FEWEST_DRAWS` orders: the deviation is known to about 1 %; by `DRAWS` orders to 2 %."""
+
+FEWEST_DRAWS = 16
 
 WINDOW = 2
 """The local level of a block is the mean of its residuals and of those of so many blocks on each side."""
@@ -124,6 +134,10 @@ class RunOrder:
 
     def _randomised(self, scores: Floats, valid: NDArray[np.bool_], cells: NDArray[np.bool_], a: int, b: int) -> float:
         """Return the p-value of T of the scores over new draws of the orders: normal, and not below the share of the draws."""
+        if self.order.size > LARGEST_DRAWN:
+            observed = float(_contrast(cells.reshape(1, 4, -1), scores.ravel(), valid.ravel().astype(np.float64))[0])
+            deviation = self._deviation(np.where(valid, scores, 0.0), valid.astype(np.float64))
+            return math.erfc(abs(observed) / deviation / math.sqrt(2)) if deviation > 0 else 1.0
         statistic, drawn = self._statistics(scores, valid, cells, a, b)
         deviation = float(drawn.std())
         if not deviation > 0:
@@ -140,6 +154,57 @@ class RunOrder:
         flat, present = scores.ravel().astype(np.float32), valid.ravel().astype(np.float32)
         observed = _contrast(cells.reshape(1, 4, -1).astype(np.float32), flat, present)
         return float(observed[0]), _contrast(self._drawn(a, b), flat, present)
+
+    def _deviation(self, scores: Floats, present: Floats) -> float:
+        """Return the standard deviation of T over new draws of the orders, for many blocks.
+
+        The treatments are exchangeable, so the mean of T is 0. T is nearly the sum of one term for each independently drawn block or cycle
+        (the delta method for its four quotients), and only successive terms are correlated. So the variance of T is the sum of the terms'
+        variances and of twice their successive covariances. Each is estimated over a few draws; their sum is precise, as there are many.
+
+        Args:
+            scores: in the order of the runs, shape (blocks, k); 0 for missing ones.
+            present: 1, and 0 for missing ones, the same shape.
+        """
+        codes = self._codes
+        units = (np.arange(self.order.shape[0]) + (self._first if self._cycles > 1 else 0)) // self._cycles
+        # Expected means and numbers, of a run after the other treatment (cells 1 and 3) and after any other: those of the first draw.
+        first = codes[0].ravel()
+        sums, counts = (np.bincount(first, each.ravel(), minlength=5)[:4] for each in (scores, present))
+        number = np.array([counts[0] + counts[2], counts[1] + counts[3]])[[0, 1, 0, 1]] / 2
+        mean = np.array([sums[0] + sums[2], sums[1] + sums[3]])[[0, 1, 0, 1]] / 2 / number
+        share = np.append(np.array([1.0, -1.0, -1.0, 1.0]) / number, 0.0)
+        offset = share * np.append(mean, 0.0)
+        terms = np.empty((codes.shape[0], int(units[-1]) + 1))
+        for draw, code in enumerate(codes):
+            found = (share[code] * scores - offset[code] * present).sum(axis=1)
+            terms[draw] = np.bincount(units, found, minlength=terms.shape[1])
+        terms -= terms.mean(axis=0)
+        variance = (np.square(terms).sum() + 2 * (terms[:, 1:] * terms[:, :-1]).sum()) / (codes.shape[0] - 1)
+        return math.sqrt(max(0.0, float(variance)))
+
+    @functools.cached_property
+    def _codes(self) -> NDArray[np.int8]:
+        """Return to which of the four means each run belongs in draws of the orders, 4 for none, shape (draws, blocks, k)."""
+        blocks, count = self.order.shape
+        if self._cycles == 1:
+            return _random_codes(blocks, count)  # the same for all groups of so many blocks
+        random = np.random.default_rng(DRAW_SEED)
+        return np.stack([_codes_of(*self._new_order(random)) for _ in range(_draws(blocks * count))])
+
+    def _new_order(self, random: np.random.Generator) -> tuple[Ints, Ints]:
+        """Shuffle the orders of each whole cycle; return them, shape (blocks, k), and the treatment before each block, shape (blocks,)."""
+        blocks, count = self.order.shape
+        order = self.order.copy()
+        head = -self._first % self._cycles
+        whole = (blocks - head) // self._cycles
+        cycles = order[head : head + whole * self._cycles].reshape(whole, self._cycles, count)
+        rows = random.random((whole, self._cycles)).argsort(axis=1)
+        names = random.random((whole, count)).argsort(axis=1)
+        shuffled = np.take_along_axis(cycles, rows[:, :, None], axis=1)
+        renamed = np.take_along_axis(names, shuffled.reshape(whole, -1), axis=1)
+        order[head : head + whole * self._cycles] = renamed.reshape(-1, count)
+        return order, np.concatenate([self.before[:1], order[:-1, -1]])
 
     def _drawn(self, a: int, b: int) -> NDArray[np.float32]:
         """Return the four cells for each draw of the orders, shape (DRAWS, 4, blocks * k)."""
@@ -181,7 +246,30 @@ def _random_cells(blocks: int, count: int) -> NDArray[np.float32]:
     return np.stack([is_a & ~after_b, is_a & after_b, is_b & ~after_a, is_b & after_a], axis=1).astype(np.float32)
 
 
-def _contrast(cells: NDArray[np.float32], scores: NDArray[np.float32], present: NDArray[np.float32]) -> Floats:
+def _draws(runs: int) -> int:
+    """Return how many orders of so many runs are drawn for the deviation alone."""
+    return max(FEWEST_DRAWS, -(-DRAWN_RUNS // runs))
+
+
+@functools.lru_cache(maxsize=8)
+def _random_codes(blocks: int, count: int) -> NDArray[np.int8]:
+    """Return `RunOrder._codes` for random orders of independent blocks."""
+    random = np.random.default_rng(DRAW_SEED)
+    found = np.empty((_draws(blocks * count), blocks, count), dtype=np.int8)
+    for each in found:
+        order = random.random((blocks + 1, count)).argsort(axis=1)
+        each[:] = _codes_of(order[1:], order[:-1, -1])
+    return found
+
+
+def _codes_of(order: Ints, before: Ints) -> NDArray[np.int8]:
+    """Return to which of the four means of treatments 0 and 1 each run belongs, 4 for none, shape (blocks, k)."""
+    previous = np.concatenate([before[:, None], order[:, :-1]], axis=1)
+    code = np.where(order == 0, np.where(previous == 1, 1, 0), np.where(previous == 0, 3, 2))
+    return np.where((order <= 1) & (previous >= 0), code, 4).astype(np.int8)
+
+
+def _contrast(cells: NDArray[Any], scores: NDArray[Any], present: NDArray[Any]) -> Floats:
     """Return T for each of several assignments, shape (assignments,); those with an empty mean are left out."""
     sums, counts = cells @ (scores * present), cells @ present
     whole = counts.min(axis=1) > 0

@@ -31,7 +31,10 @@ def run_value(values: Sequence[float]) -> float:
         array = np.asarray(values, dtype=np.float64)
         finite, middle = bool(np.isfinite(array).all()), float(np.median(array))
     else:
-        finite, middle = all(map(math.isfinite, values)), float(statistics.median(values))
+        # A sum of finite values may overflow; one of others is never finite.
+        finite = math.isfinite(sum(values)) or all(map(math.isfinite, values))
+        ordered, half = sorted(values), len(values) // 2
+        middle = float(ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2)
     if not finite:
         raise ValueError("a run's values must be finite")
     return middle

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import pytest
 import scipy.stats
 from numpy.typing import NDArray
 
-from swapstone.stats import PredecessorTest, RunOrder
+from swapstone.stats import PredecessorTest, RunOrder, predecessor_test
 from swapstone.stats.predecessor_test import student_tail
 
 Floats = NDArray[np.float64]
@@ -213,6 +214,39 @@ def test_level_and_power(cycles: int, repeats: int, most: int) -> None:
         found += result_of(values_of(random, order := pairs_of_orders(random), carry=6.0), order).p_value <= 0.01
     assert hits <= most
     assert found >= 18
+
+
+@pytest.mark.parametrize(
+    ("count", "cycles", "first", "missing"), [(2, 1, 0, 150), (4, 1, 0, 0), (2, 2, 0, 0), (3, 6, 4, 150)]
+)
+def test_the_deviation_for_many_runs_is_that_of_all_draws(count: int, cycles: int, first: int, missing: int) -> None:
+    """Of 1000 draws it has a standard error of 2 %, so 7 % are three standard deviations of the quotient."""
+    random = np.random.default_rng(count)
+    order = drawn_order(random, 300, count)
+    if cycles > 1:  # each cycle has the same orders, in any order
+        cycle = np.array(list(itertools.permutations(range(count))))
+        order = np.array([cycle[(each + first) % cycles] for each in range(300)])
+    values = random.normal(size=order.shape)
+    values.ravel()[random.choice(values.size, missing, replace=False)] = math.nan
+    valid = np.isfinite(values)
+    scores = np.where(valid, values, 0.0)
+    subject = RunOrder(order, predecessors(order), cycles, first)
+    cells = subject._cells(order, subject.previous, 0, 1) & valid
+    _, drawn = subject._statistics(scores, valid, cells, 0, 1)
+    assert subject._deviation(scores, valid.astype(np.float64)) == pytest.approx(drawn.std(), rel=0.07)
+    assert first or abs(drawn.mean()) < 0.15 * drawn.std()
+
+
+@pytest.mark.parametrize("carry", [0.5, 0.9])
+def test_many_runs_have_the_p_value_of_fewer_draws(carry: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(4)
+    order = drawn_order(random, 1000, 2)
+    values = values_of(random, order, carry=carry, heavy=True)
+    every = result_of(values, order)
+    monkeypatch.setattr(predecessor_test, "LARGEST_DRAWN", 1000)
+    few = result_of(values, order)
+    assert few.effect == every.effect and few.p_value != every.p_value
+    assert math.log(few.p_value) == pytest.approx(math.log(every.p_value), rel=0.15, abs=0.1)
 
 
 @pytest.mark.parametrize(("kept", "result"), [(2, True), (1, False)])

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import enum
 import math
-import statistics
 from collections import Counter
 from collections.abc import Iterable
 
 from swapstone import published
 from swapstone.model import OWN_SUITE, Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
 from swapstone.published import PublishedPair
+from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 
@@ -84,7 +84,7 @@ def medians(comparison: Comparison) -> tuple[float, float] | None:
     """Return the medians of both sides, in the metric's unit; None where there is no value."""
     if not comparison.baseline_values or not comparison.candidate_values:
         return None
-    return statistics.median(comparison.baseline_values), statistics.median(comparison.candidate_values)
+    return formatting.median(comparison.baseline_values), formatting.median(comparison.candidate_values)
 
 
 def shown(comparison: Comparison) -> float | None:

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The columns of runs: exact integers, and only what an analysis reads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from swapstone import plan
+from swapstone.comparison.run_columns import CHUNK, FACTS, as_table
+from swapstone.comparison.run_table import ABSENT, by_number, exact_sum, largest, quotients
+from swapstone.model import Sample, counted_blocks
+from tests.unit import builders
+
+
+@pytest.mark.parametrize("values", [[], [1, -5], [2**62, 2**62, 5], [-(2**63) + 1, -7]])
+def test_sums_are_exact(values: list[int]) -> None:
+    assert exact_sum(np.array(values, dtype=np.int64)) == sum(values)
+    assert largest(np.array(values, dtype=np.int64)) == max(map(abs, values), default=0)
+
+
+@pytest.mark.parametrize("pair", [(1, 3), (2**53 + 1, 3), (2**62 + 1, 2**61 - 1), (10**15 + 7, 10**9 + 9)])
+def test_quotients_are_rounded_once(pair: tuple[int, int]) -> None:
+    above, below = (np.array([each], dtype=np.int64) for each in pair)
+    assert quotients(above, below, 100_000).tolist() == [100_000 * pair[0] / pair[1]]
+
+
+def test_numbers_come_in_the_order_of_their_first_row() -> None:
+    found = [(number, rows.tolist()) for number, rows in by_number(np.array([3, 1, 3, 2, 1]))]
+    assert found == [(3, [0, 2]), (1, [1, 4]), (2, [3])]
+    assert not list(by_number(np.empty(0, dtype=np.int64)))
+
+
+def test_a_table_has_the_runs_in_columns() -> None:
+    experiment = builders.experiment()
+    facts = (("wall_ns", 5), ("unknown", 7), ("nice", -3))
+    made = [
+        builders.run(run.trial, 10.0 + number, facts=facts[: number % 4], started_unix_ns=number)
+        for number, run in enumerate(builders.runs(experiment, CHUNK // 4 + 5))
+    ]
+    assert len(made) > CHUNK
+    table = as_table(made, {"wall"})
+    assert table.metrics.keys() == {"wall"} and table.facts.keys() == {"wall_ns", "nice"} <= FACTS
+    for row in (0, 1, 2, 3, CHUNK - 1, CHUNK, len(made) - 1):
+        assert table.run(row) is made[row] and table.trial(row) == made[row].trial
+        assert table.metrics["wall"][row] == 10.5 + row and table.started[row] == row
+        assert table.facts_of(row) == {name: value for name, value in made[row].facts if name in FACTS}
+    assert table.fact("late_ns").tolist() == [ABSENT] * len(made)
+    half = table.rows(table.block % 2 == 0)
+    assert half.run(1) is made[int(half.numbers[1])] and len(half) < len(table)
+
+
+def test_the_last_value_of_a_name_counts_as_in_a_dictionary() -> None:
+    (trial, *_) = plan.block(builders.experiment(), 1, plan.groups(builders.experiment()))
+    samples = (
+        Sample(metric="wall", values=(1.0,)),
+        Sample(metric="wall", values=(2.0,)),
+        Sample(metric="wall", values=()),
+    )
+    table = as_table([builders.run(trial, samples=samples, facts=(("nice", 1), ("nice", 2)))])
+    assert table.metrics["wall"].tolist() == [2.0] and table.facts_of(0) == {"nice": 2}
+
+
+def test_blocks_that_count_are_those_of_the_model() -> None:
+    experiment = builders.experiment(prime=2)
+    made = []
+    for block in range(9):
+        discarded = {group: min(block // 3, 2) for group in plan.groups(experiment)}
+        made += [builders.run(trial) for trial in plan.block(experiment, block, plan.groups(experiment), discarded)]
+    counted = counted_blocks(run.trial for run in made)
+    expected = [run.trial.block in counted[run.trial.suite, run.trial.workload, run.trial.load] for run in made]
+    assert as_table(made).counted.tolist() == expected
+    assert {run.trial.block for run, counts in zip(made, expected, strict=True) if counts} == {6, 7, 8}
