@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Time and memory of reading large records, and of queries over many records.
 
-    benchmarks/scale                          records of 1,000 to 100,000 runs, and 5,000 records: about two minutes
-    benchmarks/scale --runs 1000000           one of a million runs (about 1.5 GB on disk)
+    benchmarks/scale                          records of 10,000 and 100,000 runs, and 5,000 records: some minutes
+    benchmarks/scale --runs 1000000           one of a million runs (6 GB on disk, and as much of the page cache)
+    benchmarks/scale --before CHECKOUT        the same commands by another version of Swapstone too, and the ratios
 
 The records are made from one that the fake target gives: its blocks are repeated with new numbers, each time with the same noise drawn
-again, and its lines are chained as the writer does. Each command runs in a process of its own. Beside a time stands its ratio to that of
-the smallest record, and to the number of runs: 1.0 per run is linear.
+again, and its lines are chained as the writer does. Each command runs in a process of its own, with an empty cache folder the first time.
+Beside a time stands its ratio to that of the smallest record per run: 1.00 is linear.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import hashlib
 import os
 import shutil
 import subprocess
@@ -33,6 +35,10 @@ TOP = Path(__file__).resolve().parent.parent
 SPEC = "[[behaviour]]\nwall_ns = 1_000_000\nnoise = 0.02\n"
 PROGRAM = (sys.executable, "-m", "swapstone")
 BLOCKS = 20
+
+AGED_S = 3.0
+"""Columns are not kept of a record that changed so recently (`swapstone.session.run_store.RECENT_NS`)."""
+
 MIB = 1 << 20
 
 
@@ -48,13 +54,22 @@ class Cost:
         return f"{self.elapsed_s:8.2f} s  CPU {self.cpu_s:8.2f} s  peak {self.peak / MIB:7.0f} MiB"
 
 
-def cost_of(arguments: Sequence[str], folder: Path) -> Cost:
-    """Run Swapstone in a folder.
+def cost_of(arguments: Sequence[str], folder: Path, checkout: Path = TOP) -> Cost:
+    """Run Swapstone in a folder, with a cache folder in it.
+
+    Args:
+        arguments: of the command.
+        folder: current folder of the command.
+        checkout: whose `src` is run.
 
     Raises:
         RuntimeError: it failed.
     """
-    environment = os.environ | {"PYTHONPATH": str(TOP / "src"), "SWAPSTONE_RECORDS": str(folder / "records")}
+    environment = os.environ | {
+        "PYTHONPATH": str(checkout / "src"),
+        "SWAPSTONE_RECORDS": str(folder / "records"),
+        "XDG_CACHE_HOME": str(folder / f"cache-{hashlib.sha256(bytes(checkout)).hexdigest()[:8]}"),
+    }
     start = time.monotonic()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
@@ -129,29 +144,47 @@ def copies(record: Path, root: Path, count: int) -> None:
         (path / META).write_bytes(msgspec.json.encode(meta | {"id": f"{meta['id']}-{number}"}))
 
 
-def large_records(folder: Path, sizes: Sequence[int]) -> None:
-    """Print the cost of commands on a record, by its number of runs."""
+SHOW = ("show", "--all")
+REPEATED = (SHOW, ("report", "--out", "report.html"), ("export", "--format", "csv"))
+
+
+def large_records(folder: Path, sizes: Sequence[int], before: Path | None, before_runs: int) -> None:
+    """Print the cost of commands on a record, by its number of runs.
+
+    Args:
+        folder: for the records.
+        sizes: numbers of runs.
+        before: checkout of another version; None for none.
+        before_runs: the largest record that the other version reads.
+    """
     small = template(folder)
-    first: dict[str, tuple[int, Cost]] = {}
+    per_run: dict[str, float] = {}
     print("reading one record")
     for wanted in sizes:
         record = folder / "large"
         shutil.rmtree(record, ignore_errors=True)
         shutil.copytree(small, record)
         runs = enlarge(record, wanted)
-        size = (record / RUNS).stat().st_size
-        print(f"  {runs:,} runs, {size / MIB:.0f} MiB")
-        for words in (("show",), ("export", "--format", "csv")):
-            found = cost_of((words[0], str(record), *words[1:]), folder)
-            runs_first, cost_first = first.setdefault(words[0], (runs, found))
-            linear = found.cpu_s / cost_first.cpu_s / (runs / runs_first)
-            print(
-                f"    {words[0]:8}{found}  x {found.cpu_s / cost_first.cpu_s:.1f}, per run x {linear:.2f}", flush=True
-            )
+        print(f"  {runs:,} runs, {(record / RUNS).stat().st_size / MIB:.0f} MiB")
+        time.sleep(AGED_S)
+        old = {}
+        if before is not None and wanted <= before_runs:
+            for words in REPEATED:
+                old[words[0]] = cost_of((words[0], str(record), *words[1:]), folder, before)
+                print(f"    {words[0]:8} before {old[words[0]]}", flush=True)
+        for turn, commands in (("first", (SHOW,)), ("again", REPEATED)):
+            for words in commands:
+                found = cost_of((words[0], str(record), *words[1:]), folder)
+                place = f"{words[0]} {turn}"
+                text = f"per run x {found.cpu_s / runs / per_run.setdefault(place, found.cpu_s / runs):.2f}"
+                if words[0] in old:
+                    earlier = old[words[0]]
+                    text += f", before / now: time {earlier.elapsed_s / found.elapsed_s:.1f}, memory {earlier.peak / found.peak:.1f}"
+                print(f"    {words[0]:8} {turn}  {found}  {text}", flush=True)
 
 
-def many_records(folder: Path, count: int) -> None:
-    """Print the cost of queries over many records, the first and the second time."""
+def many_records(folder: Path, count: int, before: Path | None) -> None:
+    """Print the cost of queries over many records, the first and the second time, and before in another version."""
     root = folder / "records"
     root.mkdir()
     copies(template(folder, blocks=2), root, count)
@@ -161,10 +194,16 @@ def many_records(folder: Path, count: int) -> None:
         "runs": "select count(*) from runs where status <> 'ok'",
         "comparisons": "select verdict, count(*) from comparisons group by all",
     }
+    versions = ((TOP, ("first", "again")),) if before is None else ((before, ("before",)), (TOP, ("first", "again")))
     for name, sql in queries.items():
-        costs = [cost_of(("query", sql), folder) for _ in range(2)]
-        print(f"    {name:12} first  {costs[0]}", flush=True)
-        print(f"    {name:12} again  {costs[1]}  x {costs[1].elapsed_s / costs[0].elapsed_s:.2f}", flush=True)
+        costs: list[Cost] = []
+        for checkout, turns in versions:
+            for turn in turns:
+                costs.append(cost_of(("query", sql), folder, checkout))
+                print(
+                    f"    {name:12} {turn:6} {costs[-1]}  first / this {costs[0].elapsed_s / costs[-1].elapsed_s:.1f}",
+                    flush=True,
+                )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -172,17 +211,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="benchmarks/scale", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--runs", type=int, action="append", help="of a record; repeatable (default 1000, 10000, 100000)"
-    )
+    parser.add_argument("--runs", type=int, action="append", help="of a record; repeatable (default 10000, 100000)")
     parser.add_argument("--records", type=int, default=5000, help="of the queries; 0 for none (default: %(default)s)")
     parser.add_argument("--folder", type=Path, help="for the records; default: a temporary one")
+    parser.add_argument("--before", type=Path, help="checkout of another version, to compare with")
+    parser.add_argument(
+        "--before-runs",
+        type=int,
+        default=100_000,
+        help="the largest record that the other version reads (default: %(default)s)",
+    )
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="swapstone-scale-", dir=given.folder) as name:
-        large_records(Path(name), given.runs or (1000, 10_000, 100_000))
+        large_records(Path(name), given.runs or (10_000, 100_000), given.before, given.before_runs)
     if given.records:
         with tempfile.TemporaryDirectory(prefix="swapstone-scale-", dir=given.folder) as name:
-            many_records(Path(name), given.records)
+            many_records(Path(name), given.records, given.before)
     return 0
 
 

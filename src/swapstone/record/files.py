@@ -170,6 +170,22 @@ class RecordFolder:
         status = self._status(name, limit_of(name))
         return 0 if status is None else status.st_size
 
+    def status(self, name: str) -> os.stat_result | None:
+        """Return the status of a file, as stat(2); None if there is none.
+
+        Raises:
+            FileProblemError: as `read`.
+        """
+        return self._status(name, limit_of(name))
+
+    def open(self, name: str) -> int | None:
+        """Open a file for reading; return its descriptor, which the caller closes, or None if there is none.
+
+        Raises:
+            FileProblemError: as `read`.
+        """
+        return self._open(name, limit_of(name))
+
     def subfolders(self, name: str) -> tuple[str, ...]:
         """Return the names of the folders in a folder of the record, sorted, without symbolic links; none if there is no such folder.
 
@@ -325,7 +341,9 @@ def _content(descriptor: int) -> bytes:
 
 
 def _has_short_lines(descriptor: int) -> bool:
-    """Return whether each half of `LONGEST_LINE_BYTES` of an opened file has a newline."""
+    """Return whether no line of an opened file can be longer than `LONGEST_LINE_BYTES`: it is smaller, or each half of it has a newline."""
+    if os.fstat(descriptor).st_size <= LONGEST_LINE_BYTES:
+        return True
     part = LONGEST_LINE_BYTES // 2
     with os.fdopen(descriptor, "rb", 0, closefd=False) as file:
         while len(data := file.read(part)) == part:

@@ -8,9 +8,10 @@ whatever is wrong is a damage or a `RecordError`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -35,7 +36,7 @@ class RecordView:
         path: its folder.
         meta, experiment: identity and the experiment.
         manifest: the programs, tools and machine; None if the session ended before the first build.
-        runs: every run whose line is undamaged, in order.
+        runs: every run whose line is undamaged, in order; with a `RunStore`, they may be decoded when they are read.
         damages: damaged places.
         seal: how the last session ended; None if it was killed.
         last_chain: chain value of the last line.
@@ -46,7 +47,7 @@ class RecordView:
     meta: record_format.Meta
     experiment: Experiment
     manifest: record_format.Manifest | None
-    runs: tuple[Run, ...]
+    runs: Sequence[Run]
     damages: tuple[record_format.Damage, ...]
     seal: record_format.Seal | None
     last_chain: str
@@ -60,11 +61,63 @@ class _Version(msgspec.Struct):
     schema: int
 
 
-def load(path: Path) -> RecordView:
+class RunCollector(Protocol):
+    """Receives the undamaged runs of `runs.jsonl` in their order, and keeps them."""
+
+    def add(self, run: Run, start: int, length: int) -> None:
+        """Receive a run.
+
+        Args:
+            run: the run.
+            start: where its line begins in the file, in bytes.
+            length: of the line with its newline, in bytes.
+        """
+
+    def runs(self) -> Sequence[Run]:
+        """Return all runs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunLines:
+    """What the lines of `runs.jsonl` hold.
+
+    Attributes:
+        runs: of the undamaged lines.
+        damages: of the others.
+        chain: chain value of the last line, or empty.
+        whole: number of lines that end with a newline.
+        complete: whether every line was read.
+    """
+
+    runs: Sequence[Run]
+    damages: tuple[record_format.Damage, ...]
+    chain: str
+    whole: int
+    complete: bool
+
+
+class RunStore(Protocol):
+    """Keeps what was read of a `runs.jsonl`, so that it need not be read again."""
+
+    def lines(
+        self, path: Path, folder: RecordFolder, experiment: bytes, read: Callable[[RunCollector | None], RunLines]
+    ) -> RunLines:
+        """Return what the lines of a record hold.
+
+        Args:
+            path: of the record's folder.
+            folder: the same, open.
+            experiment: the bytes of `experiment.json`, on which depends what is a damage.
+            read: reads and checks the whole file; without a collector, all runs stay in memory.
+        """
+
+
+def load(path: Path, store: RunStore | None = None) -> RecordView:
     """Read a record.
 
     Args:
         path: its folder.
+        store: of runs that were read before; None to decode and check every line now, and to keep all runs in memory.
 
     Returns:
         The undamaged contents; `RecordView.damages` lists the damage.
@@ -74,7 +127,7 @@ def load(path: Path) -> RecordView:
     """
     try:
         with RecordFolder(path) as folder:
-            return _load(path, folder)
+            return _load(path, folder, store)
     except FileProblemError as error:
         raise RecordError(
             f"{safe_excerpt(str(path), 1000)} is not a record: {error}.",
@@ -82,7 +135,7 @@ def load(path: Path) -> RecordView:
         ) from error
 
 
-def _load(path: Path, folder: RecordFolder) -> RecordView:
+def _load(path: Path, folder: RecordFolder, store: RunStore | None) -> RecordView:
     meta_data, meta = _load_meta(path, folder)
     experiment_data, experiment = _experiment(path, folder)
     damages: list[record_format.Damage] = []
@@ -90,14 +143,11 @@ def _load(path: Path, folder: RecordFolder) -> RecordView:
         folder, record_format.MANIFEST, record_format.Manifest, validation.manifest_problem, damages
     )
     seal_data, seal = _optional(folder, record_format.SEAL, record_format.Seal, validation.seal_problem, damages)
-    lines = _Lines(validation.RunCheck(experiment).problem)
-    try:
-        for line in folder.lines(record_format.RUNS):
-            if not lines.add(line):
-                break
-    except FileProblemError as error:
-        lines.complete = False
-        damages.append(record_format.Damage(file=record_format.RUNS, line=0, problem=str(error)))
+
+    def read(collector: RunCollector | None) -> RunLines:
+        return _read_lines(folder, experiment, collector or _RunList())
+
+    lines = read(None) if store is None else store.lines(path, folder, experiment_data, read)
     damages += lines.damages
     digest = ""
     if seal is not None and seal_data is not None:
@@ -108,7 +158,33 @@ def _load(path: Path, folder: RecordFolder) -> RecordView:
             damages.append(
                 record_format.Damage(file=record_format.SEAL, line=0, problem="it lacks the digest of record.json")
             )
-    return RecordView(path, meta, experiment, manifest, tuple(lines.runs), tuple(damages), seal, lines.chain, digest)
+    return RecordView(path, meta, experiment, manifest, lines.runs, tuple(damages), seal, lines.chain, digest)
+
+
+class _RunList:
+    """Keeps runs in memory."""
+
+    def __init__(self) -> None:
+        self._runs: list[Run] = []
+
+    def add(self, run: Run, start: int, length: int) -> None:
+        del start, length
+        self._runs.append(run)
+
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(self._runs)
+
+
+def _read_lines(folder: RecordFolder, experiment: Experiment, collector: RunCollector) -> RunLines:
+    lines = _Lines(validation.RunCheck(experiment).problem, collector)
+    try:
+        for line in folder.lines(record_format.RUNS):
+            if not lines.add(line):
+                break
+    except FileProblemError as error:
+        lines.complete = False
+        lines.damages.insert(0, record_format.Damage(file=record_format.RUNS, line=0, problem=str(error)))
+    return RunLines(collector.runs(), tuple(lines.damages), lines.chain, lines.whole, lines.complete)
 
 
 def read_runs(
@@ -123,12 +199,13 @@ def read_runs(
     Returns:
         The runs of all undamaged lines, the chain value of the last of them, and the damage of the others.
     """
-    lines = _Lines(problem_of or (lambda _: ""))
+    collector = _RunList()
+    lines = _Lines(problem_of or (lambda _: ""), collector)
     *whole, rest = data.split(b"\n")
     for line in (*(each + b"\n" for each in whole), *([rest] if rest else ())):
         if not lines.add(line):
             break
-    return tuple(lines.runs), lines.chain, lines.damages
+    return collector.runs(), lines.chain, lines.damages
 
 
 class _Lines:
@@ -136,17 +213,18 @@ class _Lines:
 
     Args:
         problem_of: returns what is wrong with a run, which is then left out.
+        collector: receives the runs of the undamaged lines.
 
     Attributes:
-        runs: of the undamaged lines.
-        damages: of the others.
+        damages: of the other lines.
         chain: chain value of the last line, or empty.
         whole: number of lines that end with a newline.
         complete: whether every line was read.
     """
 
-    def __init__(self, problem_of: Callable[[Run], str]) -> None:
-        self.runs: list[Run] = []
+    def __init__(self, problem_of: Callable[[Run], str], collector: RunCollector) -> None:
+        self._collector = collector
+        self._start = 0
         self.damages: list[record_format.Damage] = []
         self.chain = ""
         self.whole = 0
@@ -165,11 +243,12 @@ class _Lines:
             self._stop(f"{MOST_DAMAGED_LINES} lines before it are damaged")
         else:
             self._decode(text)
+            self._start += len(text)
         return self.complete
 
     def _decode(self, text: bytes) -> None:
         self.whole += 1
-        line, run, problem = _decode_line(text)
+        line, run, problem = decode_line(text)
         if line is not None:
             # Continue from this line's own chain value, so that one damaged line doesn't invalidate those after it.
             problem = problem or _out_of_chain(line, self._expected, self.chain)
@@ -184,7 +263,7 @@ class _Lines:
                 problem = f"{unfit}; it is left out"
             else:
                 self._seen.add(key)
-                self.runs.append(run)
+                self._collector.add(run, self._start, len(text))
         if problem:
             self._damage(self.whole, problem)
 
@@ -196,16 +275,44 @@ class _Lines:
         self.damages.append(record_format.Damage(file=record_format.RUNS, line=line, problem=problem))
 
 
-def _decode_line(text: bytes) -> tuple[record_format.Line | None, Run | None, str]:
+_HEAD = re.compile(
+    rb'\{"number":(0|[1-9][0-9]{0,17}),"previous":"([0-9a-f]{0,32})","chain":"([0-9a-f]{32})","run":(?=\{)'
+)
+"""How `RecordWriter` begins a line. Of an undamaged one the run is decoded alone, without reading the line twice."""
+
+_LINE = msgspec.json.Decoder(record_format.Line)
+_RUN = msgspec.json.Decoder(Run)
+
+
+def decode_line(text: bytes) -> tuple[record_format.Line | None, Run | None, str]:
     """Decode one line; return what can be read, and the problem."""
+    found = _decode_written(text)
+    if found is not None:
+        return *found, ""
     line = None
     try:
-        line = msgspec.json.decode(text, type=record_format.Line)
+        line = _LINE.decode(text)
         if line.chain != record_format.chain_value(line.number, line.previous, bytes(line.run)):
             return line, None, "its content does not match its checksum: it was edited"
-        return line, msgspec.json.decode(line.run, type=Run), ""
+        return line, _RUN.decode(line.run), ""
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return line, None, f"not a run: {safe_excerpt(str(error))}"
+
+
+def _decode_written(text: bytes) -> tuple[record_format.Line, Run] | None:
+    """Decode an undamaged line as `RecordWriter` writes it; None for any other one, which may be damaged or not."""
+    head = _HEAD.match(text)
+    if head is None or not text.endswith(b"}}\n"):
+        return None
+    data = text[head.end() : -2]
+    number, previous, chain = int(head[1]), head[2].decode(), head[3].decode()
+    if chain != record_format.chain_value(number, previous, data):
+        return None
+    try:
+        run = _RUN.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return record_format.Line(number=number, previous=previous, chain=chain, run=msgspec.Raw(data)), run
 
 
 def _out_of_chain(line: record_format.Line, expected: int, previous: str) -> str:
@@ -360,7 +467,7 @@ def _optional(
 
 
 def _against_seal(
-    seal: record_format.Seal, lines: _Lines, contents: Mapping[str, bytes | None]
+    seal: record_format.Seal, lines: RunLines, contents: Mapping[str, bytes | None]
 ) -> list[record_format.Damage]:
     """Return what is missing or altered according to the seal. Lines after the seal are valid: a resumed session may have been killed.
 

@@ -145,7 +145,9 @@ class Damage(FrozenStruct, frozen=True, kw_only=True):
 
 def chain_value(number: int, previous: str, run: bytes) -> str:
     """Return the chain value of a line whose run is encoded as `run`: 32 hexadecimal digits of SHA-256."""
-    return hashlib.sha256(f"{number}\n{previous}\n".encode() + run).hexdigest()[:32]
+    digest = hashlib.sha256(f"{number}\n{previous}\n".encode())
+    digest.update(run)
+    return digest.hexdigest()[:32]
 
 
 def file_sha256(data: bytes) -> str:

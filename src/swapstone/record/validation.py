@@ -46,6 +46,9 @@ MOST_TRIALS = 100_000
 MOST_COMBINATIONS = 10_000
 """Of the values of an own program's parameters, times its load generators: ten times what `swapstone compare` accepts."""
 
+MOST_NUMBERS = 1000
+"""Of an own program: an analysis has a column for each."""
+
 MOST_LABEL_CHARACTERS = 1 << 20
 """Of all variants' labels together."""
 
@@ -194,6 +197,8 @@ def _own_problems(experiment: Experiment, own: OwnProgram) -> Iterator[str]:
         yield f"its parameters have {combinations} combinations of values, not between 1 and {MOST_COMBINATIONS}"
     if twice := _twice(name for name, _ in own.parameters):
         yield f"the parameter {twice} occurs twice"
+    if len(own.numbers) > MOST_NUMBERS:
+        yield f"its own program has {len(own.numbers)} metrics, more than the {MOST_NUMBERS} that are read"
     if not own.arguments and not own.commands and not own.programs:
         yield "its own program has no command"
     if any(not line.words for line in own.commands) or any(not each.command for each in own.load_generators):
@@ -252,9 +257,9 @@ class RunCheck:
         if (trial.suite, trial.workload, trial.load, trial.variant) not in self._places:
             return self._not_of_the_experiment(run)
         for sample in run.samples:
+            # Values above 0, as almost all are, need one comparison; the decoder has checked their upper bound. Counters may be all 0.
             values = sample.values
-            # Positive values, as almost all are, need one comparison; the decoder has checked their upper bound.
-            if values and min(values) < SMALLEST_NUMBER and _too_small(values):
+            if values and min(values) < SMALLEST_NUMBER and any(values) and _too_small(values):
                 return f"a value of {safe_excerpt(sample.metric, 60)} is too close to 0"
         if run.series and _series_problem(run.series):
             return "its series are not equally long"
@@ -274,7 +279,7 @@ class RunCheck:
 
 
 def _too_small(values: Iterable[float]) -> bool:
-    return any(0 < abs(value) < SMALLEST_NUMBER for value in values)
+    return any(0 < abs(value) < SMALLEST_NUMBER for value in set(values))  # counters have few different values
 
 
 def _series_problem(series: Iterable[Sample]) -> bool:

@@ -8,8 +8,11 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
+import numpy as np
 
 from swapstone.comparison.outputs import REMEDY, agreement, agreement_text
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import OK
 from swapstone.model import (
     COMMAND,
     CURRENT_RULES,
@@ -19,7 +22,6 @@ from swapstone.model import (
     Comparison,
     Copy,
     Run,
-    Status,
     Variant,
     Verdict,
     WireError,
@@ -88,11 +90,12 @@ def output_notes(view: RecordView) -> tuple[str, ...]:
         return ()
     baseline, *others = [variant for variant in variants(experiment) if variant.copy is Copy.FIRST]
     notes = []
+    table = as_table(view.runs, ())
     for candidate in others[:_NOTED]:
         clauses = []
         for suite, workload in experiment.workloads[:_NOTED]:
             group = suite, workload, experiment.loads[0]
-            text = agreement_text(agreement(experiment, group, baseline.label, candidate.label, view.runs))
+            text = agreement_text(agreement(experiment, group, baseline.label, candidate.label, table))
             clauses += [f"{workload}, {text}" if len(experiment.workloads) > 1 else text] if text else []
         more = "; ..." if len(experiment.workloads) > _NOTED and clauses else ""
         if clauses:
@@ -142,13 +145,13 @@ def _arguments(view: RecordView, variant: Variant) -> object:
 def _clause(view: RecordView, place: _Place, baseline: str) -> str:
     suite, workload, load, candidate = place
     outputs: dict[str, list[bytes]] = {baseline: [], candidate: []}
-    for run in view.runs:
-        trial = run.trial
-        if (trial.suite, trial.workload, trial.load) != (suite, workload, load) or run.status is not Status.OK:
-            continue
-        read = outputs.get(trial.variant)
-        if read is not None and len(read) < _RUNS and (stdout := _stdout(view, run)) is not None:
-            read.append(_without_paths(view, stdout, workload, trial.variant))
+    table = as_table(view.runs, ())
+    of_place = [each in {(suite, workload, load, label) for label in outputs} for each in table.places]
+    mine = np.array(of_place, dtype=np.bool_)[table.place] if len(table) else np.zeros(0, dtype=np.bool_)
+    for row in np.flatnonzero(mine & (table.status == OK)).tolist():
+        variant = table.labels[int(table.label[row])]
+        if len(outputs[variant]) < _RUNS and (stdout := _stdout(view, table.run(row))) is not None:
+            outputs[variant].append(_without_paths(view, stdout, workload, variant))
     if not all(outputs.values()) or (found := first_difference(*outputs.values())) is None:
         return ""
     old, new = found

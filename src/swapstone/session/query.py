@@ -17,9 +17,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from swapstone.model import Analysis, RecordError, UnavailableError, UserError
 from swapstone.model.temporary_folder import TemporaryFolder
-from swapstone.record import default_root, list_records, load, record_name
+from swapstone.record import RecordView, default_root, list_records, open_runs, record_name
 from swapstone.report import factorial_export, failure_columns, mean_columns
 from swapstone.session.open_runs import OpenRuns
 from swapstone.session.record_index import NamedRecord, RecordIndex, Rows
@@ -236,7 +238,8 @@ def query_records(sql: str, *, allow_files: bool = False) -> Relation | None:
     records = all_records()
     wanted = [name for name in _ANALYSED if name in sql.lower()]
     try:
-        with OpenRuns(records) as runs:
+        reads_runs = allow_files or _READS_RUNS.search(sql) is not None
+        with OpenRuns(records if reads_runs else _one_with_runs(records)) as runs:
             connection = connect(records, runs, wanted)
             if not allow_files:
                 _require_reading(module, connection, sql)
@@ -247,6 +250,22 @@ def query_records(sql: str, *, allow_files: bool = False) -> Relation | None:
         raise UserError(f"DuckDB: {str(error).strip()}", _ALLOW_FILES) from error
     except module.Error as error:
         raise UserError(f"DuckDB: {str(error).strip()}", "`swapstone query --help` lists the tables.") from error
+
+
+_READS_RUNS = re.compile(
+    r"runs|samples|lines|blocks|counted|names|show|describe|summarize|pragma|explain|schema|duckdb", re.IGNORECASE
+)
+"""A query without these words uses no table that is read from the files of the runs, and lists no tables."""
+
+
+def _one_with_runs(records: Iterable[NamedRecord]) -> list[NamedRecord]:
+    """Return the first record that has runs."""
+    for record in records:
+        descriptor = open_runs(record.path)
+        if descriptor is not None:
+            os.close(descriptor)
+            return [record]
+    return []
 
 
 _ALLOW_FILES = "A query reads the tables of `swapstone query --help` only. For one that you trust with your files, add --allow-files."
@@ -367,9 +386,15 @@ def _memory_mib() -> int:
     return max(256, os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 21)
 
 
+def _load(path: Path) -> RecordView:
+    from swapstone.session.run_store import load_columns  # noqa: PLC0415 - imports numpy, and only new records are read
+
+    return load_columns(path)
+
+
 def _record_row(path: Path) -> dict[str, Any]:
     try:
-        view = load(path)
+        view = _load(path)
     except RecordError as error:
         return {"state": f"unreadable: {error.message}"}
     return {
@@ -395,7 +420,7 @@ def _analysis(path: Path) -> Analysis | None:
 
     try:
         with named_record(path):
-            return analyse_record(load(path))
+            return analyse_record(_load(path))
     except UserError:  # it can't be read, or this version lacks a workload of it
         return None
 
@@ -443,12 +468,19 @@ def _effect_rows(analysis: Analysis) -> Rows:
 def _table_from(
     connection: duckdb.DuckDBPyConnection, file: Path, name: str, fields: dict[str, str], rows: list[dict[str, object]]
 ) -> None:
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file.write_bytes(b"".join(map(_json_line, rows)))
     columns = ", ".join(f"{field}: '{kind}'" for field, kind in fields.items())
     connection.execute(
         f"CREATE TABLE {name} AS SELECT * FROM "  # noqa: S608 - every part is ours
         f"read_json({_quoted(str(file))}, format='newline_delimited', columns={{{columns}}})"
     )
+
+
+def _json_line(row: dict[str, object]) -> bytes:
+    try:
+        return msgspec.json.encode(row) + b"\n"
+    except UnicodeEncodeError:  # a path that is not UTF-8
+        return json.dumps(row).encode() + b"\n"
 
 
 def _quoted(text: str) -> str:

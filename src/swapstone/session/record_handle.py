@@ -37,6 +37,7 @@ from swapstone.session.progress import ProgressLike, as_progress
 from swapstone.session.query import Relation, table_of
 from swapstone.session.record_index import NamedRecord
 from swapstone.session.report_context import context_of
+from swapstone.session.run_store import load_columns
 from swapstone.session.unusable_values import named_record
 from swapstone.session.values import Duration, duration_ns, duration_seconds, parse_ratio
 
@@ -75,7 +76,7 @@ class Record:
             RecordError: the folder is not a record.
         """
         try:
-            return load_view(self.path)
+            return load_columns(self.path)
         except RecordError as error:
             error.hint = hint_of(error, f"read it: swapstone show {shlex.quote(str(self.path))}")
             raise
@@ -323,7 +324,8 @@ class Record:
             without=tuple(without),
             trust=trust,
         )
-        return explain_record(self.view, self._analysis, options, as_progress(progress))
+        view = self.view if isinstance(self.view.runs, tuple) else load_view(self.path)  # commands of it will run
+        return explain_record(view, self._analysis, options, as_progress(progress))
 
     def resume(
         self,

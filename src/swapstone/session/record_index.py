@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -60,7 +61,7 @@ class RecordIndex:
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or cache_dir() / "query" / "index.sqlite3"
-        self._code = _state_of_code()
+        self._code = state_of_code()
         self._connection = self._open()
 
     def __enter__(self) -> Self:
@@ -143,7 +144,7 @@ class RecordIndex:
         parts = [self._code]
         for name in _FILES:
             try:
-                found = (path / name).lstat()
+                found = os.lstat(f"{path}/{name}")
             except OSError:
                 parts.append(f"{name} missing")
             else:
@@ -161,7 +162,7 @@ def _decoded(data: bytes, tables: Collection[str]) -> Mapping[str, Rows] | None:
     return found if found.keys() == set(tables) else None
 
 
-def _state_of_code() -> str:
+def state_of_code() -> str:
     """Return a digest of the names, sizes and times of Swapstone's modules, on which every verdict depends."""
     top = Path(__file__).parents[1]
     digest = hashlib.sha256()

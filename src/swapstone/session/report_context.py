@@ -7,6 +7,8 @@ import shlex
 from pathlib import Path
 
 from swapstone import workloads
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import span_ns
 from swapstone.model import Experiment
 from swapstone.record import RecordView
 from swapstone.report.context import ReportContext
@@ -30,8 +32,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         view: the record.
         beside: the folder of the report, if the report links to files of the record.
     """
-    times = [run.started_unix_ns for run in view.runs if run.started_unix_ns]
-    ends = [run.started_unix_ns + run.elapsed_ns for run in view.runs if run.started_unix_ns]
+    first_ns, last_ns = span_ns(as_table(view.runs, ()))
     manifest = view.manifest
     held = (("held in all variants", held_text(view.experiment)),) if view.experiment.held else ()
     facts = (*held, *manifest.machine, *manifest.tools) if manifest else held
@@ -39,8 +40,8 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         experiment=view.experiment,
         record_id=view.meta.id,
         record_path=str(view.path),
-        started_unix_ns=min(times, default=0),
-        finished_unix_ns=max(ends, default=0),
+        started_unix_ns=first_ns,
+        finished_unix_ns=last_ns,
         facts=facts,
         rerun=f"swapstone rerun {shlex.quote(str(view.path))}",
         published=view.experiment.published,
