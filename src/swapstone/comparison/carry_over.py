@@ -17,7 +17,6 @@ it out would halve the blocks of two variants. There it has no effect, and dilut
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -26,12 +25,12 @@ from numpy.typing import NDArray
 
 from swapstone.comparison.cells import Group, collect
 from swapstone.comparison.findings import Findings, Place
+from swapstone.comparison.group_runs import GroupRuns, group_runs
 from swapstone.comparison.rows import Row, run_rows
 from swapstone.comparison.run_columns import as_table
-from swapstone.comparison.run_table import OK, UNAVAILABLE, Runs, RunTable, by_number
+from swapstone.comparison.run_table import UNAVAILABLE, Runs, by_number
 from swapstone.comparison.verdicts import verdict_of
 from swapstone.model import (
-    BALANCED_ORDER,
     CarryOver,
     Caveat,
     CaveatKind,
@@ -40,10 +39,9 @@ from swapstone.model import (
     Variant,
     Verdict,
     Workload,
-    cycle_of,
 )
 from swapstone.model.number_text import quantity
-from swapstone.stats import LOG_QUANTUM, Interval, PredecessorTest, RunOrder, SignedRank
+from swapstone.stats import LOG_QUANTUM, Interval, PredecessorTest, SignedRank
 
 Floats = NDArray[np.float64]
 
@@ -236,177 +234,69 @@ def _tested(
     """Return the rows that can be tested: ratios that vary, of enough blocks. With `leading`, only those that decide, without nulls."""
     wanted = {m.name for workload in workloads.values() for m in workload.metrics if m.leads or not leading}
     table = as_table(runs, wanted)
-    groups = _groups(experiment, table)
+    groups = group_runs(experiment, table)
     found = []
     for row in run_rows(experiment, variants, workloads, collect(table)):
         skipped = leading and (row.null or not row.metric.leads)
         usable = row.exclusion is None and not row.constant and row.before.size and row.scale is Scale.RATIO
         if not skipped and usable and row.group in groups and len(groups[row.group].blocks) >= FEWEST_BLOCKS:
-            evidence = groups[row.group].tested(row)
+            evidence = _tests_of(groups[row.group], row)
             if evidence is not None:
                 found.append(evidence)
     return found
 
 
-@dataclasses.dataclass(frozen=True)
-class _GroupRuns:
-    """The runs of a group in the blocks that count.
+def _tests_of(group: GroupRuns, row: Row) -> Tested | None:
+    """Return the tests of a row of a group; None if there are too few runs."""
+    if not {row.baseline.label, row.candidate.label} <= set(group.labels):
+        return None
+    sides = group.labels.index(row.baseline.label), group.labels.index(row.candidate.label)
+    measured = group.logarithms(row.metric.name, 0)
+    by_predecessor = group.runs.test(measured, *sides)
+    remaining = [] if by_predecessor is None else [_of_predecessors(by_predecessor)]
+    if not group.discarded:
+        return Tested(row, 0, remaining[0], (remaining[0],)) if remaining else None
+    first = _step(group, group.logarithms(row.metric.name, group.discarded), measured, sides, diluted=True)
+    last = first
+    if group.discarded > 1:
+        last = _step(group, group.logarithms(row.metric.name, 1), measured, sides, diluted=False)
+    if first is None or last is None:
+        return None
+    return Tested(row, group.discarded, first, (last, *remaining))
 
-    Attributes:
-        labels: of the variants; treatment t of `order` is the t-th.
-        blocks: their numbers, ascending. Blocks in which a variant has no run are left out.
-        order: in which order the variants ran, shape (blocks, variants).
-        before: which variant ran before each block, shape (blocks,); -1 for none.
-        discarded: number of discarded runs before each measured run.
-        table: of all runs.
-        rows: of the successful runs of the group, ascending by block and label, for each number of runs before the measured one: the
-            numbers of their places in `order`, and their rows.
-        cycle: number of blocks of a cycle of orders, 1 for independent orders, and the place of the first block in it.
-    """
 
-    labels: tuple[str, ...]
-    blocks: tuple[int, ...]
-    order: NDArray[np.int64]
-    before: NDArray[np.int64]
-    discarded: int
-    table: RunTable
-    rows: Mapping[int, tuple[NDArray[np.int64], NDArray[np.int64]]]
-    cycle: tuple[int, int]
-
-    @functools.cached_property
-    def runs(self) -> RunOrder:
-        """Return the order of the measured runs, for the test by predecessors."""
-        return RunOrder(self.order, self.before, *self.cycle)
-
-    def logarithms(self, metric: str, discarded: int) -> Floats:
-        """Return the logarithms of the runs so many before the measured ones, in the order of the runs; NaN for missing ones."""
-        found = np.full(self.order.size, math.nan)
-        column = self.table.metrics.get(metric)
-        if discarded in self.rows and column is not None:
-            places, rows = self.rows[discarded]
-            positive = column[rows] > 0
-            # By the C library, as always: numpy's differ in the last bit between processors.
-            found[places[positive]] = list(map(math.log, column[rows[positive]].tolist()))
-        return found.reshape(self.order.shape)
-
-    def tested(self, row: Row) -> Tested | None:
-        """Return the tests of a row; None if there are too few runs."""
-        if not {row.baseline.label, row.candidate.label} <= set(self.labels):
+def _step(
+    group: GroupRuns, earlier: Floats, measured: Floats, sides: tuple[int, int], *, diluted: bool
+) -> Evidence | None:
+    """Test the step from discarded runs to the measured ones; `diluted` if those of some blocks followed their own variant."""
+    steps, means, follow = [], [], []
+    for side in sides:
+        mine = group.order == side
+        step = (earlier - measured)[mine]  # one per block, in the order of blocks
+        follows = (group.runs.previous != side)[mine] if diluted else np.ones(step.shape, dtype=bool)
+        level, known = measured[mine], np.isfinite(step)
+        if not (known & follows).any():
             return None
-        sides = self.labels.index(row.baseline.label), self.labels.index(row.candidate.label)
-        measured = self.logarithms(row.metric.name, 0)
-        by_predecessor = self.runs.test(measured, *sides)
-        remaining = [] if by_predecessor is None else [_of_predecessors(by_predecessor)]
-        if not self.discarded:
-            return Tested(row, 0, remaining[0], (remaining[0],)) if remaining else None
-        first = self._step(self.logarithms(row.metric.name, self.discarded), measured, sides, diluted=True)
-        last = first
-        if self.discarded > 1:
-            last = self._step(self.logarithms(row.metric.name, 1), measured, sides, diluted=False)
-        if first is None or last is None:
-            return None
-        return Tested(row, self.discarded, first, (last, *remaining))
-
-    def _step(self, earlier: Floats, measured: Floats, sides: tuple[int, int], *, diluted: bool) -> Evidence | None:
-        """Test the step from discarded runs to the measured ones; `diluted` if those of some blocks followed their own variant."""
-        steps, means, follow = [], [], []
-        for side in sides:
-            mine = self.order == side
-            step = (earlier - measured)[mine]  # one per block, in the order of blocks
-            follows = (self.runs.previous != side)[mine] if diluted else np.ones(step.shape, dtype=bool)
-            level, known = measured[mine], np.isfinite(step)
-            if not (known & follows).any():
-                return None
-            itself = float(level[np.isfinite(level)].mean())
-            means += [itself, itself + float(step[known & follows].mean())]
-            steps.append(step)
-            follow.append(follows)
-        differences = steps[1] - steps[0]
-        known = np.isfinite(differences)
-        if known.sum() < FEWEST_BLOCKS:
-            return None
-        inference = SignedRank(differences[known], LOG_QUANTUM)
-        share = float(np.concatenate([each[known] for each in follow]).mean())
-        interval = inference.interval(_BIAS_ALPHA)
-        half_width = math.inf if interval is None else interval.half_width / share
-        return Evidence(
-            inference.p_value, inference.estimate() / share, half_width, (means[0], means[1], means[2], means[3])
-        )
+        itself = float(level[np.isfinite(level)].mean())
+        means += [itself, itself + float(step[known & follows].mean())]
+        steps.append(step)
+        follow.append(follows)
+    differences = steps[1] - steps[0]
+    known = np.isfinite(differences)
+    if known.sum() < FEWEST_BLOCKS:
+        return None
+    inference = SignedRank(differences[known], LOG_QUANTUM)
+    share = float(np.concatenate([each[known] for each in follow]).mean())
+    interval = inference.interval(_BIAS_ALPHA)
+    half_width = math.inf if interval is None else interval.half_width / share
+    return Evidence(
+        inference.p_value, inference.estimate() / share, half_width, (means[0], means[1], means[2], means[3])
+    )
 
 
 def _of_predecessors(found: PredecessorTest) -> Evidence:
     return Evidence(
         found.p_value, found.effect * found.share, _NORMAL_QUANTILE * found.standard_error * found.share, found.means
-    )
-
-
-def _groups(experiment: Experiment, table: RunTable) -> dict[Group, _GroupRuns]:
-    """Return the runs of each group that has several variants."""
-    found = {}
-    available = np.flatnonzero(table.status != UNAVAILABLE)
-    for number, mine in by_number(table.group[available]):
-        group = _group_runs(experiment, table, available[mine])
-        if group is not None:
-            found[table.groups[number]] = group
-    return found
-
-
-def _group_runs(experiment: Experiment, table: RunTable, rows: NDArray[np.int64]) -> _GroupRuns | None:
-    """Return the runs of one group, all of whose rows are given."""
-    every, turn = np.unique(table.block[rows], return_inverse=True)
-    turn = turn.reshape(-1)
-    numbers = np.zeros(every.size, dtype=np.int64)
-    np.maximum.at(numbers, turn, table.prime[rows])
-    level = int(numbers[every > 0].max(initial=0))
-    # Measured runs by block and position; equal positions, which no experiment has, by label.
-    measured = np.flatnonzero(table.prime[rows] == 0)
-    label = table.label[rows[measured]]
-    measured = measured[np.lexsort((label, table.position[rows[measured]], table.block[rows[measured]]))]
-    if not measured.size:
-        return None
-    label = table.label[rows[measured]]
-    borders = np.flatnonzero(np.diff(turn[measured], prepend=-1))
-    sizes = np.diff(np.append(borders, measured.size))
-    first = int(np.argmax(sizes))
-    chosen = np.sort(label[borders[first] : borders[first] + sizes[first]])
-    count = chosen.size
-    turns = turn[measured[borders]]
-    fits = np.flatnonzero((sizes == count) & (every[turns] > 0) & (numbers[turns] == level))
-    orders = label[borders[fits][:, None] + np.arange(count)]
-    whole = (np.sort(orders, axis=1) == chosen).all(axis=1)
-    fits, orders = fits[whole], orders[whole]
-    if count < 2 or not fits.size:
-        return None
-    treatment = np.full(len(table.labels), -1, dtype=np.int64)
-    treatment[chosen[::-1]] = np.arange(count)[::-1]
-    order = treatment[orders]
-    ends = label[borders + sizes - 1]
-    before = np.where(fits > 0, treatment[ends[np.maximum(fits - 1, 0)]], -1)
-    blocks = tuple(every[turns[fits]].tolist())
-    labels = tuple(table.labels[each] for each in chosen.tolist())
-    cycle = (1, 0)
-    if experiment.order == BALANCED_ORDER and blocks == tuple(range(blocks[0], blocks[-1] + 1)):
-        cycle = (count * (1 + count % 2), cycle_of(blocks[0], count)[1])
-    # The place in `order` of each run of a label in a block.
-    place_of = np.full((every.size, count), -1, dtype=np.int64)
-    place_of[turns[fits][:, None], order] = np.arange(fits.size * count).reshape(order.shape)
-    by_prime = {}
-    succeeded = np.flatnonzero(table.status[rows] == OK)
-    for prime in (0, 1, level):
-        chosen_rows = succeeded[table.prime[rows[succeeded]] == prime]
-        of_run = treatment[table.label[rows[chosen_rows]]]
-        known = np.flatnonzero(of_run >= 0)
-        places = place_of[turn[chosen_rows[known]], of_run[known]]
-        by_prime[prime] = places[places >= 0], rows[chosen_rows[known]][places >= 0]
-    return _GroupRuns(
-        labels=labels,
-        blocks=blocks,
-        order=order,
-        before=before,
-        discarded=level,
-        table=table,
-        rows=by_prime,
-        cycle=cycle,
     )
 
 
