@@ -344,5 +344,13 @@ def _median(values: Floats) -> float:
 def _normal_scores(values: Floats) -> Floats:
     """Return the van der Waerden scores of values; equal values have the mean rank."""
     _, index, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[index]
-    return np.array([_NORMAL.inv_cdf(rank / (values.size + 1)) for rank in ranks])
+    if counts.size == values.size:
+        return _scores_of_ranks(values.size)[index.reshape(-1)]
+    ranks = np.cumsum(counts) - (counts - 1) / 2
+    return np.array([_NORMAL.inv_cdf(rank / (values.size + 1)) for rank in ranks.tolist()])[index.reshape(-1)]
+
+
+@functools.lru_cache(maxsize=8)
+def _scores_of_ranks(count: int) -> Floats:
+    """Return the van der Waerden scores of the ranks 1 to `count`."""
+    return np.array([_NORMAL.inv_cdf(rank / (count + 1)) for rank in range(1, count + 1)])

@@ -6,6 +6,8 @@ All arithmetic is on integers, so that sums and ties are exact, and counting agr
 
 from __future__ import annotations
 
+import bisect
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -33,11 +35,25 @@ class PairSums:
         self.count = self.values.size * (self.values.size + 1) // 2
         self._sorted = all_sums(self.values) if self.values.size <= FULL_LIMIT else None
         self._guess = None if self._sorted is not None else _thinned(self.values)
+        # What was counted before: an estimate and several intervals look for neighbouring ranks.
+        self._limits = [2 * int(self.values[0]) - 1, 2 * int(self.values[-1])]
+        self._counts = [0, self.count]
+        self._listed: tuple[int, int, Integers] | None = None
 
     def at_most(self, limit: int) -> int:
         """Return the number of sums <= `limit`."""
         if self._sorted is not None:
             return int(np.searchsorted(self._sorted, limit, side="right"))
+        place = bisect.bisect_left(self._limits, limit)
+        if place < len(self._limits) and self._limits[place] == limit:
+            return self._counts[place]
+        found = self._count(limit)
+        if self._limits[0] < limit < self._limits[-1]:
+            self._limits.insert(place, limit)
+            self._counts.insert(place, found)
+        return found
+
+    def _count(self, limit: int) -> int:
         ordered = int(np.searchsorted(self.values, limit - self.values, side="right").sum())
         diagonal = int(np.searchsorted(2 * self.values, limit, side="right"))
         return (ordered + diagonal) // 2
@@ -71,12 +87,15 @@ class PairSums:
 
     def _bracket(self, rank: int) -> tuple[int, int, int, int]:
         """Return (low, high, count <= low, count <= high) with low < the wanted sum <= high."""
-        low, high = 2 * int(self.values[0]) - 1, 2 * int(self.values[-1])
-        below, upto = 0, self.count
+        place = bisect.bisect_left(self._counts, rank)
+        low, high = self._limits[place - 1], self._limits[place]
+        below, upto = self._counts[place - 1], self._counts[place]
+        if upto - below <= ENUMERATE_LIMIT:
+            return low, high, below, upto
         assert self._guess is not None
-        place = rank / self.count * self._guess.size
+        near = rank / self.count * self._guess.size
         for offset in (-0.02, 0.02):
-            index = round(place + offset * self._guess.size)
+            index = round(near + offset * self._guess.size)
             probe = int(self._guess[min(max(index, 0), self._guess.size - 1)])
             if low < probe < high:
                 seen = self.at_most(probe)
@@ -88,6 +107,8 @@ class PairSums:
 
     def _between(self, low: int, high: int) -> Integers:
         """Return every sum in (low, high], unsorted."""
+        if self._listed is not None and self._listed[:2] == (low, high):
+            return self._listed[2]
         index = np.arange(self.values.size)
         start = np.maximum(np.searchsorted(self.values, low - self.values, side="right"), index)
         stop = np.searchsorted(self.values, high - self.values, side="right")
@@ -96,6 +117,7 @@ class PairSums:
         steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         second = np.repeat(start, lengths) + steps
         sums: Integers = self.values[first] + self.values[second]
+        self._listed = low, high, sums
         return sums
 
 
