@@ -129,8 +129,11 @@ def read(path: Path, state: str) -> tuple[Header, dict[str, Column]] | None:
             mine = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
             if not mine or not len(MAGIC) + 8 + _MAC_BYTES <= found.st_size <= MOST_BYTES:
                 return None
+            if not _is_whole(file, found.st_size):
+                return None
+            file.seek(0)
             header = _header(file, found.st_size)
-            if header is None or header.state != state or not _is_whole(file, found.st_size):
+            if header is None or header.state != state:
                 return None
             columns = _columns(file, found.st_size, header)
             return None if columns is None or not _in_bounds(header, columns) else (header, columns)
@@ -208,7 +211,6 @@ def _is_whole(file: BinaryIO, size: int) -> bool:
         mac = hmac.new(own_key(), _DOMAIN, hashlib.sha256)
     except KeyUnavailableError:
         return False
-    file.seek(0)
     left = size - _MAC_BYTES
     while left > 0:
         part = file.read(min(left, _PART))
