@@ -87,7 +87,7 @@ def test_a_record_of_which_a_file_changed_is_computed_again(
 
 def test_other_code_computes_again(records: list[NamedRecord], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     indexed(tmp_path / "index", records)
-    monkeypatch.setattr(record_index, "_state_of_code", lambda: "another version")
+    monkeypatch.setattr(record_index, "state_of_code", lambda: "another version")
     assert indexed(tmp_path / "index", records)[0] == ["one", "two"]
 
 
