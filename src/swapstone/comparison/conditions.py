@@ -161,7 +161,8 @@ def _idle_ns(wall_ns: Ints, user_us: Ints, system_us: Ints, delay_ns: Ints) -> I
     """Return the elapsed time that is neither processor time nor the main thread's run-queue delay."""
     # No number here exceeds 2 ** 53; processor times of more than 2 ** 52 us exceed every elapsed time.
     used_us = np.minimum(user_us + system_us, 2**52)
-    return np.maximum(0, wall_ns - (1000 * used_us + delay_ns))
+    idle_ns: Ints = np.maximum(0, wall_ns - (1000 * used_us + delay_ns))
+    return idle_ns
 
 
 def _runs(count: int) -> str:

@@ -24,7 +24,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 import msgspec
 import numpy as np
@@ -44,7 +44,8 @@ MOST_BYTES = 64 << 30
 FOLDER_BYTES = 4 << 30
 """When a file is written, the oldest ones are removed until the others have at most this size."""
 
-Column = NDArray[np.int64] | NDArray[np.float64]
+Column: TypeAlias = "NDArray[Any]"
+"""Of 64-bit integers or floating-point numbers."""
 _TYPES = {"i": np.dtype(np.int64), "f": np.dtype(np.float64)}
 _ALIGNMENT, _MAC_BYTES, _PART = 64, 32, 1 << 20
 _DOMAIN = b"swapstone columns\n"
@@ -152,16 +153,15 @@ def _write(file: BinaryIO, key: bytes, header: Header, columns: dict[str, Column
         raise OSError("the texts are too long to be kept")
     mac = hmac.new(key, _DOMAIN, hashlib.sha256)
 
-    def put(data: bytes | memoryview) -> None:
+    def put(data: bytes) -> None:
         file.write(data)
         mac.update(data)
 
     head = MAGIC + len(encoded).to_bytes(8, "little") + encoded
     put(head + bytes(start - len(head)))
     for name in stored:
-        data = np.ascontiguousarray(columns[name])
-        put(memoryview(data).cast("B"))
-        put(bytes(-data.nbytes % _ALIGNMENT))
+        data = columns[name].tobytes()
+        put(data + bytes(-len(data) % _ALIGNMENT))
     file.write(mac.digest())
 
 
@@ -228,7 +228,7 @@ def _columns(file: BinaryIO, size: int, header: Header) -> dict[str, Column] | N
         if place.type not in _TYPES:
             return None
         kind = _TYPES[place.type]
-        if place.offset:
+        if place.offset and header.rows:
             if place.offset % _ALIGNMENT or place.offset + 8 * header.rows > size - _MAC_BYTES:
                 return None
             columns[place.name] = np.frombuffer(mapped, dtype=kind, count=header.rows, offset=place.offset)

@@ -116,13 +116,14 @@ def test_columns_give_the_same_analysis_the_first_time_and_again(record: Path, r
     assert Record(record).report("text", every=True) == Record(record).report("text", every=True)
 
 
-@pytest.mark.parametrize("damage", ["edited", "cut", "twice", "no line"])
+@pytest.mark.parametrize("damage", ["edited", "cut", "twice", "no line", "nothing else"])
 def test_damages_are_kept_too(record: Path, readings: list[int], damage: str) -> None:
     lines = (record / "runs.jsonl").read_bytes().splitlines(keepends=True)
     changes: dict[str, Callable[[], list[bytes]]] = {
         "edited": lambda: [*lines[:5], lines[5].replace(b'"passes":1', b'"passes":2'), *lines[6:]],
         "cut": lambda: [*lines[:-1], lines[-1][:50]],
         "twice": lambda: [*lines[:7], lines[6], *lines[7:]],
+        "nothing else": lambda: [b"{}\n", b"x\n"],
         "no line": lambda: [*lines[:9], b"\xff\n", *lines[9:]],
     }
     (record / "runs.jsonl").write_bytes(b"".join(changes[damage]()))
