@@ -228,7 +228,9 @@ def _columns(file: BinaryIO, size: int, header: Header) -> dict[str, Column] | N
         if place.type not in _TYPES:
             return None
         kind = _TYPES[place.type]
-        if place.offset and header.rows:
+        if not header.rows:
+            columns[place.name] = np.empty(0, dtype=kind)
+        elif place.offset:
             if place.offset % _ALIGNMENT or place.offset + 8 * header.rows > size - _MAC_BYTES:
                 return None
             columns[place.name] = np.frombuffer(mapped, dtype=kind, count=header.rows, offset=place.offset)
