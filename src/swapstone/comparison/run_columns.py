@@ -208,7 +208,7 @@ def as_table(runs: Runs, wanted: Collection[str] | None = None) -> RunTable:
     """Return runs as a table.
 
     Args:
-        runs: a table is returned as it is; a sequence that keeps its table (`swapstone.session.run_store`) returns that.
+        runs: a table is returned unchanged; a sequence that keeps its table (`swapstone.session.run_store`) returns that.
         wanted: as `RunColumns`, where the table must be made.
     """
     if isinstance(runs, RunTable):
