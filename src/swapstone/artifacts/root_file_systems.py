@@ -30,6 +30,10 @@ from swapstone.model.safe_text import safe
 _ROOT, _LAYER, _SEAL = "root", "layer", "seal"
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
 _CHUNK = 1 << 20
+_PAGE_BYTES = 4096
+_INODE_BYTES = 1024
+"""Of a file in memory: struct shmem_inode_info and struct dentry, about 900 bytes on 64-bit machines."""
+
 _VERSION = b"swapstone-root-archive 1"
 
 
@@ -42,6 +46,7 @@ class RootFileSystem(FrozenStruct, frozen=True, kw_only=True):
         folder: the unpacked root. Nothing writes to it.
         layer: an empty folder, over which the agent mounts a layer.
         size_bytes: of all its files; one with several names counts once.
+        memory_bytes: what it takes in a file system in memory, where each name of a file has its own pages: an upper bound.
         files: how many files, folders and links it has.
         devices: how many devices, FIFOs and sockets were left out.
         privileged: how many files lost a set-user-ID or set-group-ID bit.
@@ -52,6 +57,7 @@ class RootFileSystem(FrozenStruct, frozen=True, kw_only=True):
     folder: str
     layer: str
     size_bytes: int
+    memory_bytes: int
     files: int
     devices: int
     privileged: int
@@ -62,6 +68,7 @@ class _Unpacked(FrozenStruct, frozen=True, kw_only=True):
 
     sha256: str
     size_bytes: int
+    memory_bytes: int
     files: int
     devices: int
     privileged: int
@@ -180,6 +187,9 @@ def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> _
         found = _Unpacked(
             sha256=digest,
             size_bytes=sum({node.blob: node.size_bytes for node in tree.nodes.values()}.values()),
+            memory_bytes=sum(
+                _INODE_BYTES + -(-node.size_bytes // _PAGE_BYTES) * _PAGE_BYTES for node in tree.nodes.values()
+            ),
             files=len(tree.nodes),
             devices=tree.devices,
             privileged=tree.privileged,

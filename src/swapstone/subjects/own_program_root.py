@@ -29,6 +29,8 @@ from swapstone.wire import ProcessOutcome, TrialRequest
 _EXAMPLE = "swapstone compare rootfs=./one.tar,./other.tar -- /bin/sh bench.sh"
 _NO_PROGRAM = "/.swapstone-no-such-program"
 _PROBE_MS = 10_000
+_IMAGE_BYTES = 32 << 20
+"""What the image has in the same file system: modules and tools."""
 
 
 def root_levels(experiment: Experiment) -> tuple[str, ...]:
@@ -111,13 +113,14 @@ def machine_of(experiment: Experiment) -> str:
 def _check_memory(own: OwnProgram, roots: Iterable[RootFileSystem]) -> None:
     """Check that all roots fit into the memory of a machine: each has all of them, so that the machines are equal.
 
-    While it boots, a machine holds the archive and the files that are unpacked from it.
+    While it boots, a machine holds the archive and the files that are unpacked from it, which may take half of its memory.
     """
-    memory, size = own.memory_bytes or USUAL_MEMORY_BYTES, sum(root.size_bytes for root in roots)
-    if 2 * size + SYSTEM_BYTES > memory:
-        suggested = -(-((2 * size + SYSTEM_BYTES) >> 20) // 128) * 128
+    memory, size = own.memory_bytes or USUAL_MEMORY_BYTES, sum(root.memory_bytes for root in roots)
+    needed = 2 * (size + _IMAGE_BYTES) + SYSTEM_BYTES
+    if needed > memory:
+        suggested = -(-(needed >> 20) // 128) * 128
         raise UserError(
-            f"The root file systems have {size >> 20} MiB together, more than fits into a machine with {memory >> 20} MiB of memory.",
+            f"The root file systems take {size >> 20} MiB together, more than fits into a machine with {memory >> 20} MiB of memory.",
             f"Give the machine more: --memory {suggested}M",
         )
 
