@@ -21,7 +21,6 @@ import mmap
 import os
 import secrets
 import stat
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
@@ -283,5 +282,5 @@ def _files(folder: Path) -> Iterator[tuple[int, int, Path]]:
                 yield found.st_mtime_ns, found.st_size, folder / entry.name
 
 
-BYTE_ORDER = sys.byteorder
+BYTE_ORDER = "little" if np.little_endian else "big"
 """Part of the state of a file."""

@@ -100,7 +100,7 @@ def test_a_baseline_that_fails_makes_one_pass(tmp_path: Path) -> None:
 def test_a_resumed_session_keeps_the_passes_of_the_record(tmp_path: Path) -> None:
     behaviour = "[[behaviour]]\nwall_ns = 3_000_000\n"
     _, first = run(tmp_path / "first", behaviour)
-    target, view = run(tmp_path / "again", behaviour, passes={("libc", NAME): 7}, earlier=first.runs[:1])
+    target, view = run(tmp_path / "again", behaviour, passes={("libc", NAME): 7}, earlier=tuple(first.runs[:1]))
     assert view.manifest is not None and view.manifest.passes == (("libc", NAME, 7),)
     assert [passes for identity, passes in target.requested if not identity.startswith("calibrate")] == [7]
     # The checksum of the work is that of the baseline: it is known if the baseline's run is there.
