@@ -274,11 +274,11 @@ static void fw_cfg_select(uint16_t key) {
 }
 
 static void fw_cfg_read(void *buffer, size_t size) {
-    volatile uint64_t *words = (volatile uint64_t *)devices.fw_cfg;
+    volatile unsigned long *words = (volatile unsigned long *)devices.fw_cfg;
     unsigned char *at = buffer;
 
     for (; size >= sizeof *words; size -= sizeof *words) {
-        uint64_t word = *words;
+        unsigned long word = *words;
         for (size_t i = 0; i < sizeof word; i++)
             *at++ = ((unsigned char *)&word)[i];
     }

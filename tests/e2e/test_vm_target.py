@@ -96,15 +96,6 @@ def test_each_kernel_runs_under_kvm_with_a_wall_clock(tmp_path: Path, monkeypatc
     ]
 
 
-def test_an_architecture_without_experiments_is_refused() -> None:
-    request = ExperimentRequest(
-        name="compare", factors=parse_factors(["kernel=generic,rt"]), suites=("libc",), architecture="armhf"
-    )
-    with pytest.raises(UnavailableError, match="machines of x86_64 and arm64, and not of armhf") as caught:
-        machines.open_experiment_target(resolve(request), print)
-    assert caught.value.hint.endswith("swapstone image boot --arch armhf")
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as below")
 def test_an_own_program_runs_on_two_kernels_and_equally_beside_a_busy_one(tmp_path: Path) -> None:

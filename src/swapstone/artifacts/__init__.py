@@ -24,6 +24,7 @@ from swapstone.artifacts.servers import (
 from swapstone.artifacts.source_build import SOURCE_RECIPE, SourceBuilder, stripped_sizes
 from swapstone.artifacts.source_tree import SourceSize, count_sources, sha256_of
 from swapstone.artifacts.tool_versions import compiler_version, loader_version, require_tools
+from swapstone.artifacts.toolchain import check_compiler
 from swapstone.artifacts.workload_build import (
     BASE_RECIPE,
     EMPTY_AS_VARIED,
@@ -59,6 +60,7 @@ __all__ = [
     "build_workload",
     "c_library_version",
     "cached_libcs",
+    "check_compiler",
     "check_load_generator",
     "check_recipe",
     "compiler_version",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from swapstone.artifacts.c_library_tree import compiler_script, installed_musl, tree_options
+from swapstone.artifacts.cross_compilers import CROSS_COMPILERS
 from swapstone.artifacts.libstdcxx import libstdcxx, unwinder_folder
 from swapstone.artifacts.own_toolchain import is_own, own_command, tree_of
 from swapstone.artifacts.toolchain import cross_prefix
@@ -19,7 +20,9 @@ from swapstone.model import UnavailableError
 CXX_SUFFIXES = frozenset({".cc", ".cpp", ".cxx", ".c++", ".C", ".hpp", ".hh", ".hxx"})
 """Endings of files by which sources are recognized as C++."""
 
-_PACKAGES = {"g++": "g++", "c++": "g++", "clang++": "clang", "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu"}
+_PACKAGES = {"g++": "g++", "c++": "g++", "clang++": "clang"} | {
+    f"{cross.prefix}g++": cross.package.replace("gcc-", "g++-", 1) for cross in CROSS_COMPILERS.values()
+}
 
 
 def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, *, needed: bool) -> tuple[str, ...]:
@@ -39,8 +42,10 @@ def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, 
     try:
         if is_own(recipe):
             return _own(recipe, notify, needed=needed)
+        if recipe.architecture:
+            return (_cross(recipe),)
         name = _name(recipe)
-        if recipe.libc == "glibc" or recipe.architecture:
+        if recipe.libc == "glibc":
             return (_require(name),)
         driver, clang = ("clang++", True) if recipe.compiler == "clang" else ("g++", False)
         _require(driver)
@@ -60,6 +65,17 @@ def cxx_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None, 
         if needed:
             raise
         return ()
+
+
+def _cross(recipe: Recipe) -> str:
+    """Return the C++ compiler for another architecture: g++, for glibc only."""
+    if recipe.libc != "glibc" or recipe.compiler == "clang":
+        compiler = "clang" if recipe.compiler == "clang" else "g++"
+        raise UnavailableError(
+            f"Swapstone can't compile C++ for {recipe.libc} on {recipe.architecture} with {compiler}: there is only g++ for glibc.",
+            "Compare C programs there, or C++ programs of this machine: leave --arch out.",
+        )
+    return _require(_name(recipe))
 
 
 def _own(recipe: Recipe, notify: Callable[[str], None], *, needed: bool) -> tuple[str, ...]:

@@ -204,7 +204,7 @@ def _plan(request: ImageRequest, lock: Lock | None, progress: Progress = lambda 
     else:
         own = _own_kernel(request, architecture, files)
         name = Path(request.kernel).name
-    of_images = [package for package in locked_packages if not package.headers and not package.source]
+    of_images = [package for package in locked_packages if package.in_images]
     packages = image_assembly.needed_packages(wanted, of_images)
     added = _added(request, architecture, name, lock or read_lock(), progress)
     release = package.name.removeprefix(_PACKAGE) if package else _release(own[0]) if own else ""

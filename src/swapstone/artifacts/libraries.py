@@ -96,6 +96,10 @@ def with_libraries(recipe: Recipe, names: Sequence[str], notify: Notify) -> Reci
     """
     if not names:
         return recipe
+    if recipe.architecture:
+        raise UnavailableError(
+            f"Libraries (--with) are built for this machine's architecture only, not for {recipe.architecture}."
+        )
     built: dict[str, Path] = {}
     order = _in_order(names)
     for name in order:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts.apt import Apt, PackageVersion, oldest, writable_folder
+from swapstone.artifacts.cross_musl import MUSL
 from swapstone.artifacts.elf_dependencies import read_dependencies, soname_of
 from swapstone.artifacts.image_catalog import PARTS, Architecture
 from swapstone.artifacts.packages import (
@@ -30,6 +31,7 @@ _WITH_HEADERS = ("linux-headers-", "linux-kbuild-")
 _BUILD_TOOLS = ("flex", "bison", "m4", "libsigsegv2", "libelf-dev", "libelf1")
 """Packages that a kernel's build needs besides a compiler, and their dependencies."""
 
+_MUSL_HEADERS = "musl-dev"
 _HEADER_PACKAGES = 3
 """The kernel's own headers, the common headers of its version, and the build programs."""
 
@@ -87,7 +89,19 @@ class _LockUpdate:
         ):
             programs = self._programs(Path(work))
         fetch(kernels, self._progress)
-        return [*kernels, *headers, *source, *programs], unavailable
+        return [*kernels, *headers, *source, *programs, *self._development(programs)], unavailable
+
+    def _development(self, programs: Sequence[Package]) -> list[Package]:
+        """Return the package of musl's headers and objects, in the version that images contain; none if the archive lacks it."""
+        found = [
+            msgspec.structs.replace(self._package(offer), builds=MUSL)
+            for package in programs
+            if package.name == MUSL
+            for offer in self._same_version(_MUSL_HEADERS, package.version)
+        ]
+        if not found:
+            self._progress(f"the archive lacks {_MUSL_HEADERS} for {self._architecture.debian}")
+        return found
 
     def _offer(self, name: str) -> PackageVersion | None:
         offers = self._apt.offers(name)

@@ -43,6 +43,7 @@ class Package(FrozenStruct, frozen=True, kw_only=True):
         kernel: name of the kernel in the package, or empty.
         headers: names of the kernels whose modules are built with it.
         source: its use in builds of kernels from source: ``tree``, ``patches`` or ``tool``; or empty.
+        builds: the C library whose headers and objects it contains, to build programs for its architecture: ``musl``; or empty.
         needs: sonames that its used files depend on.
         objects: paths of its used shared objects, by soname.
     """
@@ -55,8 +56,14 @@ class Package(FrozenStruct, frozen=True, kw_only=True):
     kernel: str = ""
     headers: tuple[str, ...] = ()
     source: str = ""
+    builds: str = ""
     needs: tuple[str, ...] = ()
     objects: dict[str, str] = msgspec.field(default_factory=dict)
+
+    @property
+    def in_images(self) -> bool:
+        """Whether images can contain its files."""
+        return not (self.headers or self.source or self.builds)
 
     @property
     def file_name(self) -> str:
@@ -169,7 +176,7 @@ def images_of(lock: Lock) -> dict[str, frozenset[str]]:
     """Return the digests of the packages that each image is made of, by architecture and kernel: ``arm64 rt``."""
     found: dict[str, frozenset[str]] = {}
     for architecture in sorted({package.architecture for package in lock.packages}):
-        packages = [package for package in lock.of(architecture) if not package.headers and not package.source]
+        packages = [package for package in lock.of(architecture) if package.in_images]
         base = {package.sha256 for package in packages if not package.kernel}
         found |= {
             f"{architecture} {package.kernel}": frozenset(base | {package.sha256})

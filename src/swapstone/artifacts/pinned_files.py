@@ -80,6 +80,11 @@ def products_of(lock: Lock, sources: Iterable[PinnedSource]) -> dict[str, frozen
         for kernel in package.headers:
             name = f"the module planted for {package.architecture} {kernel}"
             found[name] = found.get(name, frozenset()) | {package.sha256}
+    for package in lock.packages:
+        if package.builds:
+            beside = (one for one in lock.of(package.architecture) if one.name == package.builds)
+            name = f"programs for {package.architecture} with {package.builds}"
+            found[name] = frozenset({package.sha256, *(one.sha256 for one in beside)})
     plain = frozenset(package.sha256 for package in lock.packages if package.source and package.source != PATCHES)
     patches = frozenset(package.sha256 for package in lock.packages if package.source == PATCHES)
     if plain:

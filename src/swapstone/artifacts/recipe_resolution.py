@@ -58,6 +58,6 @@ def resolve_recipe(recipe: Recipe, notify: Notify = lambda _: None) -> Recipe:
     """
     check_recipe(recipe, shares_files=True)
     provided = msgspec.structs.replace(
-        recipe, command=compiler_command(recipe), ldflags=(*recipe.ldflags, *linking_flags(recipe))
+        recipe, command=compiler_command(recipe, notify), ldflags=(*recipe.ldflags, *linking_flags(recipe))
     )
     return with_allocator(provided, notify)

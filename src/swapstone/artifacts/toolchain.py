@@ -8,13 +8,15 @@ import hashlib
 import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.cross_compilers import CROSS_COMPILERS, check_cross, cross_command
+from swapstone.artifacts.cross_musl import SHIM
 from swapstone.artifacts.own_toolchain import is_own, own_compiler_command
-from swapstone.artifacts.tool_versions import first_line, header_folders, link_inputs, preprocesses
+from swapstone.artifacts.tool_versions import first_line, header_folders, link_inputs
 from swapstone.factors import Recipe
 from swapstone.model import UnavailableError
 from swapstone.model.directories import cache_dir
@@ -28,35 +30,37 @@ _COMMANDS: dict[tuple[str, str], tuple[str, ...]] = {
 }
 """Commands of compilers that a package provides, by (compiler, C library)."""
 
-_CROSS: dict[str, tuple[str, str]] = {"aarch64": ("aarch64-linux-gnu-", "arm64")}
-"""Prefix of the tools and name in packages, by cross architecture."""
-
 _LINKING: dict[str, tuple[str, ...]] = {"dynamic": (), "static": ("-static",)}
 
 WRAPPER = "clang-musl"
 
 _UNWINDER = (
-    "/* As in musl-gcc, programs use gcc's static unwinder: its shared object needs glibc. */\nINPUT ( -lgcc_eh )\n"
+    "/* As in musl-gcc, programs use gcc's static unwinder: its shared object needs glibc. */\nINPUT ( -lgcc_eh{} )\n"
 )
 
 _SCRIPT = """#!/bin/sh
 # clang for musl: it searches only this root and its own headers.
 # By default clang assumes that musl's mathematical functions don't set errno. gcc has no such default, and both must compile alike.
 exec {clang} --target={triple} --sysroot={root} --gcc-toolchain={root}/usr \\
-    --start-no-unused-arguments -fmath-errno --end-no-unused-arguments "$@"
+    --start-no-unused-arguments -fmath-errno{further} --end-no-unused-arguments "$@"
 """
 
 
-def compiler_command(recipe: Recipe) -> tuple[str, ...]:
-    """Return the command that compiles and links for a recipe's C library; creates the clang for musl if necessary.
+def compiler_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: None) -> tuple[str, ...]:
+    """Return the command that compiles and links for a recipe's C library; creates the compiler for musl if necessary.
+
+    Args:
+        recipe: its names of compiler, C library and architecture.
+        notify: called with a line for the user before a download.
 
     Raises:
         UnavailableError: the combination does not exist, or a tool is missing.
+        UserError: musl of another architecture can't be fetched.
     """
     if is_own(recipe):
         return own_compiler_command(recipe, () if "/" in recipe.compiler else _own_base(recipe))
     if recipe.architecture:
-        return _cross_compiler(recipe)
+        return _cross_command(recipe, notify)
     if (recipe.compiler, recipe.libc) == ("clang", "musl"):
         return (str(clang_for_musl(cache_dir())),)
     command = _COMMANDS.get((recipe.compiler, recipe.libc))
@@ -65,35 +69,34 @@ def compiler_command(recipe: Recipe) -> tuple[str, ...]:
     return command
 
 
+def check_compiler(recipe: Recipe) -> None:
+    """Check that the compiler of a recipe for another architecture is installed; nothing is fetched or made.
+
+    Raises:
+        UnavailableError: the combination does not exist, or a package is missing; the hint names it.
+    """
+    if recipe.architecture and not is_own(recipe):
+        check_cross(recipe.architecture, recipe.compiler, recipe.libc)
+
+
 def _own_base(recipe: Recipe) -> tuple[str, ...]:
     """Return the command of the compiler that builds for a C library of the user."""
     if recipe.architecture:
-        return _cross_compiler(msgspec.structs.replace(recipe, libc="glibc"))
+        return _cross_command(msgspec.structs.replace(recipe, libc="glibc"), lambda _: None)
     return _COMMANDS[recipe.compiler, "glibc"]
 
 
-def _cross_compiler(recipe: Recipe) -> tuple[str, ...]:
-    """Return the compiler for another architecture. Packages provide gcc with glibc only."""
-    if recipe.architecture not in _CROSS:
-        raise UnavailableError(f"Swapstone has no compiler for {recipe.architecture}.")
-    if (recipe.compiler, recipe.libc) not in {("cc", "glibc"), ("gcc", "glibc")}:
-        compiler = "" if recipe.compiler == "cc" else f" with {recipe.compiler}"
-        raise UnavailableError(
-            f"Swapstone can't compile for {recipe.libc} on {recipe.architecture}{compiler}: there is only gcc for glibc."
-        )
-    prefix, debian = _CROSS[recipe.architecture]
-    command = (_tool(f"{prefix}gcc", f"gcc-{prefix}".rstrip("-"), f"Compiling for {recipe.architecture}"),)
-    if not preprocesses(command, "stdio.h"):
-        raise UnavailableError(
-            f"The C library's headers for {prefix}gcc are not installed.",
-            f"Install them: sudo apt-get install libc6-dev-{debian}-cross",
-        )
-    return command
+def _cross_command(recipe: Recipe, notify: Callable[[str], None]) -> tuple[str, ...]:
+    if (recipe.compiler, recipe.libc) != ("clang", "musl"):
+        return cross_command(recipe.architecture, recipe.compiler, recipe.libc, notify)
+    check_cross(recipe.architecture, "clang", "musl")
+    (gcc,) = cross_command(recipe.architecture, "gcc", "musl", notify)
+    return (str(clang_for_musl(cache_dir(), gcc, recipe.architecture)),)
 
 
 def cross_prefix(architecture: str) -> str:
     """Return the prefix of the tools' names for an architecture; empty for the build machine's."""
-    return _CROSS[architecture][0] if architecture in _CROSS else ""
+    return CROSS_COMPILERS[architecture].prefix if architecture in CROSS_COMPILERS else ""
 
 
 def strip_command(recipe: Recipe) -> str:
@@ -119,7 +122,7 @@ def linked_dynamically(recipe: Recipe) -> Recipe:
 
 
 @functools.cache
-def clang_for_musl(cache: Path) -> Path:
+def clang_for_musl(cache: Path, musl_gcc: str = "musl-gcc", architecture: str = "") -> Path:
     """Create a compiler command: clang with musl's headers, start-up objects, libraries and loader, without glibc's.
 
     The root of clang's system is a folder of links to musl's files, and to the objects of gcc that musl-gcc links too. There is one folder
@@ -127,6 +130,8 @@ def clang_for_musl(cache: Path) -> Path:
 
     Args:
         cache: the cache folder.
+        musl_gcc: the gcc for musl, whose files are linked.
+        architecture: of another machine that it compiles for, as in recipes; empty for this machine's.
 
     Returns:
         The path of an executable script that accepts clang's arguments.
@@ -134,19 +139,27 @@ def clang_for_musl(cache: Path) -> Path:
     Raises:
         UnavailableError: clang or musl-gcc is missing, or musl-gcc does not print the location of musl.
     """
-    clang, gcc = _tool("clang", "clang"), _tool("musl-gcc", "musl-tools")
-    triple = first_line([clang, "-dumpmachine"]).replace("-gnu", "-musl")
+    clang, gcc = _tool("clang", "clang"), _tool(musl_gcc, "musl-tools")
+    triple, further = first_line([clang, "-dumpmachine"]), ""
+    if architecture:
+        cross = CROSS_COMPILERS[architecture]
+        triple = cross.clang[0].removeprefix("--target=")
+        # By the target's name alone, clang would find the linker of this machine.
+        further = f" --ld-path={shlex.quote(shutil.which(f'{cross.prefix}ld') or f'{cross.prefix}ld')}"
+        further += "".join(f" {option}" for option in cross.clang[1:])
+    triple = triple.replace("-gnu", "-musl")
     # Clang searches gcc's objects in a folder named by the full target triple.
     spelled = first_line([clang, f"--target={triple}", "-dumpmachine"])
     of_gcc = f"usr/lib/gcc/{spelled}/{first_line([gcc, '-dumpversion'])}"
     links = _places(gcc, of_gcc)
-    described = [first_line([clang, "--version"]), _SCRIPT, _UNWINDER, clang, of_gcc]
-    described += [f"{name} {target} {_stamp(target)}" for name, target in sorted(links.items())]
+    described = [first_line([clang, "--version"]), _SCRIPT, _UNWINDER, clang, of_gcc, further]
+    described += [f"{name} {path} {_stamp(path)}" for name, path in sorted(links.items())]
     home = cache / "toolchains" / hashlib.sha256("\n".join(described).encode()).hexdigest()[:16]
     if not (home / WRAPPER).is_file():
         root = home / "root"
-        script = _SCRIPT.format(clang=shlex.quote(clang), triple=triple, root=shlex.quote(str(root)))
-        _make(home, script, links, f"root/{of_gcc}/libgcc_s.so")
+        script = _SCRIPT.format(clang=shlex.quote(clang), triple=triple, root=shlex.quote(str(root)), further=further)
+        shim = f" -l:{SHIM}" if f"usr/lib/{SHIM}" in links else ""
+        _make(home, script, links, (f"root/{of_gcc}/libgcc_s.so", _UNWINDER.format(shim)))
     return home / WRAPPER
 
 
@@ -182,7 +195,7 @@ def _stamp(path: Path) -> str:
     return f"{status.st_size}:{status.st_mtime_ns}"
 
 
-def _make(home: Path, script: str, links: Mapping[str, Path], unwinder: str) -> None:
+def _make(home: Path, script: str, links: Mapping[str, Path], unwinder: tuple[str, str]) -> None:
     """Create the folder under a temporary name and rename it, so that it is complete."""
     home.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".making-") as temporary:
@@ -191,7 +204,7 @@ def _make(home: Path, script: str, links: Mapping[str, Path], unwinder: str) -> 
             link = work / "root" / name
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(target)
-        (work / unwinder).write_text(_UNWINDER)
+        (work / unwinder[0]).write_text(unwinder[1])
         (work / WRAPPER).write_text(script)
         (work / WRAPPER).chmod(0o755)
         try:

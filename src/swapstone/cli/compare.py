@@ -8,6 +8,7 @@ from click.core import ParameterSource
 
 from swapstone.cli.display import display
 from swapstone.cli.options import ALL, FAIL_IF, TRUST, measuring_options
+from swapstone.cli.output import echo
 from swapstone.cli.own_program_options import building_options, command_options, running_options, server_options
 from swapstone.cli.printing import print_interruption, print_outcomes, print_table
 from swapstone.cli.program_command import ProgramCommand, program_of
@@ -16,7 +17,7 @@ from swapstone.model import UserError
 from swapstone.report.context import Selection
 from swapstone.session.compare_options import run_options
 from swapstone.session.interrupted import Interrupted
-from swapstone.session.record_handle import open_record
+from swapstone.session.record_handle import Record, open_record
 
 _GROUPS = {
     "Workloads": ("suites", "only", "hold"),
@@ -133,6 +134,7 @@ def compare_command(
       swapstone compare libc=glibc,musl --only 'b_malloc*' --budget 1m --null
       swapstone compare libc=glibc,musl allocator=default,mimalloc --only 'b_malloc*'   # every combination
       swapstone compare libc=glibc,musl --target vm --only 'b_string*'                  # on a clock without noise
+      swapstone compare libc=glibc,musl --arch arm64,armhf,x86_64                       # a record for each architecture
       swapstone compare kernel=generic,rt --suite latency --load idle,cpu,memory,io,network
       swapstone compare kernel=./bzImage-a,./bzImage-b --modules ./bzImage-a=./modules-a
       swapstone compare --resume last
@@ -164,26 +166,35 @@ def compare_command(
       swapstone compare allocator=default,mimalloc --server './my-server {port}' --load-generator './my-client {port}' \
           --read 'regex:(?P<requests>\d+) requests in (?P<seconds>[0-9.]+) s'
     """
+    records: list[Record] = []
+    selection = Selection(every=True) if every else None
     try:
         if resume:
             _check_no_other_options(context)
-            record = open_record(resume).resume(
-                budget, guest_timeout=guest_timeout, fail_if=fail_if, trust=trust, progress=display()
-            )
+            records = [
+                open_record(resume).resume(
+                    budget, guest_timeout=guest_timeout, fail_if=fail_if, trust=trust, progress=display()
+                )
+            ]
+            print_table(records[0], selection)
         elif trust:
             raise UserError(
                 "Only a record that is resumed can be untrusted.", "Leave --trust out, or add --resume RECORD."
             )
         else:
-            record = run_options(
-                {**options, "budget": budget, "guest_timeout": guest_timeout, "fail_if": fail_if},
-                program_of(context),
-                display(),
-            )
+            given = {**options, "budget": budget, "guest_timeout": guest_timeout, "fail_if": fail_if}
+            for architecture, record in run_options(given, program_of(context), display()):
+                records.append(record)
+                if architecture:
+                    echo(f"{_separator(records)}Architecture {architecture}\n")
+                print_table(record, selection)
     except Interrupted as interrupted:
         return print_interruption(interrupted)
-    print_table(record, Selection(every=True) if every else None)
-    return print_outcomes([record], fail_if)
+    return print_outcomes(records, fail_if)
+
+
+def _separator(records: list[Record]) -> str:
+    return "\n" if len(records) > 1 else ""
 
 
 def _check_no_other_options(context: click.Context) -> None:

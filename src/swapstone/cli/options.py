@@ -138,8 +138,8 @@ measuring_options = Chain(
     click.option(
         "--arch",
         "architecture",
-        metavar="NAME",
-        help="Of the virtual machine: x86_64 or arm64.  [this machine's]",
+        metavar="NAMES",
+        help="Of the virtual machine: x86_64, arm64 or armhf; several separated by commas.  [this machine's]",
         shell_complete=complete_architectures,
     ),
     click.option(

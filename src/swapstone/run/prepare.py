@@ -14,12 +14,14 @@ from swapstone.artifacts import (
     EMPTY_PROGRAMS,
     EMPTY_SUITE,
     build_empty,
+    check_compiler,
     check_recipe,
     require_tools,
     resolve_recipe,
 )
 from swapstone.factors import Recipe, Stage, find_factor, find_level, recipe_of
 from swapstone.factors.compiler import COMPILER
+from swapstone.factors.libc import LIBC
 from swapstone.model import IDLE, Copy, Experiment, NothingComparableError, UnavailableError, UserError, Variant
 from swapstone.record import Artifact
 from swapstone.run.recipes import VariantRecipes, base_recipe
@@ -71,22 +73,23 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
     subjects = subjects_of(workloads_of(experiment)).values()
     for subject in subjects:
         subject.check(experiment, target)
+    base = base_recipe(experiment.architecture)
     for choice in experiment.applied_factors if target.needs_build else ():
         if choice.factor == COMPILER.name:
             COMPILER.check_levels(choice.levels)
-        missing = [_missing_tools(choice.factor, level) for level in choice.levels]
+        missing = [_missing_tools(choice.factor, level, base) for level in choice.levels]
         decisive = missing[:1] if None in missing[1:] else missing
         for reason in filter(None, decisive):
             raise reason
     if target.needs_build:
-        _check_variants(experiment, shares_files=_has_files(subjects, target))
+        compiled = [subject for subject in subjects if subject.needs_compiler]
+        _check_variants(experiment, base, compiled, shares_files=_has_files(subjects, target))
 
 
-def _check_variants(experiment: Experiment, *, shares_files: bool) -> None:
+def _check_variants(experiment: Experiment, base: Recipe, compiled: Iterable[Subject], *, shares_files: bool) -> None:
     """Refuse an experiment whose baseline, or each of whose candidates, is impossible."""
-    base = base_recipe(experiment.architecture)
     variants = plan.run_variants(experiment)
-    baseline, *others = (_impossible(variant, base, shares_files=shares_files) for variant in variants)
+    baseline, *others = (_impossible(variant, base, compiled, shares_files=shares_files) for variant in variants)
     decisive = baseline or (others[0] if others and all(others) else None)
     if decisive is not None:
         raise decisive
@@ -97,15 +100,21 @@ def _has_files(subjects: Iterable[Subject], target: Capabilities) -> bool:
     return target.shares_files or (target.carries_files and all(subject.carries_files for subject in subjects))
 
 
-def _impossible(variant: Variant, base: Recipe, *, shares_files: bool) -> UnavailableError | None:
+def _impossible(
+    variant: Variant, base: Recipe, compiled: Iterable[Subject], *, shares_files: bool
+) -> UnavailableError | None:
     try:
         check_recipe(recipe_of(variant, base), shares_files=shares_files)
+        for subject in compiled:
+            check_compiler(recipe_of(variant, subject.base_recipe(variant, base)))
     except UnavailableError as error:
         return UnavailableError(f"{variant.label}: {error.message}", error.hint)
     return None
 
 
-def _missing_tools(factor: str, level: str) -> UnavailableError | None:
+def _missing_tools(factor: str, level: str, base: Recipe) -> UnavailableError | None:
+    if base.architecture and factor in {COMPILER.name, LIBC.name}:
+        return None  # the levels' tools build for this machine; `check_compiler` checks those for others
     try:
         require_tools(factor, find_level(find_factor(factor), level))
     except UnavailableError as error:

@@ -36,12 +36,12 @@ from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress, ProgressLike, as_progress
 from swapstone.session.query import Relation, query_records
 from swapstone.session.record_handle import Record, open_record
-from swapstone.session.request import ExperimentRequest, parse_factors
+from swapstone.session.request import ExperimentRequest
+from swapstone.session.request_resolution import resolve_request
 from swapstone.session.study import PartState
 from swapstone.session.study_file import load_study, study_path
 from swapstone.session.study_run import STUDY
 from swapstone.session.values import Duration, duration_ns, duration_seconds, parse_confidence, parse_ratio
-from swapstone.session.varied_program import varied_program
 
 if TYPE_CHECKING:
     from swapstone.session.explain_row import RowExplanation
@@ -297,9 +297,7 @@ def run_request(
         UserError: an option is wrong, or the experiment can't run here.
         Interrupted: a signal ended it; the record is sealed.
     """
-    own, varied = varied_program(own_request, parse_factors(factors) if factors else (), request.hold)
-    request = dataclasses.replace(request, factors=varied or parse_factors(()), own=own)
-    experiment = resolve(request)
+    own, experiment = resolve_request(request, factors, own_request)
     for note in filter(None, (large_sources_note(own), build_note(own)) if own is not None else ()):
         progress.note(note)
     for note in script_notes(own) if own is not None else ():

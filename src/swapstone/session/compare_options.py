@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
-from swapstone.model import FrozenStruct
+from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.model import FrozenStruct, UserError
 from swapstone.session.api import run_request
 from swapstone.session.command_lines import split_arguments
 from swapstone.session.experiment import RunOptions
@@ -17,6 +19,7 @@ from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress
 from swapstone.session.record_handle import Record
 from swapstone.session.request import ExperimentRequest
+from swapstone.session.request_resolution import check_request
 from swapstone.session.values import duration_seconds, parse_confidence, parse_duration_ns, parse_ratio
 
 
@@ -95,18 +98,76 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
         )
 
 
-def run_options(options: Mapping[str, object], program: tuple[str, ...] | None, progress: Progress) -> Record:
-    """Run the comparison that a command line describes.
+@dataclasses.dataclass(frozen=True)
+class _Comparison:
+    """A comparison to run."""
+
+    request: ExperimentRequest
+    factors: tuple[str, ...]
+    own: OwnProgramRequest
+    out: Path | None
+    options: RunOptions
+
+    def check(self) -> None:
+        """Check, before anything is fetched, that it can run here.
+
+        Raises:
+            UserError: it can't.
+        """
+        check_request(self.request, self.factors, self.own)
+
+    def run(self, progress: Progress) -> Record:
+        """Run it; see `run_options`."""
+        return run_request(self.request, self.factors, self.own, out=self.out, options=self.options, progress=progress)
+
+
+def run_options(
+    options: Mapping[str, object], program: tuple[str, ...] | None, progress: Progress
+) -> Iterator[tuple[str, Record]]:
+    """Run the comparisons that a command line describes: one, or one for each architecture.
 
     Args:
         options: of the command, by the names of its parameters.
         program: what stands after ``--``; None for nothing.
         progress: receives events.
 
+    Yields:
+        Architecture and record; the architecture is empty where there is one record only. All are checked before the first one runs.
+
     Raises:
-        UserError: an option is wrong, or the experiment can't run here.
+        UserError: an option is wrong, or an experiment can't run here.
         Interrupted: a signal ended it; the record is sealed.
     """
+    names = parse_architectures(str(options["architecture"] or ""))
+    if len(names) < 2:
+        yield "", _comparison(options, program).run(progress)
+        return
+    out = options["out"]
+    each = {
+        name: _comparison({**options, "architecture": name, "out": f"{out}/{name}" if out else None}, program)
+        for name in names
+    }
+    for comparison in each.values():
+        comparison.check()
+    for number, (name, comparison) in enumerate(each.items(), start=1):
+        progress.note(f"architecture {number} of {len(each)}: {name}")
+        yield name, comparison.run(progress)
+
+
+def parse_architectures(text: str) -> tuple[str, ...]:
+    """Parse names of architectures, separated by commas; none for an empty text.
+
+    Raises:
+        UserError: one is unknown, or named twice.
+    """
+    names = tuple(find_architecture(name.strip()).name for name in text.split(",")) if text else ()
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise UserError(f"--arch names {name} twice.", f"Write: --arch {','.join(dict.fromkeys(names))}")
+    return names
+
+
+def _comparison(options: Mapping[str, object], program: tuple[str, ...] | None) -> _Comparison:
     ours = {name: options[name] for name in CompareOptions.__struct_fields__}
     given = msgspec.convert(ours, CompareOptions)
     factors, commands = split_arguments(given.factors)
@@ -115,16 +176,15 @@ def run_options(options: Mapping[str, object], program: tuple[str, ...] | None, 
     own_request = msgspec.convert(
         {**own, "command": program, "commands": commands, "parameters": parameters}, OwnProgramRequest
     )
-    return run_request(
+    return _Comparison(
         given.request(),
-        factors,
+        tuple(factors),
         own_request,
-        out=Path(given.out) if given.out else None,
-        options=RunOptions(
+        Path(given.out) if given.out else None,
+        RunOptions(
             rebuild=own_request.rebuild,
             no_cache=given.no_cache,
             guest_timeout_s=duration_seconds(given.guest_timeout),
             fail_if=parse_fail_if(given.fail_if),
         ),
-        progress=progress,
     )

@@ -52,15 +52,18 @@ def default_suites(factors: Iterable[FactorLevels], only: Sequence[str]) -> tupl
     return (DEFAULT_SUITE,) if all_in_libc or not found else found
 
 
-def default_target_of(factors: Sequence[FactorLevels], loads: Sequence[str], workloads: Iterable[Workload]) -> str:
+def default_target_of(
+    factors: Sequence[FactorLevels], loads: Sequence[str], workloads: Iterable[Workload], architecture: str = ""
+) -> str:
     """Return the target of an experiment whose user names none: a kind that boots machines where only a booted machine will do.
 
     Args:
         factors: its factors.
         loads: names of its loads.
         workloads: what it runs.
+        architecture: of a virtual machine; empty for none.
     """
-    boots = any(find_factor(choice.factor).stage is Stage.BOOT for choice in factors)
+    boots = bool(architecture) or any(find_factor(choice.factor).stage is Stage.BOOT for choice in factors)
     loaded = any(load != IDLE.name for load in loads)
     return default_target(boots=boots or loaded or any(work.machine for work in workloads))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Checks which emulators are installed, and whether KVM works."""
+"""Checks which emulators and compilers for their machines are installed, and whether KVM works."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import shutil
 from pathlib import Path
 
 from swapstone.artifacts import install_command
+from swapstone.artifacts.cross_compilers import CROSS_COMPILERS, check_cross, cross_compiler
 from swapstone.artifacts.image_cache import cached_images
-from swapstone.artifacts.image_catalog import ARCHITECTURES
+from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture
 from swapstone.artifacts.images import BuiltImage, Image
 from swapstone.artifacts.packages import read_lock
 from swapstone.model import UserError
@@ -22,7 +23,7 @@ _DEFAULT = VmOptions()
 
 
 def emulator_findings() -> list[Finding]:
-    """Return for each architecture whether its images can be booted on this machine, or why there are none."""
+    """Return for each architecture whether its images can be booted and its programs built on this machine, or why not."""
     try:
         lock = read_lock()
     except UserError as error:
@@ -40,7 +41,27 @@ def emulator_findings() -> list[Finding]:
             remedy = install_command(architecture.emulator_package)
             findings.append(Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, remedy=remedy))
         else:
-            findings.append(Finding(name=name, state=State.GOOD, found=architecture.emulator))
+            findings += [Finding(name=name, state=State.GOOD, found=architecture.emulator), *_programs(architecture)]
+    return findings
+
+
+def _programs(architecture: Architecture) -> list[Finding]:
+    """Return whether programs for another architecture's machines can be built here, with each C library."""
+    if architecture.machine == os.uname().machine or architecture.machine not in CROSS_COMPILERS:
+        return []
+    findings = []
+    for libc in ("glibc", "musl"):
+        name = f"{libc} for {architecture.name}"
+        try:
+            check_cross(architecture.machine, "gcc", libc)
+        except UserError as error:
+            meaning = f"programs for {architecture.name} with {libc} are unavailable: {error.message}"
+            findings.append(
+                Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, remedy=error.hint)
+            )
+        else:
+            found = f"{cross_compiler(architecture.machine).prefix}gcc"
+            findings.append(Finding(name=name, state=State.GOOD, found=found))
     return findings
 
 

@@ -112,7 +112,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         works = [workload for _, workload in found]
     loads = check_loads(request.loads)
     confidence = default_confidence(request.correction)
-    target = request.target or default_target_of(factors, loads, works)
+    target = request.target or default_target_of(factors, loads, works, request.architecture)
     clock = clock_of(target, request.clock or "")
     copies = _copies(request, clock, works) if request.null else 0
     parse_target(target, TargetOptions(clock=clock, architecture=request.architecture, cpu_model=request.cpu_model))
@@ -183,6 +183,15 @@ def _copies(request: ExperimentRequest, clock: str, works: Sequence[Workload]) -
     return 1
 
 
+def check_experiment(experiment: Experiment) -> None:
+    """Check that an experiment can run here, as far as that is known before its target is opened.
+
+    Raises:
+        UserError: it can't.
+    """
+    check_levels(experiment, find_target_kind(experiment.target).opens)
+
+
 def start(
     experiment: Experiment,
     out: Path | None = None,
@@ -210,9 +219,10 @@ def start(
     check_fail_if(options.fail_if, experiment)
     title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
     title = f"{experiment.own.name}-{title}" if experiment.own else title
+    title = f"{title} {experiment.architecture}".rstrip()
     path = out or new_record_path(title if experiment.name == "compare" else experiment.name)
     # Everything that can be wrong with the experiment is checked before the record is created, and if possible before any download.
-    check_levels(experiment, find_target_kind(experiment.target).opens)
+    check_experiment(experiment)
     with open_experiment_target(experiment, progress.note, **options.of_target()) as target:
         check_levels(experiment, target)
         if experiment.layouts and not target.needs_build:

@@ -12,7 +12,7 @@ from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture, find_
 from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.kernel_modules import read_module_file
-from swapstone.artifacts.toolchain import compiler_command
+from swapstone.artifacts.toolchain import check_compiler
 from swapstone.factors import SWAP
 from swapstone.factors.kernel_parameters import KernelLevel, key_of, parse_kernel_level, split_kernel
 from swapstone.model import (
@@ -62,7 +62,7 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
     architecture = find_architecture(spec.architecture or _here())
     if architecture.machine not in MACHINE_MODELS:
         raise UnavailableError(
-            f"Experiments run in virtual machines of {' and '.join(_run_experiments())}, and not of {architecture.name}.",
+            f"Experiments run in virtual machines of {', '.join(_run_experiments())}, and not of {architecture.name}.",
             f"Where the lock has packages for it, an image can be booted by hand: swapstone image boot --arch {architecture.name}",
         )
     if spec.clock == WALL_CLOCK:
@@ -221,7 +221,7 @@ def _check_programs(experiment: Experiment, architecture: Architecture) -> None:
     if not built or architecture.machine == os.uname().machine:
         return
     try:
-        compiler_command(base_recipe(experiment.architecture))
+        check_compiler(base_recipe(experiment.architecture))
     except UnavailableError as error:
         other = "Leave --arch out, or choose workloads that an image brings: --suite latency."
         raise UnavailableError(

@@ -114,9 +114,9 @@ class UserProgram(Subject):
 
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
         """Return the recipe with the user's environment, and the C library of a program that is not built here."""
-        del default
         rooted = ROOTFS.name in dict(variant.applied)
-        return self._state.build.base_recipe(self._as_run(variant), rooted=rooted)
+        recipe = self._state.build.base_recipe(self._as_run(variant), rooted=rooted)
+        return msgspec.structs.replace(recipe, architecture=default.architecture) if self._own.build else recipe
 
     def check_recipes(self, variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> None:
         """Raise if what distinguishes two variants does not reach the build command."""

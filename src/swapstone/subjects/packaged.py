@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from swapstone.artifacts import SOURCE_RECIPE, Built, build_packaged
 from swapstone.factors import Recipe
 from swapstone.model import Package, UserError, Variant, Workload
@@ -28,8 +30,8 @@ class Packaged(BuiltProgram):
 
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
         """Return the recipe for programs with a build system of their own."""
-        del variant, default
-        return SOURCE_RECIPE
+        del variant
+        return msgspec.structs.replace(SOURCE_RECIPE, architecture=default.architecture)
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
         """Build the program; refuse layouts."""

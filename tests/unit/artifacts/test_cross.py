@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from swapstone.artifacts import BASE_RECIPE, build_workload, loader_version, resolve_recipe
-from swapstone.artifacts.toolchain import compiler_command, strip_command
+from swapstone.artifacts.cxx_compiler import cxx_command
+from swapstone.artifacts.toolchain import check_compiler, compiler_command, strip_command
 from swapstone.factors import Evidence, Recipe, find_factor, read_facts
 from swapstone.model import UnavailableError
 from swapstone.run.recipes import base_recipe
@@ -45,28 +46,21 @@ def test_missing_headers_or_compiler_are_errors_with_the_package_to_install(
 ) -> None:
     with_compiler(tmp_path, 1, monkeypatch)
     with pytest.raises(UnavailableError, match="The C library's headers for") as caught:
-        compiler_command(AARCH64)
+        check_compiler(AARCH64)
     assert caught.value.hint == "Install them: sudo apt-get install libc6-dev-arm64-cross"
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     with pytest.raises(
-        UnavailableError, match="Compiling for aarch64 needs the command 'aarch64-linux-gnu-gcc'"
+        UnavailableError, match="Compiling for arm64 needs the command 'aarch64-linux-gnu-gcc'"
     ) as caught:
-        compiler_command(AARCH64)
+        check_compiler(AARCH64)
     assert caught.value.hint == "Install it: sudo apt-get install gcc-aarch64-linux-gnu"
 
 
 @pytest.mark.parametrize(
     ("recipe", "words"),
     [
-        (Recipe(architecture="riscv64"), "Swapstone has no compiler for riscv64."),
-        (
-            Recipe(architecture="aarch64", libc="musl"),
-            "Swapstone can't compile for musl on aarch64: there is only gcc for glibc.",
-        ),
-        (
-            Recipe(architecture="aarch64", compiler="clang"),
-            "Swapstone can't compile for glibc on aarch64 with clang: there is only gcc for glibc.",
-        ),
+        (Recipe(architecture="vax"), "Swapstone has no compiler for vax."),
+        (Recipe(architecture="aarch64", compiler="tcc"), "Swapstone can't compile for glibc on arm64 with tcc."),
         (
             Recipe(architecture="aarch64", allocator="mimalloc"),
             "Allocators are built for this machine's architecture only, not for aarch64.",
@@ -77,6 +71,20 @@ def test_what_there_is_not_is_unavailable(recipe: Recipe, words: str) -> None:
     with pytest.raises(UnavailableError) as caught:
         resolve_recipe(recipe)
     assert caught.value.message == words
+
+
+def test_a_missing_clang_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_compiler(tmp_path, 0, monkeypatch)
+    with pytest.raises(UnavailableError, match="arm64 with clang needs the command 'clang'") as caught:
+        check_compiler(msgspec.structs.replace(AARCH64, compiler="clang"))
+    assert caught.value.hint == "Install it: sudo apt-get install clang"
+
+
+def test_cpp_for_musl_of_another_architecture_is_unavailable() -> None:
+    recipe = Recipe(architecture="aarch64", libc="musl", command=("x",))
+    with pytest.raises(UnavailableError, match="there is only g\\+\\+ for glibc"):
+        cxx_command(recipe, needed=True)
+    assert cxx_command(recipe, needed=False) == ()
 
 
 def test_an_experiment_s_recipe_names_another_architecture_only() -> None:

@@ -110,6 +110,21 @@ def test_headers_are_locked_whole_or_not_at_all(full: Archive, monkeypatch: pyte
     assert found == dict.fromkeys((own, common, "linux-kbuild-6.1"), ("1.0-1", ("generic",)))
 
 
+def test_headers_of_musl_are_locked_in_the_version_of_images(full: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    musl = ImagePart(name="musl", package="musl", files=("lib/ld-musl-x86_64.so.1",))
+    monkeypatch.setattr(lock_update, "PARTS", (*PARTS, musl))
+    full.add("musl", {"lib/ld-musl-x86_64.so.1": b"#!"})
+    full.add("musl-dev", {}, version="2.0-1")
+    messages: list[str] = []
+    lock = update_lock([find_architecture("x86_64")], None, messages.append)
+    assert not any(package.builds for package in lock.packages)
+    assert "the archive lacks musl-dev for amd64" in messages
+    full.add("musl-dev", {}, version="1.0-1")
+    lock = update_lock([find_architecture("x86_64")], None, lambda _: None)
+    found = [(package.name, package.version, package.in_images) for package in lock.packages if package.builds]
+    assert found == [("musl-dev", "1.0-1", False)]
+
+
 def test_an_image_takes_the_objects_that_its_programs_name(full: Archive) -> None:
     lock = update_lock([find_architecture("x86_64")], None, lambda _: None)
     request = ImageRequest(architecture="x86_64", modules=(), parts=("cyclictest",))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.model import UnavailableError, UserError
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
 from swapstone.targets.vm.qemu import Files, GuestEnd, Limits, arguments, boot, find_emulator, judge_end, last_lines
@@ -59,10 +60,13 @@ def test_commas_in_paths_are_escaped() -> None:
 
 
 def test_every_architecture_has_a_command_line() -> None:
+    assert MACHINE_MODELS.keys() == {architecture.machine for architecture in ARCHITECTURES} - {"riscv64"}
     for architecture, family in MACHINE_MODELS.items():
         words = arguments(EmulatedMachine(architecture=architecture), FILES)
         assert after(words, "-M") == family.machine
-        assert f"console={'ttyS0' if architecture == 'x86_64' else 'ttyAMA0'}" in after(words, "-append").split()
+        assert (
+            f"console={'ttyAMA0' if architecture in {'aarch64', 'arm'} else 'ttyS0'}" in after(words, "-append").split()
+        )
         assert "CH" in " ".join(words)
         assert not [word for word in words if "{" in word]
     with pytest.raises(UserError, match="no architecture named 'vax'"):

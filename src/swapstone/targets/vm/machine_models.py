@@ -37,6 +37,14 @@ class MachineModel(FrozenStruct, frozen=True, kw_only=True):
     channel_bytes: int = 0
 
 
+_VIRT_DEVICES = (
+    *("-object", f"memory-backend-file,id=channel,mem-path={{channel}},size={_CHANNEL_BYTES},share=on"),
+    *("-device", "i6300esb,addr=1"),
+    *("-device", "ivshmem-plain,addr=2,memdev=channel,master=on"),
+    *("-fw_cfg", "name=opt/swapstone/order,file={order}"),
+)
+_VIRT_OPTIONS = ("cryptomgr.notests", "rodata=off", "rcupdate.rcu_expedited=1")
+
 MACHINE_MODELS: dict[str, MachineModel] = {
     "x86_64": MachineModel(
         program="qemu-system-x86_64",
@@ -68,17 +76,22 @@ MACHINE_MODELS: dict[str, MachineModel] = {
         machine="virt",
         cpu="cortex-a72",
         cpu_flags=("atomics", "sve", "sve2", "mops"),
-        devices=(
-            *("-object", f"memory-backend-file,id=channel,mem-path={{channel}},size={_CHANNEL_BYTES},share=on"),
-            *("-device", "i6300esb,addr=1"),
-            *("-device", "ivshmem-plain,addr=2,memdev=channel,master=on"),
-            *("-fw_cfg", "name=opt/swapstone/order,file={order}"),
-        ),
-        options=("console=ttyAMA0", "cryptomgr.notests", "rodata=off", "rcupdate.rcu_expedited=1"),
+        devices=_VIRT_DEVICES,
+        options=("console=ttyAMA0", *_VIRT_OPTIONS),
+        channel_bytes=_CHANNEL_BYTES,
+    ),
+    "arm": MachineModel(
+        program="qemu-system-arm",
+        # Without highmem=off, the PCI devices are above 4 GiB, where a kernel without LPAE can't access them.
+        machine="virt,highmem=off",
+        cpu="cortex-a15",
+        cpu_flags=("neon", "vfp"),
+        devices=_VIRT_DEVICES,
+        options=("console=ttyAMA0", *_VIRT_OPTIONS),
         channel_bytes=_CHANNEL_BYTES,
     ),
 }
-"""By ``uname -m``."""
+"""By the machine's name in `swapstone.artifacts.image_catalog`."""
 
 
 class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):

@@ -219,7 +219,7 @@ def find_emulator(machine: EmulatedMachine, program: str = "") -> Emulator:
         UnavailableError: there is none, it is too old, or it lacks a feature; the text names it.
     """
     name = program or machine.model.program
-    hint = "On Debian: sudo apt-get install qemu-system-x86 qemu-system-arm"
+    hint = "On Debian: sudo apt-get install qemu-system-x86 qemu-system-arm qemu-system-misc"
     path = shutil.which(name)
     if path is None:
         raise UnavailableError(f"There is no {name} to emulate a machine with.", hint)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""musl for another architecture: the specs of its package, and what they link."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.artifacts import BASE_RECIPE, build_workload, resolve_recipe
+from swapstone.artifacts.cross_compilers import CROSS_COMPILERS
+from swapstone.artifacts.cross_musl import rewritten_specs
+from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.packages import read_lock
+from swapstone.factors import Evidence, find_factor
+from swapstone.model import UserError
+from swapstone.workloads import find_workload
+from tests.unit.builders import source_of
+
+SPECS = """%rename cpp_options old_cpp_options
+
+*cpp_options:
+-nostdinc -isystem /usr/include/aarch64-linux-musl -isystem include%s %(old_cpp_options)
+
+*link_libgcc:
+-L/usr/lib/aarch64-linux-musl -L .%s
+
+*libgcc:
+libgcc.a%s %:if-exists(libgcc_eh.a%s)
+
+*startfile:
+%{!shared: /usr/lib/aarch64-linux-musl/Scrt1.o} /usr/lib/aarch64-linux-musl/crti.o crtbeginS.o%s
+
+*link:
+-dynamic-linker /lib/ld-musl-aarch64.so.1 -nostdlib %{shared:-shared} %{static:-static}
+"""
+
+
+def test_paths_are_replaced_and_static_programs_get_no_loader() -> None:
+    specs = rewritten_specs(SPECS, "aarch64-linux-musl", Path("/cache/m"))
+    assert "/usr/" not in specs
+    assert "-isystem /cache/m/include/aarch64-linux-musl -isystem include%s" in specs
+    assert "%{!shared: /cache/m/lib/aarch64-linux-musl/Scrt1.o} /cache/m/lib/aarch64-linux-musl/crti.o" in specs
+    assert "%{!static:%{!static-pie:-dynamic-linker /lib/ld-musl-aarch64.so.1}} -nostdlib" in specs
+    shim = "/cache/m/lib/aarch64-linux-musl/libgetauxval.a"
+    assert f"libgcc.a%s %:if-exists(libgcc_eh.a%s) %{{!static:%{{!static-pie:{shim}}}}}\n" in specs
+
+
+def test_other_architectures_need_no_substitute_of_getauxval() -> None:
+    specs = SPECS.replace("aarch64-linux-musl", "arm-linux-musleabihf").replace("musl-aarch64.so", "musl-armhf.so")
+    assert "getauxval" not in rewritten_specs(specs, "arm-linux-musleabihf", Path("/cache/m"))
+
+
+def test_a_blank_in_the_cache_path_is_quoted() -> None:
+    assert "-L/my\\ cache/lib/aarch64-linux-musl -L" in rewritten_specs(SPECS, "aarch64-linux-musl", Path("/my cache"))
+
+
+@pytest.mark.parametrize(
+    "specs",
+    [
+        SPECS.replace("-dynamic-linker /lib/ld-musl-aarch64.so.1", ""),
+        SPECS.replace("/usr/lib/aarch64-linux-musl", "/usr/lib/musl/lib"),
+        "",
+    ],
+)
+def test_specs_of_another_form_are_refused(specs: str) -> None:
+    with pytest.raises(UserError, match="has an unknown form"):
+        rewritten_specs(specs, "aarch64-linux-musl", Path("/cache/m"))
+
+
+def test_programs_are_built_with_the_musl_that_images_contain() -> None:
+    for name in ("x86_64", "arm64", "armhf"):
+        packages = read_lock().of(find_architecture(name).debian)
+        versions = {package.version for package in packages if "musl" in {package.builds, package.name}}
+        assert len(versions) == 1
+        assert [package.name for package in packages if package.builds] == ["musl-dev"]
+        assert not any(package.in_images for package in packages if package.builds)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("machine", ["aarch64", "arm"])
+@pytest.mark.parametrize("linking", ["dynamic", "static"])
+def test_a_workload_contains_musl_and_nothing_of_glibc(machine: str, compiler: str, linking: str) -> None:
+    cross = CROSS_COMPILERS[machine]
+    if os.uname().machine == machine or shutil.which(f"{cross.prefix}gcc") is None or shutil.which(compiler) is None:
+        pytest.skip(f"no cross compiler {cross.package}, or no {compiler}")
+    recipe = msgspec.structs.replace(BASE_RECIPE, architecture=machine, libc="musl", compiler=compiler, linking=linking)
+    try:
+        resolved = resolve_recipe(recipe)
+    except UserError as error:
+        pytest.skip(f"musl can't be fetched: {error.message}")
+    facts = build_workload(source_of(find_workload("libc", "b_pthread_create_serial1")), resolved).facts
+    assert facts is not None
+    assert facts.machine == {"aarch64": "EM_AARCH64", "arm": "EM_ARM"}[machine]
+    assert facts.needed == (("libc.so",) if linking == "dynamic" else ())
+    evidence = Evidence(interp=facts.interp, objects=(), program=facts)
+    assert find_factor("libc").observe(evidence) == "musl"
+    assert find_factor("linking").observe(evidence) == linking
+
+
+@pytest.mark.slow
+def test_clang_generates_code_for_the_processor_of_gcc(tmp_path: Path) -> None:
+    """Both compilers generate Thumb code for ARMv7 with the same floating-point unit."""
+    if shutil.which("arm-linux-gnueabihf-gcc") is None or shutil.which("clang") is None:
+        pytest.skip("arm-linux-gnueabihf-gcc or clang is not installed")
+    (tmp_path / "x.c").write_text("double f(double x) { return x * 2; }\n")
+    found = []
+    for command in (["arm-linux-gnueabihf-gcc"], ["clang", *CROSS_COMPILERS["arm"].clang]):
+        subprocess.run([*command, "-O2", "-c", "x.c", "-o", "x.o"], cwd=tmp_path, check=True, timeout=60)
+        shown = subprocess.run(
+            ["arm-linux-gnueabihf-readelf", "-A", "x.o"], cwd=tmp_path, check=True, timeout=60, capture_output=True
+        ).stdout.decode()
+        wanted = ("Tag_CPU_arch:", "Tag_FP_arch:", "Tag_ABI_VFP_args:", "Tag_THUMB_ISA_use:")
+        found.append([line.strip() for line in shown.splitlines() if line.strip().startswith(wanted)])
+    assert found[0] == found[1]
