@@ -194,6 +194,19 @@ def test_a_server_of_which_something_is_unreadable_has_no_counters(fake_proc: Pa
     assert facts(fake_proc, "server", nothing, nothing) == {"server_processes": 0, "server_threads": 0}
 
 
+@pytest.mark.parametrize("thread", [6, 7])
+@pytest.mark.parametrize("name", ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"])
+def test_a_server_of_which_one_thread_lacks_a_counter_has_none(
+    fake_proc: Path, tmp_path: Path, thread: int, name: str
+) -> None:
+    whole = process(5, 1, 1, threads=(6, 7))
+    status = whole[f"proc/{thread}/status"]
+    harmed = whole | {f"proc/{thread}/status": status.replace(f"\n{name}:", "\nother:")}
+    assert harmed != whole
+    found = facts(fake_proc, "server", lay_out(tmp_path / "a", whole), lay_out(tmp_path / "b", harmed))
+    assert found == {"server_processes": 1, "server_threads": 3}
+
+
 def test_a_counter_of_a_server_that_shrank_is_unknown(fake_proc: Path, tmp_path: Path) -> None:
     first, second = lay_out(tmp_path / "a", process(5, 1, 2)), lay_out(tmp_path / "b", process(5, 1, 1))
     levels = {"server_processes", "server_threads", "server_rss_bytes", "server_peak_bytes"}

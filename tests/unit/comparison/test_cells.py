@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Runs are reduced to one value for each block."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from swapstone.comparison.cells import collect
+from swapstone.model import Sample
+from tests.unit import builders
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_discarded_runs_are_counted_and_give_no_value_in_any_order(reverse: bool) -> None:
+    run = next(run for run in builders.runs(builders.experiment(), 1) if run.trial.block == 1)
+    measured = msgspec.structs.replace(run, samples=(Sample(metric="wall", values=(3.0,)),))
+    trial = msgspec.structs.replace(run.trial, prime=1)
+    discarded = msgspec.structs.replace(
+        run, trial=trial, samples=(Sample(metric="wall", values=(5.0,)),), elapsed_ns=77
+    )
+    runs = [discarded, measured]
+    found = collect(runs[:: -1 if reverse else 1])
+    cell = found[trial.suite, trial.workload, trial.load][trial.variant]
+    assert cell.counts.total() == 2
+    assert cell.values[1] == {"wall": 3.0}
+    assert cell.times[1] == (measured.started_unix_ns, measured.elapsed_ns)
