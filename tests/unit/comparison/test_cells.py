@@ -23,5 +23,6 @@ def test_discarded_runs_are_counted_and_give_no_value_in_any_order(reverse: bool
     found = collect(runs[:: -1 if reverse else 1])
     cell = found[trial.suite, trial.workload, trial.load][trial.variant]
     assert cell.counts.total() == 2
-    assert cell.values[1] == {"wall": 3.0}
-    assert cell.times[1] == (measured.started_unix_ns, measured.elapsed_ns)
+    blocks, values = cell.series("wall")
+    assert (blocks.tolist(), values.tolist()) == ([1], [3.0])
+    assert cell.span_ns(cell.blocks) == (run.started_unix_ns, run.started_unix_ns + run.elapsed_ns)
