@@ -24,7 +24,7 @@ def main() -> int:
         _print_totals(kept)
         return int(any(cell.faults for cell in kept))
     chosen = GROUPS[options.group] if options.group else KINDS
-    kinds = [kind for kind in chosen if fnmatch.fnmatchcase(kind.name, options.kind)]
+    kinds = [kind for kind in chosen if fnmatch.fnmatchcase(kind.name, options.kind)][:: options.every]
     commands = options.command or list(COMMANDS)
     begun = time.monotonic()
     found: list[Cell] = []
@@ -47,6 +47,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--kind", default="*", metavar="PATTERN", help="only these kinds of records")
     parser.add_argument("--group", choices=list(GROUPS), help="only the kinds of this group")
     parser.add_argument("--command", action="append", choices=list(COMMANDS), help="only this command; repeatable")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="the first of each N kinds")
     parser.add_argument("--json", action="store_true", help="print every cell with its output as JSON")
     parser.add_argument(
         "--table", type=Path, nargs="+", metavar="FILE", help="print the table of files that --json wrote"
