@@ -48,8 +48,10 @@ COVERED = {
     "published/data.py": "figures",
     "record/origin.py": "marks",
     "record/reader.py": "record",
+    "session/columns_file.py": "",  # decoded after its HMAC by the user's key
     "session/explanation_files.py": "evidence",
     "session/record_index.py": "",  # reads back what it wrote into the cache, and builds it again if it is damaged
+    "session/run_store.py": "record",
     "session/study.py": "study run",
     "session/study_file.py": "study",
     "session/study_run.py": "study run",

@@ -44,11 +44,8 @@ from swapstone.targets.vm.saved_machine import QUIT, SLACK_MS, save_checked
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
 
 _TRIAL = "t"  # the identifier of every trial in its plan, so that equal trials are equal runs
-COMPILERS = {
-    "x86_64": "x86_64-linux-gnu-gcc",
-    "aarch64": "aarch64-linux-gnu-gcc",
-    "arm": "arm-linux-gnueabihf-gcc",
-}
+_TRIPLETS = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu", "arm": "arm-linux-gnueabihf"}
+COMPILERS = {machine: f"{triplet}-gcc" for machine, triplet in _TRIPLETS.items()}
 """Cross compilers of the agent, by the machine's name in `MACHINE_MODELS`."""
 
 
