@@ -34,7 +34,8 @@ class Findings:
 def checked(rows: Iterable[Row], findings: Findings) -> list[Row]:
     """Return the rows, with the exclusions that the checks found.
 
-    A row that is excluded already keeps its reason, unless it has no pairs because its runs were disturbed.
+    A row that is excluded already keeps its reason, unless all that is known of it is that it has no pairs: what a check found
+    comes first then. Runs that were all disturbed have no pairs, and their outputs may differ all the same.
     """
 
     def exclusion(row: Row) -> tuple[Verdict, str] | None:
@@ -42,6 +43,6 @@ def checked(rows: Iterable[Row], findings: Findings) -> list[Row]:
         if row.exclusion is None:
             return found
         without_pairs = row.exclusion[0] in (Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE)
-        return found if found and found[0] is Verdict.DISTURBED and without_pairs else row.exclusion
+        return found if found and without_pairs else row.exclusion
 
     return [dataclasses.replace(row, exclusion=exclusion(row)) for row in rows]

@@ -70,6 +70,22 @@ def side(
     return found
 
 
+@pytest.mark.parametrize("without", ["both", "blocks"])
+def test_other_work_is_invalid_even_where_no_pair_has_a_value(without: str) -> None:
+    def lost(runs: list[Run]) -> list[Run]:
+        return [msgspec.structs.replace(run, samples=()) for run in runs]
+
+    before, after = side(BASE, [b"1"] * 4, 1e6), side(CANDIDATE, [b"2"] * 4, 1e6)
+    if without == "both":
+        before, after = lost(before), lost(after)
+    else:  # no block has a value on both sides
+        before, after = [*before[:2], *lost(before[2:])], [*lost(after[:2]), *after[2:]]
+    word, reason = verdict(experiment(), [*before, *after])
+    assert word is Verdict.INVALID and reason.startswith("prints other output: ")
+    word, reason = verdict(experiment(output_may_differ=True), [*before, *after])
+    assert (word, reason) == (Verdict.UNAVAILABLE, "no pair of runs gave a value of wall")
+
+
 def analysed(subject: Experiment, runs: Sequence[Run]) -> Analysis:
     workload = own_workload(subject)
     return analyse(subject, variants(subject), {workload.name: workload}, runs)
