@@ -34,8 +34,8 @@ def _has_runs(path: Path) -> bool:
     return descriptor is not None
 
 
-def _made(path: Path, runs: list[Run] | None = None) -> Path:
-    subject = builders.experiment()
+def _made(path: Path, runs: list[Run] | None = None, rules: int = 1) -> Path:
+    subject = builders.experiment(rules=rules)
     with RecordWriter.create(path, subject) as writer:
         writer.write_manifest(Manifest(machine=(), tools=(), artifacts=(), passes=()))
         for run in runs or builders.runs(subject, 3):
@@ -170,3 +170,15 @@ def test_a_record_is_not_continued_through_a_link(tmp_path: Path) -> None:
         with pytest.raises(RecordError, match=f"{name}: it is a symbolic link"):
             RecordWriter.resume(path)
     assert secret.read_bytes() == b"secret"
+
+
+@pytest.mark.parametrize(("rules", "damages"), [(1, []), (2, ["seal.json: it lacks the digest of record.json"])])
+def test_records_by_the_first_rules_may_lack_the_digest_of_their_identity(
+    tmp_path: Path, rules: int, damages: list[str]
+) -> None:
+    path = _made(tmp_path / "r", rules=rules)
+    assert load(path).damages == ()
+    seal = json.loads((path / "seal.json").read_text())
+    assert seal["record"]
+    (path / "seal.json").write_text(json.dumps(seal | {"record": ""}))
+    assert [str(damage) for damage in load(path).damages] == damages
