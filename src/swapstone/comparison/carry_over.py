@@ -60,6 +60,9 @@ _NORMAL_QUANTILE = 2.576
 MORE = {0: 1, 1: 2, 2: 4}
 """How many runs to discard next, where a carry-over lasts longer than those that are discarded now."""
 
+_FIRST_WITHOUT = 1
+"""The last block without discarded runs, where they are the default (`swapstone.session.precision_stop`). No check is that early."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
@@ -131,7 +134,7 @@ def check(
             for each in judged
             if each.matters
         },
-        caveats=(*_settled(experiment, judged, count), *_left_out(runs)),
+        caveats=(*_settled(experiment, judged, count), *_left_out(experiment, runs)),
         carry_overs={each.tested.place: _carry_over(each) for each in judged},
     )
 
@@ -381,18 +384,24 @@ def _settled(experiment: Experiment, judged: Sequence[Judged], variants: int) ->
         )
 
 
-def _left_out(runs: Runs) -> Iterator[Caveat]:
-    """Yield the groups whose first measured runs don't count, because more runs are discarded since."""
+def _left_out(experiment: Experiment, runs: Runs) -> Iterator[Caveat]:
+    """Yield the groups whose first measured runs don't count, because more runs are discarded since a check found a dependence.
+
+    By default own programs have discarded runs from the second block on, without a check. That shows nothing about their runs.
+    """
     table = as_table(runs, ())
     made = table if (table.status != UNAVAILABLE).all() else table.rows(table.status != UNAVAILABLE)
     every, block, level, _ = made.turns
     later = np.flatnonzero(block > 0)
     levels = {made.groups[number]: (block[later[mine]], level[later[mine]]) for number, mine in by_number(every[later])}
-    grown = {group: each for group, each in levels.items() if each[1].min() < each[1].max()}
-    if grown:
-        name, (blocks, numbers) = next((group[1], each) for group, each in grown.items())
+    grown = {}
+    for group, (blocks, numbers) in levels.items():
         most = int(numbers.max())
-        earlier = int(blocks[numbers < most].max())
+        earlier = int(blocks[numbers < most].max(initial=0))
+        if earlier > (_FIRST_WITHOUT if most == experiment.prime else 0):
+            grown[group] = most, earlier
+    if grown:
+        name, (most, earlier) = next((group[1], each) for group, each in grown.items())
         many = f"{len(grown)} of {len(levels)} workloads" if len(levels) > 1 else "the only workload"
         yield Caveat(
             kind=CaveatKind.CARRY_OVER,

@@ -214,3 +214,18 @@ def test_three_variants_in_balanced_orders_meet_the_one_that_leaves_something_al
 )
 def test_hypotheses_are_rejected_by_holms_procedure(p_values: list[float], rejected: list[bool]) -> None:
     assert carry_over._holm(p_values) == rejected
+
+
+def test_discarded_runs_by_default_are_no_evidence_of_a_dependence() -> None:
+    """They begin after the first block, whatever the program does; only a check that finds a dependence is reported."""
+
+    def left_out(machine: Machine, prime: int) -> list[str]:
+        experiment = experiment_on(machine, 5, prime=prime)
+        runs, _ = simulated(machine, experiment)
+        assert {run.trial.prime for run in runs if run.trial.block == 1} == {0} and largest(runs) >= 1
+        found = [each.message for each in analysed(experiment, runs).caveats if each.kind is CaveatKind.CARRY_OVER]
+        return [message for message in found if message.startswith("Runs depended on what ran before them")]
+
+    assert left_out(Machine(0.005, (0.0, 0.0), left_by_all(0.0)), 1) == []
+    (message,) = left_out(Machine(0.005, (0.0, 0.0), left_by_baseline(0.05)), 0)
+    assert ": 2 after block 30 of " in message
