@@ -206,4 +206,12 @@ def test_a_report_states_whether_the_outputs_agree(tmp_path: Path) -> None:
     (tmp_path / "b").write_text((tmp_path / "b").read_text() + "# another file\n")
     compare(tmp_path, "--artifact", "out")
     text = " ".join(swapstone(tmp_path, "show", "r", "--all").stdout.split())
-    assert "The work of command=b against command=a: output: equal (sha256 4355a46b19d3), 'out': equal (sha256 " in text
+    same = "The same work of command=b against command=a: output: equal (sha256 4355a46b19d3), 'out': equal (sha256 "
+    assert same in text
+    brief = " ".join(swapstone(tmp_path, "show", "r").stdout.split())
+    assert same in brief.split("What is not known")[0]
+    shutil.rmtree(tmp_path / "r")
+    compare(tmp_path, "--output", "null")
+    brief = " ".join(swapstone(tmp_path, "show", "r").stdout.split())
+    limit = "The work of command=b against command=a: output: discarded, so nothing shows that it is the same work"
+    assert limit in brief.split("What is not known")[1] and "same work of" not in brief

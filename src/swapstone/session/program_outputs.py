@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 import numpy as np
 
-from swapstone.comparison.outputs import REMEDY, agreement, agreement_text
+from swapstone.comparison.outputs import REMEDY, Agreement, agreement, agreement_text
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import OK
 from swapstone.model import (
@@ -84,7 +84,10 @@ def first_difference(baseline: Sequence[bytes], candidate: Sequence[bytes]) -> t
 
 
 def output_notes(view: RecordView) -> tuple[str, ...]:
-    """Return a sentence for each candidate of an own program: how its outputs relate to the baseline's; of several rows, the first few."""
+    """Return a sentence for each candidate of an own program: how its outputs relate to the baseline's; of several rows, the first few.
+
+    It begins with "The same work" if all of them are equal.
+    """
     experiment = view.experiment
     if experiment.own is None or experiment.rules < CURRENT_RULES:
         return ()
@@ -93,13 +96,17 @@ def output_notes(view: RecordView) -> tuple[str, ...]:
     table = as_table(view.runs, ())
     for candidate in others[:_NOTED]:
         clauses = []
+        same = len(experiment.workloads) <= _NOTED
         for suite, workload in experiment.workloads[:_NOTED]:
             group = suite, workload, experiment.loads[0]
-            text = agreement_text(agreement(experiment, group, baseline.label, candidate.label, table))
+            relations = agreement(experiment, group, baseline.label, candidate.label, table)
+            same &= bool(relations) and {each.agreement for each in relations.values()} <= {Agreement.EQUAL, Agreement.SIMILAR}
+            text = agreement_text(relations)
             clauses += [f"{workload}, {text}" if len(experiment.workloads) > 1 else text] if text else []
         more = "; ..." if len(experiment.workloads) > _NOTED and clauses else ""
         if clauses:
-            notes.append(f"The work of {candidate.label} against {baseline.label}: {'; '.join(clauses)}{more}.")
+            which = "same work" if same else "work"
+            notes.append(f"The {which} of {candidate.label} against {baseline.label}: {'; '.join(clauses)}{more}.")
     return tuple(notes)
 
 

@@ -17,8 +17,8 @@ from swapstone.report.topics.comparison_groups import comparison_groups
 UNKNOWN = "What is not known"
 NEXT = "What to do next"
 _MOST_COMMANDS = 4
-_SUBJECT = "What is measured: "
-"""How the note on an own program's command line begins. It limits nothing."""
+_NO_LIMITS = ("What is measured: ", "The same work of ")
+"""How the notes on an own program's command line and on its equal outputs begin. They limit nothing."""
 
 
 def overview_of(context: ReportContext, analysis: Analysis, answer: Answer, warnings: Iterable[str]) -> Iterator[Block]:
@@ -49,7 +49,7 @@ def overview_of(context: ReportContext, analysis: Analysis, answer: Answer, warn
 
 def _beside(context: ReportContext, analysis: Analysis) -> Iterator[str]:
     """Yield what is measured, how it compares with the published page, and whether the baseline differs from its own copies."""
-    yield from (note for note in context.notes if note.startswith(_SUBJECT))
+    yield from (note for note in context.notes if note.startswith(_NO_LIMITS))
     if context.published:
         rows = tuple(row for group in comparison_groups(context, analysis) for row in group.rows)
         if any(row.published for row in rows):
@@ -73,5 +73,5 @@ def _items(context: ReportContext, analysis: Analysis, answer: Answer, warnings:
         reason = f"; the first: {formatting.safe(failures[0].reason)}" if failures[0].reason else ""
         yield Item(f"{formatting.count(len(failures), 'trial')} gave no numbers{reason}", tone=Tone.WARNING)
     for note in context.notes:
-        if not note.startswith(_SUBJECT):
+        if not note.startswith(_NO_LIMITS):
             yield Item(note)
