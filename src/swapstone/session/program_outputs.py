@@ -100,7 +100,10 @@ def output_notes(view: RecordView) -> tuple[str, ...]:
         for suite, workload in experiment.workloads[:_NOTED]:
             group = suite, workload, experiment.loads[0]
             relations = agreement(experiment, group, baseline.label, candidate.label, table)
-            same &= bool(relations) and {each.agreement for each in relations.values()} <= {Agreement.EQUAL, Agreement.SIMILAR}
+            same &= bool(relations) and {each.agreement for each in relations.values()} <= {
+                Agreement.EQUAL,
+                Agreement.SIMILAR,
+            }
             text = agreement_text(relations)
             clauses += [f"{workload}, {text}" if len(experiment.workloads) > 1 else text] if text else []
         more = "; ..." if len(experiment.workloads) > _NOTED and clauses else ""
