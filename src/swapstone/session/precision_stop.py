@@ -10,6 +10,7 @@ import msgspec
 
 from swapstone import plan
 from swapstone.comparison import carry_over, precision
+from swapstone.comparison.pairs import interval_pairs
 from swapstone.model import CURRENT_RULES, Experiment, Run, Status, WorkloadPrecision, discarded_by_block
 from swapstone.plan import Group
 from swapstone.plan.stopping import StopReason, decide, due, first_block, first_look, looks
@@ -149,7 +150,8 @@ class PrecisionStop:
             return lost
         rate = SUSPICION if block <= first_look(experiment) else LATER_SUSPICION
         found = carry_over.unsettled(experiment, self._variants, self._workloads, runs, rate)
-        left_ns, first = float(experiment.budget_ns - used_ns), first_look(experiment)
+        left_ns = float(experiment.budget_ns - used_ns)
+        first = max(first_look(experiment), interval_pairs(experiment, self._variants, self._workloads))
         for group in [group for group in now.number if group in found]:
             more = carry_over.MORE.get(now.number[group]) if experiment.prime_more else None
             needed_ns = 0.0 if more is None else now.cost_with(group, more) * first

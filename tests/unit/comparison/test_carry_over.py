@@ -127,6 +127,17 @@ def test_without_budget_for_more_the_row_is_invalid_and_the_experiment_ends() ->
     assert largest(runs) == 0 and notes == [] and max(run.trial.block for run in runs) == 15
 
 
+@pytest.mark.parametrize(("pairs", "discarded"), [(2, 1), (30, 0)])
+def test_a_budget_that_does_not_hold_the_pairs_of_an_interval_with_more_discarded_runs_is_kept_for_those_without(
+    monkeypatch: pytest.MonkeyPatch, pairs: int, discarded: int
+) -> None:
+    """A report with many rows needs more pairs than a first check. 15 blocks of 2 runs, then 15 of 4, take 9 s."""
+    monkeypatch.setattr("swapstone.session.precision_stop.interval_pairs", lambda *_: pairs)
+    machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05))
+    runs, _ = simulated(machine, experiment_on(machine, 7, budget_ns=10 * 10**9))
+    assert largest(runs) == discarded
+
+
 def test_a_budget_that_holds_no_discarded_runs_is_spent_without_them() -> None:
     machine = Machine(0.005, (0.0, 0.0))
     short = experiment_on(machine, 8, prime=1, budget_ns=4 * 10**9)

@@ -308,6 +308,10 @@ def test_crossed_factors_without_an_interaction() -> None:
     open_ones = tuple(msgspec.structs.replace(each, presence=type(each.presence).UNDECIDED) for each in none)
     made = answer_of(crossed.context(), msgspec.structs.replace(analysis, interactions=open_ones))
     assert "whether the factors depend on each other is undecided" in made
+    few = tuple(msgspec.structs.replace(each, low=None, high=None, exact=False) for each in analysis.effects)
+    made = answer_of(crossed.context(), msgspec.structs.replace(analysis, interactions=open_ones, effects=few))
+    assert "musl takes 1.4 times as long as glibc on average in these runs, too few for an interval" in made
+    assert "no difference" not in made
 
 
 def test_servers() -> None:

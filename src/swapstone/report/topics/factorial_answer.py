@@ -200,12 +200,14 @@ def _effect_clause(each: FactorEffect, margin: float) -> str:
     low, high = (effect, effect) if each.exact else (each.low, each.high)
     where = standing(low, high, margin)
     name = formatting.safe(name_of(each.metric))
+    phrase = (
+        wording.duration(effect, baseline)
+        if each.metric.name == "wall"
+        else f"has {wording.amount(effect, name, baseline)}"
+    )
+    if low is None or high is None:
+        return f"{level} {phrase} on average in these runs, too few for an interval"
     if where in {Standing.MORE, Standing.LESS}:
-        phrase = (
-            wording.duration(effect, baseline)
-            if each.metric.name == "wall"
-            else f"has {wording.amount(effect, name, baseline)}"
-        )
         return f"{level} {phrase} on average"
     if where is Standing.SAME:
         median = "median " if each.verdict is not Verdict.EQUIVALENT else ""
