@@ -12,12 +12,13 @@ import msgspec
 
 from swapstone.artifacts import check_load_generator, find_load_generator
 from swapstone.factors import Evidence, Recipe
-from swapstone.model import Cpus, Experiment, LoadGenerator, Sample, UnavailableError, UserError, Variant
+from swapstone.model import Cpus, Experiment, LoadGenerator, OwnProgram, Sample, UnavailableError, UserError, Variant
 from swapstone.model.load_generator import filled
 from swapstone.subjects.answers import last_line, trouble_of
+from swapstone.subjects.own_program_carried import carried_files
 from swapstone.subjects.subject import BuildContext, Inspect, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program
-from swapstone.targets import Capabilities, Target
+from swapstone.targets import Capabilities, MachineConfig, Target
 from swapstone.wire import AgentAnswer, LoadGeneratorRequest, ProcessOutcome, TrialRequest
 from swapstone.workloads.server_metrics import check_whole, server_samples
 
@@ -25,6 +26,9 @@ _PORTS = range(20_000, 32_768)
 """Five digits each, so that the address of the stack does not depend on the port; below the kernel's ephemeral ports."""
 
 _TRIES = 200
+
+_LOOPBACK = "ip link set lo up"
+"""Before a server runs in a virtual machine: without it no connection to 127.0.0.1 is possible."""
 
 
 def free_port() -> int:
@@ -59,11 +63,13 @@ class Server(Subject):
         self.needs_compiler = inner.needs_compiler
         self.empty_programs = inner.empty_programs
         self.aborts_early = inner.aborts_early
+        self.carries_files = inner.carries_files
+        self._in_guest = False
 
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise also if the target has no load generators."""
         self._inner.check(experiment, target)
-        if not target.has_load_generators:
+        if not target.has_load_generators and not (self._inner.carries_files and target.carries_files):
             raise UnavailableError(
                 f"{self.workload.name} is a server, and the target {target.name} has no load generators.",
                 "Leave --target out: servers are measured on this machine.",
@@ -84,9 +90,31 @@ class Server(Subject):
         program = self._inner.build(variant, recipe, context)
         target = context.target
         simulated = f"/fake/{self._generator.command[0]}"
-        generator = target.put(find_load_generator(self._generator)) if target.needs_build else simulated
+        if not target.needs_build:
+            generator = simulated
+        elif target.shares_files:
+            generator = target.put(find_load_generator(self._generator))
+        else:
+            self._in_guest = True
+            generator = self._carried(program, target)
         links = tuple(dataclasses.replace(link, load_generator=generator) for link in program.links)
         return dataclasses.replace(program, load_generator=generator, links=links)
+
+    def _carried(self, program: Program, target: Target) -> str:
+        """Give the load generator to a machine, with its loader and libraries; return its path."""
+        path = str(find_load_generator(self._generator).absolute())
+        memory_bytes = self.workload.machine.memory_bytes if self.workload.machine else 0
+        alone = OwnProgram(name=self.workload.name, arguments=(path,), memory_bytes=memory_bytes)
+        environment = program.recipe.environment
+        target.put_files(carried_files(alone, path, program.folder, target.architecture, environment=environment))
+        return path
+
+    def machine_config(self, trial: TrialSpec) -> MachineConfig:
+        """Return the machine, with its loopback device if server and load generator are in it."""
+        config = super().machine_config(trial)
+        if not self._in_guest:
+            return config
+        return msgspec.structs.replace(config, prepare=(_LOOPBACK, *config.prepare))
 
     def equalize(self, programs: Mapping[str, Program]) -> dict[str, Program]:
         """Equalize the server's programs."""
@@ -110,7 +138,7 @@ class Server(Subject):
         With `Cpus.ONE` the server has the last processor, and the load generator the others. On one processor they share it.
         Nothing is preloaded into the load generator.
         """
-        port, request = free_port(), self._inner.request(trial)
+        port, request = _PORTS[0] if self._in_guest else free_port(), self._inner.request(trial)
         apart = self.workload.cpus is Cpus.ONE and len(trial.cpus) > 1
         last = max(trial.cpus, default=0)
         return msgspec.structs.replace(

@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from swapstone.factors import Recipe
-from swapstone.model import Cpus, LoadGenerator, Source, Status, UnavailableError, Variant, Workload
-from swapstone.subjects import Program, raw_output, server, subject_of
+from swapstone.factors import ProgramFacts, Recipe
+from swapstone.model import Cpus, LoadGenerator, OwnProgram, Source, Status, UnavailableError, Variant, Workload
+from swapstone.subjects import BuildContext, Program, raw_output, server, subject_of
 from swapstone.subjects.server import free_port
+from swapstone.targets.carried_files import CarriedFiles
+from swapstone.targets.fake import FakeTarget
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
-from swapstone.workloads import find_workload
-from tests.unit.builders import trial_spec
+from swapstone.workloads import find_workload, own_workload
+from tests.unit.builders import experiment, trial_spec
 
 GENERATOR = LoadGenerator(
     command=("wrk", "http://127.0.0.1:{port}/"), reader="wrk", warm_ms=1, ready_ms=2, drain_ms=3, stop_ms=4
@@ -81,6 +85,39 @@ def test_a_port_is_free_and_has_five_digits(monkeypatch: pytest.MonkeyPatch) -> 
     assert free_port() == number
     monkeypatch.undo()
     assert {len(str(free_port())) for _ in range(50)} == {5}
+
+
+class Guest(FakeTarget):
+    """A target that gets files; it keeps them."""
+
+    needs_build = True
+    shares_files = False
+    carries_files = True
+
+    def __init__(self) -> None:
+        self.carried = CarriedFiles({})
+
+    def put_files(self, carried: CarriedFiles) -> None:
+        self.carried = self.carried.joined(carried)
+
+    def inspect(self, path: str) -> ProgramFacts | None:
+        return None
+
+
+def test_in_a_machine_both_programs_are_carried_and_meet_on_a_fixed_port() -> None:
+    """A free port of this machine would make equal trials different runs."""
+    generator = msgspec.structs.replace(GENERATOR, command=("/bin/ls", "{port}"))
+    own = OwnProgram(name="s", arguments=("/bin/cat", "{port}"), directory="/", load_generators=(generator,))
+    workload = own_workload(msgspec.structs.replace(experiment(), own=own))
+    variant, subject, guest = Variant(levels=()), subject_of(workload), Guest()
+    program = subject.build(variant, subject.base_recipe(variant, Recipe()), BuildContext("own", guest))
+    assert {os.path.realpath("/bin/cat"), os.path.realpath("/bin/ls")} <= guest.carried.files.keys()
+    trial = trial_spec(variant, program)
+    first, second = subject.request(trial), subject.request(trial)
+    assert first == second
+    assert first.arguments == ("/bin/cat", "20000")
+    assert subject.machine_config(trial).prepare == ("ip link set lo up",)
+    assert "busybox" in workload.parts  # has ip
 
 
 def verdict(how: ProcessOutcome, code: int = 0, **changed: object) -> tuple[Status, str]:
