@@ -18,6 +18,12 @@ SHORTEST_S = 0.25
 _MOST_DIGITS = 20
 _UPTIME = "/proc/uptime"
 
+_OF_THE_TRIAL = ("trial_cpu_us",)
+"""Fact: processor time of all processes of the trial, with a server's load generator, and of the agent."""
+
+_OF_THE_PROGRAM = ("user_us", "system_us")
+"""Facts of agents that do not report the above."""
+
 
 def missing_load(load: Load, evidence: Evidence) -> str:
     """Return why a load was not in force, or an empty text if it was.
@@ -68,7 +74,8 @@ def _others_s(
         before, after = _number(counters, "before", one), _number(counters, "after", one)
         if before is not None and after is not None:
             idle_s += (after - before) * indicator.scale
-    return elapsed_s - idle_s - _sum(facts, ("user_us", "system_us"))
+    own = _OF_THE_TRIAL if facts.keys() >= set(_OF_THE_TRIAL) else _OF_THE_PROGRAM
+    return elapsed_s - idle_s - _sum(facts, own)
 
 
 def _within_bounds(value: float, indicator: LoadIndicator) -> bool:

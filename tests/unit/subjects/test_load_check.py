@@ -111,6 +111,15 @@ def test_times_that_are_sampled_in_step_with_the_trial_prove_nothing() -> None:
     assert "0 s of other programs" in missing_load(find_load("cpu"), evidence({"user": 3, "idle": 90}, facts=own))
 
 
+def test_a_servers_load_generator_is_part_of_the_trial() -> None:
+    """The server used 0.03 s, its load generator 0.8 s; the machine was idle for 0.1 s."""
+    server = (("user_us", 20_000), ("system_us", 10_000))
+    grown = {"user": 60, "idle": 10}
+    assert "0.58 s of other programs" in missing_load(IDLE, evidence(grown, facts=server))
+    assert missing_load(IDLE, evidence(grown, facts=(*server, ("trial_cpu_us", 830_000)))) == ""
+    assert "0.58 s of other programs" in missing_load(IDLE, evidence(grown, facts=(*server, ("trial_cpu_us", 700_000))))
+
+
 def test_planted_sections_are_counted() -> None:
     planted = find_load("planted")
     assert missing_load(planted, evidence({"sections": 3})) == (
