@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -121,6 +122,25 @@ def test_an_own_server_is_measured_with_each_load_generator(
         assert found["cpu_per_request"] > 0
         # A buffer of 256 KiB has 64 pages: musl maps them anew for every request, glibc keeps them.
         assert (found["minflt_per_request"] > 60) == (level == "musl")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
+def test_a_server_and_its_load_generator_run_in_one_machine(tmp_path: Path) -> None:
+    assert shutil.which("musl-gcc"), "install it: apt-get install musl-tools"
+    project, record = source(tmp_path), tmp_path / "r"
+    build = ("--build", "make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}", "--source", str(project))
+    server = ("--server", "./server {port} 1 20 262144", "--connections", "2")
+    generator = ("--load-generator", "swapstone-pace --port {port} --connections {connections} --rate 100 --seconds 1")
+    asked = ("libc=glibc,musl", *build, *server, *generator, "--target", "vm", "--blocks", "2", "--seed", "4")
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    runs = runs_of(record)
+    assert {(run["status"], run["reason"]) for run in runs} == {("ok", "")}
+    for level in ("glibc", "musl"):
+        mine = [run for run in runs if run["trial"]["variant"] == f"libc={level}"]
+        assert {dict(run["observed"])["libc"] for run in mine} == {level}
+        assert {values(run)["requests"] for run in mine} == {100.0}
+        assert {values(run)["minflt_per_request"] > 60 for run in mine} == {level == "musl"}
 
 
 @pytest.mark.slow

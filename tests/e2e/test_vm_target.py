@@ -138,17 +138,6 @@ def test_two_programs_are_compared_and_a_missing_file_is_named(tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="as below")
-@pytest.mark.skipif(shutil.which("redis-server") is None, reason="redis-server is not installed")
-def test_a_server_and_its_load_generator_run_in_one_machine(tmp_path: Path) -> None:
-    server = ("--server", "redis-server --port {port} --save '' --appendonly no", "--connections", "2")
-    generator = ("--load-generator", "redis-benchmark -p {port} -n 300 -c {connections} -t get", "--target", "vm")
-    allocator = ("allocator=default,mimalloc", "--blocks", "1")
-    swapstone(tmp_path, "compare", *allocator, *server, *generator, "--out", "r")
-    assert {run["status"] for run in runs_of(tmp_path / "r")} == {"ok"}
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
 def test_a_comparison_in_a_virtual_machine_is_exact_and_can_be_recomputed(tmp_path: Path, exhaustive: bool) -> None:
     """Runs differ only by variant and replicate, and a repeated experiment gives equal bytes."""
