@@ -35,7 +35,7 @@ def checked(rows: Iterable[Row], findings: Findings) -> list[Row]:
     """Return the rows, with the exclusions that the checks found.
 
     A row that is excluded already keeps its reason, unless all that is known of it is that it has no pairs: what a check found
-    comes first then. Runs that were all disturbed have no pairs, and their outputs may differ all the same.
+    comes first then. Runs that were all disturbed have no pairs, and their outputs may still differ.
     """
 
     def exclusion(row: Row) -> tuple[Verdict, str] | None:
