@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 
 import msgspec
@@ -13,6 +14,7 @@ from swapstone.wire import AgentAnswer, ProcessOutcome
 
 OUTPUT_BYTES = 64 * 1024
 DISK_BYTES = 1024 * 1024 * 1024
+_OOM_KILL = re.compile(r"^oom_kill ([0-9]{1,19})$", re.MULTILINE)
 LAST_BYTES = 4096
 """Size of the end of an output that is searched for its last line."""
 
@@ -69,7 +71,16 @@ def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes
         ProcessOutcome.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}",
     }
     reason = reasons.get(answer.outcome, "")  # the others are a server's: `swapstone.subjects.server`
-    return f"{reason}; {last_line(answer.stderr, answer.stdout)}" if reason else reason
+    return f"{reason}{_out_of_memory(answer)}; {last_line(answer.stderr, answer.stdout)}" if reason else reason
+
+
+def _out_of_memory(answer: AgentAnswer) -> str:
+    """Return a clause if the kernel of a virtual machine killed a program for memory meanwhile (``oom_kill`` of /proc/vmstat)."""
+    machine = dict(answer.machine)
+    before, after = (_OOM_KILL.search(machine.get(f"{when} /proc/vmstat", "")) for when in ("before", "after"))
+    if before is None or after is None or int(before[1]) >= int(after[1]):
+        return ""
+    return ", and the machine's kernel killed a program because its memory was used up (--memory gives it more)"
 
 
 def last_line(*outputs: bytes) -> str:

@@ -17,6 +17,7 @@ from swapstone.model import (
     CommandLine,
     Experiment,
     FactorLevels,
+    VIRTUAL_CLOCK,
     OwnProgram,
     Run,
     Sample,
@@ -278,7 +279,10 @@ def test_runs_that_use_storage_are_a_caveat() -> None:
 
     assert messages(*with_facts(BASE, SMALL_BYTES - 1, 0), *with_facts(CANDIDATE, 0, SMALL_BYTES - 1)) == []
     assert len(messages(*with_facts(BASE, SMALL_BYTES, 0), *with_facts(CANDIDATE, 0, 0))) == 1
-    (found,) = messages(*with_facts(BASE, 3 << 20, 0), *with_facts(CANDIDATE, 0, 0))
+    runs = [*with_facts(BASE, 3 << 20, 0), *with_facts(CANDIDATE, 0, 0)]
+    virtual = msgspec.structs.replace(experiment(), clock=VIRTUAL_CLOCK, target="vm")
+    assert not [c for c in analysed(virtual, runs).caveats if c.kind is CaveatKind.WRITES_FILES]
+    (found,) = messages(*runs)
     assert "write 3 (command=a), 0 (command=b) MiB a run" in found and "read" not in found.split(":")[1]
     (found,) = messages(*with_facts(BASE, 0, 1 << 20), *with_facts(CANDIDATE, 0, 2 << 20))
     assert "read 1 (command=a), 2 (command=b) MiB a run" in found

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""How a trial ended, in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from swapstone.subjects.answers import trouble_of
+from swapstone.wire import AgentAnswer, ProcessOutcome
+
+
+def killed(before: str, after: str) -> str:
+    machine = (("before /proc/vmstat", before), ("after /proc/vmstat", after))
+    return trouble_of(AgentAnswer(id="t", outcome=ProcessOutcome.SIGNALED, code=9, machine=machine))
+
+
+def test_a_machine_out_of_memory_is_named() -> None:
+    reason = killed("nr_free_pages 5\noom_kill 0\nzone 1\n", "nr_free_pages 1\noom_kill 1\nzone 1\n")
+    assert reason.startswith(
+        "it was killed by SIGKILL (signal 9), and the machine's kernel killed a program because its memory"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("oom_kill 2\n", "oom_kill 2\n"),
+        ("", "oom_kill 2\n"),
+        ("oom_kill 0\n", "oom_kill x\n"),
+        ("oom_kill 0", "xoom_kill 1"),
+    ],
+)
+def test_other_counters_prove_nothing(before: str, after: str) -> None:
+    assert killed(before, after).startswith("it was killed by SIGKILL (signal 9); ")
