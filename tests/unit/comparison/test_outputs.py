@@ -12,12 +12,12 @@ from swapstone.comparison import analyse, outputs, precision
 from swapstone.comparison.outputs import Agreement, agreement, agreement_text
 from swapstone.comparison.storage import SMALL_BYTES
 from swapstone.model import (
+    VIRTUAL_CLOCK,
     Analysis,
     CaveatKind,
     CommandLine,
     Experiment,
     FactorLevels,
-    VIRTUAL_CLOCK,
     OwnProgram,
     Run,
     Sample,
