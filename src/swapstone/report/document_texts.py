@@ -10,6 +10,8 @@ import msgspec
 
 Part = TypeVar("Part")
 
+_NUMBERS = frozenset((int, float, bool, type(None)))
+
 
 def with_texts(part: Part, change: Callable[[str], str]) -> Part:
     """Return a document, or a part of one, whose texts are changed.
@@ -21,6 +23,8 @@ def with_texts(part: Part, change: Callable[[str], str]) -> Part:
     if isinstance(part, str):
         return change(part)  # type: ignore[return-value] # a str in, a str out
     if isinstance(part, tuple):
+        if _NUMBERS.issuperset(map(type, part)):  # the points of a drawing, of which there may be millions
+            return part  # type: ignore[return-value] # as above
         return tuple(with_texts(each, change) for each in part)  # type: ignore[return-value] # as above
     if isinstance(part, msgspec.Struct):
         fields = {name: with_texts(getattr(part, name), change) for name in part.__struct_fields__}
