@@ -25,6 +25,7 @@ from swapstone.record import RecordView, default_root, list_records, open_runs, 
 from swapstone.report import factorial_export, failure_columns, mean_columns
 from swapstone.session.open_runs import OpenRuns
 from swapstone.session.record_index import NamedRecord, RecordIndex, Rows
+from swapstone.session.table_cache import TableCache
 from swapstone.session.unusable_values import named_record
 
 if TYPE_CHECKING:
@@ -354,17 +355,23 @@ def connect(
         _define_lines(connection, runs)
         connection.execute(_VIEWS)
         with RecordIndex() as index:
-            read = index.rows(records, "record", ("records",), lambda each: {"records": [_record_row(each.path)]})
-            rows = [
-                {**row, "record": each.name, "path": str(each.path)} for each, found in read for row in found["records"]
-            ]
-            _table_from(connection, Path(scratch) / "records.json", "records", _RECORD_FIELDS, rows)
+            cache = TableCache(index, () if known else records)
+            if not cache.load(connection, "records"):
+                read = index.rows(records, "record", ("records",), lambda each: {"records": [_record_row(each.path)]})
+                rows = [
+                    {**row, "record": each.name, "path": str(each.path)}
+                    for each, found in read
+                    for row in found["records"]
+                ]
+                _table_from(connection, Path(scratch) / "records.json", "records", _RECORD_FIELDS, rows)
+                cache.keep(connection, "records")
             fields = {"comparisons": _COMPARISON_FIELDS, "effects": _EFFECT_FIELDS}
-            if wanted := [name for name in fields if name in tables]:
+            if wanted := [name for name in fields if name in tables and not cache.load(connection, name)]:
                 analysed = _analysed_rows(index, records, known or {})
                 for name in wanted:
                     rows = [{**row, "record": each.name} for each, found in analysed for row in found[name]]
                     _table_from(connection, Path(scratch) / f"{name}.json", name, fields[name], rows)
+                    cache.keep(connection, name)
     return connection
 
 

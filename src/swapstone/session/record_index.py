@@ -38,6 +38,10 @@ CREATE TABLE IF NOT EXISTS entries (
 ) WITHOUT ROWID
 """
 
+_TABLE = "table "
+_EVERY = "*"
+"""Kind and path of the entries of whole tables."""
+
 WAIT_S = 2.0
 """Another process that writes the index is waited for this long. After that, the answer is computed without it."""
 
@@ -99,6 +103,31 @@ class RecordIndex:
                 made.append((path, kind, state, msgspec.json.encode(found)))
             yield record, found
         self._keep(made, [path for path in known if not is_record(Path(path))] if made else [])
+
+    def state(self, records: Sequence[NamedRecord]) -> str:
+        """Return a digest that changes if a file of one of the records changes, or their names, their order or the code."""
+        digest = hashlib.sha256()
+        for record in records:
+            digest.update(
+                f"{record.name}\0{record.path.absolute()}\0{self._state(record.path)}\n".encode(
+                    errors="surrogateescape"
+                )
+            )
+        return digest.hexdigest()
+
+    def digest(self, table: str, state: str) -> str:
+        """Return the digest of the file that a table of these records is kept in; empty if none is.
+
+        Args:
+            table: its name.
+            state: of `state`.
+        """
+        kept, data = self._known(f"{_TABLE}{table}").get(_EVERY, ("", b""))
+        return data.decode(errors="replace") if kept == state else ""
+
+    def keep_digest(self, table: str, state: str, digest: str) -> None:
+        """Keep the digest of the file of a table; arguments as `digest`."""
+        self._keep([(_EVERY, f"{_TABLE}{table}", state, digest.encode())], [])
 
     def _open(self) -> sqlite3.Connection | None:
         for _ in range(2):

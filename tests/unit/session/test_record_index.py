@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.record import RecordWriter
-from swapstone.session import record_index
+from swapstone.session import query, record_index, table_cache
 from swapstone.session.query import all_records, query_records
 from swapstone.session.record_index import NamedRecord, RecordIndex, Rows
 from tests.unit import builders
@@ -172,3 +172,85 @@ def test_queries_give_the_same_from_the_index(records: list[NamedRecord]) -> Non
     shutil.rmtree(records[0].path)
     found = query_records("SELECT DISTINCT record FROM comparisons")
     assert found is not None and found.fetchall() == [("two",)]
+
+
+class TestTables:
+    """Whole tables are kept as files; a file that is not of this state of the records, or damaged, is not used."""
+
+    SQL = "SELECT * EXCLUDE (path) FROM records JOIN comparisons USING (record) ORDER BY ALL"
+
+    @pytest.fixture(autouse=True)
+    def _few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        pytest.importorskip("duckdb")
+        monkeypatch.setattr(table_cache, "FEWEST_RECORDS", 2)
+
+    def result(self) -> list[tuple[object, ...]]:
+        found = query_records(self.SQL)
+        assert found is not None
+        return found.fetchall()
+
+    def files(self, tmp_path: Path) -> list[Path]:
+        return sorted((tmp_path / "cache" / "swapstone" / "query").glob("*.parquet"))
+
+    def test_a_kept_table_is_used_and_gives_the_same(
+        self, records: list[NamedRecord], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = self.result()
+        assert {row[0] for row in first} == {"one", "two"}
+        assert [path.name for path in self.files(tmp_path)] == ["comparisons.parquet", "records.parquet"]
+        with monkeypatch.context() as patch:
+            patch.setattr(query, "_table_from", None)
+            found = query_records(self.SQL)
+        assert found is not None and found.fetchall() == first
+
+    def test_another_state_of_a_record_is_another_table(self, records: list[NamedRecord]) -> None:
+        first = self.result()
+        path = records[0].path / "runs.jsonl"
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(lines[:-4]))
+        again = self.result()
+        assert again != first and {row[0] for row in again} == {"one", "two"}
+        shutil.rmtree(records[1].path)
+        add_runs(records[1].path.with_name("three"), 3)
+        assert {row[0] for row in self.result()} == {"one", "three"}
+
+    @pytest.mark.parametrize("how", ["edited", "truncated", "a link", "a FIFO", "missing", "another table"])
+    def test_a_damaged_file_is_made_again(self, records: list[NamedRecord], tmp_path: Path, how: str) -> None:
+        first = self.result()
+        path = self.files(tmp_path)[0]
+        data = path.read_bytes()
+        if how == "edited":
+            path.write_bytes(data[:200] + bytes([data[200] ^ 1]) + data[201:])
+        elif how == "truncated":
+            path.write_bytes(data[:-1])
+        elif how == "another table":
+            path.write_bytes(self.files(tmp_path)[1].read_bytes())
+        else:
+            path.unlink()
+            if how == "a link":
+                (tmp_path / "elsewhere").write_bytes(data)
+                path.symlink_to(tmp_path / "elsewhere")
+            elif how == "a FIFO":
+                os.mkfifo(path)
+        assert self.result() == first
+        assert self.files(tmp_path)[0].is_file() and not self.files(tmp_path)[0].is_symlink()
+
+    def test_without_space_nothing_is_kept(
+        self, records: list[NamedRecord], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        first = self.result()
+        for path in self.files(tmp_path):
+            path.unlink()
+        monkeypatch.setattr(Path, "replace", full)
+        assert self.result() == first and self.files(tmp_path) == []
+        assert not list((tmp_path / "cache" / "swapstone" / "query").glob(".*"))
+
+    def test_few_records_keep_none(
+        self, records: list[NamedRecord], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(table_cache, "FEWEST_RECORDS", 3)
+        self.result()
+        assert self.files(tmp_path) == []
