@@ -51,6 +51,11 @@ class OpenRuns:
         """Return the paths of the opened files, in the order of `records`."""
         return [f"/proc/self/fd/{number}" for number in self._descriptors]
 
+    @property
+    def size_bytes(self) -> int:
+        """Return the size of all opened files."""
+        return sum(os.fstat(number).st_size for number in self._descriptors)
+
     def __enter__(self) -> Self:
         return self
 

@@ -25,7 +25,7 @@ from swapstone.record import RecordView, default_root, list_records, open_runs, 
 from swapstone.report import factorial_export, failure_columns, mean_columns
 from swapstone.session.open_runs import OpenRuns
 from swapstone.session.record_index import NamedRecord, RecordIndex, Rows
-from swapstone.session.table_cache import TableCache
+from swapstone.session.table_cache import TableCache, keep_runs
 from swapstone.session.unusable_values import named_record
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ def query_records(sql: str, *, allow_files: bool = False) -> Relation | None:
     """
     module = _duckdb()
     records = all_records()
-    wanted = [name for name in _ANALYSED if name in sql.lower()]
+    wanted = [name for name in (*_ANALYSED, "runs") if name in sql.lower()]
     try:
         reads_runs = allow_files or _READS_RUNS.search(sql) is not None
         with OpenRuns(records if reads_runs else _one_with_runs(records)) as runs:
@@ -334,7 +334,7 @@ def connect(
     Args:
         records: whose tables it holds.
         runs: of those that have any. They are read until they are closed.
-        tables: those of `comparisons` and `effects` that are needed; they take an analysis of every record.
+        tables: those of `comparisons` and `effects` that are needed, which take an analysis of every record; and ``runs`` to keep them.
         known: analyses that were computed already.
 
     Raises:
@@ -365,6 +365,8 @@ def connect(
                 ]
                 _table_from(connection, Path(scratch) / "records.json", "records", _RECORD_FIELDS, rows)
                 cache.keep(connection, "records")
+            if "runs" in tables:
+                keep_runs(connection, cache, runs.size_bytes)
             fields = {"comparisons": _COMPARISON_FIELDS, "effects": _EFFECT_FIELDS}
             if wanted := [name for name in fields if name in tables and not cache.load(connection, name)]:
                 analysed = _analysed_rows(index, records, known or {})

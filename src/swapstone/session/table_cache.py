@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 FEWEST_RECORDS = 100
 """Tables of fewer records are made from the index each time, which is as fast."""
 
+MOST_RUN_BYTES = 2 << 30
+"""The runs of more than these bytes of files are read for each query: a table of them may need too much memory."""
+
 _MOST_BYTES = 4 << 30
 _PART = 1 << 20
 
@@ -42,6 +45,11 @@ class TableCache:
         self._index = index
         self._folder = folder or cache_dir() / "query"
         self._state = index.state(records) if len(records) >= FEWEST_RECORDS else ""
+
+    @property
+    def enabled(self) -> bool:
+        """Return whether there are enough records."""
+        return bool(self._state)
 
     def load(self, connection: duckdb.DuckDBPyConnection, name: str) -> bool:
         """Make a table from its file, if there is one of this state of the records; return whether it was made.
@@ -85,6 +93,22 @@ class TableCache:
         finally:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def keep_runs(connection: duckdb.DuckDBPyConnection, cache: TableCache, size_bytes: int) -> None:
+    """Let the view ``runs`` read a kept table, if there are enough records and they are not too large to keep one.
+
+    Args:
+        connection: of a database with that view, which reads the files of the runs.
+        cache: of the tables.
+        size_bytes: of these files.
+    """
+    if not cache.enabled or size_bytes > MOST_RUN_BYTES:
+        return
+    if not cache.load(connection, "kept_runs"):
+        connection.execute("CREATE TABLE kept_runs AS SELECT * FROM runs")
+        cache.keep(connection, "kept_runs")
+    connection.execute("CREATE OR REPLACE VIEW runs AS SELECT * FROM kept_runs")
 
 
 def _digest(path: Path) -> str | None:

@@ -254,3 +254,24 @@ class TestTables:
         monkeypatch.setattr(table_cache, "FEWEST_RECORDS", 3)
         self.result()
         assert self.files(tmp_path) == []
+
+    def test_runs_are_kept_unless_they_are_large(
+        self, records: list[NamedRecord], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def counted() -> list[tuple[object, ...]]:
+            found = query_records(
+                "SELECT record, count(*), min(block), sum(elapsed_ns) FROM runs GROUP BY ALL ORDER BY ALL"
+            )
+            assert found is not None
+            return found.fetchall()
+
+        with monkeypatch.context() as patch:
+            patch.setattr(table_cache, "MOST_RUN_BYTES", 10)
+            first = counted()
+        assert [row[:3] for row in first] == [("one", 16, 0), ("two", 16, 0)]
+        assert "kept_runs.parquet" not in [path.name for path in self.files(tmp_path)]
+        assert counted() == first == counted()
+        assert "kept_runs.parquet" in [path.name for path in self.files(tmp_path)]
+        with (records[0].path / "runs.jsonl").open("ab") as file:
+            file.write((records[0].path / "runs.jsonl").read_bytes().splitlines(keepends=True)[-1])
+        assert [row[1] for row in counted()] == [17, 16]
