@@ -24,7 +24,7 @@ def with_texts(part: Part, change: Callable[[str], str]) -> Part:
         return change(part)  # type: ignore[return-value] # a str in, a str out
     if isinstance(part, tuple):
         if _NUMBERS.issuperset(map(type, part)):  # the points of a drawing, of which there may be millions
-            return part  # type: ignore[return-value] # as above
+            return part
         return tuple(with_texts(each, change) for each in part)  # type: ignore[return-value] # as above
     if isinstance(part, msgspec.Struct):
         fields = {name: with_texts(getattr(part, name), change) for name in part.__struct_fields__}
