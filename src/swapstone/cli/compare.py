@@ -7,6 +7,7 @@ import click
 from click.core import ParameterSource
 
 from swapstone.cli.display import display
+from swapstone.cli.memory_fit import check_no_fit_options, fit_memory_options, run_fit
 from swapstone.cli.options import ALL, FAIL_IF, TRUST, measuring_options
 from swapstone.cli.output import echo
 from swapstone.cli.own_program_options import building_options, command_options, running_options, server_options
@@ -56,6 +57,7 @@ _GROUPS = {
         "clock",
     ),
     "The machine": ("loads", "architecture", "cpu_model", "modules", "module_files", "no_cache", "guest_timeout"),
+    "The smallest memory that suffices": ("fit_memory", "fit_resolution", "as_json"),
     "Record": ("out", "resume", "trust", "every", "fail_if"),
 }
 
@@ -81,6 +83,7 @@ class _CompareCommand(ProgramCommand):
 @server_options
 @running_options
 @measuring_options
+@fit_memory_options
 @click.option(
     "--modules",
     multiple=True,
@@ -155,6 +158,7 @@ def compare_command(
       swapstone compare --program baseline=./old --program candidate=./new -- ARG
       swapstone compare allocator=default,mimalloc \
           --metric 'req/s[1/s,higher]=regex:Requests/sec: +([0-9.]+)' -- ./bench
+      swapstone compare allocator=default,mimalloc --fit-memory -- ./prog ARG           # the smallest memory that suffices
 
     \b
     Your own server (swapstone docs servers), measured apart from its load generator:
@@ -166,6 +170,10 @@ def compare_command(
       swapstone compare allocator=default,mimalloc --server './my-server {port}' --load-generator './my-client {port}' \
           --read 'regex:(?P<requests>\d+) requests in (?P<seconds>[0-9.]+) s'
     """
+    given = {**options, "budget": budget, "guest_timeout": guest_timeout, "fail_if": fail_if}
+    if options["fit_memory"]:
+        return run_fit(context, given)
+    check_no_fit_options(context)
     records: list[Record] = []
     selection = Selection(every=True) if every else None
     try:
@@ -182,7 +190,6 @@ def compare_command(
                 "Only a record that is resumed can be untrusted.", "Leave --trust out, or add --resume RECORD."
             )
         else:
-            given = {**options, "budget": budget, "guest_timeout": guest_timeout, "fail_if": fail_if}
             for architecture, record in run_options(given, program_of(context), display()):
                 records.append(record)
                 if architecture:

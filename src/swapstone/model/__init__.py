@@ -69,6 +69,7 @@ from swapstone.model.image_difference import ImageDifference
 from swapstone.model.load import IDLE, Load, LoadIndicator
 from swapstone.model.load_generator import LoadGenerator
 from swapstone.model.machine_needs import USUAL_MEMORY_BYTES, MachineNeeds
+from swapstone.model.memory_fit import MemoryFit, TriedMemory, VariantMemory
 from swapstone.model.metric import Direction, Metric, Quantity
 from swapstone.model.observation import (
     Observation,
@@ -158,6 +159,7 @@ __all__ = [
     "LoadGenerator",
     "LoadIndicator",
     "MachineNeeds",
+    "MemoryFit",
     "Metric",
     "MissingInstrument",
     "Noise",
@@ -185,10 +187,12 @@ __all__ = [
     "Suite",
     "TimeSeries",
     "Trial",
+    "TriedMemory",
     "UnavailableError",
     "UserError",
     "UserSupplied",
     "Variant",
+    "VariantMemory",
     "Verdict",
     "WireError",
     "Workload",

@@ -39,9 +39,7 @@ class TemporaryFolder:
     def __init__(self, purpose: str) -> None:
         place = tempfile.gettempdir()
         _remove_once(place)
-        start = _start_time(os.getpid()) or 0
-        prefix = f"swapstone-{purpose}-{os.getpid():06x}-{start:09x}-"
-        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+        self.path = Path(tempfile.mkdtemp(prefix=name_of_this_process(purpose), dir=place))
         # It is also removed at the end of the program.
         self._finalizer = weakref.finalize(self, _remove_own, self.path, _locked(self.path), os.getpid())
 
@@ -58,6 +56,21 @@ class TemporaryFolder:
         self.close()
 
 
+def name_of_this_process(purpose: str) -> str:
+    """Return the beginning of a folder's name, to which 8 random letters and digits are added.
+
+    Args:
+        purpose: 1 to 20 letters.
+    """
+    return f"swapstone-{purpose}-{os.getpid():06x}-{_start_time(os.getpid()) or 0:09x}-"
+
+
+def is_left_over(name: str) -> bool:
+    """Return whether a folder's name is that of a process which is gone."""
+    found = _NAME.fullmatch(name)
+    return found is not None and _is_gone(int(found[1], 16), int(found[2], 16))
+
+
 def remove_stale_folders(place: Path) -> tuple[Path, ...]:
     """Remove the temporary folders of this user whose processes are gone.
 
@@ -72,8 +85,7 @@ def remove_stale_folders(place: Path) -> tuple[Path, ...]:
     removed = []
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
-            found = _NAME.fullmatch(entry.name)
-            if found and _is_gone(int(found[1], 16), int(found[2], 16)) and _remove_unlocked(entry.path):
+            if is_left_over(entry.name) and _remove_unlocked(entry.path):
                 removed.append(Path(entry.path))
     return tuple(removed)
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts.image_catalog import find_architecture
-from swapstone.model import FrozenStruct, UserError
+from swapstone.model import FrozenStruct, MemoryFit, UserError
 from swapstone.session.api import run_request
 from swapstone.session.command_lines import split_arguments
 from swapstone.session.experiment import RunOptions
+from swapstone.session.memory_fit import fit_memory
 from swapstone.session.outcome import parse_fail_if
 from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress
@@ -165,6 +166,26 @@ def parse_architectures(text: str) -> tuple[str, ...]:
         if name in names[:number]:
             raise UserError(f"--arch names {name} twice.", f"Write: --arch {','.join(dict.fromkeys(names))}")
     return names
+
+
+def fit_options(
+    options: Mapping[str, object], program: tuple[str, ...] | None, resolution: str | None, progress: Progress
+) -> MemoryFit:
+    """Search for the smallest memory of each variant that a command line describes.
+
+    Args:
+        options: as of `run_options`.
+        program: as of `run_options`.
+        resolution: as typed; None for the default.
+        progress: receives events.
+
+    Raises:
+        UserError: an option is wrong, or the program can't run here.
+    """
+    if len(parse_architectures(str(options["architecture"] or ""))) > 1:
+        raise UserError("--fit-memory takes one architecture.", "Name one with --arch.")
+    made = _comparison(options, program)
+    return fit_memory(made.request, made.factors, made.own, resolution, options=made.options, progress=progress)
 
 
 def _comparison(options: Mapping[str, object], program: tuple[str, ...] | None) -> _Comparison:

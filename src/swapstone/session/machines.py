@@ -40,7 +40,12 @@ LIBRARIES = ("glibc", "libgcc", "musl")
 
 
 def open_experiment_target(
-    experiment: Experiment, notify: Callable[[str], None], *, no_cache: bool = False, guest_timeout_s: float = 0.0
+    experiment: Experiment,
+    notify: Callable[[str], None],
+    *,
+    no_cache: bool = False,
+    guest_timeout_s: float = 0.0,
+    snapshots: bool = True,
 ) -> Target:
     """Open the target of an experiment. Images are built first where it boots machines.
 
@@ -49,11 +54,12 @@ def open_experiment_target(
         notify: called with a line for the user while an image is fetched and built.
         no_cache: whether a virtual machine repeats runs that are in the cache.
         guest_timeout_s: limit of a virtual machine's run, in seconds of this machine's time; 0 for the default.
+        snapshots: whether machines are restored from a snapshot.
 
     Raises:
         UserError: there is no such target, or it can't be opened.
     """
-    spec = spec_of(experiment, no_cache=no_cache, guest_timeout_s=guest_timeout_s)
+    spec = spec_of(experiment, no_cache=no_cache, guest_timeout_s=guest_timeout_s, snapshots=snapshots)
     return spec.open(lambda vm: _build_vm_images(experiment, vm, notify))
 
 

@@ -8,17 +8,19 @@ from swapstone.model import USUAL_MEMORY_BYTES, Load, MachineNeeds, Workload
 from swapstone.targets import MachineConfig
 
 
-def machine_config_for(workload: Workload, recipe: Recipe, load: Load) -> MachineConfig:
+def machine_config_for(workload: Workload, recipe: Recipe, load: Load, memory_bytes: int = 0) -> MachineConfig:
     """Return the machine that a trial runs in.
 
     Args:
         workload: its needs come first.
         recipe: names kernel and swap.
         load: prepared last.
+        memory_bytes: instead of what the workload needs; 0 for that. The content of a swap device comes on top.
     """
     needs = workload.machine or MachineNeeds()
     swap_bytes = swap_memory_bytes(recipe.swap)
-    memory_bytes = (needs.memory_bytes or USUAL_MEMORY_BYTES) + swap_bytes if swap_bytes else needs.memory_bytes
+    memory_bytes = memory_bytes or needs.memory_bytes
+    memory_bytes = (memory_bytes or USUAL_MEMORY_BYTES) + swap_bytes if swap_bytes else memory_bytes
     return MachineConfig(
         kernel=recipe.kernel,
         memory_bytes=memory_bytes,

@@ -243,7 +243,7 @@ class UserProgram(Subject):
             root_files=root.files if root else "",
             cpus=trial.pinned(own.cpus),
             nice=trial.program.recipe.nice,
-            timeout_ms=own.timeout_ms,
+            timeout_ms=trial.timeout_ms or own.timeout_ms,
             output_bytes=OUTPUT_BYTES,
             disk_bytes=DISK_BYTES,
             stdin=own.stdin,

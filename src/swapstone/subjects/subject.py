@@ -69,6 +69,8 @@ class TrialSpec:
         passes: how often the program repeats its work, if it has passes.
         check: checksum that equal work must have; empty if unknown.
         load: what else the machine does.
+        memory_bytes: as `MachineConfig.memory_bytes`, instead of what the workload needs; 0 for that.
+        timeout_ms: limit of the trial's time, instead of the program's own; 0 for that.
     """
 
     identity: str
@@ -79,6 +81,8 @@ class TrialSpec:
     passes: int = 1
     check: str = ""
     load: Load = IDLE
+    memory_bytes: int = 0
+    timeout_ms: int = 0
 
     def pinned(self, cpus: Cpus) -> tuple[int, ...]:
         """Return the processors that the program is pinned to; none means no pinning."""
@@ -255,7 +259,7 @@ class Subject(abc.ABC):
 
     def machine_config(self, trial: TrialSpec) -> MachineConfig:
         """Return the machine that a trial runs in."""
-        return machine_config_for(self.workload, trial.program.recipe, trial.load)
+        return machine_config_for(self.workload, trial.program.recipe, trial.load, trial.memory_bytes)
 
     def kept(self, answer: AgentAnswer) -> AgentAnswer:
         """Return an answer with as much of its outputs as the record keeps."""

@@ -14,15 +14,19 @@ import subprocess
 import time
 from pathlib import Path
 
-from swapstone.model import FrozenStruct, UserError, WireError
+import msgspec
+
+from swapstone.model import FrozenStruct, UserError, WireError, process_file
 from swapstone.model.directories import cache_dir
 from swapstone.model.system_errors import remedy
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.model.trial_conditions import changed_conditions
 from swapstone.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
 from swapstone.targets.host_description import describe_host
+from swapstone.targets.memory_cgroup import MemoryCgroup
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
+    NO_LIMIT_BYTES,
     AgentStartError,
     MachineConfig,
     Target,
@@ -41,6 +45,7 @@ STOP_TIMEOUT_S = 25.0
 
 
 _LONGEST_POLL_MS = 3_600_000
+_CGROUP = process_file("cgroup")
 
 
 class HostTarget(Target):
@@ -57,6 +62,7 @@ class HostTarget(Target):
 
     name = "host"
     runs_instruments = True
+    limits_memory = True
 
     def __init__(
         self, agent: Path | None = None, slack_s: float = SLACK_S, stop_timeout_s: float = STOP_TIMEOUT_S
@@ -67,6 +73,8 @@ class HostTarget(Target):
         self._slack_s = slack_s
         self._stop_timeout_s = stop_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
+        self._group: MemoryCgroup | None = None
+        """In which the agent is started."""
         self._poll = select.poll()
         """Of the agent's output."""
         self._reader = AnswerReader()
@@ -102,8 +110,32 @@ class HostTarget(Target):
         Raises:
             AgentStartError: there is no agent, and none can be started.
             OSError: neither, because a resource of this machine is used up.
+            UnavailableError: memory can't be limited on this machine.
         """
-        require_default_machine(config, self.name)
+        require_default_machine(msgspec.structs.replace(config, memory_bytes=0), self.name)
+        return self._run_in_group(request, config.memory_bytes) if config.memory_bytes else self._run(request)
+
+    def _run_in_group(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:
+        """Run a trial with an agent of its own in a memory cgroup of its own."""
+        self._stop()
+        with MemoryCgroup(0 if memory_bytes >= NO_LIMIT_BYTES else memory_bytes) as group:
+            self._group = group
+            try:
+                answer = self._run(
+                    msgspec.structs.replace(request, observe=tuple(dict.fromkeys((*request.observe, _CGROUP))))
+                )
+            except TargetError as error:
+                if group.oom_kills():
+                    raise TargetError("OOM kill of the agent, which starts the program") from error
+                raise
+            finally:
+                self._group = None
+                self._stop()
+            if not all(group.name in value for what, value in answer.observed if what == _CGROUP):
+                raise TargetError("The program left the memory cgroup in which it was started.")
+            return msgspec.structs.replace(answer, cgroup=group.report())
+
+    def _run(self, request: TrialRequest) -> AgentAnswer:
         nonce = secrets.token_hex(NONCE_BYTES)
         plan = encode_request(request, nonce)
         self._clear()
@@ -159,7 +191,7 @@ class HostTarget(Target):
         """Send a trial's plan; start an agent first if there is none."""
         if self._process is None:
             self._reader = AnswerReader()
-            self._process = _start(self._agent_path())
+            self._process = _start(self._agent_path(), self._group)
             assert self._process.stdout is not None
             self._poll = select.poll()
             self._poll.register(self._process.stdout, select.POLLIN)
@@ -237,11 +269,11 @@ def _compiler() -> str:
     return os.environ.get("CC") or "cc"
 
 
-def _start(agent: Path) -> subprocess.Popen[bytes]:
-    """Start an agent in a new session, so that Ctrl-C at the terminal does not reach it."""
+def _start(agent: Path, group: MemoryCgroup | None = None) -> subprocess.Popen[bytes]:
+    """Start an agent in a new session, so that Ctrl-C at the terminal does not reach it; in a cgroup if there is one."""
     try:
         return subprocess.Popen(
-            [str(agent), "-"],
+            group.command(agent, "-") if group else [str(agent), "-"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

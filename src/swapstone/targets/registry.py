@@ -90,13 +90,16 @@ def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
     return kind.parse(detail, options)
 
 
-def spec_of(experiment: Experiment, *, no_cache: bool = False, guest_timeout_s: float = 0.0) -> TargetSpec:
+def spec_of(
+    experiment: Experiment, *, no_cache: bool = False, guest_timeout_s: float = 0.0, snapshots: bool = True
+) -> TargetSpec:
     """Return the specification of an experiment's target.
 
     Args:
         experiment: its fields `target`, `clock`, `architecture` and `modules` name it.
         no_cache: run every trial anew.
         guest_timeout_s: limit of a machine's run, in seconds; 0 for the default.
+        snapshots: whether machines are restored from a snapshot.
 
     Raises:
         UserError: as `parse_target`.
@@ -108,6 +111,7 @@ def spec_of(experiment: Experiment, *, no_cache: bool = False, guest_timeout_s: 
         modules=experiment.modules,
         no_cache=no_cache,
         guest_timeout_s=guest_timeout_s,
+        snapshots=snapshots,
     )
     return parse_target(experiment.target, options)
 

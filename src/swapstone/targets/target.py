@@ -34,7 +34,8 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         kernel: a level of the factor ``kernel``; empty for the target's default.
-        memory_bytes: whole MiB; 0 for the target's default.
+        memory_bytes: of a machine that boots, whole MiB; else the limit of the trial's memory cgroup, where the target `limits_memory`;
+            0 for the target's default.
         prepare: shell commands that run one after another before the trial.
         beside: shell commands that run during the trial.
         settle_ms: how long those run before the trial begins.
@@ -48,6 +49,9 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
 
 
 DEFAULT_MACHINE = MachineConfig()
+
+NO_LIMIT_BYTES = 1 << 62
+"""As `MachineConfig.memory_bytes`: a memory cgroup without a limit, which reports the highest use."""
 
 
 def require_default_machine(config: MachineConfig, name: str) -> None:
@@ -128,6 +132,7 @@ class Target(abc.ABC):
         shares_files: whether this machine's files have the same paths on the target.
         carries_files: whether `put_files` gives it files of this machine at their own paths, if it does not share them.
         boots: whether it boots a machine for each trial, and so accepts another configuration than `DEFAULT_MACHINE`.
+        limits_memory: whether it accepts `MachineConfig.memory_bytes` though it boots no machine.
         runs_instruments: whether perf, strace and the like on this machine reach its processes.
         has_load_generators: whether the programs that load a server can run there.
         at_once: number of trials that it can run at the same time; as many threads may call `run`.
@@ -138,6 +143,7 @@ class Target(abc.ABC):
     shares_files: bool = True
     carries_files: bool = False
     boots: bool = False
+    limits_memory: bool = False
     runs_instruments: bool = False
     has_load_generators: bool = True
     at_once: int = 1

@@ -25,6 +25,7 @@ class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
         modules: pairs (path of a kernel, folder of its modules).
         no_cache: run every trial anew; kinds without a cache of runs ignore it.
         guest_timeout_s: limit of a machine's run, in seconds of this machine's time; 0 for the default. Kinds without machines ignore it.
+        snapshots: whether machines are restored from a snapshot, which is worth it where several trials have an equal machine.
     """
 
     clock: str = ""
@@ -33,6 +34,7 @@ class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
     modules: tuple[tuple[str, str], ...] = ()
     no_cache: bool = False
     guest_timeout_s: float = 0.0
+    snapshots: bool = True
 
 
 class TargetSpec(Protocol):

@@ -73,6 +73,7 @@ class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
         machine: pairs (name, text) that a virtual machine reports about itself around the trial (docs/virtual-machines.md); empty on
             other targets. Not part of the protocol.
         name: digest of all inputs of the run, on the virtual clock; empty elsewhere. Not part of the protocol.
+        cgroup: pairs (name, number) of the trial's memory cgroup; empty without one. Not part of the protocol.
     """
 
     id: str
@@ -90,6 +91,7 @@ class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
     code: int
     machine: tuple[tuple[str, str], ...] = ()
     name: str = ""
+    cgroup: tuple[tuple[str, str], ...] = ()
 
 
 def encode_answer_header() -> bytes:

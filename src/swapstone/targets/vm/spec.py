@@ -37,6 +37,7 @@ class VmSpec(FrozenStruct, frozen=True, kw_only=True):
         clock: `swapstone.model.VIRTUAL_CLOCK`, or `swapstone.model.WALL_CLOCK`, which needs KVM.
         no_cache: run every trial anew, even if an equal run is in the cache.
         guest_timeout_s: limit of each machine's run, in seconds of this machine's time; 0 for `swapstone.targets.vm.qemu.HOST_LIMIT_S`.
+        snapshots: as `VmOptions.snapshots`.
     """
 
     kernel: str = ""
@@ -46,6 +47,7 @@ class VmSpec(FrozenStruct, frozen=True, kw_only=True):
     clock: str
     no_cache: bool = False
     guest_timeout_s: float = 0.0
+    snapshots: bool = True
 
     def open(self, build_images: Callable[[VmSpec], VmImages] | None) -> Target:
         """Build the images and open the target.
@@ -66,7 +68,8 @@ class VmSpec(FrozenStruct, frozen=True, kw_only=True):
                 require_kvm(kvm_trouble(image))
             images = {level: by_kvm(image) for level, image in images.items()}
         limits = Limits(host_s=self.guest_timeout_s or HOST_LIMIT_S)
-        return VmTarget(images, VmOptions(no_cache=self.no_cache, limits=limits), made.differences)
+        options = VmOptions(no_cache=self.no_cache, snapshots=self.snapshots, limits=limits)
+        return VmTarget(images, options, made.differences)
 
 
 def require_kvm(trouble: str) -> None:

@@ -18,6 +18,7 @@ def _parse(detail: str, options: TargetOptions) -> VmSpec:
         clock=options.clock or VIRTUAL_CLOCK,
         no_cache=options.no_cache,
         guest_timeout_s=options.guest_timeout_s,
+        snapshots=options.snapshots,
     )
 
 

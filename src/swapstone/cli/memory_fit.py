@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`swapstone compare --fit-memory`: prints the smallest memory of each variant."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+
+import click
+from click.core import ParameterSource
+
+from swapstone.cli.display import display
+from swapstone.cli.options import Chain
+from swapstone.cli.output import echo, plain
+from swapstone.cli.printing import EXIT_INTERRUPT
+from swapstone.cli.program_command import program_of
+from swapstone.cli.tables import table, terminal_columns
+from swapstone.model import UserError
+from swapstone.report.memory_fit_text import HEAD, answer, notes, rows
+from swapstone.session.compare_options import fit_options
+from swapstone.session.memory_fit import EXAMPLE, encode_fit, write_fit
+
+EXIT_NO_RESULT = 4
+
+_NOT_HERE = (
+    *(
+        "resume",
+        "trust",
+        "every",
+        "fail_if",
+        "suites",
+        "only",
+        "budget",
+        "blocks",
+        "margin",
+        "confidence",
+        "correction",
+    ),
+    *("null", "layouts", "prime", "order", "loads"),
+)
+"""Options of a comparison, which this search does not make."""
+
+_ONLY_HERE = ("fit_resolution", "as_json")
+
+fit_memory_options = Chain(
+    click.option(
+        "--fit-memory",
+        is_flag=True,
+        help="Search for the smallest memory in which each variant survives, instead of measuring it: of a cgroup, or of the machine.",
+    ),
+    click.option(
+        "--fit-resolution",
+        metavar="SIZE|SHARE",
+        help="How near that size and the largest that failed are, e.g. 256K or 5%.  [1M or 2%, the larger]",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="With --fit-memory: print all sizes that were tried as JSON."),
+)
+
+
+def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
+    """Search and print; return the exit status.
+
+    Args:
+        context: of the command.
+        options: by the names of its parameters.
+
+    Raises:
+        UserError: an option is wrong, or nothing can run here.
+    """
+    if (given := _given(context, _NOT_HERE)) is not None:
+        raise UserError(
+            f"--fit-memory searches for a size and compares no times: it takes no {given}.", f"For example: {EXAMPLE}"
+        )
+    resolution, out = options["fit_resolution"], options["out"]
+    fit = fit_options({**options, "out": None}, program_of(context), str(resolution) if resolution else None, display())
+    if out:
+        write_fit(str(out), fit)
+    if options["as_json"]:
+        echo(encode_fit(fit), nl=False)
+    else:
+        echo(plain_lines(answer(fit)) + "\n")
+        echo(table(HEAD, rows(fit), terminal_columns()))
+        for note in notes(fit):
+            echo(plain(note))
+    sys.stdout.flush()
+    if fit.interrupted:
+        echo("Interrupted.", err=True)
+        return EXIT_INTERRUPT
+    if unavailable := next((each for each in fit.variants if each.unavailable), None):
+        echo(f"Exit status {EXIT_NO_RESULT}: {plain(unavailable.name)}: {plain(unavailable.unavailable)}", err=True)
+        return EXIT_NO_RESULT
+    return 0
+
+
+def check_no_fit_options(context: click.Context) -> None:
+    """Raise a `UserError` for an option that needs --fit-memory."""
+    if (given := _given(context, _ONLY_HERE)) is not None:
+        raise UserError(
+            f"{given} is an option of --fit-memory.",
+            f"For example: {EXAMPLE}\nA record as JSON: swapstone show last --json",
+        )
+
+
+def plain_lines(text: str) -> str:
+    """Return lines with control characters escaped."""
+    return "\n".join(map(plain, text.split("\n")))
+
+
+def _given(context: click.Context, names: tuple[str, ...]) -> str | None:
+    """Return the first of these options that was typed."""
+    for parameter in context.command.params:
+        if parameter.name in names and context.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT:
+            return parameter.opts[0]
+    return None

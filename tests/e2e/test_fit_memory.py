@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`compare --fit-memory`: the smallest memory in which a program survives."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import UnavailableError
+from swapstone.targets.memory_cgroup import usable_place
+from tests.e2e.cli import swapstone
+
+MIB = 1 << 20
+
+# Touches so many MiB, half of them in a child at the same time.
+PROGRAM = r"""
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <string.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+    static int touch(size_t bytes) {
+        char *memory = malloc(bytes);
+        if (!memory) return 1;
+        memset(memory, 1, bytes);
+        size_t sum = 0;
+        for (size_t at = 0; at < bytes; at += 4096) sum += memory[at];
+        return sum != bytes / 4096;
+    }
+    int main(int argc, char **argv) {
+        size_t bytes = (size_t)atoi(argv[argc - 1]) << 19;
+        int status = touch(bytes);
+        fflush(stdout);
+        if (fork() == 0) _exit(touch(bytes));
+        int child = 1;
+        wait(&child);
+        if (child) return 3;
+        puts(status ? "failed" : "touched");
+        return 0;
+    }
+"""
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program."""
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "p.c").write_text(PROGRAM)
+    subprocess.run(["cc", "-O1", "-static", "-o", folder / "prog", folder / "p.c"], check=True)
+    return folder / "prog"
+
+
+def test_the_memory_of_a_program_and_its_child_is_found(tmp_path: Path, program: Path) -> None:
+    try:
+        place = usable_place()
+    except UnavailableError as error:
+        pytest.skip(error.message)
+    before = {path.name for path in place.path.iterdir()}
+    command = ["compare", "--vary", "size=24,12", "--fit-memory", "--fit-resolution", "2M", "--out", "fit.json"]
+    ended = swapstone(tmp_path, *command, "--", str(program), "{size}")
+    found = json.loads((tmp_path / "fit.json").read_text())
+    large, small = found["variants"]
+    for variant, touched in ((large, 24), (small, 12)):
+        assert touched * MIB <= variant["smallest_bytes"] <= (touched + 6) * MIB
+        assert 0 < variant["smallest_bytes"] - variant["failed_bytes"] <= 2 * MIB
+        assert "OOM kill" in variant["how_failed"]
+        assert variant["complete"]
+        assert all(size["runs"] == 3 for size in variant["sizes"] if size["survived"])
+    text = " ".join(ended.stdout.split())
+    assert f"survives in {small['smallest_bytes'] // MIB} MiB" in text
+    assert f"needs {large['smallest_bytes'] // MIB} MiB" in text
+    assert "each of 3 runs" in text
+    assert "left" in ended.stderr
+    assert {path.name for path in place.path.iterdir()} <= before  # no group is left
+
+
+def test_what_fails_without_a_limit_has_exit_status_4(tmp_path: Path) -> None:
+    try:
+        usable_place()
+    except UnavailableError as error:
+        pytest.skip(error.message)
+    ended = swapstone(
+        tmp_path, "compare", "--vary", "status=0,3", "--fit-memory", "--", "/bin/sh", "-c", "exit {status}", expect=4
+    )
+    assert "it ended with status 3" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--vary", "n=1,2", "--fit-memory", "--blocks", "4", "--", "/bin/echo", "{n}"], "it takes no --blocks"),
+        (["libc=glibc,musl", "--fit-memory"], "--fit-memory needs a program of yours"),
+        (["--vary", "n=1,2", "--fit-memory", "--fit-resolution", "1", "--", "/bin/echo", "{n}"], "is no size from 64K"),
+        (["--vary", "n=1,2", "--fit-resolution", "1M", "--", "/bin/echo", "{n}"], "is an option of --fit-memory"),
+        (["--vary", "n=1,2", "--json", "--", "/bin/echo", "{n}"], "is an option of --fit-memory"),
+        (
+            ["--vary", "n=1,2", "--fit-memory", "--target", "vm", "--fit-resolution", "100K", "--", "/bin/echo", "{n}"],
+            "has whole MiB",
+        ),
+        (
+            [
+                "allocator=default,mimalloc",
+                "--fit-memory",
+                "--server",
+                "/bin/echo {port}",
+                "--load-generator",
+                "swapstone-pace --port {port}",
+            ],
+            "--fit-memory takes a program that ends",
+        ),
+    ],
+)
+def test_what_it_does_not_take_is_named(tmp_path: Path, arguments: list[str], message: str) -> None:
+    assert message in " ".join(swapstone(tmp_path, "compare", *arguments, expect=2).stderr.split())
+
+
+@pytest.mark.slow
+def test_the_memory_of_a_virtual_machine_is_found(tmp_path: Path, program: Path) -> None:
+    command = [
+        "compare",
+        "--vary",
+        "size=150,40",
+        "--target",
+        "vm",
+        "--fit-memory",
+        "--fit-resolution",
+        "128M",
+        "--output",
+        "null",
+        "--json",
+    ]
+    found = json.loads(swapstone(tmp_path, *command, "--", str(program), "{size}").stdout)
+    large, small = found["variants"]
+    assert (large["smallest_bytes"], large["failed_bytes"]) == (256 * MIB, 128 * MIB)
+    assert "OOM kill" in large["how_failed"]
+    assert (small["smallest_bytes"], small["failed_bytes"]) == (128 * MIB, 0)
+    assert {size["runs"] for size in large["sizes"] + small["sizes"]} == {1}

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The search for all variants, with a runner that makes up its runs."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from swapstone.plan.memory_search import MIB, Resolution
+from swapstone.run.memory_fit import LEAST_TIMEOUT_MS, MemoryRule, MemorySearch, search_all
+from swapstone.run.memory_trials import MemoryRun, expected_of
+from swapstone.run.prepare import Key
+
+RULE = MemoryRule(
+    unlimited=(1 << 62,) * 3,
+    tries_unlimited=False,
+    repeats=3,
+    most_bytes=1024 * MIB,
+    resolution=Resolution(),
+    timeout_ms=600_000,
+)
+SAME = (("stdout", "a" * 64), ("shape:stdout", "b" * 64))
+ONE: Key = ("own", "prog", "libc=glibc")
+OTHER: Key = ("own", "prog", "libc=musl")
+
+
+def ok(**changes: object) -> MemoryRun:
+    """Return a run that ended well."""
+    return MemoryRun(**{"digests": SAME, "rss_bytes": 60 * MIB, "wall_ns": 5_000_000, **changes})  # type: ignore[arg-type]
+
+
+@contextlib.contextmanager
+def in_turn(make: Callable[[Key], None], keys: Iterable[Key]) -> Iterator[Iterator[None]]:
+    """Run one after another."""
+    yield map(make, keys)
+
+
+def searched(run: Callable[[Key, int, int], MemoryRun], rule: MemoryRule = RULE, *keys: Key) -> list[MemorySearch]:
+    """Search to the end."""
+    searches = [MemorySearch(key, rule, run) for key in keys or (ONE,)]
+    assert search_all(searches, in_turn, lambda search, left, seconds: None)
+    return searches
+
+
+def needs(size: int) -> Callable[[Key, int, int], MemoryRun]:
+    """Return a runner of a program that needs so many MiB."""
+    return lambda key, memory, timeout: ok() if memory >= size * MIB else ok(failure="OOM kill: it was killed")
+
+
+def test_each_variant_has_its_own_threshold() -> None:
+    sizes = {ONE: 51, OTHER: 37}
+    one, other = searched(lambda key, memory, timeout: needs(sizes[key])(key, memory, timeout), RULE, ONE, OTHER)
+    assert (one.result().smallest_bytes, one.result().failed_bytes) == (51 * MIB, 50 * MIB)
+    assert (other.result().smallest_bytes, other.result().failed_bytes) == (37 * MIB, 36 * MIB)
+    assert one.result().how_failed == "OOM kill: it was killed"
+    assert one.result().peak_rss_bytes == 60 * MIB
+    assert one.result().complete
+    assert one.result().compared == "exit status and standard output"
+
+
+def test_a_size_survives_only_if_each_run_does() -> None:
+    calls: dict[int, int] = {}
+
+    def run(key: Key, memory: int, timeout: int) -> MemoryRun:
+        calls[memory] = calls.get(memory, 0) + 1
+        if memory < 40 * MIB and calls[memory] == 3:
+            return ok(failure="it was killed")
+        return ok()
+
+    result = searched(run)[0].result()
+    assert (result.smallest_bytes, result.failed_bytes) == (40 * MIB, 39 * MIB)
+    runs = {each.memory_bytes: each.runs for each in result.sizes}
+    assert set(runs.values()) == {3}
+    assert result.runs == 3 + sum(runs.values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "how"),
+    [
+        ({"code": 7}, "exit status 7, and 0 without a limit"),
+        ({"digests": (("stdout", "c" * 64),)}, "other output (stdout) than without a limit"),
+        ({"digests": ()}, "other output (stdout) than without a limit"),
+        ({"failure": "OOM kill of 1 of its processes"}, "OOM kill of 1 of its processes"),
+    ],
+)
+def test_a_run_that_differs_from_those_without_a_limit_failed(changes: dict[str, object], how: str) -> None:
+    result = searched(lambda key, memory, timeout: ok() if memory >= 30 * MIB else ok(**changes))[0].result()
+    assert (result.failed_bytes, result.how_failed) == (29 * MIB, how)
+
+
+def test_what_fails_without_a_limit_is_unavailable_and_the_others_go_on() -> None:
+    one, other = searched(
+        lambda key, memory, timeout: (
+            MemoryRun(failure="it ended with status 2") if key == ONE else needs(9)(key, memory, timeout)
+        ),
+        RULE,
+        ONE,
+        OTHER,
+    )
+    assert one.result().unavailable == "it ended with status 2"
+    assert one.result().runs == 1
+    assert other.result().smallest_bytes == 9 * MIB
+
+
+def test_the_time_limit_follows_the_time_without_a_limit() -> None:
+    seen: dict[bool, set[int]] = {True: set(), False: set()}
+
+    def run(key: Key, memory: int, timeout: int) -> MemoryRun:
+        seen[memory == 1 << 62].add(timeout)
+        return ok(wall_ns=3_000_000_000)
+
+    searched(run)
+    assert seen == {True: {0}, False: {60_000}}
+    short: set[int] = set()
+
+    def run_shortly(key: Key, memory: int, timeout: int) -> MemoryRun:
+        short.add(timeout)
+        return ok()
+
+    searched(run_shortly)
+    assert short == {0, LEAST_TIMEOUT_MS}
+
+
+def test_on_the_virtual_clock_the_usual_memory_is_the_first_size_that_survived() -> None:
+    asked: list[int] = []
+    rule = MemoryRule(
+        unlimited=(256 * MIB, 320 * MIB),
+        tries_unlimited=True,
+        repeats=1,
+        most_bytes=256 * MIB,
+        resolution=Resolution(),
+        timeout_ms=1000,
+    )
+
+    def run(key: Key, memory: int, timeout: int) -> MemoryRun:
+        asked.append(memory)
+        return needs(97)(key, memory, timeout)
+
+    result = searched(run, rule)[0].result()
+    assert asked[:3] == [256 * MIB, 320 * MIB, 128 * MIB]
+    assert len(asked) == len(set(asked)) <= 12
+    assert (result.smallest_bytes, result.failed_bytes) == (97 * MIB, 96 * MIB)
+
+
+def test_sigint_keeps_what_is_known() -> None:
+    def run(key: Key, memory: int, timeout: int) -> MemoryRun:
+        if memory < 20 * MIB:
+            raise KeyboardInterrupt
+        return ok()
+
+    search = MemorySearch(ONE, RULE, run)
+    assert not search_all([search], in_turn, lambda search, left, seconds: None)
+    assert (search.result().smallest_bytes, search.result().complete) == (30 * MIB, False)
+
+
+def test_an_output_that_varies_in_numbers_alone_is_compared_without_them() -> None:
+    runs = [ok(digests=(("stdout", letter * 64), SAME[1])) for letter in "xyz"]
+    expected = expected_of(runs, output_may_differ=False)
+    assert expected.digests == (SAME[1],)
+    assert expected.compared == "exit status and standard output (its lines sorted, without numbers)"
+    assert expected.difference(runs[0]) == ""
+    assert "other output" in expected.difference(ok(digests=(("stdout", "x" * 64), ("shape:stdout", "q" * 64))))
+
+
+def test_an_output_that_varies_otherwise_can_not_be_compared() -> None:
+    runs = [ok(digests=(("stdout", letter * 64), ("shape:stdout", letter * 64))) for letter in "xyz"]
+    assert "varies from run to run" in expected_of(runs, output_may_differ=False).why_none
+    assert expected_of(runs, output_may_differ=True).why_none == ""
+    assert expected_of([ok(), ok(code=1)], output_may_differ=True).why_none == "its exit status varies: 0, 1"
