@@ -33,6 +33,11 @@ SHELL_BLOCKS = ("docs/tutorial.md",)
 PREPARED = {
     "docs/output.md": "seq 1 200000 | sort -R --random-source=/dev/zero > numbers.txt",
     "docs/own-program.md": "seq 1 200000 | sort -R --random-source=/dev/zero > numbers.txt",
+    "docs/fit-memory.md": "printf '%s\\n' 'create table t(a integer primary key, b text, c real);' "
+    "'with recursive n(i) as (select 1 union all select i+1 from n where i<200000)' "
+    "\"insert into t select i, 'name '||(i*7919%200000), i*0.5 from n;\" "
+    "'create index tb on t(b);' 'select count(*), sum(c), max(b) from t;' 'delete from t where a%3=0;' "
+    "'select b, c from t order by c desc limit 3;' > q.sql",
 }
 """Shell commands that make the files of a page's examples."""
 

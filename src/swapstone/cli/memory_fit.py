@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Mapping
 
 import click
@@ -21,6 +22,7 @@ from swapstone.session.compare_options import fit_options
 from swapstone.session.memory_fit import EXAMPLE, encode_fit, write_fit
 
 EXIT_NO_RESULT = 4
+_PIPED_WIDTH = 80
 
 _NOT_HERE = (
     *(
@@ -78,10 +80,12 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
     if options["as_json"]:
         echo(encode_fit(fit), nl=False)
     else:
-        echo(plain_lines(answer(fit)) + "\n")
-        echo(table(HEAD, rows(fit), terminal_columns()))
+        width = terminal_columns() or _PIPED_WIDTH
+        for sentence in answer(fit).split("\n"):
+            echo(wrapped(sentence, width))
+        echo(f"\n{table(HEAD, rows(fit), terminal_columns())}")
         for note in notes(fit):
-            echo(plain(note))
+            echo(wrapped(note, width))
     sys.stdout.flush()
     if fit.interrupted:
         echo("Interrupted.", err=True)
@@ -101,9 +105,9 @@ def check_no_fit_options(context: click.Context) -> None:
         )
 
 
-def plain_lines(text: str) -> str:
-    """Return lines with control characters escaped."""
-    return "\n".join(map(plain, text.split("\n")))
+def wrapped(text: str, width: int) -> str:
+    """Return a text in lines, with control characters escaped."""
+    return textwrap.fill(plain(text), width=min(width, _PIPED_WIDTH), break_long_words=False, break_on_hyphens=False)
 
 
 def _given(context: click.Context, names: tuple[str, ...]) -> str | None:
