@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Mapping
 
 import click
@@ -17,12 +16,12 @@ from swapstone.cli.printing import EXIT_INTERRUPT
 from swapstone.cli.program_command import program_of
 from swapstone.cli.tables import table, terminal_columns
 from swapstone.model import UserError
-from swapstone.report.memory_fit_text import HEAD, answer, notes, rows
+from swapstone.report.memory_fit_text import HEAD, answer, notes, rows, wrapped
 from swapstone.session.compare_options import fit_options
 from swapstone.session.memory_fit import EXAMPLE, encode_fit, write_fit
 
 EXIT_NO_RESULT = 4
-_PIPED_WIDTH = 80
+_WIDTH = 80
 
 _NOT_HERE = (
     *(
@@ -80,7 +79,7 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
     if options["as_json"]:
         echo(encode_fit(fit), nl=False)
     else:
-        width = terminal_columns() or _PIPED_WIDTH
+        width = min(terminal_columns() or _WIDTH, _WIDTH)
         for sentence in answer(fit).split("\n"):
             echo(wrapped(sentence, width))
         echo(f"\n{table(HEAD, rows(fit), terminal_columns())}")
@@ -103,11 +102,6 @@ def check_no_fit_options(context: click.Context) -> None:
             f"{given} is an option of --fit-memory.",
             f"For example: {EXAMPLE}\nA record as JSON: swapstone show last --json",
         )
-
-
-def wrapped(text: str, width: int) -> str:
-    """Return a text in lines, with control characters escaped."""
-    return textwrap.fill(plain(text), width=min(width, _PIPED_WIDTH), break_long_words=False, break_on_hyphens=False)
 
 
 def _given(context: click.Context, names: tuple[str, ...]) -> str | None:

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from swapstone.model import MemoryFit, VariantMemory
 from swapstone.model.memory_size import size_text
+from swapstone.model.safe_text import safe
 
 HEAD = ("variant", "survived", "failed", "peak RSS", "runs", "how it failed")
 
@@ -66,7 +68,7 @@ def rows(fit: MemoryFit) -> list[tuple[str, ...]]:
 
 
 def notes(fit: MemoryFit) -> Iterator[str]:
-    """Yield what a reader must know about the figures."""
+    """Yield the rule, the resolution, and what limits the figures."""
     yield f"Limited: {fit.limited}. Resolution: {fit.resolution}."
     yield fit.rule
     compared = tuple(dict.fromkeys(each.compared for each in fit.variants if each.compared))
@@ -85,4 +87,9 @@ def notes(fit: MemoryFit) -> Iterator[str]:
                 "stated is the one above which none failed."
             )
     if fit.interrupted:
-        yield "Interrupted: the search was not complete; this is what is known."
+        yield "Interrupted: the search was not complete."
+
+
+def wrapped(text: str, width: int) -> str:
+    """Return a text in lines of at most so many columns, with control characters escaped; words are not divided."""
+    return textwrap.fill(safe(text), width=width, break_long_words=False, break_on_hyphens=False)

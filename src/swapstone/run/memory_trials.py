@@ -14,7 +14,6 @@ from swapstone.run.prepare import Key, Prepared
 from swapstone.subjects import Outcome, TrialSpec
 from swapstone.targets import MachineConfigError, Target, TargetError
 from swapstone.targets.memory_cgroup import OOM_KILLS, PEAK_BYTES
-from swapstone.wire import ProcessOutcome
 
 _VMSTAT = ("before /proc/vmstat", "after /proc/vmstat")
 _SHAPE, _SECTIONS = "shape:", "sections:"  # of `swapstone.subjects.own_program_output`
@@ -29,7 +28,7 @@ class MemoryRun:
         failure: why it did not end well; empty if it did.
         code: its exit status.
         digests: of what it printed and wrote, as `swapstone.model.Run.digests`.
-        oom_kills: processes that the kernel killed for want of memory.
+        oom_kills: processes that the kernel killed because memory was used up.
         rss_bytes, peak_bytes: highest resident size, and highest use of its cgroup; 0 if unknown.
         wall_ns: elapsed time; 0 if unknown.
         ended: whether there is an answer of the agent; else the machine or the agent itself did not end well.
@@ -97,7 +96,7 @@ def run_of_outcome(outcome: Outcome) -> MemoryRun:
         return MemoryRun(failure=judgement.reason or "it did not run")
     cgroup, facts = dict(answer.cgroup), dict(answer.facts)
     kills = int(cgroup[OOM_KILLS]) if cgroup else _guest_kills(dict(answer.machine))
-    ended = answer.outcome is ProcessOutcome.EXITED
+    ended = answer.outcome.value == "exited"
     failure = "" if judgement.status is Status.OK else judgement.reason or judgement.status.value
     if kills and failure:
         failure = f"OOM kill: {failure.partition('; ')[0]}"

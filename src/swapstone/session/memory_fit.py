@@ -221,9 +221,9 @@ def rule_text(rule: MemoryRule, *, machine: bool) -> str:
     """Return in words when a size counts as survived."""
     runs = "one run" if rule.repeats == 1 else f"each of {rule.repeats} runs"
     killed = (
-        "no process is killed for want of memory"
+        "no process is killed because memory is used up"
         if not machine
-        else "no process of the machine is killed for want of memory"
+        else "no process of the machine is killed because memory is used up"
     )
     return (
         f"A size counts as survived if in {runs} exit status and output are as without a limit, {killed}, and it takes at most "
