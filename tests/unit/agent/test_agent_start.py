@@ -75,10 +75,11 @@ def test_the_session_ends_without_a_failed_run_and_is_resumed(
     path = tmp_path / "record"
     real, calls = host._start, []
 
-    def start(agent: Path) -> subprocess.Popen[bytes]:
+    def start(agent: Path, group: object = None) -> subprocess.Popen[bytes]:
         calls.append(agent)
         if len(calls) == 2:
             monkeypatch.setattr(subprocess, "Popen", failing(number))
+        assert group is None
         return real(agent)
 
     def lose(target: HostTarget, *arguments: Any) -> Any:
