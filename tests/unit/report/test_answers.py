@@ -253,8 +253,8 @@ def test_invalid_rows_are_counted_after_the_result() -> None:
 
 def test_an_interruption_is_stated_first() -> None:
     caveat = Caveat(kind=CaveatKind.INTERRUPTED, message="It was interrupted.")
-    made = _said(SUITE, _index(SUITE), caveats=(caveat,), blocks=3)
-    assert made.startswith("Interrupted after 3 complete blocks; so far: musl takes")
+    made = _said(SUITE, _index(SUITE), caveats=(caveat,), runs=78)
+    assert made.startswith("Interrupted after 78 runs; so far: musl takes")
 
 
 def test_nulls_that_differ_are_stated() -> None:

@@ -28,7 +28,7 @@ _WITH_HINT = {CaveatKind.CARRY_OVER, CaveatKind.DISTURBED_RUNS, CaveatKind.OUTPU
 def opening(analysis: Analysis) -> str:
     """Return what an answer states before its result, with a blank at the end: an interruption; else empty."""
     if any(caveat.kind is CaveatKind.INTERRUPTED for caveat in analysis.caveats):
-        return f"Interrupted after {formatting.count(analysis.blocks, 'complete block')}; so far: "
+        return f"Interrupted after {formatting.count(analysis.runs, 'run')}; so far: "
     return ""
 
 
