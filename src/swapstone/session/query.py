@@ -46,7 +46,7 @@ CREATE VIEW runs AS SELECT
     record, run.trial.block AS block, run.trial.position AS position, run.trial.suite AS suite,
     run.trial.workload AS workload, run.trial.load AS load, run.trial.variant AS variant,
     coalesce(run.trial.prime, 0) AS prime, run.status AS status, run.reason AS reason, run.passes AS passes,
-    make_timestamp_ns(run.started_unix_ns) AS started,
+    TRY(make_timestamp_ns(run.started_unix_ns)) AS started,
     run.elapsed_ns AS elapsed_ns, run.facts AS facts, run.name AS name
 FROM lines;
 CREATE VIEW blocks AS SELECT record, block, suite, workload, load, max(prime) AS prime FROM runs GROUP BY ALL;
