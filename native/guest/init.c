@@ -29,6 +29,7 @@ enum {
     PAUSE_NS = 10000000,
     MAX_BESIDE = 16,
     LOG_TAIL_BYTES = 400,
+    KERNEL_LOG_BYTES = 1024,
     EXEC_FAILED = 127,
 };
 
@@ -122,6 +123,19 @@ static void seed_random(void) {
     require_success(port_seed_random(seed), "can't seed ", "/dev/urandom");
 }
 
+/* Prints the end of the kernel's log: with "quiet", the reason why it refused a module is not on the console.
+ */
+static void print_kernel_log(void) {
+    static char bytes[CHUNK];
+    long size = port_read_kernel_log(bytes, KERNEL_LOG_BYTES);
+    long start = 0;
+
+    while (size == KERNEL_LOG_BYTES && start < size && bytes[start] != '\n')
+        start++; /* a part of a line */
+    if (size > start)
+        port_write(CONSOLE, bytes + start, (size_t)(size - start));
+}
+
 /* Loads the modules that the file /modules lists, one path a line, in that order. */
 static void load_modules(void) {
     static char room[CHUNK];
@@ -131,8 +145,13 @@ static void load_modules(void) {
 
     if (lines.fd < 0)
         return;
-    while ((result = next_line(&lines, &line)) == LINE)
-        require_success(port_load_module(line), "can't load the module ", line);
+    while ((result = next_line(&lines, &line)) == LINE) {
+        int loaded = port_load_module(line);
+        if (loaded < 0) {
+            print_kernel_log();
+            fail("can't load the module ", line, loaded);
+        }
+    }
     if (result != LINE_NONE)
         fail("can't read ", "/modules", 0);
     port_close(lines.fd);

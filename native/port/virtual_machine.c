@@ -10,6 +10,7 @@ enum {
     AT_FDCWD = -100,
     OPEN_CREATE = 01 | 0100 | 01000 | 02000000, /* O_WRONLY, O_CREAT, O_TRUNC, O_CLOEXEC */
     TCSBRK = 0x5409,
+    SYSLOG_READ_ALL = 3,
     REBOOT_MAGIC = (int)0xfee1dead,
     REBOOT_MAGIC_2 = 672274793,
     REBOOT_POWER_OFF = 0x4321fedc,
@@ -27,6 +28,10 @@ int port_load_module(const char *path) {
     int result = (int)SYSCALL3(NR_FINIT_MODULE, fd, "", 0);
     port_close(fd);
     return result;
+}
+
+long port_read_kernel_log(char *buffer, size_t size) {
+    return SYSCALL3(NR_SYSLOG, SYSLOG_READ_ALL, buffer, size);
 }
 
 int port_uname(struct port_utsname *identity) {

@@ -13,6 +13,8 @@
 /* Mounts a file system without a device. */
 int port_mount(const char *type, const char *where);
 int port_load_module(const char *path);
+/* Reads the last messages of the kernel's log (syslog(2)), at most `size` bytes. Returns their number. */
+long port_read_kernel_log(char *buffer, size_t size);
 /* struct utsname of uname(2): six zero-terminated texts. The indices of those that are used are named. */
 enum {
     PORT_SYSTEM,

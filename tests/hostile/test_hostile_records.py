@@ -114,7 +114,9 @@ def test_all_hostile_records_together_take_nothing_from_a_whole_one(records: Pat
         lines = command_line(tmp_path, "query", query, "--csv", XDG_CACHE_HOME=cache).stdout.splitlines()
         counts = dict(line.rsplit(",", 1) for line in lines)
         assert int(counts["other"]) > 20
-    started = command_line(tmp_path, "query", "SELECT count(started) FROM runs", "--csv", XDG_CACHE_HOME=str(tmp_path / "none")).stdout
+    started = command_line(
+        tmp_path, "query", "SELECT count(started) FROM runs", "--csv", XDG_CACHE_HOME=str(tmp_path / "none")
+    ).stdout
     assert int(started.splitlines()[-1]) > 20
     listed = command_line(tmp_path, "list", "records").stdout
     assert all(f"all/r{number} " in listed for number, kind in enumerate(kinds) if kind.name != "record.json is absent")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Build the kernel modules that Swapstone ships, for a packaged kernel and with its packaged headers.
+"""Build kernel modules, those that Swapstone ships and those of the user, for a packaged kernel and with its packaged headers.
 
 Headers are unpacked to a temporary folder. Modules are stored in the cache under the digest of all inputs.
 """
@@ -19,7 +19,7 @@ from pathlib import Path
 from swapstone.artifacts.apt import writable_folder
 from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture
-from swapstone.artifacts.kernel_modules import Module, Modules
+from swapstone.artifacts.kernel_modules import Module, ModuleFile, read_module_file
 from swapstone.artifacts.packages import Lock, Package, Progress, fetch, package_file
 from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import UnavailableError, UserError
@@ -34,13 +34,32 @@ _BUILT_WITH = re.compile(rb"^CONFIG_GCC_VERSION=(\d+)$", re.MULTILINE)
 _KBUILD = "linux-kbuild-"
 _FLAGS = ("KCFLAGS=-g0",)  # debug information would contain the path of the build folder
 _KEY_DIGITS = 32
+_LARGEST_SOURCE = 4 << 20
 
 
 def build_module(name: str, architecture: Architecture, kernel: str, lock: Lock, progress: Progress) -> Module:
-    """Build a module for a packaged kernel, or return it from the cache.
+    """Build one of Swapstone's modules for a packaged kernel, or return it from the cache.
 
     Args:
         name: one of `OWN_MODULES`.
+        architecture: of the machine that loads it.
+        kernel: ``generic`` or ``rt``.
+        lock: names the packages of the kernel's headers.
+        progress: called before downloads and the build.
+
+    Raises:
+        UnavailableError, UserError: as for `build_module_source`.
+    """
+    return build_module_source(share_dir() / "native" / name / f"{name}.c", architecture, kernel, lock, progress).module
+
+
+def build_module_source(
+    source: Path, architecture: Architecture, kernel: str, lock: Lock, progress: Progress
+) -> ModuleFile:
+    """Build a module of one C file for a packaged kernel, or return it from the cache.
+
+    Args:
+        source: the file; its name without the suffix is the module's.
         architecture: of the machine that loads it. This machine needs a compiler for it.
         kernel: ``generic`` or ``rt``.
         lock: names the packages of the kernel's headers.
@@ -50,10 +69,10 @@ def build_module(name: str, architecture: Architecture, kernel: str, lock: Lock,
         UnavailableError: the lock has no headers for this kernel, or the compiler or make is missing.
         UserError: the headers can't be fetched or are damaged, or the compilation fails.
     """
-    source = share_dir() / "native" / name / f"{name}.c"
+    name, text = module_source_name(source), _text(source)
     packages = _header_packages(name, architecture, kernel, lock)
     prefix = _TRIPLETS.get(architecture.debian, "")
-    given = (source.read_text(), Path(__file__).read_text(), *(package.sha256 for package in packages))
+    given = (name, text, Path(__file__).read_text(), *(package.sha256 for package in packages))
     described = "\0".join((*given, *(f"{tool} {compiler_version((tool,))}" for tool in _compilers(prefix))))
     home = cache_dir() / "modules" / hashlib.sha256(described.encode()).hexdigest()[:_KEY_DIGITS]
     file = home / f"{name}.ko"
@@ -62,12 +81,45 @@ def build_module(name: str, architecture: Architecture, kernel: str, lock: Lock,
             fetch([package for package in packages if package.architecture == one], progress)
         progress(f"building the module {name} for the kernel {kernel} for {architecture.name}")
         with writable_folder(home.parent), tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as work:
-            _build(source, packages, prefix, Path(work))
+            _build(name, text, packages, prefix, Path(work))
             _move(Path(work) / "done", home)
     with contextlib.suppress(OSError):  # a read-only cache can be used
         os.utime(home)  # `swapstone image gc` uses the time of the last use
-    (module,) = Modules([file.name], lambda _: file.read_bytes()).load_order([name])
-    return module
+    return read_module_file(file)
+
+
+def module_source_name(source: Path) -> str:
+    """Return the name of the module of a C file.
+
+    Raises:
+        UserError: there is no such file, or a module can't have its name.
+    """
+    if not source.is_file():
+        raise UserError(f"There is no file {source}.", "Name the C file of a kernel module, or a built module: mine.ko")
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,55}", source.stem, re.ASCII):
+        raise UserError(
+            f"The file {source} can't be a kernel module: its name becomes the module's.",
+            "Use letters, digits, hyphens and underscores.",
+        )
+    return source.stem
+
+
+def _text(source: Path) -> str:
+    """Read a C file.
+
+    Raises:
+        UserError: it can't be read, or is no text of at most 4 MiB.
+    """
+    try:
+        with source.open("rb") as handle:
+            data = handle.read(_LARGEST_SOURCE + 1)
+        if len(data) > _LARGEST_SOURCE:
+            raise UserError(f"The file {source} is larger than {_LARGEST_SOURCE >> 20} MiB.")
+        return data.decode()
+    except OSError as error:
+        raise UserError(f"The file {source} can't be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"The file {source} is no C file: it is not UTF-8.") from error
 
 
 def _compilers(prefix: str) -> tuple[str, ...]:
@@ -96,8 +148,8 @@ def _header_packages(name: str, architecture: Architecture, kernel: str, lock: L
     return (*found, *programs)
 
 
-def _build(source: Path, packages: Sequence[Package], prefix: str, work: Path) -> None:
-    """Unpack the headers, and build the module from a copy of its source."""
+def _build(name: str, text: str, packages: Sequence[Package], prefix: str, work: Path) -> None:
+    """Unpack the headers, and build the module from its source text."""
     tree, copy = work / "tree", work / "copy"
     for package in packages:
         _run(["dpkg-deb", "-x", str(package_file(package.sha256)), str(tree)], "unpacking the kernel's headers")
@@ -109,13 +161,13 @@ def _build(source: Path, packages: Sequence[Package], prefix: str, work: Path) -
     makefile = top / "Makefile"  # it includes the common Makefile by its installed path
     makefile.write_text(makefile.read_text().replace("include /usr/src/", f"include {tree}/usr/src/"))
     copy.mkdir()
-    shutil.copy(source, copy)
-    (copy / "Kbuild").write_text(f"obj-m := {source.stem}.o\n")
+    (copy / f"{name}.c").write_text(text)
+    (copy / "Kbuild").write_text(f"obj-m := {name}.o\n")
     compiler = _compiler(prefix, top / ".config")
     tools = [f"CC={compiler}", f"CROSS_COMPILE={prefix}"]
-    _run(["make", "-C", str(top), f"M={copy}", *tools, *_FLAGS, "modules"], f"building the module {source.stem}")
-    built = copy / f"{source.stem}.ko"
-    _run([f"{prefix}strip", "--strip-debug", str(built)], f"building the module {source.stem}")
+    _run(["make", "-C", str(top), f"M={copy}", *tools, *_FLAGS, "modules"], f"building the module {name}")
+    built = copy / f"{name}.ko"
+    _run([f"{prefix}strip", "--strip-debug", str(built)], f"building the module {name}")
     (work / "done").mkdir()
     built.rename(work / "done" / built.name)
 

@@ -18,7 +18,7 @@ import msgspec
 
 from swapstone.artifacts import elf_dependencies, image_assembly, image_catalog, kernel_modules, kernels
 from swapstone.artifacts.apt import locked, writable_folder
-from swapstone.artifacts.bundled_modules import build_module
+from swapstone.artifacts.bundled_modules import build_module, build_module_source
 from swapstone.artifacts.image_assembly import KERNEL_PART, KERNEL_PATH, Overlay, Tree
 from swapstone.artifacts.image_catalog import KERNELS, PARTS, Architecture, ImagePart, find_architecture, find_part
 from swapstone.artifacts.image_comparison import ImageFile
@@ -32,6 +32,9 @@ _KERNEL, _INITRD, _IMAGE, _SEAL = "kernel", "initrd", "image.json", "seal"
 _INSTALLED = "lib/modules/"
 _PACKAGE = "linux-image-"  # the rest of a kernel package's name is the kernel's release
 _KEY_DIGITS = 32
+
+MODULE_SOURCE = ".c"
+"""Suffix of a module of the user that is built for each kernel."""
 
 MODULES_BESIDE = ".modules"
 """Suffix of the modules folder beside a kernel file given by the user."""
@@ -47,6 +50,7 @@ class ImageRequest(FrozenStruct, frozen=True, kw_only=True):
         modules: names of modules to load; their dependencies are added. None for the defaults of the architecture, or for no modules if a
             kernel file has no modules folder.
         module_files: files of the user's modules, loaded after the others in this order; of those with one name the one for this kernel.
+            A C file is built for this kernel.
         own_modules: names of `OWN_MODULES` to build for the packaged kernel and add without loading them.
         parts: names of `PARTS`.
         overlays: the caller's files.
@@ -192,7 +196,7 @@ def _plan(request: ImageRequest, lock: Lock | None, progress: Progress = lambda 
     wanted = tuple(find_part(name) for name in request.parts)
     locked_packages = (lock or read_lock()).of(architecture.debian)
     package, own, name = None, None, request.kernel
-    files = [read_module_file(Path(path)) for path in request.module_files]
+    files = _user_modules(request, architecture, lock or read_lock(), progress)
     if request.kernel in KERNELS:
         if request.modules_folder:
             raise UserError(
@@ -233,6 +237,24 @@ def _added(
             " of a packaged kernel."
         )
     return tuple(build_module(name, architecture, kernel, lock, progress) for name in request.own_modules)
+
+
+def _user_modules(
+    request: ImageRequest, architecture: Architecture, lock: Lock, progress: Progress
+) -> list[ModuleFile]:
+    """Return the user's modules. Those of C files are built first."""
+    sources = [path for path in request.module_files if path.endswith(MODULE_SOURCE)]
+    if sources and request.kernel not in KERNELS:
+        raise UnavailableError(
+            f"The module {sources[0]} can't be built for the kernel {request.kernel}: only the packaged kernels bring their headers.",
+            "Build it in that kernel's build folder, and name the result: --module mine.ko",
+        )
+    return [
+        build_module_source(Path(path), architecture, KERNELS[request.kernel][0], lock, progress)
+        if path in sources
+        else read_module_file(Path(path))
+        for path in request.module_files
+    ]
 
 
 def _modules(request: ImageRequest, architecture: Architecture, files: Sequence[ModuleFile]) -> tuple[str, ...]:

@@ -165,7 +165,8 @@ def modules_for(files: Sequence[ModuleFile], release: str, kernel: str, architec
             others = ", ".join(f"{each.path} is for {each.module.release}" for each in same)
             raise UserError(
                 f"The module {name} does not belong to the kernel {kernel}, which is {release}: {others}.",
-                f"Build it with that kernel's headers, and name both files: --module {same[0].path} --module OTHER",
+                f"Build it with that kernel's headers, and name both files: --module {same[0].path} --module OTHER."
+                f" Or name its C file, which is built for each packaged kernel: --module {name}.c",
             )
         if len(fit) > 1:
             raise UserError(

@@ -94,8 +94,8 @@ class _CompareCommand(ProgramCommand):
     "--module",
     "module_files",
     multiple=True,
-    metavar="FILE.ko",
-    help="A kernel module that the virtual machine loads before the work, one file for each kernel; repeatable.",
+    metavar="FILE.ko|FILE.c",
+    help="A kernel module that the virtual machine loads before the work: a file for each kernel, or a C file, built for each; repeatable.",
 )
 @click.option(
     "--hold",

@@ -184,7 +184,12 @@ def why_ignored(parameters: Iterable[str], files: Mapping[str, str]) -> str:
     for word in parameters:
         key, equals, value = word.partition("=")
         if word in passed_on:
-            return f"the kernel ignored the boot parameter {word}: it does not know it, or not this value"
+            one = (
+                "; the machine has one processor, which the kernel keeps for its own work"
+                if key in _OF_PROCESSORS
+                else ""
+            )
+            return f"the kernel ignored the boot parameter {word}: it does not know it, or not this value{one}"
         if path := _module_file(key):
             shown = files.get(path)
             if shown is None:

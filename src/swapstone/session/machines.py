@@ -7,10 +7,11 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from swapstone.artifacts.bundled_modules import module_source_name
 from swapstone.artifacts.image_assembly import KERNEL_PART
 from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture, find_architecture
 from swapstone.artifacts.image_comparison import compare_images
-from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
+from swapstone.artifacts.images import MODULE_SOURCE, BuiltImage, ImageRequest, build_image
 from swapstone.artifacts.kernel_modules import read_module_file
 from swapstone.artifacts.toolchain import check_compiler
 from swapstone.factors import SWAP
@@ -184,7 +185,16 @@ def parse_module_files(texts: Iterable[str], target: str) -> tuple[str, ...]:
         return ()
     if not find_target_kind(target).opens.boots:
         raise UserError("--module loads a kernel module into a virtual machine.", "Add: --target vm")
-    return tuple(read_module_file(path.resolve()).path for path in paths)
+    return tuple(str(_checked_module(path.resolve())) for path in paths)
+
+
+def _checked_module(path: Path) -> Path:
+    """Check that a file is a module or can be the source of one, and return it."""
+    if path.suffix == MODULE_SOURCE:
+        module_source_name(path)
+    else:
+        read_module_file(path)
+    return path
 
 
 def _whole_path(name: str) -> str:

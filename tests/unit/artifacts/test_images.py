@@ -16,9 +16,10 @@ import pytest
 
 from swapstone.artifacts import images
 from swapstone.artifacts.image_assembly import Overlay
+from swapstone.artifacts.image_catalog import Architecture
 from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image, images_dir
-from swapstone.artifacts.kernel_modules import Module
+from swapstone.artifacts.kernel_modules import Module, ModuleFile, read_module_file
 from swapstone.artifacts.packages import Lock
 from swapstone.model import UnavailableError, UserError, cpio
 from tests.unit.artifacts.archive import RELEASE, Archive, kernel_files, lock_of, module, named
@@ -285,6 +286,33 @@ def test_a_bundled_module_is_added_and_not_loaded(lock: Lock, tmp_path: Path, mo
     assert image.files["lib/modules/planted.ko"].part == "kernel"
     with pytest.raises(UserError, match=r"The modules are for the kernel 5\.4, but the kernel is 6\.1\.0-test"):
         build_image(msgspec.structs.replace(asked, modules=("base",)), lock=lock)
+
+
+def test_the_user_s_c_file_is_built_for_each_packaged_kernel(
+    lock: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "mine.c"
+    source.write_text("int x;\n")
+    built: list[tuple[Path, str, str]] = []
+
+    def build(path: Path, architecture: Architecture, kernel: str, *_: object) -> ModuleFile:
+        built.append((path, architecture.name, kernel))
+        made = tmp_path / "mine.ko"
+        made.write_bytes(module(tmp_path, "mine", depends="base", release=RELEASE))
+        return read_module_file(made)
+
+    monkeypatch.setattr(images, "build_module_source", build)
+    asked = msgspec.structs.replace(REQUEST, modules=(), module_files=(str(source),))
+    image = build_image(asked, lock=lock).image
+    assert built == [(source, "x86_64", "generic")]
+    assert image.modules == ("/lib/modules/base.ko", "/lib/modules/mine.ko"), "after what it depends on"
+    kernel = tmp_path / "bzImage"
+    kernel.write_bytes(bzimage(lzma.compress(elf(62))))
+    with pytest.raises(
+        UnavailableError, match=r"mine\.c can't be built for the kernel .*bzImage: only the packaged"
+    ) as got:
+        build_image(own(kernel, module_files=(str(source),)), lock=lock)
+    assert "--module mine.ko" in got.value.hint and len(built) == 1
 
 
 def test_unusable_inputs_are_named(lock: Lock, tmp_path: Path) -> None:

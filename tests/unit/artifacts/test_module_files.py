@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.artifacts.bundled_modules import build_module_source, module_source_name
+from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.kernel_modules import ModuleFile, modules_for, read_module_file
+from swapstone.artifacts.packages import read_lock
 from swapstone.model import UserError
 from tests.unit.artifacts.archive import module
 
@@ -53,3 +56,24 @@ def test_what_is_no_module_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=message):
             read_module_file(tmp_path / name)
+
+
+def test_the_name_of_a_c_file_is_that_of_its_module(tmp_path: Path) -> None:
+    for name in ("my-module_2.c", "a b.c", "mine.mod.c", f"{'x' * 56}.c"):
+        (tmp_path / name).touch()
+    assert module_source_name(tmp_path / "my-module_2.c") == "my-module_2"
+    for name in ("a b.c", "mine.mod.c", f"{'x' * 56}.c"):
+        with pytest.raises(UserError, match="can't be a kernel module: its name becomes the module's"):
+            module_source_name(tmp_path / name)
+    with pytest.raises(UserError, match=r"There is no file .*none\.c"):
+        module_source_name(tmp_path / "none.c")
+
+
+def test_a_c_file_that_is_no_text_is_refused_before_anything_is_fetched(tmp_path: Path) -> None:
+    (tmp_path / "bytes.c").write_bytes(b"\xff\xfe")
+    (tmp_path / "large.c").write_bytes(b" " * ((4 << 20) + 1))
+    for name, message in (("bytes.c", "is no C file: it is not UTF-8"), ("large.c", "is larger than 4 MiB")):
+        with pytest.raises(UserError, match=message):
+            build_module_source(
+                tmp_path / name, find_architecture("x86_64"), "generic", read_lock(), lambda _: pytest.fail("fetched")
+            )

@@ -89,7 +89,7 @@ def test_every_architecture_has_a_command_line() -> None:
             "\nswapstone-init: can't mount /proc: error 19\n",
             "",
             GuestEnd.INIT_FAILED,
-            "its first process reports: can't mount /proc: error 19",
+            "its first process reports: can't mount /proc: error 19 (No such device)",
         ),
         (0, "[    1.0] reboot: Power down\n", "", GuestEnd.SILENT, "it ended without a reason"),
         (67, "", "", GuestEnd.SILENT, "it ended without a reason"),

@@ -12,6 +12,7 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -449,7 +450,7 @@ def judge_end(status: int, console: str, complaints: str, family: MachineModel) 
     if panic:
         return GuestEnd.PANICKED, f"its kernel panicked: {panic[1].strip()}"
     if reported:
-        return GuestEnd.INIT_FAILED, f"its first process reports: {reported[1].strip()}"
+        return GuestEnd.INIT_FAILED, f"its first process reports: {_named_error(reported[1].strip())}"
     if status == family.ended_well:
         return GuestEnd.FINISHED, ""
     if status < 0:
@@ -458,6 +459,12 @@ def judge_end(status: int, console: str, complaints: str, family: MachineModel) 
         words = complaints.strip().splitlines()[-1:] or [f"status {status}"]
         return GuestEnd.EMULATOR, f"QEMU could not run it: {words[0]}"
     return GuestEnd.SILENT, _SILENT
+
+
+def _named_error(report: str) -> str:
+    """Append the text of the error number with which a report of the first process ends."""
+    number = re.search(r": error ([0-9]{1,4})\Z", report)
+    return f"{report} ({os.strerror(int(number[1]))})" if number else report
 
 
 def boot(setup: Setup, limits: Limits) -> GuestRun:

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A kernel module of the user in a virtual machine: built from its C file, loaded, or refused with the kernel's messages."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from swapstone.artifacts.images import ImageRequest, build_image
+from swapstone.targets import TargetError
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.vm_target import VmImage, VmTarget
+from swapstone.wire import TrialRequest
+
+SOURCE = """
+#include <linux/module.h>
+static int __init mine_init(void) { pr_info("mine: level 13 is REMARK\\n"); return RESULT; }
+static void __exit mine_exit(void) {}
+module_init(mine_init);
+module_exit(mine_exit);
+MODULE_LICENSE("GPL");
+"""
+LIST = TrialRequest(
+    id="1-0",
+    arguments=("/bin/busybox", "cat", "/proc/modules"),
+    environment=(("PATH", "/bin"),),
+    cwd="/scratch",
+    timeout_ms=60_000,
+)
+
+
+def _target(kernel: str, source: Path) -> VmTarget:
+    built = build_image(
+        ImageRequest(
+            architecture="x86_64", kernel=kernel, modules=(), module_files=(str(source),), parts=("busybox", "glibc")
+        )
+    )
+    machine = EmulatedMachine(architecture="x86_64")
+    return VmTarget({kernel: VmImage(built.kernel, built.initrd, machine, banner=built.image.banner)})
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the headers' programs are for x86_64")
+def test_a_module_of_a_c_file_is_loaded_or_its_kernel_s_messages_are_shown(tmp_path: Path) -> None:
+    accepted, refused = tmp_path / "mine.c", tmp_path / "refused.c"
+    accepted.write_text(SOURCE.replace("REMARK", "fine").replace("RESULT", "0"))
+    refused.write_text(SOURCE.replace("REMARK", "not supported").replace("RESULT", "-22"))
+    with _target("rt", accepted) as target:
+        assert "mine " in target.run(LIST).stdout.decode()
+    with (
+        _target("generic", refused) as target,
+        pytest.raises(
+            TargetError, match=r"can't load the module /lib/modules/refused\.ko: error 22 .Invalid arg"
+        ) as got,
+    ):
+        target.run(LIST)
+    assert "mine: level 13 is not supported" in f"{got.value.message} {got.value.hint}"
