@@ -81,9 +81,9 @@ from swapstone.model import (  # noqa: E402
     system_file,
 )
 from swapstone.published import data as published  # noqa: E402
-from swapstone.record import origin  # noqa: E402
-from swapstone.record.reader import load, read_runs  # noqa: E402
+from swapstone.record import load, origin  # noqa: E402
 from swapstone.record.record_format import Line, chain_value, file_sha256  # noqa: E402
+from swapstone.record.run_lines import read_runs  # noqa: E402
 from swapstone.session import explanation_files  # noqa: E402
 from swapstone.session.outcome import parse_fail_if  # noqa: E402
 from swapstone.session.parameters import parse_free_factors, parse_parameters  # noqa: E402

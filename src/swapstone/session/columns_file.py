@@ -72,7 +72,7 @@ class Header(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         state: of the record and of the code that read it: a file of another state is not used.
         rows: length of each column.
-        chain, whole, damages: of `swapstone.record.reader.RunLines`, which was complete.
+        chain, whole, damages: of `swapstone.record.run_lines.RunLines`, which was complete.
         places, reasons, outputs, left: of `swapstone.comparison.run_table.RunTable`.
         columns: the columns.
     """

@@ -8,6 +8,7 @@ and everything that runs a record's commands read all lines again.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import time
@@ -18,13 +19,14 @@ from typing import overload
 import msgspec
 import numpy as np
 
-from swapstone.comparison.run_columns import FACTS, RunColumns, metric_names
+from swapstone.comparison.run_columns import FACTS, metric_names
 from swapstone.comparison.run_table import Ints, RunTable
 from swapstone.model import Experiment, RecordError, Run, UserError
 from swapstone.model.directories import cache_dir
 from swapstone.record import FileProblemError, RecordFolder, RecordView, load, record_format
-from swapstone.record.reader import RunCollector, RunLines, decode_line
-from swapstone.session import columns_file
+from swapstone.record.run_lines import RunCollector, RunLines, decode_line
+from swapstone.session import columns_file, parallel_reader
+from swapstone.session.parallel_reader import FACT, METRIC, LineCollector
 from swapstone.session.record_index import state_of_code
 from swapstone.workloads import workloads_of
 
@@ -36,9 +38,6 @@ RECENT_NS = 2_000_000_000
 
 MOST_TEXTS = 100_000
 """Columns are not kept of records with more different reasons, outputs or lists of files."""
-
-_HEAD = ("place", "status", "reason", "output", "found", "block", "position", "prime", "started", "elapsed", "extras")
-_METRIC, _FACT = "metric:", "fact:"
 
 
 def load_columns(path: Path) -> RecordView:
@@ -109,34 +108,6 @@ class StoredRuns(Sequence[Run]):
         return RecordError(f"{self._path / record_format.RUNS} changed while it was read.", "Repeat the command.")
 
 
-class _ColumnCollector:
-    """Receives the runs of a record, and keeps columns and the places of their lines."""
-
-    def __init__(self, path: Path, state: str, wanted: frozenset[str]) -> None:
-        self.columns = RunColumns(wanted)
-        self._path, self._state = path, state
-        self._lines: list[tuple[int, int]] = []
-        self._chunks: list[Ints] = []
-        self.start = self.length = np.empty(0, dtype=np.int64)
-
-    def add(self, run: Run, start: int, length: int) -> None:
-        self.columns.add(run)
-        self._lines.append((start, length))
-        if len(self._lines) == 1 << 16:
-            self._flush()
-
-    def _flush(self) -> None:
-        self._chunks.append(np.array(self._lines, dtype=np.int64).reshape(-1, 2))
-        self._lines = []
-
-    def runs(self) -> StoredRuns:
-        self._flush()
-        self.start, self.length = np.concatenate(self._chunks).T.copy()
-        found = StoredRuns(self._path, self._state, self.start, self.length)
-        found.table = self.columns.table(found)
-        return found
-
-
 class ColumnStore:
     """Keeps the runs of large records as columns; a `swapstone.record.reader.RunStore`.
 
@@ -164,20 +135,41 @@ class ColumnStore:
         known = None if place is None else columns_file.read(place, state)
         if known is not None and (found := _from_file(path, of_file, status.st_size, *known)) is not None:
             return found
-        collector = _ColumnCollector(path, of_file, wanted)
         started_ns = time.time_ns()
-        made = read(collector)
+        content = self._in_parts(folder, status.st_size, state, experiment, wanted)
+        complete = True
+        if content is None:
+            collector = LineCollector(wanted)
+            made = read(collector)
+            complete = made.complete
+            content = collector.content(state, made)
         try:
             after = folder.status(record_format.RUNS)
         except FileProblemError:
             after = None
         same = after is not None and _file_state(after) == of_file
         old = started_ns - status.st_ctime_ns > RECENT_NS
-        if place is not None and made.complete and same and old and collector.columns.variety <= MOST_TEXTS:
-            assert isinstance(made.runs, StoredRuns)
-            header, columns = _to_file(state, made, collector)
-            columns_file.write(place, header, columns)
-        return made
+        if place is not None and complete and same and old and _variety(content[0]) <= MOST_TEXTS:
+            columns_file.write(place, *content)
+        result = _from_file(path, of_file, None, *content)
+        assert result is not None
+        return dataclasses.replace(result, complete=complete)
+
+    def _in_parts(
+        self, folder: RecordFolder, size: int, state: str, experiment: bytes, wanted: frozenset[str]
+    ) -> tuple[columns_file.Header, dict[str, columns_file.Column]] | None:
+        """Read the file in several processes, if that is faster and nothing is damaged."""
+        decoded = msgspec.json.decode(experiment, type=Experiment)
+        try:
+            handle = folder.open(record_format.RUNS)
+        except FileProblemError:
+            return None
+        if handle is None:
+            return None
+        try:
+            return parallel_reader.read_in_parts(parallel_reader.RunsFile(handle, size, state, decoded, wanted))
+        finally:
+            os.close(handle)
 
     def _place(self, path: Path) -> Path | None:
         """Return the path of a record's file; None without a cache folder, as a user without a home folder has none."""
@@ -188,44 +180,26 @@ class ColumnStore:
             return None
 
 
-def _to_file(
-    state: str, made: RunLines, collector: _ColumnCollector
-) -> tuple[columns_file.Header, dict[str, columns_file.Column]]:
-    assert isinstance(made.runs, StoredRuns)
-    table = made.runs.table
-    header = columns_file.Header(
-        state=state,
-        rows=len(table),
-        chain=made.chain,
-        whole=made.whole,
-        damages=made.damages,
-        places=table.places,
-        reasons=table.reasons,
-        outputs=table.outputs,
-        left=table.left,
-    )
-    columns: dict[str, columns_file.Column] = {name: getattr(table, name) for name in _HEAD}
-    columns |= {"start": collector.start, "length": collector.length}
-    columns |= {_METRIC + name: column for name, column in table.metrics.items()}
-    columns |= {_FACT + name: column for name, column in table.facts.items()}
-    return header, columns
+def _variety(header: columns_file.Header) -> int:
+    """Return the largest number of different reasons, outputs or lists of files."""
+    return max(len(header.reasons), len(header.outputs), len(header.left))
 
 
 def _from_file(
-    path: Path, state: str, size: int, header: columns_file.Header, columns: Mapping[str, columns_file.Column]
+    path: Path, state: str, size: int | None, header: columns_file.Header, columns: Mapping[str, columns_file.Column]
 ) -> RunLines | None:
-    """Return what a file of columns holds; None if a column is missing or has another type."""
+    """Return the runs of a file of columns; None if a column is missing or has another type, or a line ends behind `size` bytes."""
     head: dict[str, Ints] = {}
-    for name in (*_HEAD, "start", "length"):
+    for name in (*parallel_reader.HEAD, "start", "length"):
         column = columns.get(name)
         if column is None or column.dtype != np.int64:
             return None
         head[name] = column.astype(np.int64, copy=False)
     start, length = head.pop("start"), head.pop("length")
-    if len(start) and int(start[-1]) + int(length[-1]) > size:
+    if size is not None and len(start) and int(start[-1]) + int(length[-1]) > size:
         return None
-    metrics = {name.removeprefix(_METRIC): each for name, each in columns.items() if name.startswith(_METRIC)}
-    facts = {name.removeprefix(_FACT): each for name, each in columns.items() if name.startswith(_FACT)}
+    metrics = {name.removeprefix(METRIC): each for name, each in columns.items() if name.startswith(METRIC)}
+    facts = {name.removeprefix(FACT): each for name, each in columns.items() if name.startswith(FACT)}
     if any(each.dtype != np.int64 for each in facts.values()) or not facts.keys() <= FACTS:
         return None
     if any(each.dtype != np.float64 for each in metrics.values()):

@@ -21,8 +21,8 @@ from swapstone.record import (
     load,
     open_runs,
     raw_bytes,
-    reader,
     record_format,
+    run_lines,
 )
 from tests.unit import builders
 
@@ -61,10 +61,10 @@ def test_a_flood_of_damaged_lines_is_not_read_to_its_end(tmp_path: Path) -> None
     (path / "runs.jsonl").write_bytes(b"\n" * 5000 + data)
     view = load(path)
     lines = [damage for damage in view.damages if damage.file == "runs.jsonl"]
-    assert len(lines) == reader.MOST_DAMAGED_LINES + 1
-    assert lines[-1].line == reader.MOST_DAMAGED_LINES + 1
+    assert len(lines) == run_lines.MOST_DAMAGED_LINES + 1
+    assert lines[-1].line == run_lines.MOST_DAMAGED_LINES + 1
     assert "from here on, nothing is read" in lines[-1].problem
-    (path / "runs.jsonl").write_bytes(b"\n" * (reader.MOST_DAMAGED_LINES - 2) + data)
+    (path / "runs.jsonl").write_bytes(b"\n" * (run_lines.MOST_DAMAGED_LINES - 2) + data)
     assert len(load(path).runs) == 16
 
 
@@ -72,7 +72,7 @@ def test_a_line_that_is_too_long_ends_the_reading(tmp_path: Path, monkeypatch: p
     path = _made(tmp_path / "r")
     data = (path / "runs.jsonl").read_bytes()
     longest = 4 * max(map(len, data.splitlines(keepends=True)))
-    for module in ("files", "reader"):
+    for module in ("files", "run_lines"):
         monkeypatch.setattr(f"swapstone.record.{module}.LONGEST_LINE_BYTES", longest)
     assert load(path).damages == () and _has_runs(path)
     (path / "runs.jsonl").write_bytes(data + b"x" * (2 * longest) + b"\n" + data)

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone.model import ImageDifference, RecordError
-from swapstone.record import RecordWriter, check_raw, find_record, list_records, load, reader, record_format
-from swapstone.record.reader import read_runs
+from swapstone.record import RecordWriter, check_raw, find_record, list_records, load, record_format, run_lines
 from swapstone.record.record_format import SCHEMA, Manifest
+from swapstone.record.run_lines import read_runs
 from tests.unit import builders
 
 
@@ -321,10 +321,10 @@ def test_a_line_as_it_is_written_is_decoded_as_any_other(
         line.replace(b'"run":', b'"run": ') for line in lines
     ]
     changed += [_again_with(line, b'{"trial":1}') for line in lines] + [_again_with(line, b"{} ") for line in lines]
-    short = [reader.decode_line(line) for line in changed]
-    assert sum(reader._decode_written(line) is not None for line in changed) >= len(lines)
-    monkeypatch.setattr(reader, "_decode_written", lambda _: None)
-    assert short == [reader.decode_line(line) for line in changed]
+    short = [run_lines.decode_line(line) for line in changed]
+    assert sum(run_lines._decode_written(line) is not None for line in changed) >= len(lines)
+    monkeypatch.setattr(run_lines, "_decode_written", lambda _: None)
+    assert short == [run_lines.decode_line(line) for line in changed]
 
 
 def _again_with(line: bytes, run: bytes) -> bytes:

@@ -16,7 +16,7 @@ from swapstone import plan
 from swapstone.comparison.run_columns import RunColumns
 from swapstone.model import RecordError, Run, Sample, Status
 from swapstone.record import RecordView, RecordWriter, load
-from swapstone.session import columns_file, run_store
+from swapstone.session import columns_file, parallel_reader, run_store
 from swapstone.session.analysis import analyse_record
 from swapstone.session.record_handle import Record
 from swapstone.session.report_context import context_of
@@ -89,7 +89,7 @@ def readings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             found.append(1)
             super().__init__(wanted)
 
-    monkeypatch.setattr(run_store, "RunColumns", Counted)
+    monkeypatch.setattr(parallel_reader, "RunColumns", Counted)
     return found
 
 
