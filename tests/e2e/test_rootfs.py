@@ -3,17 +3,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 from tools.root_archives import oci_image
 from tools.small_elf import AARCH64, small_elf
 
 from swapstone.record import load
+from swapstone.session.sample_check import derive
 from tests.e2e.cli import TIMEOUT_S, command, environment, runs_of, swapstone
 
 # The program prints which files it finds, and writes one.
@@ -122,6 +125,24 @@ def test_a_program_is_compared_in_two_roots(roots: Path, cache: Path) -> None:
     names = {dict(artifact.sources).popitem()[0] for artifact in manifest.artifacts}
     assert names == {f"rootfs {roots / 'a'}", f"rootfs {roots / 'b.tar'}"}
     assert not list((roots / "a/etc").glob("written"))
+    check_that_roots_are_observed_again(roots / "r")
+
+
+def check_that_roots_are_observed_again(record: Path) -> None:
+    """The mounts that the record keeps show each run's root, by the digest of its content; exchanged digests are noticed."""
+    view = load(record)
+    found = derive(view)
+    assert (found.whole, found.levels, found.problems) == (found.runs, (), ()) and found.runs > 0
+    assert view.manifest is not None
+    one, other = view.manifest.artifacts
+    (first, second), (third, fourth) = one.sources[0], other.sources[0]
+    exchanged = (
+        msgspec.structs.replace(one, sources=((first, fourth),)),
+        msgspec.structs.replace(other, sources=((third, second),)),
+    )
+    forged = dataclasses.replace(view, manifest=msgspec.structs.replace(view.manifest, artifacts=exchanged))
+    problems = derive(forged).problems
+    assert len(problems) == found.runs and all("its raw output shows the root /" in each for each in problems)
 
 
 def test_a_program_of_the_current_folder_runs_in_the_roots(roots: Path, programs: Path, cache: Path) -> None:
@@ -239,6 +260,7 @@ def test_roots_are_compared_exactly_in_a_virtual_machine(roots: Path) -> None:
         }
 
     assert results("again") == results("r")
+    check_that_roots_are_observed_again(roots / "r")
     for run in runs_of(roots / "r"):
         assert run["status"] == "ok"
         assert f"rootfs={dict(run['observed'])['rootfs']}" == run["trial"]["variant"]

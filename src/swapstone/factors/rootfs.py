@@ -70,6 +70,16 @@ class Rootfs:
         level = evidence.path_of(self.name)
         return level if level and mounted == evidence.root else f"the root {mounted}"
 
+    def mounted_content(self, evidence: Evidence, sha256: str) -> str:
+        """Return the folder that is mounted at / of the process if a root of this content is unpacked there; else an empty text.
+
+        Args:
+            evidence: with the mounts of the process.
+            sha256: of the content, which names the folder to which a root is unpacked, on this machine and in a virtual one.
+        """
+        mounted = _root_of(evidence.value(_MOUNTS) or "")
+        return mounted if mounted is not None and sha256 and sha256 in mounted.split("/") else ""
+
 
 def _root_of(mounts: str) -> str | None:
     """Return the folder that is mounted at /: of an overlay its lower folder, else the root of the mount (proc(5), mountinfo)."""

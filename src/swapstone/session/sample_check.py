@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone import plan, workloads
-from swapstone.factors import Evidence, find_factor, is_unobserved
+from swapstone.factors import ROOTFS, Evidence, find_factor, is_unobserved
 from swapstone.model import Run, Sample, Status, UserError, Variant, WireError
 from swapstone.model.trial_conditions import changed_conditions
 from swapstone.record import RecordView, raw_bytes
@@ -93,6 +93,7 @@ class _Deriver:
         self._digests = OutputDigests()
         artifacts = view.manifest.artifacts if view.manifest else ()
         self._paths = {(each.suite, each.workload, each.variant): each.path for each in artifacts}
+        self._sources = {(each.suite, each.workload, each.variant): dict(each.sources) for each in artifacts}
         self._unseen: collections.Counter[str] = collections.Counter()
         self._too_slow = ""
         """Why no further run is derived; empty at first."""
@@ -233,13 +234,21 @@ class _Deriver:
             seen=measured.seen,
         )
         recorded = dict(run.observed)
+        sources = self._sources.get((run.trial.suite, run.trial.workload, run.trial.variant), {})
         for name, requested in variant.levels:
             level = recorded.get(name, "")
             if level != requested and not is_unobserved(name, level):
                 raise _ContradictionError(f"is marked ok, and {name}={level or 'unknown'} was in force")
             # A path would be read on this machine. A static program shows by its file alone that it has no loader.
             hidden = "/" in requested or (name == "linking" and answer.interp is None)
-            now = None if hidden else find_factor(name).observe(evidence)
+            content = sources.get(f"{ROOTFS.name} {requested}", "") if name == ROOTFS.name else ""
+            if (
+                content
+            ):  # the folder of a root is named by its content's digest, which the manifest has: nothing is read
+                rooted = {"root": ROOTFS.mounted_content(evidence, content), "path_levels": ((name, requested),)}
+                now = ROOTFS.observe(msgspec.structs.replace(evidence, **rooted))
+            else:
+                now = None if hidden else find_factor(name).observe(evidence)
             if now is None:
                 self._unseen[name] += 1
             elif now != level:

@@ -44,6 +44,22 @@ def test_the_last_mount_at_the_root_decides(mounts: str | None, root: str, level
     assert observed(mounts, root) == level
 
 
+@pytest.mark.parametrize(
+    ("mounts", "sha256", "folder"),
+    [
+        (PROC + OVERLAY, "ab", "/c/roots/ab/root"),
+        (BIND, "ab", "/roots/ab"),
+        (BIND, "a", ""),
+        (OVERLAY + HOST, "ab", ""),
+        (OVERLAY, "", ""),
+        (None, "ab", ""),
+    ],
+)
+def test_a_mounted_root_is_recognized_by_the_digest_in_its_path(mounts: str | None, sha256: str, folder: str) -> None:
+    values = () if mounts is None else ((process_file("mountinfo"), mounts),)
+    assert ROOTFS.mounted_content(Evidence(interp=None, objects=(), observed=values), sha256) == folder
+
+
 def test_a_level_is_the_path_of_a_folder_or_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "one.tar").write_text("")
     (tmp_path / "two").mkdir()
