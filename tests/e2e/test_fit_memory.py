@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from swapstone.model import UnavailableError
 from swapstone.targets.memory_cgroup import usable_place
+from swapstone.targets.memory_phases import sampling_trouble
 from tests.e2e.cli import swapstone
 
 MIB = 1 << 20
@@ -75,6 +77,54 @@ def test_the_memory_of_a_program_and_its_child_is_found(tmp_path: Path, program:
     assert "each of 3 runs" in text
     assert "left" in ended.stderr
     assert {path.name for path in place.path.iterdir()} <= before  # no group is left
+
+
+MARKS = """
+import os, time
+def mark(text):
+    with open(os.environ["SWAPSTONE_PHASES"], "w") as fifo:
+        fifo.write(text + "\\n")
+    time.sleep(0.1)
+mark("load live=1048576")
+block = bytearray({size} << 20)
+mark("spike")
+del block
+mark("quiet live=2097152")
+print("done")
+"""
+
+
+def test_phases_are_shown_where_the_program_marks_them(tmp_path: Path) -> None:
+    try:
+        usable_place()
+    except UnavailableError as error:
+        pytest.skip(error.message)
+    if trouble := sampling_trouble():
+        pytest.skip(trouble)
+    program = MARKS.replace("{", "{{").replace("}", "}}").replace("{{size}}", "{size}")
+    command = ["compare", "--vary", "size=48,24", "--fit-memory", "--fit-resolution", "8M", "--out", "fit.json"]
+    ended = swapstone(tmp_path, *command, "--", sys.executable, "-c", program)
+    large, small = json.loads((tmp_path / "fit.json").read_text())["variants"]
+    for variant, size in ((large, 48), (small, 24)):
+        _, load, spike, quiet = variant["phases"]
+        assert [phase["name"] for phase in (load, spike, quiet)] == ["load", "spike", "quiet"]
+        assert spike["peak_bytes"] > spike["retained_bytes"] - MIB > size * MIB - MIB
+        assert 0 < quiet["retained_bytes"] < size * MIB
+        assert (load["live_bytes"], spike["live_bytes"], quiet["live_bytes"]) == (MIB, None, 2 * MIB)
+        assert max(size for _, size in variant["series"]["samples"]) >= size * MIB
+        assert ", in the phase " in variant["how_failed"]
+    assert "Resident memory over time: up to " in ended.stdout
+    assert "|spike" in ended.stdout
+    assert f"{quiet['retained_bytes'] / (2 * MIB):.2f}" in ended.stdout
+
+
+def test_a_file_that_can_not_be_written_is_named_before_the_search(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for name, reason in (("folder", "Is a directory"), ("none/fit.json", "No such file or directory")):
+        command = ["compare", "--vary", "n=1,2", "--fit-memory", "--out", name, "--", "/bin/echo", "{n}"]
+        ended = swapstone(tmp_path, *command, expect=2)
+        assert reason in ended.stderr
+        assert "building" not in ended.stderr
 
 
 def test_what_fails_without_a_limit_has_exit_status_4(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import click
 from click.core import ParameterSource
@@ -17,8 +18,10 @@ from swapstone.cli.program_command import program_of
 from swapstone.cli.tables import table, terminal_columns
 from swapstone.model import UserError
 from swapstone.report.memory_fit_text import HEAD, answer, notes, rows, wrapped
+from swapstone.report.memory_phase_text import PHASE_HEAD, marks_phases, over_time, phase_notes, phase_rows
 from swapstone.session.compare_options import fit_options
-from swapstone.session.memory_fit import EXAMPLE, encode_fit, write_fit
+from swapstone.session.memory_fit import EXAMPLE, encode_fit
+from swapstone.session.output_file import check_output, write_output
 
 EXIT_NO_RESULT = 4
 _WIDTH = 80
@@ -72,10 +75,9 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
         raise UserError(
             f"--fit-memory searches for a size and compares no times: it takes no {given}.", f"For example: {EXAMPLE}"
         )
-    resolution, out = options["fit_resolution"], options["out"]
+    resolution, out = options["fit_resolution"], Path(str(options["out"])) if options["out"] else None
+    check_output(out)
     fit = fit_options({**options, "out": None}, program_of(context), str(resolution) if resolution else None, display())
-    if out:
-        write_fit(str(out), fit)
     if options["as_json"]:
         echo(encode_fit(fit), nl=False)
     else:
@@ -83,9 +85,14 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
         for sentence in answer(fit).split("\n"):
             echo(wrapped(sentence, width))
         echo(f"\n{table(HEAD, rows(fit), terminal_columns())}")
-        for note in notes(fit):
+        if marks_phases(fit):
+            echo(table(PHASE_HEAD, phase_rows(fit), terminal_columns()))
+            echo("\n".join(over_time(fit, width, ascii_only="utf" not in (sys.stdout.encoding or "").lower())) + "\n")
+        for note in (*notes(fit), *phase_notes(fit)):
             echo(wrapped(note, width))
     sys.stdout.flush()
+    if out:
+        write_output(out, encode_fit(fit), named=True)
     if fit.interrupted:
         echo("Interrupted.", err=True)
         return EXIT_INTERRUPT

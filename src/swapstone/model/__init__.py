@@ -70,6 +70,7 @@ from swapstone.model.load import IDLE, Load, LoadIndicator
 from swapstone.model.load_generator import LoadGenerator
 from swapstone.model.machine_needs import USUAL_MEMORY_BYTES, MachineNeeds
 from swapstone.model.memory_fit import MemoryFit, TriedMemory, VariantMemory
+from swapstone.model.memory_phases import MemorySeries, PhaseMemory
 from swapstone.model.metric import Direction, Metric, Quantity
 from swapstone.model.observation import (
     Observation,
@@ -160,6 +161,7 @@ __all__ = [
     "LoadIndicator",
     "MachineNeeds",
     "MemoryFit",
+    "MemorySeries",
     "Metric",
     "MissingInstrument",
     "Noise",
@@ -169,6 +171,7 @@ __all__ = [
     "ObservationKind",
     "OwnProgram",
     "Package",
+    "PhaseMemory",
     "Presence",
     "PrintedNumber",
     "Profile",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from swapstone.model.frozen_struct import FrozenStruct
+from swapstone.model.memory_phases import MemorySeries, PhaseMemory
 
 
 class TriedMemory(FrozenStruct, frozen=True, kw_only=True):
@@ -34,13 +35,19 @@ class VariantMemory(FrozenStruct, frozen=True, kw_only=True):
         failed_bytes: the largest size that failed; 0 if none did.
         how_failed: how it failed there.
         survived_below: sizes below `failed_bytes` that survived.
+        varies_from_bytes: the smallest size at which a run survived although another one, at this or a larger size, did not; 0 if there
+            is none: the result does not vary from run to run.
         peak_rss_bytes: highest resident size without a limit, of the program or the largest child that it waited for.
+        least_rss_bytes: the same of the run without a limit that has the lowest.
         peak_cgroup_bytes: highest use of its memory cgroup without a limit; 0 if unknown.
         compared: what had to be as without a limit.
         runs: how many were made, with those without a limit.
         sizes: all that were tried, in their order.
         complete: whether the search came to its end.
         unavailable: why it could not run even without a limit; empty if it could.
+        phases: that the program marked, without a limit; of several runs the medians. One phase if it marked none.
+        phases_note: what limits them.
+        series: resident memory over time, of the first run without a limit.
     """
 
     workload: str
@@ -50,13 +57,18 @@ class VariantMemory(FrozenStruct, frozen=True, kw_only=True):
     failed_bytes: int = 0
     how_failed: str = ""
     survived_below: tuple[int, ...] = ()
+    varies_from_bytes: int = 0
     peak_rss_bytes: int = 0
+    least_rss_bytes: int = 0
     peak_cgroup_bytes: int = 0
     compared: str = ""
     runs: int = 0
     sizes: tuple[TriedMemory, ...] = ()
     complete: bool = False
     unavailable: str = ""
+    phases: tuple[PhaseMemory, ...] = ()
+    phases_note: str = ""
+    series: MemorySeries | None = None
 
 
 class MemoryFit(FrozenStruct, frozen=True, kw_only=True):

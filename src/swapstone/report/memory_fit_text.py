@@ -30,11 +30,15 @@ def _sentence(variants: Sequence[VariantMemory]) -> str:
     for number, each in enumerate(found):
         verb = "survives in" if number == 0 or each.smallest_bytes == found[0].smallest_bytes else "needs"
         doubt = "" if each.complete else "at most "
-        parts.append(f"{each.name} {verb} {doubt}{size_text(each.smallest_bytes)}")
+        least = "" if each.failed_bytes or not each.complete else ", the smallest size that was tried"
+        parts.append(f"{each.name} {verb} {doubt}{size_text(each.smallest_bytes)}{least}")
     parts += [f"{each.name} {_without_size(each)}" for each in variants if not each.smallest_bytes]
     text = ", ".join(parts)
-    if len(found) > 1 and found[0].smallest_bytes != found[-1].smallest_bytes and _overlap(found):
-        text += " (a difference within the resolution)"
+    if len(found) > 1 and (difference := found[-1].smallest_bytes - found[0].smallest_bytes):
+        if _overlap(found):
+            text += " (a difference within the resolution)"
+        elif difference <= max(_variation_bytes(each) for each in found):
+            text += " (a difference that may be one from run to run)"
     return f"{text}."
 
 
@@ -49,6 +53,13 @@ def _without_size(variant: VariantMemory) -> str:
 def _overlap(found: Sequence[VariantMemory]) -> bool:
     """Return whether one threshold lies between the largest size that failed and the smallest that survived of all variants."""
     return max(each.failed_bytes for each in found) < min(each.smallest_bytes for each in found)
+
+
+def _variation_bytes(variant: VariantMemory) -> int:
+    """Return how wide the range of sizes is in which some runs survive and others fail, or that of the peaks without a limit, if wider."""
+    range_bytes = variant.smallest_bytes - variant.varies_from_bytes if variant.varies_from_bytes else 0
+    peaks_bytes = variant.peak_rss_bytes - variant.least_rss_bytes if variant.least_rss_bytes else 0
+    return max(range_bytes, peaks_bytes)
 
 
 def rows(fit: MemoryFit) -> list[tuple[str, ...]]:
@@ -79,6 +90,11 @@ def notes(fit: MemoryFit) -> Iterator[str]:
             yield (
                 f"Below {size_text(each.smallest_bytes)}, what starts the program ran out of memory for {each.name}, and not the program, "
                 "which may need less."
+            )
+        if each.varies_from_bytes and not each.survived_below:
+            yield (
+                f"Varies from run to run: from {size_text(each.varies_from_bytes)}, some runs of {each.name} survived and others "
+                "failed. The smallest size stated is one in which none failed."
             )
         if each.survived_below:
             below = ", ".join(map(size_text, each.survived_below))

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from swapstone.model import TriedMemory, VariantMemory
 from swapstone.plan.memory_search import Resolution, next_size, sizes_left, threshold
 from swapstone.run.memory_trials import Expected, MemoryRun, expected_of
+from swapstone.run.phase_summary import summary
 from swapstone.run.prepare import Key
 
 LONGER = 20
@@ -72,6 +73,8 @@ class MemorySearch:
         now = threshold(self._tried())
         how = next((each.how for each in self._sizes if each.memory_bytes == now.failed_bytes), "")
         expected = self._expected
+        series = [run.memory for run in self._unlimited if run.memory is not None]
+        phases, note = summary(series)
         return VariantMemory(
             workload=self.key[1],
             variant=self.key[2],
@@ -79,13 +82,18 @@ class MemorySearch:
             failed_bytes=now.failed_bytes,
             how_failed=how,
             survived_below=now.survived_below,
+            varies_from_bytes=varies_from(self._sizes),
             peak_rss_bytes=max((run.rss_bytes for run in self._unlimited), default=0),
+            least_rss_bytes=min((run.rss_bytes for run in self._unlimited), default=0),
             peak_cgroup_bytes=max((run.peak_bytes for run in self._unlimited), default=0),
             compared=expected.compared if expected and not expected.why_none else "",
             runs=len(self._unlimited) + sum(each.runs for each in self._sizes),
             sizes=tuple(self._sizes),
             complete=self.done,
             unavailable=expected.why_none if expected else "",
+            phases=phases,
+            phases_note=note,
+            series=series[0] if series else None,
         )
 
     @property
@@ -142,6 +150,23 @@ class MemorySearch:
             if how := expected.difference(run):
                 return TriedMemory(memory_bytes=size, survived=False, runs=number, how=how, by_machine=not run.ended)
         return TriedMemory(memory_bytes=size, survived=True, runs=self._rule.repeats)
+
+
+def varies_from(sizes: Iterable[TriedMemory]) -> int:
+    """Return the smallest size at which a run survived although another one, at this or a larger size, did not; 0 if there is none.
+
+    Args:
+        sizes: all that were tried, of one variant.
+    """
+    failed = max((each.memory_bytes for each in sizes if not each.survived), default=0)
+    return min(
+        (
+            each.memory_bytes
+            for each in sizes
+            if (each.survived and each.memory_bytes < failed) or (not each.survived and each.runs > 1)
+        ),
+        default=0,
+    )
 
 
 def search_all(

@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Sequence
 
-from swapstone.model import IDLE, Status, UserError
+from swapstone.model import IDLE, MemorySeries, Status, UserError
 from swapstone.run.prepare import Key, Prepared
 from swapstone.subjects import Outcome, TrialSpec
 from swapstone.targets import MachineConfigError, Target, TargetError
@@ -31,6 +31,7 @@ class MemoryRun:
         oom_kills: processes that the kernel killed because memory was used up.
         rss_bytes, peak_bytes: highest resident size, and highest use of its cgroup; 0 if unknown.
         wall_ns: elapsed time; 0 if unknown.
+        memory: its resident memory over time, and its phases; None if it was not watched.
         ended: whether there is an answer of the agent; else the machine or the agent itself did not end well.
     """
 
@@ -41,6 +42,7 @@ class MemoryRun:
     rss_bytes: int = 0
     peak_bytes: int = 0
     wall_ns: int = 0
+    memory: MemorySeries | None = None
     ended: bool = True
 
 
@@ -102,6 +104,8 @@ def run_of_outcome(outcome: Outcome) -> MemoryRun:
         failure = f"OOM kill: {failure.partition('; ')[0]}"
     elif kills:
         failure = f"OOM kill of {kills} of its processes"
+    if failure and answer.memory is not None and answer.memory.marked:
+        failure += f", in the phase {answer.memory.phases[-1].name}"
     return MemoryRun(
         failure=failure,
         code=answer.code if ended else -1,
@@ -110,6 +114,7 @@ def run_of_outcome(outcome: Outcome) -> MemoryRun:
         rss_bytes=facts.get("maxrss_bytes", 0),
         peak_bytes=int(cgroup.get(PEAK_BYTES, "0")),
         wall_ns=facts.get("wall_ns", 0),
+        memory=answer.memory,
     )
 
 

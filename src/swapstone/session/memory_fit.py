@@ -7,7 +7,6 @@ import functools
 import re
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -20,7 +19,6 @@ from swapstone.run.memory_trials import MemoryTrials
 from swapstone.run.side_by_side import side_by_side
 from swapstone.session.experiment import RunOptions, check_experiment
 from swapstone.session.machines import open_experiment_target
-from swapstone.session.output_file import write_output
 from swapstone.session.own_program_request import OwnProgramRequest, command_line
 from swapstone.session.progress import Progress
 from swapstone.session.request import ExperimentRequest
@@ -175,7 +173,7 @@ def _report(progress: Progress, prepared: Prepared, search: MemorySearch, left: 
     what = f"without a limit, peak resident size {size_text(result.peak_rss_bytes)}"
     if last is not None:
         what = f"{size_text(last.memory_bytes)} {'survived' if last.survived else f'failed: {last.how}'}"
-    time_left = f"; about {format_duration(round(left * part_s * 1e9))} left" if left else ""
+    time_left = f"; about {format_duration(round(left * part_s * 1e9))} left" if left * part_s >= 1 else ""
     progress.note(f"{name}: {what}{time_left}")
 
 
@@ -235,12 +233,3 @@ def rule_text(rule: MemoryRule, *, machine: bool) -> str:
 def encode_fit(fit: MemoryFit) -> str:
     """Return what was found as JSON."""
     return msgspec.json.format(msgspec.json.encode(fit)).decode() + "\n"
-
-
-def write_fit(path: str, fit: MemoryFit) -> None:
-    """Write what was found as JSON into a file.
-
-    Raises:
-        UserError: it can't be written.
-    """
-    write_output(Path(path), encode_fit(fit), named=True)

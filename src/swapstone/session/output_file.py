@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +34,28 @@ def write_output(path: Path, content: str, *, named: bool) -> None:
             replace_file(path, data)
     except OSError as error:
         raise UserError(f"{path} can't be written: {error.strerror}.", "Name another file with --out.") from error
+
+
+def check_output(path: Path | None) -> None:
+    """Raise before work begins whose result could not be written.
+
+    Args:
+        path: that the user typed; None for no file.
+
+    Raises:
+        UserError: it is a folder, or its folder can't be written.
+    """
+    trouble = 0
+    if path is None:
+        return
+    if path.is_dir():
+        trouble = errno.EISDIR
+    elif not path.parent.is_dir():
+        trouble = errno.ENOENT
+    elif not _is_stream(path) and not os.access(path.parent, os.W_OK | os.X_OK):
+        trouble = errno.EACCES
+    if trouble:
+        raise UserError(f"{path} can't be written: {os.strerror(trouble)}.", "Name another file with --out.")
 
 
 def _is_stream(path: Path) -> bool:

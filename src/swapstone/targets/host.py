@@ -24,6 +24,7 @@ from swapstone.model.trial_conditions import changed_conditions
 from swapstone.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
 from swapstone.targets.host_description import describe_host
 from swapstone.targets.memory_cgroup import MemoryCgroup
+from swapstone.targets.memory_phases import PhaseWatch, with_phases
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
     NO_LIMIT_BYTES,
@@ -89,6 +90,11 @@ class HostTarget(Target):
     def _description(self) -> TargetDescription:
         return describe_host()
 
+    @functools.cached_property
+    def _phases(self) -> TemporaryFolder:
+        """In which programs find the FIFO for their phases: they may not empty it like the scratch folder."""
+        return TemporaryFolder("phases")
+
     def tools(self) -> tuple[tuple[str, str], ...]:
         """Return the digests of the agent's sources and of its program, and its compiler."""
         path = self._agent_path()
@@ -118,11 +124,19 @@ class HostTarget(Target):
     def _run_in_group(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:
         """Run a trial with an agent of its own in a memory cgroup of its own."""
         self._stop()
-        with MemoryCgroup(0 if memory_bytes >= NO_LIMIT_BYTES else memory_bytes) as group:
+        unlimited = memory_bytes >= NO_LIMIT_BYTES
+        with (
+            MemoryCgroup(0 if unlimited else memory_bytes) as group,
+            PhaseWatch(self._phases.path / "marks", group.path, self._agent_pid, samples=unlimited) as watch,
+        ):
             self._group = group
             try:
                 answer = self._run(
-                    msgspec.structs.replace(request, observe=tuple(dict.fromkeys((*request.observe, _CGROUP))))
+                    msgspec.structs.replace(
+                        request,
+                        observe=tuple(dict.fromkeys((*request.observe, _CGROUP))),
+                        environment=with_phases(request, watch.path),
+                    )
                 )
             except TargetError as error:
                 if group.oom_kills():
@@ -133,7 +147,12 @@ class HostTarget(Target):
                 self._stop()
             if not all(group.name in value for what, value in answer.observed if what == _CGROUP):
                 raise TargetError("The program left the memory cgroup in which it was started.")
-            return msgspec.structs.replace(answer, cgroup=group.report())
+            report = group.report()
+        return msgspec.structs.replace(answer, cgroup=report, memory=watch.result())
+
+    def _agent_pid(self) -> int:
+        process = self._process
+        return process.pid if process else 0
 
     def _run(self, request: TrialRequest) -> AgentAnswer:
         nonce = secrets.token_hex(NONCE_BYTES)
@@ -161,6 +180,8 @@ class HostTarget(Target):
         with contextlib.suppress(OSError):
             _empty(self._scratch)
         self._folder.close()
+        if "_phases" in self.__dict__:
+            self._phases.close()
 
     def _clear(self) -> None:
         try:

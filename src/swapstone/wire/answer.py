@@ -7,7 +7,7 @@ import enum
 import re
 import zlib
 
-from swapstone.model import FrozenStruct, Observation, ObservationKind, WireError
+from swapstone.model import FrozenStruct, MemorySeries, Observation, ObservationKind, WireError
 from swapstone.wire.text import MAX_NUMBER, Place, encode_bytes, encode_text, show
 from swapstone.wire.words import AGENT_HEADER, AGENT_WORDS, FACTS, OUTCOMES
 
@@ -74,6 +74,7 @@ class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
             other targets. Not part of the protocol.
         name: digest of all inputs of the run, on the virtual clock; empty elsewhere. Not part of the protocol.
         cgroup: pairs (name, number) of the trial's memory cgroup; empty without one. Not part of the protocol.
+        memory: resident memory over time, of a trial in a memory cgroup. Not part of the protocol.
     """
 
     id: str
@@ -92,6 +93,7 @@ class AgentAnswer(FrozenStruct, frozen=True, kw_only=True):
     machine: tuple[tuple[str, str], ...] = ()
     name: str = ""
     cgroup: tuple[tuple[str, str], ...] = ()
+    memory: MemorySeries | None = None
 
 
 def encode_answer_header() -> bytes:

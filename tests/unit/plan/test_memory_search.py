@@ -86,3 +86,19 @@ def test_the_estimate_of_what_is_left_falls_to_nothing() -> None:
     assert estimates[0] in range(len(tried) - 2, len(tried) + 3)
     assert estimates == sorted(estimates, reverse=True)
     assert sizes_left(tried, first_bytes=100 * MIB, most_bytes=900 * MIB, resolution=Resolution()) == 0
+
+
+def test_no_size_above_the_first_survivor_is_tried() -> None:
+    assert max(search(lambda size: True, 2 * MIB, 100 * MIB)) == 2 * MIB
+    assert max(search(lambda size: size >= 9 * MIB, 10 * MIB, 100 * MIB)) == 10 * MIB
+
+
+def test_the_search_begins_at_the_largest_size_if_the_program_used_more() -> None:
+    assert next(iter(search(lambda size: True, 500 * MIB, 100 * MIB))) == 100 * MIB
+
+
+def test_the_search_ends_even_if_each_check_fails() -> None:
+    tried = {size * MIB: False for size in range(1, MOST_SIZES + 1)}
+    assert next_size(tried, first_bytes=MIB, most_bytes=1024 * MIB, resolution=USUAL) is None
+    tried.popitem()
+    assert next_size(tried, first_bytes=MIB, most_bytes=1024 * MIB, resolution=USUAL) is not None

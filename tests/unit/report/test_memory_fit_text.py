@@ -43,7 +43,31 @@ def test_a_difference_within_the_resolution_is_called_so() -> None:
     assert answer(fit(variant("glibc", 97, 95), variant("musl", 96, 94))) == (
         "musl survives in 96 MiB, glibc needs 97 MiB (a difference within the resolution)."
     )
+    assert answer(fit(variant("a", 96, 95), variant("b", 95, 94))) == "b survives in 95 MiB, a needs 96 MiB."
     assert answer(fit(variant("a", 9, 8), variant("b", 9, 8))) == "a survives in 9 MiB, b survives in 9 MiB."
+
+
+def test_a_difference_within_what_varies_from_run_to_run_is_called_so() -> None:
+    text = "b survives in 92 MiB, a needs 97 MiB"
+    doubt = f"{text} (a difference that may be one from run to run)."
+    assert answer(fit(variant("a", 97, 96, varies_from_bytes=92 * MIB), variant("b", 92, 91))) == doubt
+    assert answer(fit(variant("a", 97, 96, varies_from_bytes=93 * MIB), variant("b", 92, 91))) == f"{text}."
+    peaks = {"peak_rss_bytes": 90 * MIB, "least_rss_bytes": 85 * MIB}
+    assert answer(fit(variant("a", 97, 96), variant("b", 92, 91, **peaks))) == doubt
+    assert answer(fit(variant("a", 97, 96), variant("b", 92, 91, peak_rss_bytes=90 * MIB))) == f"{text}."
+
+
+def test_a_program_that_survives_everything_is_not_said_to_need_the_smallest_size() -> None:
+    assert answer(fit(variant("a", 1, 0))) == "a survives in 1 MiB, the smallest size that was tried."
+    assert answer(fit(variant("a", 8, 0, complete=False))) == "a survives in at most 8 MiB."
+
+
+def test_what_varies_from_run_to_run_is_named() -> None:
+    text = " ".join(notes(fit(variant("a", 42, 41, varies_from_bytes=40 * MIB))))
+    assert "Varies from run to run: from 40 MiB, some runs of a survived and others failed." in text
+    assert "Varies" not in " ".join(notes(fit(variant("a", 42, 41))))
+    not_monotonic = variant("a", 42, 41, varies_from_bytes=39 * MIB, survived_below=(39 * MIB,))
+    assert "Varies" not in " ".join(notes(fit(not_monotonic)))
 
 
 def test_what_has_no_size_is_stated() -> None:

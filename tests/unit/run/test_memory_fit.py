@@ -6,11 +6,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 
+import msgspec
 import pytest
 
+from swapstone.model import MemorySeries, PhaseMemory, TriedMemory
 from swapstone.plan.memory_search import MIB, Resolution
-from swapstone.run.memory_fit import LEAST_TIMEOUT_MS, MemoryRule, MemorySearch, search_all
+from swapstone.run.memory_fit import LEAST_TIMEOUT_MS, MemoryRule, MemorySearch, search_all, varies_from
 from swapstone.run.memory_trials import MemoryRun, expected_of
+from swapstone.run.phase_summary import summary
 from swapstone.run.prepare import Key
 
 RULE = MemoryRule(
@@ -169,3 +172,92 @@ def test_an_output_that_varies_otherwise_can_not_be_compared() -> None:
     assert "varies from run to run" in expected_of(runs, output_may_differ=False).why_none
     assert expected_of(runs, output_may_differ=True).why_none == ""
     assert expected_of([ok(), ok(code=1)], output_may_differ=True).why_none == "its exit status varies: 0, 1"
+
+
+def test_the_search_begins_with_the_highest_use_of_the_cgroup_or_of_the_program() -> None:
+    asked: list[int] = []
+
+    def run(key: Key, memory: int, timeout: int) -> MemoryRun:
+        asked.append(memory)
+        return ok(peak_bytes=(100 + len(asked)) * MIB, rss_bytes=(63 - len(asked)) * MIB)
+
+    result = searched(run)[0].result()
+    assert asked[3] == 103 * MIB
+    assert (result.peak_cgroup_bytes, result.peak_rss_bytes) == (103 * MIB, 62 * MIB)
+    assert result.least_rss_bytes == 60 * MIB
+
+
+def test_a_machine_that_does_not_run_is_no_failure_of_the_program() -> None:
+    def run(key: Key, memory: int, timeout: int) -> MemoryRun:
+        if memory < 38 * MIB:
+            return MemoryRun(failure="its kernel panicked", ended=False)
+        return ok() if memory >= 40 * MIB else ok(failure="killed")
+
+    by_machine = {each.memory_bytes: each.by_machine for each in searched(run)[0].result().sizes if not each.survived}
+    assert by_machine
+    assert all(found == (size < 38 * MIB) for size, found in by_machine.items())
+    assert set(by_machine.values()) == {True, False}
+
+
+def tried(size: int, *, survived: bool, runs: int = 3) -> TriedMemory:
+    """Return a size in MiB."""
+    return TriedMemory(memory_bytes=size * MIB, survived=survived, runs=runs)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "varies"),
+    [
+        ((), 0),
+        ((tried(9, survived=True), tried(8, survived=False, runs=1)), 0),
+        ((tried(9, survived=True), tried(8, survived=False, runs=2), tried(7, survived=False, runs=1)), 8),
+        ((tried(9, survived=False, runs=1), tried(7, survived=True), tried(6, survived=False, runs=3)), 6),
+        ((tried(9, survived=True), tried(8, survived=False, runs=1), tried(7, survived=True)), 7),
+    ],
+)
+def test_the_range_in_which_the_result_varies_begins_with_the_smallest_survivor(
+    sizes: tuple[TriedMemory, ...], varies: int
+) -> None:
+    assert varies_from(sizes) == varies * MIB
+
+
+def phased(*sizes: int, names: tuple[str, ...] = ("spike", "quiet"), **fields: object) -> MemorySeries:
+    """Return a run whose phases have these sizes."""
+    phases = [
+        PhaseMemory(
+            name=name,
+            began_ns=number * size,
+            ended_ns=(number + 1) * size,
+            samples=1,
+            peak_bytes=size,
+            retained_bytes=size + 1,
+            live_bytes=size + 2,
+        )
+        for number, (name, size) in enumerate(zip(names, sizes, strict=True))
+    ]
+    return MemorySeries(phases=tuple(phases), **fields)  # type: ignore[arg-type]
+
+
+def test_phases_are_the_medians_of_the_runs_without_a_limit_and_the_series_is_that_of_the_first() -> None:
+    runs = [phased(10, 500), phased(30, 400), phased(20, 600)]
+    made = iter(runs)
+    result = searched(
+        lambda key, memory, timeout: ok(memory=next(made) if memory == 1 << 62 else phased(1, 2, names=("x", "y")))
+    )[0].result()
+    spike, quiet = result.phases
+    assert (spike.name, spike.peak_bytes, spike.retained_bytes, spike.live_bytes) == ("spike", 20, 21, 22)
+    assert (quiet.peak_bytes, quiet.ended_ns - quiet.began_ns, quiet.samples) == (500, 500, 3)
+    assert result.series == runs[0]
+    assert result.phases_note == ""
+
+
+def test_what_limits_the_phases_is_named() -> None:
+    one, other = phased(10, 20), phased(10, 20, names=("spike", "other"), ignored=2)
+    assert summary([one, other]) == (
+        one.phases,
+        "2 lines are no marks; the phases differ from run to run: those of the first run are stated",
+    )
+    assert summary([one, phased(1, 2, unavailable="no rollup")]) == ((), "no rollup")
+    assert summary([]) == ((), "")
+    without = msgspec.structs.replace(one.phases[0], live_bytes=None, samples=0, peak_bytes=0)
+    first = summary([one, one, MemorySeries(phases=(without, one.phases[1]))])[0][0]
+    assert (first.live_bytes, first.peak_bytes) == (None, 10)

@@ -108,6 +108,40 @@ def test_children_are_in_the_group_and_are_killed_with_it() -> None:
     assert not group.path.exists()
 
 
+def test_swap_is_excluded_where_the_kernel_can() -> None:
+    place = _place()
+    with MemoryCgroup(24 * MIB, place) as group:
+        swap = group.path / place.files.swap
+        if not swap.exists():
+            pytest.skip("this kernel limits no swap of a group")
+        assert swap.read_text().strip() == (str(24 * MIB) if place.files.swap_is_sum else "0")
+        assert (group.path / place.files.limit).read_text().strip() == str(24 * MIB)
+
+
+def test_groups_that_a_program_made_in_its_group_are_removed_with_what_runs_in_them() -> None:
+    with MemoryCgroup(0, _place()) as group:
+        script = 'mkdir "$1/inner" && echo $$ >"$1/inner/cgroup.procs" && echo ready && exec sleep 600'
+        command = group.command(Path("/bin/sh"), "-c", script, "sh", str(group.path))
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+            group.close()
+            assert process.wait() == -9
+    assert not group.path.exists()
+
+
+def test_the_first_use_of_a_process_removes_what_a_killed_one_left() -> None:
+    place = _place()
+    left = place.path / "swapstone-memory-000001-000000001-00000000"
+    left.mkdir()
+    try:
+        assert usable_place.__wrapped__() == place
+        assert not left.exists()
+    finally:
+        if left.exists():
+            left.rmdir()
+
+
 def test_groups_of_processes_that_were_killed_are_removed_and_those_of_others_stay() -> None:
     place = _place()
     script = (

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The resident memory by phase and over time."""
+
+from __future__ import annotations
+
+from swapstone.model import MemoryFit, MemorySeries, PhaseMemory, VariantMemory
+from swapstone.report.memory_phase_text import PHASE_HEAD, marks_phases, over_time, phase_notes, phase_rows
+
+MIB = 1 << 20
+SECOND = 1_000_000_000
+
+
+def phase(name: str, began: int, ended: int, peak: int, **fields: object) -> PhaseMemory:
+    """Return a phase, in s and MiB."""
+    made = {"began_ns": began * SECOND, "ended_ns": ended * SECOND, "samples": 1, "peak_bytes": peak * MIB, **fields}
+    return PhaseMemory(name=name, **made)  # type: ignore[arg-type]
+
+
+SPIKE = phase("spike", 0, 4, 80, retained_bytes=60 * MIB)
+QUIET = phase("quiet", 4, 10, 60, retained_bytes=40 * MIB, live_bytes=16 * MIB)
+SERIES = MemorySeries(
+    samples=((0, 40 * MIB), (2 * SECOND, 80 * MIB), (4 * SECOND, 40 * MIB), (10 * SECOND, 1)), phases=(SPIKE, QUIET)
+)
+
+
+def fit(*variants: VariantMemory) -> MemoryFit:
+    """Return a result."""
+    texts = {"program": "-- ./p", "target": "host", "clock": "wall", "limited": "cgroup", "rule": "", "resolution": ""}
+    return MemoryFit(**texts, most_bytes=1 << 30, variants=variants)
+
+
+def variant(name: str, series: MemorySeries | None = SERIES, **fields: object) -> VariantMemory:
+    """Return a variant with phases."""
+    phases = series.phases if series else ()
+    return VariantMemory(workload="p", variant=name, name=name, series=series, phases=phases, **fields)  # type: ignore[arg-type]
+
+
+def test_each_phase_has_a_row() -> None:
+    made = phase_rows(fit(variant("glibc")))
+    assert made == [
+        ("glibc", "spike", "4.00 s", "80 MiB", "60 MiB", "-", "-"),
+        ("glibc", "quiet", "6.00 s", "60 MiB", "40 MiB", "16 MiB", "2.50"),
+    ]
+    assert len(PHASE_HEAD) == len(made[0])
+
+
+def test_a_phase_without_a_sample_has_no_size() -> None:
+    series = MemorySeries(phases=(PhaseMemory(name="spike", live_bytes=5),))
+    assert phase_rows(fit(variant("a", series)))[0][3:] == ("-", "-", "5 B", "-")
+
+
+def test_the_memory_over_time_is_drawn_on_the_same_scales() -> None:
+    half = MemorySeries(samples=((0, 20 * MIB), (5 * SECOND, 20 * MIB)), phases=(phase("spike", 0, 5, 20),))
+    lines = list(over_time(fit(variant("glibc"), variant("musl", half)), 27))
+    assert lines == [
+        "Resident memory over time: up to 80 MiB, 10.00 s",
+        "glibc  ▄▄▄▄████▄▄▄▄▄▄▄▄▄▄▄▁",
+        "       |spike  |quiet",
+        "musl   ▂▂▂▂▂▂▂▂▂▂▂",
+        "       |spike",
+    ]
+    ascii_line = list(over_time(fit(variant("glibc")), 27, ascii_only=True))[1]
+    assert ascii_line.isascii()
+
+
+def test_the_name_of_a_short_phase_is_cut() -> None:
+    series = MemorySeries(
+        samples=((0, MIB), (10 * SECOND, MIB)),
+        phases=(phase("first", 0, 1, 1), phase("second", 1, 9, 1), phase("third", 9, 10, 1)),
+    )
+    assert list(over_time(fit(variant("a", series)), 23))[2] == "   |f|second         |t"
+
+
+def test_a_run_of_no_duration_is_drawn() -> None:
+    series = MemorySeries(samples=((0, 0),), phases=(phase("spike", 0, 0, 0),))
+    assert len(list(over_time(fit(variant("a", series)), 80))) == 3
+    assert list(over_time(fit(variant("a", None)), 80)) == []
+
+
+def test_a_program_without_marks_has_no_section() -> None:
+    unmarked = MemorySeries(samples=((0, 1),), phases=(PhaseMemory(name="start", samples=1),))
+    assert not marks_phases(fit(variant("a", unmarked), variant("b", None)))
+    assert list(phase_notes(fit(variant("a", unmarked)))) == []
+    assert marks_phases(fit(variant("a", unmarked), variant("b")))
+
+
+def test_what_limits_the_phases_is_a_note() -> None:
+    found = list(phase_notes(fit(variant("a"), variant("b", phases_note="1 line is no mark"))))
+    assert "median of the runs" in found[0]
+    assert found[1:] == ["Phases of b: 1 line is no mark."]
