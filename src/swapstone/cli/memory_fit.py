@@ -82,8 +82,7 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
         echo(encode_fit(fit), nl=False)
     else:
         width = min(terminal_columns() or _WIDTH, _WIDTH)
-        for sentence in answer(fit).split("\n"):
-            echo(wrapped(sentence, width))
+        echo("\n".join(wrapped(sentence, width) for sentence in answer(fit).split("\n")))
         echo(f"\n{table(HEAD, rows(fit), terminal_columns())}")
         if marks_phases(fit):
             echo(table(PHASE_HEAD, phase_rows(fit), terminal_columns()))

@@ -33,7 +33,7 @@ def _sentence(variants: Sequence[VariantMemory]) -> str:
         least = "" if each.failed_bytes or not each.complete else ", the smallest size that was tried"
         parts.append(f"{each.name} {verb} {doubt}{size_text(each.smallest_bytes)}{least}")
     parts += [f"{each.name} {_without_size(each)}" for each in variants if not each.smallest_bytes]
-    text = ", ".join(parts)
+    text = ("; " if any("," in each.name for each in variants) else ", ").join(parts)
     if len(found) > 1 and (difference := found[-1].smallest_bytes - found[0].smallest_bytes):
         if _overlap(found):
             text += " (a difference within the resolution)"

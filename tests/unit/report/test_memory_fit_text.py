@@ -39,6 +39,11 @@ def test_the_smallest_comes_first() -> None:
     assert all(len(row) == len(HEAD) for row in rows(found))
 
 
+def test_names_with_a_comma_stay_apart() -> None:
+    found = fit(variant("glibc, default", 132, 130), variant("musl, default", 96, 95))
+    assert answer(found) == "musl, default survives in 96 MiB; glibc, default needs 132 MiB."
+
+
 def test_a_difference_within_the_resolution_is_called_so() -> None:
     assert answer(fit(variant("glibc", 97, 95), variant("musl", 96, 94))) == (
         "musl survives in 96 MiB, glibc needs 97 MiB (a difference within the resolution)."

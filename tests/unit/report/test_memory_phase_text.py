@@ -25,8 +25,16 @@ SERIES = MemorySeries(
 
 def fit(*variants: VariantMemory) -> MemoryFit:
     """Return a result."""
-    texts = {"program": "-- ./p", "target": "host", "clock": "wall", "limited": "cgroup", "rule": "", "resolution": ""}
-    return MemoryFit(**texts, most_bytes=1 << 30, variants=variants)
+    return MemoryFit(
+        program="-- ./p",
+        target="host",
+        clock="wall",
+        limited="memory cgroup",
+        rule="A rule.",
+        resolution="1 MiB",
+        most_bytes=1 << 30,
+        variants=variants,
+    )
 
 
 def variant(name: str, series: MemorySeries | None = SERIES, **fields: object) -> VariantMemory:
