@@ -105,7 +105,7 @@ static int prepare(enum step step, const struct request *request, int pipes[PIPE
     case STEP_LIMITS:
         return port_limit_file_size(request->disk_bytes);
     case STEP_CPUS:
-        return request->pinned ? port_set_affinity(&request->cpus) : 0;
+        return request->pinned ? port_set_affinity(0, &request->cpus) : 0;
     case STEP_NICE:
         return request->has_nice ? port_set_nice(request->nice) : 0;
     case STEP_FILES:
@@ -211,7 +211,9 @@ static int fork_waiting(struct started *started, const struct request *request, 
     return 0;
 }
 
-static void release(struct started *started) {
+static void release(struct started *started, const struct request *request) {
+    if (request->pinned) /* moves it while it sleeps; STEP_CPUS reports an error */
+        port_set_affinity(started->pid, &request->cpus);
     port_write(started->release, "", 1);
     port_close(started->release);
     started->release = -1;
@@ -260,14 +262,14 @@ int start(struct started *started, const struct request *request) {
     if (started->pid < 0)
         result = fork_waiting(started, request, true);
     if (result == 0)
-        release(started);
+        release(started, request);
     return result;
 }
 
 int start_untraced(struct started *started, const struct request *request) {
     int result = fork_waiting(started, request, false);
     if (result == 0)
-        release(started);
+        release(started, request);
     return result;
 }
 

@@ -344,8 +344,8 @@ int port_disable_core_dumps(void) {
     return set_limit(RLIMIT_CORE_ID, 0);
 }
 
-int port_set_affinity(const struct port_cpu_set *cpus) {
-    return (int)SYSCALL3(NR_SCHED_SETAFFINITY, 0, sizeof *cpus, cpus);
+int port_set_affinity(int pid, const struct port_cpu_set *cpus) {
+    return (int)SYSCALL3(NR_SCHED_SETAFFINITY, pid, sizeof *cpus, cpus);
 }
 
 int port_get_affinity(int pid, struct port_cpu_set *cpus) {

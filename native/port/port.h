@@ -147,8 +147,8 @@ int port_become_subreaper(void);
 int port_limit_file_size(int64_t bytes);
 /* RLIMIT_CORE 0. */
 int port_disable_core_dumps(void);
-/* Of this process. */
-int port_set_affinity(const struct port_cpu_set *cpus);
+/* Pins a process; 0 is this one. */
+int port_set_affinity(int pid, const struct port_cpu_set *cpus);
 /* The affinity mask of a process; 0 is this one. Processors that are offline are not in it. */
 int port_get_affinity(int pid, struct port_cpu_set *cpus);
 /* The number of processors in the affinity mask of a process. */

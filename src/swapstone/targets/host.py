@@ -10,6 +10,7 @@ import os
 import secrets
 import select
 import shlex
+import stat
 import subprocess
 import time
 from pathlib import Path
@@ -46,6 +47,7 @@ STOP_TIMEOUT_S = 25.0
 
 
 _LONGEST_POLL_MS = 3_600_000
+_SCRATCH_MODE = 0o700
 _CGROUP = process_file("cgroup")
 
 
@@ -311,7 +313,8 @@ def _start(agent: Path, group: MemoryCgroup | None = None) -> subprocess.Popen[b
 
 def _empty(folder: Path) -> None:
     """Remove the files in a folder, even if the trial removed the permission to do so."""
-    folder.chmod(0o700)
+    if stat.S_IMODE(folder.stat().st_mode) != _SCRATCH_MODE:  # a change of the mode waits for the journal, even if it is none
+        folder.chmod(_SCRATCH_MODE)
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
