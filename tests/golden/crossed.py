@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 
@@ -64,6 +65,7 @@ def _run(trial: Trial, variant: Variant, drift: float) -> Run | None:
     return Run(trial=trial, status=Status.OK, samples=samples)
 
 
+@functools.cache
 def analysis() -> Analysis:
     """Return the analysis of its runs."""
     asked = experiment()

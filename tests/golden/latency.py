@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 
 from swapstone import plan
@@ -88,6 +89,7 @@ def run(trial: Trial) -> Run:
     return Run(trial=trial, status=Status.OK, samples=samples, histogram=histogram)
 
 
+@functools.cache
 def analysis() -> Analysis:
     """Return the analysis of its runs."""
     asked = experiment()

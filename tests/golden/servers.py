@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import random
@@ -69,6 +70,7 @@ def _run(trial: Trial, variant: Variant) -> Run | None:
     )
 
 
+@functools.cache
 def analysis() -> Analysis:
     """Return the analysis of its runs."""
     subject = experiment()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import statistics
 
@@ -168,6 +169,7 @@ def _index(candidate: Variant, effect: float, half: float, metric: str = "cpu") 
     )
 
 
+@functools.cache
 def analysis() -> Analysis:
     """Return an analysis with every verdict, both scales, exact rows, caveats, failures, an index and nulls."""
     return Analysis(

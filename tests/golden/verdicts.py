@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 from tests.golden import synthetic
 
@@ -119,6 +121,7 @@ def row(verdict: Verdict, workload: str = "", metric: Metric = synthetic.WALL, *
     )
 
 
+@functools.cache
 def analysis() -> Analysis:
     """Return an analysis with a row of each verdict, a bounded one, a second invalid one, and the caveats of their kinds."""
     rows = [row(verdict) for verdict in Verdict]

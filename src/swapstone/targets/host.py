@@ -313,7 +313,8 @@ def _start(agent: Path, group: MemoryCgroup | None = None) -> subprocess.Popen[b
 
 def _empty(folder: Path) -> None:
     """Remove the files in a folder, even if the trial removed the permission to do so."""
-    if stat.S_IMODE(folder.stat().st_mode) != _SCRATCH_MODE:  # a change of the mode waits for the journal, even if it is none
+    # To set the mode that it has already would wait for the journal of the file system.
+    if stat.S_IMODE(folder.stat().st_mode) != _SCRATCH_MODE:
         folder.chmod(_SCRATCH_MODE)
     with os.scandir(folder) as entries:
         for entry in entries:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -90,10 +91,30 @@ def rooted(place: Path, *arguments: str, **changed: object) -> TrialRequest:
     return request(place, "/bin/p", *arguments, **fields)
 
 
-def require_root(agent: Path, place: Path) -> None:
-    answer = one(agent, rooted(place, root_files=""))
-    if answer.outcome is ProcessOutcome.UNSTARTED:
-        pytest.skip(f"this machine can't: {answer.notes[0]}, errno {answer.code}")
+# The agent's kinds of mounts, made by other programs: an agent that can't make them is no reason to skip a test.
+MOUNTS = """
+    mount -t tmpfs none "$1" && mkdir "$1/root" "$1/upper" "$1/work" &&
+    mount -t overlay -o "lowerdir=$2,upperdir=$1/upper,workdir=$1/work" none "$1/root" &&
+    mkdir "$1/root/proc" "$1/root/sys" && mount --rbind /proc "$1/root/proc" && mount --rbind /sys "$1/root/sys"
+"""
+
+
+def require_mounts(place: Path, *namespaces: str, **user: Any) -> None:
+    """Skip the test, with the reason, where a mount namespace or an overlay is not permitted.
+
+    Args:
+        place: the fixture.
+        namespaces: options of unshare(1).
+        user: who makes the mounts: arguments of `subprocess.run`.
+    """
+    command = ["unshare", *namespaces, "--mount", "sh", "-c", MOUNTS, "sh", str(place / "layer"), str(place / "root")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, **user)
+    if done.returncode != 0:
+        pytest.skip(f"this machine can't: {done.stderr}")
+
+
+def require_root(place: Path) -> None:
+    require_mounts(place, *(() if os.geteuid() == 0 else ("--map-root-user",)))
 
 
 def lines(agent: Path, asked: TrialRequest) -> list[str]:
@@ -103,7 +124,7 @@ def lines(agent: Path, asked: TrialRequest) -> list[str]:
 
 
 def test_a_process_finds_its_root_and_its_files(agent: Path, place: Path) -> None:
-    require_root(agent, place)
+    require_root(place)
     asked = rooted(place, "r:/etc/name", f"r:{ROOT_FILES}/name", "r:name", "d:", f"s:{place}", cwd=ROOT_FILES)
     found = lines(agent, asked)
     assert found[:4] == ["Success of the root", "Success of the user", "Success of the user", ROOT_FILES]
@@ -111,7 +132,7 @@ def test_a_process_finds_its_root_and_its_files(agent: Path, place: Path) -> Non
 
 
 def test_what_a_process_writes_is_gone_at_its_end(agent: Path, place: Path) -> None:
-    require_root(agent, place)
+    require_root(place)
     asked = rooted(place, "w:/etc/name", "r:/etc/name", "w:/new", "u:/bin/p", "w:/tmp/x", "w:/dev/shm/x")
     assert lines(agent, asked) == ["Success", "Success new", "Success", "Success", "Success", "Success"]
     assert lines(agent, rooted(place, "r:/etc/name", "s:/new", "s:/tmp/x"))[0] == "Success of the root"
@@ -120,13 +141,13 @@ def test_what_a_process_writes_is_gone_at_its_end(agent: Path, place: Path) -> N
 
 
 def test_files_of_the_user_are_read_only(agent: Path, place: Path) -> None:
-    require_root(agent, place)
+    require_root(place)
     assert lines(agent, rooted(place, f"w:{ROOT_FILES}/name", f"u:{ROOT_FILES}/name")) == ["Read-only file system"] * 2
     assert (place / "files/name").read_text() == "of the user"
 
 
 def test_there_are_devices_and_proc(agent: Path, place: Path) -> None:
-    require_root(agent, place)
+    require_root(place)
     found = lines(agent, rooted(place, "w:/dev/null", "r:/proc/self/comm", "s:/sys/kernel", "s:/dev/shm", "s:/dev/sda"))
     assert found[:2] == ["Success", "Success p"]
     assert found[2] == "there 40755"
@@ -134,7 +155,7 @@ def test_there_are_devices_and_proc(agent: Path, place: Path) -> None:
 
 
 def test_the_process_is_observed_by_paths_in_its_root(agent: Path, place: Path) -> None:
-    require_root(agent, place)
+    require_root(place)
     answer = one(agent, rooted(place, observe=(process_file("mountinfo"),)))
     assert answer.objects == ("/bin/p",)
     ((_, mounts),) = answer.observed
@@ -143,14 +164,14 @@ def test_the_process_is_observed_by_paths_in_its_root(agent: Path, place: Path) 
 
 
 def test_standard_input_and_output_are_files_outside(agent: Path, place: Path) -> None:
-    require_root(agent, place)
+    require_root(place)
     answer = one(agent, rooted(place, "d:", stdout=str(place / "out")))
     assert answer.outcome is ProcessOutcome.EXITED
     assert (place / "out").read_text() == "/\n"
 
 
 def test_without_a_layer_the_root_itself_is_written(agent: Path, place: Path) -> None:
-    require_root(agent, place)
+    require_root(place)
     assert lines(agent, rooted(place, "w:/new", root_layer="")) == ["Success"]
     assert (place / "root/new").read_text() == "new"
 
@@ -161,13 +182,15 @@ NOBODY = 65534
 def test_a_user_without_privilege_has_a_root(agent: Path, place: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("this test starts the agent as another user, which needs root")
-    require_root(agent, place)
+    require_root(place)
     with tempfile.TemporaryDirectory() as name:  # pytest's folders are private
         public = Path(name)
         shutil.copytree(place, public, dirs_exist_ok=True)
         shutil.copy(agent, public / "agent")
         for path in (public, *public.rglob("*")):
             os.chown(path, NOBODY, NOBODY)
+        nobody: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
+        require_mounts(public, "--map-root-user", **nobody)
         plan = encode_plan_header() + encode_request(rooted(public, "w:/etc/name", "r:/etc/name", "w:/swapstone/name"))
         result = subprocess.run(
             [public / "agent", "-"],
@@ -175,13 +198,9 @@ def test_a_user_without_privilege_has_a_root(agent: Path, place: Path) -> None:
             stdout=subprocess.PIPE,
             check=True,
             timeout=60,
-            user=NOBODY,
-            group=NOBODY,
-            extra_groups=[],
+            **nobody,
         )
     (answer,) = decode_answers(result.stdout)
-    if answer.outcome is ProcessOutcome.UNSTARTED:
-        pytest.skip(f"users of this machine can't: {answer.notes[0]}, errno {answer.code}")
     assert answer.stdout == b"Success \nSuccess new\nRead-only file system \n"
     assert answer.objects == ("/bin/p",)
 
@@ -197,7 +216,7 @@ def test_a_user_without_privilege_has_a_root(agent: Path, place: Path) -> None:
     ],
 )
 def test_a_step_that_fails_is_named(agent: Path, place: Path, changed: dict[str, object], note: str) -> None:
-    require_root(agent, place)
+    require_root(place)
     answer = one(agent, msgspec.structs.replace(rooted(place), **changed))
     assert answer.outcome is ProcessOutcome.UNSTARTED
     assert answer.code == errno.ENOENT
@@ -205,7 +224,7 @@ def test_a_step_that_fails_is_named(agent: Path, place: Path, changed: dict[str,
 
 
 def test_the_next_trial_has_the_root_of_the_agent(agent: Path, place: Path) -> None:
-    require_root(agent, place)
+    require_root(place)
     inside, outside = run(agent, rooted(place, "s:/etc/name"), request(place, place / "root/bin/p", f"s:{place}"))
     assert inside.stdout.startswith(b"there")
     assert outside.stdout.startswith(b"there")
