@@ -119,8 +119,12 @@ static int set_io_permissions(bool on) {
     return result;
 }
 
+static bool acquired; /* without it, an instruction that writes to a port is a fault */
+
 int port_acquire_devices(void) {
-    return set_io_permissions(true);
+    int result = set_io_permissions(true);
+    acquired = result == 0;
+    return result;
 }
 
 void port_release_devices(void) {
@@ -145,7 +149,8 @@ long port_write_channel(const void *data, size_t size) {
 }
 
 void port_stop_machine(bool failed) {
-    arch_outb(PORT_DEBUG_EXIT, failed ? EXIT_FAILED : EXIT_SUCCEEDED);
+    if (acquired)
+        arch_outb(PORT_DEBUG_EXIT, failed ? EXIT_FAILED : EXIT_SUCCEEDED);
     power_off();
 }
 

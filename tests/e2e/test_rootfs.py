@@ -273,4 +273,4 @@ def test_roots_that_are_larger_than_a_machine_are_refused(roots: Path) -> None:
         large.truncate(90 << 20)
     text = swapstone(roots, "compare", *ROOTS, *VM, "--", "/bin/prog", expect=2).stderr
     assert "more than fits into a machine with 256 MiB of memory" in " ".join(text.split())
-    assert "--memory 384M" in text
+    assert "--memory 512M" in text

@@ -141,6 +141,8 @@ def test_a_server_and_its_load_generator_run_in_one_machine(tmp_path: Path) -> N
         assert {dict(run["observed"])["libc"] for run in mine} == {level}
         assert {round(values(run)["requests"]) for run in mine} == {101}  # 100 in 0.99 s
         assert {values(run)["minflt_per_request"] > 60 for run in mine} == {level == "musl"}
+    verified = swapstone(tmp_path, "verify", str(record), "--recompute", "1")
+    assert "1 of 1 trials gave the same bytes" in verified.stdout
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ from swapstone.model import FrozenStruct, Run, Status
 from swapstone.record import record_format
 from swapstone.run.prepare import Prepared
 from swapstone.subjects import TrialSpec, raw_output
-from swapstone.subjects.machine_config import machine_config_for
 from swapstone.targets import Target
 from swapstone.workloads import find_load
 
@@ -79,8 +78,7 @@ def recompute(
             passes=run.passes,
             load=load,
         )
-        config = machine_config_for(subject.workload, spec.program.recipe, load)
-        answer = target.run(subject.request(spec), config)
+        answer = target.run(subject.request(spec), subject.machine_config(spec))
         now = record_format.file_sha256(raw_output(answer))
         same = answer.name == run.name if answer.name and run.name else None
         found.append(Recomputed(key=run.trial.key, before=run.output, now=now, same_inputs=same))

@@ -23,7 +23,7 @@ from swapstone.record import Artifact
 from swapstone.subjects.own_program_carried import folder_files
 from swapstone.subjects.variant_program import Program, ProgramRoot, stamp_of
 from swapstone.targets import Capabilities, Target
-from swapstone.targets.carried_files import SYSTEM_BYTES, CarriedFiles
+from swapstone.targets.carried_files import CarriedFiles, memory_for, room_bytes
 from swapstone.wire import ProcessOutcome, TrialRequest
 
 _EXAMPLE = "swapstone compare rootfs=./one.tar,./other.tar -- /bin/sh bench.sh"
@@ -111,17 +111,12 @@ def machine_of(experiment: Experiment) -> str:
 
 
 def _check_memory(own: OwnProgram, roots: Iterable[RootFileSystem]) -> None:
-    """Check that all roots fit into the memory of a machine: each has all of them, so that the machines are equal.
-
-    While it boots, a machine holds the archive and the files that are unpacked from it, which may take half of its memory.
-    """
+    """Check that all roots fit into the memory of a machine: each has all of them, so that the machines are equal."""
     memory, size = own.memory_bytes or USUAL_MEMORY_BYTES, sum(root.memory_bytes for root in roots)
-    needed = 2 * (size + _IMAGE_BYTES) + SYSTEM_BYTES
-    if needed > memory:
-        suggested = -(-(needed >> 20) // 128) * 128
+    if size + _IMAGE_BYTES > room_bytes(memory):
         raise UserError(
             f"The root file systems take {size >> 20} MiB together, more than fits into a machine with {memory >> 20} MiB of memory.",
-            f"Give the machine more: --memory {suggested}M",
+            f"Give the machine more: --memory {memory_for(size + _IMAGE_BYTES)}M",
         )
 
 

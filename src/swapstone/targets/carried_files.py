@@ -58,8 +58,16 @@ class CarriedFiles:
 
 
 def room_bytes(memory_bytes: int) -> int:
-    """Return how large the files of a machine may be: it holds the archive and, while it boots, the files unpacked from it."""
-    return max(0, (memory_bytes - SYSTEM_BYTES) // 2)
+    """Return how large the files of a machine may be.
+
+    While it boots, it holds the archive, and the files unpacked from it may take half of the rest (Documentation/filesystems/tmpfs.rst).
+    """
+    return max(0, (memory_bytes - SYSTEM_BYTES) // 3)
+
+
+def memory_for(size_bytes: int) -> int:
+    """Return a memory in MiB, a multiple of 128, that has room for files."""
+    return -(-((3 * size_bytes + SYSTEM_BYTES) >> 20) // 128) * 128
 
 
 def check_room(size_bytes: int, memory_bytes: int, path: str = "") -> None:
@@ -74,11 +82,10 @@ def check_room(size_bytes: int, memory_bytes: int, path: str = "") -> None:
         UserError: there is no room for them; the hint names a memory that is sufficient.
     """
     if size_bytes > room_bytes(memory_bytes):
-        enough = -(-((2 * size_bytes + SYSTEM_BYTES) >> 20) // 128) * 128
         raise UserError(
             f"The programs with their libraries and --files are larger than {room_bytes(memory_bytes) >> 20} MiB"
             f"{f' (with {safe(path)})' if path else ''}: more than fits into a machine with {memory_bytes >> 20} MiB of memory.",
-            f"Give the machine more: --memory {enough}M",
+            f"Give the machine more: --memory {memory_for(size_bytes)}M",
         )
 
 

@@ -6,12 +6,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from swapstone.model import Run, Status
 from swapstone.record import load
 from swapstone.run import prepare
 from swapstone.run.recompute import choose, recompute
-from swapstone.targets import open_target
+from swapstone.subjects.bundled import Bundled
+from swapstone.targets import DEFAULT_MACHINE, MachineConfig, open_target
+from swapstone.targets.fake import FakeTarget
+from swapstone.wire import AgentAnswer, TrialRequest
 from tests.e2e.cli import fake, swapstone
 
 
@@ -49,3 +53,22 @@ def test_only_trials_with_an_output_can_be_run_again(tmp_path: Path) -> None:
     silent = [msgspec.structs.replace(run, output="") for run in runs[3:5]]
     assert choose([*failed, *silent, runs[5]], 9, seed=1) == [runs[5]]
     assert choose([*failed, *silent], 9, seed=1) == []
+
+
+def test_a_trial_runs_again_in_the_machine_of_its_subject(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine of a server with its load generator is another one than the workload alone needs."""
+    record = tmp_path / "r"
+    asked = ("libc=glibc,musl", "--only", "b_string_strlen", "--blocks", "1", "--target", fake(tmp_path))
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    machine = MachineConfig(prepare=("a command of the subject",))
+    given: list[MachineConfig] = []
+    run = FakeTarget.run
+
+    def observed(self: FakeTarget, request: TrialRequest, config: MachineConfig) -> AgentAnswer:
+        given.append(config)
+        return run(self, request, DEFAULT_MACHINE)
+
+    monkeypatch.setattr(Bundled, "machine_config", lambda *_: machine)
+    monkeypatch.setattr(FakeTarget, "run", observed)
+    assert _again(record, choose(load(record).runs, 2, seed=1)) == [True, True]
+    assert given == [machine, machine]

@@ -119,7 +119,7 @@ def test_a_program_larger_than_the_machine_is_refused_and_the_hint_is_enough(tmp
     program = static(tmp_path / "prog")
     with (tmp_path / "large").open("wb") as handle:
         handle.truncate(30 << 20)
-    with pytest.raises(UserError, match=r"larger than 16 MiB .* with 128 MiB of memory") as caught:
+    with pytest.raises(UserError, match=r"larger than 10 MiB .* with 128 MiB of memory") as caught:
         carried(program, files=("large",), memory_bytes=128 << 20)
     suggested = re.search(r"--memory ([0-9]+)M", caught.value.hint)
     assert suggested is not None
@@ -135,9 +135,9 @@ def test_programs_that_fit_alone_and_not_together_are_refused(tmp_path: Path) ->
         if name == "old":
             together = together.joined(alone)
         else:
-            with pytest.raises(UserError, match="are larger than 80 MiB: more than fits") as caught:
+            with pytest.raises(UserError, match="are larger than 53 MiB: more than fits") as caught:
                 together.joined(alone)
-            assert caught.value.hint == "Give the machine more: --memory 384M"
+            assert caught.value.hint == "Give the machine more: --memory 512M"
 
 
 def test_a_script_brings_its_interpreter(tmp_path: Path) -> None:

@@ -91,6 +91,20 @@ def test_every_architecture_has_a_command_line() -> None:
             GuestEnd.INIT_FAILED,
             "its first process reports: can't mount /proc: error 19 (No such device)",
         ),
+        (
+            0,
+            "swapstone-init: can't mount /x: error 2\n[ 1.2] Kernel panic - not syncing: Attempted to kill init!\n",
+            "",
+            GuestEnd.INIT_FAILED,
+            "its first process reports: can't mount /x: error 2 (No such file or directory)",
+        ),
+        (
+            67,
+            "[    1.0] Initramfs unpacking failed: write error\nswapstone-init: can't mount /scratch: error 2\n",
+            "",
+            GuestEnd.INIT_FAILED,
+            "its files did not fit into its memory; add memory (--memory)",
+        ),
         (0, "[    1.0] reboot: Power down\n", "", GuestEnd.SILENT, "it ended without a reason"),
         (67, "", "", GuestEnd.SILENT, "it ended without a reason"),
         (

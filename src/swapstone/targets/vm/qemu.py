@@ -433,6 +433,10 @@ def last_lines(text: str) -> str:
     return "\n".join([line.rstrip() for line in text.splitlines() if line.strip()][-_LINES:])
 
 
+_NOT_UNPACKED = "Initramfs unpacking failed: write error"
+"""The kernel's message (init/initramfs.c) when the file system in memory is full. It boots with the files that were unpacked before."""
+
+
 def judge_end(status: int, console: str, complaints: str, family: MachineModel) -> tuple[GuestEnd, str]:
     """Determine how a machine ended.
 
@@ -447,8 +451,10 @@ def judge_end(status: int, console: str, complaints: str, family: MachineModel) 
     """
     reported = re.search(r"^swapstone-init: (.*)$", console, re.MULTILINE)
     panic = re.search(r"Kernel panic - not syncing: (.*)$", console, re.MULTILINE)
-    if panic:
+    if panic and not (reported and reported.start() < panic.start()):  # a panic after the report is its consequence
         return GuestEnd.PANICKED, f"its kernel panicked: {panic[1].strip()}"
+    if _NOT_UNPACKED in console:
+        return GuestEnd.INIT_FAILED, "its files did not fit into its memory; add memory (--memory)"
     if reported:
         return GuestEnd.INIT_FAILED, f"its first process reports: {_named_error(reported[1].strip())}"
     if status == family.ended_well:
