@@ -113,7 +113,7 @@ def test_an_own_server_is_measured_with_each_load_generator(
     assert ("(coordinated omission)" in stdout) == (tool != "cc")
     runs = runs_of(record)
     assert {run["trial"]["workload"] for run in runs} == {"server(c=1)", "server(c=4)"}
-    assert {run["status"] for run in runs} == {"ok"}
+    assert {(run["status"], run["reason"]) for run in runs} == {("ok", "")}
     for run in runs:
         found = values(run)
         level = run["trial"]["variant"].removeprefix("libc=")
@@ -168,7 +168,7 @@ def test_a_load_generator_with_a_pattern_and_a_server_that_exits(tmp_path: Path)
     )
     swapstone(tmp_path, *asked, "--out", str(tmp_path / "r"))
     runs = runs_of(tmp_path / "r")
-    assert {run["status"] for run in runs} == {"ok"}
+    assert {(run["status"], run["reason"]) for run in runs} == {("ok", "")}
     assert {(values(run)["requests"], values(run)["pages"]) for run in runs} == {(40.0, 7.0)}
     (tmp_path / "server.py").write_text("raise SystemExit('no luck today')\n")
     result = swapstone(tmp_path, *asked, "--out", str(tmp_path / "s"), expect=4)
@@ -191,7 +191,7 @@ def test_the_server_suite_runs_with_each_libc_and_allocator(tmp_path: Path, exha
     )
     swapstone(tmp_path, "compare", *asked, "--out", str(tmp_path / "r"))
     runs = runs_of(tmp_path / "r")
-    assert {run["status"] for run in runs} == {"ok"}
+    assert {(run["status"], run["reason"]) for run in runs} == {("ok", "")}
     faults = {(run["trial"]["workload"], run["trial"]["variant"]): values(run)["minflt_per_request"] for run in runs}
     for (_, variant), found in faults.items():
         assert (found > 60) == (variant == "libc=musl,allocator=default")
