@@ -11,7 +11,17 @@ import msgspec
 from swapstone import plan
 from swapstone.comparison import carry_over, precision
 from swapstone.comparison.pairs import interval_pairs
-from swapstone.model import CURRENT_RULES, Experiment, Run, Status, WorkloadPrecision, discarded_by_block
+from swapstone.comparison.run_columns import as_table, metric_names
+from swapstone.comparison.run_table import Runs
+from swapstone.model import (
+    CURRENT_RULES,
+    REPORT_CORRECTION,
+    Experiment,
+    Run,
+    Status,
+    WorkloadPrecision,
+    discarded_by_block,
+)
 from swapstone.plan import Group
 from swapstone.plan.stopping import StopReason, decide, due, first_block, first_look, looks
 from swapstone.run import StopDecision
@@ -94,10 +104,13 @@ class PrecisionStop:
         experiment = self._experiment
         if not first:
             checked = due(block, *looks(experiment))
+            made: Runs = runs
+            if checked and experiment.correction == REPORT_CORRECTION:  # else `precision` takes fewer metrics
+                made = as_table(runs, metric_names(self._workloads))  # once for both checks
             if checked:
-                self._last = precision(experiment, self._variants, self._workloads, runs)
+                self._last = precision(experiment, self._variants, self._workloads, made)
             if checked or block == experiment.blocks:
-                lost = self._after_check(runs, block, used_ns, now)
+                lost = self._after_check(made, block, used_ns, now)
                 self._last = {
                     group: self._closable(each, block - now.since.get(group, 0), block, lost.get(group, ""))
                     for group, each in self._last.items()
@@ -142,7 +155,7 @@ class PrecisionStop:
         else:
             now.number, now.cost_ns = dict.fromkeys(now.number, experiment.prime), costs
 
-    def _after_check(self, runs: Sequence[Run], block: int, used_ns: int, now: _Discarding) -> dict[Group, str]:
+    def _after_check(self, runs: Runs, block: int, used_ns: int, now: _Discarding) -> dict[Group, str]:
         """Let more runs be discarded in groups that need it; return why more blocks are of no use in groups where that is not possible."""
         experiment = self._experiment
         lost: dict[Group, str] = {}
