@@ -196,12 +196,13 @@ def test_a_server_of_which_something_is_unreadable_has_no_counters(fake_proc: Pa
 
 @pytest.mark.parametrize("thread", [6, 7])
 @pytest.mark.parametrize("name", ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"])
+@pytest.mark.parametrize("instead", ["other:\t", "{}:\tx"])
 def test_a_server_of_which_one_thread_lacks_a_counter_has_none(
-    fake_proc: Path, tmp_path: Path, thread: int, name: str
+    fake_proc: Path, tmp_path: Path, thread: int, name: str, instead: str
 ) -> None:
     whole = process(5, 1, 1, threads=(6, 7))
     status = whole[f"proc/{thread}/status"]
-    harmed = whole | {f"proc/{thread}/status": status.replace(f"\n{name}:", "\nother:")}
+    harmed = whole | {f"proc/{thread}/status": status.replace(f"\n{name}:\t", f"\n{instead.format(name)}")}
     assert harmed != whole
     found = facts(fake_proc, "server", lay_out(tmp_path / "a", whole), lay_out(tmp_path / "b", harmed))
     assert found == {"server_processes": 1, "server_threads": 3}

@@ -16,13 +16,15 @@ import pytest
 
 from swapstone.model import ROOT_FILES, process_file
 from swapstone.wire import (
+    AnswerReader,
     ProcessOutcome,
     TrialRequest,
     decode_answers,
     encode_plan_header,
     encode_request,
 )
-from tests.unit.agent.harness import one, request, run
+from tests.unit.agent.harness import finish, one, request, run
+from tests.unit.agent.test_descriptors import settled, worker_of
 
 # Each argument is a letter, a path, and a colon between them.
 PROGRAM = r"""
@@ -174,6 +176,28 @@ def test_without_a_layer_the_root_itself_is_written(agent: Path, place: Path) ->
     require_root(place)
     assert lines(agent, rooted(place, "w:/new", root_layer="")) == ["Success"]
     assert (place / "root/new").read_text() == "new"
+
+
+def test_no_trial_leaves_a_descriptor_of_its_namespace(agent: Path, place: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can list the descriptors of the agent")
+    require_root(place)
+    process = subprocess.Popen([agent, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin is not None and process.stdout is not None
+    reader = AnswerReader()
+    process.stdin.write(encode_plan_header())
+    try:
+        found = []
+        for _ in range(3):
+            process.stdin.write(encode_request(rooted(place)))
+            process.stdin.flush()
+            while not (answers := reader.feed(process.stdout.readline())):
+                pass
+            assert answers[0].outcome is ProcessOutcome.EXITED
+            found.append(settled(worker_of(process.pid)))
+        assert found[1] == found[2]
+    finally:
+        finish(process)
 
 
 NOBODY = 65534

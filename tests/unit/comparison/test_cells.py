@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from swapstone.comparison.cells import collect
-from swapstone.model import Sample
+from swapstone.model import Sample, Status, Verdict
 from tests.unit import builders
 
 
@@ -26,3 +26,20 @@ def test_discarded_runs_are_counted_and_give_no_value_in_any_order(reverse: bool
     blocks, values = cell.series("wall")
     assert (blocks.tolist(), values.tolist()) == ([1], [3.0])
     assert cell.span_ns(cell.blocks) == (run.started_unix_ns, run.started_unix_ns + run.elapsed_ns)
+
+
+@pytest.mark.parametrize(("statuses", "verdict"), [("U", Verdict.UNAVAILABLE), ("UO", None), ("OU", None)])
+def test_a_variant_that_was_built_after_all_is_compared(statuses: str, verdict: Verdict | None) -> None:
+    """A variant that could not be built in the first session may be built when the experiment is resumed."""
+    run = next(run for run in builders.runs(builders.experiment(), 1) if run.trial.block == 1)
+    made = [
+        msgspec.structs.replace(
+            run,
+            trial=msgspec.structs.replace(run.trial, block=block),
+            status=Status.OK if letter == "O" else Status.UNAVAILABLE,
+            reason="" if letter == "O" else "no compiler",
+        )
+        for block, letter in enumerate(statuses, start=1)
+    ]
+    cell = collect(made)[run.trial.suite, run.trial.workload, run.trial.load][run.trial.variant]
+    assert cell.exclusion("baseline") == (verdict and (verdict, "baseline: no compiler"))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from swapstone.comparison.machine_noise import preferred_time
-from swapstone.comparison.processors import LIMIT, disturbances, undisturbed
+from swapstone.comparison.processors import LIMIT, TICK_S, TRUNCATION_S, disturbances, undisturbed
 from swapstone.model import (
     ALL_PROCESSORS,
     CURRENT_RULES,
@@ -62,6 +62,15 @@ def found_in(bench: Any) -> Any:
 
 def verdicts(bench: Any) -> dict[str, Verdict]:
     return {each.metric.name: each.verdict for each in bench.analysis().comparisons}
+
+
+def test_the_error_of_a_difference_of_two_counts_of_ticks() -> None:
+    steps = 400
+    truncated = np.floor(
+        np.arange(steps) / steps + np.arange(steps)[:, None] / steps
+    )  # of each phase and each remainder
+    errors = (truncated - np.arange(steps)[:, None] / steps).ravel()
+    assert np.std(errors) * TICK_S == pytest.approx(TRUNCATION_S, rel=0.01)
 
 
 def test_a_row_that_mostly_lacked_processors_is_not_judged(bench: Any) -> None:
