@@ -14,8 +14,8 @@ _LEAST_COLUMNS = 20
 
 
 def marks_phases(fit: MemoryFit) -> bool:
-    """Return whether a variant marked a phase."""
-    return any(each.series is not None and each.series.marked for each in fit.variants)
+    """Return whether a variant marked a phase, and was sampled."""
+    return any(each.phases and each.series is not None and each.series.marked for each in fit.variants)
 
 
 def label(fit: MemoryFit, variant: VariantMemory) -> str:
@@ -89,13 +89,14 @@ def _column(at_ns: int, columns: int, until_ns: int) -> int:
 
 def phase_notes(fit: MemoryFit) -> Iterator[str]:
     """Yield what the figures are, and what limits them."""
-    if not marks_phases(fit):
-        return
-    yield (
-        "Phases: anonymous and shared memory of all processes without a limit, sampled every 10 ms or less often. Each figure is the "
-        "median of the runs. Peak is the largest sample, "
-        "retained the median of those in the second half of the phase, live what the program stated to hold."
-    )
+    notes = {each.phases_note: None for each in fit.variants if each.series is None}
+    yield from (f"Phases: {note}." for note in notes if note)
+    if marks_phases(fit):
+        yield (
+            "Phases: anonymous and shared memory of all processes without a limit, sampled every 10 ms or less often. Each figure is the "
+            "median of the runs. Peak is the largest sample, retained the median of those in the second half of the phase, live what the "
+            "program stated to hold."
+        )
     for each in fit.variants:
-        if each.phases_note:
+        if each.phases_note and each.series is not None and each.series.marked:
             yield f"Phases of {label(fit, each)}: {each.phases_note}."

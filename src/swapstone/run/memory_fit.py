@@ -75,6 +75,8 @@ class MemorySearch:
         expected = self._expected
         series = [run.memory for run in self._unlimited if run.memory is not None]
         phases, note = summary(series)
+        if self._rule.tries_unlimited:
+            note = "unavailable in a virtual machine, whose processes are not sampled"
         return VariantMemory(
             workload=self.key[1],
             variant=self.key[2],

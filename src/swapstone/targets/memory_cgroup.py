@@ -270,7 +270,9 @@ def _folders(path: str) -> Iterator[os.DirEntry[str]]:
 def _trouble(place: Place) -> str:
     """Return why no group can be made in a place; empty if one can."""
     if place.version == 2 and "memory" not in _text(place.path / "cgroup.subtree_control").split():
-        return f"{place.path} gives no memory controller to its groups"
+        control = place.path / "cgroup.subtree_control"
+        has_it = "memory" in _text(place.path / "cgroup.controllers").split()
+        return f"{place.path} gives no memory controller to its groups{f' (echo +memory >{control})' if has_it else ''}"
     try:
         path, lock = _made(place.path)
     except OSError as error:

@@ -96,3 +96,8 @@ def test_what_limits_the_phases_is_a_note() -> None:
     found = list(phase_notes(fit(variant("a"), variant("b", phases_note="1 line is no mark"))))
     assert "median of the runs" in found[0]
     assert found[1:] == ["Phases of b: 1 line is no mark."]
+    machine = [variant(name, None, phases_note="unavailable in a virtual machine") for name in "ab"]
+    assert list(phase_notes(fit(*machine))) == ["Phases: unavailable in a virtual machine."]
+    trouble = VariantMemory(workload="p", variant="a", name="a", series=SERIES, phases_note="no smaps_rollup")
+    assert not marks_phases(fit(trouble))
+    assert list(phase_notes(fit(trouble))) == ["Phases of a: no smaps_rollup."]

@@ -145,6 +145,8 @@ def test_on_the_virtual_clock_the_usual_memory_is_the_first_size_that_survived()
     assert asked[:3] == [256 * MIB, 320 * MIB, 128 * MIB]
     assert len(asked) == len(set(asked)) <= 12
     assert (result.smallest_bytes, result.failed_bytes) == (97 * MIB, 96 * MIB)
+    assert (result.phases, result.series) == ((), None)
+    assert result.phases_note == "unavailable in a virtual machine, whose processes are not sampled"
 
 
 def test_sigint_keeps_what_is_known() -> None:

@@ -79,6 +79,10 @@ def test_a_place_that_gives_no_controller_is_named(tmp_path: Path, monkeypatch: 
     with pytest.raises(UnavailableError, match="gives no memory controller to its groups") as caught:
         usable_place.__wrapped__()
     assert "systemd-run --user --scope -p Delegate=yes" in caught.value.hint
+    assert "+memory" not in caught.value.message
+    (tmp_path / "cgroup.controllers").write_text("cpu memory pids\n")
+    with pytest.raises(UnavailableError, match=f"echo [+]memory >{tmp_path}/cgroup.subtree_control"):
+        usable_place.__wrapped__()
 
 
 def test_a_process_that_exceeds_the_limit_is_killed_with_its_group_gone_afterwards() -> None:
