@@ -45,7 +45,7 @@ class MemorySeries(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         samples: pairs (time in ns since the first sample or mark, bytes), in order of time. Of a long run, each pair is the largest of
             several neighbouring samples.
-        phases: in order of time; one without a mark.
+        phases: in order of time, `FIRST_PHASE` first.
         ignored: lines that are no marks, or are too many.
         unavailable: why there are no samples; empty if there are.
     """

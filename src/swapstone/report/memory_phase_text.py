@@ -36,6 +36,7 @@ def phase_rows(fit: MemoryFit) -> list[tuple[str, ...]]:
             "-" if phase.retained_over_live is None else f"{phase.retained_over_live:.2f}",
         )
         for variant in fit.variants
+        if not variant.unavailable
         for phase in variant.phases
     ]
 
@@ -48,7 +49,8 @@ def over_time(fit: MemoryFit, width: int, *, ascii_only: bool = False) -> Iterat
         width: of a line, in columns.
         ascii_only: whether other characters can't be printed.
     """
-    found = [(label(fit, each), each.series) for each in fit.variants if each.series and each.series.samples]
+    able = [each for each in fit.variants if not each.unavailable]
+    found = [(label(fit, each), each.series) for each in able if each.series and each.series.samples]
     if not found:
         return
     longest = max(len(name) for name, _ in found)

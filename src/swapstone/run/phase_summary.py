@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from swapstone.model import MemorySeries, PhaseMemory
+from swapstone.model.memory_phases import FIRST_PHASE
 
 
 def summary(runs: Sequence[MemorySeries]) -> tuple[tuple[PhaseMemory, ...], str]:
@@ -27,8 +28,16 @@ def summary(runs: Sequence[MemorySeries]) -> tuple[tuple[PhaseMemory, ...], str]
         note = f"{ignored} {'line is no mark' if ignored == 1 else 'lines are no marks'}"
     if len({tuple(phase.name for phase in run.phases) for run in runs}) > 1:
         differ = "the phases differ from run to run: those of the first run are stated"
-        return runs[0].phases, "; ".join(filter(None, (note, differ)))
-    return tuple(_median(phases) for phases in zip(*(run.phases for run in runs), strict=True)), note
+        return _without_empty_start(runs[0].phases), "; ".join(filter(None, (note, differ)))
+    medians = tuple(_median(phases) for phases in zip(*(run.phases for run in runs), strict=True))
+    return _without_empty_start(medians), note
+
+
+def _without_empty_start(phases: tuple[PhaseMemory, ...]) -> tuple[PhaseMemory, ...]:
+    """Leave the phase before the first mark out if it was too short for a sample."""
+    first, *others = phases
+    empty = first.name == FIRST_PHASE and not first.samples and first.live_bytes is None
+    return tuple(others) if others and empty else phases
 
 
 def _median(phases: Sequence[PhaseMemory]) -> PhaseMemory:

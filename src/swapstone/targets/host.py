@@ -152,9 +152,9 @@ class HostTarget(Target):
             report = group.report()
         return msgspec.structs.replace(answer, cgroup=report, memory=watch.result())
 
-    def _agent_pid(self) -> int:
+    def _agent_pid(self) -> int | None:
         process = self._process
-        return process.pid if process else 0
+        return process.pid if process else None
 
     def _run(self, request: TrialRequest) -> AgentAnswer:
         nonce = secrets.token_hex(NONCE_BYTES)

@@ -139,11 +139,9 @@ class PhaseLog:
     def series(self, unavailable: str = "") -> MemorySeries:
         """Return what there is so far."""
         *ended, last = self._phases
-        phases = (*ended, msgspec.structs.replace(last, retained_bytes=self._retained()))
-        dropped = ended and not phases[0].samples and phases[0].live_bytes is None
         return MemorySeries(
             samples=tuple(self._series.pairs),
-            phases=phases[1:] if dropped else phases,
+            phases=(*ended, msgspec.structs.replace(last, retained_bytes=self._retained())),
             ignored=self._ignored,
             unavailable=unavailable,
         )
@@ -169,17 +167,19 @@ class PhaseWatch:
     Args:
         fifo: where to make the FIFO; a file of that name is replaced.
         group: folder of the cgroup.
-        agent: returns the number of the process that starts the program, which is not sampled.
+        agent: returns the number of the agent's first process; it and its worker are not sampled. None if
+            there is none now.
         samples: whether the memory is sampled; else the marks are read alone.
     """
 
-    def __init__(self, fifo: Path, group: Path, agent: Callable[[], int], *, samples: bool) -> None:
+    def __init__(self, fifo: Path, group: Path, agent: Callable[[], int | None], *, samples: bool) -> None:
         self.path = fifo
         self._group = group
         self._agent = agent
         self._log = PhaseLog()
         self._unavailable = sampling_trouble() if samples else "only runs without a limit are sampled"
-        self._rest, self._agent_pid = b"", 0
+        self._rest = b""
+        self._sampled, self._denied = False, ""
         fifo.unlink(missing_ok=True)
         os.mkfifo(fifo, 0o600)
         self._fifo = os.open(
@@ -201,7 +201,7 @@ class PhaseWatch:
 
     def result(self) -> MemorySeries:
         """Return what was sampled and marked. It is complete when the context has been left."""
-        return self._log.series(self._unavailable)
+        return self._log.series(self._unavailable or ("" if self._sampled else self._denied))
 
     def _watch(self) -> None:
         poll = select.poll()
@@ -241,13 +241,18 @@ class PhaseWatch:
 
     def _sample(self, at_ns: int) -> None:
         """Add a sample, if there are processes beside the agent."""
+        if (agent := self._agent()) is None:
+            return
         try:
-            self._agent_pid = self._agent() or self._agent_pid
-            resident = resident_bytes(self._group, self._agent_pid)
+            resident = resident_bytes(self._group, agent)
         except OSError as error:
-            self._unavailable = f"/proc/PID/smaps_rollup of a process can't be read: {error.strerror}"
+            trouble = f"/proc/PID/smaps_rollup of a process can't be read: {error.strerror}"
+            # Before it executes the program, the agent's child is as unreadable as the agent (PR_SET_DUMPABLE), unless for root.
+            waits = isinstance(error, PermissionError) and not self._sampled
+            self._denied, self._unavailable = trouble, "" if waits else trouble
             return
         if resident is not None:
+            self._sampled = True
             self._log.sample(at_ns, resident)
 
 
@@ -275,7 +280,7 @@ def resident_bytes(group: Path, agent: int) -> int | None:
 
     Args:
         group: folder of the cgroup.
-        agent: number of a process that does not count.
+        agent: number of a process that does not count, nor do its children, but theirs.
 
     Raises:
         OSError: a process that runs can't be read.
@@ -283,14 +288,20 @@ def resident_bytes(group: Path, agent: int) -> int | None:
     found = [
         sum(int(kib) << 10 for kib in _RESIDENT.findall(text))
         for word in (group / "cgroup.procs").read_bytes().split()
-        if int(word) != agent and (text := _rollup(int(word)))
+        if not _is_agent(int(word), agent) and (text := _read(int(word), "smaps_rollup"))
     ]
     return sum(found) if found else None
 
 
-def _rollup(process: int) -> bytes:
-    """Return smaps_rollup of a process; empty if it has ended."""
+def _is_agent(process: int, agent: int) -> bool:
+    """Return whether a process is the agent's first one or its worker, a child of that one (native/agent/keeper.c)."""
+    fields = _read(process, "stat").rpartition(b")")[2].split()
+    return process == agent or (len(fields) > 1 and int(fields[1]) == agent)
+
+
+def _read(process: int, name: str) -> bytes:
+    """Return a file of a process (proc(5)); empty if the process has ended."""
     try:
-        return Path(f"/proc/{process}/smaps_rollup").read_bytes()
+        return Path(f"/proc/{process}/{name}").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return b""

@@ -50,6 +50,9 @@ def test_each_phase_has_a_row() -> None:
         ("glibc", "quiet", "6.00 s", "60 MiB", "40 MiB", "16 MiB", "2.50"),
     ]
     assert len(PHASE_HEAD) == len(made[0])
+    both = fit(variant("glibc"), variant("musl", unavailable="it ended with status 1"))
+    assert phase_rows(both) == made
+    assert len(list(over_time(both, 80))) == 3
 
 
 def test_a_phase_without_a_sample_has_no_size() -> None:

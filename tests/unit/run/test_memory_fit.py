@@ -260,6 +260,12 @@ def test_what_limits_the_phases_is_named() -> None:
     )
     assert summary([one, phased(1, 2, unavailable="no rollup")]) == ((), "no rollup")
     assert summary([]) == ((), "")
+    start = PhaseMemory(name="start")
+    begun = msgspec.structs.replace(start, samples=1, peak_bytes=7)
+    empty, sampled = (MemorySeries(phases=(first, *one.phases)) for first in (start, begun))
+    assert [phase.name for phase in summary([empty, empty])[0]] == ["spike", "quiet"]
+    assert next((phase.name, phase.peak_bytes) for phase in summary([empty, sampled])[0]) == ("start", 7)
+    assert summary([MemorySeries(phases=(start,))])[0] == (start,)
     without = msgspec.structs.replace(one.phases[0], live_bytes=None, samples=0, peak_bytes=0)
     first = summary([one, one, MemorySeries(phases=(without, one.phases[1]))])[0][0]
     assert (first.live_bytes, first.peak_bytes) == (None, 10)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import subprocess
 import sys
@@ -86,12 +87,13 @@ def test_what_the_end_of_the_program_frees_does_not_count() -> None:
     assert not log.series().marked
 
 
-def test_a_phase_without_a_sample_has_none_and_an_empty_start_is_left_out() -> None:
+def test_a_phase_without_a_sample_has_none() -> None:
     log = PhaseLog()
     log.line(0, b"first live=1")
     log.line(5, b"second")
     log.sample(6, 7)
-    first, second = log.series().phases
+    start, first, second = log.series().phases
+    assert (start.samples, start.ended_ns) == (0, 0)
     assert (first.name, first.samples, first.retained_bytes, first.retained_over_live) == ("first", 0, 0, None)
     assert (second.name, second.retained_bytes) == ("second", 7)
 
@@ -101,7 +103,7 @@ def test_a_phase_whose_only_sample_is_at_its_beginning_has_that_one() -> None:
     log.line(0, b"short")
     log.sample(0, 7)
     log.line(100, b"next")
-    assert log.series().phases[0].retained_bytes == 7
+    assert log.series().phases[1].retained_bytes == 7
 
 
 def test_too_many_phases_are_counted_and_not_kept() -> None:
@@ -109,7 +111,7 @@ def test_too_many_phases_are_counted_and_not_kept() -> None:
     for number in range(MOST_PHASES + 5):
         log.line(number, b"phase%d" % number)
     log.sample(1000, 1)
-    assert len(log.series().phases) == MOST_PHASES
+    assert len(log.series().phases) == MOST_PHASES + 1
     assert log.series().ignored == 5
 
 
@@ -125,6 +127,7 @@ def test_a_long_series_stays_short_and_keeps_its_peak_and_its_order() -> None:
     step = times[1]
     assert max(at for at, size in series.pairs if size == 9) == 4567 // step * step
     assert times[-1] > count - 2 * step
+    assert {later - earlier for earlier, later in itertools.pairwise(times)} == {step}
 
 
 def test_a_program_finds_the_fifo_except_in_another_root_file_system() -> None:
@@ -159,7 +162,8 @@ def test_shared_pages_count_once_and_the_agent_does_not(tmp_path: Path) -> None:
         assert both is not None
         assert 64 * MIB <= both < 100 * MIB
         assert resident_bytes(group_of(tmp_path, process.pid), process.pid) is None
-        one = resident_bytes(group_of(tmp_path, process.pid, child), process.pid)
+        assert resident_bytes(group_of(tmp_path, process.pid, child), process.pid) is None  # its worker
+        one = resident_bytes(group_of(tmp_path, process.pid, child), os.getpid())
         assert one is not None
         assert 30 * MIB < one < 50 * MIB  # half of what two processes share
         process.kill()
@@ -167,28 +171,87 @@ def test_shared_pages_count_once_and_the_agent_does_not(tmp_path: Path) -> None:
     assert resident_bytes(group_of(tmp_path, process.pid), 0) is None
 
 
+@pytest.mark.skipif(bool(sampling_trouble()), reason=sampling_trouble())
+def test_a_process_that_ends_while_it_is_read_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(path: Path) -> bytes:
+        raise ProcessLookupError(errno.ESRCH, "No such process")
+
+    group = group_of(tmp_path, os.getpid())
+    real = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: gone(path) if path.name == "smaps_rollup" else real(path))
+    assert resident_bytes(group, -1) is None
+
+
 def test_a_writer_that_floods_the_fifo_with_one_long_line_is_ignored(tmp_path: Path) -> None:
     group = group_of(tmp_path)
-    with PhaseWatch(tmp_path / "fifo", group, lambda: 0, samples=False) as watch, watch.path.open("wb") as fifo:
+    with PhaseWatch(tmp_path / "fifo", group, lambda: -1, samples=False) as watch, watch.path.open("wb") as fifo:
         fifo.write(b"spike" + b" " * 300_000 + b"live=1\n" + b"\n" * 5 + b"quiet\n" + b"idle live=3")
     series = watch.result()
-    assert [phase.name for phase in series.phases] == ["quiet", "idle"]
-    assert series.phases[1].live_bytes == 3
+    assert [phase.name for phase in series.phases] == ["start", "quiet", "idle"]
+    assert series.phases[2].live_bytes == 3
     assert series.ignored == 1
     assert "only runs without a limit" in series.unavailable
     assert not watch.path.exists()
 
 
 def test_a_fifo_that_the_program_removed_is_no_error(tmp_path: Path) -> None:
-    with PhaseWatch(tmp_path / "fifo", group_of(tmp_path), lambda: 0, samples=True) as watch:
+    with PhaseWatch(tmp_path / "fifo", group_of(tmp_path), lambda: -1, samples=True) as watch:
         watch.path.unlink()
     assert watch.result().phases[0].samples == 0
 
 
 def test_a_group_that_can_not_be_read_is_unavailable(tmp_path: Path) -> None:
-    with PhaseWatch(tmp_path / "fifo", tmp_path / "none", lambda: 0, samples=True) as watch:
+    with PhaseWatch(tmp_path / "fifo", tmp_path / "none", lambda: -1, samples=True) as watch:
         watch._thread.join(0.2)
     assert os.strerror(errno.ENOENT) in watch.result().unavailable or sampling_trouble()
+
+
+@pytest.mark.skipif(bool(sampling_trouble()), reason=sampling_trouble())
+def test_nothing_is_sampled_without_an_agent(tmp_path: Path) -> None:
+    agents: list[int | None] = [None]
+    with PhaseWatch(tmp_path / "fifo", group_of(tmp_path, os.getpid()), lambda: agents[0], samples=True) as watch:
+        time.sleep(0.05)
+        agents[0] = os.getpid()
+        time.sleep(0.05)
+        agents[0] = None
+        time.sleep(0.05)
+    assert watch.result().samples == ()
+
+
+DENIED = PermissionError(errno.EACCES, "Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("results", "sizes", "unavailable"),
+    [
+        ([DENIED, DENIED, 5, 6], [5, 6], ""),  # the agent's child, before it executes the program
+        ([DENIED, 5, DENIED, 6], [5], "can't be read: Permission denied"),  # a child of the program
+        ([DENIED, DENIED], [], "can't be read: Permission denied"),
+        ([None, 5, None], [5], ""),
+        ([FileNotFoundError(errno.ENOENT, "No such file"), 5], [], "can't be read: No such file"),
+    ],
+)
+def test_a_process_that_may_not_be_read_is_unavailable_once_the_program_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, results: list[object], sizes: list[int], unavailable: str
+) -> None:
+    left = list(results)
+
+    def next_result(group: Path, agent: int) -> int | None:
+        result = left.pop(0) if left else None
+        if isinstance(result, OSError):
+            raise result
+        assert result is None or isinstance(result, int)
+        return result
+
+    monkeypatch.setattr("swapstone.targets.memory_phases.resident_bytes", next_result)
+    monkeypatch.setattr("swapstone.targets.memory_phases.sampling_trouble", lambda: "")
+    with PhaseWatch(tmp_path / "fifo", tmp_path, lambda: -1, samples=True) as watch:
+        while left and not watch._unavailable:
+            time.sleep(0.001)
+    series = watch.result()
+    assert [size for _, size in series.samples] == sizes
+    assert unavailable in series.unavailable
+    assert bool(series.unavailable) == bool(unavailable)
 
 
 @pytest.mark.skipif(bool(sampling_trouble()), reason=sampling_trouble())
@@ -203,7 +266,7 @@ def test_a_program_in_a_group_is_sampled_by_phase(tmp_path: Path) -> None:
         group = MemoryCgroup()
     except UnavailableError as error:
         pytest.skip(error.message)
-    with group, PhaseWatch(tmp_path / "fifo", group.path, lambda: 0, samples=True) as watch:
+    with group, PhaseWatch(tmp_path / "fifo", group.path, lambda: -1, samples=True) as watch:
         command = group.command(Path(sys.executable), "-c", script, str(watch.path))
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
             assert process.stdin is not None
