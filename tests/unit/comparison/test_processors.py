@@ -66,9 +66,7 @@ def verdicts(bench: Any) -> dict[str, Verdict]:
 
 def test_the_error_of_a_difference_of_two_counts_of_ticks() -> None:
     steps = 400
-    truncated = np.floor(
-        np.arange(steps) / steps + np.arange(steps)[:, None] / steps
-    )  # of each phase and each remainder
+    truncated = np.floor(np.arange(steps) / steps + np.arange(steps)[:, None] / steps)
     errors = (truncated - np.arange(steps)[:, None] / steps).ravel()
     assert np.std(errors) * TICK_S == pytest.approx(TRUNCATION_S, rel=0.01)
 

@@ -237,6 +237,16 @@ def test_the_deviation_for_many_runs_is_that_of_all_draws(count: int, cycles: in
     assert first or abs(drawn.mean()) < 0.15 * drawn.std()
 
 
+def test_the_draws_for_many_runs_keep_the_cycles() -> None:
+    """In a cycle of both orders of two treatments, the second block begins with the treatment that ended the first one."""
+    order = np.array([[0, 1], [1, 0]] * 50)
+    follows_the_other = (1, 3)  # of the four means
+    codes = RunOrder(order, predecessors(order), 2)._codes
+    assert not np.isin(codes[:, 1::2, 0], follows_the_other).any()
+    assert np.isin(codes[:, 2::2, 0], follows_the_other).any()
+    assert np.isin(RunOrder(order, predecessors(order))._codes[:, 1::2, 0], follows_the_other).any()
+
+
 @pytest.mark.parametrize("carry", [0.5, 0.9])
 def test_many_runs_have_the_p_value_of_fewer_draws(carry: float, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(4)
