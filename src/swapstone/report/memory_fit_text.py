@@ -30,7 +30,7 @@ def _sentence(variants: Sequence[VariantMemory]) -> str:
     for number, each in enumerate(found):
         verb = "survives in" if number == 0 or each.smallest_bytes == found[0].smallest_bytes else "needs"
         doubt = "" if each.complete else "at most "
-        least = "" if each.failed_bytes or not each.complete else ", the smallest size that was tried"
+        least = "" if each.failed_bytes or not each.complete else " (the smallest size that was tried)"
         parts.append(f"{each.name} {verb} {doubt}{size_text(each.smallest_bytes)}{least}")
     parts += [f"{each.name} {_without_size(each)}" for each in variants if not each.smallest_bytes]
     text = ("; " if any("," in each.name for each in variants) else ", ").join(parts)

@@ -63,7 +63,7 @@ def test_a_difference_within_what_varies_from_run_to_run_is_called_so() -> None:
 
 
 def test_a_program_that_survives_everything_is_not_said_to_need_the_smallest_size() -> None:
-    assert answer(fit(variant("a", 1, 0))) == "a survives in 1 MiB, the smallest size that was tried."
+    assert answer(fit(variant("a", 1, 0))) == "a survives in 1 MiB (the smallest size that was tried)."
     assert answer(fit(variant("a", 8, 0, complete=False))) == "a survives in at most 8 MiB."
 
 
