@@ -35,7 +35,7 @@ def check_recipe(recipe: Recipe, *, shares_files: bool) -> None:
     if not shares_files and recipe.linking != "static":
         raise UnavailableError(
             "An allocator can't be preloaded into a program of a virtual machine.",
-            "Add linking=static,dynamic: an allocator that is linked in works there.",
+            "Add --hold linking=static: an allocator that is linked in works there. Into your own program one is preloaded.",
         )
     if "/" in recipe.libc and "/" not in recipe.allocator:
         raise UnavailableError(

@@ -87,7 +87,7 @@ class VariantRecipes:
             if recipe.preload and not self._preloads:
                 raise UnavailableError(
                     f"An object can't be preloaded on the target {self._target.name}.",
-                    "Add linking=static,dynamic: an allocator that is linked in works there.",
+                    "Add --hold linking=static: an allocator that is linked in works there.",
                 )
         except UserError as error:
             known = {label for _, label in self._impossible}

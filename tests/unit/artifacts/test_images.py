@@ -315,6 +315,18 @@ def test_the_user_s_c_file_is_built_for_each_packaged_kernel(
     assert "--module mine.ko" in got.value.hint and len(built) == 1
 
 
+def test_another_content_of_the_user_s_module_is_another_image(lock: Lock, tmp_path: Path) -> None:
+    """Modules that need each other are not searched in the kernel's package."""
+    first, second = tmp_path / "first.ko", tmp_path / "second.ko"
+    first.write_bytes(module(tmp_path, "first", release=RELEASE))
+    second.write_bytes(module(tmp_path, "second", depends="first", release=RELEASE))
+    asked = msgspec.structs.replace(REQUEST, modules=(), module_files=(str(first), str(second)))
+    built = build_image(asked, lock=lock)
+    assert built.image.modules == ("/lib/modules/first.ko", "/lib/modules/second.ko")
+    first.write_bytes(module(tmp_path, "first", depends="base", release=RELEASE))
+    assert build_image(asked, lock=lock).folder != built.folder
+
+
 def test_unusable_inputs_are_named(lock: Lock, tmp_path: Path) -> None:
     foreign = tmp_path / "Image"
     foreign.write_bytes(bytes(0x38) + b"ARM\x64" + bytes(64))

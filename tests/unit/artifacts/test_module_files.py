@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.artifacts import bundled_modules
 from swapstone.artifacts.bundled_modules import build_module_source, module_source_name
 from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.kernel_modules import ModuleFile, modules_for, read_module_file
@@ -77,3 +78,23 @@ def test_a_c_file_that_is_no_text_is_refused_before_anything_is_fetched(tmp_path
             build_module_source(
                 tmp_path / name, find_architecture("x86_64"), "generic", read_lock(), lambda _: pytest.fail("fetched")
             )
+
+
+def test_another_text_or_name_of_a_c_file_is_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+
+    def build(name: str, text: str, _packages: object, _prefix: str, work: Path) -> None:
+        built.append(f"{name}: {text}")
+        (work / "done").mkdir()
+        (work / "done" / f"{name}.ko").write_bytes(module(tmp_path, name, release="6.1.0-test"))
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(bundled_modules, "_build", build)
+    monkeypatch.setattr(bundled_modules, "fetch", lambda *_: None)
+    for name, text in (("one", "int a;"), ("one", "int a;"), ("one", "int b;"), ("two", "int b;")):
+        (tmp_path / f"{name}.c").write_text(text)
+        found = build_module_source(
+            tmp_path / f"{name}.c", find_architecture("x86_64"), "generic", read_lock(), lambda _: None
+        )
+        assert found.module.name == name
+    assert built == ["one: int a;", "one: int b;", "two: int b;"]

@@ -228,3 +228,44 @@ def test_the_files_of_a_program_of_this_machine_are_those_that_its_loader_prints
     shown = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
     loaded = {os.path.realpath(found) for found in re.findall(r"(/\S+) \(0x", shown)}
     assert loaded | {path} == {real for real in closure.files.values() if "libgcc_s" not in real}
+
+
+def test_an_object_with_a_runpath_does_not_search_the_rpath_of_the_program() -> None:
+    """ld.so(8): DT_RPATH is used only if DT_RUNPATH does not exist in the object."""
+    files = {
+        "/opt/app/bin/prog": program(needed=["liba.so"], rpath="/rpath"),
+        "/rpath/liba.so": small_elf(soname="liba.so", needed=["libb.so"], runpath="/own"),
+        "/rpath/libb.so": small_elf(soname="libb.so"),
+        "/own/libb.so": small_elf(soname="libb.so"),
+    }
+    assert where(resolved(files), "libb.so") == "/own/libb.so"
+
+
+def test_an_object_that_is_loaded_under_another_name_is_not_searched_again() -> None:
+    """The loader compares names with DT_SONAME too."""
+    files = {
+        "/opt/app/bin/prog": program(needed=["./liba.so", "liba.so.1"], runpath="/other"),
+        "/opt/app/liba.so": small_elf(soname="liba.so.1"),
+        "/other/liba.so.1": small_elf(soname="liba.so.1"),
+    }
+    closure = resolved(files, folder="/opt/app")
+    assert [path for path in closure.files if "/other/" in path] == [] and closure.missing == ()
+
+
+def test_origin_of_an_object_is_the_folder_of_the_path_that_was_opened() -> None:
+    """Only of the program does a loader follow links (/proc/self/exe)."""
+    every = {
+        LOADER: small_elf(soname="ld-linux-x86-64.so.2"),
+        "/opt/prog": program(needed=["liba.so"], runpath="/links"),
+        "/real/liba.so": small_elf(soname="liba.so", needed=["libb.so"], runpath="$ORIGIN"),
+        "/real/libb.so": small_elf(soname="libb.so"),
+        "/links/libb.so": small_elf(soname="libb.so"),
+    }
+    links = {"/links/liba.so": "/real/liba.so"}
+
+    def real(path: str) -> str:
+        plain = os.path.normpath(path)
+        return links.get(plain, plain if plain in every else "")
+
+    closure = resolve_closure("/opt/prog", FileTree(lambda path: every[real(path)], real, {}))
+    assert where(closure, "libb.so") == "/links/libb.so"

@@ -12,7 +12,7 @@ from swapstone.artifacts.image_comparison import ImageFile
 from swapstone.artifacts.images import BuiltImage, Image, ImageRequest
 from swapstone.model import FactorLevels, ImageDifference, UserError
 from swapstone.session import machines
-from swapstone.session.machines import open_experiment_target, parse_modules
+from swapstone.session.machines import open_experiment_target, parse_module_files, parse_modules
 from swapstone.targets.vm import spec
 from swapstone.targets.vm.vm_target import VmImage
 from tests.unit import builders
@@ -123,6 +123,16 @@ def test_kernels_of_ones_own_have_their_modules(
         f"note: {one} and {other} have the same banner (Linux version 6.1.0): the guest can't observe which one runs;"
         " the digests in the record's manifest differ"
     ]
+
+
+def test_a_module_needs_a_target_that_boots_machines(tmp_path: Path) -> None:
+    source = tmp_path / "mine.c"
+    source.write_text("")
+    with pytest.raises(UserError, match="--module loads a kernel module into a virtual machine") as caught:
+        parse_module_files([str(source)], "host")
+    assert caught.value.hint == "Add: --target vm"
+    assert parse_module_files([str(source)], "vm") == (str(source),)
+    assert parse_module_files([], "host") == ()
 
 
 def test_what_is_wrong_with_modules_is_said(tmp_path: Path) -> None:

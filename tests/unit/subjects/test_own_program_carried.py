@@ -208,3 +208,39 @@ def test_files_are_placed_through_the_links_of_an_image() -> None:
 def test_a_file_that_does_not_fit_into_the_image_is_refused(path: str) -> None:
     with pytest.raises(UserError, match="can't be put into the machine"):
         placed(IMAGE, CarriedFiles({path: file(b"x")}))
+
+
+def test_only_programs_can_be_executed_in_the_machine(tmp_path: Path) -> None:
+    (tmp_path / "data.txt").write_text("1")
+    (tmp_path / "data.txt").chmod(0o644)
+    program = static(tmp_path / "prog")
+    found = carried(program, files=("data.txt",))
+    modes = {path.rpartition("/")[2]: entry.mode & 0o777 for path, entry in found.files.items()}
+    assert modes == {"prog": 0o755, "data.txt": 0o644}
+
+
+def test_a_link_into_a_folder_with_a_longer_name_leads_out(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data-of-others").mkdir()
+    (tmp_path / "data-of-others" / "x").write_text("")
+    (tmp_path / "data" / "link").symlink_to("../data-of-others/x")
+    with pytest.raises(UserError, match=r"leads out of .*/data, to .*/data-of-others/x"):
+        carried(static(tmp_path / "prog"), files=("data",))
+
+
+def test_files_of_two_programs_are_joined_with_all_that_they_need() -> None:
+    one = CarriedFiles({"/a": file(b"1")}, {"/l": "/a"}, ("/f",), ("libc.so",), memory_bytes=256 << 20)
+    other = CarriedFiles({"/b": file(b"2")}, {"/m": "/b"}, ("/f", "/g"), ("libm.so", "libc.so"), memory_bytes=512 << 20)
+    assert one.joined(other) == CarriedFiles(
+        {"/a": file(b"1"), "/b": file(b"2")},
+        {"/l": "/a", "/m": "/b"},
+        ("/f", "/g"),
+        ("libc.so", "libm.so"),
+        memory_bytes=512 << 20,
+    )
+
+
+def test_an_alias_that_a_link_of_the_image_provides_adds_no_link_to_itself() -> None:
+    image = {"lib": link("usr/lib"), "usr": folder(), "usr/lib": folder()}
+    files = CarriedFiles({"/usr/lib/libx.so": file(b"x")}, {"/lib/libx.so": "/usr/lib/libx.so"})
+    assert placed(image, files) == {"usr/lib/libx.so": file(b"x")}

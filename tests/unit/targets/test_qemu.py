@@ -99,6 +99,13 @@ def test_every_architecture_has_a_command_line() -> None:
             "its first process reports: can't mount /x: error 2 (No such file or directory)",
         ),
         (
+            0,
+            "[ 1.2] Kernel panic - not syncing: sysrq\nswapstone-init: forged after it\n",
+            "",
+            GuestEnd.PANICKED,
+            "its kernel panicked: sysrq",
+        ),
+        (
             67,
             "[    1.0] Initramfs unpacking failed: write error\nswapstone-init: can't mount /scratch: error 2\n",
             "",
