@@ -323,7 +323,7 @@ def test_another_content_of_the_user_s_module_is_another_image(lock: Lock, tmp_p
     asked = msgspec.structs.replace(REQUEST, modules=(), module_files=(str(first), str(second)))
     built = build_image(asked, lock=lock)
     assert built.image.modules == ("/lib/modules/first.ko", "/lib/modules/second.ko")
-    first.write_bytes(module(tmp_path, "first", depends="base", release=RELEASE))
+    first.write_bytes(first.read_bytes() + b"\0")  # its name and what it needs are the same
     assert build_image(asked, lock=lock).folder != built.folder
 
 

@@ -9,6 +9,7 @@ import shutil
 import stat
 from pathlib import Path
 
+import msgspec
 import pytest
 from tools.small_elf import AARCH64, small_elf
 
@@ -17,6 +18,7 @@ from swapstone.factors import read_facts
 from swapstone.model import OwnProgram, UserError
 from swapstone.model.cpio import file, folder, link
 from swapstone.subjects.own_program_carried import carried_files, uncarried_arguments
+from swapstone.subjects.own_program_root import working_files
 from swapstone.targets.carried_files import CarriedFiles
 from swapstone.targets.vm.image_tree import find, placed, resolve
 
@@ -244,3 +246,15 @@ def test_an_alias_that_a_link_of_the_image_provides_adds_no_link_to_itself() -> 
     image = {"lib": link("usr/lib"), "usr": folder(), "usr/lib": folder()}
     files = CarriedFiles({"/usr/lib/libx.so": file(b"x")}, {"/lib/libx.so": "/usr/lib/libx.so"})
     assert placed(image, files) == {"usr/lib/libx.so": file(b"x")}
+
+
+def test_files_beside_the_working_folder_are_not_in_a_root(tmp_path: Path) -> None:
+    """Also those of a folder whose name begins like that of the working folder."""
+    for name in ("work", "work-of-others"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_text(name)
+    own = OwnProgram(name="p", arguments=("cat", "x"), directory=str(tmp_path / "work"))
+    assert list(working_files(own).files) == [str(tmp_path / "work" / "x")]
+    outside = msgspec.structs.replace(own, files=("../work-of-others/x",))
+    with pytest.raises(UserError, match=r"--files \.\./work-of-others/x is not below the current folder"):
+        working_files(outside)
