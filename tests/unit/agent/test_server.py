@@ -11,7 +11,7 @@ import pytest
 from swapstone.subjects.server import free_port
 from swapstone.targets.host import HostTarget
 from swapstone.wire import AgentAnswer, LoadGeneratorRequest, ProcessOutcome, TrialRequest
-from tests.unit.agent.harness import MARK, alive, one, request
+from tests.unit.agent.harness import MARK, alive, one, request, run
 
 SERVER = """
 import http.server, os, signal, sys, threading, time
@@ -147,6 +147,14 @@ def test_a_server_that_exits_at_once_is_reported(agent: Path, tmp_path: Path) ->
     answer = one(agent, served(tmp_path, "/", mode="dies"))
     assert (answer.outcome, answer.code, answer.stderr) == (ProcessOutcome.EXITED, 7, b"no such luck\n")
     assert answer.notes == ("the server ended before it accepted connections",)
+
+
+def test_a_note_does_not_go_on_with_that_of_the_trial_before(agent: Path, tmp_path: Path) -> None:
+    left = request(tmp_path, "/bin/sh", "-c", "sleep 60 & exit 0")
+    before, server, _, absent = run(agent, left, served(tmp_path, mode="dies"), left, request(tmp_path, "/absent"))
+    assert server.notes == ("the server ended before it accepted connections",)
+    assert absent.notes == ("could not execute it",)
+    assert len(before.notes[0]) > len(server.notes[0])
 
 
 def test_a_server_that_exits_under_load_is_reported(agent: Path, tmp_path: Path) -> None:
