@@ -11,7 +11,14 @@ import numpy as np
 import pytest
 
 from swapstone.comparison.machine_noise import preferred_time
-from swapstone.comparison.processors import LIMIT, TICK_S, TRUNCATION_S, disturbances, undisturbed
+from swapstone.comparison.processors import (
+    _OF_ONE_PROCESSOR,
+    LIMIT,
+    TICK_S,
+    TRUNCATION_S,
+    disturbances,
+    undisturbed,
+)
 from swapstone.model import (
     ALL_PROCESSORS,
     CURRENT_RULES,
@@ -24,6 +31,7 @@ from swapstone.model import (
     Quantity,
     Verdict,
 )
+from swapstone.workloads import SUITES
 from tests.unit.comparison.processor_facts import machine_facts
 
 BASE, CANDIDATE = "libc=glibc", "libc=musl"
@@ -242,6 +250,11 @@ def test_processor_time_of_a_pinned_server_stays(bench: Any) -> None:
     fill(bench, steady(own=1.0, others=1.0), cpus=Cpus.ONE)
     found = verdicts(bench)
     assert (found["rate"], found["cpu"]) == (Verdict.DISTURBED, Verdict.WORSE)
+
+
+def test_metrics_of_one_processor_exist() -> None:
+    names = {metric.name for suite in SUITES for workload in suite.workloads for metric in workload.metrics}
+    assert set(_OF_ONE_PROCESSOR) <= names
 
 
 @pytest.mark.parametrize(
