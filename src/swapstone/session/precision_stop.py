@@ -64,9 +64,9 @@ class PrecisionStop:
     """Stops on precision, on the requested number of blocks, or on the budget; never on significance.
 
     It computes intervals with the code of the final analysis, at the level that they would have if the experiment ended now. Where a check
-    finds that runs depend on what ran before them, more runs are discarded from then on, if the budget holds the pairs that a first check
-    needs at the new cost; the earlier measured runs don't count any more. All decisions follow from the arguments, so that a resumed
-    experiment repeats them.
+    finds that runs depend on what ran before them, more runs are discarded from then on, if the budget holds the blocks that an interval
+    needs at the new cost of all open groups together; the earlier measured runs don't count any more. All decisions follow from the
+    arguments, so that a resumed experiment repeats them.
 
     Args:
         experiment: what is measured.
@@ -163,19 +163,19 @@ class PrecisionStop:
             return lost
         rate = SUSPICION if block <= first_look(experiment) else LATER_SUSPICION
         found = carry_over.unsettled(experiment, self._variants, self._workloads, runs, rate)
-        left_ns = float(experiment.budget_ns - used_ns)
+        left_ns = experiment.budget_ns - used_ns
         first = max(first_look(experiment), interval_pairs(experiment, self._variants, self._workloads))
         for group in [group for group in now.number if group in found]:
             more = carry_over.MORE.get(now.number[group]) if experiment.prime_more else None
-            needed_ns = 0.0 if more is None else now.cost_with(group, more) * first
-            fits = needed_ns <= left_ns
+            # The other groups go on too, so each of the blocks that this one needs costs what all of them cost.
+            added_ns = 0.0 if more is None else now.cost_with(group, more) - now.cost_ns[group]
+            fits = (sum(now.cost_ns.values()) + added_ns) * first <= left_ns
             if experiment.blocks:
                 fits = 2 * experiment.blocks - block >= min(experiment.blocks, first)
             if more is None or not fits:
                 if found[group].certain:
                     lost[group] = f"carry-over: {found[group].description}"
                 continue
-            left_ns -= needed_ns
             self._notify(
                 f"{group[1]}: runs depend on what ran before them: {found[group].description}. From now on, runs of the same variant that "
                 f"are discarded before each measured one: {more}; the {block - now.since[group]} pairs so far don't count."

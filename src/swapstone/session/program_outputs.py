@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from swapstone.comparison.outputs import REMEDY, Agreement, agreement, agreement_text
-from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_columns import EXIT_STATUS, as_table
 from swapstone.comparison.run_table import OK
 from swapstone.model import (
     COMMAND,
@@ -104,7 +104,8 @@ def output_notes(view: RecordView) -> tuple[str, ...]:
                 Agreement.EQUAL,
                 Agreement.SIMILAR,
             }
-            text = agreement_text(relations)
+            compared = {each.agreement for name, each in relations.items() if name != EXIT_STATUS}
+            text = "" if compared == {Agreement.DISCARDED} else agreement_text(relations)  # a caveat has the remedy
             clauses += [f"{workload}, {text}" if len(experiment.workloads) > 1 else text] if text else []
         more = "; ..." if len(experiment.workloads) > _NOTED and clauses else ""
         if clauses:

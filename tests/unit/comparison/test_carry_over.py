@@ -138,6 +138,15 @@ def test_a_budget_that_does_not_hold_the_pairs_of_an_interval_with_more_discarde
     assert largest(runs) == discarded
 
 
+@pytest.mark.parametrize(("seconds", "more"), [(13, False), (22, True)])
+def test_the_budget_must_hold_the_blocks_of_all_workloads(seconds: int, more: bool) -> None:
+    """15 blocks of 4 runs take 6 s. With one discarded run in one of the workloads the next 15 take 9 s, in both 12 s."""
+    machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.2))
+    both = ("libc", "b_malloc_tiny1"), ("libc", "b_malloc_tiny2")
+    experiment = experiment_on(machine, 7, budget_ns=seconds * 10**9, workloads=both)
+    assert (largest(simulated(machine, experiment)[0]) > 0) == more
+
+
 def test_a_budget_that_holds_no_discarded_runs_is_spent_without_them() -> None:
     machine = Machine(0.005, (0.0, 0.0))
     short = experiment_on(machine, 8, prime=1, budget_ns=4 * 10**9)
