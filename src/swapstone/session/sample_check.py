@@ -242,9 +242,8 @@ class _Deriver:
             # A path would be read on this machine. A static program shows by its file alone that it has no loader.
             hidden = "/" in requested or (name == "linking" and answer.interp is None)
             content = sources.get(f"{ROOTFS.name} {requested}", "") if name == ROOTFS.name else ""
-            if (
-                content
-            ):  # the folder of a root is named by its content's digest, which the manifest has: nothing is read
+            # The folder of a root is named by its content's digest, which the manifest has: nothing is read.
+            if content:
                 rooted = {"root": ROOTFS.mounted_content(evidence, content), "path_levels": ((name, requested),)}
                 now = ROOTFS.observe(msgspec.structs.replace(evidence, **rooted))
             else:
