@@ -7,7 +7,9 @@
 Each change (a mutant) is made in a copy of the tree; the working tree is never written. The tests of a Python mutant are those that
 called the function before, in any process; of the agent, those of tests/unit/agent. Which test calls which function is found by one run
 of the short tests, and kept in the cache folder until the code or a test changes. A mutant is killed if a test fails or takes ten times
-as long. A run of pytest that crashes is no verdict: it is listed, left out of the score, and makes the exit status 1.
+as long. A run of pytest that crashes is no verdict: it is listed, left out of the score, and makes the exit status 1. Each runs in a
+PID and a mount namespace of its own, so that it can't signal or mount outside. A line of the output reports where the machine does not
+allow that.
 
 tools/mutants.toml has the mutants made by hand (--by-hand), and the equivalent ones, each with the reason why no test can find it.
 """
@@ -36,6 +38,7 @@ from typing import Any
 TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TOP)]
 
+from tools.mutation_namespace import obstacle  # noqa: E402
 from tools.mutation_operators import Mutant, is_valid, mutants, substitution  # noqa: E402
 from tools.mutation_runner import (  # noqa: E402 # the path comes first
     Result,
@@ -50,7 +53,7 @@ AGENT = "agent"
 PACKAGES = ("record", "wire", "stats", "comparison", "plan", "run", AGENT)
 
 SLOWER = 10
-"""A run is ended after this multiple of what its tests took before, and `GRACE_S`."""
+"""A test is ended after this multiple of what it took before, and `GRACE_S`."""
 
 GRACE_S = 30.0
 CONTROLS = 20
@@ -105,7 +108,10 @@ class CallMap:
     calls: dict[tuple[str, str], set[str]] = dataclasses.field(default_factory=lambda: collections.defaultdict(set))
 
     def tests(self, project: Project, mutant: Mutant, most_s: float) -> tuple[str, ...]:
-        """Return the tests to run for a mutant, the shortest first, until together they would take longer than `most_s`."""
+        """Return the tests to run for a mutant, until together they would take longer than `most_s`.
+
+        The tests of the mutant's package come first, and of each kind the shortest.
+        """
         package = project.package_of(mutant.file)
         if package == AGENT:
             found = {test for test in self.seconds if test.startswith(f"{project.agent_tests}/")}
@@ -116,15 +122,18 @@ class CallMap:
                 found = {test for (called, _), tests in self.calls.items() if called == file for test in tests}
                 found |= {test for test in self.seconds if f"/{package}/" in test.partition("::")[0]}
         chosen, total = [], 0.0
-        for test in sorted(found, key=lambda test: (self.seconds.get(test, 0.0), test)):
+        own = f"/{package}/"
+        for test in sorted(
+            found, key=lambda test: (own not in test.partition("::")[0], self.seconds.get(test, 0.0), test)
+        ):
             if test in self.seconds and total + self.seconds[test] <= most_s:
                 chosen.append(test)
                 total += self.seconds[test]
         return tuple(chosen)
 
-    def limit_s(self, tests: Iterable[str]) -> float:
-        """Return after how long a run of these tests is ended."""
-        return GRACE_S + SLOWER * sum(self.seconds[test] for test in tests)
+    def limits_s(self, tests: Iterable[str]) -> dict[str, float]:
+        """Return after how long each of these tests is ended, and the run with it."""
+        return {test: GRACE_S + SLOWER * self.seconds[test] for test in tests}
 
 
 def call_map(project: Project, cache: Path, jobs: int, *, keep: bool) -> CallMap:
@@ -332,17 +341,23 @@ def progress(text: str) -> None:
 
 @dataclasses.dataclass
 class Work:
-    """A list of runs, and what they found so far."""
+    """A list of runs, and what they found so far.
+
+    Attributes:
+        project: that is changed.
+        runs: mutant, or None for unchanged code, and the limit of each test, in seconds, in the order of the tests.
+        results: what was found.
+    """
 
     project: Project
-    runs: Sequence[tuple[Mutant | None, tuple[str, ...], float]]
+    runs: Sequence[tuple[Mutant | None, dict[str, float]]]
     results: list[Result] = dataclasses.field(default_factory=list)
 
     def all(self, jobs: int) -> bool:
         """Make every run. Return False if SIGINT ended it early; `results` then has what is finished."""
         with _temporary_folder() as folder:
             slots = [Slot(self.project.top, folder / str(number)) for number in range(min(jobs, len(self.runs)))]
-            if any(mutant and mutant.file.endswith(".c") for mutant, _, _ in self.runs):
+            if any(mutant and mutant.file.endswith(".c") for mutant, _ in self.runs):
                 for slot in slots:
                     (slot.scratch.parent / "agent").write_bytes(
                         build_agent(slot.tree, slot.scratch.parent / "unchanged") or b""
@@ -362,12 +377,12 @@ class Work:
         free = list(slots)
         while waiting or busy:
             while waiting and free:
-                mutant, tests, limit_s = waiting.pop(0)
+                mutant, tests = waiting.pop(0)
                 if mutant and not tests:
                     self._add(Result(mutant, Status.UNTESTED), began)
                     continue
                 slot = free.pop()
-                slot.start(mutant, tests, limit_s)
+                slot.start(mutant, tests)
                 busy[slot.keeper] = slot
             if busy:
                 ended, _ = os.wait()
@@ -387,21 +402,21 @@ class Work:
 
 def _runs(
     project: Project, found: CallMap, chosen: Sequence[Mutant], most_s: float
-) -> list[tuple[Mutant | None, tuple[str, ...], float]]:
+) -> list[tuple[Mutant | None, dict[str, float]]]:
     """Return the runs of mutants, with one of unchanged code after each `CONTROLS` of them."""
-    runs: list[tuple[Mutant | None, tuple[str, ...], float]] = []
+    runs: list[tuple[Mutant | None, dict[str, float]]] = []
     for number, mutant in enumerate(chosen):
-        tests = found.tests(project, mutant, most_s)
+        tests = found.limits_s(found.tests(project, mutant, most_s))
         if number % CONTROLS == 0 and tests:
-            runs.append((None, tests, found.limit_s(tests)))
-        runs.append((mutant, tests, found.limit_s(tests)))
+            runs.append((None, tests))
+        runs.append((mutant, tests))
     return runs
 
 
 def _confirmed(project: Project, results: Sequence[Result], found: CallMap, jobs: int) -> list[Result]:
     """Run each test that killed a mutant once without a change. One that fails then, too, killed nothing."""
     tests = sorted({each.test for each in results if each.status is Status.KILLED and each.test in found.seconds})
-    checks = Work(project, [(None, (test,), found.limit_s((test,))) for test in tests])
+    checks = Work(project, [(None, found.limits_s((test,))) for test in tests])
     progress(f"Running {len(tests)} tests that failed without a change")
     checks.all(jobs)
     failing = {each.test for each in checks.results if each.test}
@@ -542,6 +557,12 @@ def _run(options: argparse.Namespace, project: Project, cache: Path) -> int:
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     found = call_map(project, cache, options.jobs, keep=options.keep_map)
+    where = (
+        f"outside: a mutant can harm the machine ({obstacle()})"
+        if obstacle()
+        else "in PID and mount namespaces of their own"
+    )
+    progress(f"The mutants run {where}")
     preload()
     work = Work(project, _runs(project, found, chosen, options.most_seconds))
     whole = work.all(options.jobs)

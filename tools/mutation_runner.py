@@ -3,6 +3,7 @@
 
 For each mutant a keeper process is forked, which forks the process that runs pytest. The large libraries are imported once, before.
 The keeper enforces the time limit, and afterwards kills every process that the tests left: it is their subreaper (prctl(2)).
+The process under test has a PID and a mount namespace of its own where the machine allows that.
 """
 
 from __future__ import annotations
@@ -20,15 +21,19 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from tools import mutation_namespace
 from tools.mutation_operators import Mutant
 
 PRELOADED = ("numpy", "scipy.stats", "msgspec", "click", "jinja2", "rich.table", "duckdb")
 """Imported before the forks. Plugins of pytest are not: it must import them itself."""
+
+IMPORT_S = 60.0
+"""Time to import the tests, in addition to the longest limit of a test."""
 
 MEMORY_BYTES = 6 << 30
 """Address space of a process under test: a mutant may allocate without end."""
@@ -129,20 +134,19 @@ class Slot:
         self.keeper = 0
         self._original = b""
         self._time = 0.0
-        self._tests: Sequence[str] = ()
+        self._tests = 0
         self._began = 0.0
 
-    def start(self, mutant: Mutant | None, tests: Sequence[str], limit_s: float) -> None:
+    def start(self, mutant: Mutant | None, tests: Mapping[str, float]) -> None:
         """Fork the keeper of a run.
 
         Args:
             mutant: None for a control.
-            tests: node identifiers; they run in this order, to the first failure.
-            limit_s: of the tests.
+            tests: the time limit of each test, in seconds, by its node identifier. They run in this order, to the first failure.
         """
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.scratch.mkdir()
-        self.mutant, self._tests, self._began = mutant, tests, time.monotonic()
+        self.mutant, self._tests, self._began = mutant, len(tests), time.monotonic()
         if mutant:
             path = self.tree / mutant.file
             self._original, self._time = path.read_bytes(), path.stat().st_mtime
@@ -154,7 +158,7 @@ class Slot:
         sys.stderr.flush()
         self.keeper = os.fork()
         if self.keeper == 0:
-            _keep(self.tree, self.scratch, mutant, tests, limit_s)
+            _keep(self.tree, self.scratch, mutant, tests)
 
     def finish(self) -> Result:
         """Return the result after the keeper has ended, and undo the change."""
@@ -169,7 +173,7 @@ class Slot:
             found = {"status": Status.CRASHED.value, "test": ""}
         status = Status(found["status"])
         detail = _end_of(self.scratch / "log") if status is Status.CRASHED else ""
-        return Result(mutant, status, found["test"], len(self._tests), round(seconds, 2), detail)
+        return Result(mutant, status, found["test"], self._tests, round(seconds, 2), detail)
 
     def stop(self) -> None:
         """End a run."""
@@ -202,7 +206,7 @@ def _end_of(log: Path) -> str:
         return ""
 
 
-def _keep(tree: Path, scratch: Path, mutant: Mutant | None, tests: Sequence[str], limit_s: float) -> NoReturn:
+def _keep(tree: Path, scratch: Path, mutant: Mutant | None, tests: Mapping[str, float]) -> NoReturn:
     """Run the tests of one mutant and write the result; the body of the keeper process."""
     try:
         os.setsid()  # without the terminal's SIGINT
@@ -210,7 +214,7 @@ def _keep(tree: Path, scratch: Path, mutant: Mutant | None, tests: Sequence[str]
         control(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         control(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-        found = _kept(tree, scratch, mutant, tests, limit_s)
+        found = _kept(tree, scratch, mutant, tests)
         (scratch / "result.json").write_text(json.dumps(found))
     except SystemExit:
         pass
@@ -219,7 +223,7 @@ def _keep(tree: Path, scratch: Path, mutant: Mutant | None, tests: Sequence[str]
         os._exit(0)
 
 
-def _kept(tree: Path, scratch: Path, mutant: Mutant | None, tests: Sequence[str], limit_s: float) -> dict[str, str]:
+def _kept(tree: Path, scratch: Path, mutant: Mutant | None, tests: Mapping[str, float]) -> dict[str, str]:
     if mutant and mutant.file.endswith(".c"):
         program = build_agent(tree, scratch / "agent")
         if program is None:
@@ -227,17 +231,45 @@ def _kept(tree: Path, scratch: Path, mutant: Mutant | None, tests: Sequence[str]
         unchanged = scratch.parent / "agent"
         if unchanged.exists() and unchanged.read_bytes() == program:
             return {"status": Status.EQUAL.value, "test": ""}
+    package = "agent" if mutant is None or mutant.file.endswith(".c") else mutant.file.split("/")[2]
+    own = {test: limit_s for test, limit_s in tests.items() if f"/{package}/" in test.partition("::")[0]}
+    rest = {test: limit_s for test, limit_s in tests.items() if test not in own}
+    found = {"status": Status.SURVIVED.value, "test": ""}
+    for part in filter(None, (own, rest)):  # pytest imports the files of the second part only if the first part passed
+        found = _run_part(tree, scratch, part)
+        if found["status"] != Status.SURVIVED.value:
+            break
+    return found
+
+
+def _run_part(tree: Path, scratch: Path, tests: Mapping[str, float]) -> dict[str, str]:
+    """Run pytest in a child; end it if a test exceeds its limit, or if the import of the tests takes longer than any test may."""
+    for name in ("report.json", "current"):
+        (scratch / name).unlink(missing_ok=True)
+    shutil.rmtree(scratch / "tmp", ignore_errors=True)
     child = os.fork()
     if child == 0:
-        _test(tree, scratch, tests)
-    end = time.monotonic() + limit_s
+        _test(tree, scratch, tuple(tests))
+    current, end = "", time.monotonic() + max(tests.values()) + IMPORT_S
     while True:
         done, _ = os.waitpid(child, os.WNOHANG)
         if done:
             return _judged(scratch)
+        running = _text(scratch / "current")
+        if running in tests and running != current:
+            current, end = running, time.monotonic() + tests[running]
         if time.monotonic() > end:
-            return {"status": Status.TIMED_OUT.value, "test": ""}
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return {"status": Status.TIMED_OUT.value, "test": current}
         time.sleep(0.01)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 def _judged(scratch: Path) -> dict[str, str]:
@@ -285,7 +317,8 @@ def _processes() -> list[tuple[int, int]]:
 class Chosen:
     """A plugin of pytest that runs chosen tests in a given order, and keeps what failed."""
 
-    def __init__(self, tests: Sequence[str]) -> None:
+    def __init__(self, tests: Sequence[str], current: Path) -> None:
+        self._current = current
         self._places = {test: place for place, test in enumerate(tests)}
         self.failed: list[str] = []
         self.internal = False
@@ -296,6 +329,10 @@ class Chosen:
         items[:] = sorted(
             (item for item in items if item.nodeid in self._places), key=lambda item: self._places[item.nodeid]
         )
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Write which test runs, for its time limit."""
+        self._current.write_text(nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep a failure."""
@@ -315,13 +352,15 @@ class Chosen:
 def _test(tree: Path, scratch: Path, tests: Sequence[str]) -> NoReturn:
     """Run pytest in the copied tree; the body of the process under test."""
     try:
+        if not mutation_namespace.obstacle():
+            mutation_namespace.enter()
         os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         _redirect(scratch / "log")
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         _use_tree(tree, scratch)
-        chosen = Chosen(tests)
+        chosen = Chosen(tests, scratch / "current")
         files = sorted({test.partition("::")[0] for test in tests})
         options = ["-q", "-x", "--tb=short", "-p", "no:cacheprovider", f"--basetemp={scratch / 't'}", "-m", "not slow"]
         if importlib.util.find_spec("_hypothesis_pytestplugin"):

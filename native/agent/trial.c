@@ -329,7 +329,7 @@ static void add_notes(void) {
         text_add(note, "loader or objects are unknown: /proc could not be read, errno ");
         text_add_number(note, -answer->image.failed);
         note_end(answer);
-    } else if (answer->has_image && trial.ended && early_ns > EARLY_EXIT_NS) {
+    } else if (answer->has_image && trial.ended && trial.exit_stop_ns && early_ns > EARLY_EXIT_NS) {
         struct text *note = note_start(answer);
         text_add(note, "its main thread ended ");
         text_add_number(note, early_ns / MILLION);

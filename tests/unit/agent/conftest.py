@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.targets.agent_build import build_agent
+from tests.unit.agent.harness import SANITIZED
 
 
 @pytest.fixture(scope="session")
@@ -29,5 +30,7 @@ def fake_proc(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("fake-proc") / "fake_proc"
     sources = [Path(__file__).parent / "fake_proc.c"]
     sources += [native / "agent" / f"{name}.c" for name in ("conditions", "counters", "observe", "text")]
-    subprocess.run(["cc", "-std=gnu11", "-O1", "-o", program, *sources, native / "wire" / "words.c"], check=True)
+    subprocess.run(
+        ["cc", "-std=gnu11", "-O1", *SANITIZED, "-o", program, *sources, native / "wire" / "words.c"], check=True
+    )
     return program

@@ -12,6 +12,8 @@ from pathlib import Path
 from swapstone.wire import AgentAnswer, TrialRequest, decode_answers, encode_plan_header, encode_request
 
 MARK = "SWAPSTONE_TEST_MARK"
+SANITIZED = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
+"""Options of a compiler: an index outside an array, or a sum beyond its type, ends the program. They need no library."""
 
 
 def request(folder: Path, *arguments: str | Path, **changed: object) -> TrialRequest:
@@ -28,9 +30,12 @@ def request(folder: Path, *arguments: str | Path, **changed: object) -> TrialReq
 
 
 def run(agent: Path, *requests: TrialRequest) -> tuple[AgentAnswer, ...]:
-    """Return an agent's answers to a plan."""
+    """Return an agent's answers to a plan.
+
+    This agent is in a process group of its own, as are those that tests start: a broken one that signals its group must not end pytest.
+    """
     plan = encode_plan_header() + b"".join(map(encode_request, requests))
-    result = subprocess.run([agent, "-"], input=plan, stdout=subprocess.PIPE, check=True, timeout=60)
+    result = subprocess.run([agent, "-"], process_group=0, input=plan, stdout=subprocess.PIPE, check=True, timeout=60)
     return decode_answers(result.stdout)
 
 

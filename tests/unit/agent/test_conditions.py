@@ -121,7 +121,7 @@ def test_a_stop_of_all_processes_is_counted_and_the_agent_was_late(agent: Path, 
 def test_a_stop_of_the_agent_alone_is_counted(agent: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go")
     asked = request(tmp_path, "/bin/sh", "-c", "read word <go")
-    process = subprocess.Popen([agent, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen([agent, "-"], process_group=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(encode_plan_header() + encode_request(asked))
     process.stdin.flush()

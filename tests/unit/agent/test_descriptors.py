@@ -66,7 +66,7 @@ def trials(folder: Path) -> dict[ProcessOutcome, TrialRequest]:
 
 
 def test_no_trial_leaves_a_descriptor_or_a_mapping(agent: Path, tmp_path: Path) -> None:
-    process = subprocess.Popen([agent, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen([agent, "-"], process_group=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None and process.stdout is not None
     reader = AnswerReader()
     process.stdin.write(encode_plan_header())

@@ -174,3 +174,15 @@ def test_a_quota_is_read_as_it_is_though_its_files_stay_open(
     found = conditions(fake_proc, tmp_path, GROUPS, GROUPS | change)
     assert found.get("cpu_quota_milli") == milli
     assert set(changed_conditions(found)) == (set() if milli == 1500 else {"cpu_quota_milli"})
+
+
+@pytest.mark.parametrize(("level", "milli"), [(17, 500), (16, None)])
+def test_64_cgroups_are_read_from_the_lowest_on(fake_proc: Path, tmp_path: Path, level: int, milli: int | None) -> None:
+    limits = {"_".join("g" * level): "50000 100000\n"}
+    assert quota(fake_proc, tmp_path, "0::" + "/g" * 80 + "\n", **limits) == milli
+
+
+@pytest.mark.parametrize("missing", [0, 3])
+def test_processor_0_is_the_first_one(fake_proc: Path, tmp_path: Path, missing: int) -> None:
+    files = {GOVERNOR.format(cpu): "performance\n" for cpu in (0, 2, 3) if cpu != missing}
+    assert "governor_crc" not in conditions(fake_proc, tmp_path, {"cpus": "0 2 3", **files})

@@ -305,3 +305,15 @@ def test_what_can_not_be_read_is_named_by_its_error(fake_proc: Path, tmp_path: P
     assert image(fake_proc, tmp_path / "a", None) == [*OBJECTS, "failed 2"]
     assert image(fake_proc, tmp_path / "b", elf(), None) == ["interp /lib/ld-test.so.1", "failed 2"]
     assert image(fake_proc, tmp_path / "c", elf(), "") == ["interp /lib/ld-test.so.1"]
+
+
+@pytest.mark.parametrize(("size", "known"), [(8191, True), (8192, False)])
+def test_mappings_are_read_to_the_first_line_that_is_too_long(
+    fake_proc: Path, tmp_path: Path, size: int, known: bool
+) -> None:
+    start = "1-2 r-xp 0 0:0 1   "
+    path = "/" + "p" * (size - len(start) - 1)
+    found = image(fake_proc, tmp_path, elf(), f"{MAPS.splitlines()[0]}\n{start}{path}\n{start}/after\n")
+    assert found[0] == "interp /lib/ld-test.so.1"
+    assert found[-2:] == ([f"object {path}", "object /after"] if known else found[-2:])
+    assert ("object /after" in found) == known

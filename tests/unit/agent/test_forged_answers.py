@@ -188,7 +188,7 @@ def _output_of(command: list[str], plan: bytes) -> bytes:
     with os.fdopen(plan_start, "wb") as start:
         start.write(plan)
     with os.fdopen(answers_end, "rb") as answers:
-        with subprocess.Popen(command, stdin=plan_end, stdout=answers_start) as process:
+        with subprocess.Popen(command, process_group=0, stdin=plan_end, stdout=answers_start) as process:
             os.close(plan_end)
             os.close(answers_start)
             output = answers.read()
@@ -217,7 +217,7 @@ def test_a_program_of_an_agent_without_privileges_is_traced_and_may_be_dumped(ag
 @needs_root
 def test_the_nonce_is_only_in_memory_that_children_do_not_have(agent: Path, tmp_path: Path) -> None:
     """After exec a child has no memory of the agent. Before, it has all of it except this page (MADV_DONTFORK: "dc")."""
-    process = subprocess.Popen([agent, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen([agent, "-"], process_group=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None and process.stdout is not None
     # The first line of the second request moves in the buffer, while its nonce is still unread.
     first = encode_request(request(tmp_path, "/bin/true", "a" * 300_000, id="a"), "a" * 32)

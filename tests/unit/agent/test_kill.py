@@ -45,6 +45,8 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (400, 0, "kill 400 9\n"),
         (400, 1, "kill 400 9\n"),  # kill(-1, ...) means every process
         (400, -1, "kill 400 9\n"),
+        (0, 2, "killpg 2 9\n"),
+        (2, 0, "kill 2 9\n"),
         (0, 400, "killpg 400 9\n"),
         (-1, -1, ""),  # no process was started
         (0, 0, ""),

@@ -140,7 +140,7 @@ def test_a_killed_program_is_observed(agent: Path, tmp_path: Path) -> None:
 def test_a_malformed_observation_is_refused(agent: Path, tmp_path: Path, line: str, error: str) -> None:
     text = encode_request(request(tmp_path, TRUE)).decode().replace("run\n", f"{line}\nrun\n")
     plan = encode_plan_header() + text.encode()
-    result = subprocess.run([agent, "-"], input=plan, capture_output=True, check=False, timeout=60)
+    result = subprocess.run([agent, "-"], process_group=0, input=plan, capture_output=True, check=False, timeout=60)
     assert result.returncode == 2
     assert error in result.stdout.decode().replace("%20", " ")
     assert list(tmp_path.iterdir()) == []

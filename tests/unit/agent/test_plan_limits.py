@@ -17,7 +17,9 @@ SERVER = ("port 1", "ready-ms 9", "warm-ms 0", "drain-ms 0", "stop-ms 9", "drive
 
 
 def sent(agent: Path, plan: bytes) -> bytes:
-    return subprocess.run([agent, "-"], input=plan, stdout=subprocess.PIPE, timeout=60, check=False).stdout
+    return subprocess.run(
+        [agent, "-"], process_group=0, input=plan, stdout=subprocess.PIPE, timeout=60, check=False
+    ).stdout
 
 
 def test_the_agent_accepts_every_last_value(agent: Path) -> None:

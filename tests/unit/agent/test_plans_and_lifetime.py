@@ -32,12 +32,12 @@ run
 
 
 def send_plan(agent: Path, plan: bytes) -> tuple[int, bytes]:
-    result = subprocess.run([agent, "-"], input=plan, stdout=subprocess.PIPE, timeout=30, check=False)
+    result = subprocess.run([agent, "-"], process_group=0, input=plan, stdout=subprocess.PIPE, timeout=30, check=False)
     return result.returncode, result.stdout
 
 
 def start(agent: Path, plan: bytes) -> subprocess.Popen[bytes]:
-    process = subprocess.Popen([agent, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen([agent, "-"], process_group=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None
     process.stdin.write(plan)
     process.stdin.flush()
@@ -144,7 +144,9 @@ def test_an_empty_plan_ends_the_agent(agent: Path) -> None:
 def test_a_plan_can_be_a_file_and_ends_at_quit(agent: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan"
     plan.write_text(GOOD + GOOD.partition("\n")[2] + "quit\nthis is not read\n")
-    result = subprocess.run([agent, plan], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, timeout=30)
+    result = subprocess.run(
+        [agent, plan], process_group=0, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True, timeout=30
+    )
     reader = AnswerReader()
     assert [answer.outcome for answer in reader.feed(result.stdout)] == [ProcessOutcome.EXITED, ProcessOutcome.EXITED]
     reader.finish()
@@ -152,13 +154,15 @@ def test_a_plan_can_be_a_file_and_ends_at_quit(agent: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("arguments", [[], ["-", "-"], ["/nonexistent/plan"]])
 def test_the_agent_exits_with_1_without_a_plan(agent: Path, arguments: list[str]) -> None:
-    result = subprocess.run([agent, *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False)
+    result = subprocess.run(
+        [agent, *arguments], process_group=0, stdin=subprocess.DEVNULL, capture_output=True, timeout=30, check=False
+    )
     assert (result.returncode, result.stdout) == (1, b"")
 
 
 CONTROLLER = """
 import subprocess, sys, time
-p = subprocess.Popen([sys.argv[1], "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+p = subprocess.Popen([sys.argv[1], "-"], process_group=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 p.stdin.write(open(sys.argv[2], "rb").read()); p.stdin.flush()
 time.sleep(100)
 """

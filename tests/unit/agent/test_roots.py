@@ -182,7 +182,7 @@ def test_no_trial_leaves_a_descriptor_of_its_namespace(agent: Path, place: Path)
     if os.geteuid() != 0:
         pytest.skip("only root can list the descriptors of the agent")
     require_root(place)
-    process = subprocess.Popen([agent, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen([agent, "-"], process_group=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None and process.stdout is not None
     reader = AnswerReader()
     process.stdin.write(encode_plan_header())
@@ -222,6 +222,7 @@ def test_a_user_without_privilege_has_a_root(agent: Path, place: Path) -> None:
             stdout=subprocess.PIPE,
             check=True,
             timeout=60,
+            process_group=0,
             **nobody,
         )
     (answer,) = decode_answers(result.stdout)

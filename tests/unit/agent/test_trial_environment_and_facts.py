@@ -197,7 +197,7 @@ def test_a_note_states_that_tracing_is_forbidden(agent: Path, tmp_path: Path, pr
     asked = request(tmp_path, "/bin/sh", "-c", "sleep 60 & sleep 0.1; exit 3", nice=4)
     command = [str(build(programs, "untraced")), str(agent), "-"]
     plan = encode_plan_header() + encode_request(asked)
-    result = subprocess.run(command, input=plan, stdout=subprocess.PIPE, check=False, timeout=30)
+    result = subprocess.run(command, process_group=0, input=plan, stdout=subprocess.PIPE, check=False, timeout=30)
     if result.returncode == 99:
         pytest.skip("this kernel has no seccomp filters")
     (answer,) = decode_answers(result.stdout)
@@ -222,7 +222,7 @@ def test_the_agent_works_without_privileges(agent: Path, tmp_path: Path) -> None
         asked = request(Path("/tmp"), "/bin/sh", "-c", "sleep 60 & exit 0")
         plan = encode_plan_header() + encode_request(asked)
         command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(copy), "-"]
-        result = subprocess.run(command, input=plan, capture_output=True, check=True, timeout=30)
+        result = subprocess.run(command, process_group=0, input=plan, capture_output=True, check=True, timeout=30)
         answer = decode_answers(result.stdout)[0]
         assert (answer.outcome, answer.code) == (ProcessOutcome.ORPHANS, 1)
         assert answer.interp is not None

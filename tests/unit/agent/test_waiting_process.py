@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -155,7 +156,7 @@ def test_it_does_not_have_the_nonce(agent: Path, tmp_path: Path) -> None:
     copy = tmp_path / "agent"
     copy.write_bytes(agent.read_bytes())
     copy.chmod(0o755)
-    process = subprocess.Popen([copy, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen([copy, "-"], process_group=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(encode_plan_header() + encode_request(request(tmp_path, "/bin/true"), "f" * 32))
     process.stdin.flush()
@@ -180,6 +181,14 @@ def test_it_ends_with_the_agent(target: HostTarget, tmp_path: Path) -> None:
 def test_it_ends_when_the_agent_is_killed(target: HostTarget, tmp_path: Path) -> None:
     pid = waiting(tmp_path / "agent")
     for each in set(agents(tmp_path / "agent")) - {pid}:
-        os.kill(each, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # the first one's end may end the other
+            os.kill(each, signal.SIGKILL)
     until(lambda: not agents(tmp_path / "agent"))
     assert not alive(tmp_path)
+
+
+def test_the_keeper_holds_no_pipe_of_the_agent_open(target: HostTarget) -> None:
+    """Else the host would not see the end of an agent whose worker has ended."""
+    assert target._process is not None
+    folder = Path(f"/proc/{target._process.pid}/fd")
+    until(lambda: [(folder / str(number)).readlink() for number in range(3)] == [Path("/dev/null")] * 3, 20)

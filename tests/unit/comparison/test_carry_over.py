@@ -249,3 +249,15 @@ def test_discarded_runs_by_default_are_no_evidence_of_a_dependence() -> None:
     assert left_out(Machine(0.005, (0.0, 0.0), left_by_all(0.0)), 1) == []
     (message,) = left_out(Machine(0.005, (0.0, 0.0), left_by_baseline(0.05)), 0)
     assert ": 2 after block 30 of " in message
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5])
+def test_six_blocks_are_tested(seed: int) -> None:
+    machine = Machine(0.005, (0.0, 0.0), left_by_baseline(0.05))
+
+    def tested(blocks: int) -> bool:
+        experiment = experiment_on(machine, seed, prime_more=False, blocks=blocks, confidence=0.95)
+        (row,) = elapsed_rows(analysed(experiment, simulated(machine, experiment)[0]))
+        return row.carry_over is not None
+
+    assert [tested(blocks) for blocks in (5, 6, 7)] == [False, True, True]

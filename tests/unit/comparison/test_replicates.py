@@ -8,7 +8,7 @@ import pytest
 
 from swapstone import plan
 from swapstone.comparison import analyse, precision
-from swapstone.model import Analysis, CaveatKind, Copy
+from swapstone.model import CURRENT_RULES, Analysis, CaveatKind, Copy, WorkloadPrecision
 from swapstone.report.context import ReportContext
 from swapstone.report.topics import sentences
 from tests.unit.comparison.conftest import Bench
@@ -77,3 +77,23 @@ def test_the_only_null_copy_is_the_relinked_one(busy: Bench) -> None:
     assert copies == [Copy.FIRST, Copy.AGAIN, Copy.RELINKED, Copy.FIRST]
     virtual = msgspec.structs.replace(experiment, clock="virtual")
     assert [variant.copy for variant in plan.variants(virtual)] == [Copy.FIRST, Copy.RELINKED, Copy.FIRST]
+
+
+def of_whole_microseconds(resolution: float, rules: int = CURRENT_RULES) -> WorkloadPrecision:
+    """Return the precision of maxima of 30 us against 5 to 9 us, whose interval is wider than the margin of 5 %."""
+    bench = Bench(margin=0.05, clock="virtual", rules=rules)
+    before = [30.0, 31, 30, 32, 30, 30, 31, 30, 30, 32, 30, 30, 31, 30]
+    after = [7.0, 8, 7, 6, 7, 7, 8, 7, 6, 7, 7, 9, 6, 7]
+    bench.pairs("a", "wall", [1000 * value for value in before], [1000 * value for value in after])
+    (metric,) = bench.workloads["a"].metrics
+    changed = msgspec.structs.replace(metric, resolution=resolution, leads=True)
+    bench.workloads["a"] = msgspec.structs.replace(bench.workloads["a"], metrics=(changed,))
+    return bench.precision()["s", "a", "idle"]
+
+
+def test_an_interval_as_narrow_as_its_tool_can_print_is_narrow_enough() -> None:
+    plain, fine, coarse = (of_whole_microseconds(resolution) for resolution in (0.0, 300.0, 1000.0))
+    assert plain.half_width is not None and plain.half_width > 0.05 and not plain.at_resolution
+    assert plain == fine  # 0.3 us is 4 % of 7 us: the interval is wider than that
+    assert (coarse.half_width, coarse.at_resolution) == (0.05, True)
+    assert of_whole_microseconds(1000.0, rules=CURRENT_RULES - 1).half_width != 0.05

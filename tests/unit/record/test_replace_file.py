@@ -100,3 +100,25 @@ def test_a_temporary_file_that_was_removed_before_its_lock_is_made_again(
     monkeypatch.setattr(fcntl, "flock", racing)
     replace_file(tmp_path / "f", b"new")
     assert removed and [path.name for path in tmp_path.iterdir()] == ["f"]
+
+
+def test_what_is_left_is_opened_without_waiting_and_through_no_link(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process may put a link or a FIFO in its place after it was examined."""
+    left = tmp_path / ".f.aaaaaaaaaaaaaaaa"
+    left.write_text("half")
+    true_open, flags = os.open, {}
+
+    def spying(path: str | Path, flag: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        flags[str(path)] = flag
+        return true_open(path, flag, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", spying)
+    replace_file(tmp_path / "f", b"new")
+    assert not left.exists()
+    (new,) = (flag for name, flag in flags.items() if name.startswith(".f.") and name != left.name)
+    assert flags[left.name] & (os.O_NOFOLLOW | os.O_NONBLOCK) == os.O_NOFOLLOW | os.O_NONBLOCK
+    assert flags[left.name] & os.O_ACCMODE == os.O_RDONLY
+    assert new & (os.O_NOFOLLOW | os.O_EXCL | os.O_CREAT) == os.O_NOFOLLOW | os.O_EXCL | os.O_CREAT
+    assert flags[str(tmp_path)] & os.O_DIRECTORY

@@ -137,6 +137,11 @@ def test_fields_of_an_experiment(changes: dict[str, Any], problem: str) -> None:
         ({"factors": _factors(1024, length=1022)}, "the names of its variants are too long together"),
         ({"factors": _factors(1, length=LONGEST_NAME - 3)}, ""),
         ({"factors": _factors(1, length=LONGEST_NAME - 2)}, "the names of its variants are too long together"),
+        # The longest label decides, not the first one.
+        (
+            {"factors": (FactorLevels(factor="a", levels=("s", "l" * (LONGEST_NAME - 1), "t")),)},
+            "the names of its variants are too long together",
+        ),
         (
             {"factors": (FactorLevels(factor="a", levels=("x", "x,b=y")), FactorLevels(factor="b", levels=("y", "y,b=y")))},
             "two of its variants have the same name",

@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* Runs one trial of the agent by a script, on a clock that only waiting moves: events come at exact times,
+ * files have the wanted content, and every signal that the agent sends is printed. Implements port.h, start.h
+ * and root.h.
+ *
+ *     fake_trial SCRIPT
+ *
+ * Lines of the script: "set NAME VALUE" (see `settings`); "file PATH CONTENT" (the last character "\" stands
+ * for a newline); "fail PATH OFFSET ERRNO" (the read at this offset fails); "observe KIND NAME"; "child PID
+ * PARENT" (a process that is left at the end); and "at MS WHAT A B C", MS after the start in order:
+ *
+ *     event PID CHANGE VALUE    what wait reports (enum port_change)
+ *     signal NUMBER             for the agent
+ *     out OUTPUT BYTES          0 to 3: standard output, standard error, and those of the load generator
+ *     closed                    the reading end of the agent's standard output is closed
+ *     free BYTES                free space from now on
+ *     accept                    the server accepts connections from now on
+ *
+ * Each read of the file "/slow" takes 500 ms. SIGKILL ends a process unless "immortal" is its number. Prints
+ * the answer to standard output, and each call that has an effect outside the agent to standard error as "MS
+ * NAME ARGUMENTS".
+ */
+#include "../../../native/agent/answer.h"
+#include "../../../native/agent/conditions.h"
+#include "../../../native/agent/kill.h"
+#include "../../../native/agent/root.h"
+#include "../../../native/agent/start.h"
+#include "../../../native/agent/trial.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST = 256, SELF = 10, PROGRAM = 100, GENERATOR = 200, FILES = 1000, FOLDER = 900, OUTPUTS = 500 };
+static const int64_t BEGIN_NS = 1000000000000;
+
+static int64_t now_ns = 1000000000000;
+static struct {
+    long long at_ns;
+    char what[16];
+    long long a, b, c;
+    bool done;
+} actions[MOST];
+static struct {
+    char path[128], *content;
+    size_t size;
+    long offset, fails_at;
+    int error;
+    bool open;
+} files[MOST];
+static struct {
+    int pid, parent;
+    bool gone;
+} processes[MOST];
+static int action_count, file_count, process_count, listed;
+static int64_t pending[4];
+static bool accepts, closed;
+
+static struct {
+    const char *name;
+    long long value;
+} settings[] = {{"timeout_ms", 10000},
+                {"output_bytes", 1000},
+                {"disk_bytes", 1000},
+                {"free", 5000},
+                {"failed", 0},
+                {"step", 0},
+                {"released", 1},
+                {"trace_failed", 0},
+                {"immortal", 0},
+                {"chunk", 4096},
+                {"port", 0},
+                {"ready_ms", 100},
+                {"warm_ms", 0},
+                {"drain_ms", 0},
+                {"stop_ms", 100},
+                {"start_error", 0},
+                {"mmap_fails", 0},
+                {"late_ns", 0},
+                {"suspended", 0},
+                {"root", 0},
+                {"generator_error", 0},
+                {"delay_ns", 0},
+                {"generator_failed", 0},
+                {"term_ends", 1},
+                {"cpu_ns", 0}};
+
+static long long *setting(const char *name) {
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        if (strcmp(settings[i].name, name) == 0)
+            return &settings[i].value;
+    fprintf(stderr, "no setting %s\n", name);
+    exit(2);
+}
+
+#define log(...)                                                                                             \
+    (fprintf(stderr, "%lld ", (long long)((now_ns - BEGIN_NS) / 1000000)), fprintf(stderr, __VA_ARGS__))
+
+static void advance(int64_t to_ns) {
+    now_ns = to_ns > now_ns ? to_ns : now_ns;
+    for (int i = 0; i < action_count; i++) {
+        if (actions[i].done || actions[i].at_ns > now_ns)
+            continue;
+        const char *what = actions[i].what;
+        if (strcmp(what, "out") == 0)
+            pending[actions[i].a] += actions[i].b;
+        else if (strcmp(what, "closed") == 0)
+            closed = true;
+        else if (strcmp(what, "free") == 0)
+            *setting("free") = actions[i].a;
+        else if (strcmp(what, "accept") == 0)
+            accepts = true;
+        else
+            continue; /* events and signals are taken by the agent */
+        actions[i].done = true;
+    }
+}
+
+static void add_event(int pid, enum port_change change, int value) {
+    if (action_count == MOST)
+        abort();
+    actions[action_count].at_ns = now_ns;
+    strcpy(actions[action_count].what, "event");
+    actions[action_count].a = pid;
+    actions[action_count].b = change;
+    actions[action_count++].c = value;
+}
+
+static void end(int pid, int signal) {
+    for (int i = 0; i < process_count; i++)
+        if (processes[i].pid == pid && !processes[i].gone && pid != *setting("immortal")) {
+            processes[i].gone = true;
+            add_event(pid, PORT_SIGNALED, signal);
+        }
+}
+
+static void add_process(int pid, int parent) {
+    processes[process_count].pid = pid;
+    processes[process_count++].parent = parent;
+}
+
+/* Time */
+
+int64_t port_now_ns(void) {
+    return now_ns;
+}
+
+int port_poll(struct port_pollfd *polled, unsigned count, int64_t wait_ns) {
+    int64_t until_ns = wait_ns < 0 || wait_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + wait_ns;
+    bool woken = false;
+    for (int i = 0; i < action_count; i++)
+        if (!actions[i].done && actions[i].at_ns <= until_ns)
+            until_ns = actions[i].at_ns, woken = true;
+    if (until_ns == INT64_MAX) {
+        log("endless\n");
+        exit(3);
+    }
+    advance(woken ? until_ns : until_ns + *setting("late_ns"));
+    for (unsigned i = 0; i < count; i++)
+        polled[i].revents = closed && polled[i].fd == 1 ? PORT_POLL_ERR : 0;
+    return woken;
+}
+
+void port_suspended_ns(int64_t *least, int64_t *most) {
+    static int64_t before = 0;
+    *least = before;
+    *most = before;
+    before += *setting("suspended");
+}
+
+/* Files */
+
+int port_open_read(const char *path) {
+    if (strcmp(path, "/proc") == 0) {
+        listed = 0;
+        return FOLDER;
+    }
+    for (int i = 0; i < file_count; i++)
+        if (strcmp(files[i].path, path) == 0) {
+            files[i].offset = 0;
+            files[i].open = true;
+            return FILES + i;
+        }
+    return -PORT_E_NOENT;
+}
+
+int port_close(int fd) {
+    if (fd >= FILES)
+        files[fd - FILES].open = false;
+    return 0;
+}
+
+static long read_output(int output, char *buffer, size_t size) {
+    if (pending[output] == 0)
+        return -PORT_E_AGAIN;
+    if ((long long)size > pending[output])
+        size = (size_t)pending[output];
+    memset(buffer, 'x', size);
+    pending[output] -= (int64_t)size;
+    return (long)size;
+}
+
+long port_read(int fd, void *buffer, size_t size) {
+    if (fd >= OUTPUTS && fd < OUTPUTS + 4)
+        return read_output(fd - OUTPUTS, buffer, size);
+    if (fd < FILES || fd >= FILES + file_count)
+        abort();
+    int at = fd - FILES;
+    if (strcmp(files[at].path, "/slow") == 0)
+        advance(now_ns + 500000000);
+    size_t left = files[at].size - (size_t)files[at].offset;
+    size = size < (size_t)*setting("chunk") ? size : (size_t)*setting("chunk");
+    size = size < left ? size : left;
+    if (files[at].error && files[at].offset >= files[at].fails_at)
+        return -files[at].error;
+    memcpy(buffer, files[at].content + files[at].offset, size);
+    files[at].offset += (long)size;
+    return (long)size;
+}
+
+long port_lseek(int fd, long offset) {
+    log("rewind %s\n", files[fd - FILES].path);
+    return files[fd - FILES].offset = offset;
+}
+
+/* The offset of the next entry is that of its end. */
+long port_getdents(int fd, void *buffer, size_t size) {
+    char *to = buffer;
+    if (fd != FOLDER || size < 4096)
+        abort();
+    for (; listed < process_count; listed++)
+        if (!processes[listed].gone) {
+            char path[64];
+            to += sprintf(to, "%d", processes[listed].pid) + 1;
+            sprintf(path, "/proc/%d/stat", processes[listed].pid);
+            if (port_open_read(path) < 0) {
+                strcpy(files[file_count].path, path);
+                files[file_count].content = malloc(64);
+                files[file_count].size =
+                    (size_t)sprintf(files[file_count].content, "%d (x) S %d %d\n", processes[listed].pid,
+                                    processes[listed].parent, processes[listed].pid);
+                file_count++;
+            }
+        }
+    return to - (char *)buffer;
+}
+
+const char *port_next_dirent(const void *buffer, size_t *offset) {
+    const char *name = (const char *)buffer + *offset;
+    *offset += strlen(name) + 1;
+    return name;
+}
+
+long port_write(int fd, const void *data, size_t size) {
+    return write(fd, data, size);
+}
+
+int port_available_bytes(const char *path, int64_t *bytes) {
+    (void)path;
+    *bytes = *setting("free");
+    return *bytes < 0 ? -PORT_E_NOENT : 0;
+}
+
+void *port_mmap(size_t size, bool shared) {
+    (void)shared;
+    return *setting("mmap_fails") && --*setting("mmap_fails") == 0 ? NULL : calloc(1, size);
+}
+
+void port_munmap(void *memory, size_t size) {
+    (void)size;
+    free(memory);
+}
+
+int port_keep_from_children(void *memory, size_t size) {
+    (void)memory, (void)size;
+    return 0;
+}
+
+/* Processes */
+
+int port_wait(int kept, struct port_event *event) {
+    bool children = false;
+    for (int i = 0; i < process_count; i++)
+        children |= !processes[i].gone;
+    for (int i = 0; i < action_count; i++) {
+        if (actions[i].done || strcmp(actions[i].what, "event") != 0)
+            continue;
+        children = true;
+        if (actions[i].at_ns > now_ns)
+            continue;
+        bool gone = actions[i].b == PORT_EXITED || actions[i].b == PORT_SIGNALED;
+        *event = (struct port_event){.pid = (int)actions[i].a, .change = PORT_EXITED_UNREAPED};
+        if (gone && event->pid == kept)
+            return event->pid;
+        event->change = (enum port_change)actions[i].b;
+        event->value = (int)actions[i].c;
+        event->usage = (struct port_usage){1, 2, 3, 4, 5, 6, 7, 8, 9};
+        actions[i].done = true;
+        for (int j = 0; j < process_count; j++)
+            if (gone && processes[j].pid == event->pid)
+                processes[j].gone = true;
+        return event->pid;
+    }
+    return children ? 0 : -PORT_E_CHILD;
+}
+
+int port_read_signal(int fd) {
+    (void)fd;
+    for (int i = 0; i < action_count; i++)
+        if (!actions[i].done && actions[i].at_ns <= now_ns && strcmp(actions[i].what, "signal") == 0) {
+            actions[i].done = true;
+            return (int)actions[i].a;
+        }
+    return 0;
+}
+
+int port_kill(int pid, int signal) {
+    log("kill %d %d\n", pid, signal);
+    if (signal == PORT_SIG_KILL || *setting("term_ends"))
+        end(pid, signal);
+    return 0;
+}
+
+int port_killpg(int group, int signal) {
+    log("killpg %d %d\n", group, signal);
+    return 0;
+}
+
+int port_trace_continue(int pid, int signal) {
+    log("continue %d %d\n", pid, signal);
+    return 0;
+}
+
+int port_trace_listen(int pid) {
+    log("listen %d\n", pid);
+    return 0;
+}
+
+int port_try_connect(int port, int64_t wait_ns) {
+    log("connect %d %lld\n", port, (long long)wait_ns);
+    return accepts ? 0 : -111;
+}
+
+int port_getpid(void) {
+    return SELF;
+}
+
+int port_getpgrp(void) {
+    return SELF;
+}
+
+int64_t port_process_cpu_ns(int pid) {
+    static int64_t used_ns;
+    used_ns += pid == SELF ? *setting("cpu_ns") : 0;
+    return pid == SELF && *setting("cpu_ns") < 0 ? -PORT_E_NOENT : used_ns;
+}
+
+int port_count_allowed_cpus(int pid) {
+    log("count_cpus %d\n", pid);
+    return 2;
+}
+
+int port_get_nice(int pid, int *nice) {
+    (void)pid;
+    *nice = 3;
+    return 0;
+}
+
+int port_get_affinity(int pid, struct port_cpu_set *cpus) {
+    (void)pid;
+    *cpus = (struct port_cpu_set){.bits = {3}};
+    return 0;
+}
+
+int port_get_policy(void) {
+    return 0;
+}
+
+int port_get_limit(int resource, uint64_t both[2]) {
+    both[0] = both[1] = (uint64_t)resource;
+    return 0;
+}
+
+/* start.h and root.h */
+
+static struct launch launches[2];
+
+static int begin_process(struct started *started, int pid, int error, bool generator) {
+    struct launch *launch = &launches[generator];
+    *started = (struct started)NOT_STARTED;
+    if (error)
+        return -error;
+    *launch = (struct launch){.delay_ns = *setting("delay_ns")};
+    launch->failed = (int)-*setting(generator ? "generator_failed" : "failed");
+    launch->released_ns = *setting("released") ? now_ns : 0;
+    launch->step = (int)*setting("step");
+    started->launch = launch;
+    started->pid = pid;
+    started->out = OUTPUTS + 2 * generator;
+    started->err = OUTPUTS + 2 * generator + 1;
+    add_process(pid, SELF);
+    log("start %d\n", pid);
+    return 0;
+}
+
+int start(struct started *started, const struct request *request) {
+    (void)request;
+    int result = begin_process(started, PROGRAM, (int)*setting("start_error"), false);
+    if (result)
+        return result;
+    started->trace_failed = (int)-*setting("trace_failed");
+    open_task_files(&started->files, PROGRAM);
+    return 0;
+}
+
+int start_untraced(struct started *started, const struct request *request) {
+    (void)request;
+    static int generators;
+    return begin_process(started, GENERATOR + generators++, (int)*setting("generator_error"), true);
+}
+
+void start_early(const struct request *request) {
+    (void)request;
+}
+
+void start_release(struct started *started) {
+    close_task_files(&started->files);
+    started->launch = NULL;
+}
+
+const char *start_step(int step) {
+    return step ? "do the step" : "do the first step";
+}
+
+void root_keep(int pid) {
+    log("root_keep %d\n", pid);
+}
+
+void root_drop(void) {
+    log("root_drop\n");
+}
+
+/* The script */
+
+static void read_script(const char *path, struct request *request) {
+    char line[70000], word[128];
+    long long a, b, c;
+    FILE *script = fopen(path, "r");
+    if (!script)
+        exit(2);
+    while (fgets(line, sizeof line, script)) {
+        int used = 0;
+        if (sscanf(line, "set %127s %lld", word, &a) == 2) {
+            *setting(word) = a;
+        } else if (sscanf(line, "file %127s %n", files[file_count].path, &used) == 1) {
+            files[file_count].size = strlen(line + used) - 1;
+            files[file_count].content = strdup(line + used);
+            for (char *at = files[file_count].content; *at; at++)
+                *at = *at == '\\' ? '\n' : *at == '|' ? 0 : *at;
+            file_count++;
+        } else if (sscanf(line, "fail %127s %lld %lld", word, &a, &b) == 3) {
+            for (int i = 0; i < file_count; i++)
+                if (strcmp(files[i].path, word) == 0)
+                    files[i].fails_at = (long)a, files[i].error = (int)b;
+        } else if (sscanf(line, "child %lld %lld", &a, &b) == 2) {
+            add_process((int)a, (int)b);
+        } else if (strncmp(line, "observe ", 8) == 0) {
+            line[strlen(line) - 1] = 0;
+            const char *error =
+                parse_observation(&request->observations[request->observation_count], strdup(line + 8));
+            if (error) {
+                fprintf(stderr, "%s\n", error);
+                exit(2);
+            }
+            request->observation_count++;
+        } else if (a = b = c = 0, sscanf(line, "at %lld %15s %lld %lld %lld", &actions[action_count].at_ns,
+                                         actions[action_count].what, &a, &b, &c) >= 2) {
+            actions[action_count].at_ns = BEGIN_NS + actions[action_count].at_ns * 1000000;
+            actions[action_count].a = a;
+            actions[action_count].b = b;
+            actions[action_count++].c = c;
+        } else {
+            fprintf(stderr, "%s", line);
+            exit(2);
+        }
+    }
+    fclose(script);
+}
+
+int main(int count, char **arguments) {
+    static struct request request = {.id = "t", .folder = "/"};
+    const struct answer *answer;
+
+    if (count != 2)
+        return 2;
+    read_script(arguments[1], &request);
+    request.timeout_ms = *setting("timeout_ms");
+    request.output_bytes = *setting("output_bytes");
+    request.disk_bytes = *setting("disk_bytes");
+    request.root = *setting("root") ? "/root" : NULL;
+    request.server.port = (int)*setting("port");
+    request.server.ready_ms = *setting("ready_ms");
+    request.server.warm_ms = *setting("warm_ms");
+    request.server.drain_ms = *setting("drain_ms");
+    request.server.stop_ms = *setting("stop_ms");
+    request.read_ns = now_ns - 7;
+    begin_conditions();
+    begin_trials();
+    enum agent_state state = run_trial(&request, 0, &answer);
+    write_header();
+    write_answer(answer);
+    prepare_trial(&request);
+    log("state %d\n", state);
+    for (int i = 0; i < file_count; i++)
+        if (files[i].open)
+            log("open %s\n", files[i].path);
+    return 0;
+}

@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Limits of the analysis at their documented values: each figure is written here once more, on both sides of its limit."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from swapstone import plan
+from swapstone.comparison import carry_over
+from swapstone.comparison.agreement import spread
+from swapstone.comparison.carry_over import Evidence
+from swapstone.comparison.conditions import _idle_ns
+from swapstone.comparison.group_runs import group_runs
+from swapstone.comparison.latencies import latencies, time_series
+from swapstone.comparison.means import rarest_mode, runs_needed, summary, tail_p_value, unit_means
+from swapstone.comparison.outputs import _shown
+from swapstone.comparison.processors import _named
+from swapstone.comparison.rows import Row, scale_of
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import median
+from swapstone.comparison.verdicts import _missing, _verdict_with_tail, bounds, comparison, separation_needed
+from swapstone.model import BALANCED_ORDER, CURRENT_RULES, Experiment, OwnProgram, Sample, Scale, Verdict
+from swapstone.stats import Interval, MeanEffect
+from tests.unit import builders
+from tests.unit.comparison.conftest import METRICS, Bench
+
+
+def row(before: Any, after: Any, metric: str = "wall", **changes: Any) -> Row:
+    """Return a row of the current rules."""
+    sides = np.array(before, dtype=np.float64), np.array(after, dtype=np.float64)
+    bench = Bench()
+    bench.workload("w", metric)
+    baseline, candidate = (builders.variant(f"libc={level}") for level in ("glibc", "musl"))
+    fields: dict[str, Any] = {
+        "group": ("s", "w", "idle"),
+        "workload": bench.workloads["w"],
+        "metric": METRICS[metric],
+        "baseline": baseline,
+        "candidate": candidate,
+        "null": False,
+        "blocks": tuple(range(1, sides[0].size + 1)),
+        "before": sides[0],
+        "after": sides[1],
+        "constant": False,
+        "exclusion": None,
+        "rules": CURRENT_RULES,
+        "runs": sides,
+        "means": sides,
+        **changes,
+    }
+    return Row(**fields)
+
+
+# The bound of few pairs (docs/statistics.md, "Few runs")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "unit", "margin", "factor"),
+    [
+        (3, "runs", 0.02, 20.0),
+        (4, "runs", 0.02, 5.0),
+        (5, "runs", 0.02, 2.0),
+        (9, "runs", 0.02, 2.0),
+        (3, "replicates", 0.02, 5.0),
+        (4, "replicates", 0.02, 2.0),
+        (5, "replicates", 0.02, 1.02),
+        (5, "replicates", 0.25, 1.25),
+    ],
+)
+def test_few_pairs_have_a_bound_where_the_sides_are_a_factor_apart(
+    pairs: int, unit: str, margin: float, factor: float
+) -> None:
+    for sign in (1, -1):
+        near, far = ((factor * (1 + error)) ** sign for error in (-1e-9, 1e-9))
+        assert bounds(row([1.0] * pairs, [near] * pairs, unit=unit), margin) is None
+        found = bounds(row([1.0] * pairs, [far] * pairs, unit=unit), margin)
+        assert found is not None and found.low == found.high == pytest.approx(sign * math.log(factor))
+
+
+def test_a_bound_is_the_range_of_the_pairs_and_the_nearest_values_decide() -> None:
+    found = bounds(row([1.0, 2.0, 3.0], [600.0, 100.0, 61.0]), 0.02)
+    assert found is not None
+    assert [found.low, found.high] == pytest.approx([math.log(61 / 3), math.log(600)])
+    assert bounds(row([1.0, 2.0, 3.1], [600.0, 100.0, 61.0]), 0.02) is None
+
+
+def test_two_pairs_and_a_margin_of_0_and_differences_have_no_bound() -> None:
+    assert bounds(row([1.0] * 2, [1e9] * 2), 0.02) is None
+    assert bounds(row([1.0] * 5, [2.0] * 5, unit="replicates"), 0.0) is None
+    assert bounds(row([0.0] * 5, [2.0] * 5), 0.02) is None
+    assert [separation_needed(pairs) for pairs in (0, 2, 3, 4, 5, 6, 100)] == [math.inf, math.inf, 20, 5, 2, 2, 2]
+
+
+def test_a_bound_has_the_confidence_of_equal_signs() -> None:
+    found = comparison(row([1.0, 1.1, 1.2], [60.0, 61.0, 62.0]), alpha=0.05, margin=0.02, preferred=True)
+    assert (found.bounded, found.confidence, found.verdict, found.reason) == (True, 0.75, Verdict.WORSE, "")
+    assert [found.low, found.high] == pytest.approx([62 / 1.2, 60.0])
+    better = comparison(row([60.0, 61.0, 62.0, 63.0], [1.0, 1.1, 1.2, 1.3]), alpha=0.05, margin=0.02, preferred=True)
+    assert (better.bounded, better.confidence, better.verdict) == (True, 0.875, Verdict.BETTER)
+
+
+# Equivalence
+
+
+@pytest.mark.parametrize(("observed_s", "text"), [(9.99, "10 s"), (None, "an unknown time"), (0.5, "0.5 s")])
+def test_the_runs_of_an_own_program_must_span_10_s(observed_s: float | None, text: str) -> None:
+    values = np.linspace(1.0, 2.0, 100)
+    mean = MeanEffect(1.0, Interval(1.0, 1.0))
+    (reason,) = _missing(row(values, values, must_last=True, observed_s=observed_s), mean, True)
+    assert reason == f"the runs span {text}: 10 s are needed"
+    assert _missing(row(values, values, must_last=True, observed_s=10.0), mean, True) == []
+    assert _missing(row(values, values, must_last=False, observed_s=observed_s), mean, True) == []
+
+
+@pytest.mark.parametrize(("metric", "mode"), [("wall", "slow"), ("rate", "slow"), ("res", "separate")])
+def test_90_runs_show_a_mode_of_5_percent(metric: str, mode: str) -> None:
+    mean = MeanEffect(1.0, Interval(1.0, 1.0))
+    few, enough = (np.linspace(1.0, 2.0, count) for count in (89, 90))
+    assert _missing(row(few, few, metric), mean, True) == [
+        f"89 runs would miss a {mode} mode of up to 5 % of the runs: 90 are needed"
+    ]
+    assert _missing(row(enough, enough, metric), mean, True) == []
+
+
+def test_a_mode_shows_with_a_probability_of_99_percent() -> None:
+    assert [rarest_mode(runs) for runs in (1, 2, 90)] == pytest.approx([0.99, 0.9, 1 - 0.01 ** (1 / 90)], rel=1e-12)
+    assert (runs_needed(), runs_needed(0.5), runs_needed(0.01)) == (90, 7, 459)
+
+
+def test_a_mean_beyond_the_margin_is_named() -> None:
+    values = np.linspace(1.0, 2.0, 100)
+    found = _missing(row(values, values), MeanEffect(1.5, Interval(0.9, 1.75)), False)
+    assert found == ["the mean is 1.5 times the baseline's (0.9 to 1.75), which reaches beyond the margin"]
+    zeros = _missing(row(values - 1, values), MeanEffect(-0.25, Interval(-1.0, 0.5)), False)
+    assert zeros == ["the mean differs by -0.25 (-1 to 0.5), which reaches beyond the margin"]
+    unknown = _missing(row(values, values), MeanEffect(1.5, None), False)
+    assert unknown == ["the mean is too uncertain for an interval, which reaches beyond the margin"]
+
+
+@pytest.mark.parametrize(
+    ("p_value", "larger", "tail_alpha", "verdict"),
+    [
+        (0.05, False, 0.01, Verdict.MIXED),  # the means contradict the median at 5 %, whatever the corrected level is
+        (0.0501, False, 0.01, Verdict.WORSE),
+        (0.08, False, 0.08, Verdict.MIXED),
+        (0.001, True, 0.01, Verdict.WORSE),  # the means agree with the median
+    ],
+)
+def test_means_contradict_a_median_at_5_percent(
+    p_value: float, larger: bool, tail_alpha: float, verdict: Verdict
+) -> None:
+    values = np.linspace(1.0, 2.0, 100)
+    one = row(values, 1.5 * values)
+    found = comparison(one, alpha=0.05, margin=0.02, preferred=True)
+    assert found.verdict is Verdict.WORSE
+    one.__dict__["tail"] = p_value, larger
+    assert _verdict_with_tail(one, found, MeanEffect(0.9, Interval(0.8, 1.1)), 0.02, tail_alpha)[0] is verdict
+
+
+# Means and tails
+
+
+@pytest.mark.parametrize("scale", [2.0**-900, 2.0**-40, 1.0, 2.0**40, 2.0**1000])
+def test_the_test_of_the_tail_does_not_depend_on_the_unit(scale: float) -> None:
+    random = np.random.default_rng(3)
+    baseline, candidate = random.lognormal(0, 1, 30), random.lognormal(0.2, 1, 30)
+    baseline[0] = 0.0
+    expected = tail_p_value(baseline, candidate, candidate / 1.1)
+    assert tail_p_value(scale * baseline, scale * candidate, scale * candidate / 1.1) == expected
+    assert 0.0 < expected[0] < 1.0
+
+
+@pytest.mark.parametrize("side", [0, 1, 2])
+def test_the_test_of_the_tail_has_no_overflow(side: int) -> None:
+    """Each side once has the largest values of all, whose sum exceeds the largest number."""
+    sides = [np.linspace(0.0, 1.0, 20) for _ in range(3)]
+    sides[side] = np.linspace(0.5, 1.7e308, 20)
+    p_value, larger = tail_p_value(*sides)
+    assert larger == (side == 1)
+    assert p_value == (1.0 if side in {1, 2} else 2.0**-18)
+
+
+@pytest.mark.parametrize(("runs", "place"), [(1, 1), (2, 2), (9, 9), (10, 9), (11, 10), (20, 18), (21, 19)])
+def test_the_90th_percentile_is_the_smallest_value_that_so_many_do_not_exceed(runs: int, place: int) -> None:
+    values = np.random.default_rng(1).permutation(np.arange(1.0, runs + 1))
+    found = summary(values)
+    assert (found.runs, found.p90, found.maximum) == (runs, place, runs)
+    assert found.mean == pytest.approx((runs + 1) / 2)
+
+
+def test_means_of_units_are_finite_and_inside_the_values() -> None:
+    values = np.array([1.7e308, 1.7e308, 1.0, 3.0, 0.1, 0.1, 0.1])
+    assert unit_means(values, [5, 5, 2, 2, 7, 7, 7]).tolist() == [2.0, 1.7e308, 0.1]
+    assert unit_means(np.array([-2.0, 0.0, 0.0]), [0, 0, 1]).tolist() == [-1.0, 0.0]
+
+
+@pytest.mark.parametrize("count", [*range(1, 12), 40, 61])
+def test_the_median_of_a_column_is_that_of_the_sorted_values(count: int) -> None:
+    for seed in range(20):
+        values = np.random.default_rng(seed).permutation(2 ** np.arange(count, dtype=np.int64))
+        ordered = sorted(values.tolist())
+        assert median(values) == (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
+
+
+def test_ratios_beyond_e_to_the_300_are_differences() -> None:
+    assert scale_of(np.array([1.0, math.exp(299.9)])) is Scale.RATIO
+    assert scale_of(np.array([1.0, math.exp(300.1)])) is Scale.DIFFERENCE
+    assert scale_of(np.array([])) is Scale.RATIO
+    assert scale_of(np.array([0.0, 1.0])) is Scale.DIFFERENCE
+    assert scale_of(np.array([5e-324, 1e-200])) is Scale.RATIO
+
+
+# Conditions
+
+
+def test_idle_time_is_what_no_processor_and_no_queue_explains() -> None:
+    columns = (np.array([each], dtype=np.int64) for each in (10_000_000, 2_000, 3_000, 1_000_000))
+    assert _idle_ns(*columns).tolist() == [4_000_000]
+    largest = (np.array([2**53 - 1], dtype=np.int64) for _ in range(4))
+    assert _idle_ns(*largest).tolist() == [0]
+
+
+# Carry-over
+
+
+def judged(discarded: int, bias: float = 0.1) -> carry_over.Judged:
+    evidence = Evidence(1e-9, bias, 0.01, (0.0, 0.0, 0.0, 0.1))
+    return carry_over.Judged(
+        carry_over.Tested(row([1.0], [1.0]), discarded, evidence, (evidence,)), True, evidence, True
+    )
+
+
+PRIME, BUDGET, PREPARE = "measure with --prime {}", "give it a longer --budget", "reset the state with --prepare CMD"
+
+
+@pytest.mark.parametrize(
+    ("discarded", "prime"), [(0, 2), (1, 2), (2, 4), (4, 8), (7, 14), (8, 16), (12, 16), (15, 16), (16, 0), (20, 0)]
+)
+def test_the_remedy_of_carry_over_is_twice_as_many_discarded_runs_and_16_at_most(discarded: int, prime: int) -> None:
+    plain = carry_over._remedy(builders.experiment(), judged(discarded))
+    assert plain == (PRIME.format(prime) if prime else "it lasts longer than the discarded runs")
+    own = OwnProgram(name="w", arguments=("w",))
+    found = carry_over._remedy(builders.experiment(own=own), judged(discarded))
+    assert found == ", or ".join([*([PRIME.format(prime)] if prime else []), PREPARE])
+
+
+@pytest.mark.parametrize(("discarded", "helps"), [(0, True), (3, True), (4, False), (8, False)])
+def test_a_longer_budget_helps_where_more_runs_may_be_discarded(discarded: int, helps: bool) -> None:
+    growing = carry_over._remedy(builders.experiment(prime_more=True), judged(discarded))
+    assert (BUDGET in growing) == helps
+    assert BUDGET not in carry_over._remedy(builders.experiment(prime_more=True, blocks=60), judged(discarded))
+    assert BUDGET not in carry_over._remedy(builders.experiment(), judged(discarded))
+
+
+def test_holms_procedure_at_half_a_percent() -> None:
+    assert carry_over._holm([0.005]) == [True]
+    assert carry_over._holm([0.00501]) == [False]
+    # 0.005 / 3, 0.005 / 2 and 0.005 for the ordered p-values.
+    assert carry_over._holm([0.004, 0.0016, 0.0024]) == [True, True, True]
+    assert carry_over._holm([0.004, 0.0016, 0.0026]) == [False, True, False]
+    assert carry_over._holm([0.0018, 0.0018, 0.0018]) == [False, False, False]
+    assert carry_over._holm([]) == []
+
+
+def matters(ratio: float, bias: float, *, half_width: float = 0.0, spread_of: float = 0.0, pairs: int = 20) -> bool:
+    noise = np.exp(spread_of * np.linspace(-1, 1, pairs))
+    values = np.linspace(100.0, 200.0, pairs)
+    evidence = Evidence(1e-9, bias, half_width, (0.0, 0.0, 0.0, 0.0))
+    return carry_over._matters(builders.experiment(), row(values, ratio * values * noise), evidence)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_bias_matters_above_half_the_margin_and_a_tenth_of_the_ratio(sign: int) -> None:
+    half = math.log(1.02) / 2
+    assert matters(1.0, sign * half * 1.001) and not matters(1.0, sign * half * 0.999)
+    ratio = math.exp(sign * 1.0)
+    assert matters(ratio, 0.1001) and not matters(ratio, 0.0999)
+    assert matters(ratio, -0.1001) and not matters(ratio, -0.0999)
+
+
+def test_a_bias_matters_if_the_verdict_would_be_another_without_it() -> None:
+    # The row is worse by 2.5 %; without a bias of 0.6 % or with the lower end of its interval it would be equivalent.
+    assert not matters(1.025, 0.004)
+    assert matters(1.025, 0.006)
+    assert matters(1.025, 0.004, half_width=0.002)
+    assert matters(1.025, -0.001, half_width=0.007)
+    # Equivalent, and worse without a bias that made it smaller.
+    assert matters(1.018, -0.004) and not matters(1.018, 0.004)
+
+
+def test_no_interval_and_no_verdict_have_nothing_to_lose() -> None:
+    assert not matters(1.025, 0.006, pairs=5)
+    assert not matters(1.0, 0.009, spread_of=0.5)
+    constant = row([1.0] * 20, [1.01] * 20, constant=True)
+    assert not carry_over._matters(builders.experiment(), constant, Evidence(0.0, 1.0, 0.0, (0.0,) * 4))
+
+
+# Names and texts
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(1, "a"), (4, "a, b, c, d"), (5, "a, b, c, d and 1 more"), (7, "a, b, c, d and 3 more")]
+)
+def test_four_workloads_are_named_and_the_others_counted(count: int, text: str) -> None:
+    assert _named([("s", name, "idle") for name in "abcdefg"[:count]]) == text
+
+
+def test_digests_of_a_strange_record_are_not_printed() -> None:
+    digest = "0123456789abcdef" * 4
+    shown = _shown(digest)
+    assert shown.startswith("sha256 0123") and digest.startswith(shown.removeprefix("sha256 "))
+    assert _shown("ä" * 64) == _shown("a b" * 20) == _shown("") == "sha256 of another form"
+
+
+# Repeated runs of a record
+
+
+def test_the_spread_of_a_record_ignores_rows_without_runs() -> None:
+    bench = Bench()
+    bench.pairs("w", "wall", [100.0, 102.0, 101.0], [50.0, 50.0, 55.0])
+    bench.workload("none", "wall")
+    (measured,) = (each for each in bench.analysis().comparisons if each.workload == "w")
+    found = spread(bench.analysis().comparisons)
+    assert (found.rows, found.exact, found.where) == (1, 0, "w libc=musl")
+    assert found.largest == pytest.approx(0.1)
+    for side in ("baseline_values", "candidate_values"):
+        half = msgspec.structs.replace(measured, **{side: ()})
+        assert spread([half]).rows == 0
+
+
+# Latencies
+
+
+def test_latencies_and_series_have_the_names_of_their_runs() -> None:
+    subject = builders.experiment(loads=("idle", "cpu"))
+    variants = plan.variants(subject)
+    runs = [
+        msgspec.structs.replace(
+            run,
+            histogram=((run.trial.block + 1, 10),),
+            series=(Sample(metric="wall", values=(float(run.trial.block), 2.0)),),
+            samples=(
+                Sample(metric="max", values=(100.0 + run.trial.block,)),
+                Sample(metric="avg", values=(10.0 + run.trial.block,)),
+            ),
+        )
+        for run in reversed(list(builders.runs(subject, 3)))
+    ]
+    places = list(itertools.product(subject.workloads, subject.loads, variants))
+    for found in (latencies(subject, variants, runs), time_series(subject, variants, runs)):
+        assert [((each.suite, each.workload), each.load, each.variant) for each in found] == places
+    first = latencies(subject, variants, runs)[0]
+    assert (first.blocks, first.maxima, first.averages) == ((1, 2, 3), (101.0, 102.0, 103.0), (11.0, 12.0, 13.0))
+    assert first.histogram == ((2, 10), (3, 10), (4, 10))
+    assert first.percentiles == ((50.0, 3000.0), *((each, 4000.0) for each in (99.0, 99.9, 99.99, 99.999)))
+    series = time_series(subject, variants, runs)[0]
+    assert (series.block, series.series) == (1, (("wall", (1.0, 2.0)),))
+
+
+# Cycles of balanced orders
+
+
+def grouped(experiment: Experiment, blocks: list[int]) -> Any:
+    runs = [run for run in builders.runs(experiment, 12) if run.trial.block in blocks]
+    return next(iter(group_runs(experiment, as_table(runs)).values()))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "whole"), [([1, 2, 3, 4], True), ([2, 3, 4, 5], True), ([1, 2, 4, 5], False), ([1, 2, 3, 5], False)]
+)
+def test_only_successive_blocks_have_the_cycles_of_balanced_orders(blocks: list[int], whole: bool) -> None:
+    found = grouped(builders.experiment(order=BALANCED_ORDER), blocks)
+    assert found.blocks == tuple(blocks)
+    assert found.cycle == ((2, (blocks[0] - 1) % 2) if whole else (1, 0))
+    assert grouped(builders.experiment(), blocks).cycle == (1, 0)
