@@ -8,6 +8,8 @@ import lzma
 import struct
 from typing import NamedTuple
 
+from tools.plugin_output import block, counts_file
+
 PERF = b"""\
 perf-exec     0/0         0.000000000: PERF_RECORD_COMM: perf-exec:7/7
 a prog 7/7     10.000000100: PERF_RECORD_COMM exec: prog:7/7
@@ -401,3 +403,27 @@ EVIDENCE = (
     b'"unit":"ns"},"wall_ns":1000.0},"profile":null,"tool":"t","variant":"libc=musl"}],"unit":"ns"}'
 )
 """Of an explained row: profiles of both sides, on and off the processor."""
+
+COUNTS = (
+    counts_file(
+        [block(0x401000, [(b"\x48\x89\xf8", 2), (b"\xc3", 2)]), block((1 << 64) - 4096, [(b"\x90", 9)])], windows=1
+    ),
+    counts_file([], begins=4, windows=1, left=3, accesses=1, lost=5),
+)
+"""Of the emulator's plugin."""
+
+KALLSYMS = (
+    b"ffffffff81000000 T _text\nffffffff81000000 T startup_64\nffffffffc0000010 t zram_make\t[zram]\n",
+    b"c0008000 T _text\n",
+)
+
+COUNTED_ROW = (
+    b'{"record":"r","chain":"c","swapstone":"0","created":"now","emulator":"QEMU","region":"passes","notes":["counted"],'
+    b'"place":{"baseline":"libc=glibc","candidate":"libc=musl","load":"idle","metric":"wall","suite":"libc","workload":"w"},'
+    b'"sides":[{"variant":"libc=glibc","trial":"t","run":"r","output":"o","program_sha256":"","operations":2.0,"instructions":30,'
+    b'"clock_ns":28,"repeated":0,"lost":1},{"variant":"libc=musl","trial":"t","run":"r","output":"o","program_sha256":"",'
+    b'"operations":2.0,"instructions":60,"clock_ns":55,"repeated":0,"lost":0}],'
+    b'"functions":[{"name":"strlen","file":"libc.so","kind":"C library","baseline":0,"candidate":40,"entries":[0,4]},'
+    b'{"name":"__x64_sys_brk","file":"","kind":"kernel","baseline":29,"candidate":20,"entries":[2,1]}]}'
+)
+"""Of a row on the exact clock: the instructions of both sides by function."""

@@ -41,6 +41,7 @@ COVERED = {
     "factors/elf_file.py": "program facts",
     "factors/facts.py": "program facts",
     "instruments/archive_matching.py": "archive",
+    "instruments/code_files.py": "code",
     "instruments/symbol_tables.py": "symbols",
     "model/compression.py": "initrd",
     "model/cpio.py": "initrd",

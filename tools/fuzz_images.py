@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Decoders of ELF files, packages, images and files of the host, with valid inputs."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import shutil
+import tempfile
+from pathlib import Path
+
+from tools import fuzz_seeds
+from tools.fuzz_decoder import TOP, Decoder, constant, in_file, room, sections, text_of
+from tools.root_archives import docker_image, oci_image, tar
+from tools.small_elf import AARCH64, small_elf
+
+from swapstone.artifacts import (
+    dynamic_entries,
+    elf_dependencies,
+    kernels,
+    loader_cache,
+    packages,
+    program_size,
+    root_file_systems,
+    snapshot,
+    upstream_sources,
+)
+from swapstone.artifacts.apt import offers_in
+from swapstone.artifacts.kernel_modules import Modules
+from swapstone.factors import FACTORS, Evidence
+from swapstone.factors import facts as program_facts
+from swapstone.factors.elf_file import DamagedElfError
+from swapstone.instruments import (
+    archive_matching,
+    heap,
+    symbol_tables,
+)
+from swapstone.model import (
+    UserError,
+    cpio,
+)
+from swapstone.targets import health
+from swapstone.targets.host_description import describe_host
+
+# ELF files and images
+
+
+def _facts(data: bytes) -> object:
+    facts = program_facts._read.__wrapped__(in_file(data), 0, 0)
+    if facts is None:
+        raise DamagedElfError("no facts")
+    evidence = Evidence(interp=facts.interp, objects=("/lib/x.so",), program=facts, libraries=(facts,))
+    return facts, [factor.observe(evidence) for factor in FACTORS]
+
+
+def _symbols(data: bytes) -> object:
+    table = symbol_tables._table.__wrapped__(in_file(data), 0)
+    if table is None:
+        raise DamagedElfError("no table")
+    build = symbol_tables.missing_symbols(in_file(data))
+    found = symbol_tables._symbols_of_debug_file(in_file(data)), symbol_tables._has_build_id(in_file(data), build)
+    return (
+        table.symbols,
+        found,
+        table.name_at(0x118),
+        table.offset_of(0x100),
+        table.begins_at(0x118),
+        table.address("malloc"),
+    )
+
+
+def _members(data: bytes) -> object:
+    found = list(archive_matching.members(data))
+    library, companion = in_file(fuzz_seeds.elf(), "library"), in_file(data, "companion")
+    return found, archive_matching.matches(library, companion)
+
+
+def _dependencies(data: bytes) -> object:
+    found = elf_dependencies.read_dependencies("prog", data), elf_dependencies.soname_of(data)
+    if not any(found[0].names()):
+        raise UserError("it needs nothing")
+    return found
+
+
+def _kernel(data: bytes) -> object:
+    kernel = kernels.read_kernel(in_file(data))
+    return kernel.architecture, len(kernel.image), kernel.banner
+
+
+def _module(data: bytes) -> object:
+    name = "one.ko" + next((end for magic, end in _PACKED if data.startswith(magic)), "")
+    built_in = b"two.ko\nthree.ko\nfour.ko\n"
+    modules = Modules([name, "modules.builtin"], lambda path: data if path == name else built_in)
+    return modules.load_order(["one"])
+
+
+_PACKED = ((b"\x1f\x8b", ".gz"), (b"\xfd7zXZ\0", ".xz"))
+
+
+def _module_seeds() -> tuple[bytes, ...]:
+    plain = fuzz_seeds.elf()
+    return plain, gzip.compress(plain), lzma.compress(plain)
+
+
+def _elves() -> tuple[bytes, ...]:
+    return fuzz_seeds.elf(), fuzz_seeds.elf(wide=False, machine=40), fuzz_seeds.elf(little=False, machine=21)
+
+
+def _root_archive(data: bytes) -> object:
+    with tempfile.TemporaryDirectory(dir=room()) as work:
+        tree = root_file_systems.read_tree(str(in_file(data)), "x86_64", Path(work), archive=True)
+        tree.check()
+        tree.write(Path(work) / "root")
+        return tree.sha256()
+
+
+def _root_archives() -> tuple[bytes, ...]:
+    layer = tar(("bin/a", "file", "a"), ("b", "hard", "bin/a"), ("l", "link", "/bin"), ("tmp", "folder", ""))
+    above = tar((".wh.b", "file", ""), ("l/c", "file", "c"), ("bin/.wh..wh..opq", "file", ""))
+    return layer, gzip.compress(layer), lzma.compress(layer), oci_image([layer, above]), docker_image([layer, above])
+
+
+def _dynamic_elves() -> tuple[bytes, ...]:
+    loader = small_elf(loader="/lib64/ld.so", needed=["liba.so", "libb.so"], runpath="$ORIGIN/../lib:/x")
+    return loader, small_elf(soname="liba.so", rpath="/y", machine=AARCH64)
+
+
+def _loader_caches() -> tuple[bytes, ...]:
+    names = ("libc.so.6", "libm.so.6")
+    cached = [loader_cache.CachedObject(name=name, path=f"/lib/{name}", flags=0x303) for name in names]
+    return (loader_cache.encode_cache(cached), b"ld.so-1.7.0" + loader_cache.encode_cache(cached[:1]))
+
+
+def _initrds() -> tuple[bytes, ...]:
+    one = cpio.archive({"d/a": cpio.file(b"1"), "d/l": cpio.link("a"), "null": cpio.device(1, 3)})
+    return one + one, gzip.compress(one) + b"\0" * 4, lzma.compress(one) + one
+
+
+def _host(data: bytes) -> object:
+    root = room() / "host"
+    shutil.rmtree(root, ignore_errors=True)
+    names = [name.decode()[4:] for name in fuzz_seeds.HOST.splitlines() if name.startswith(b"--- ")]
+    for name, content in sections(data, names).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(content)
+    findings = health.examine(health.HostFiles(root))
+    return [one for one in findings if one.name != "free disk"], describe_host(root)
+
+
+IMAGE_DECODERS: tuple[Decoder, ...] = (
+    Decoder("image lock", "file", lambda data: packages.read_lock(in_file(data)), constant(fuzz_seeds.IMAGE_LOCK)),
+    Decoder(
+        "source lock", "file", lambda data: upstream_sources.read_lock(in_file(data)), constant(fuzz_seeds.SOURCE_LOCK)
+    ),
+    Decoder(
+        "snapshot times",
+        "file",
+        lambda data: snapshot.read_snapshots(in_file(data)),
+        lambda: ((TOP / "native" / "snapshots.toml").read_bytes(),),
+    ),
+    Decoder(
+        "probe place",
+        "ELF file",
+        lambda data: (heap.breakpoint_after_vectors(data),),
+        constant(bytes.fromhex("c5f96ec6c4e27d78c04889f8")),
+    ),
+    Decoder("program facts", "ELF file", _facts, _elves, errors=(DamagedElfError,)),
+    Decoder("symbols", "ELF file", _symbols, _elves, errors=(DamagedElfError,)),
+    Decoder("dependencies", "ELF file", _dependencies, _elves),
+    Decoder("dynamic entries", "ELF file", dynamic_entries.read_entries, _dynamic_elves, errors=(DamagedElfError,)),
+    Decoder("loader cache", "ld.so.cache", loader_cache.decode_cache, _loader_caches),
+    Decoder("root archive", "root file system", _root_archive, _root_archives),
+    Decoder("program size", "ELF file", lambda data: program_size.sizes_of(in_file(data)), _elves),
+    Decoder("kernel module", "ELF file", _module, _module_seeds),
+    Decoder(
+        "archive",
+        "ar file",
+        _members,
+        lambda: (fuzz_seeds.archive(("one.o", fuzz_seeds.elf()), ("a long name.o", b"x")),),
+    ),
+    Decoder("kernel", "image", _kernel, fuzz_seeds.kernels),
+    Decoder("initrd", "image", cpio.unpack, _initrds),
+    Decoder("package index", "apt", lambda data: offers_in(text_of(data), "one"), constant(fuzz_seeds.PACKAGES)),
+    Decoder("host files", "/proc, /sys", _host, constant(fuzz_seeds.HOST)),
+)

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Decoders of what users write and what programs, load generators and instruments print, with valid inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import netstack_output
+from tools import fuzz_seeds
+from tools.fuzz_decoder import Decoder, constant, recorded, repair_figures, room, shipped, text_of
+from tools.small_elf import AARCH64, small_elf
+
+from swapstone.artifacts.missing_library import (
+    missing_library,
+    missing_rust_target,
+    needs_cxx_library,
+)
+from swapstone.artifacts.replaced_flags import replaced_flags_warning
+from swapstone.explanation.cost_classes import CostClasses, decode_classes
+from swapstone.factors import parse_choice
+from swapstone.instruments import (
+    block_counts,
+    callgrind_output,
+    code_files,
+    heap,
+    instructions,
+    kernel_symbols,
+    measured_region,
+    perf,
+    perf_script,
+    syscalls,
+)
+from swapstone.instruments.tracee import Region
+from swapstone.model import (
+    Direction,
+    Frame,
+    Metric,
+    PrintedNumber,
+    Quantity,
+    UserError,
+)
+from swapstone.model.instruction_counts import InstructionExplanation
+from swapstone.published import data as published
+from swapstone.report import instruction_explanation
+from swapstone.session import explanation_files
+from swapstone.session.outcome import parse_fail_if
+from swapstone.session.parameters import parse_free_factors, parse_parameters
+from swapstone.session.values import parse_age_s, parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.subjects.own_program_output import OutputDigests
+from swapstone.targets.fake_spec import decode_spec
+from swapstone.workloads import parse_metric
+from swapstone.workloads.load_generators import check_reader, read_load_report
+from swapstone.workloads.printed_numbers import printed_value
+
+# Programs of users and load generators
+
+
+def _read_by(reader: str) -> Callable[[bytes], object]:
+    return lambda data: read_load_report(reader, data)
+
+
+_PATTERN = r"regex:(?P<requests>[0-9.e+-]{1,400}) requests in (?P<seconds>\S{1,400}) s, p99 (?P<p99_ms>\S{1,400}) ms"
+_METRIC = Metric(name="n", unit="1", quantity=Quantity.EVENTS, better=Direction.NEITHER, meaning="")
+
+
+def _printed(data: bytes) -> object:
+    text = text_of(data)
+    patterns = (r"^Requests/sec: +(\S+)$", r"total: ([0-9.e+-]+)")
+    return [printed_value(PrintedNumber(metric=_METRIC, pattern=pattern), text, text) for pattern in patterns]
+
+
+def _option(line: str) -> object:
+    kind, _, text = line.partition(" ")
+    known: dict[str, Callable[[str], object]] = {
+        "duration": parse_duration_ns,
+        "age": parse_age_s,
+        "ratio": lambda text: parse_ratio(text, "--margin", 0.0, 1.0),
+        "confidence": parse_confidence,
+        "parameter": lambda text: parse_parameters([text]),
+        "vary": lambda text: parse_free_factors([text]),
+        "fail-if": lambda text: parse_fail_if([text]),
+        "metric": parse_metric,
+        "read": check_reader,
+        "factor": parse_choice,
+    }
+    if kind not in known:
+        raise UserError(f"{kind[:40]!r} is no option")
+    return known[kind](text)
+
+
+# Instruments
+
+
+def _perf(data: bytes) -> object:
+    events = list(perf_script.events(text_of(data).splitlines(keepends=True)))
+    found = perf.once(sorted(events, key=lambda event: event.time_ns))
+    maps = [perf_script.mapped(event) for event in found if event.what == "map"]
+    windows = [measured_region.windows(found, region, "prog") for region in Region]
+    lost = sum(int(event.trace) for event in found if event.what == "lost")
+    fields = [heap.fields_of(event.trace) for event in found]
+    classes = CostClasses(*decode_classes(fuzz_seeds.CLASSES, "the seed"))
+    stacks = [[Frame(symbol=symbol, object=path) for _, symbol, path in event.stack] for event in found]
+    return found, maps, windows, lost, fields, [classes.of(stack) for stack in stacks]
+
+
+def _strace(data: bytes) -> object:
+    lines = text_of(data).splitlines()
+    return [syscalls.counted_by_strace(lines, region, "/a/prog") for region in (Region.PASSES, Region.PROGRAM)]
+
+
+def _callgrind(data: bytes) -> object:
+    text = text_of(data)
+    found = instructions.tally(text.splitlines(keepends=True))
+    return dict(found.instructions), dict(found.calls), callgrind_output.total(text)
+
+
+def _plugin_counts(data: bytes) -> object:
+    found = block_counts.decode_counts(data)
+    return found, found.instructions
+
+
+def _kallsyms(data: bytes) -> object:
+    found = kernel_symbols.decode_kallsyms(data)
+    return [found.name_at(address) for address in (0, 0xC0008010, 0xFFFFFFFF81000010)]
+
+
+def _code_file(data: bytes) -> object:
+    found = code_files.read_code(data)
+    if found is None:
+        raise UserError("It is no program.")
+    block = block_counts.Block(0x401000, data[:64], bytes([64]), (1,))
+    return found, code_files.CodeMap([code_files.CodeFile("a", "a", *found, Path("a"))], [block]).owners(block)
+
+
+def _small_elves() -> tuple[bytes, ...]:
+    return small_elf(loader="/lib/ld.so"), small_elf(soname="liba.so", machine=AARCH64)
+
+
+def _counted_row(data: bytes) -> object:
+    found = explanation_files._decoded(data, InstructionExplanation)
+    if found is None or found.problem():
+        raise UserError("It can't be read.")
+    return instruction_explanation.document_of(found), instruction_explanation.summary_of(found, [])
+
+
+def _build_output(data: bytes) -> object:
+    text = text_of(data)
+    return missing_library(text), missing_rust_target(text), needs_cxx_library(text)
+
+
+def _makefile(data: bytes) -> object:
+    folder = room() / "source"
+    folder.mkdir(exist_ok=True)
+    (folder / "Makefile").write_bytes(data)
+    return replaced_flags_warning('make CFLAGS="{cflags}" LDFLAGS={ldflags}', folder)
+
+
+def _toml_classes(data: bytes) -> object:
+    rules, classes = decode_classes(data, "classes.toml")
+    table = CostClasses(rules, classes)
+    sentences = [table.named(one["name"]).sentence("musl", "futex", "malloc") for one in classes]
+    return rules, classes, sentences, table.of([Frame(symbol="my_alloc.part.0", object="prog")])
+
+
+def _output(data: bytes) -> object:
+    return OutputDigests().of_bytes("stdout", data)
+
+
+PROGRAM_DECODERS: tuple[Decoder, ...] = (
+    Decoder(
+        "options",
+        "user",
+        lambda data: [_option(line) for line in text_of(data).splitlines()],
+        constant(*fuzz_seeds.OPTIONS),
+    ),
+    Decoder("fake target", "user", lambda data: decode_spec(data, "fake.toml"), constant(fuzz_seeds.FAKE)),
+    Decoder("cost classes", "user", _toml_classes, constant(fuzz_seeds.CLASSES)),
+    Decoder("makefile", "user", _makefile, constant(fuzz_seeds.MAKEFILE)),
+    Decoder("printed number", "own program", _printed, constant(fuzz_seeds.PRINTED)),
+    Decoder("output", "own program", _output, constant(fuzz_seeds.PRINTED, b"pid 0x7ffe12 12345abcdef, 1.5e3 s\n")),
+    Decoder("wrk", "load generator", _read_by("wrk"), recorded("wrk-good.txt", "wrk-without-latency.txt")),
+    Decoder("ab", "load generator", _read_by("ab"), recorded("ab-good.txt")),
+    Decoder("redis-benchmark", "load generator", _read_by("redis-benchmark"), recorded("redis-benchmark-good.txt")),
+    Decoder("pace", "load generator", _read_by("swapstone-pace"), recorded("pace-good.txt"), repair_figures),
+    Decoder("pattern", "load generator", _read_by(_PATTERN), constant(b"100 requests in 1.5e0 s, p99 0.25 ms\n")),
+    Decoder(
+        "netstack ab",
+        "load generator",
+        lambda data: netstack_output.read_ab(text_of(data), 5000),
+        recorded("ab-all.txt", "ab-failed.txt", "ab-hung.txt"),
+        errors=(netstack_output.UnreadableError,),
+    ),
+    Decoder(
+        "netstack percentiles",
+        "load generator",
+        lambda data: netstack_output.read_ab_percentiles(text_of(data)),
+        recorded("ab-all.csv"),
+        errors=(netstack_output.UnreadableError,),
+    ),
+    Decoder(
+        "netstack wrk",
+        "load generator",
+        lambda data: netstack_output.read_wrk(text_of(data)),
+        recorded("wrk-keep-alive.txt", "wrk-errors.txt"),
+        errors=(netstack_output.UnreadableError,),
+    ),
+    Decoder(
+        "netstack own",
+        "load generator",
+        lambda data: netstack_output.read_own(text_of(data)),
+        constant(b'{"event": "start"}\n{"event": "end", "requests": 5}\n'),
+        errors=(netstack_output.UnreadableError,),
+    ),
+    Decoder("perf script", "perf", _perf, constant(fuzz_seeds.PERF)),
+    Decoder("probe fields", "perf", lambda data: heap.fields_of(text_of(data)), constant(fuzz_seeds.FIELDS)),
+    Decoder("strace", "strace", _strace, constant(fuzz_seeds.STRACE)),
+    Decoder("callgrind", "valgrind", _callgrind, constant(fuzz_seeds.CALLGRIND)),
+    Decoder("plugin counts", "emulator", _plugin_counts, constant(*fuzz_seeds.COUNTS)),
+    Decoder("kallsyms", "guest", _kallsyms, constant(*fuzz_seeds.KALLSYMS)),
+    Decoder("code", "ELF file", _code_file, _small_elves),
+    Decoder("counted row", "record", _counted_row, constant(fuzz_seeds.COUNTED_ROW)),
+    Decoder("build output", "compiler", _build_output, constant(fuzz_seeds.BUILD_OUTPUT)),
+    Decoder("figures", "published", lambda data: published.decode_figures(text_of(data)), shipped("published.csv")),
+    Decoder("derived", "published", lambda data: published.decode_derived(text_of(data)), shipped("derived.csv")),
+    Decoder("baselines", "published", lambda data: published.decode_baselines(text_of(data)), shipped("unixbench.csv")),
+    Decoder("facts", "published", lambda data: published.decode_facts(text_of(data)), shipped("facts.csv")),
+)

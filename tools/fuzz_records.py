@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Decoders of records, and of what the agent, workloads and virtual machines print, with valid inputs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+import zlib
+from collections.abc import Iterable
+
+import msgspec
+from tools import fuzz_seeds
+from tools.fuzz_decoder import RECORDED, TOP, Decoder, constant, recorded, repair_figures, room, sections, text_of
+
+from swapstone.explanation import explain, load_classes
+from swapstone.factors import FACTORS, Evidence
+from swapstone.model import (
+    RowMeasurements,
+    Run,
+    Sample,
+    Status,
+    Trial,
+    UserError,
+    environment_variable,
+    system_file,
+)
+from swapstone.record import load, origin
+from swapstone.record.record_format import Line, chain_value, file_sha256
+from swapstone.record.run_lines import read_runs
+from swapstone.session import explanation_files
+from swapstone.session.study_file import decode_study
+from swapstone.session.study_run import load_run
+from swapstone.session.unusable_values import named_record
+from swapstone.subjects.kept_answer import decode_kept, encode_kept, split_raw
+from swapstone.subjects.load_check import missing_load
+from swapstone.targets.vm.guest import decode_channel
+from swapstone.targets.vm.machine_models import MACHINE_MODELS
+from swapstone.targets.vm.qemu import LimitReached, judge_end, last_lines
+from swapstone.targets.vm.snapshot import decode_message
+from swapstone.wire import (
+    AgentAnswer,
+    Memory,
+    Pass,
+    ProcessOutcome,
+    WorkloadReport,
+    decode_answers,
+    decode_workload_report,
+    encode_answer,
+    encode_answer_header,
+    encode_workload_report,
+)
+from swapstone.workloads import LOADS
+from swapstone.workloads.cyclictest import decode_cyclictest
+from swapstone.workloads.named_figures import (
+    NamedFigures,
+    decode_named_figures,
+    encode_named_figures,
+)
+
+# Agent, workloads, guest
+
+_PASS = Pass(wall_ns=100, cpu_ns=99, run_delay_ns=None, minflt=3, majflt=0, nvcsw=1, nivcsw=0)
+_REPORT = WorkloadReport(
+    name="b_string_strstr(abcd)",
+    ops=1,
+    passes=(_PASS,) * 3,
+    memory=Memory(virt_bytes=4096, res_bytes=4096, dirty_bytes=0),
+    mapped=("/lib/libc.so", "/srv/a b"),
+    check="9af0",
+)
+_ANSWER = AgentAnswer(
+    id="3-12",
+    facts=(("wall_ns", 12345), ("nice", -5), ("pid", 7)),
+    interp="/lib/ld-musl-x86_64.so.1",
+    objects=("/srv/prog", "/lib/libc é.so"),
+    observed=((environment_variable("PATH"), "/bin:\n%"),),
+    absent=(system_file("/no/such"),),
+    stdout=encode_workload_report(_REPORT),
+    stderr=bytes(range(256)),
+    notes=("left 2 processes running",),
+    outcome=ProcessOutcome.EXITED,
+    code=0,
+)
+_UNSTARTED = AgentAnswer(id="x", outcome=ProcessOutcome.UNSTARTED, code=2)
+_REFUSAL = b"error 3 the%20line%20begins%20with%20no%20known%20word\n"
+_NAMED = NamedFigures(
+    name="fill", figures=(("a", 1.5), ("b", None)), series=(("so", (0.0, 1024.0)), ("si", (1.0, 2.0)))
+)
+
+
+def _encoded(text: str) -> str:
+    return "".join(c if "!" <= c <= "~" and c != "%" else f"%{ord(c):02X}" for c in text) or "%"
+
+
+def _guest() -> tuple[bytes, ...]:
+    counters = {
+        "/proc/stat": "cpu  10 0 20 400 5 0 1 7\ncpu0 10 0 20 400 5 0 1 7\n",
+        "/proc/vmstat": "nr_anon_pages 6001\n",
+        "/proc/swaps": "Filename Type Size Used Priority\n/dev/zram0 partition 4 0 -2\n",
+        "/proc/net/dev": "lo: 10000000 1 0 0\n",
+        "/proc/diskstats": " 7 0 loaddisk 1 2 3 4 5 6 7\n",
+        "/proc/uptime": "1.50",
+        "/sys/block/zram0/comp_algorithm": "lzo [lz4] zstd\n",
+        "/sys/kernel/debug/sched/preempt": "none (voluntary) full\n",
+        "/sys/module/planted/parameters/sections": "4\n",
+    }
+    lines = ["swapstone-goes-on", "swapstone-guest 1", "system Linux", "release 6.1.0", "version #1%20SMP"]
+    lines += ["machine x86_64", "clock 698765432", "file /proc/meminfo MemTotal:%20%201024%20kB%0A"]
+    lines += ["file /proc/cmdline preempt=voluntary"]
+    lines += [f"before {path} {_encoded(text)}" for path, text in counters.items()]
+    after = [f"after {path} {_encoded(text)}" for path, text in (counters | {"/proc/uptime": "2.75"}).items()]
+    after = ["swapstone-after 1", "beside 0 1", "words /tmp/beside-0.log no%0A", *after, "swapstone-end"]
+    answer = encode_answer_header() + encode_answer(_ANSWER)
+    return ("\n".join(lines).encode() + b"\n" + answer + "\n".join(after).encode() + b"\n",)
+
+
+def _channel(data: bytes) -> object:
+    """Decode a guest's channel, and use its files as the session does: for loads, and for the levels of factors."""
+    report, answers = decode_channel(data)
+    facts = answers[0].facts if answers else ()
+    evidence = Evidence(interp=None, objects=(), machine=report.pairs(), facts=facts)
+    levels = [factor.observe(evidence) for factor in FACTORS]
+    return report, answers, levels, [missing_load(load, evidence) for load in LOADS]
+
+
+def repair_answers(data: bytes) -> bytes:
+    """Return an agent's output with the number of lines and the checksum of each answer made valid."""
+    lines, start = data.split(b"\n"), -1
+    for number, line in enumerate(lines):
+        if line.startswith(b"begin "):
+            start = number
+        elif start >= 0 and line.startswith(b"end ") and line.count(b" ") == 5:
+            fields = line.split(b" ")
+            head = b" ".join([*fields[:4], b"%d" % (number - start), b""])
+            body = b"\n".join([*lines[start:number], head])
+            lines[number] = head + b"%08x" % zlib.crc32(body)
+            start = -1
+    return b"\n".join(lines)
+
+
+# Records
+
+
+def _runs() -> tuple[bytes, ...]:
+    """Return a `runs.jsonl` of three lines, as the writer encodes it."""
+    trial = Trial(suite="libc", workload="b_malloc_big1", load="idle", variant="libc=musl", block=1, position=0)
+    sample = Sample(metric="wall", values=(1.5, 2))
+    blocks = (msgspec.structs.replace(trial, block=number) for number in (1, 2, 3))
+    return (_chained(Run(trial=one, status=Status.OK, samples=(sample,)).encoded() for one in blocks),)
+
+
+def _chained(runs: Iterable[bytes]) -> bytes:
+    lines, chain = b"", ""
+    for number, run in enumerate(runs, start=1):
+        previous, chain = chain, chain_value(number, chain, run)
+        line = Line(number=number, previous=previous, chain=chain, run=msgspec.Raw(run))
+        lines += msgspec.json.encode(line) + b"\n"
+    return lines
+
+
+def repair_runs(data: bytes) -> bytes:
+    """Return the lines of a `runs.jsonl` that can be decoded, as one valid chain."""
+    found = []
+    for line in data.split(b"\n"):
+        try:
+            found.append(bytes(msgspec.json.decode(line, type=Line).run))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+    return _chained(found)
+
+
+_RECORD_FILES = ("record.json", "experiment.json", "manifest.json", "runs.jsonl", "seal.json")
+
+
+def _joined(parts: dict[str, bytes]) -> bytes:
+    return b"".join(b"--- %s\n%s" % (name.encode(), content) for name, content in parts.items())
+
+
+def _records() -> tuple[bytes, ...]:
+    """Return records of version 0.1 with their first runs."""
+    found = []
+    for name in ("own-program", "crossed"):
+        parts = {}
+        with tarfile.open(RECORDED / "records-0.1" / f"{name}.tar.xz") as opened:
+            for file in _RECORD_FILES:
+                member = opened.extractfile(f"{name}/{file}")
+                content = member.read() if member else b""
+                lines = content.splitlines(keepends=True)[:4] if file == "runs.jsonl" else [content]
+                parts[file] = b"".join(lines)
+                parts[file] += b"" if parts[file].endswith(b"\n") else b"\n"
+        found.append(repair_record(_joined(parts)))
+    return tuple(found)
+
+
+def repair_record(data: bytes) -> bytes:
+    """Return a record whose runs are a chain, and whose seal is that of its files."""
+    parts = sections(data, _RECORD_FILES)
+    parts["runs.jsonl"] = repair_runs(parts.get("runs.jsonl", b""))
+    lines = parts["runs.jsonl"].splitlines()
+    try:
+        seal = json.loads(parts.get("seal.json", b""))
+        seal |= {"runs": len(lines), "chain": json.loads(lines[-1])["chain"] if lines else ""}
+        for key in ("record", "experiment", "manifest"):
+            if seal.get(key):
+                seal[key] = file_sha256(parts.get(f"{key}.json", b""))
+        parts["seal.json"] = json.dumps(seal).encode() + b"\n"
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        pass  # the seal itself is damaged
+    return _joined(parts)
+
+
+def _record(data: bytes) -> object:
+    folder = room() / "record"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name, content in sections(data, _RECORD_FILES).items():
+        (folder / name).write_bytes(content)
+    return load(folder)
+
+
+def _study_run(data: bytes) -> object:
+    folder = room() / "study"
+    folder.mkdir(exist_ok=True)
+    (folder / "study.json").write_bytes(data)
+    return load_run(folder)
+
+
+def _marks(data: bytes) -> object:
+    folder = room() / "marked"
+    folder.mkdir(exist_ok=True)
+    (folder / origin.ORIGIN).write_bytes(data)
+    marks = origin._read(folder)
+    if marks is None:
+        raise UserError("it has no marks")
+    return marks.marks
+
+
+def _row_evidence(data: bytes) -> object:
+    """Explain a row from evidence, and write the pages, as `swapstone explain` does."""
+    evidence = explanation_files._decoded(data, RowMeasurements)
+    if evidence is None or not all(map(explanation_files._usable, evidence.runs)):
+        raise UserError("it is no evidence")
+    with named_record(room()):
+        classes = load_classes()
+        explanation = explain(evidence, classes)
+        return explanation, [len(content) for _, content in explanation_files._files(evidence, explanation, classes)]
+
+
+def _study_runs() -> tuple[bytes, ...]:
+    study = decode_study((TOP / "studies" / "musl-vs-glibc.toml").read_bytes(), "a study")
+    content = {"created": "2026-01-01T00:00:00Z", "name": "musl-vs-glibc", "study": study, "parts": ["a"], "seed": 7}
+    return (msgspec.json.encode(content),)
+
+
+def _studies() -> tuple[bytes, ...]:
+    return tuple(path.read_bytes() for path in sorted((TOP / "studies").glob("*.toml")))
+
+
+def _console(data: bytes) -> object:
+    text = text_of(data)
+    model = MACHINE_MODELS["x86_64"]
+    return [judge_end(status, text, text, model) for status in (0, 1, -9)], last_lines(text)
+
+
+RECORD_DECODERS: tuple[Decoder, ...] = (
+    Decoder(
+        "answer",
+        "agent",
+        decode_answers,
+        constant(encode_answer_header() + encode_answer(_ANSWER) + encode_answer(_UNSTARTED)),
+        repair_answers,
+        refused=(_REFUSAL,),
+    ),
+    Decoder(
+        "report",
+        "workload",
+        decode_workload_report,
+        constant(encode_workload_report(_REPORT), encode_workload_report(WorkloadReport(name="a", error="no memory"))),
+    ),
+    Decoder("named figures", "workload", decode_named_figures, constant(encode_named_figures(_NAMED)), repair_figures),
+    Decoder("cyclictest", "workload", decode_cyclictest, recorded("cyclictest-io-generic.json")),
+    Decoder("guest", "virtual machine", _channel, _guest, repair_answers),
+    Decoder("console", "virtual machine", _console, constant(fuzz_seeds.CONSOLE)),
+    Decoder("monitor", "QEMU", decode_message, constant(*fuzz_seeds.MONITOR), errors=(LimitReached,)),
+    Decoder("runs", "record", read_runs, _runs, repair_runs),
+    Decoder("record", "record", _record, _records, repair_record),
+    Decoder("kept answer", "record", decode_kept, lambda: (encode_kept(_ANSWER, _ANSWER),)),
+    Decoder("raw output", "record", split_raw, constant(b"--- stdout\none\n--- stderr\ntwo\n--- agent\n")),
+    Decoder("study run", "record", _study_run, _study_runs),
+    Decoder("marks", "record", _marks, constant(b'{"key":"0123456789abcdef","marks":[["experiment.json","00ff"]]}')),
+    Decoder("evidence", "record", _row_evidence, constant(fuzz_seeds.EVIDENCE)),
+    Decoder("study", "user", lambda data: decode_study(data, "a study"), _studies),
+)
