@@ -164,6 +164,15 @@ JOBS: tuple[Job, ...] = (
         "compare allocator", "{top}/swapstone compare allocator=default,mimalloc --only b_malloc_tiny1 --blocks 3", 0, 4
     ),
     _job("compare --target vm", f"{_COMPARE} 2 --target vm"),
+    _job("compare --target vm -- PROGRAM", "{top}/swapstone compare kernel=generic,rt --blocks 1 -- /bin/true", 0, 4),
+    _job(
+        "compare --fit-memory",
+        "{top}/swapstone compare allocator=default,mimalloc --fit-memory --fit-resolution 4M -- /bin/true",
+        0,
+        2,
+        4,
+    ),
+    _job("compare rootfs", "{top}/swapstone compare rootfs={folder}/root-a,{folder}/root-b --blocks 1 -- /x", 0, 2, 4),
     _job(
         "compare --server",
         "{top}/swapstone compare --blocks 3 --vary env:X=1,2 --server"
@@ -402,6 +411,10 @@ def prepare(folder: Path) -> None:
     for name in ("src", "cache", "state"):
         (folder / name).mkdir(exist_ok=True)
     (folder / "src" / "x.c").write_text("int main(void) { return 0; }\n")
+    for name in ("root-a", "root-b"):
+        (folder / name).mkdir(exist_ok=True)
+        (folder / name / "name").write_text(name)
+        subprocess.run(["cc", "-static", "-o", folder / name / "x", folder / "src" / "x.c"], check=True)
     for name in ("swapstone", "packages", "requirements.lock", "tools", "src"):
         source, target = TOP / name, folder / "checkout" / name
         target.parent.mkdir(exist_ok=True)

@@ -165,6 +165,8 @@ enum {
 
 #if defined(__aarch64__)
 
+#define ARCH_FW_CFG_ADDRESS 0x09020000 /* of QEMU's machine "virt" */
+
 static inline long arch_syscall(long nr, long a, long b, long c, long d, long e, long f) {
     register long x8 __asm__("x8") = nr;
     register long x0 __asm__("x0") = a;
@@ -265,6 +267,7 @@ enum {
 
 #define ARCH_STATFS_TAKES_SIZE 1
 #define ARCH_MMAP_UNIT 4096
+#define ARCH_FW_CFG_ADDRESS 0x09020000 /* of QEMU's machine "virt" */
 
 static inline long arch_syscall(long nr, long a, long b, long c, long d, long e, long f) {
     register long r7 __asm__("r7") = nr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Implements virtual_machine.h. QEMU's devices are described in its source: docs/specs/fw_cfg.rst,
- * docs/specs/ivshmem-spec.rst, hw/watchdog/ and hw/arm/virt.c. */
+ * docs/specs/ivshmem-spec.rst, hw/watchdog/, hw/arm/virt.c and hw/riscv/virt.c. */
 #include "virtual_machine.h"
 
 #include "arch.h"
@@ -52,6 +52,8 @@ static _Noreturn void power_off(void) {
     port_exit(1); /* the kernel panics when the first process exits */
 }
 
+#if defined(ARCH_HAS_IO_PORTS) || defined(ARCH_FW_CFG_ADDRESS)
+
 /* fw_cfg holds files: one register selects a file, and reads from another return its bytes in order. */
 enum { FW_CFG_SIGNATURE = 0, FW_CFG_DIRECTORY = 0x19, FW_CFG_NAME = 56 };
 static void fw_cfg_select(uint16_t key);
@@ -94,6 +96,8 @@ long port_read_order(char *buffer, size_t size) {
     }
     return -PORT_E_NOENT;
 }
+
+#endif
 
 #ifdef ARCH_HAS_IO_PORTS
 
@@ -169,7 +173,6 @@ enum {
     PCI_COMMAND_MEMORY = 2,
     PCI_BAR_0 = 0x10,
     PCI_BAR_2 = 0x18,
-    FW_CFG_ADDRESS = 0x09020000, /* of QEMU's machine "virt" */
     FW_CFG_SELECTOR = 8,
     WATCHDOG_CONFIG = 0x60,
     WATCHDOG_LOCK = 0x68,
@@ -182,6 +185,12 @@ enum {
     WATCHDOG_ENABLE = 2,
     CHANNEL_BYTES = 16 << 20, /* as in targets/vm/machine_models.py */
     CHANNEL_START = 4096,     /* the first 8 bytes hold the number of bytes written, little-endian */
+#ifdef ARCH_FW_CFG_ADDRESS
+    CHANNEL_END = CHANNEL_BYTES,
+#else
+    ORDER_START = 12 << 20, /* the order's length, and from the next page on its text */
+    CHANNEL_END = ORDER_START,
+#endif
 };
 
 #define WATCHDOG_DEVICE "/sys/bus/pci/devices/0000:00:01.0"
@@ -245,10 +254,14 @@ int port_acquire_devices(void) {
         result = read_bar_address(CHANNEL_DEVICE "/config", PCI_BAR_2, &devices.channel);
     if (result < 0)
         return result;
-    devices.fw_cfg = map_window(FW_CFG_ADDRESS);
+#ifdef ARCH_FW_CFG_ADDRESS
+    devices.fw_cfg = map_window(ARCH_FW_CFG_ADDRESS);
+    if (!devices.fw_cfg)
+        return -PORT_E_NOMEM;
+#endif
     devices.watchdog = map_window(watchdog - watchdog % WINDOW);
     devices.first = map_window(devices.channel);
-    if (!devices.fw_cfg || !devices.watchdog || !devices.first)
+    if (!devices.watchdog || !devices.first)
         return -PORT_E_NOMEM;
     devices.watchdog += watchdog % WINDOW;
     devices.window = devices.first;
@@ -279,6 +292,8 @@ void port_request_pause(void) {
     port_close(fd);
 }
 
+#ifdef ARCH_FW_CFG_ADDRESS
+
 static void fw_cfg_select(uint16_t key) {
     *(volatile uint16_t *)(devices.fw_cfg + FW_CFG_SELECTOR) = __builtin_bswap16(key);
 }
@@ -296,6 +311,8 @@ static void fw_cfg_read(void *buffer, size_t size) {
         *at++ = *devices.fw_cfg;
 }
 
+#endif
+
 /* Returns the mapped window of the channel that contains a byte, or NULL if it can't be mapped. */
 static volatile unsigned char *window_of(uint64_t at) {
     uint64_t begin = at - at % WINDOW;
@@ -308,12 +325,39 @@ static volatile unsigned char *window_of(uint64_t at) {
     return devices.window = begin ? map_window(devices.channel + begin) : devices.first;
 }
 
+#ifndef ARCH_FW_CFG_ADDRESS
+
+/* Reads from the channel. Returns false if it can't be mapped. */
+static bool read_channel(uint64_t from, void *buffer, size_t size) {
+    unsigned char *at = buffer;
+
+    for (size_t i = 0; i < size; i++) {
+        volatile unsigned char *window = window_of(from + i);
+        if (!window)
+            return false;
+        at[i] = window[(from + i) % WINDOW];
+    }
+    return true;
+}
+
+long port_read_order(char *buffer, size_t size) {
+    uint64_t bytes;
+
+    if (!read_channel(ORDER_START, &bytes, sizeof bytes))
+        return -PORT_E_NOMEM;
+    if (!bytes || bytes > size)
+        return bytes ? -PORT_E_NOSPC : -PORT_E_NOENT;
+    return read_channel(ORDER_START + CHANNEL_START, buffer, bytes) ? (long)bytes : -PORT_E_NOMEM;
+}
+
+#endif
+
 long port_write_channel(const void *data, size_t size) {
     const unsigned char *bytes = data;
 
     for (size_t i = 0; i < size; i++) {
         uint64_t at = CHANNEL_START + devices.written + i;
-        volatile unsigned char *window = at < CHANNEL_BYTES ? window_of(at) : NULL;
+        volatile unsigned char *window = at < CHANNEL_END ? window_of(at) : NULL;
         if (!window)
             return -PORT_E_NOSPC;
         window[at % WINDOW] = bytes[i];

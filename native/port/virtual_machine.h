@@ -42,8 +42,8 @@ void port_release_devices(void);
 /* Makes the watchdog expire. QEMU then pauses the machine some time later, so that it can be saved. Nothing
  * happens if QEMU has no watchdog or does not pause on it. */
 void port_request_pause(void);
-/* Reads the order, the file opt/swapstone/order of fw_cfg. Returns its size, or -ENOSPC if the buffer is too
- * small. */
+/* Reads the order: the file opt/swapstone/order of fw_cfg, or on riscv64 a part of the channel. Returns its
+ * size, or -ENOSPC if the buffer is too small. */
 long port_read_order(char *buffer, size_t size);
 /* Writes to the channel, which carries the results to the host. Returns -ENOSPC if the channel is full. */
 long port_write_channel(const void *data, size_t size);

@@ -34,7 +34,11 @@ def need(architecture: str) -> None:
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the architectures are foreign ones on x86_64")
 @pytest.mark.parametrize(
     ("architecture", "machine"),
-    [("arm64", "aarch64"), pytest.param("armhf", "armv7l", marks=pytest.mark.exhaustive)],
+    [
+        ("arm64", "aarch64"),
+        pytest.param("armhf", "armv7l", marks=pytest.mark.exhaustive),
+        ("riscv64", "riscv64"),
+    ],
 )
 def test_both_c_libraries_run_on_another_architecture(tmp_path: Path, architecture: str, machine: str) -> None:
     need(architecture)

@@ -2,7 +2,8 @@
 """Fetch packages of any architecture with the system's apt-get, without root and without changing the system.
 
 apt-get uses the system's sources, keys, proxies and preferences, but separate lists, cache and status for each architecture.
-Packages are downloaded, not installed.
+Packages are downloaded, not installed. Packages of an architecture that another release of Debian has come from the same mirrors and
+are authenticated by the same keys.
 """
 
 from __future__ import annotations
@@ -18,12 +19,16 @@ from pathlib import Path
 
 from swapstone.artifacts.control_fields import paragraphs
 from swapstone.artifacts.file_lock import take_lock
+from swapstone.artifacts.image_catalog import suite_of
 from swapstone.artifacts.snapshot import Snapshot, archives_of
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir
 
 APT_TIMEOUT_S = 1800
 _CLASSIC = {"LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+_KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp")
+"""Debian's keys, from the package debian-archive-keyring; without these files, apt-get uses those in /etc/apt/trusted.gpg.d."""
+
 _UNKNOWN = re.compile(
     r"^E: (?:Version '[^']*' for '(?P<versioned>[^']+)' was not found|Unable to locate package (?P<name>\S+))"
 )
@@ -85,6 +90,10 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
+_ALIAS = "stable"
+"""Another name of the newest release of Debian."""
+
+
 class Apt:
     """apt-get for one architecture.
 
@@ -107,13 +116,16 @@ class Apt:
                 )
         self.architecture = architecture
         self.snapshot = snapshot
+        self._suite = suite_of(architecture)
         self.home = cache_dir() / "apt" / (f"{architecture}-{snapshot.time}" if snapshot else architecture)
         with writable_folder(self.home):
             for name in ("state/lists/partial", "cache/archives/partial"):
                 (self.home / name).mkdir(parents=True, exist_ok=True)
             (self.home / "status").touch()
             if snapshot:
-                (self.home / "sources.list").write_text(snapshot.sources("deb"))
+                (self.home / "sources.list").write_text(snapshot.of(self._suite).sources("deb"))
+            elif self._suite:
+                (self.home / "sources.list").write_text(self._suite_lines())
             (self.home / "apt.conf").write_text(self._configuration())
 
     def _configuration(self) -> str:
@@ -131,7 +143,7 @@ class Apt:
             "Acquire::https::Timeout": "60",
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled": "false",
         }
-        if self.snapshot:
+        if self.snapshot or self._suite:
             settings |= {"Dir::Etc::sourcelist": str(self.home / "sources.list"), "Dir::Etc::sourceparts": "-"}
         cleared = (
             "APT::Architectures",
@@ -159,16 +171,44 @@ class Apt:
             UserError: no list could be fetched.
         """
         result = self._run("apt-get", "update", "--quiet", "--error-on=any")
+        if result.returncode and self._suite and not self.snapshot and not self._has_lists(f"_dists_{self._suite}"):
+            result = self._updated_by_alias() or result
         self.offers.cache_clear()
         if result.returncode == 0:
             return ""
         output = _first_complaint(result.stderr)
-        if not any((self.home / "state" / "lists").glob("*_Packages*")):
+        if not self._has_lists():
             raise UserError(
                 f"The lists of packages for {self.architecture} can't be fetched: {output}",
-                "Check the network: `apt-get update` must succeed on this machine.",
+                f"Check the network: `apt-get update` must succeed on this machine.{self._keys_hint()}",
             )
         return output
+
+    def _has_lists(self, part: str = "") -> bool:
+        return any(part in path.name for path in (self.home / "state" / "lists").glob("*_Packages*"))
+
+    def _updated_by_alias(self) -> subprocess.CompletedProcess[str] | None:
+        """Fetch the lists of the release under its name `_ALIAS`, whose files a mirror may have where it lacks those of the codename.
+
+        Returns:
+            The end of apt-get; None if `_ALIAS` is another release.
+        """
+        sources = self.home / "sources.list"
+        before = sources.read_text()
+        sources.write_text(before.replace(f" {self._suite} ", f" {_ALIAS} "))
+        result = self._run("apt-get", "update", "--quiet", "--error-on=any")
+        lists = self.home / "state" / "lists"
+        releases = [path.read_text(errors="replace") for path in lists.glob(f"*_dists_{_ALIAS}_*Release")]
+        if releases and all(re.search(rf"^Codename: {self._suite}$", text, re.MULTILINE) for text in releases):
+            return result
+        for path in lists.glob(f"*_dists_{_ALIAS}_*"):
+            path.unlink(missing_ok=True)
+        sources.write_text(before)
+        return None
+
+    def _keys_hint(self) -> str:
+        """Return where the keys of another release are; apt-get refuses lists without them."""
+        return f" The keys of {self._suite} are in the newest debian-archive-keyring." if self._suite else ""
 
     @functools.cache  # noqa: B019 - an Apt lives as long as one command
     def offers(self, name: str) -> tuple[PackageVersion, ...]:
@@ -256,25 +296,34 @@ class Apt:
         lines = {line.removeprefix("Packages ") for line in output.stdout.splitlines() if line.startswith("Packages ")}
         return sorted(lines)
 
+    def _suite_lines(self) -> str:
+        """Return lines for the architecture's release at each mirror of Debian that the system fetches packages from."""
+        listed = _execute(["apt-get", "update", "--print-uris"], self.home)
+        mirrors = sorted(set(re.findall(r"^'(\S+/debian/)dists/", listed.stdout, re.MULTILINE)))
+        keys = next((f"[signed-by={keyring}] " for keyring in _KEYRINGS if Path(keyring).is_file()), "")
+        return "".join(f"deb {keys}{mirror} {self._suite} main\n" for mirror in mirrors)
+
     def _run(self, program: str, *arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-        command = [program, "-c", str(self.home / "apt.conf"), *arguments]
-        environment = {**os.environ, **_CLASSIC}
-        try:
-            return subprocess.run(
-                command,
-                cwd=folder or self.home,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=APT_TIMEOUT_S,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise UserError(f"{program} {arguments[0]} did not finish within {APT_TIMEOUT_S} s.") from error
-        except OSError as error:
-            raise UnavailableError(f"{program} can't be run: {error.strerror}.") from error
+        return _execute([program, "-c", str(self.home / "apt.conf"), *arguments], folder or self.home)
+
+
+def _execute(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env={**os.environ, **_CLASSIC},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=APT_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{command[0]} did not finish within {APT_TIMEOUT_S} s.") from error
+    except OSError as error:
+        raise UnavailableError(f"{command[0]} can't be run: {error.strerror}.") from error
 
 
 def oldest(offers: Iterable[PackageVersion]) -> PackageVersion:

@@ -29,7 +29,12 @@ OWN_MODULES: tuple[str, ...] = ("planted",)
 """Names of the modules; the source is ``native/NAME/NAME.c``."""
 
 BUILD_TIMEOUT_S = 300
-_TRIPLETS = {"amd64": "x86_64-linux-gnu-", "arm64": "aarch64-linux-gnu-", "armhf": "arm-linux-gnueabihf-"}
+_TRIPLETS = {
+    "amd64": "x86_64-linux-gnu-",
+    "arm64": "aarch64-linux-gnu-",
+    "armhf": "arm-linux-gnueabihf-",
+    "riscv64": "riscv64-linux-gnu-",
+}
 _BUILT_WITH = re.compile(rb"^CONFIG_GCC_VERSION=(\d+)$", re.MULTILINE)
 _KBUILD = "linux-kbuild-"
 _FLAGS = ("KCFLAGS=-g0",)  # debug information would contain the path of the build folder

@@ -71,6 +71,16 @@ CROSS_COMPILERS: dict[str, CrossCompiler] = {
             # `arm-linux-gnueabihf-gcc -v`: --with-arch=armv7-a+fp --with-mode=thumb --with-float=hard
             clang=("--target=armv7-linux-gnueabihf", "-mthumb", "-mfpu=vfpv3-d16", "-mfloat-abi=hard"),
         ),
+        CrossCompiler(
+            name="riscv64",
+            machine="riscv64",
+            triple="riscv64-linux-gnu",
+            package="gcc-riscv64-linux-gnu",
+            headers="libc6-dev-riscv64-cross",
+            musl="riscv64-linux-musl",
+            # `riscv64-linux-gnu-gcc -v`: --with-arch=rv64gc --with-abi=lp64d
+            clang=("--target=riscv64-linux-gnu", "-march=rv64gc", "-mabi=lp64d"),
+        ),
     )
 }
 """By the machine's name in recipes."""

@@ -22,6 +22,7 @@ class Architecture(FrozenStruct, frozen=True, kw_only=True):
         options: of the emulator.
         console: name of the serial console on the kernel's command line.
         modules: loaded by default.
+        suite: release of Debian that has its packages, at the mirrors of this machine's sources; empty for the releases that these name.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Architecture(FrozenStruct, frozen=True, kw_only=True):
     options: tuple[str, ...]
     console: str
     modules: tuple[str, ...] = MODULES
+    suite: str = ""
 
 
 ARCHITECTURES: tuple[Architecture, ...] = (
@@ -72,11 +74,12 @@ ARCHITECTURES: tuple[Architecture, ...] = (
         name="riscv64",
         debian="riscv64",
         machine="riscv64",
-        kernels={"generic": "linux-image-riscv64"},
+        kernels={"generic": "linux-image-riscv64", "rt": "linux-image-rt-riscv64"},
         emulator="qemu-system-riscv64",
         emulator_package="qemu-system-misc",
         options=("-M", "virt"),
         console="ttyS0",
+        suite="trixie",
     ),
 )
 
@@ -132,6 +135,11 @@ def find_architecture(name: str) -> Architecture:
         if architecture.name == name:
             return architecture
     raise unknown("architecture", name, [architecture.name for architecture in ARCHITECTURES])
+
+
+def suite_of(debian: str) -> str:
+    """Return the release that has an architecture's packages if it is not that of this machine's sources, by its Debian name."""
+    return next((architecture.suite for architecture in ARCHITECTURES if architecture.debian == debian), "")
 
 
 def find_part(name: str) -> ImagePart:

@@ -191,6 +191,17 @@ def build_image(request: ImageRequest, *, lock: Lock | None = None, progress: Pr
     return BuiltImage(image, home, options)
 
 
+def check_kernel_file(request: ImageRequest) -> None:
+    """Check a kernel file of the user with its modules. Nothing is fetched or built. A packaged kernel is not checked.
+
+    Raises:
+        UserError: as `build_image`, for the kernel and its modules.
+    """
+    if request.kernel not in KERNELS:
+        built = (Path(path) for path in request.module_files if not path.endswith(MODULE_SOURCE))
+        _own_kernel(request, find_architecture(request.architecture), [read_module_file(path) for path in built])
+
+
 def _plan(request: ImageRequest, lock: Lock | None, progress: Progress = lambda _: None) -> _Plan:
     architecture = find_architecture(request.architecture)
     wanted = tuple(find_part(name) for name in request.parts)

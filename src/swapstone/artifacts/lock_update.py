@@ -32,6 +32,7 @@ _BUILD_TOOLS = ("flex", "bison", "m4", "libsigsegv2", "libelf-dev", "libelf1")
 """Packages that a kernel's build needs besides a compiler, and their dependencies."""
 
 _MUSL_HEADERS = "musl-dev"
+_GLIBC, _GLIBC_SYMBOLS = "libc6", "libc6-dbg"
 _HEADER_PACKAGES = 3
 """The kernel's own headers, the common headers of its version, and the build programs."""
 
@@ -89,18 +90,27 @@ class _LockUpdate:
         ):
             programs = self._programs(Path(work))
         fetch(kernels, self._progress)
-        return [*kernels, *headers, *source, *programs, *self._development(programs)], unavailable
+        beside = [*self._development(programs), *self._debug(programs)]
+        return [*kernels, *headers, *source, *programs, *beside], unavailable
 
     def _development(self, programs: Sequence[Package]) -> list[Package]:
         """Return the package of musl's headers and objects, in the version that images contain; none if the archive lacks it."""
+        return [msgspec.structs.replace(one, builds=MUSL) for one in self._beside(programs, MUSL, _MUSL_HEADERS)]
+
+    def _debug(self, programs: Sequence[Package]) -> list[Package]:
+        """Return the package of glibc's symbols, in the version that images contain; none if the archive lacks it."""
+        return [msgspec.structs.replace(one, debug=_GLIBC) for one in self._beside(programs, _GLIBC, _GLIBC_SYMBOLS)]
+
+    def _beside(self, programs: Sequence[Package], name: str, wanted: str) -> list[Package]:
+        """Return the package `wanted` in the version of the package `name`; none if the archive lacks it."""
         found = [
-            msgspec.structs.replace(self._package(offer), builds=MUSL)
+            self._package(offer)
             for package in programs
-            if package.name == MUSL
-            for offer in self._same_version(_MUSL_HEADERS, package.version)
+            if package.name == name
+            for offer in self._same_version(wanted, package.version)
         ]
         if not found:
-            self._progress(f"the archive lacks {_MUSL_HEADERS} for {self._architecture.debian}")
+            self._progress(f"the archive lacks {wanted} for {self._architecture.debian}")
         return found
 
     def _offer(self, name: str) -> PackageVersion | None:

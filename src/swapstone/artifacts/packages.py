@@ -44,6 +44,7 @@ class Package(FrozenStruct, frozen=True, kw_only=True):
         headers: names of the kernels whose modules are built with it.
         source: its use in builds of kernels from source: ``tree``, ``patches`` or ``tool``; or empty.
         builds: the C library whose headers and objects it contains, to build programs for its architecture: ``musl``; or empty.
+        debug: the package whose symbols it contains, to name functions: ``libc6``; or empty.
         needs: sonames that its used files depend on.
         objects: paths of its used shared objects, by soname.
     """
@@ -57,13 +58,14 @@ class Package(FrozenStruct, frozen=True, kw_only=True):
     headers: tuple[str, ...] = ()
     source: str = ""
     builds: str = ""
+    debug: str = ""
     needs: tuple[str, ...] = ()
     objects: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
     def in_images(self) -> bool:
         """Whether images can contain its files."""
-        return not (self.headers or self.source or self.builds)
+        return not (self.headers or self.source or self.builds or self.debug)
 
     @property
     def file_name(self) -> str:

@@ -85,6 +85,8 @@ def products_of(lock: Lock, sources: Iterable[PinnedSource]) -> dict[str, frozen
             beside = (one for one in lock.of(package.architecture) if one.name == package.builds)
             name = f"programs for {package.architecture} with {package.builds}"
             found[name] = frozenset({package.sha256, *(one.sha256 for one in beside)})
+        if package.debug:
+            found[f"names of functions of {package.debug} for {package.architecture}"] = frozenset({package.sha256})
     plain = frozenset(package.sha256 for package in lock.packages if package.source and package.source != PATCHES)
     patches = frozenset(package.sha256 for package in lock.packages if package.source == PATCHES)
     if plain:

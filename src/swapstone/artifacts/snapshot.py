@@ -41,6 +41,11 @@ class Snapshot(FrozenStruct, frozen=True, kw_only=True):
     time: str
     archives: tuple[str, ...]
 
+    def of(self, suite: str) -> Snapshot:
+        """Return the part of one release; all of it if no release is given."""
+        kept = tuple(line for line in self.archives if not suite or line.split(" ")[1] == suite)
+        return Snapshot(time=self.time, archives=kept)
+
     def sources(self, kind: str) -> str:
         """Return lines for apt's ``sources.list``.
 

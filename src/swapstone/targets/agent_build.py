@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Compiles the agent and the first process of virtual machines from their C sources, and caches them."""
+"""Compiles the agent, the first process of virtual machines and the emulator's plugin from their C sources, and caches them."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ _FLAGS = (
     *("-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-fno-asynchronous-unwind-tables"),
     *("-fno-pie", "-no-pie", "-static", "-nostdlib", "-Wl,--build-id=none"),
 )
+_PLUGIN_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden")
 _LIBRARIES = ("-lgcc",)  # helpers of the compiler, e.g. for division on 32-bit processors
 _COMPILER_TIMEOUT_S = 120
 _VIRTUAL_MACHINE = "virtual_machine"  # only the first process of a virtual machine is linked with it
@@ -67,17 +68,23 @@ def build_agent(directory: Path, compiler: str = "cc") -> Path:
         UnavailableError: there is no such compiler.
         UserError: compilation failed.
     """
-    return _build("swapstone-agent", agent_sources(), directory, compiler)
+    return _build("swapstone-agent", agent_sources(), directory, (compiler, *_FLAGS))
 
 
 def build_init(directory: Path, compiler: str = "cc") -> Path:
     """Compile the first process of virtual machines, or return it from the cache; as `build_agent`."""
-    return _build("swapstone-init", guest_sources(), directory, compiler)
+    return _build("swapstone-init", guest_sources(), directory, (compiler, *_FLAGS))
 
 
-def _build(name: str, sources: Sequence[Path], directory: Path, compiler: str) -> Path:
-    version = agent_compiler(compiler)
-    digest = hashlib.sha256("\0".join((version, compiler, *_FLAGS, *_LIBRARIES)).encode())
+def build_plugin(directory: Path, compiler: str = "cc") -> Path:
+    """Compile the plugin of QEMU's code generator for this machine, or return it from the cache; as `build_agent`."""
+    sources = tuple(sorted((share_dir() / "native" / "plugin").glob("*.[ch]")))
+    return _build("swapstone-plugin.so", sources, directory, (compiler, *_PLUGIN_FLAGS))
+
+
+def _build(name: str, sources: Sequence[Path], directory: Path, command: Sequence[str]) -> Path:
+    version = agent_compiler(command[0])
+    digest = hashlib.sha256("\0".join((version, *command, *_LIBRARIES)).encode())
     for source in sources:
         digest.update(f"\0{source.name}\0".encode() + source.read_bytes())
     built = directory / digest.hexdigest()[:16] / name
@@ -88,7 +95,7 @@ def _build(name: str, sources: Sequence[Path], directory: Path, compiler: str) -
         built.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=directory) as work:
             made = Path(work) / built.name
-            _compile([compiler, *_FLAGS, *(str(s) for s in sources if s.suffix == ".c"), *_LIBRARIES, "-o", str(made)])
+            _compile([*command, *(str(s) for s in sources if s.suffix == ".c"), *_LIBRARIES, "-o", str(made)])
             write_whole(_mark_of(built), sha256_of(made).encode())
             made.replace(built)
     except OSError as error:

@@ -62,8 +62,8 @@ def test_missing_headers_or_compiler_are_errors_with_the_package_to_install(
         (Recipe(architecture="vax"), "Swapstone has no compiler for vax."),
         (Recipe(architecture="aarch64", compiler="tcc"), "Swapstone can't compile for glibc on arm64 with tcc."),
         (
-            Recipe(architecture="aarch64", allocator="mimalloc"),
-            "Allocators are built for this machine's architecture only, not for aarch64.",
+            Recipe(architecture="aarch64", allocator="tcmalloc"),
+            "tcmalloc is written in C++, and Swapstone builds allocators in C only for arm64.",
         ),
     ],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import BASE_RECIPE, build_workload, resolve_recipe
+from swapstone.artifacts import BASE_RECIPE, build_workload, cross_musl, resolve_recipe
 from swapstone.artifacts.cross_compilers import CROSS_COMPILERS
 from swapstone.artifacts.cross_musl import rewritten_specs
 from swapstone.artifacts.image_catalog import find_architecture
@@ -73,7 +73,7 @@ def test_specs_of_another_form_are_refused(specs: str) -> None:
 
 
 def test_programs_are_built_with_the_musl_that_images_contain() -> None:
-    for name in ("x86_64", "arm64", "armhf"):
+    for name in ("x86_64", "arm64", "armhf", "riscv64"):
         packages = read_lock().of(find_architecture(name).debian)
         versions = {package.version for package in packages if "musl" in {package.builds, package.name}}
         assert len(versions) == 1
@@ -83,7 +83,7 @@ def test_programs_are_built_with_the_musl_that_images_contain() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-@pytest.mark.parametrize("machine", ["aarch64", "arm"])
+@pytest.mark.parametrize("machine", ["aarch64", "arm", "riscv64"])
 @pytest.mark.parametrize("linking", ["dynamic", "static"])
 def test_a_workload_contains_musl_and_nothing_of_glibc(machine: str, compiler: str, linking: str) -> None:
     cross = CROSS_COMPILERS[machine]
@@ -96,7 +96,7 @@ def test_a_workload_contains_musl_and_nothing_of_glibc(machine: str, compiler: s
         pytest.skip(f"musl can't be fetched: {error.message}")
     facts = build_workload(source_of(find_workload("libc", "b_pthread_create_serial1")), resolved).facts
     assert facts is not None
-    assert facts.machine == {"aarch64": "EM_AARCH64", "arm": "EM_ARM"}[machine]
+    assert facts.machine == {"aarch64": "EM_AARCH64", "arm": "EM_ARM", "riscv64": "EM_RISCV"}[machine]
     assert facts.needed == (("libc.so",) if linking == "dynamic" else ())
     evidence = Evidence(interp=facts.interp, objects=(), program=facts)
     assert find_factor("libc").observe(evidence) == "musl"
@@ -118,3 +118,48 @@ def test_clang_generates_code_for_the_processor_of_gcc(tmp_path: Path) -> None:
         wanted = ("Tag_CPU_arch:", "Tag_FP_arch:", "Tag_ABI_VFP_args:", "Tag_THUMB_ISA_use:")
         found.append([line.strip() for line in shown.splitlines() if line.strip().startswith(wanted)])
     assert found[0] == found[1]
+
+
+class FilesOfMusl:
+    """Stands in for the contents of musl's packages: an object and an archive with debug information."""
+
+    def __init__(self, folder: Path) -> None:
+        (folder / "x.c").write_text("int x(void) { return 1; }\n")
+        subprocess.run(["cc", "-g", "-c", "x.c", "-o", "crt1.o"], cwd=folder, check=True, timeout=60)
+        subprocess.run(["ar", "rc", "libc.a", "crt1.o"], cwd=folder, check=True, timeout=60)
+        top = "lib/arm-linux-musleabihf"
+        self.files = {f"{top}/{name}": (folder / name).read_bytes() for name in ("crt1.o", "libc.a")}
+        specs = SPECS.replace("aarch64-linux-musl", "arm-linux-musleabihf").replace("musl-aarch64.so", "musl-armhf.so")
+        self.files |= {f"{top}/libc.so": b"so", f"{top}/musl-gcc.specs": specs.encode()}
+
+    def __call__(self, *_: object) -> FilesOfMusl:
+        return self
+
+    def __enter__(self) -> FilesOfMusl:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.files)
+
+    def resolve(self, name: str) -> bool:
+        return name in self.files
+
+    def read(self, name: str) -> tuple[bytes, int]:
+        return self.files[name], 0o644
+
+
+def test_objects_of_musl_lose_their_debug_information(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of a newer release has relocations that the linker of the cross compiler can't read."""
+    contents = FilesOfMusl(tmp_path)
+    assert b".debug_info" in contents.files["lib/arm-linux-musleabihf/libc.a"]
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name, value in (("fetch", lambda *_: None), ("package_file", str), ("Contents", contents)):
+        monkeypatch.setattr(cross_musl, name, value)
+    specs = cross_musl.musl_specs("armhf", "arm-linux-musleabihf", "", lambda _: None)
+    for name in ("crt1.o", "libc.a"):
+        stripped = (specs.parent / "lib" / "arm-linux-musleabihf" / name).read_bytes()
+        assert b".debug_info" not in stripped
+        assert b".symtab" in stripped

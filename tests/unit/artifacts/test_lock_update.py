@@ -125,6 +125,17 @@ def test_headers_of_musl_are_locked_in_the_version_of_images(full: Archive, monk
     assert found == [("musl-dev", "1.0-1", False)]
 
 
+def test_symbols_of_glibc_are_locked_in_the_version_of_images(full: Archive) -> None:
+    full.add("libc6-dbg", {}, version="2.0-1")
+    messages: list[str] = []
+    assert not any(one.debug for one in update_lock([find_architecture("x86_64")], None, messages.append).packages)
+    assert "the archive lacks libc6-dbg for amd64" in messages
+    full.add("libc6-dbg", {}, version="1.0-1")
+    lock = update_lock([find_architecture("x86_64")], None, lambda _: None)
+    found = [(package.name, package.version, package.in_images) for package in lock.packages if package.debug]
+    assert found == [("libc6-dbg", "1.0-1", False)]
+
+
 def test_an_image_takes_the_objects_that_its_programs_name(full: Archive) -> None:
     lock = update_lock([find_architecture("x86_64")], None, lambda _: None)
     request = ImageRequest(architecture="x86_64", modules=(), parts=("cyclictest",))

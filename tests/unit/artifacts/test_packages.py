@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -12,6 +14,7 @@ import pytest
 from swapstone.artifacts import packages
 from swapstone.artifacts.apt import Apt, PackageGoneError, oldest
 from swapstone.artifacts.packages import Contents, Lock, fetch, package_file, read_lock, write_lock
+from swapstone.artifacts.snapshot import Snapshot
 from swapstone.model import UnavailableError, UserError
 from tests.unit.artifacts.archive import APT_CONF, Archive, lock_of
 
@@ -105,6 +108,69 @@ def test_the_error_for_a_missing_version_names_failed_lists(archive: Archive) ->
     package = packages.Package(architecture="amd64", name="tool", version="1", sha256="0" * 64, size_bytes=1)
     with pytest.raises(PackageGoneError, match=r"tool 1\. Some of its lists could not be fetched: .*absent"):
         fetch([package], lambda _: None)
+
+
+def test_an_architecture_of_another_release_is_fetched_from_the_system_s_mirrors_of_debian(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system's own lines may be trusted without a key; those of the other release are not."""
+    mirror = tmp_path / "mirror" / "debian"
+    lists = mirror / "dists" / "trixie" / "main" / "binary-riscv64"
+    lists.mkdir(parents=True)
+    (lists / "Packages").write_text("")
+    digest = hashlib.sha256(b"").hexdigest()
+    (mirror / "dists" / "trixie" / "Release").write_text(
+        f"Codename: trixie\nArchitectures: riscv64\nComponents: main\nSHA256:\n {digest} 0 main/binary-riscv64/Packages\n"
+    )
+    (tmp_path / "list").write_text(
+        f"deb [trusted=yes] copy:{mirror} bookworm main\ndeb [trusted=yes] copy:{tmp_path}/other bookworm main\n"
+    )
+    (tmp_path / "apt.conf").write_text(APT_CONF.format(tmp_path))
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    apt = Apt("riscv64")
+    (line,) = (apt.home / "sources.list").read_text().splitlines()
+    assert line.startswith("deb ") and line.endswith(f"copy:{mirror}/ trixie main") and "trusted" not in line
+    with pytest.raises(UserError, match=r"The lists of packages for riscv64 can't be fetched: .*not signed") as caught:
+        apt.update()
+    assert "debian-archive-keyring" in caught.value.hint
+    assert not (Apt("amd64").home / "sources.list").exists()
+
+
+@pytest.mark.parametrize("codename", ["trixie", "forky"])
+def test_lists_that_a_mirror_lacks_under_the_codename_are_fetched_under_the_name_stable(
+    codename: str, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only while stable is that release."""
+    apt = Apt("riscv64")
+    lists, sources = apt.home / "state" / "lists", apt.home / "sources.list"
+    sources.write_text("deb [signed-by=/k] http://mirror/debian/ trixie main\n")
+    used = []
+
+    def run(program: str, *arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+        used.append(sources.read_text().split()[3])
+        if used[-1] == "trixie":
+            return subprocess.CompletedProcess([program], 100, "", "E: File has unexpected size")
+        (lists / "mirror_debian_dists_stable_InRelease").write_text(f"Suite: stable\nCodename: {codename}\n")
+        (lists / "mirror_debian_dists_stable_main_binary-riscv64_Packages").touch()
+        return subprocess.CompletedProcess([program], 0, "", "")
+
+    monkeypatch.setattr(apt, "_run", run)
+    if codename == "trixie":
+        assert apt.update() == apt.update() == ""
+        assert used[:2] == ["trixie", "stable"]
+        return
+    with pytest.raises(UserError, match="File has unexpected size"):
+        apt.update()
+    assert used == ["trixie", "stable"]
+    assert not any(lists.glob("*stable*")) and " trixie main" in sources.read_text()
+
+
+def test_a_snapshot_of_an_architecture_of_another_release_has_that_release_only(cache: Path) -> None:
+    archives = ("debian bookworm main", "debian trixie main", "debian-security bookworm-security main")
+    snapshot = Snapshot(time="20260101T000000Z", archives=archives)
+    listed = {name: (Apt(name, snapshot).home / "sources.list").read_text() for name in ("amd64", "riscv64")}
+    assert listed["amd64"].count("deb ") == 3
+    assert listed["riscv64"].count("deb ") == 1 and " trixie main" in listed["riscv64"]
 
 
 @pytest.mark.parametrize("missing", ["apt-get", "apt-cache", "dpkg-deb"])

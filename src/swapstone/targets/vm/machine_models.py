@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from swapstone.model import USUAL_MEMORY_BYTES, FrozenStruct, unknown
+from swapstone.model import CLOCK_SCALES, USUAL_MEMORY_BYTES, FrozenStruct, UserError, unknown
 
 CHANNEL_START = 4096
 """Offset of the output in a channel that is memory; as in native/port/virtual_machine.c."""
 
 _CHANNEL_BYTES = 16 << 20  # native/port/virtual_machine.c
+_ORDER_START = 12 << 20  # ORDER_START there
 
 
 class MachineModel(FrozenStruct, frozen=True, kw_only=True):
@@ -24,6 +25,9 @@ class MachineModel(FrozenStruct, frozen=True, kw_only=True):
         ended_well: QEMU's exit status if the first process ended without an error; 0 where the kernel powers off in either case.
         channel_bytes: size of the shared memory that is the channel. Its first 8 bytes are the length of the output, which starts at
             `CHANNEL_START`. 0 if the channel is a file that grows.
+        order_start: offset of the order in that memory: 8 bytes with its length, and from the next page on its text. 0 if the order is a
+            file of fw_cfg.
+        snapshots: whether a saved machine continues when it is restored.
     """
 
     program: str
@@ -35,14 +39,16 @@ class MachineModel(FrozenStruct, frozen=True, kw_only=True):
     firmware: tuple[str, ...] = ()
     ended_well: int = 0
     channel_bytes: int = 0
+    order_start: int = 0
+    snapshots: bool = True
 
 
-_VIRT_DEVICES = (
+_PCI_DEVICES = (
     *("-object", f"memory-backend-file,id=channel,mem-path={{channel}},size={_CHANNEL_BYTES},share=on"),
     *("-device", "i6300esb,addr=1"),
     *("-device", "ivshmem-plain,addr=2,memdev=channel,master=on"),
-    *("-fw_cfg", "name=opt/swapstone/order,file={order}"),
 )
+_VIRT_DEVICES = (*_PCI_DEVICES, "-fw_cfg", "name=opt/swapstone/order,file={order}")
 _VIRT_OPTIONS = ("cryptomgr.notests", "rodata=off", "rcupdate.rcu_expedited=1")
 
 MACHINE_MODELS: dict[str, MachineModel] = {
@@ -90,8 +96,30 @@ MACHINE_MODELS: dict[str, MachineModel] = {
         options=("console=ttyAMA0", *_VIRT_OPTIONS),
         channel_bytes=_CHANNEL_BYTES,
     ),
+    "riscv64": MachineModel(
+        program="qemu-system-riscv64",
+        machine="virt",
+        cpu="rv64",
+        cpu_flags=("v", "zba", "zbb", "zbs"),
+        # QEMU 7.2 makes this machine's fw_cfg too late for its option -fw_cfg: "fw_cfg device not available".
+        devices=_PCI_DEVICES,
+        options=("console=ttyS0", *_VIRT_OPTIONS),
+        firmware=("opensbi-riscv64-generic-fw_dynamic.bin",),
+        channel_bytes=_CHANNEL_BYTES,
+        order_start=_ORDER_START,
+        snapshots=False,  # in QEMU 7.2 a restored machine never gets another timer interrupt
+    ),
 }
 """By the machine's name in `swapstone.artifacts.image_catalog`."""
+
+_TRIPLETS = {
+    "x86_64": "x86_64-linux-gnu",
+    "aarch64": "aarch64-linux-gnu",
+    "arm": "arm-linux-gnueabihf",
+    "riscv64": "riscv64-linux-gnu",
+}
+COMPILERS = {machine: f"{triplet}-gcc" for machine, triplet in _TRIPLETS.items()}
+"""Cross compilers of the agent, by the machine's name in `MACHINE_MODELS`."""
 
 
 class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
@@ -105,6 +133,7 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
         parameters: boot parameters of the kernel's level: they come last, and replace base options of the same key.
         dropped: keys of base options that are left out.
         wall: whether it runs under KVM on the wall clock, not on the virtual clock.
+        ns_per_instruction: one of `CLOCK_SCALES`; without a meaning on the wall clock.
     """
 
     architecture: str = "x86_64"
@@ -114,6 +143,7 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
     parameters: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     wall: bool = False
+    ns_per_instruction: int = 1
 
     @property
     def model(self) -> MachineModel:
@@ -125,3 +155,17 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
         if self.architecture not in MACHINE_MODELS:
             raise unknown("architecture", self.architecture, MACHINE_MODELS)
         return MACHINE_MODELS[self.architecture]
+
+
+def check_scale(ns_per_instruction: int) -> int:
+    """Return a guest time of an instruction that the emulator offers, in nanoseconds.
+
+    Raises:
+        UserError: it is none of `CLOCK_SCALES`.
+    """
+    if ns_per_instruction not in CLOCK_SCALES:
+        raise UserError(
+            f"The emulator's clock can't count {ns_per_instruction} ns for an instruction.",
+            f"It counts one of: {', '.join(map(str, CLOCK_SCALES))}",
+        )
+    return ns_per_instruction
