@@ -12,6 +12,7 @@ import pytest
 from swapstone.artifacts.images import MODULES_BESIDE
 from swapstone.artifacts.packages import Contents, fetch, package_file, read_lock
 from tests.e2e.cli import runs_of, swapstone
+from tests.tiny_kernel import END, HANG, tiny_kernel
 
 
 def _copies(folder: Path) -> list[Path]:
@@ -61,3 +62,38 @@ def test_the_error_names_a_missing_module(tmp_path: Path) -> None:
     asked = (f"kernel={one},{other}", "--suite", "latency", "--load", "io")
     result = swapstone(tmp_path, "compare", *asked, expect=2)
     assert "The kernel has no module null_blk and does not list it as built in" in result.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
+@pytest.mark.parametrize(
+    ("then", "limit", "reason"),
+    [(END, "120s", "its kernel panicked: tiny: no device"), (HANG, "60s", "it ran for more than 60 s")],
+    ids=["panics", "hangs"],
+)
+def test_a_kernel_that_prints_and_fails_is_reported_with_its_last_console_lines(
+    tmp_path: Path, then: bytes, limit: str, reason: str
+) -> None:
+    """The other kernel's runs succeed. What `compare` prints and what `show --all` prints have the lines."""
+    lines = ("[    0.1] tiny: starting \x1b[31mred", "[    0.2] Kernel panic - not syncing: tiny: no device")
+    kernel = tmp_path / "vmlinux"
+    kernel.write_bytes(tiny_kernel(lines if then is END else lines[:1], then))
+    record = tmp_path / "r"
+    asked = (
+        f"kernel=generic,{kernel}",
+        "--only",
+        "b_string_strlen",
+        "--blocks",
+        "1",
+        "--guest-timeout",
+        limit,
+        "--out",
+        str(record),
+    )
+    ended = swapstone(tmp_path, "compare", *asked, expect=4)
+    shown = swapstone(tmp_path, "show", str(record), "--all").stdout
+    for text in (ended.stdout + ended.stderr, shown):
+        plain = " ".join(text.split())
+        assert reason in plain and "The last lines of its console: [ 0.1] tiny: starting" in plain
+        assert "\x1b" not in text and "Traceback" not in text
+    assert {run["status"] for run in runs_of(record) if run["trial"]["variant"] == "kernel=generic"} == {"ok"}

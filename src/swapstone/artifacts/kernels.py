@@ -6,7 +6,9 @@ An uncompressed kernel boots by PVH without decompressing itself, which saves se
 
 from __future__ import annotations
 
+import collections
 import re
+import stat
 import struct
 from pathlib import Path
 
@@ -19,11 +21,15 @@ _X86_HEADER_BYTES = 0x250  # up to and with payload_length
 _ARM64_SIGNATURE = (0x38, b"ARM\x64")  # Documentation/arch/arm64/booting.rst
 _RISCV_SIGNATURE = (0x38, b"RSC\x05")  # Documentation/arch/riscv/boot-image-header.rst
 _ARM_SIGNATURE = (0x24, b"\x18\x28\x6f\x01")  # the zImage magic, arch/arm/boot/compressed/head.S
+_ARM_HEADER_BYTES = 0x30  # up to and with the end of the image
 _TALKS = b"Kernel command line: "  # printed by init/main.c; missing without CONFIG_PRINTK
 _UNPACKS = b"nitramfs unpacking failed"  # from init/initramfs.c, built with CONFIG_BLK_DEV_INITRD only
 _VERSION = "Linux version "
 _LONGEST_BANNER = 512
 _XEN_PVH_NOTE = 18  # XEN_ELFNOTE_PHYS32_ENTRY
+_LARGEST_KERNEL = 1 << 30  # bytes; a vmlinux with debugging information is about half as large
+_PE_SECTION_BYTES = 40  # of a section's header: Microsoft's PE format, "Section table"
+_MOST_PE_SECTIONS = 96  # as the PE format permits
 
 
 class Kernel(FrozenStruct, frozen=True, kw_only=True):
@@ -58,17 +64,15 @@ def read_kernel(path: Path) -> Kernel:
         The kernel, decompressed if it can be booted in that form.
 
     Raises:
-        UserError: it can't be read, is not a kernel, is for an unsupported machine, or can't unpack an initrd.
+        UserError: it can't be read, is not a kernel, is truncated, is for an unsupported machine, or can't unpack an initrd.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"The kernel {path} can't be read: {error.strerror}.") from error
+    data = _content(path)
     if data[:2] == b"\x1f\x8b":
         try:
             data = decompress(data, "gzip")
         except CompressionError as error:
             raise UserError(f"The kernel {path} is a damaged gzip file: {error}.") from error
+    _check_whole(path, data)
     if _signed(data, _X86_SIGNATURE):
         plain = _plain_x86(data)
         _check_initrd(path, plain)
@@ -87,6 +91,59 @@ def read_kernel(path: Path) -> Kernel:
         f"{path} is not a supported kernel file.",
         "Supported are bzImage, Image, Image.gz, zImage and uncompressed vmlinux.",
     )
+
+
+def _content(path: Path) -> bytes:
+    """Return the bytes of a regular file."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise UserError(f"The kernel {path} is not a regular file.")
+        if found.st_size > _LARGEST_KERNEL:
+            raise UserError(f"The kernel {path} is larger than {_LARGEST_KERNEL >> 20} MiB.")
+        return path.read_bytes()
+    except OSError as error:
+        raise UserError(f"The kernel {path} can't be read: {error.strerror}.") from error
+
+
+def _check_whole(path: Path, data: bytes) -> None:
+    """Reject a boot image that is shorter than its own headers state."""
+    if len(data) < (needed := _needed_bytes(data)):
+        raise UserError(
+            f"The kernel {path} is truncated: it has {len(data)} bytes, and its headers describe {needed}.",
+            "Copy it again from the build's output.",
+        )
+
+
+def _needed_bytes(data: bytes) -> int:
+    """Return how many bytes the headers of a boot image describe: its set-up code and payload (x86), its end (arm), its PE sections.
+
+    An Image without the EFI stub (CONFIG_EFI) has no header that gives the length of its file.
+    """
+    needed = _pe_bytes(data) if data[:2] == b"MZ" else 0
+    if _signed(data, _X86_SIGNATURE):
+        needed = max(needed, ((data[0x1F1] or 4) + 1) * 512)
+        if len(data) >= _X86_HEADER_BYTES:
+            offset, length = struct.unpack_from("<II", data, 0x248)
+            needed = max(needed, ((data[0x1F1] or 4) + 1) * 512 + offset + length)
+    elif _signed(data, _ARM_SIGNATURE) and len(data) >= _ARM_HEADER_BYTES:
+        start, end = struct.unpack_from("<II", data, 0x28)
+        needed = max(needed, end - start)
+    return needed
+
+
+def _pe_bytes(data: bytes) -> int:
+    """Return where the last section of a PE file ends; 0 for another file."""
+    at = int.from_bytes(data[0x3C:0x40], "little")
+    if data[at : at + 4] != b"PE\0\0":
+        return 0
+    sections, options = (int.from_bytes(data[at + place : at + place + 2], "little") for place in (6, 20))
+    first, most = at + 24 + options, 0
+    for number in range(min(sections, _MOST_PE_SECTIONS)):
+        header = data[(start := first + number * _PE_SECTION_BYTES) : start + _PE_SECTION_BYTES]
+        size, offset = (int.from_bytes(header[place : place + 4], "little") for place in (16, 20))
+        most = max(most, offset + size)
+    return most
 
 
 def _check_initrd(path: Path, plain: bytes) -> None:
@@ -163,8 +220,9 @@ def _elf_kernel(path: Path, data: bytes) -> Kernel:
     try:
         with open_elf(data) as elf:
             machine = elf["e_machine"]
+            collections.deque(elf.iter_segments(), maxlen=0)  # raises if one is not inside the file
     except DamagedElfError as error:
-        raise UserError(f"{path} is a damaged ELF file: {error}.") from error
+        raise UserError(f"{path} is a damaged ELF file: {error}.", "Copy it again from the build's output.") from error
     banner = _banner(data)
     if machine not in machines or not banner:
         raise UserError(

@@ -6,8 +6,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
-from swapstone.model import Run, Trial
-from swapstone.subjects import Outcome
+from swapstone.model import CONSOLE, Run, Trial
+from swapstone.subjects import Outcome, first_lines
 from swapstone.targets import MachineConfigError, TargetError
 
 
@@ -24,6 +24,28 @@ class Attempt:
     outcome: Outcome | None
     error: TargetError | MachineConfigError | None
     times: Mapping[str, int]
+
+
+_LONGEST_LINE = 200
+
+
+def reason_of_break(error: TargetError) -> str:
+    """Return the reason of a run whose target broke: with the last lines of the machine's console, if it has one."""
+    lines = " | ".join(line.strip()[:_LONGEST_LINE] for line in error.console.splitlines())
+    return f"the target broke: {error.message}" + (CONSOLE + lines if lines else "")
+
+
+def failure_text(run: Run, output: bytes, again: str) -> str:
+    """Return the reason of a failed run for an error message: with its machine's last console lines, or else what it printed.
+
+    Args:
+        run: which.
+        output: what it printed.
+        again: how often it failed; empty for once.
+    """
+    reason, _, console = run.reason.partition(CONSOLE)
+    lines = CONSOLE.strip() + "\n" + console.replace(" | ", "\n") if console else first_lines(output)
+    return f"{reason}{again}\n{lines}"
 
 
 def run_of(trial: Trial, outcome: Outcome, *, passes: int, times: Mapping[str, int], output: str) -> Run:

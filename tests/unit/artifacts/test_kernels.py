@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 from swapstone.artifacts.kernels import read_kernel
 from swapstone.model import UserError
+from tests.tiny_kernel import HANG, tiny_kernel
 
 BANNER = b"Linux version 6.1.0-test (user@host) #1 SMP\n\0"
 
@@ -122,7 +124,62 @@ def test_a_missing_kernel_file_is_a_user_error(tmp_path: Path) -> None:
         read_kernel(tmp_path / "none")
 
 
-def test_a_boot_image_without_a_whole_header_is_taken_as_it_is(tmp_path: Path) -> None:
-    short = bzimage(b"")[:0x206]
-    kernel = read_kernel(written(tmp_path, short))
-    assert (kernel.architecture, kernel.image, kernel.banner) == ("x86_64", short, "")
+def test_a_boot_image_of_an_old_protocol_is_taken_as_it_is(tmp_path: Path) -> None:
+    """Before version 2.08 the header has no payload; the file may end after the set-up code."""
+    old = bzimage(b"")[:0x210] + bytes(1024 - 0x210)
+    kernel = read_kernel(written(tmp_path, old))
+    assert (kernel.architecture, kernel.image) == ("x86_64", old)
+
+
+def with_pe(data: bytes, *sections: tuple[int, int]) -> bytes:
+    """Return a boot image with PE headers at 0x80: of sections, each (offset, size) in the file."""
+    headers = b"".join(bytes(16) + struct.pack("<II", size, at) + bytes(16) for at, size in sections)
+    pe = b"PE\0\0" + struct.pack("<HHIIIHH", 0xAA64, len(sections), 0, 0, 0, 0, 0) + headers
+    made = bytearray(data)
+    made[:2], made[0x3C:0x40], made[0x80 : 0x80 + len(pe)] = b"MZ", struct.pack("<I", 0x80), pe
+    return bytes(made)
+
+
+ARM64 = with_pe(bytes(0x38) + b"ARM\x64" + bytes(1000), (512, 100), (612, 400))
+RISCV = with_pe(bytes(0x38) + b"RSC\x05" + bytes(1000), (512, 500))
+ARM = bytes(0x24) + b"\x18\x28\x6f\x01" + struct.pack("<II", 0x1000, 0x1400) + bytes(0x400 - 0x30)
+
+
+@pytest.mark.parametrize(
+    ("data", "needed"),
+    [
+        (bzimage(lzma.compress(elf(62))), len(bzimage(lzma.compress(elf(62))))),
+        (ARM64, 1012),
+        (RISCV, 1012),
+        (ARM, 0x400),
+    ],
+    ids=["bzImage", "Image of arm64", "Image of riscv64", "zImage"],
+)
+def test_a_boot_image_shorter_than_its_headers_state_is_truncated(tmp_path: Path, data: bytes, needed: int) -> None:
+    read_kernel(written(tmp_path, data[:needed]))
+    for length in (needed - 1, needed // 2 + 0x100):
+        with pytest.raises(UserError, match=f"is truncated: it has {length} bytes, and its headers describe {needed}"):
+            read_kernel(written(tmp_path, data[:length]))
+
+
+def test_a_boot_image_that_ends_in_its_header_is_truncated(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is truncated: it has 518 bytes, and its headers describe 1024"):
+        read_kernel(written(tmp_path, bzimage(b"")[:0x206]))
+
+
+def test_a_plain_kernel_without_the_end_of_a_segment_is_damaged(tmp_path: Path) -> None:
+    data = tiny_kernel(("one",), HANG)
+    assert read_kernel(written(tmp_path, data)).architecture == "x86_64"
+    with pytest.raises(UserError, match="is a damaged ELF file: segment 0 is not inside the file"):
+        read_kernel(written(tmp_path, data[:-1]))
+
+
+def test_a_device_a_folder_a_pipe_and_a_huge_file_are_refused_unread(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path("/dev/zero"), tmp_path, tmp_path / "pipe"):
+        with pytest.raises(UserError, match="is not a regular file"):
+            read_kernel(path)
+    with (tmp_path / "huge").open("wb") as handle:
+        handle.truncate((1 << 30) + 1)
+    with pytest.raises(UserError, match="is larger than 1024 MiB"):
+        read_kernel(tmp_path / "huge")

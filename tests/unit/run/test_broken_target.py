@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from swapstone.model import Run, Status, UserError
+from swapstone.model import CONSOLE, Run, Status, Trial, UserError
 from swapstone.plan import Group
 from swapstone.record import RecordWriter, load
 from swapstone.run import Engine, StopDecision, prepare
+from swapstone.run.attempt import failure_text
 from swapstone.session.progress import LineProgress
-from swapstone.targets import MachineConfig, MachineConfigError
+from swapstone.targets import MachineConfig, MachineConfigError, TargetError
 from swapstone.targets.fake import FakeTarget
 from swapstone.targets.target import DEFAULT_MACHINE
 from swapstone.wire import AgentAnswer, TrialRequest
@@ -79,3 +81,30 @@ def test_a_machine_that_can_not_be_made_is_no_break_of_the_target(tmp_path: Path
     failed = {identity: reason for identity, status, reason in found if status is Status.FAILED}
     assert list(failed) == ["0-0", "0-1", "0-2", "0-3", "1-0"]
     assert failed["0-2"] == "there is no such machine"
+
+
+class Hangs(FakeTarget):
+    """A target whose machines hang on two trials, after they printed lines."""
+
+    def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
+        if request.id in {"0-2", "1-1"}:
+            raise TargetError("The virtual machine failed: it hangs.", "a hint", "[ 0.1] one\n[ 0.2] two " + "x" * 300)
+        return super().run(request, config)
+
+
+def test_the_reason_has_the_last_console_lines(tmp_path: Path) -> None:
+    found = statuses(tmp_path, (), Hangs)
+    failed = [reason for _, status, reason in found if status is Status.FAILED]
+    start = f"the target broke: The virtual machine failed: it hangs.{CONSOLE}[ 0.1] one | [ 0.2] two xxx"
+    assert len(failed) == 2 and all(reason.startswith(start) for reason in failed)
+    assert all(reason.rpartition(" | ")[2] == "[ 0.2] two ".ljust(200, "x") for reason in failed)
+
+
+def test_an_error_message_has_a_console_line_in_each_line() -> None:
+    trial = Trial(suite="s", workload="w", load="idle", variant="v", block=1, position=0)
+    run = Run(trial=trial, status=Status.FAILED, reason=f"it hangs.{CONSOLE}one | two", started_unix_ns=0)
+    assert failure_text(run, b"", " (3 of 3 attempts)") == (
+        "it hangs. (3 of 3 attempts)\nThe last lines of its console:\none\ntwo"
+    )
+    printed = msgspec.structs.replace(run, reason="it failed")
+    assert failure_text(printed, b"out\n", "") == "it failed\nout"

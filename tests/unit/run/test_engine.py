@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.model import Experiment, Run
+from swapstone.model import Experiment, Run, Status
 from swapstone.plan import Group
 from swapstone.record import RecordWriter, load
 from swapstone.run import Engine, SessionEnd, StopDecision, prepare
@@ -157,3 +158,24 @@ def test_on_the_wall_clock_the_budget_holds_what_lies_between_trials(
         last = [run.elapsed_ns for run in runs if run.trial.block == block]
         assert used_ns >= slept_ns + sum(run.elapsed_ns for run in runs if run.trial.block <= block)
         assert next_block_ns >= 20_000_000 * len(last) + sum(last)
+
+
+@pytest.mark.parametrize("refused", [("libc=musl",), ("libc=glibc",), ("libc=glibc", "libc=musl")])
+def test_variants_that_could_not_be_built_are_stored_with_the_reason(tmp_path: Path, refused: tuple[str, ...]) -> None:
+    (tmp_path / "fake.toml").write_text(SPEC)
+    subject = experiment(target=f"fake:{tmp_path / 'fake.toml'}", clock="virtual")
+    target, rule, shown = FakeTarget(tmp_path / "fake.toml"), Counting(2), LineProgress(print)
+    shown.experiment_started(subject, "")
+    lost = {("libc", "b_malloc_tiny1", label): f"{label} is missing\nat all" for label in refused}
+    with RecordWriter.create(tmp_path / "record", subject) as writer:
+        prepared = prepare(subject, target, shown.building, shown.note, keep_log=writer.keep_log)
+        prepared = dataclasses.replace(prepared, refused=lost)
+        ending = Engine(subject, prepared, target, writer, stopping_rule=rule, progress=shown).run()
+    runs = load(tmp_path / "record").runs
+    found = [run for run in runs if run.status is Status.UNAVAILABLE]
+    assert [(run.trial.variant, run.trial.block, run.status, run.reason, run.samples) for run in found] == [
+        (label, 1, Status.UNAVAILABLE, f"{label} is missing | at all", ()) for label in refused
+    ]
+    assert [run.trial.position for run in found] == [("libc=glibc", "libc=musl").index(label) for label in refused]
+    assert all(run.started_unix_ns > 10**18 for run in found)
+    assert sum(run.trial.workload == "b_string_strlen" for run in runs) == 4 and ending.state == "complete"

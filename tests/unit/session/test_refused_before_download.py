@@ -12,7 +12,11 @@ from swapstone.artifacts import apt, upstream_sources
 from swapstone.model import UserError
 from swapstone.session import machines
 from swapstone.session.api import compare
+from tests.tiny_kernel import HANG, tiny_kernel
+from tests.unit.artifacts.test_kernels import bzimage
 
+WHOLE = tiny_kernel(("one",), HANG)
+BOOT_IMAGE = bzimage(bytes(484))
 ONE = {"only": "b_string_strlen", "target": "vm"}
 
 
@@ -26,11 +30,7 @@ def _no_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"allocator": "default,mimalloc", **ONE},
-            "An allocator can't be preloaded into a program of a virtual machine",
-        ),
-        ({"allocator": "default,mimalloc", "architecture": "arm64", **ONE}, "for this machine's architecture only"),
+        ({"allocator": "default,tcmalloc", "architecture": "arm64", **ONE}, "tcmalloc is written in C++"),
         ({"libc": "glibc,musl", "target": "vm", "programs": {"a": "/bin/true", "b": "/bin/false"}}, "not built here"),
         ({"kernel": "generic,rt", "command": "/bin/true", "setup": "true"}, "--setup is unavailable on the target vm"),
         ({"kernel": "generic,rt", "command": "/bin/true", "output": "/tmp/o"}, "--output FILE is unavailable"),
@@ -49,6 +49,8 @@ def _no_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             {"libc": "glibc,musl", "cpu_model": "Nehalem", "only": "b_string_strlen"},
             "--cpu-model is of an emulated machine",
         ),
+        ({"libc": "glibc,musl", "ns_per_instruction": 4, "only": "b_string_strlen"}, "--ns-per-instruction is of the"),
+        ({"libc": "glibc,musl", "ns_per_instruction": 5, **ONE}, "can't count 5 ns for an instruction"),
         (
             {"kernel": "generic,generic+drop:nonsense"},
             "leaves out the boot option nonsense, which the machine does not have",
@@ -70,6 +72,35 @@ def _no_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_refusal_precedes_every_download(arguments: dict[str, str], message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         compare(out=tmp_path / "record", **arguments)  # type: ignore[arg-type] # the cases have different types
+    assert not (tmp_path / "record").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (WHOLE[:-1], "is a damaged ELF file"),
+        (BOOT_IMAGE[:-1], "is truncated: it has 1523 bytes, and its headers describe 1524"),
+        (bytes(0x38) + b"ARM\x64" + bytes(100), "is for aarch64, not for x86_64"),
+        (b"#!/bin/sh\n", "is not a supported kernel file"),
+        (b"", "is not a supported kernel file"),
+        (None, "There is no kernel"),
+    ],
+    ids=["truncated vmlinux", "truncated bzImage", "arm64", "script", "empty", "none"],
+)
+def test_a_kernel_file_that_can_t_boot_is_refused_before_the_other_level_s_image(
+    content: bytes | None, message: str, tmp_path: Path
+) -> None:
+    if content is not None:
+        (tmp_path / "vmlinux").write_bytes(content)
+    (tmp_path / "whole").write_bytes(WHOLE)
+    for first in ("generic", str(tmp_path / "whole")):
+        with pytest.raises(UserError, match=message):
+            compare(
+                kernel=f"{first},{tmp_path / 'vmlinux'}",
+                architecture="x86_64",
+                only="b_string_strlen",
+                out=tmp_path / "record",
+            )
     assert not (tmp_path / "record").exists()
 
 
