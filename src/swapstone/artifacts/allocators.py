@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.cross_compilers import cross_command, cross_compiler
 from swapstone.artifacts.elf_compatibility import check_preloadable
 from swapstone.artifacts.kernel_headers import link_kernel_headers
 from swapstone.artifacts.tool_versions import compiler_identity
@@ -40,6 +41,8 @@ _COMPILERS: dict[str, tuple[Command, Command]] = {
     "glibc": (("cc",), ("g++",)),
     "musl": (("musl-gcc",), ("env", "REALGCC=g++", "musl-gcc")),
 }
+
+_IN_CXX = frozenset({"tcmalloc", "snmalloc"})
 
 EXCLUDED: dict[tuple[str, str], str] = {
     (
@@ -102,9 +105,9 @@ def _mimalloc(cc: Command, _cxx: Command) -> Plan:
     return Plan(steps=((one,),), objects=("mimalloc.o",))
 
 
-def _jemalloc(cc: Command, _cxx: Command) -> Plan:
+def _jemalloc(cc: Command, _cxx: Command, cross: Command = ()) -> Plan:
     options = ("--disable-cxx", "--with-jemalloc-prefix=", "CPPFLAGS=-U_FORTIFY_SOURCE", "EXTRA_CFLAGS=-g0")
-    configure = ("{source}/configure", f"CC={' '.join(cc)}", *options)
+    configure = ("{source}/configure", f"CC={' '.join(cc)}", *options, *cross)
     archive = "lib/libjemalloc_pic.a"
     return Plan(
         steps=((configure,), (("make", "-j{jobs}", archive),)),
@@ -249,7 +252,7 @@ def with_allocator(recipe: Recipe, notify: Notify) -> Recipe:
     if "/" in recipe.allocator:
         check_preloadable(recipe)
         return msgspec.structs.replace(recipe, preload=(*recipe.preload, recipe.allocator))
-    made = build_allocator(recipe.allocator, recipe.libc, notify)
+    made = build_allocator(recipe.allocator, recipe.libc, notify, recipe.architecture)
     if recipe.linking == "static":
         # An object is always linked, so its malloc is resolved before the C library's archive is searched.
         return msgspec.structs.replace(recipe, ldflags=(*recipe.ldflags, str(made.object), *made.static))
@@ -271,27 +274,45 @@ def _loadable(path: Path) -> Path:
     return resolved
 
 
-def build_allocator(name: str, libc: str, notify: Notify) -> BuiltAllocator:
+def build_allocator(name: str, libc: str, notify: Notify, architecture: str = "") -> BuiltAllocator:
     """Build an allocator for a C library, or return it from the cache.
+
+    Args:
+        name: of the allocator.
+        libc: of the programs.
+        notify: called before a build.
+        architecture: as in recipes; empty for this machine's.
 
     Raises:
         UnavailableError: it can't be built; gives the reason.
     """
-    check_allocator(name, libc)
-    source, plan, home = _address(name, libc)
+    check_allocator(name, libc, architecture)
+    inputs = _inputs(name, libc, architecture, notify)
+    source, home = inputs.source, inputs.home
     if not (home / SHARED).is_file():
         with locked(cache_dir() / "allocators" / f"{name}-{libc}.lock"):
             if not (home / SHARED).is_file():
-                _build(f"{name} {source.version} for {libc}", source, plan, home, notify)
-    return BuiltAllocator(home / SHARED, home / OBJECT, plan.static, source.version)
+                where = f" on {cross_compiler(architecture).name}" if architecture else ""
+                _build(f"{name} {source.version} for {libc}{where}", inputs, notify)
+    return BuiltAllocator(home / SHARED, home / OBJECT, inputs.plan.static, source.version)
 
 
-def check_allocator(name: str, libc: str) -> None:
+def check_allocator(name: str, libc: str, architecture: str = "") -> None:
     """Refuse, before anything is fetched, what can't be built.
+
+    Args:
+        name: of the allocator.
+        libc: of the programs.
+        architecture: as in recipes; empty for this machine's.
 
     Raises:
         UnavailableError: the combination does not exist.
     """
+    if architecture and name in _IN_CXX:
+        raise UnavailableError(
+            f"{name} is written in C++, and Swapstone builds allocators in C only for {cross_compiler(architecture).name}.",
+            "mimalloc and jemalloc are in C.",
+        )
     if (name, libc) in EXCLUDED:
         raise UnavailableError(f"{name} can't be built for {libc}: {EXCLUDED[name, libc]}.")
     if name not in _PLANS or libc not in _COMPILERS:
@@ -301,7 +322,7 @@ def check_allocator(name: str, libc: str) -> None:
 def cached_libcs(name: str) -> tuple[str, ...]:
     """Return the C libraries for which the cache has an allocator."""
     return tuple(
-        libc for libc in _COMPILERS if (name, libc) not in EXCLUDED and (_address(name, libc)[2] / SHARED).is_file()
+        libc for libc in _COMPILERS if (name, libc) not in EXCLUDED and (_inputs(name, libc).home / SHARED).is_file()
     )
 
 
@@ -314,10 +335,10 @@ def allocator_tools(recipes: Iterable[Recipe]) -> tuple[tuple[str, str], ...]:
         if "/" in recipe.allocator:
             found[f"allocator {recipe.allocator}"] = f"SHA-256 {_sha256(Path(recipe.allocator))}"
             continue
-        source, _, home = _address(recipe.allocator, recipe.libc)
+        inputs = _inputs(recipe.allocator, recipe.libc, recipe.architecture)
         name = OBJECT if recipe.linking == "static" else SHARED
-        digest = f"SHA-256 {_sha256(home / name)}, sources {source.file}"
-        found[f"allocator {recipe.allocator} ({recipe.libc}, {recipe.linking})"] = f"{source.version}, {digest}"
+        digest = f"SHA-256 {_sha256(inputs.home / name)}, sources {inputs.source.file}"
+        found[f"allocator {recipe.allocator} ({recipe.libc}, {recipe.linking})"] = f"{inputs.source.version}, {digest}"
     return tuple(sorted(found.items()))
 
 
@@ -330,17 +351,36 @@ def _lock() -> dict[str, Source]:
     return read_lock()
 
 
-def _address(name: str, libc: str) -> tuple[Source, Plan, Path]:
-    """Return an allocator's sources and plan, and its cache folder, named by the digest of all inputs."""
-    source, compilers = _lock()[name], _COMPILERS[libc]
-    plan = _PLANS[name](*compilers)
-    parts = (name, source.sha256, libc, platform.machine(), repr(plan), *map(compiler_identity, compilers))
+@dataclasses.dataclass(frozen=True)
+class _Inputs:
+    """What an allocator is built from, its cache folder, named by the digest of all that, and the command that links it."""
+
+    source: Source
+    plan: Plan
+    home: Path
+    link: Command
+
+
+def _inputs(name: str, libc: str, architecture: str = "", notify: Notify = lambda _: None) -> _Inputs:
+    source = _lock()[name]
+    if architecture:
+        cc = cross_command(architecture, "cc", libc, notify)
+        # A page has 4096 bytes, as in these kernels: its configure script can't run a program that reads the size.
+        options = (f"--host={cross_compiler(architecture).triple}", "--with-lg-page=12")
+        plan = _jemalloc(cc, (), options) if name == "jemalloc" else _PLANS[name](cc, ())
+        compilers: tuple[Command, ...] = (cc,)
+    else:
+        compilers = _COMPILERS[libc]
+        plan, cc = _PLANS[name](*compilers), compilers[0]
+    machine = architecture or platform.machine()
+    parts = (name, source.sha256, libc, machine, repr(plan), *map(compiler_identity, compilers))
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
-    return source, plan, cache_dir() / "allocators" / digest
+    return _Inputs(source, plan, cache_dir() / "allocators" / digest, cc)
 
 
-def _build(what: str, source: Source, plan: Plan, home: Path, notify: Notify) -> None:
+def _build(what: str, inputs: _Inputs, notify: Notify) -> None:
     """Build in a temporary folder and rename it, so that the result is complete."""
+    source, plan, home = inputs.source, inputs.plan, inputs.home
     if not is_fetched(source):
         notify(f"fetching the sources of {what}")
     archive = fetch(source)
@@ -360,9 +400,8 @@ def _build(what: str, source: Source, plan: Plan, home: Path, notify: Notify) ->
             "{jobs}": str(len(os.sched_getaffinity(0))),
             "{kernel}": str(work / "kernel"),
         }
-        cc = ("musl-gcc",) if "for musl" in what else ("cc",)
-        whole = (*cc, "-nostdlib", "-r", "-o", f"done/{OBJECT}", "-Wl,--whole-archive", *plan.objects)
-        shared = (*cc, "-shared", "-Wl,-z,defs", "-o", f"done/{SHARED}", f"done/{OBJECT}", *plan.shared)
+        whole = (*inputs.link, "-nostdlib", "-r", "-o", f"done/{OBJECT}", "-Wl,--whole-archive", *plan.objects)
+        shared = (*inputs.link, "-shared", "-Wl,-z,defs", "-o", f"done/{SHARED}", f"done/{OBJECT}", *plan.shared)
         with (done / LOG).open("wb") as log:
             for step in (*plan.steps, (whole,), (shared,)):
                 commands = [tuple(_filled(word, places) for word in command) for command in step]

@@ -12,12 +12,13 @@ from swapstone.factors.allocator import DEFAULT
 from swapstone.model import UnavailableError
 
 
-def check_recipe(recipe: Recipe, *, shares_files: bool) -> None:
+def check_recipe(recipe: Recipe, *, shares_files: bool, preloads: bool = True) -> None:
     """Refuse, before anything is fetched or built, a recipe that can't be resolved.
 
     Args:
         recipe: to which all factors have been applied.
         shares_files: whether this machine's files have the same paths where the program will run.
+        preloads: whether a shared object of this machine can be preloaded there.
 
     Raises:
         UnavailableError: the combination does not exist.
@@ -28,14 +29,14 @@ def check_recipe(recipe: Recipe, *, shares_files: bool) -> None:
         )
     if recipe.allocator == DEFAULT:
         return
-    if recipe.architecture:
+    if recipe.architecture and "/" in recipe.allocator:
         raise UnavailableError(
-            f"Allocators are built for this machine's architecture only, not for {recipe.architecture}."
+            f"A shared object as allocator works on this machine's architecture only, not on {recipe.architecture}."
         )
-    if not shares_files and recipe.linking != "static":
+    if not preloads and recipe.linking != "static":
         raise UnavailableError(
-            "An allocator can't be preloaded into a program of a virtual machine.",
-            "Add --hold linking=static: an allocator that is linked in works there. Into your own program one is preloaded.",
+            "An allocator can't be preloaded into a program of this target.",
+            "Add --hold linking=static: an allocator that is linked in works there.",
         )
     if "/" in recipe.libc and "/" not in recipe.allocator:
         raise UnavailableError(
@@ -43,7 +44,7 @@ def check_recipe(recipe: Recipe, *, shares_files: bool) -> None:
             "Name a shared object that you built for it: allocator=default,/path/to/libNAME.so",
         )
     if "/" not in recipe.allocator:
-        check_allocator(recipe.allocator, recipe.libc)
+        check_allocator(recipe.allocator, recipe.libc, recipe.architecture)
 
 
 def resolve_recipe(recipe: Recipe, notify: Notify = lambda _: None) -> Recipe:

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -12,7 +14,7 @@ import msgspec
 from swapstone.artifacts import BASE_RECIPE
 from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.factors import Recipe, recipe_of
-from swapstone.model import Copy, UnavailableError, UserError, Variant
+from swapstone.model import Copy, UserError, Variant
 from swapstone.subjects import Subject
 from swapstone.targets import Target
 
@@ -42,7 +44,7 @@ class VariantRecipes:
         target: where the programs run.
         resolve: finds, fetches and builds what a recipe names.
         notify: called with one line for each variant that is left out.
-        preloads: whether the target has the objects that are preloaded into these programs.
+        has_files: whether the target has this machine's files that the programs need. If not, it gets the objects to preload.
     """
 
     def __init__(
@@ -53,9 +55,9 @@ class VariantRecipes:
         resolve: Callable[[Recipe], Recipe],
         notify: Callable[[str], None],
         *,
-        preloads: bool,
+        has_files: bool,
     ) -> None:
-        self._preloads = preloads
+        self._has_files = has_files
         self._base = base
         self._variants = tuple(variants)
         self._target = target
@@ -84,11 +86,9 @@ class VariantRecipes:
         key = (base, variant.label)
         try:
             recipe = self._resolve(recipe_of(variant, base))
-            if recipe.preload and not self._preloads:
-                raise UnavailableError(
-                    f"An object can't be preloaded on the target {self._target.name}.",
-                    "Add --hold linking=static: an allocator that is linked in works there.",
-                )
+            if recipe.preload and not self._has_files:
+                put = functools.partial(self._target.put_library, keep_path="/" in recipe.allocator)
+                recipe = msgspec.structs.replace(recipe, preload=tuple(put(Path(each)) for each in recipe.preload))
         except UserError as error:
             known = {label for _, label in self._impossible}
             self._impossible[key] = " ".join(filter(None, (error.message, error.hint)))

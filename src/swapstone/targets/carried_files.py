@@ -67,7 +67,7 @@ def room_bytes(memory_bytes: int) -> int:
 
 def memory_for(size_bytes: int) -> int:
     """Return a memory in MiB, a multiple of 128, that has room for files."""
-    return -(-((3 * size_bytes + SYSTEM_BYTES) >> 20) // 128) * 128
+    return -(-(3 * size_bytes + SYSTEM_BYTES) // (128 << 20)) * 128
 
 
 def check_room(size_bytes: int, memory_bytes: int, path: str = "") -> None:

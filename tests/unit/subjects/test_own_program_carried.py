@@ -14,12 +14,15 @@ import pytest
 from tools.small_elf import AARCH64, small_elf
 
 from swapstone.artifacts.loader_cache import decode_cache
+from swapstone.artifacts.program_closure import Closure
+from swapstone.artifacts.root_file_systems import RootFileSystem
 from swapstone.factors import read_facts
 from swapstone.model import OwnProgram, UserError
 from swapstone.model.cpio import file, folder, link
+from swapstone.subjects import own_program_carried, own_program_root
 from swapstone.subjects.own_program_carried import carried_files, uncarried_arguments
 from swapstone.subjects.own_program_root import working_files
-from swapstone.targets.carried_files import CarriedFiles
+from swapstone.targets.carried_files import CarriedFiles, room_bytes
 from swapstone.targets.vm.image_tree import find, placed, resolve
 
 HERE = os.uname().machine
@@ -93,6 +96,59 @@ def test_a_device_and_a_path_of_the_machine_are_refused(tmp_path: Path) -> None:
         carried(program, files=("/proc/version",))
     with pytest.raises(UserError, match=re.escape("--files: /no/such is not there")):
         carried(program, files=("/no/such",))
+
+
+def test_a_file_below_a_path_of_the_machine_is_refused_although_the_link_leads_out_of_it(tmp_path: Path) -> None:
+    """The process would open the path that the user named, below a mount of the machine."""
+    with pytest.raises(UserError, match="/proc/self/exe can't be in a virtual machine: it mounts a file system"):
+        carried(static(tmp_path / "prog"), files=("/proc/self/exe",))
+
+
+def test_a_link_that_leads_into_a_mount_of_the_machine_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/proc/version")
+    with pytest.raises(UserError, match="/proc/version can't be in a virtual machine"):
+        carried(static(tmp_path / "prog"), files=("link",))
+
+
+def test_a_link_in_a_folder_needs_a_name_that_an_image_can_contain(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "one").write_text("1")
+    os.symlink("one", os.fsencode(tmp_path / "data") + b"/\xff")  # noqa: PTH211 - no text
+    with pytest.raises(UserError, match="is not UTF-8"):
+        carried(static(tmp_path / "prog"), files=("data",))
+
+
+def test_a_program_of_musl_brings_the_path_file_of_its_loader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, paths = static(tmp_path / "prog"), tmp_path / "ld-musl.path"
+    paths.write_text("/mine\n")
+    found = Closure({str(program): str(program)}, musl_path=str(paths))
+    monkeypatch.setattr(own_program_carried, "resolve_closure", lambda *_, **__: found)
+    assert carried(program).files[str(paths)].content == b"/mine\n"
+
+
+@pytest.mark.parametrize(("below", "refused"), [(1, True), (0, False)])
+def test_roots_leave_room_for_the_image(below: int, refused: bool) -> None:
+    """Documentation/filesystems/tmpfs.rst: roots and image are in the same file system."""
+    memory, image = 512 << 20, 32 << 20
+    root = RootFileSystem(
+        source="r",
+        sha256="",
+        folder="/",
+        layer="/",
+        size_bytes=1,
+        memory_bytes=room_bytes(memory) - image + below,
+        files=1,
+        devices=0,
+        privileged=0,
+    )
+    own = OwnProgram(name="p", arguments=("p",), memory_bytes=memory)
+    if not refused:
+        own_program_root._check_memory(own, [root])
+        return
+    with pytest.raises(UserError, match="more than fits into a machine with 512 MiB") as caught:
+        own_program_root._check_memory(own, [root])
+    needed = re.search("--memory ([0-9]+)M", caught.value.hint)
+    assert needed is not None and room_bytes(int(needed[1]) << 20) >= root.memory_bytes + image
 
 
 def test_a_program_with_a_setuid_bit_or_without_a_library_is_refused(tmp_path: Path) -> None:
