@@ -8,20 +8,16 @@ import click
 from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document
 from swapstone.cli.shell_completion import complete_records
-from swapstone.report.record_agreement import document_of, to_csv, to_json
-from swapstone.report.render import markdown
+from swapstone.session.agreement_output import agreement_of
 from swapstone.session.record_handle import open_record
-
-_FORMATS = {"markdown": lambda found: markdown.render(document_of(found)), "csv": to_csv, "json": to_json}
 
 
 @click.command()
-@click.argument("first", metavar="RECORD", shell_complete=complete_records)
-@click.argument("second", metavar="RECORD", shell_complete=complete_records)
+@click.argument("records", metavar="RECORD RECORD...", nargs=-1, required=True, shell_complete=complete_records)
 @click.option("--markdown", "kind", flag_value="markdown", help="Print Markdown.")
 @click.option("--csv", "kind", flag_value="csv", help="Print CSV.")
 @click.option("--json", "kind", flag_value="json", help="Print JSON.")
-def agree_command(first: str, second: str, kind: str | None) -> None:
+def agree_command(records: tuple[str, ...], kind: str | None) -> None:
     r"""Print two records of the same factors side by side, and whether their differences have the same size and sign.
 
     The records may be of one experiment made twice, or of two targets or clocks, such as the host's wall clock and the virtual clock,
@@ -31,14 +27,17 @@ def agree_command(first: str, second: str, kind: str | None) -> None:
     Signs agree if both records have a difference in the same direction, or both have none beyond the margin. Workloads that use
     several processors are not compared with a machine that has one.
 
+    Records that differ in the time of an instruction (--ns-per-instruction) may be two or more: which rows depend on it?
+
     \b
-    Example:
+    Examples:
       swapstone compare libc=glibc,musl --out host
       swapstone compare libc=glibc,musl --target vm --out vm
       swapstone agree host vm
+      swapstone agree swap/1ns swap/2ns swap/4ns
     """
-    found = open_record(first).agreement(open_record(second))
+    found = agreement_of([open_record(name) for name in records])
     if kind:
-        echo(_FORMATS[kind](found), nl=False)
+        echo(found.text(kind), nl=False)
         return
-    print_document(document_of(found))
+    print_document(found.document)

@@ -11,11 +11,12 @@ from swapstone.cli.memory_fit import check_no_fit_options, fit_memory_options, r
 from swapstone.cli.options import ALL, FAIL_IF, TRUST, measuring_options
 from swapstone.cli.output import echo
 from swapstone.cli.own_program_options import building_options, command_options, running_options, server_options
-from swapstone.cli.printing import print_interruption, print_outcomes, print_table
+from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
 from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.shell_completion import complete_factors, complete_records, complete_suites
 from swapstone.model import UserError
 from swapstone.report.context import Selection
+from swapstone.session.agreement_output import clock_output
 from swapstone.session.compare_options import run_options
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import Record, open_record
@@ -56,7 +57,16 @@ _GROUPS = {
         "target",
         "clock",
     ),
-    "The machine": ("loads", "architecture", "cpu_model", "modules", "module_files", "no_cache", "guest_timeout"),
+    "The machine": (
+        "loads",
+        "architecture",
+        "cpu_model",
+        "ns_per_instruction",
+        "modules",
+        "module_files",
+        "no_cache",
+        "guest_timeout",
+    ),
     "The smallest memory that suffices": ("fit_memory", "fit_resolution", "as_json"),
     "Record": ("out", "resume", "trust", "every", "fail_if"),
 }
@@ -137,7 +147,8 @@ def compare_command(
       swapstone compare libc=glibc,musl --only 'b_malloc*' --budget 1m --null
       swapstone compare libc=glibc,musl allocator=default,mimalloc --only 'b_malloc*'   # every combination
       swapstone compare libc=glibc,musl --target vm --only 'b_string*'                  # on a clock without noise
-      swapstone compare libc=glibc,musl --arch arm64,armhf,x86_64                       # a record for each architecture
+      swapstone compare libc=glibc,musl --arch arm64,armhf,riscv64,x86_64               # a record for each architecture
+      swapstone compare swap=flash,zram:lz4 --ns-per-instruction 1,2,4                  # which results depend on the clock?
       swapstone compare kernel=generic,rt --suite latency --load idle,cpu,memory,io,network
       swapstone compare kernel=./bzImage-a,./bzImage-b --modules ./bzImage-a=./modules-a
       swapstone compare --resume last
@@ -175,6 +186,7 @@ def compare_command(
         return run_fit(context, given)
     check_no_fit_options(context)
     records: list[Record] = []
+    clocks: list[Record] = []
     selection = Selection(every=True) if every else None
     try:
         if resume:
@@ -190,11 +202,16 @@ def compare_command(
                 "Only a record that is resumed can be untrusted.", "Leave --trust out, or add --resume RECORD."
             )
         else:
-            for architecture, record in run_options(given, program_of(context), display()):
-                records.append(record)
-                if architecture:
-                    echo(f"{_separator(records)}Architecture {architecture}\n")
-                print_table(record, selection)
+            for run in run_options(given, program_of(context), display()):
+                records.append(run.record)
+                clocks = [*clocks, run.record] if run.ns_per_instruction else []
+                if run.architecture and run.last:
+                    echo(f"{_separator(records)}Architecture {run.architecture}\n")
+                if not clocks:
+                    print_table(run.record, selection)
+                elif run.last:
+                    print_document(clock_output(clocks).document, every=every)
+                    clocks = []
     except Interrupted as interrupted:
         return print_interruption(interrupted)
     return print_outcomes(records, fail_if)

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import msgspec
 
+from swapstone.comparison.clock_scales import ScaleTable
 from swapstone.model import Analysis, FrozenStruct
-from swapstone.report import formatting
+from swapstone.report import clock_scale_table, formatting
 from swapstone.report.answer import study_answer
 from swapstone.report.context import ReportContext
 from swapstone.report.document import (
@@ -25,6 +26,7 @@ from swapstone.report.document import (
     Section,
     Tone,
 )
+from swapstone.report.labelled import labelled
 from swapstone.report.record_report import answer_of, sections_of
 from swapstone.report.section_export import laid_out
 from swapstone.report.topics import sentences
@@ -69,6 +71,7 @@ class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
         folder: printed as given.
         parts: in the order in which they run.
         resume: the command that resumes it; empty for a complete study.
+        clocks: tables of the parts that differ in the time of an instruction alone.
         version: of swapstone.
     """
 
@@ -79,6 +82,7 @@ class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
     parts: tuple[PartSummary, ...]
     resume: str = ""
     version: str = ""
+    clocks: tuple[ScaleTable, ...] = ()
 
 
 def headlines(context: ReportContext, analysis: Analysis) -> tuple[str, ...]:
@@ -117,8 +121,9 @@ def tally(index: StudyIndex) -> str:
 
 def to_json(index: StudyIndex) -> str:
     """Return everything, as JSON: ``{"format": "swapstone-study-index", "schema": 1, "index": ...}``."""
-    known = msgspec.to_builtins(msgspec.structs.replace(index, parts=()))
+    known = msgspec.to_builtins(msgspec.structs.replace(index, parts=(), clocks=()))
     known["parts"] = [_part_json(part) for part in index.parts]
+    known["clocks"] = [{"answer": clock_scale_table.answer(each), "table": labelled(each)} for each in index.clocks]
     whole = {"format": FORMAT, "schema": SCHEMA, "index": known}
     return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
 
@@ -140,11 +145,17 @@ def document_of(index: StudyIndex) -> Document:
         title=f"Study {index.name}: {index.title}",
         lead=(index.question, tally(index)),
         notices=notices,
-        answer=study_answer.sentence(_answers(index)),
+        answer=" ".join((study_answer.sentence(_answers(index)), *map(clock_scale_table.answer, index.clocks))),
         overview=tuple(_overview(index)),
-        sections=tuple(
-            Section(name=part.name, title=f"{number}. {part.title}", blocks=_blocks(part))
-            for number, part in enumerate(index.parts, start=1)
+        sections=(
+            *(
+                Section(name=part.name, title=f"{number}. {part.title}", blocks=_blocks(part))
+                for number, part in enumerate(index.parts, start=1)
+            ),
+            *(
+                clock_scale_table.rows_section(each, "Which rows depend on the clock?", f"clock-scales-{number}")
+                for number, each in enumerate(index.clocks, start=1)
+            ),
         ),
         closing=(
             Section(

@@ -16,11 +16,13 @@ from pathlib import Path
 
 import msgspec
 
+from swapstone.comparison.clock_scales import ScaleTable, clock_scales, same_but_for_the_clock
 from swapstone.model import Experiment, RecordError, UserError, unknown
 from swapstone.model.system_errors import is_of_machine, remedy
 from swapstone.record import (
     ORIGIN,
     FileProblemError,
+    RecordView,
     file_bytes,
     has_origin,
     load,
@@ -397,11 +399,37 @@ def _write_index(
         parts=tuple(parts),
         resume=_resume_command(folder) if open_parts else "",
         version=__version__,
+        clocks=_clock_tables(run, folder),
     )
     _write(folder / "index.md", markdown.render(document_of(index)), folder)
     _write(folder / "index.html", html.render(document_of(index)), folder)
     _write(folder / INDEX, to_json(index), folder)  # the last one: `_index_is_current` reads it
     return index
+
+
+def _clock_tables(run: StudyRun, folder: Path) -> tuple[ScaleTable, ...]:
+    """Return the tables of parts that differ in the time of an instruction alone."""
+    if len({part.ns_per_instruction for part in run.chosen}) < 2:
+        return ()
+    groups: list[list[RecordView]] = []
+    for part in run.chosen:
+        with contextlib.suppress(RecordError):
+            view = load(folder / part.name)
+            group = next((group for group in groups if all(_other_clock(each, view) for each in group)), None)
+            if view.runs and group is not None:
+                group.append(view)
+            elif view.runs:
+                groups.append([view])
+    found = []
+    for group in groups:
+        if len(group) > 1:
+            with contextlib.suppress(UserError):  # they have no row in common
+                found.append(clock_scales([(view.experiment, analyse_record(view)) for view in group]))
+    return tuple(found)
+
+
+def _other_clock(first: RecordView, second: RecordView) -> bool:
+    return same_but_for_the_clock(first.experiment, second.experiment)
 
 
 def _summary(part: StudyPart, state: PartState, folder: Path) -> PartSummary:

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What `swapstone agree` prints: two records side by side, or records of one experiment on several virtual clocks."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+
+from swapstone.model import UserError
+from swapstone.report import clock_scale_table, record_agreement
+from swapstone.report.document import Document
+from swapstone.report.render import markdown
+from swapstone.session.record_handle import Record
+
+
+@dataclasses.dataclass(frozen=True)
+class AgreementOutput:
+    """Records beside each other.
+
+    Attributes:
+        document: for renderers, the answer first.
+        formats: functions that return the same as text for programs, by name of the format.
+    """
+
+    document: Document
+    formats: Mapping[str, Callable[[], str]]
+
+    def text(self, kind: str) -> str:
+        """Return the text of a format: ``markdown``, ``csv`` or ``json``."""
+        return markdown.render(self.document) if kind == "markdown" else self.formats[kind]()
+
+
+def agreement_of(records: Sequence[Record]) -> AgreementOutput:
+    """Return two records side by side, or which rows depend on the time of an instruction, where the records differ in that.
+
+    Raises:
+        UserError: the records can't be compared.
+    """
+    if len({record.experiment.ns_per_instruction for record in records}) > 1:
+        return clock_output(records)
+    if len(records) != 2:
+        raise UserError(
+            f"`swapstone agree` compares two records; {len(records)} {'was' if len(records) == 1 else 'were'} given.",
+            "More than two are compared where they differ in the time of an instruction (--ns-per-instruction).",
+        )
+    found = records[0].agreement(records[1])
+    return AgreementOutput(
+        record_agreement.document_of(found),
+        {"csv": lambda: record_agreement.to_csv(found), "json": lambda: record_agreement.to_json(found)},
+    )
+
+
+def clock_output(records: Sequence[Record]) -> AgreementOutput:
+    """Return which rows depend on the time of an instruction, and the answer of each record.
+
+    Args:
+        records: at least two, of one experiment but for the time of an instruction; in any order.
+
+    Raises:
+        UserError: the records differ in something else, are not on the virtual clock, or can't be read.
+    """
+    ordered = sorted(records, key=lambda record: record.experiment.ns_per_instruction)
+    table = ordered[0].clock_scales(*ordered[1:])
+    shown = [(record.answer, f"swapstone show {shlex.quote(str(record.path))}") for record in ordered]
+    return AgreementOutput(
+        clock_scale_table.document_of(table, shown),
+        {"csv": lambda: clock_scale_table.to_csv(table), "json": lambda: clock_scale_table.to_json(table)},
+    )

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`--ns-per-instruction` from the command line to the table: arithmetic does not depend on the clock, a flash device does."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cli import runs_of, swapstone
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
+def test_two_clocks_make_two_records_and_one_table(tmp_path: Path) -> None:
+    assert shutil.which("qemu-system-x86_64"), "install it: apt-get install qemu-system-x86"
+    asked = ("libc=glibc,musl", "--target", "vm", "--only", "b_string_strlen", "--blocks", "1")
+    folder = tmp_path / "r"
+    made = swapstone(tmp_path, "compare", *asked, "--ns-per-instruction", "4,1", "--out", str(folder))
+    assert "rows" in made.stdout.partition("\n\n")[0] or "row of" in made.stdout.partition("\n\n")[0]
+    assert "(1 and 4 ns for each instruction)" in made.stdout.partition("\n\n")[0].replace("\n", " ")
+    experiments = [json.loads((folder / name / "experiment.json").read_text()) for name in ("1ns", "4ns")]
+    assert [each.get("ns_per_instruction", 1) for each in experiments] == [1, 4]
+    assert len({each["seed"] for each in experiments}) == 1
+
+    def cpu_ns(name: str) -> dict[str, float]:
+        return {
+            run["trial"]["variant"]: sample["values"][0]
+            for run in runs_of(folder / name)
+            for sample in run["samples"]
+            if sample["metric"] == "cpu" and run["trial"]["block"] == 1
+        }
+
+    one, four = cpu_ns("1ns"), cpu_ns("4ns")
+    assert one.keys() == four.keys() == {"libc=glibc", "libc=musl"}
+    for variant, value in one.items():
+        assert four[variant] / value == pytest.approx(4, rel=0.1)  # timer interrupts are a part of both
+    table = json.loads(swapstone(tmp_path, "agree", str(folder / "4ns"), str(folder / "1ns"), "--json").stdout)["table"]
+    (row,) = [each for each in table["rows"] if each["metric"]["name"] == "cpu"]
+    ratios = [side["effect"] for side in row["sides"]]
+    assert ratios[0] == pytest.approx(ratios[1], rel=0.05)
+    refused = swapstone(tmp_path, "agree", str(folder / "4ns"), str(folder / "1ns"), str(folder / "1ns"), expect=2)
+    assert "Two records count 1 ns for an instruction" in refused.stderr

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Records on several virtual clocks: which rows depend on the time of an instruction, each by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+import pytest
+
+from swapstone.comparison.clock_scales import (
+    ScaleOutcome,
+    ScaleTable,
+    clock_scales,
+    same_but_for_the_clock,
+    separation_p_value,
+)
+from swapstone.model import CURRENT_RULES, Analysis, Experiment, FactorLevels, UserError
+from swapstone.report.clock_scale_table import answer, document_of, to_csv, to_json
+from swapstone.report.render import markdown, terminal
+from tests.unit.comparison.conftest import Bench
+
+Values = tuple[Sequence[float], Sequence[float]]
+SAME = [100.0] * 10
+SPREAD = [99.0, 101.0, 100.5, 99.5, 100.2, 99.8, 100.1, 99.9, 100.3, 99.7]
+
+
+def record(scale: int, rows: Mapping[str, Values], name: str = "wall") -> tuple[Experiment, Analysis]:
+    """Return an experiment on a clock with its analysis: values of baseline and candidate by workload."""
+    made = Bench(clock="virtual", rules=CURRENT_RULES, confidence=0.99)
+    for workload, (before, after) in rows.items():
+        made.workload(workload, name)
+        made.pairs(workload, name, before, after)
+    return msgspec.structs.replace(made.experiment, target="vm", ns_per_instruction=scale), made.analysis()
+
+
+def times(factor: float, values: Sequence[float] = SAME) -> list[float]:
+    return [factor * value for value in values]
+
+
+def outcomes(table: ScaleTable) -> dict[str, ScaleOutcome]:
+    return {row.workload: row.outcome for row in table.rows}
+
+
+@pytest.fixture
+def table() -> ScaleTable:
+    one = record(
+        1,
+        {
+            "compute": (SAME, times(1.5)),
+            "device": (SAME, times(0.2)),
+            "turns": (SAME, times(0.5)),
+            "few": (SAME[:2], times(0.5)[:2]),
+            "noisy": (SPREAD, times(1.3, SPREAD[::-1])),
+            "alone": (SAME, times(1.5)),
+            "now decided": (SAME, [50.0, 200.0] * 5),
+        },
+    )
+    four = record(
+        4,
+        {
+            "compute": (times(4), times(6)),
+            "device": (times(4), times(2)),
+            "turns": (SAME, times(1.5)),
+            "few": (SAME[:2], times(2)[:2]),
+            "noisy": (SPREAD, times(1.3, SPREAD)),
+            "now decided": (SAME, times(1.5)),
+        },
+    )
+    return clock_scales([four, one])  # in any order
+
+
+def test_each_row_has_the_outcome_that_its_two_clocks_give(table: ScaleTable) -> None:
+    assert table.scales == (1, 4)
+    assert outcomes(table) == {
+        "compute": ScaleOutcome.SAME,
+        "device": ScaleOutcome.SIZE,
+        "turns": ScaleOutcome.VERDICT,
+        "few": ScaleOutcome.NOT_COMPARABLE,
+        "noisy": ScaleOutcome.SAME,
+        "now decided": ScaleOutcome.NOT_COMPARABLE,
+    }
+    assert [row.workload for row in table.dependent] == ["device", "turns"]
+    reasons = {row.workload: row.reason for row in table.rows}
+    assert reasons["compute"] == ""
+    assert reasons["device"] == "another size at 4 ns than at 1 ns"
+    assert reasons["turns"] == "1 ns: better, 4 ns: worse"
+    assert reasons["few"] == "inconclusive"
+    assert reasons["now decided"] == "1 ns: inconclusive, 4 ns: worse"
+
+
+def test_the_answer_names_the_rows_that_depend_with_their_range(table: ScaleTable) -> None:
+    assert answer(table) == (
+        "2 of 6 rows depend on the clock (1 and 4 ns for each instruction): turns, wall, musl 0.500 to 1.500, "
+        "device, wall, musl 0.200 to 0.500; of the others, 2 the same, 2 without two results."
+    )
+
+
+def test_a_dependent_row_is_never_printed_as_one_number(table: ScaleTable) -> None:
+    document = document_of(table, (("answer one", "show one"), ("answer four", "show four")))
+    text = terminal.render(document, terminal.Terminal(width=100, every=False))
+    (line,) = [line for line in text.splitlines() if line.startswith("device ")]
+    assert " ".join(line.split()) == "device wall musl 0.200 0.500 size depends: another size at 4 ns than at 1 ns"
+    assert text.startswith("2 of 6 rows depend on the clock")
+    assert text.index("turns") < text.index("\ncompute")
+    assert "answer four" in markdown.render(document)
+    assert "show one" in text
+
+
+def test_an_equal_verdict_whose_difference_is_not_shown_is_undecided() -> None:
+    wide = [80.0, 120.0, 95.0, 105.0, 85.0, 115.0, 90.0, 110.0, 100.0, 100.0]
+    found = clock_scales([record(1, {"w": (SAME, times(3, wide))}), record(2, {"w": (SAME, times(3.1, wide[::-1]))})])
+    assert outcomes(found) == {"w": ScaleOutcome.UNDECIDED}
+    assert found.rows[0].reason == "the sizes at 1 ns and 2 ns are not shown to be equal"
+    assert (
+        "No row of 1 is shown to depend on the clock (1 and 2 ns for each instruction): 1 undecided; the widest"
+        in answer(found)
+    )
+
+
+def test_ratios_that_are_all_beyond_each_other_differ_although_an_interval_needs_more_pairs() -> None:
+    rows = {f"w{number}": (SPREAD[:8], times(7, SPREAD[1:9])) for number in range(20)}
+    slower = {name: (SPREAD[:8], times(1.8, SPREAD[1:9])) for name in rows}
+    assert set(outcomes(clock_scales([record(1, rows), record(4, slower)])).values()) == {ScaleOutcome.SIZE}
+    few = {name: (before[:3], after[:3]) for name, (before, after) in rows.items()}
+    assert ScaleOutcome.SIZE not in outcomes(clock_scales([record(1, few), record(4, slower)])).values()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "limit", "p_value"),
+    [
+        ((0, 1), (3, 4), 0.0, 2 / 6),
+        ((3, 4), (0, 1), 0.0, 2 / 6),
+        ((0, 1), (3, 4), 1.99, 2 / 6),
+        ((0, 1), (3, 4), 2.0, 1.0),
+        ((0, 1), (1, 4), 0.0, 1.0),
+        ((0, 3), (1, 4), 0.0, 1.0),
+        ((0,), (1,), 0.0, 1.0),
+        ((), (1,), 0.0, 1.0),
+        ((1,) * 8, (2,) * 8, 0.5, 2 / 12870),
+    ],
+)
+def test_the_p_value_of_a_separation(
+    first: tuple[float, ...], second: tuple[float, ...], limit: float, p_value: float
+) -> None:
+    assert separation_p_value(first, second, limit) == pytest.approx(p_value)
+
+
+def test_separate_samples_of_one_distribution_are_as_rare_as_stated() -> None:
+    random = np.random.default_rng(1)
+    samples = random.normal(size=(20_000, 2, 3))
+    share = np.mean([separation_p_value(list(one), list(other), 0.0) < 1 for one, other in samples])
+    assert share == pytest.approx(2 / 20, abs=0.01)  # its standard error is 0.002
+
+
+def test_a_third_clock_without_a_result_leaves_a_row_undecided() -> None:
+    made = [record(scale, {"w": (SAME, times(1.5))}) for scale in (1, 2)]
+    made.append(record(4, {"w": (SAME, [50.0, 200.0] * 5)}))
+    found = clock_scales(made)
+    assert outcomes(found) == {"w": ScaleOutcome.UNDECIDED}
+    assert found.rows[0].reason == "1 ns: worse, 2 ns: worse, 4 ns: inconclusive"
+
+
+def test_a_verdict_within_the_margin_differs_from_one_beyond_it() -> None:
+    found = clock_scales([record(1, {"w": (SAME, times(1.01))}), record(2, {"w": (SAME, times(1.5))})])
+    assert outcomes(found) == {"w": ScaleOutcome.VERDICT}
+
+
+def test_opposite_signs_of_a_quantity_without_a_better_direction_are_named() -> None:
+    made = [record(scale, {"w": (SAME, times(factor))}, "nivcsw") for scale, factor in ((1, 0.5), (2, 2))]
+    (row,) = clock_scales(made).rows
+    assert (row.outcome, row.reason) == (ScaleOutcome.VERDICT, "1 ns: changed, less, 2 ns: changed, more")
+
+
+def test_sizes_of_files_are_no_rows() -> None:
+    made = [record(scale, {"w": (SAME, times(1.5))}) for scale in (1, 2)]
+    assert [row.metric.name for row in clock_scales(made).rows] == ["wall"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"clock": "wall"}, "between two or more records on the virtual clock"),
+        ({"ns_per_instruction": 1}, "Two records count 1 ns"),
+        ({"architecture": "arm64"}, "in their architectures"),
+        ({"target": "vm:rt"}, "in their targets"),
+        ({"factors": (FactorLevels(factor="libc", levels=("musl", "glibc")),)}, "in their factors or levels"),
+        ({"cpu_model": "Nehalem"}, "in their processors"),
+        ({"module_files": ("/x.ko",)}, "in their modules"),
+    ],
+)
+def test_records_that_differ_in_more_are_refused(changes: dict[str, object], message: str) -> None:
+    first, (experiment, analysis) = (record(scale, {"w": (SAME, times(1.5))}) for scale in (1, 2))
+    changed = msgspec.structs.replace(experiment, **changes)
+    assert same_but_for_the_clock(first[0], experiment)
+    assert not same_but_for_the_clock(first[0], changed)
+    with pytest.raises(UserError, match=message):
+        clock_scales([first, (changed, analysis)])
+
+
+def test_records_without_a_common_row_are_refused() -> None:
+    with pytest.raises(UserError, match="no row in common"):
+        clock_scales([record(1, {"a": (SAME, SAME)}), record(2, {"b": (SAME, SAME)})])
+    with pytest.raises(UserError, match="two or more"):
+        clock_scales([record(1, {"a": (SAME, SAME)})])
+
+
+def test_the_exports_have_every_number(table: ScaleTable) -> None:
+    rows = list(csv.DictReader(io.StringIO(to_csv(table))))
+    device = next(row for row in rows if row["workload"] == "device")
+    assert (device["effect_1ns"], device["verdict_4ns"], device["outcome"]) == ("0.2", "better", "size depends")
+    whole = json.loads(to_json(table))
+    assert (whole["format"], whole["schema"]) == ("swapstone-clock-scales", 1)
+    assert whole["answer"] == answer(table)
+    assert whole["table"]["scales"] == [1, 4]
+    assert len(whole["table"]["rows"]) == len(rows) == 6
