@@ -36,6 +36,7 @@ class Metric(FrozenStruct, frozen=True, kw_only=True):
         better: which direction is better.
         meaning: one line for ``list`` and the report.
         leads: whether verdicts on it decide when a run is precise enough.
+        resolution: the step between values that the tool can print, in the metric's unit; 0 if it is too small to matter.
     """
 
     name: str
@@ -44,3 +45,4 @@ class Metric(FrozenStruct, frozen=True, kw_only=True):
     better: Direction
     meaning: str
     leads: bool = False
+    resolution: float = 0.0

@@ -47,6 +47,10 @@ class StopReason(enum.Enum):
     INCOMPARABLE = "no workload can be compared"
 
 
+AT_RESOLUTION = ", or as the resolution of its metric"
+"""Follows the value of `StopReason.PRECISE` where that is why an interval is narrow enough."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Decision:
     """The decision after a block.

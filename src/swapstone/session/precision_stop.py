@@ -23,7 +23,7 @@ from swapstone.model import (
     discarded_by_block,
 )
 from swapstone.plan import Group
-from swapstone.plan.stopping import StopReason, decide, due, first_block, first_look, looks
+from swapstone.plan.stopping import AT_RESOLUTION, StopReason, decide, due, first_block, first_look, looks
 from swapstone.run import StopDecision
 from swapstone.session.analysis import workloads_of
 from swapstone.session.budget import check_spent, fitted
@@ -134,8 +134,11 @@ class PrecisionStop:
 
     def _why(self, reason: StopReason) -> str:
         """Return why the experiment stops. Where no workload is precise, because none can get a verdict, that is the reason."""
-        lost = reason is StopReason.PRECISE and self._last and all(each.lost for each in self._last.values())
-        return StopReason.LOST.value if lost else reason.value
+        if reason is not StopReason.PRECISE or not self._last:
+            return reason.value
+        if all(each.lost for each in self._last.values()):
+            return StopReason.LOST.value
+        return f"{reason.value}{AT_RESOLUTION if any(each.at_resolution for each in self._last.values()) else ''}"
 
     def _begins_after(self) -> int:
         """Return after which block the number of discarded runs is set.

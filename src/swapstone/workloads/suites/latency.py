@@ -18,8 +18,20 @@ _COMMAND = (
 )
 
 
+_RESOLUTION_NS = 1000.0
+"""cyclictest prints whole microseconds."""
+
+
 def _latency(name: str, meaning: str, *, leads: bool = False) -> Metric:
-    return Metric(name=name, unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning=meaning, leads=leads)
+    return Metric(
+        name=name,
+        unit="ns",
+        quantity=Quantity.TIME,
+        better=Direction.LOWER,
+        meaning=meaning,
+        leads=leads,
+        resolution=0.0 if name == "avg" else _RESOLUTION_NS,
+    )
 
 
 METRICS: tuple[Metric, ...] = (
