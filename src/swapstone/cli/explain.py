@@ -63,8 +63,8 @@ def explain_command(
 
     A row is a workload, a metric and a candidate. Without --only, --candidate and METRIC it is the row with the largest difference.
     Baseline and candidate run again under instruments, each in runs of its own: counts of system calls, faults, context switches,
-    allocations and copies; stacks on and off the processor; instructions. The difference in time is then split into causes. The
-    evidence is stored in the record's folder explain/, beside flame graphs and their difference.
+    allocations and copies; stacks; instructions. The difference in time is then split into causes. Of a record on the exact clock, the
+    instructions are counted by function. The evidence is stored in the record's folder explain/, beside flame graphs.
 
     \b
     Examples:

@@ -38,6 +38,7 @@ _MMAP_LOCK_USERS = (
         "__do_sys_brk",
         "__x64_sys_brk",
         "__arm64_sys_brk",
+        "__riscv_sys_brk",
         "do_page_fault",
         "do_user_addr_fault",
         "exc_page_fault",

@@ -75,6 +75,11 @@ class Table:
         """Return the preferred name of several symbols at one address."""
         return self.symbols[bisect.bisect_left(self._starts, one.address)]
 
+    def begins_at(self, address: int) -> bool:
+        """Return whether a function begins at an address. The resolver of an indirect function is none."""
+        at = bisect.bisect_left(self._starts, address)
+        return at < len(self.symbols) and self.symbols[at].address == address and not self.symbols[at].resolver
+
     def address(self, name: str) -> int | None:
         """Return the address of a function."""
         return next((one.address for one in self.symbols if one.name == name and not one.resolver), None)
@@ -104,7 +109,7 @@ def _table(path: Path, _changed_ns: int) -> Table | None:
             )
             symbols = _symbols(elf)
             whole = elf.get_section_by_name(".symtab") is not None
-            debug = None if whole else _debug_file(elf)
+            debug = None if whole else _debug_file(elf, path)
     except (OSError, DamagedElfError):
         return None
     if debug is not None:
@@ -119,8 +124,10 @@ def _table(path: Path, _changed_ns: int) -> Table | None:
 
 
 def _symbols(elf: ELFFile) -> list[Symbol]:
+    # Bit 0 of a function's address marks Thumb code (ELF for the Arm Architecture, section "Symbol Values").
+    mask = ~1 if elf["e_machine"] == "EM_ARM" else ~0
     return [
-        Symbol(one.address, one.size, one.name, one.kind == _RESOLVER)
+        Symbol(one.address & mask, one.size, one.name, one.kind == _RESOLVER)
         for name in (".symtab", ".dynsym")
         for one in symbols_of(elf, elf.get_section_by_name(name))
         if one.kind in {_FUNCTION, _RESOLVER} and one.address and one.section
@@ -135,16 +142,45 @@ def _symbols_of_debug_file(path: Path) -> list[Symbol]:
         return []
 
 
-def _debug_file(elf: ELFFile) -> Path | None:
-    """Return the distribution's debug file of a stripped file, found by its build ID."""
+def missing_symbols(path: Path) -> str:
+    """Return the build ID of a file without a symbol table and without a debug file; empty for other files, and if it has none."""
+    try:
+        with open_elf(path) as elf:
+            whole = elf.get_section_by_name(".symtab") is not None
+            return "" if whole or _debug_file(elf, path) else _build_id(elf)
+    except (OSError, DamagedElfError):
+        return ""
+
+
+def companion_of(path: Path) -> Path:
+    """Return the path of a debug file beside a file."""
+    return path.with_name(f"{path.name}.debug")
+
+
+def debug_name(build: str) -> str:
+    """Return the path of a debug file in a folder of them, by its build ID (GDB's manual: "Separate Debug Files")."""
+    return f".build-id/{build[:2]}/{build[2:]}.debug"
+
+
+def _build_id(elf: ELFFile) -> str:
     note = elf.get_section_by_name(".note.gnu.build-id")
-    for each in note.iter_notes() if isinstance(note, NoteSection) else ():
-        build = str(each["n_desc"])
-        if _BUILD_ID.fullmatch(build):
-            path = DEBUG / ".build-id" / build[:2] / f"{build[2:]}.debug"
-            if path.is_file():
-                return path
-    return None
+    found = (str(each["n_desc"]) for each in (note.iter_notes() if isinstance(note, NoteSection) else ()))
+    return next((build for build in found if _BUILD_ID.fullmatch(build)), "")
+
+
+def _debug_file(elf: ELFFile, path: Path) -> Path | None:
+    """Return the debug file of a stripped file, with its build ID: beside it, or the distribution's."""
+    build = _build_id(elf)
+    places = (companion_of(path), DEBUG / debug_name(build)) if build else ()
+    return next((place for place in places if _has_build_id(place, build)), None)
+
+
+def _has_build_id(path: Path, build: str) -> bool:
+    try:
+        with open_elf(path) as elf:
+            return _build_id(elf) == build
+    except (OSError, DamagedElfError):
+        return False
 
 
 def _matched(path: Path, companion: Path) -> list[tuple[int, int, str]]:

@@ -27,9 +27,10 @@ from swapstone.model import (
     RowMeasurements,
     UserError,
 )
+from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.record import FileProblemError, RecordFolder, RecordView, open_folder, replace_in
 from swapstone.record.validation import amount_problem
-from swapstone.report import flame_graph, row_explanation
+from swapstone.report import flame_graph, instruction_explanation, row_explanation
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.render import html, markdown
 from swapstone.version import __version__
@@ -39,6 +40,9 @@ SEEN, MANIFEST = "seen.json", "manifest.json"
 KINDS = ("on-cpu", "off-cpu", "allocations", "syscalls")
 SIDES = ("baseline", "candidate")
 EXPLANATION = "explanation.json"
+COUNTS = "instructions.json"
+"""The explanation of a row on the exact clock."""
+
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")
 """A file of `replace_in` that a kill left."""
 MOST_BYTES = 256 << 20
@@ -167,14 +171,67 @@ def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[Explanatio
 def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | None) -> Iterator[ExplanationSummary]:
     """Yield the summary of an explained row, if its evidence and its explanation can be read."""
     place, folder = f"{FOLDER}/{name}", view.path / FOLDER / name
+    base = str(folder) if beside is None else quote(os.path.relpath(folder.resolve(), beside.resolve()))
+    if (counts := _counts(record, place, view)) is not None:
+        page = (f"{base}/{PAGES[0][0]}", PAGES[0][1])
+        yield instruction_explanation.summary_of(counts, [page] if record.is_regular(f"{place}/{PAGES[0][0]}") else [])
+        return
     if _evidence(record, place, view) is None:
         return
     kept = _decoded(record.read(f"{place}/{EXPLANATION}"), _ExplanationFile)
     if kept is None:
         return
-    base = str(folder) if beside is None else quote(os.path.relpath(folder.resolve(), beside.resolve()))
     pages = [(f"{base}/{page}", words) for page, words in PAGES if record.is_regular(f"{place}/{page}")]
     yield row_explanation.summary_of(kept.explanation, pages)
+
+
+def read_counts(folder: Path, view: RecordView) -> InstructionExplanation | None:
+    """Return the stored instructions of a row by function.
+
+    Returns:
+        None if there are none, if the record was resumed since, or if the file can't be read or contradicts itself.
+    """
+    try:
+        with RecordFolder(view.path) as record:
+            return _counts(record, f"{FOLDER}/{folder.name}", view)
+    except FileProblemError:
+        return None
+
+
+def _counts(record: RecordFolder, folder: str, view: RecordView) -> InstructionExplanation | None:
+    found = _decoded(record.read(f"{folder}/{COUNTS}"), InstructionExplanation)
+    return found if found is not None and found.chain == view.last_chain and not found.problem() else None
+
+
+def store_counts(folder: Path, found: InstructionExplanation) -> None:
+    """Write the instructions of a row by function, in the place of an earlier explanation.
+
+    Raises:
+        UserError: the record's folder can't be written.
+    """
+    with _opened(folder) as opened:
+        _clear(opened)
+        replace_in(opened, COUNTS, msgspec.json.format(found.encoded(), indent=1))
+
+
+def write_counts(folder: Path, found: InstructionExplanation) -> list[Path]:
+    """Write the pages that are computed from the instructions by function, and return all files.
+
+    Raises:
+        UserError: the record's folder can't be written.
+    """
+    document = instruction_explanation.document_of(found)
+    pages = {"explanation.md": markdown.render(document), PAGES[0][0]: html.render(document)}
+    with _opened(folder) as opened:
+        for name, content in pages.items():
+            replace_in(opened, name, content.encode("utf-8", "backslashreplace"))
+    return [folder / name for name in (COUNTS, *pages)]
+
+
+def _clear(opened: int) -> None:
+    """Remove the files of a folder."""
+    for old in os.listdir(opened):
+        os.unlink(old, dir_fd=opened)  # of a link, the link
 
 
 def store(folder: Path, view: RecordView, seen: RowMeasurements) -> None:
@@ -205,8 +262,7 @@ def store(folder: Path, view: RecordView, seen: RowMeasurements) -> None:
         ),
     )
     with _opened(folder) as opened:
-        for old in os.listdir(opened):  # noqa: PTH208 - of a descriptor
-            os.unlink(old, dir_fd=opened)  # of a link, the link
+        _clear(opened)
         replace_in(opened, SEEN, data)
         replace_in(opened, MANIFEST, msgspec.json.format(manifest.encoded(), indent=1))
 

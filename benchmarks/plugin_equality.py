@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Check that the emulator's plugin does not change a run, and measure its processor time. `benchmarks/plugin-equality`.
+
+Each trial of a workload runs twice in a virtual machine on the exact clock: without the plugin, and with the plugin that counts
+instructions for `swapstone explain`, in turns. The program's output, the machine's whole report and its console must be equal to the
+byte. The processor time is that of the emulators. The cache of runs is not used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import resource
+import sys
+import tempfile
+from pathlib import Path
+
+from swapstone.instruments.counted_runs import machine_target, plugin_arguments
+from swapstone.model import Experiment
+from swapstone.run.prepare import prepare
+from swapstone.session.experiment import resolve
+from swapstone.session.machines import open_experiment_target
+from swapstone.session.request import ExperimentRequest, parse_factors
+from swapstone.subjects import TrialSpec, raw_output
+from swapstone.targets.vm.qemu import GuestRun
+from swapstone.targets.vm.vm_target import VmTarget
+from swapstone.wire import AgentAnswer
+from swapstone.workloads import find_load, workloads_of
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """A trial without and with the plugin.
+
+    Attributes:
+        variant: its label.
+        differs: the facts that are not equal.
+        plain_s, observed_s: processor time of the emulator, in seconds.
+    """
+
+    variant: str
+    differs: tuple[str, ...]
+    plain_s: float
+    observed_s: float
+
+
+def main() -> int:
+    """Print how many trials were equal, and their processor times; the exit status is 1 unless all were equal."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--factor", default="libc=glibc,musl", help="factor and levels (default libc=glibc,musl)")
+    parser.add_argument("--suite", default="libc", help="suite of the workload (default libc)")
+    parser.add_argument("--only", default="b_string_strlen", help="pattern of the workload; the first match runs")
+    parser.add_argument("--load", default="idle", help="a load (default idle)")
+    parser.add_argument("--arch", default="", help="x86_64, arm64, armhf or riscv64")
+    parser.add_argument("--trials", type=int, default=10, help="trials, shared among the levels (default 10)")
+    asked = parser.parse_args()
+    if asked.trials < 1:
+        parser.error("--trials must be at least 1")
+    request = ExperimentRequest(
+        name="equality",
+        factors=parse_factors([asked.factor]),
+        suites=(asked.suite,),
+        only=(asked.only,),
+        loads=(asked.load,),
+        architecture=asked.arch,
+        target="vm",
+        blocks=asked.trials,
+    )
+    experiment = resolve(request)
+    with open_experiment_target(experiment, lambda line: print(line, file=sys.stderr), no_cache=True) as target:
+        pairs = _pairs(experiment, machine_target(target), asked.trials)
+    print("\n".join(table(pairs)))
+    return status(pairs)
+
+
+def _pairs(experiment: Experiment, target: VmTarget, trials: int) -> list[Pair]:
+    prepared = prepare(experiment, target, lambda *_: None)
+    (key,) = list(workloads_of(experiment))[:1]
+    subject, load = prepared.subjects[key], find_load(experiment.loads[0])
+    labels = list(prepared.variants)
+    print(f"{key[1]} under {load.name}, {trials} trials, {target.architecture}")
+    found: list[Pair] = []
+    for number in range(-len(labels), trials):
+        label = labels[number % len(labels)]
+        spec = TrialSpec(
+            identity=f"{max(number, 0) // len(labels) + 1}-0",
+            variant=prepared.variants[label],
+            program=prepared.programs[*key, label],
+            scratch=target.scratch(),
+            cpus=target.describe().cpus,
+            load=load,
+        )
+        request, config = subject.request(spec), subject.machine_config(spec)
+        if number < 0:  # makes the snapshot, whose processor time belongs to no trial
+            target.run_observed(request, config)
+            continue
+        runs, times = {}, {}
+        with tempfile.TemporaryDirectory() as scratch:
+            plugins = {False: (), True: plugin_arguments(Path(scratch) / "counts")}
+            for observed in (False, True) if number // len(labels) % 2 == 0 else (True, False):
+                before = _emulators_s()
+                runs[observed] = target.run_observed(request, config, plugins[observed])
+                times[observed] = _emulators_s() - before
+            if not (Path(scratch) / "counts").stat().st_size:
+                raise SystemExit("The plugin wrote no counts: it was not loaded.")
+        found.append(Pair(label, differences(runs[False], runs[True]), times[False], times[True]))
+        print(f"  {number + 1} of {trials}", file=sys.stderr, flush=True)
+    return found
+
+
+def differences(plain: tuple[AgentAnswer, GuestRun], observed: tuple[AgentAnswer, GuestRun]) -> tuple[str, ...]:
+    """Return the facts in which two runs of a trial differ."""
+    (answer, run), (other_answer, other_run) = plain, observed
+    facts = {
+        "name": (answer.name, other_answer.name),
+        "output": (raw_output(answer), raw_output(other_answer)),
+        "report": (run.output, other_run.output),
+        "console": (run.console, other_run.console),
+        "end": (run.end, other_run.end),
+    }
+    return tuple(name for name, (one, two) in facts.items() if one != two)
+
+
+def status(pairs: list[Pair]) -> int:
+    """Return the exit status: 1 unless all trials are equal."""
+    return 1 if any(pair.differs for pair in pairs) else 0
+
+
+def _emulators_s() -> float:
+    """Return the processor time of all processes that this one started and that ended, in seconds."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def table(pairs: list[Pair]) -> list[str]:
+    """Return the lines of the table: a row for each variant, the sum, and the trials that differ."""
+    lines = [f"{'variant':24}{'trials':>8}{'equal':>8}{'without, CPU s':>16}{'with, CPU s':>14}{'more':>8}"]
+    for label in [*dict.fromkeys(pair.variant for pair in pairs), ""]:
+        own = [pair for pair in pairs if label in {pair.variant, ""}]
+        plain, observed = sum(pair.plain_s for pair in own), sum(pair.observed_s for pair in own)
+        equal = sum(not pair.differs for pair in own)
+        more = f"{observed / plain - 1:+.0%}" if plain else ""
+        lines.append(f"{label or 'sum':24}{len(own):>8}{equal:>8}{plain:>16.1f}{observed:>14.1f}{more:>8}")
+    for number, pair in enumerate(pairs, 1):
+        if pair.differs:
+            lines.append(f"  trial {number}, {pair.variant}: {', '.join(pair.differs)}")
+    return lines
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

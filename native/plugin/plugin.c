@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * A plugin of QEMU's code generator, which observes a machine on the instruction clock. The guest can't
+ * observe it: a run with the plugin gives the same bytes (docs/explain.md, "Records of virtual machines").
+ *
+ *     -plugin swapstone-plugin.so,out=FILE,mode=counts[,begin=ADDRESS,end=ADDRESS[,cycle=N,first=N,last=N]]
+ *
+ * FILE must not exist. It is written when the machine ends. Without `begin` the whole run is observed. With
+ * it, a window begins before the instruction at address `begin` is executed for the n-th time, if n modulo
+ * `cycle` is `first`, and ends before that at `end` is executed for the n-th time, if n modulo `cycle` is
+ * `last`.
+ *
+ * Each mode is one file with a `struct mode`. A file of output starts with lines of text, NAME VALUE, of
+ * which the first is the format with its version. It ends with "end\n", so a truncated one is recognised.
+ */
+#include "plugin.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+__attribute__((visibility("default"))) int qemu_plugin_version = PLUGIN_INTERFACE;
+__attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info,
+                                                               int count, char **arguments);
+
+struct window window = {.cycle = 1};
+
+static const struct mode *const modes[] = {&counts_mode};
+static const struct mode *mode;
+static const char *out_path;
+static FILE *out;
+
+static int complain(const char *what, const char *text) {
+    fprintf(stderr, "swapstone-plugin: %s: %s\n", what, text);
+    return 1;
+}
+
+static void reached_begin(unsigned processor, void *data) {
+    (void)processor, (void)data;
+    if (++window.begins % window.cycle == window.first && !window.open) {
+        window.open = true;
+        mode->open();
+    }
+}
+
+static void reached_end(unsigned processor, void *data) {
+    (void)processor, (void)data;
+    if (++window.ends % window.cycle == window.last && window.open) {
+        window.open = false;
+        window.closed++;
+        mode->close();
+    }
+}
+
+static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
+    (void)id;
+    size_t count = qemu_plugin_tb_n_insns(block);
+    for (size_t i = 0; window.limited && i < count; i++) {
+        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, i);
+        uint64_t address = qemu_plugin_insn_vaddr(instruction);
+        if (address == window.end)
+            qemu_plugin_register_vcpu_insn_exec_cb(instruction, reached_end, QEMU_PLUGIN_CB_NO_REGS, NULL);
+        if (address == window.begin)
+            qemu_plugin_register_vcpu_insn_exec_cb(instruction, reached_begin, QEMU_PLUGIN_CB_NO_REGS, NULL);
+    }
+    mode->translated(block, count);
+}
+
+static void ended(qemu_plugin_id_t id, void *data) {
+    (void)id, (void)data;
+    if (window.open)
+        mode->close();
+    mode->write(out);
+    fputs("end\n", out);
+    if (ferror(out) || fclose(out) != 0)
+        complain(out_path, strerror(errno));
+}
+
+/* Parses a whole unsigned number, decimal or with 0x. Returns whether the text is one. */
+static bool parse(const char *text, uint64_t *number) {
+    char *rest;
+    errno = 0;
+    *number = strtoull(text, &rest, 0);
+    return *text >= '0' && *text <= '9' && errno == 0 && *rest == 0;
+}
+
+/* Applies one argument NAME=VALUE. Returns whether it is valid. */
+static bool set(const char *argument) {
+    static const struct {
+        const char *name;
+        uint64_t *number;
+    } numbers[] = {
+        {"begin", &window.begin}, {"end", &window.end},   {"cycle", &window.cycle},
+        {"first", &window.first}, {"last", &window.last},
+    };
+    const char *value = strchr(argument, '=');
+    size_t length = value ? (size_t)(value - argument) : 0;
+    if (!value++)
+        return false;
+    if (length == 3 && memcmp(argument, "out", length) == 0) {
+        out_path = value;
+        return true;
+    }
+    if (length == 4 && memcmp(argument, "mode", length) == 0) {
+        for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+            if (strcmp(value, modes[i]->name) == 0)
+                mode = modes[i];
+        return mode != NULL;
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (length == strlen(numbers[i].name) && memcmp(argument, numbers[i].name, length) == 0) {
+            window.limited |= numbers[i].number == &window.begin;
+            return parse(value, numbers[i].number);
+        }
+    return false;
+}
+
+int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int count, char **arguments) {
+    if (!info->system_emulation || info->system.max_vcpus != 1)
+        return complain("unsupported", "the machine has more than one processor");
+    for (int i = 0; i < count; i++)
+        if (!set(arguments[i]))
+            return complain("invalid argument", arguments[i]);
+    if (!out_path || !mode || window.cycle == 0)
+        return complain("usage", "out=FILE,mode=NAME[,begin=ADDRESS,end=ADDRESS[,cycle=N,first=N,last=N]]");
+    int file = open(out_path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    out = file < 0 ? NULL : fdopen(file, "wb");
+    if (!out)
+        return complain(out_path, strerror(errno));
+    if (!window.limited) {
+        window.open = true;
+        mode->open();
+    }
+    qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+    qemu_plugin_register_atexit_cb(id, ended, NULL);
+    return 0;
+}

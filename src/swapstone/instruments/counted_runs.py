@@ -1,0 +1,413 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Run a trial of a record on the exact clock again under the emulator's plugin, and count its instructions by function."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from swapstone.artifacts import build_whole
+from swapstone.instruments.block_counts import MOST_BYTES, Block, BlockCounts, decode_counts
+from swapstone.instruments.code_files import CodeFile, CodeMap, read_code
+from swapstone.instruments.debug_files import DebugFiles
+from swapstone.instruments.kernel_symbols import COMMAND, KernelSymbols, decode_kallsyms
+from swapstone.instruments.kernel_symbols import MOST_BYTES as MOST_SYMBOL_BYTES
+from swapstone.instruments.symbol_tables import Table, table_of
+from swapstone.model import IDLE, Run, Source, UnavailableError, UserError
+from swapstone.model.cpio import Entry
+from swapstone.model.directories import cache_dir
+from swapstone.model.instruction_counts import (
+    AMBIGUOUS,
+    C_LIBRARY,
+    KERNEL_CODE,
+    PASSES,
+    PROGRAM,
+    UNKNOWN,
+    WHOLE_RUN,
+    CountedSide,
+    FunctionCount,
+)
+from swapstone.model.workload import Origin
+from swapstone.record import FileProblemError, read_regular, record_format
+from swapstone.run.prepare import Prepared
+from swapstone.subjects import Program, TrialSpec, raw_output
+from swapstone.targets import MachineConfig, Target
+from swapstone.targets.agent_build import build_plugin
+from swapstone.targets.vm.qemu import GuestRun
+from swapstone.targets.vm.vm_target import VmTarget
+from swapstone.wire import AgentAnswer, TrialRequest, decode_workload_report
+from swapstone.workloads import find_load
+
+FunctionKey = tuple[str, str, str]
+"""Name of a function, its file, and the file's kind."""
+
+_MARK = {
+    "x86_64": "__x64_sys_getrusage",
+    "aarch64": "__arm64_sys_getrusage",
+    "arm": "sys_getrusage",
+    "riscv64": "__riscv_sys_getrusage",
+}
+"""The function of the kernel that the harness calls twice before a pass and twice after it (instruments/measured_region.py)."""
+
+_FAULTS = {
+    "x86_64": ("asm_exc_page_fault",),
+    "aarch64": ("do_mem_abort",),
+    "arm": ("do_DataAbort", "do_PrefetchAbort"),
+    "riscv64": ("do_page_fault",),
+}
+_KERNEL_START = {"x86_64": 1 << 63, "aarch64": 1 << 63, "arm": 0xBF000000, "riscv64": 1 << 63}
+"""The lowest address of the kernel. On armhf its modules are 16 MiB below 0xc0000000 (Documentation/arm/memory.rst)."""
+
+_MUSL, _LIBRARIES = ("ld-musl-", "libc.so"), ("ld-linux", "ld-musl-", "libc.so", "libc-")
+_SYMBOLS_MS = 60_000
+
+
+@dataclasses.dataclass(frozen=True)
+class CountContext:
+    """What both runs of a row share.
+
+    Attributes:
+        prepared: the record's programs, found or built again.
+        target: its machines.
+        scratch: a folder for copies of files.
+        debug: names of glibc's functions.
+    """
+
+    prepared: Prepared
+    target: VmTarget
+    scratch: Path
+    debug: DebugFiles
+
+
+@dataclasses.dataclass(frozen=True)
+class CountedRun:
+    """A run and its instructions.
+
+    Attributes:
+        side: totals.
+        functions: instructions and entries by function.
+        region: `PASSES` or `WHOLE_RUN`.
+    """
+
+    side: CountedSide
+    functions: Mapping[FunctionKey, tuple[int, int]]
+    region: str
+
+
+def machine_target(target: Target) -> VmTarget:
+    """Return a target as one of machines on the exact clock.
+
+    Raises:
+        UnavailableError: it is another one.
+    """
+    if not isinstance(target, VmTarget):
+        raise UnavailableError(
+            "Instructions by function are counted in virtual machines on the instruction clock only."
+        )
+    return target
+
+
+def count_run(context: CountContext, run: Run) -> CountedRun:
+    """Run a trial of a record again under the plugin.
+
+    Raises:
+        UnavailableError: its program is missing.
+        UserError: under the plugin it is another run than in the record; the text names the first difference.
+    """
+    key = (run.trial.suite, run.trial.workload, run.trial.variant)
+    if key not in context.prepared.programs:
+        raise UnavailableError(
+            f"{run.trial.variant} can't be run again: {context.prepared.refused.get(key, 'its program is missing')}."
+        )
+    subject, program = context.prepared.subjects[key[:2]], context.prepared.programs[key].in_block(run.trial.block)
+    target, load = context.target, find_load(run.trial.load)
+    spec = TrialSpec(
+        identity=run.trial.identity,
+        variant=context.prepared.variants[run.trial.variant],
+        program=program,
+        scratch=target.scratch(),
+        cpus=target.describe().cpus,
+        passes=run.passes,
+        load=load,
+    )
+    request, config = subject.request(spec), subject.machine_config(spec)
+    kernel = kernel_symbols(target, config)
+    origin = subject.workload.origin
+    passes = isinstance(origin, Source) and origin.harness and run.trial.load == IDLE.name
+    mark = kernel.address(_MARK[target.architecture]) if passes else None
+    folder = context.scratch / f"run-{len(list(context.scratch.iterdir()))}"
+    folder.mkdir()
+    _, plain = target.run_observed(request, config)
+    answer, observed = target.run_observed(request, config, plugin_arguments(folder / "counts", mark))
+    _require_equal(run, answer, plain, observed)
+    counts = _read(folder / "counts")
+    operations, clock_ns = 1.0, 0
+    if mark is not None:
+        report = decode_workload_report(answer.stdout)
+        operations, clock_ns = float(report.ops * len(report.passes)), sum(each.wall_ns for each in report.passes)
+        if (counts.begins, counts.windows, counts.open) != (4 * len(report.passes), len(report.passes), False):
+            raise UserError(
+                f"{run.trial.key}: the passes can't be separated from the rest: {counts.begins} calls of getrusage for "
+                f"{len(report.passes)} passes."
+            )
+    files = code_files(target.files(config), request, folder, lambda copy: _with_symbols(origin, program, copy) or copy)
+    functions = by_function(counts.blocks, files, kernel, _KERNEL_START[target.architecture], table=context.debug.table)
+    side = CountedSide(
+        variant=run.trial.variant,
+        trial=run.trial.key,
+        run=answer.name,
+        output=run.output,
+        program_sha256=program.artifact.sha256 if program.artifact else "",
+        operations=operations,
+        instructions=counts.instructions,
+        clock_ns=clock_ns,
+        repeated=_repeated(counts, functions, target.architecture),
+        lost=counts.lost,
+    )
+    return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN)
+
+
+def plugin_arguments(out: Path, mark: int | None = None) -> tuple[str, ...]:
+    """Return QEMU's arguments that load the plugin, which is compiled first.
+
+    Args:
+        out: the file that it writes.
+        mark: the address whose executions delimit passes: each begins with the second of four, and ends with the third. None for the
+            whole run.
+
+    Raises:
+        UserError: it can't be compiled.
+    """
+    plugin = build_plugin(cache_dir() / "agents", os.environ.get("CC") or "cc")
+    words = [str(plugin), f"out={out}", "mode=counts"]
+    if mark is not None:
+        words += [f"begin={mark:#x}", f"end={mark:#x}", "cycle=4", "first=2", "last=3"]
+    return ("-plugin", ",".join(word.replace(",", ",,") for word in words))
+
+
+def kernel_symbols(target: VmTarget, config: MachineConfig) -> KernelSymbols:
+    """Return the functions of a machine's kernel and modules, which a machine of the same configuration prints.
+
+    Raises:
+        UserError: it prints none.
+    """
+    request = TrialRequest(
+        id="symbols", arguments=COMMAND, cwd=target.scratch(), timeout_ms=_SYMBOLS_MS, output_bytes=MOST_SYMBOL_BYTES
+    )
+    return decode_kallsyms(target.run(request, config).stdout)
+
+
+def _require_equal(run: Run, answer: AgentAnswer, plain: GuestRun, observed: GuestRun) -> None:
+    """Check that the plugin did not change the run.
+
+    Raises:
+        UserError: it is another one; the text has the first difference.
+    """
+    output = record_format.file_sha256(raw_output(answer))
+    facts = (
+        ("its inputs, by name", run.name, answer.name),
+        ("SHA-256 of its output", run.output, output),
+        ("its end", plain.end.value, observed.end.value),
+        ("its console", plain.console, observed.console),
+        ("the machine's report", plain.output, observed.output),
+    )
+    for what, before, now in facts:
+        if before != now:
+            values = f": {before[:12]!r} before, {now[:12]!r} now" if isinstance(before, str) else ""
+            raise UserError(
+                f"{run.trial.key} is another run here than in the record; the first fact that differs is {what}{values}.",
+                "See which input differs: swapstone verify RECORD --recompute 1",
+            )
+
+
+def _read(path: Path) -> BlockCounts:
+    try:
+        return decode_counts(read_regular(path, MOST_BYTES))
+    except (OSError, FileProblemError) as error:
+        raise UserError(f"The emulator's plugin wrote no counts: {error}.") from error
+
+
+def _with_symbols(origin: Origin, program: Program, copy: Path) -> Path | None:
+    """Build a program again with its symbols; return None if that gives other code."""
+    if not isinstance(origin, Source):
+        return None
+    return build_whole(origin, program.recipe, copy.with_name("symbols"), like=str(copy))
+
+
+def code_files(
+    files: Mapping[str, Entry], request: TrialRequest, folder: Path, with_symbols: Callable[[Path], Path]
+) -> list[CodeFile]:
+    """Return the programs and libraries of a machine that the trial may have executed.
+
+    Args:
+        files: of the machine, by path.
+        request: of the trial; the programs of other trials, in folders beside its own, are left out.
+        folder: for copies.
+        with_symbols: returns a file with the symbols of its program, given a copy of it.
+    """
+    own = request.arguments[0].lstrip("/")
+    beside = own.rpartition("/")[0]
+    programs = beside.rpartition("/")[0]
+    found = []
+    for number, (path, entry) in enumerate(sorted(files.items())):
+        other = programs and path.startswith(f"{programs}/") and not path.startswith(f"{beside}/")
+        if other or not stat.S_ISREG(entry.mode) or entry.content[:4] != b"\x7fELF":
+            continue
+        code = read_code(entry.content)
+        if code is None:
+            continue
+        name = path.rpartition("/")[2]
+        copy = folder / f"file-{number}" / ("libc.so" if name.startswith(_MUSL[0]) else name)
+        copy.parent.mkdir()
+        copy.write_bytes(entry.content)
+        if name.startswith(_MUSL) and b"musl" in entry.content:
+            _add_archive(copy)
+        kind = PROGRAM if path == own else C_LIBRARY if name.startswith(_LIBRARIES) else name
+        found.append(CodeFile(name, kind, *code, with_symbols(copy) if path == own else copy))
+    return found
+
+
+_ARCHIVE = Path("/usr/lib/x86_64-linux-musl/libc.a")
+
+
+def _add_archive(library: Path) -> None:
+    """Copy musl's static archive beside a library: it names the functions of a stripped one if the code is the same."""
+    if _ARCHIVE.is_file():
+        shutil.copyfile(_ARCHIVE, library.with_name("libc.a"))
+
+
+TableOf = Callable[[CodeFile], Table | None]
+"""Returns the functions of a file; None if it can't be read."""
+
+
+def by_function(
+    blocks: Iterable[Block],
+    files: list[CodeFile],
+    kernel: KernelSymbols,
+    kernel_start: int,
+    *,
+    table: TableOf = lambda file: table_of(file.symbols),
+) -> dict[FunctionKey, tuple[int, int]]:
+    """Sum up instructions and entries by function.
+
+    Args:
+        blocks: with the executions of each instruction.
+        files: of user code.
+        kernel: functions of the kernel.
+        kernel_start: the lowest address of the kernel.
+        table: returns the functions of a file; called only for files whose code was executed.
+    """
+    instructions, entries = collections.Counter[FunctionKey](), collections.Counter[FunctionKey]()
+    all_blocks = list(blocks)
+    places = CodeMap(files, [block for block in all_blocks if block.address < kernel_start])
+    for block in all_blocks:
+        name_at = _kernel_names(kernel) if block.address >= kernel_start else _user_names(places, block, table)
+        for address, count in _addresses(block):
+            key, is_entry = name_at(address)
+            instructions[key] += count
+            entries[key] += count if is_entry else 0
+    return {key: (count, entries[key]) for key, count in instructions.items() if count}
+
+
+NameAt = Callable[[int], tuple[FunctionKey, bool]]
+"""Returns the function of an address, and whether the address is the function's first."""
+
+
+def _kernel_names(kernel: KernelSymbols) -> NameAt:
+    def name_at(address: int) -> tuple[FunctionKey, bool]:
+        found = kernel.name_at(address)
+        if found is None:
+            return ("", "", KERNEL_CODE), False
+        name, module, start = found
+        return (name, module, KERNEL_CODE), address == start
+
+    return name_at
+
+
+def _user_names(places: CodeMap, block: Block, table: TableOf) -> NameAt:
+    owners = places.owners(block)
+    if len(owners) != 1:
+        nowhere: FunctionKey = ("", "", AMBIGUOUS if owners else UNKNOWN)
+        return lambda _: (nowhere, False)
+    file, base = owners[0]
+    functions = table(file)
+
+    def name_at(address: int) -> tuple[FunctionKey, bool]:
+        if functions is None:
+            return ("", file.name, file.kind), False
+        name = functions.name_at(address - base).split("@@")[0]  # the default version of a versioned symbol
+        return (name, file.name, file.kind), bool(name) and functions.begins_at(address - base)
+
+    return name_at
+
+
+def _addresses(block: Block) -> Iterator[tuple[int, int]]:
+    """Yield address and count of each instruction of a block."""
+    address = block.address
+    for size, count in zip(block.sizes, block.counts, strict=True):
+        yield address, count
+        address += size
+
+
+def _repeated(counts: BlockCounts, functions: Mapping[FunctionKey, tuple[int, int]], architecture: str) -> int:
+    """Return about how many instructions were counted twice: page faults, less those seen inside a block (native/plugin/counts.c)."""
+    faults = sum(
+        entries
+        for (name, _, kind), (_, entries) in functions.items()
+        if kind == KERNEL_CODE and name in _FAULTS[architecture]
+    )
+    return max(0, faults - (counts.left - counts.accesses))
+
+
+def paired(baseline: CountedRun, candidate: CountedRun) -> tuple[FunctionCount, ...]:
+    """Return the functions of both sides, the largest difference per operation first."""
+    nothing = (0, 0)
+    found = []
+    for name, file, kind in {**baseline.functions, **candidate.functions}:
+        before = baseline.functions.get((name, file, kind), nothing)
+        after = candidate.functions.get((name, file, kind), nothing)
+        found.append(
+            FunctionCount(
+                name=name,
+                file=file,
+                kind=kind,
+                baseline=before[0],
+                candidate=after[0],
+                entries=(before[1], after[1]),
+            )
+        )
+    operations = baseline.side.operations, candidate.side.operations
+    return tuple(
+        sorted(
+            found,
+            key=lambda one: (
+                -abs(one.candidate / operations[1] - one.baseline / operations[0]),
+                one.kind,
+                one.file,
+                one.name,
+            ),
+        )
+    )
+
+
+def notes_of(found: CountedRun) -> tuple[str, ...]:
+    """Return what the numbers of a run contain, as sentences."""
+    contained = (
+        "Everything that the machine's processor executed in the passes is counted: the program, the kernel, and whatever ran beside it. "
+        "A pass is counted from the second call of getrusage before it to the first one after it, so the sum contains the reading of "
+        "clocks, and is larger than the time by the clock."
+        if found.region == PASSES
+        else "Everything that the machine's processor executed is counted, from its snapshot to its end: also the agent, the start and the "
+        "end of the program, and the machine's shutdown. The program does not mark its work."
+    )
+    return (
+        contained,
+        "A function of user code belongs to the file that has the same instructions at the same address. Unknown code is in no file, such "
+        "as the vDSO; ambiguous code is in several.",
+        "Each run gave the bytes that the record has.",
+    )

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Where the instructions of a row went: the explanation of a row of a record on the exact clock."""
+
+from __future__ import annotations
+
+from swapstone.model.explanation import RowKey
+from swapstone.model.frozen_struct import FrozenStruct
+
+PROGRAM, C_LIBRARY, KERNEL_CODE, AMBIGUOUS, UNKNOWN = ("program", "C library", "kernel", "ambiguous", "unknown")
+"""Kinds of code. Ambiguous: several files have the same bytes at that address. Unknown: no file has them. Other kinds are files' names."""
+
+EXPLAINED_TIMES = frozenset({"wall", "cpu"})
+"""The metrics whose rows instructions explain."""
+
+PASSES, WHOLE_RUN = "passes", "whole run"
+_MOST = 1 << 63
+
+
+class FunctionCount(FrozenStruct, frozen=True, kw_only=True):
+    """The instructions of one function.
+
+    Attributes:
+        name: of the function; empty if it has none.
+        file: that contains it.
+        kind: of the file.
+        baseline, candidate: instructions in the observed part of the run.
+        entries: how often its first instruction was executed, on each side.
+    """
+
+    name: str
+    file: str
+    kind: str
+    baseline: int = 0
+    candidate: int = 0
+    entries: tuple[int, int] = (0, 0)
+
+    @property
+    def difference(self) -> int:
+        """Return candidate minus baseline."""
+        return self.candidate - self.baseline
+
+
+class CountedSide(FrozenStruct, frozen=True, kw_only=True):
+    """One variant's run under the emulator's plugin.
+
+    Attributes:
+        variant: its label.
+        trial: key of the record's trial that was run again.
+        run: name of the run, which covers all its inputs.
+        output: SHA-256 of what the trial printed, in the record and under the plugin.
+        program_sha256: of the program's file.
+        operations: in the observed part.
+        instructions: in the observed part.
+        clock_ns: elapsed time by the machine's clock, as the program reports it for its passes; 0 if it reports none.
+        repeated: at most so many of the instructions are counted twice, because they faulted at the end of a block and were repeated.
+        lost: instructions without an address.
+    """
+
+    variant: str
+    trial: str
+    run: str
+    output: str
+    program_sha256: str
+    operations: float
+    instructions: int
+    clock_ns: int
+    repeated: int
+    lost: int
+
+
+class InstructionExplanation(FrozenStruct, frozen=True, kw_only=True):
+    """Where the instructions of both variants of a row went.
+
+    Attributes:
+        record: identity of the record.
+        chain: of the record's last run. If the record was resumed since, the explanation is out of date.
+        swapstone, created: the version that wrote it, and the time.
+        emulator: its version and digest.
+        place: the row.
+        region: what was observed: `PASSES` or `WHOLE_RUN`.
+        sides: baseline, then candidate.
+        functions: all functions, the largest difference first. Their sums are the sides' instructions, without the lost ones.
+        ns_per_instruction: guest time of an instruction on the machine's clock.
+        notes: what the numbers contain, as sentences.
+    """
+
+    record: str
+    chain: str
+    swapstone: str
+    created: str
+    emulator: str
+    place: RowKey
+    region: str
+    sides: tuple[CountedSide, CountedSide]
+    functions: tuple[FunctionCount, ...]
+    ns_per_instruction: int = 1
+    notes: tuple[str, ...] = ()
+
+    def problem(self) -> str:
+        """Return why the numbers contradict each other; empty if they don't."""
+        if not 1 <= self.ns_per_instruction < _MOST:
+            return "the clock's scale is not between 1 and 2^63"
+        for number, side in enumerate(self.sides):
+            counts = [(one.baseline, one.candidate)[number] for one in self.functions]
+            numbers = (*counts, side.instructions, side.clock_ns, side.repeated, side.lost)
+            entries = [one.entries[number] for one in self.functions]
+            if not all(0 <= value < _MOST for value in (*numbers, *entries)) or not 1 <= side.operations < _MOST:
+                return "a number is not between 0 and 2^63"
+            if sum(counts) + side.lost != side.instructions:
+                return f"the functions of {side.variant} don't sum to its instructions"
+        return ""

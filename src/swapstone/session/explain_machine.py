@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Explaining a row of a record on the exact clock: both variants run again under the emulator's plugin, which counts instructions."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+
+from swapstone.instruments.counted_runs import CountContext, count_run, machine_target, notes_of, paired
+from swapstone.instruments.debug_files import DebugFiles
+from swapstone.model import Analysis, Comparison, RowKey, Run, Status, UnavailableError, UserError
+from swapstone.model.instruction_counts import EXPLAINED_TIMES, InstructionExplanation
+from swapstone.model.temporary_folder import TemporaryFolder
+from swapstone.record import RecordView
+from swapstone.report import instruction_explanation
+from swapstone.report.document import Document
+from swapstone.report.render import RENDERERS, find_renderer
+from swapstone.run import prepare
+from swapstone.session import explain_row, explanation_files
+from swapstone.session.explain_row import DEFAULT_OPTIONS, ExplainOptions, RowExplanation, choose_row
+from swapstone.session.machines import open_experiment_target
+from swapstone.session.progress import NO_PROGRESS, Progress
+from swapstone.session.trust import require_trust
+from swapstone.targets import find_target_kind
+from swapstone.version import __version__
+
+
+@dataclasses.dataclass(frozen=True)
+class InstructionsByFunction:
+    """The explanation of a row of a record on the exact clock.
+
+    Attributes:
+        folder: where it is stored.
+        explanation: the instructions of both variants by function.
+        files: everything that was written, in the order of writing.
+    """
+
+    folder: Path
+    explanation: InstructionExplanation
+    files: tuple[Path, ...]
+
+    def document(self) -> Document:
+        """Return the explanation as a document that any renderer prints."""
+        return instruction_explanation.document_of(self.explanation)
+
+    def report(self, format: str = "text") -> str:
+        """Return the explanation as ``json``, or in a format of `swapstone report --format`.
+
+        Raises:
+            UserError: there is no such format.
+        """
+        if format == "json":
+            return instruction_explanation.to_json(self.explanation)
+        names = [renderer.name for renderer in RENDERERS]
+        if format not in names:
+            raise UserError(f"There is no format {format!r}.", f"The formats are json, {', '.join(names)}.")
+        return find_renderer(format).render(self.document())
+
+    def profiles(self, kind: str) -> tuple[Path, ...]:
+        """Return the files of the profiles of a kind.
+
+        Raises:
+            UnavailableError: always; the plugin records no stacks.
+        """
+        raise UnavailableError(
+            f"There is no profile {kind}: instructions are counted in the emulator, which records no stacks.",
+            "Print them by function: swapstone explain RECORD",
+        )
+
+
+def explain_record(
+    view: RecordView,
+    analysis: Analysis,
+    options: ExplainOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+) -> RowExplanation | InstructionsByFunction:
+    """Explain a row of a record, by its stored explanation or by running both variants again.
+
+    Raises:
+        UntrustedRecordError: nothing is stored, and the user did not make the record here, or it was damaged or edited.
+        UserError: no row matches the options, none of them differs, or the row can't be run again.
+    """
+    if not (view.experiment.virtual and find_target_kind(view.experiment.target).opens.boots):
+        return explain_row.explain_record(view, analysis, options, progress)
+    if options.classes is not None or options.without:
+        raise UserError(
+            "Records of virtual machines are explained by instructions, without classes of cost and without instruments.",
+            "Leave --classes and --without out.",
+        )
+    row = choose_row(analysis, options.metric, options.workload, options.candidate)
+    place = RowKey(
+        suite=row.suite,
+        workload=row.workload,
+        load=row.load,
+        metric=row.metric.name,
+        baseline=row.baseline.label,
+        candidate=row.candidate.label,
+    )
+    folder = explanation_files.folder_of(view, place)
+    found = None if options.again else explanation_files.read_counts(folder, view)
+    if found is None:
+        found = _count(view, row, place, options, progress)
+        explanation_files.store_counts(folder, found)
+    return InstructionsByFunction(folder, found, tuple(explanation_files.write_counts(folder, found)))
+
+
+def _count(
+    view: RecordView, row: Comparison, place: RowKey, options: ExplainOptions, progress: Progress
+) -> InstructionExplanation:
+    if row.metric.name not in EXPLAINED_TIMES:
+        raise UnavailableError(
+            f"Instructions explain elapsed time and CPU time; this row is of {row.metric.name}.",
+            f"Name one of these: swapstone explain {view.path} wall",
+        )
+    require_trust(
+        view, "explain the row", trust=options.trust, more=["run both variants again under the emulator's plugin"]
+    )
+    if view.manifest is None:
+        raise UserError(f"{view.path} ended before anything was built: there is nothing to run again.")
+    runs = _pair(view.runs, row)
+    with (
+        open_experiment_target(view.experiment, progress.note) as opened,
+        TemporaryFolder("counts") as scratch,
+    ):
+        target = machine_target(opened)
+        prepared = prepare(view.experiment, target, lambda *_: None, progress.note)
+        debug = DebugFiles(target.architecture, Path(scratch), progress.note)
+        context = CountContext(prepared, target, Path(scratch), debug)
+        counted = []
+        for run in runs:
+            progress.note(f"running {run.trial.key} again under the emulator's plugin")
+            counted.append(count_run(context, run))
+        tools = dict(target.tools())
+    return InstructionExplanation(
+        record=view.meta.id,
+        chain=view.last_chain,
+        swapstone=__version__,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        emulator=tools["qemu"],
+        place=place,
+        region=counted[0].region,
+        sides=(counted[0].side, counted[1].side),
+        functions=paired(counted[0], counted[1]),
+        ns_per_instruction=view.experiment.ns_per_instruction,
+        notes=(*notes_of(counted[0]), *debug.notes()),
+    )
+
+
+def _pair(runs: Sequence[Run], row: Comparison) -> tuple[Run, Run]:
+    """Return a run of each variant in the first block that has both.
+
+    Raises:
+        UserError: no block has both.
+    """
+    found: dict[tuple[int, str], Run] = {}
+    for run in runs:
+        trial = run.trial
+        of_row = (trial.suite, trial.workload, trial.load) == (row.suite, row.workload, row.load)
+        if of_row and run.status is Status.OK and run.output and run.name:
+            found.setdefault((trial.block, trial.variant), run)
+    for block in sorted({block for block, _ in found}):
+        pair = [found.get((block, variant.label)) for variant in (row.baseline, row.candidate)]
+        if pair[0] is not None and pair[1] is not None:
+            return pair[0], pair[1]
+    raise UserError("No replicate has a run of both variants with its output and its name: none can be run again.")

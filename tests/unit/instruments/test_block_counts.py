@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Instructions by function, from what the emulator's plugin writes."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from tools.plugin_output import block, counts_file
+
+from swapstone.instruments.block_counts import Block, decode_counts
+from swapstone.instruments.code_files import CodeFile, CodeMap, read_code
+from swapstone.instruments.counted_runs import CountedRun, _repeated, by_function, paired
+from swapstone.instruments.kernel_symbols import KernelSymbols, decode_kallsyms
+from swapstone.model import UserError
+from swapstone.model.instruction_counts import PASSES, CountedSide
+
+KERNEL = 1 << 63
+ADD, LONG, BACK = b"\x48\x83\xc0\x01", bytes(range(100, 115)), b"\xeb\xfa"
+FILE = counts_file(
+    [block(0x401000, [(ADD, 3), (LONG, 2)]), block(KERNEL + 0x10, [(BACK, 7)])],
+    begins=8,
+    windows=2,
+    left=5,
+    accesses=4,
+    lost=1,
+)
+
+
+def test_a_file_is_decoded() -> None:
+    found = decode_counts(FILE)
+    assert (found.begins, found.windows, found.open, found.left, found.accesses, found.lost) == (8, 2, False, 5, 4, 1)
+    assert found.blocks[0] == Block(0x401000, ADD + LONG, bytes([4, 15]), (3, 2))
+    assert found.instructions == 3 + 2 + 7 + 1
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "it starts with"),
+        (FILE.replace(b"counts 1", b"counts 2"), "it starts with"),
+        (FILE.replace(b"windows 2\n", b""), "not the number of windows"),
+        (FILE.replace(b"windows 2", b"windows 02"), "not the number of windows"),
+        (FILE.replace(b"lost 1", b"lost 99999999999999999999"), "not the number of lost"),
+        (FILE.replace(b"open 0", b"open 2"), "open is 2"),
+        (FILE.replace(b"blocks 2\n", b"blocks 3\n"), "block 2 of 3"),
+        (FILE.replace(b"blocks 2\n", b"blocks 1\n"), "does not end after 1 blocks"),
+        (FILE.replace(b"blocks 2\n\n", b"blocks 2\n"), "has no empty line"),
+        (FILE[:-10], "inside block 1"),
+        (FILE + b"x", "does not end"),
+        (counts_file([struct.pack("<QHH", 1, 0, 0)]), "block 0"),
+        (counts_file([block(1, [(b"", 1)])]), "block 0"),
+        (counts_file([block((1 << 64) - 1, [(ADD, 1)])]), "block 0"),
+    ],
+)
+def test_damage_is_named(data: bytes, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        decode_counts(data)
+
+
+def _file(name: str, code: bytes, *, fixed: bool = False, start: int = 0x1000) -> CodeFile:
+    return CodeFile(name, name, fixed, ((start, code),), Path("/nonexistent"))
+
+
+def test_code_belongs_to_the_file_with_the_same_bytes_at_its_address() -> None:
+    code = bytes((at * 7 + at // 256) % 251 for at in range(8192))
+    other = bytes((at * 11 + at // 256) % 241 for at in range(8192))
+    base = 0x7F0000000000
+
+    def at(offset: int, data: bytes, size: int = 16) -> Block:
+        return Block(base + 0x1000 + offset, data[offset : offset + size], bytes([size]), (1,))
+
+    blocks = [at(0, code), at(5000, code), at(300, code, 2), at(64, other), Block(0x401000, ADD, b"\x04", (1,))]
+    fixed = [_file("one", ADD, fixed=True, start=0x401000), _file("two", ADD, fixed=True, start=0x401000)]
+    found = CodeMap([_file("library", code), _file("elsewhere", other), *fixed], blocks)
+    assert [[(file.name, at) for file, at in found.owners(each)] for each in blocks] == [
+        [("library", base)],
+        [("library", base)],
+        [("library", base)],
+        [],  # one block alone does not show where a file is
+        [("one", 0), ("two", 0)],
+    ]
+
+
+def test_sums_by_function_are_the_whole() -> None:
+    kernel = KernelSymbols([(KERNEL, "first", ""), (KERNEL + 0x10, "second", "zram"), (KERNEL + 0x10, "_marker", "")])
+    functions = by_function(
+        decode_counts(FILE).blocks, [_file("prog", ADD + LONG, fixed=True, start=0x401000)], kernel, KERNEL
+    )
+    assert functions == {("", "prog", "prog"): (5, 0), ("second", "zram", "kernel"): (7, 7)}
+    unknown = by_function(decode_counts(FILE).blocks, [], kernel, KERNEL)
+    assert unknown["", "", "unknown"] == (5, 0)
+
+
+def test_what_faulted_inside_a_block_is_not_counted_twice() -> None:
+    functions = {("asm_exc_page_fault", "", "kernel"): (40, 4)}
+    assert _repeated(decode_counts(FILE), functions, "x86_64") == 4 - (5 - 4)
+
+
+def test_functions_of_both_sides_are_paired() -> None:
+    def run(name: str, operations: float, count: int) -> CountedRun:
+        side = CountedSide(
+            variant=name,
+            trial="t",
+            run="r",
+            output="o",
+            program_sha256="",
+            operations=operations,
+            instructions=count + 10,
+            clock_ns=0,
+            repeated=0,
+            lost=0,
+        )
+        return CountedRun(side, {(name, "libc", "C library"): (count, 1), ("both", "", "kernel"): (10, 2)}, PASSES)
+
+    found = paired(run("a", 1, 100), run("b", 2, 500))
+    assert [(one.name, one.baseline, one.candidate, one.entries) for one in found] == [
+        ("b", 0, 500, (0, 1)),
+        ("a", 100, 0, (1, 0)),
+        ("both", 10, 10, (2, 2)),
+    ]
+
+
+def test_kallsyms_is_decoded() -> None:
+    found = decode_kallsyms(
+        b"ffffffff81000000 T _stext\nffffffff81000000 T startup_64\nffffffffc0000010 t zram_make\t[zram]\n"
+    )
+    assert found.name_at(0xFFFFFFFF81000020) == ("startup_64", "", 0xFFFFFFFF81000000)
+    assert found.name_at(0xFFFFFFFFC0000010) == ("zram_make", "zram", 0xFFFFFFFFC0000010)
+    assert found.name_at(0x1000) is None and found.name_at(0xFFFFFFFF91000000) is None
+    call = b"".join(
+        b"ffffffff81000100 t %s\n" % name for name in (b"__do_sys_brk", b"__x64_sys_brk", b"__ia32_sys_brk")
+    )
+    assert decode_kallsyms(call).name_at(0xFFFFFFFF81000100) == ("__x64_sys_brk", "", 0xFFFFFFFF81000100)
+    veneer = decode_kallsyms(b"ffff8000081169e0 t e843419@00e2_000015a0_6b4\n")  # of the linker, on arm64
+    assert veneer.address("e843419@00e2_000015a0_6b4") == 0xFFFF8000081169E0
+    assert found.address("startup_64") == 0xFFFFFFFF81000000 and found.address("none") is None
+
+
+@pytest.mark.parametrize("data", [b"", b"0000000000000000 T _text\n", b"no symbol\n", b"ffffffff81000000 T \x1b[31m\n"])
+def test_damaged_kallsyms_is_refused(data: bytes) -> None:
+    with pytest.raises(UserError, match="The kernel"):
+        decode_kallsyms(data)
+
+
+def test_code_of_what_is_no_program_is_none() -> None:
+    assert read_code(b"#!/bin/sh\n") is None
+    assert read_code(b"\x7fELF" + bytes(60)) is None
