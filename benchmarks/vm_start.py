@@ -36,8 +36,9 @@ from swapstone.artifacts.kernels import read_kernel
 from swapstone.model import UserError
 from swapstone.model.cpio import archive, folder
 from swapstone.targets.vm import qemu
-from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.vm_target import COMPILERS, VmImage, VmOptions, VmTarget
+from swapstone.targets.vm.boot_image import VmImage
+from swapstone.targets.vm.machine_models import COMPILERS, EmulatedMachine
+from swapstone.targets.vm.vm_target import VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, TrialRequest
 
 _PROGRAM = """

@@ -21,6 +21,7 @@ from swapstone.version import __version__
 if TYPE_CHECKING:
     from swapstone.model import RecordError, UnavailableError, UserError
     from swapstone.session.api import StudyResult, compare, explain, load, query, study
+    from swapstone.session.explain_machine import InstructionsByFunction
     from swapstone.session.explain_row import RowExplanation
     from swapstone.session.interrupted import Interrupted
     from swapstone.session.progress import NullProgress, Progress
@@ -34,6 +35,7 @@ _MODULES = {
     "load": "session.api",
     "query": "session.api",
     "study": "session.api",
+    "InstructionsByFunction": "session.explain_machine",
     "Interrupted": "session.interrupted",
     "NullProgress": "session.progress",
     "Progress": "session.progress",
@@ -49,6 +51,7 @@ _MODULES = {
 """The module of each name that is imported when it is first used."""
 
 __all__ = [
+    "InstructionsByFunction",
     "Interrupted",
     "NullProgress",
     "Progress",

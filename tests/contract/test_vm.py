@@ -73,15 +73,33 @@ def test_replicates_differ_and_each_is_reproducible(vm: VmFixture) -> None:
     assert wall_ns("7-0", replicate=2) == times[2]
 
 
+def test_an_instruction_takes_the_requested_time(vm: VmFixture) -> None:
+    """Twice as many rounds of a loop take a time that is as many times as long as an instruction is."""
+    added = {}
+    for scale in (1, 4):
+        bench = dataclasses.replace(
+            vm, parts=dataclasses.replace(vm.parts, machine=EmulatedMachine(ns_per_instruction=scale))
+        )
+        times = []
+        for rounds in ("200000", "400000"):
+            answer = bench.run("works", rounds, no_cache=True)
+            assert bench.run("works", rounds, no_cache=True, snapshots=False) == answer
+            times.append(dict(answer.facts)["wall_ns"])
+        added[scale] = times[1] - times[0]
+    assert added[1] > 200_000  # at least an instruction a round
+    assert added[4] / added[1] == pytest.approx(4, rel=0.05)  # timer interrupts are in both
+
+
 def test_each_kernel_command_line_has_its_own_run_name(vm: VmFixture) -> None:
     names = []
-    for options in ((), ("x",), ("y",)):
-        parts = dataclasses.replace(vm.parts, machine=EmulatedMachine(options=options))
+    machines = [EmulatedMachine(options=options) for options in ((), ("x",), ("y",))]
+    for machine in (*machines, EmulatedMachine(ns_per_instruction=2)):
+        parts = dataclasses.replace(vm.parts, machine=machine)
         with VmTarget(parts, vm.options) as target:
             path = target.put(vm.programs["empty-static"])
             asked = TrialRequest(id="0-0", arguments=(path,), cwd=target.scratch(), timeout_ms=1000)
             names.append(target.run_name(asked))
-    assert len(set(names)) == 3
+    assert len(set(names)) == 4
 
 
 def test_an_endless_program_is_stopped_in_guest_time(vm: VmFixture) -> None:

@@ -51,6 +51,7 @@ def test_these_are_all_inputs_of_a_run(tmp_path: Path) -> None:
         "parameters": ("threadirqs",),
         "dropped": ("nokaslr",),
         "wall": True,
+        "ns_per_instruction": 2,
     }
     assert set(changed) == set(EmulatedMachine.__struct_fields__)
     for field, value in changed.items():
@@ -92,7 +93,8 @@ import sys
 from pathlib import Path
 from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.vm_target import VmImage, VmOptions, VmTarget
+from swapstone.targets.vm.boot_image import VmImage
+from swapstone.targets.vm.vm_target import VmOptions, VmTarget
 from swapstone.wire import TrialRequest
 
 built = build_image(ImageRequest(architecture="x86_64", modules=(), parts=("busybox", "musl")))

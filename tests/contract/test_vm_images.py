@@ -16,10 +16,11 @@ from benchmarks.poking import poked
 from swapstone.model.cpio import archive, folder
 from swapstone.targets import TargetError
 from swapstone.targets.vm import qemu
+from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.guest import encode_order
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup, find_emulator
-from swapstone.targets.vm.vm_target import VmImage, VmOptions, VmTarget
+from swapstone.targets.vm.vm_target import VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest, encode_plan_header
 from tests.contract.test_vm import hog
 from tests.contract.vm_images import image_parts, need_emulator

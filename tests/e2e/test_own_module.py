@@ -10,8 +10,9 @@ import pytest
 
 from swapstone.artifacts.images import ImageRequest, build_image
 from swapstone.targets import TargetError
+from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.vm_target import VmImage, VmTarget
+from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.wire import TrialRequest
 
 SOURCE = """

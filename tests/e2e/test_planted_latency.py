@@ -15,8 +15,9 @@ from swapstone.factors import Recipe
 from swapstone.model import IDLE, Source, Workload
 from swapstone.subjects.machine_config import machine_config_for
 from swapstone.targets import MachineConfig
+from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.vm_target import VmImage, VmTarget
+from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.wire import AgentAnswer, TrialRequest
 from swapstone.workloads import find_load
 

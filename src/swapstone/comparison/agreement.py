@@ -211,7 +211,7 @@ def _leading(analysis: Analysis) -> dict[Place, Comparison]:
     return found
 
 
-def _sign(comparison: Comparison) -> int | None:
+def sign_of(comparison: Comparison) -> int | None:
     """Return +1 if the candidate's median is larger, -1 if smaller, 0 if it lies within the margin, None without a verdict on it."""
     if comparison.verdict in _WITHIN:
         return 0
@@ -231,7 +231,7 @@ def _same(
         return SignAgreement.NOT_COMPARABLE, reason, False
     if first.metric.quantity is not second.metric.quantity:
         return SignAgreement.NOT_COMPARABLE, f"one side has {first.metric.name}, the other {second.metric.name}", False
-    one, other = _sign(first), _sign(second)
+    one, other = sign_of(first), sign_of(second)
     silent = [
         f"{name}: {found.verdict.value}"
         for name, found, sign in ((names[0], first, one), (names[1], second, other))

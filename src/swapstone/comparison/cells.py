@@ -11,7 +11,7 @@ import numpy as np
 
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import OK, STATUSES, Floats, Group, Ints, Runs, RunTable, last_end
-from swapstone.model import Status, Verdict
+from swapstone.model import CONSOLE, Status, Verdict
 
 __all__ = ["TROUBLES", "Cell", "Cells", "Group", "collect"]
 
@@ -114,11 +114,11 @@ def collect(runs: Runs) -> Cells:
 
 
 def _first_reasons(table: RunTable) -> dict[int, dict[Status, str]]:
-    """Return the first reason of each status of each place."""
+    """Return the first reason of each status of each place, without console lines, which the list of failed trials has."""
     without = np.flatnonzero(table.status != OK)
     keys, first = np.unique(table.place[without] * len(STATUSES) + table.status[without], return_index=True)
     found: dict[int, dict[Status, str]] = {}
     for key, row in zip(keys.tolist(), without[first].tolist(), strict=True):
-        reason = table.reasons[int(table.reason[row])] or "no reason given"
+        reason = table.reasons[int(table.reason[row])].partition(CONSOLE)[0] or "no reason given"
         found.setdefault(key // len(STATUSES), {})[STATUSES[key % len(STATUSES)]] = reason
     return found

@@ -27,6 +27,7 @@ from swapstone.model.discarded_runs import counted_blocks, discarded_by_block
 from swapstone.model.errors import NothingComparableError, RecordError, UnavailableError, UserError, WireError, unknown
 from swapstone.model.experiment import (
     BALANCED_ORDER,
+    CLOCK_SCALES,
     CURRENT_RULES,
     FAMILY_CORRECTION,
     RANDOM_ORDER,
@@ -80,7 +81,7 @@ from swapstone.model.observation import (
     process_file,
     system_file,
 )
-from swapstone.model.run_result import KILLED, TIMED_OUT, Run, Sample, Status
+from swapstone.model.run_result import CONSOLE, KILLED, TIMED_OUT, Run, Sample, Status
 from swapstone.model.substitution import filled_text, placeholders_in, split_placeholders
 from swapstone.model.workload import (
     ALL_PROCESSORS,
@@ -104,7 +105,9 @@ from swapstone.model.workload import (
 __all__ = [
     "ALL_PROCESSORS",
     "BALANCED_ORDER",
+    "CLOCK_SCALES",
     "COMMAND",
+    "CONSOLE",
     "CURRENT_RULES",
     "FAMILY_CORRECTION",
     "FAST_ONES",

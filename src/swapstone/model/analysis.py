@@ -426,6 +426,7 @@ class WorkloadPrecision(FrozenStruct, frozen=True, kw_only=True):
         lost: why more blocks give no verdict (refused, failing or unavailable trials); empty where they can.
         decided: whether each of these intervals has a verdict other than inconclusive now. It never stops an experiment.
         missing_runs: of an own program, how many more pairs it needs at least to be equivalent, or to have a direction; else 0.
+        at_resolution: whether one of these intervals counts as narrow enough because it is as narrow as its metric's resolution.
     """
 
     suite: str
@@ -436,6 +437,7 @@ class WorkloadPrecision(FrozenStruct, frozen=True, kw_only=True):
     lost: str = ""
     decided: bool = False
     missing_runs: int = 0
+    at_resolution: bool = False
 
 
 class Failure(FrozenStruct, frozen=True, kw_only=True):

@@ -91,6 +91,9 @@ VIRTUAL_CLOCK = "virtual"
 """The emulator counts instructions as time: equal input gives equal bytes."""
 
 
+CLOCK_SCALES = tuple(1 << shift for shift in range(11))
+"""Guest time of an instruction on the virtual clock, in nanoseconds: QEMU's option ``-icount shift=N`` accepts 0 to 10, for 2^N ns."""
+
 REPORT_CORRECTION = "report"
 """All rows of a report are one family."""
 
@@ -129,6 +132,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         architecture: of the virtual machine, a name of `swapstone.artifacts.image_catalog.ARCHITECTURES`; empty for this machine's
             architecture, and on other targets.
         cpu_model: of the virtual machine, as QEMU's option ``-cpu`` names it; empty for the default.
+        ns_per_instruction: guest time of an instruction on the virtual clock: one of `CLOCK_SCALES`; 1 on other clocks.
         modules: pairs (path of a kernel file, folder of its modules), for folders other than the one beside it.
         module_files: absolute paths of kernel modules that the virtual machine loads before the work.
         rules: version of the rules by which rows are judged. 1: records before 0.2, on medians alone. 2: means, tails, carry-over, outputs
@@ -160,6 +164,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     layouts: int = 0
     architecture: str = ""
     cpu_model: str = ""
+    ns_per_instruction: int = 1
     modules: tuple[tuple[str, str], ...] = ()
     module_files: tuple[str, ...] = ()
     rules: int = 1

@@ -25,6 +25,9 @@ class Status(enum.Enum):
 TIMED_OUT = "it did not end within its time"
 """How the reason of a failed run begins that was stopped at its time limit."""
 
+CONSOLE = " The last lines of its console: "
+"""What stands between the reason of a failed run of a machine and its last console lines, which `` | `` separates."""
+
 KILLED = "it was killed by"
 """How the reason of a failed run begins that a signal ended."""
 

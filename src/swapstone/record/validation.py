@@ -17,6 +17,7 @@ import msgspec
 
 from swapstone.model import (
     BALANCED_ORDER,
+    CLOCK_SCALES,
     COMMAND,
     CURRENT_RULES,
     FAMILY_CORRECTION,
@@ -139,6 +140,8 @@ def _experiment_problems(experiment: Experiment) -> Iterator[str]:
     yield _within("margin", experiment.margin, SMALLEST_MARGIN, 1)
     yield _within("budget", experiment.budget_ns, 0, (1 << 63) - 1)
     yield _within("blocks", experiment.blocks, 0, MOST_BLOCKS)
+    if experiment.ns_per_instruction not in CLOCK_SCALES:
+        yield f"its time of an instruction is {experiment.ns_per_instruction} ns, which the virtual clock can't count"
     yield _within("layouts", experiment.layouts, 0, MOST_LAYOUTS)
     yield _within("prime", experiment.prime, 0, MOST_DISCARDED)
     yield _plan_problem(experiment)

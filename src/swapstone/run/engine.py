@@ -13,6 +13,7 @@ import msgspec
 
 from swapstone import plan
 from swapstone.model import (
+    CONSOLE,
     IDLE,
     TIMED_OUT,
     Copy,
@@ -28,13 +29,13 @@ from swapstone.model.trial_conditions import describe_conditions, different_cond
 from swapstone.plan import Group
 from swapstone.plan.stopping import first_block
 from swapstone.record import RecordWriter
-from swapstone.run.attempt import Attempt, run_of
+from swapstone.run.attempt import Attempt, failure_text, reason_of_break, run_of
 from swapstone.run.endings import why_complete, why_gone, why_none
 from swapstone.run.manifest import manifest_of
 from swapstone.run.prepare import Prepared
 from swapstone.run.side_by_side import side_by_side
 from swapstone.run.trials_ahead import TrialsAhead
-from swapstone.subjects import Judgement, Outcome, Subject, TrialSpec, first_lines
+from swapstone.subjects import Judgement, Outcome, Subject, TrialSpec
 from swapstone.targets import MachineConfigError, Target, TargetError
 from swapstone.workloads import find_load
 
@@ -363,7 +364,7 @@ class Engine:
         self._breaks += 1
         if self._breaks >= BREAKS:
             raise UserError(f"The target broke {self._breaks} times in a row: {error.message}", error.hint) from error
-        return Judgement(Status.FAILED, f"the target broke: {error.message}")
+        return Judgement(Status.FAILED, reason_of_break(error))
 
     def _abort_if_incomparable(self, run: Run, output: bytes) -> None:
         """End the session if the first runs show that there is nothing to compare.
@@ -381,8 +382,8 @@ class Engine:
         if run.trial.variant == baseline.label or all(label in self._hopeless for label in candidates):
             again = f" ({attempts} of {attempts} attempts)" if attempts > 1 else ""
             raise NothingComparableError(
-                f"{run.trial.workload} can't be measured with {run.trial.variant}: {run.reason}{again}\n{first_lines(output)}",
-                f"The record has its whole output: {self._writer.path}"
+                f"{run.trial.workload} can't be measured with {run.trial.variant}: {failure_text(run, output, again)}",
+                f"The record has {'these lines too' if CONSOLE in run.reason else 'its whole output'}: {self._writer.path}"
                 + (". --ignore-failure lets such runs count." if "it ended with status" in run.reason else ""),
             )
 

@@ -83,13 +83,17 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
             raise reason
     if target.needs_build:
         compiled = [subject for subject in subjects if subject.needs_compiler]
-        _check_variants(experiment, base, compiled, shares_files=_has_files(subjects, target))
+        has_files = _has_files(subjects, target)
+        check = functools.partial(check_recipe, shares_files=has_files, preloads=has_files or target.takes_libraries)
+        _check_variants(experiment, base, compiled, check)
 
 
-def _check_variants(experiment: Experiment, base: Recipe, compiled: Iterable[Subject], *, shares_files: bool) -> None:
+def _check_variants(
+    experiment: Experiment, base: Recipe, compiled: Iterable[Subject], check: Callable[[Recipe], None]
+) -> None:
     """Refuse an experiment whose baseline, or each of whose candidates, is impossible."""
     variants = plan.run_variants(experiment)
-    baseline, *others = (_impossible(variant, base, compiled, shares_files=shares_files) for variant in variants)
+    baseline, *others = (_impossible(variant, base, compiled, check) for variant in variants)
     decisive = baseline or (others[0] if others and all(others) else None)
     if decisive is not None:
         raise decisive
@@ -101,10 +105,10 @@ def _has_files(subjects: Iterable[Subject], target: Capabilities) -> bool:
 
 
 def _impossible(
-    variant: Variant, base: Recipe, compiled: Iterable[Subject], *, shares_files: bool
+    variant: Variant, base: Recipe, compiled: Iterable[Subject], check: Callable[[Recipe], None]
 ) -> UnavailableError | None:
     try:
-        check_recipe(recipe_of(variant, base), shares_files=shares_files)
+        check(recipe_of(variant, base))
         for subject in compiled:
             check_compiler(recipe_of(variant, subject.base_recipe(variant, base)))
     except UnavailableError as error:
@@ -178,7 +182,7 @@ def prepare(
         target,
         functools.partial(resolve_recipe, notify=notify) if compiles else lambda recipe: recipe,
         notify,
-        preloads=_has_files(subjects.values(), target),
+        has_files=_has_files(subjects.values(), target),
     )
     recipes.resolve(subjects.values(), with_default=with_empty)
     for subject in subjects.values():

@@ -44,6 +44,7 @@ from swapstone.session.study_run import STUDY
 from swapstone.session.values import Duration, duration_ns, duration_seconds, parse_confidence, parse_ratio
 
 if TYPE_CHECKING:
+    from swapstone.session.explain_machine import InstructionsByFunction
     from swapstone.session.explain_row import RowExplanation
 
 
@@ -89,6 +90,7 @@ def compare(
     loads: Levels = (IDLE.name,),
     architecture: str = "",
     cpu_model: str = "",
+    ns_per_instruction: int = 1,
     modules: Mapping[str, str] | None = None,
     module: Levels = (),
     hold: Mapping[str, str] | None = None,
@@ -158,6 +160,7 @@ def compare(
         loads: names of loads.
         architecture: of the virtual machine; this machine's if empty.
         cpu_model: of the virtual machine, as QEMU names it; the default if empty.
+        ns_per_instruction: guest time of an instruction on the virtual clock: 1, 2, 4 ... 1024.
         modules: path of a kernel to the folder of its modules.
         module: paths of kernel modules that the virtual machine loads before the work.
         hold: levels by name of the factor that all variants share, of factors that are not compared: ``{"optimization": "Os"}``.
@@ -263,6 +266,7 @@ def compare(
         loads=name_list(loads),
         architecture=architecture,
         cpu_model=cpu_model,
+        ns_per_instruction=ns_per_instruction,
         module_files=name_list(module),
         modules=tuple(f"{kernel}={folder}" for kernel, folder in (modules or {}).items()),
         clock=clock,
@@ -433,7 +437,7 @@ def explain(
     without: Sequence[str] = (),
     trust: bool = False,
     progress: ProgressLike = None,
-) -> RowExplanation:
+) -> RowExplanation | InstructionsByFunction:
     """Explain a row of a record: see `Record.explain`.
 
     Raises:

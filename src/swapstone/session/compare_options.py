@@ -4,8 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import re
+import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,6 +26,7 @@ from swapstone.session.record_handle import Record
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.request_resolution import check_request
 from swapstone.session.values import duration_seconds, parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.targets.vm.machine_models import check_scale
 
 
 class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
@@ -54,6 +59,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     loads: str
     architecture: str | None
     cpu_model: str | None
+    ns_per_instruction: str | None
     modules: tuple[str, ...]
     module_files: tuple[str, ...]
     hold: tuple[str, ...]
@@ -91,6 +97,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
             loads=self.loads.split(","),
             architecture=self.architecture or "",
             cpu_model=self.cpu_model or "",
+            ns_per_instruction=next(iter(parse_scales(self.ns_per_instruction)), 1),
             modules=self.modules,
             module_files=self.module_files,
             hold=self.hold,
@@ -122,10 +129,26 @@ class _Comparison:
         return run_request(self.request, self.factors, self.own, out=self.out, options=self.options, progress=progress)
 
 
+class ComparisonRun(NamedTuple):
+    """One of the comparisons of a command line.
+
+    Attributes:
+        record: its record.
+        architecture: of its machine; empty where the command line names at most one.
+        ns_per_instruction: of its clock; 0 where the command line names at most one.
+        last: whether it is the last one of its architecture.
+    """
+
+    record: Record
+    architecture: str = ""
+    ns_per_instruction: int = 0
+    last: bool = True
+
+
 def run_options(
     options: Mapping[str, object], program: tuple[str, ...] | None, progress: Progress
-) -> Iterator[tuple[str, Record]]:
-    """Run the comparisons that a command line describes: one, or one for each architecture.
+) -> Iterator[ComparisonRun]:
+    """Run the comparisons that a command line describes: one, or one for each architecture and each time of an instruction.
 
     Args:
         options: of the command, by the names of its parameters.
@@ -133,26 +156,62 @@ def run_options(
         progress: receives events.
 
     Yields:
-        Architecture and record; the architecture is empty where there is one record only. All are checked before the first one runs.
+        Each comparison when it ends, those of an architecture one after another. All are checked before the first one runs.
 
     Raises:
         UserError: an option is wrong, or an experiment can't run here.
         Interrupted: a signal ended it; the record is sealed.
     """
-    names = parse_architectures(str(options["architecture"] or ""))
-    if len(names) < 2:
-        yield "", _comparison(options, program).run(progress)
+    architectures = parse_architectures(str(options["architecture"] or ""))
+    scales = parse_scales(options["ns_per_instruction"])
+    if len(architectures) < 2 and len(scales) < 2:
+        yield ComparisonRun(_comparison(options, program).run(progress))
         return
-    out = options["out"]
-    each = {
-        name: _comparison({**options, "architecture": name, "out": f"{out}/{name}" if out else None}, program)
-        for name in names
-    }
+    several = len(architectures) > 1, len(scales) > 1
+    seed = options["seed"] if options["seed"] is not None else secrets.randbelow(2**31)
+    each = {}
+    for machine, scale in itertools.product(architectures or ("",), scales or (1,)):
+        names = [name for name, many in zip((machine, f"{scale}ns"), several, strict=True) if many]
+        own = {
+            "architecture": machine,
+            "ns_per_instruction": str(scale),
+            "seed": seed if several[1] else options["seed"],
+        }
+        out = "/".join((str(options["out"]), *names)) if options["out"] else None
+        each[machine, scale] = _comparison({**options, **own, "out": out}, program)
     for comparison in each.values():
         comparison.check()
-    for number, (name, comparison) in enumerate(each.items(), start=1):
-        progress.note(f"architecture {number} of {len(each)}: {name}")
-        yield name, comparison.run(progress)
+    for number, ((machine, scale), comparison) in enumerate(each.items(), start=1):
+        name = " at ".join(
+            [*([machine] if several[0] else []), *([f"{scale} ns per instruction"] if several[1] else [])]
+        )
+        progress.note(f"{'clock' if several[1] else 'architecture'} {number} of {len(each)}: {name}")
+        record = comparison.run(progress)
+        last = not several[1] or scale == scales[-1]
+        yield ComparisonRun(record, machine if several[0] else "", scale if several[1] else 0, last)
+
+
+def parse_scales(text: object) -> tuple[int, ...]:
+    """Parse times of an instruction in nanoseconds, separated by commas; none for an empty text or None.
+
+    Raises:
+        UserError: one is no number that the virtual clock can count, or is named twice.
+    """
+    scales: list[int] = []
+    for word in str(text).split(",") if text else ():
+        if not re.fullmatch(r"[0-9]{1,5}", word.strip(), re.ASCII):
+            raise UserError(
+                f"--ns-per-instruction {word.strip()[:40]!a} is no whole number of nanoseconds.",
+                "For example: --ns-per-instruction 1,2,4",
+            )
+        scale = check_scale(int(word))
+        if scale in scales:
+            raise UserError(
+                f"--ns-per-instruction names {scale} twice.",
+                f"Write: --ns-per-instruction {','.join(dict.fromkeys(map(str, scales)))}",
+            )
+        scales.append(scale)
+    return tuple(scales)
 
 
 def parse_architectures(text: str) -> tuple[str, ...]:
@@ -184,6 +243,8 @@ def fit_options(
     """
     if len(parse_architectures(str(options["architecture"] or ""))) > 1:
         raise UserError("--fit-memory takes one architecture.", "Name one with --arch.")
+    if len(parse_scales(options["ns_per_instruction"])) > 1:
+        raise UserError("--fit-memory takes one clock.", "Name one time with --ns-per-instruction.")
     made = _comparison(options, program)
     return fit_memory(made.request, made.factors, made.own, resolution, options=made.options, progress=progress)
 

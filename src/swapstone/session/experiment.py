@@ -115,7 +115,13 @@ def resolve(request: ExperimentRequest) -> Experiment:
     target = request.target or default_target_of(factors, loads, works, request.architecture)
     clock = clock_of(target, request.clock or "")
     copies = _copies(request, clock, works) if request.null else 0
-    parse_target(target, TargetOptions(clock=clock, architecture=request.architecture, cpu_model=request.cpu_model))
+    options = TargetOptions(
+        clock=clock,
+        architecture=request.architecture,
+        cpu_model=request.cpu_model,
+        ns_per_instruction=request.ns_per_instruction,
+    )
+    parse_target(target, options)
     combinations = math.prod(len(choice.levels) for choice in request.factors)
     prime, prime_more = discarded_runs(request, clock, works, boots=find_target_kind(target).opens.boots)
     experiment = Experiment(
@@ -126,6 +132,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         target=target,
         architecture=find_architecture(request.architecture).name if request.architecture else "",
         cpu_model=request.cpu_model,
+        ns_per_instruction=request.ns_per_instruction,
         modules=parse_modules(request.modules, factors, request.target),
         module_files=parse_module_files(request.module_files, target),
         clock=clock,
@@ -220,6 +227,7 @@ def start(
     title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
     title = f"{experiment.own.name}-{title}" if experiment.own else title
     title = f"{title} {experiment.architecture}".rstrip()
+    title = f"{title} {experiment.ns_per_instruction}ns" if experiment.ns_per_instruction != 1 else title
     path = out or new_record_path(title if experiment.name == "compare" else experiment.name)
     # Everything that can be wrong with the experiment is checked before the record is created, and if possible before any download.
     check_experiment(experiment)

@@ -78,7 +78,7 @@ def update_image_lock(architectures: Sequence[str], notify: Callable[[str], None
     old = read_lock() if lock_path().is_file() and architectures else None
     lock = update_lock(chosen, old, notify)
     write_lock(lock)
-    pin_snapshot(Apt(chosen[0].debian).snapshot_archives())
+    pin_snapshot({archive for each in chosen for archive in Apt(each.debian).snapshot_archives()})
     return lock
 
 

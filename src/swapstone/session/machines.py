@@ -11,7 +11,7 @@ from swapstone.artifacts.bundled_modules import module_source_name
 from swapstone.artifacts.image_assembly import KERNEL_PART
 from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture, find_architecture
 from swapstone.artifacts.image_comparison import compare_images
-from swapstone.artifacts.images import MODULE_SOURCE, BuiltImage, ImageRequest, build_image
+from swapstone.artifacts.images import MODULE_SOURCE, BuiltImage, ImageRequest, build_image, check_kernel_file
 from swapstone.artifacts.kernel_modules import read_module_file
 from swapstone.artifacts.toolchain import check_compiler
 from swapstone.factors import SWAP
@@ -27,11 +27,11 @@ from swapstone.model import (
 )
 from swapstone.run.recipes import base_recipe
 from swapstone.targets import Target, find_target_kind, spec_of
+from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.kvm import kvm_device_trouble
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
 from swapstone.targets.vm.qemu import base_options, check_cpu, find_emulator
 from swapstone.targets.vm.spec import VmImages, VmSpec, require_kvm
-from swapstone.targets.vm.vm_target import VmImage
 from swapstone.workloads import find_load, workloads_of
 
 KERNEL = "kernel"
@@ -82,27 +82,30 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
     needs = _needs(experiment)
     folders = dict(spec.modules)
     parsed = {level: _kernel_level(level, architecture, spec.clock) for level in levels or (spec.kernel or "generic",)}
-    images = {
-        level: build_image(
-            ImageRequest(
-                architecture=architecture.name,
-                kernel=kernel.kernel,
-                modules_folder=folders.get(_whole_path(kernel.kernel), ""),
-                modules=needs.modules,
-                own_modules=needs.own_modules,
-                module_files=experiment.module_files,
-                parts=needs.parts,
-            ),
-            progress=notify,
+    requests = {
+        level: ImageRequest(
+            architecture=architecture.name,
+            kernel=kernel.kernel,
+            modules_folder=folders.get(_whole_path(kernel.kernel), ""),
+            modules=needs.modules,
+            own_modules=needs.own_modules,
+            module_files=experiment.module_files,
+            parts=needs.parts,
         )
         for level, kernel in parsed.items()
     }
+    for request in requests.values():
+        check_kernel_file(request)  # all of them, before the first image is built
+    images = {level: build_image(request, progress=notify) for level, request in requests.items()}
     _notify_of_equal_banners(images, parsed, notify)
     (own, first), *others = images.items()
     differences = tuple(
         compare_images(first.image.files, other.image.files, (KERNEL_PART,), (own, level)) for level, other in others
     )
-    made = {level: vm_image_of(image, architecture, parsed[level], cpu) for level, image in images.items()}
+    made = {
+        level: vm_image_of(image, architecture, parsed[level], cpu, spec.ns_per_instruction)
+        for level, image in images.items()
+    }
     return VmImages(made, differences)
 
 
@@ -262,7 +265,11 @@ def _needs(experiment: Experiment) -> MachineNeeds:
 
 
 def vm_image_of(
-    built: BuiltImage, architecture: Architecture, level: KernelLevel | None = None, cpu: str = ""
+    built: BuiltImage,
+    architecture: Architecture,
+    level: KernelLevel | None = None,
+    cpu: str = "",
+    ns_per_instruction: int = 1,
 ) -> VmImage:
     """Return the image of a virtual machine, from a built image.
 
@@ -271,10 +278,12 @@ def vm_image_of(
         architecture: of the machine.
         level: of the factor ``kernel``, whose boot parameters the machine has; None for none.
         cpu: the emulated processor; empty for the model's.
+        ns_per_instruction: as of `EmulatedMachine`.
     """
     machine = EmulatedMachine(
         architecture=architecture.machine,
         cpu=cpu,
+        ns_per_instruction=ns_per_instruction,
         options=tuple(built.options.split()),
         parameters=level.added if level else (),
         dropped=level.dropped if level else (),

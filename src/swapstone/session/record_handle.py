@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from swapstone.comparison.agreement import AgreementTable
+from swapstone.comparison.clock_scales import ScaleTable, clock_scales
 from swapstone.model import Analysis, Comparison, Experiment, FailureRates, RecordError, UserError
 from swapstone.model.system_errors import as_user_error, hint_of
 from swapstone.record import RecordView, find_record, record_name
@@ -42,6 +43,7 @@ from swapstone.session.unusable_values import named_record
 from swapstone.session.values import Duration, duration_ns, duration_seconds, parse_ratio
 
 if TYPE_CHECKING:
+    from swapstone.session.explain_machine import InstructionsByFunction
     from swapstone.session.explain_row import RowExplanation
     from swapstone.session.verification import Verification
 
@@ -154,6 +156,17 @@ class Record:
         both = (self.view, self.analysis()), (other.view, other.analysis())
         with named_record(other.path):
             return agreement(*both)
+
+    def clock_scales(self, *others: Record) -> ScaleTable:
+        """Return which rows depend on the time that the virtual clock counts for an instruction.
+
+        Args:
+            others: records of the same experiment, each with another time of an instruction.
+
+        Raises:
+            UserError: the records differ in something else, or are not on the virtual clock.
+        """
+        return clock_scales([(each.experiment, each.analysis()) for each in (self, *others)])
 
     def context(self, beside: Path | None = None) -> ReportContext:
         """Return what a report prints beside the analysis; `beside` is the folder of a report that links to the record's files."""
@@ -297,7 +310,7 @@ class Record:
         without: tuple[str, ...] = (),
         trust: bool = False,
         progress: ProgressLike = None,
-    ) -> RowExplanation:
+    ) -> RowExplanation | InstructionsByFunction:
         """Explain a row: run its two variants under instruments, and split the difference into causes.
 
         Args:
@@ -313,7 +326,8 @@ class Record:
         Raises:
             UserError: no row matches, the row can't be run under instruments, or the record is not trusted.
         """
-        from swapstone.session.explain_row import ExplainOptions, explain_record  # noqa: PLC0415 - as above
+        from swapstone.session.explain_machine import explain_record  # noqa: PLC0415 - as above
+        from swapstone.session.explain_row import ExplainOptions  # noqa: PLC0415 - as above
 
         options = ExplainOptions(
             metric=metric,

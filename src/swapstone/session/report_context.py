@@ -10,6 +10,7 @@ from swapstone import workloads
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import span_ns
 from swapstone.model import Experiment
+from swapstone.model.instruction_counts import EXPLAINED_TIMES
 from swapstone.record import RecordView
 from swapstone.report.context import ReportContext
 from swapstone.session import explanation_files
@@ -19,10 +20,13 @@ from swapstone.session.server_program import server_notes
 from swapstone.targets import find_target_kind
 from swapstone.version import __version__
 
-_CLOCK_NOTE = (
-    "The clock is virtual: each instruction takes one nanosecond of the guest's time, on one processor. A run is exact and repeatable "
-    "to the byte. It counts the work; caches, buses, memory and branch prediction have no effect on it."
-)
+
+def _clock_note(ns_per_instruction: int) -> str:
+    each = "one nanosecond" if ns_per_instruction == 1 else f"{ns_per_instruction} ns"
+    return (
+        f"The clock is virtual: each instruction takes {each} of the guest's time, on one processor. A run is exact and repeatable "
+        "to the byte. It counts the work; caches, buses, memory and branch prediction have no effect on it."
+    )
 
 
 def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
@@ -49,16 +53,22 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
             *report_notes(view.experiment),
             *output_notes(view),
             *server_notes(view.experiment),
-            *((_CLOCK_NOTE,) if view.experiment.virtual else ()),
+            *((_clock_note(view.experiment.ns_per_instruction),) if view.experiment.virtual else ()),
         ),
         version=__version__,
         seal_digest=view.digest,
         reasons=explanation_files.reasons_of(view, beside),
-        explain=f"swapstone explain {shlex.quote(str(view.path))}"
-        if find_target_kind(view.experiment.target).opens.runs_instruments
-        else "",
+        explain=f"swapstone explain {shlex.quote(str(view.path))}" if _can_explain(view.experiment) else "",
         workloads=tuple((suite, each) for (suite, _), each in workloads.workloads_of(view.experiment).items()),
     )
+
+
+def _can_explain(experiment: Experiment) -> bool:
+    """Return whether rows can be explained: on this machine, or in virtual machines on the exact clock rows of time."""
+    if experiment.virtual:
+        found = workloads.workloads_of(experiment).values()
+        return any(metric.name in EXPLAINED_TIMES for each in found for metric in each.metrics)
+    return find_target_kind(experiment.target).opens.runs_instruments
 
 
 def held_text(experiment: Experiment) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from swapstone.model import WALL_CLOCK, Experiment, UserError, unknown
+from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UserError, unknown
 from swapstone.targets.fake import FAKE
 from swapstone.targets.host import HOST
 from swapstone.targets.target import Target
@@ -87,6 +87,11 @@ def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
         raise UserError("--arch is a virtual machine's architecture.", f"Add: --target {names}")
     if options.cpu_model and (not kind.has_architectures or options.clock == WALL_CLOCK):
         raise UserError("--cpu-model is of an emulated machine on the virtual clock.", "Add: --target vm")
+    if options.ns_per_instruction != 1 and clock_of(text, options.clock) != VIRTUAL_CLOCK:
+        raise UserError(
+            "--ns-per-instruction is of the virtual clock, which counts instructions.",
+            "Add: --target vm --clock virtual",
+        )
     return kind.parse(detail, options)
 
 
@@ -108,6 +113,7 @@ def spec_of(
         clock=experiment.clock,
         architecture=experiment.architecture,
         cpu_model=experiment.cpu_model,
+        ns_per_instruction=experiment.ns_per_instruction,
         modules=experiment.modules,
         no_cache=no_cache,
         guest_timeout_s=guest_timeout_s,

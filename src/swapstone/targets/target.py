@@ -18,7 +18,17 @@ from swapstone.wire import AgentAnswer, TrialRequest
 
 
 class TargetError(UserError):
-    """The target failed during a trial, which has no answer. The target can run the next trial."""
+    """The target failed during a trial, which has no answer. The target can run the next trial.
+
+    Args:
+        message: as of `UserError`.
+        hint: as of `UserError`.
+        console: the last lines of a machine's console; empty for a target without one.
+    """
+
+    def __init__(self, message: str, hint: str = "", console: str = "") -> None:
+        super().__init__(message, hint)
+        self.console = console
 
 
 class AgentStartError(UserError):
@@ -131,6 +141,7 @@ class Target(abc.ABC):
         needs_build: whether programs must be built and `put`; if not, `path_of` names them.
         shares_files: whether this machine's files have the same paths on the target.
         carries_files: whether `put_files` gives it files of this machine at their own paths, if it does not share them.
+        takes_libraries: whether `put_library` gives it shared objects of this machine, if it does not share files.
         boots: whether it boots a machine for each trial, and so accepts another configuration than `DEFAULT_MACHINE`.
         limits_memory: whether it accepts `MachineConfig.memory_bytes` though it boots no machine.
         runs_instruments: whether perf, strace and the like on this machine reach its processes.
@@ -142,6 +153,7 @@ class Target(abc.ABC):
     needs_build: bool = True
     shares_files: bool = True
     carries_files: bool = False
+    takes_libraries: bool = False
     boots: bool = False
     limits_memory: bool = False
     runs_instruments: bool = False
@@ -190,6 +202,26 @@ class Target(abc.ABC):
             UserError: it does not take files, has no room for one of them, or lacks what its image should contain.
         """
         raise UserError(f"The target {self.name} takes no files but programs: {', '.join(map(safe, carried.files))}.")
+
+    def put_library(self, path: Path, *, keep_path: bool) -> str:  # noqa: ARG002 - targets that don't share files need it
+        """Copy a shared object that is preloaded to the target, if its files are not shared.
+
+        Args:
+            path: of this machine.
+            keep_path: whether it needs the same path on the target. Otherwise its path there does not depend on its path here.
+
+        Returns:
+            Its absolute path on the target.
+
+        Raises:
+            UserError: it takes no shared objects, has no room for it, or lacks a library that it needs.
+        """
+        if not self.shares_files:
+            raise UnavailableError(
+                f"An object can't be preloaded on the target {self.name} ({safe(path.name)}).",
+                "Add --hold linking=static: an allocator that is linked in works there.",
+            )
+        return str(path)
 
     def put_root(self, folder: Path, name: str) -> str:
         """Copy a root file system to the target, if its files are not shared.

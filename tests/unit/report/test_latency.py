@@ -103,11 +103,19 @@ def test_ratios_of_maxima_are_computed_replicate_by_replicate_and_beside_the_pub
     assert (
         table.title == "Maximum of rt over that of generic, by load, over 4 replicates (the published page's table 7)"
     )
-    assert table.head == ("load", "ratio", "Phytium D2000", "Raspberry Pi 4B", "Phytium 2000/4", "same sign")
+    assert table.head == (
+        "load",
+        "ratio",
+        "Phytium D2000",
+        "Raspberry Pi 4B",
+        "Phytium 2000/4",
+        "same sign",
+        "factor apart",
+    )
     assert table.rows == (
-        ("idle", "0.100 [0.100 .. 0.125]", "0.0441", "0.278", "0.185", "3 of 3"),
-        ("io", "0.0533 [0.0200 .. 0.200]", "0.00542", "1.250", "0.0288", "2 of 3"),
-        ("isolated CPU", "unavailable", "", "", "", ""),
+        ("idle", "0.100 [0.100 .. 0.125]", "0.0441", "0.278", "0.185", "3 of 3", "1.852 to 2.778"),
+        ("io", "0.0533 [0.0200 .. 0.200]", "0.00542", "1.250", "0.0288", "2 of 3", "1.851 to 23.44"),
+        ("isolated CPU", "unavailable", "", "", "", "", ""),
     )
     assert table.data[1] == {
         "load": "io",
@@ -122,6 +130,8 @@ def test_ratios_of_maxima_are_computed_replicate_by_replicate_and_beside_the_pub
         "page_phytium_2000_4": 34.7,
         "boards_agreeing": 2,
         "boards": 3.0,
+        "factor_apart_low": pytest.approx(34.7 / 18.75),
+        "factor_apart_high": pytest.approx(18.75 / 0.8),
         "unavailable": None,
     }
     assert "one processor, so none can be isolated" in str(table.data[2]["unavailable"])
@@ -141,7 +151,7 @@ def test_the_ratio_and_its_interval_are_those_of_the_comparison() -> None:
 
 def test_the_other_way_round_the_page_is_turned_too() -> None:
     table = _made(_context("idle"), FOUND[1], FOUND[0])["latency-ratio"]
-    assert table.rows[0] == ("idle", "10.00 [8.000 .. 10.00]", "22.7", "3.6", "5.4", "3 of 3")
+    assert table.rows[0] == ("idle", "10.00 [8.000 .. 10.00]", "22.7", "3.6", "5.4", "3 of 3", "1.852 to 2.778")
 
 
 def test_loads_are_set_against_idle_for_each_kernel() -> None:
@@ -149,8 +159,8 @@ def test_loads_are_set_against_idle_for_each_kernel() -> None:
     # generic: 300/60, 500/40, 100/50, 200/80; rt: 12/6, 10/5, 20/5, 16/8.
     assert table.title == "Maximum under load over the idle one, over 4 replicates (the published page's table 8)"
     assert table.rows == (
-        ("io", "generic", "3.750 [2.000 .. 12.50]", "212.8", "1.0", "26.8", "2 of 3"),
-        ("io", "rt", "2.000 [2.000 .. 4.000]", "26.2", "4.2", "4.5", "3 of 3"),
+        ("io", "generic", "3.750 [2.000 .. 12.50]", "212.8", "1.0", "26.8", "2 of 3", "3.750 to 56.75"),
+        ("io", "rt", "2.000 [2.000 .. 4.000]", "26.2", "4.2", "4.5", "3 of 3", "2.100 to 13.10"),
     )
 
 
@@ -189,14 +199,24 @@ def test_a_replicate_with_one_side_only_is_left_out_of_ratios() -> None:
 
 def test_replicates_that_disagree_have_no_sign() -> None:
     table = _made(_context("idle"), _latency("idle", GENERIC, 5, 20), _latency("idle", RT, 10, 10))["latency-ratio"]
-    assert table.rows[0] == ("idle", "0.800 [0.500 .. 2.000]", "0.0441", "0.278", "0.185", "undecided")
+    assert table.rows[0] == (
+        "idle",
+        "0.800 [0.500 .. 2.000]",
+        "0.0441",
+        "0.278",
+        "0.185",
+        "undecided",
+        "2.880 to 18.16",
+    )
     assert table.data[0]["boards_agreeing"] is None
 
 
 def test_a_ratio_within_the_margin_agrees_with_one_of_the_page_that_is() -> None:
     same = _made(_context("idle", "network"), _latency("idle", RT, 10), _latency("network", RT, 10))
     # The page, rt, network: 20.6, 1.0, 1.7.
-    assert same["latency-loaded"].rows == (("network", "rt", "1.000", "20.6", "1.0", "1.7", "1 of 3"),)
+    assert same["latency-loaded"].rows == (
+        ("network", "rt", "1.000", "20.6", "1.0", "1.7", "1 of 3", "1.000 to 20.60"),
+    )
 
 
 def test_several_kernels_are_compared_with_the_first() -> None:

@@ -108,8 +108,18 @@ def test_rates_and_percentages_are_of_medians_and_of_the_idle_generic_kernel() -
 def test_cells_are_what_a_reader_sees() -> None:
     found = only(*PIPE)
     assert found.head == HEAD
-    assert found.rows[0] == ("pipe", "833 k/s", "667 k/s", "417 k/s", "80.0", "50.0", "79.6", "78.8", "yes, yes")
-    assert found.rows[1] == ("index", "-", "-", "-", "80.0", "50.0", "79.6", "78.8", "yes, yes")
+    assert found.rows[0] == (
+        "pipe",
+        "833 k/s",
+        "667 k/s",
+        "417 k/s",
+        "80.0",
+        "50.0",
+        "79.6",
+        "78.8",
+        "yes, size x 0.635",
+    )
+    assert found.rows[1] == ("index", "-", "-", "-", "80.0", "50.0", "79.6", "78.8", "yes, size x 0.635")
     assert {len(row) for row in found.rows} == {len(found.head)} == {len(found.right)}
 
 
@@ -117,7 +127,7 @@ def test_several_tasks_have_a_table_of_their_own_with_the_page_s_other_figures()
     found = only(comparison("file_copy(256) (8 tasks)", (100.0,), (200.0,)))
     assert found.name == "throughput-several"
     # The page: 27474.4 of 253687.9.
-    assert found.rows[0] == ("file_copy(256)", "10 M/s", "5 M/s", "-", "50.0", "-", "10.8", "10.3", "yes, -")
+    assert found.rows[0] == ("file_copy(256)", "10 M/s", "5 M/s", "-", "50.0", "-", "10.8", "10.3", "size x 4.617, -")
     assert any("share the machine's one processor" in note for note in found.notes)
     on_host = made(context(cpus="0,1"), analysis(comparison("pipe (8 tasks)", (1.0,), (2.0,))))
     assert any("share this machine's processors" in note for note in on_host[0].notes)
@@ -148,7 +158,17 @@ def test_what_points_another_way_is_counted_and_named() -> None:
         comparison("pipe", (100.0,), (103.0,)),
     )
     assert [row["rt_same_way"] for row in found.data[:-1]] == ["yes", "no", "no", "yes"]
-    assert "rt: 2 of 4 rows in the same direction as the page; another direction: floating_point, exec." in found.notes
+    assert [row[-1] for row in found.rows[:-1]] == [
+        "yes, -",
+        "other direction, -",
+        "other direction, -",
+        "size x 1.220, -",
+    ]
+    assert [row["rt_of_page"] for row in found.data[:-1]] == pytest.approx([0.987, 0.909, 1.421, 1.220], abs=0.001)
+    assert (
+        "rt: 2 of 4 rows in the same direction as the page, 1 of them of the same size (the farthest is 1.220 times the page's); "
+        "another direction: floating_point, exec." in found.notes
+    )
     assert any(note.startswith("rt + cyclictest: not measured") for note in found.notes)
 
 

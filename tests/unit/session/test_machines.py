@@ -14,7 +14,7 @@ from swapstone.model import FactorLevels, ImageDifference, UserError
 from swapstone.session import machines
 from swapstone.session.machines import open_experiment_target, parse_module_files, parse_modules
 from swapstone.targets.vm import spec
-from swapstone.targets.vm.vm_target import VmImage
+from swapstone.targets.vm.boot_image import VmImage
 from tests.unit import builders
 
 Files = dict[str, ImageFile]
@@ -55,6 +55,7 @@ def images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[list[ImageR
         return BuiltImage(image, tmp_path)
 
     monkeypatch.setattr(machines, "build_image", build)
+    monkeypatch.setattr(machines, "check_kernel_file", lambda _: None)
     monkeypatch.setattr(spec, "VmTarget", Opened)
     monkeypatch.setattr(machines, "_check_programs", lambda *_: None)
     return requests, changed.update

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from collections.abc import Callable
@@ -12,7 +13,7 @@ import msgspec
 import pytest
 
 from swapstone.model import RecordError, UserError
-from swapstone.record import find_record, list_records, load, record_name
+from swapstone.record import RecordView, find_record, list_records, load, record_name
 from swapstone.report.render import terminal
 from swapstone.report.study_index import document_of
 from swapstone.session import experiment, study
@@ -283,3 +284,36 @@ def test_a_studys_folder_is_no_single_record(run: Maker, tmp_path: Path) -> None
     study.start_study(run(), folder)
     with pytest.raises(RecordError, match="it contains malloc, strings"):
         find_record("s")
+
+
+def test_parts_on_several_clocks_have_a_table_in_the_index(
+    run: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part = b'only = ["b_string_strlen"]\nsuites = ["libc"]\nblocks = 8\n'
+    head, _, _ = STUDY.partition(b"[[part]]")
+    parts = b"".join(b'[[part]]\nname = "%s"\ntitle = "T"\n' % name + part for name in (b"one", b"four", b"other"))
+    planned = run(head + parts)
+    scales = {"one": 1, "four": 4, "other": 1}
+    changed = tuple(msgspec.structs.replace(each, ns_per_instruction=scales[each.name]) for each in planned.study.part)
+    read = load
+
+    def on_a_virtual_clock(path: Path) -> RecordView:
+        view = read(path)
+        experiment = msgspec.structs.replace(
+            view.experiment, clock="virtual", target="vm", ns_per_instruction=scales[path.name]
+        )
+        return dataclasses.replace(view, experiment=experiment)
+
+    made = study.start_study(planned, tmp_path / "s")
+    assert made.index.clocks == ()  # one clock
+    monkeypatch.setattr(study, "load", on_a_virtual_clock)
+    whole = msgspec.structs.replace(planned, study=msgspec.structs.replace(planned.study, part=changed))
+    index = study._write_index(whole, tmp_path / "s", made.parts, {})
+    (table,) = index.clocks  # of one and four; a third part at 1 ns is no other clock
+    assert table.scales == (1, 4)
+    assert {row.workload for row in table.rows} == {"b_string_strlen"}
+    text = terminal.render(document_of(index), terminal.Terminal(width=100, every=True))
+    assert "is shown to depend on the clock (1 and 4 ns for each instruction)" in " ".join(text.split())
+    assert "Which rows depend on the clock?" in text
+    found = json.loads((tmp_path / "s" / "index.json").read_text())["index"]["clocks"]
+    assert [each["table"]["scales"] for each in found] == [[1, 4]]

@@ -15,8 +15,18 @@ import pytest
 
 from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.model import UnavailableError, UserError
-from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
-from swapstone.targets.vm.qemu import Files, GuestEnd, Limits, arguments, boot, find_emulator, judge_end, last_lines
+from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine, check_scale
+from swapstone.targets.vm.qemu import (
+    Files,
+    Guest,
+    GuestEnd,
+    Limits,
+    arguments,
+    boot,
+    find_emulator,
+    judge_end,
+    last_lines,
+)
 from tests.unit.targets.fake_emulator import WHOLE, emulator, setup
 
 FILES = Files("K", "I", "O", "CON", "CH")
@@ -50,6 +60,27 @@ def test_saving_a_machine_changes_only_the_option_icount() -> None:
     assert arguments(EmulatedMachine(wall=True), FILES, saving=True) == arguments(EmulatedMachine(wall=True), FILES)
 
 
+@pytest.mark.parametrize(("scale", "shift"), [(1, 0), (2, 1), (4, 2), (1024, 10)])
+def test_the_time_of_an_instruction_is_a_power_of_two(scale: int, shift: int) -> None:
+    machine = EmulatedMachine(ns_per_instruction=scale)
+    assert after(arguments(machine, FILES), "-icount").startswith(f"shift={shift},")
+    assert after(arguments(machine, FILES, saving=True), "-icount") == f"shift={shift},sleep=off"
+    assert check_scale(scale) == scale
+
+
+@pytest.mark.parametrize("scale", [-1, 0, 3, 2048])
+def test_a_time_that_the_emulator_does_not_offer_is_refused(scale: int) -> None:
+    with pytest.raises(UserError, match=f"can't count {scale} ns for an instruction"):
+        check_scale(scale)
+
+
+def test_a_machine_has_the_policy_that_saves_switches(tmp_path: Path) -> None:
+    """Its threads inherit it. It changes no result: the processor time of the emulator only."""
+    with Guest(setup(tmp_path, "sleep 60"), Limits()) as guest:
+        assert os.sched_getscheduler(guest.process.pid) == os.SCHED_BATCH
+    assert os.sched_getscheduler(0) == os.SCHED_OTHER
+
+
 def test_commas_in_paths_are_escaped() -> None:
     files = dataclasses.replace(FILES, order="/a,b/order", channel="/a,b/channel")
     words = arguments(EmulatedMachine(), files)
@@ -60,7 +91,7 @@ def test_commas_in_paths_are_escaped() -> None:
 
 
 def test_every_architecture_has_a_command_line() -> None:
-    assert MACHINE_MODELS.keys() == {architecture.machine for architecture in ARCHITECTURES} - {"riscv64"}
+    assert MACHINE_MODELS.keys() == {architecture.machine for architecture in ARCHITECTURES}
     for architecture, family in MACHINE_MODELS.items():
         words = arguments(EmulatedMachine(architecture=architecture), FILES)
         assert after(words, "-M") == family.machine
@@ -156,6 +187,20 @@ def test_a_channel_in_memory_is_read_up_to_its_byte_count(tmp_path: Path) -> Non
         else:  # the exit status is that of a clean power-off in either case
             assert (run.end, run.reason) == (GuestEnd.SILENT, "it ended without a reason")
         assert run.console == "words"
+
+
+def test_the_order_of_a_machine_without_fw_cfg_is_in_its_channel(tmp_path: Path) -> None:
+    acts = 'cp "$channel" "$channel.seen"; exec sleep 100'
+    machine = EmulatedMachine(architecture="riscv64")
+    start = machine.model.order_start
+    given = dataclasses.replace(setup(tmp_path / "q", acts, machine), order=b"the order\n")
+    with Guest(given, Limits(host_s=60)) as guest:
+        channel = guest._channel.read_bytes()
+        assert not guest.has_output()
+    assert len(channel) == machine.model.channel_bytes
+    assert channel[start : start + 8] == (10).to_bytes(8, "little")
+    assert channel[start + 4096 :].rstrip(b"\0") == b"the order\n"
+    assert not channel[:start].strip(b"\0")
 
 
 def test_a_channel_in_memory_beyond_its_limit_ends_the_machine(tmp_path: Path) -> None:

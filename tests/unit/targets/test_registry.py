@@ -50,6 +50,8 @@ def test_an_experiment_has_a_specification() -> None:
         kernel="rt", architecture="arm64", clock=VIRTUAL_CLOCK, no_cache=True
     )
     assert spec_of(builders.experiment(target="host")) == HostSpec()
+    subject = builders.experiment(target="vm", clock=VIRTUAL_CLOCK, ns_per_instruction=4)
+    assert spec_of(subject) == VmSpec(clock=VIRTUAL_CLOCK, ns_per_instruction=4)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,15 @@ def test_an_experiment_has_a_specification() -> None:
         ("host", TargetOptions(clock=VIRTUAL_CLOCK), "The target host has a wall clock.", "--target vm"),
         ("host", TargetOptions(architecture="arm64"), "--arch is a virtual machine's", "Add: --target vm"),
         ("fake:x", TargetOptions(architecture="arm64"), "--arch is a virtual machine's", "Add: --target vm"),
+        ("host", TargetOptions(ns_per_instruction=2), "--ns-per-instruction is of the virtual clock", "--target vm"),
+        ("fake:x", TargetOptions(ns_per_instruction=2), "--ns-per-instruction is of the virtual clock", "--target vm"),
+        (
+            "vm",
+            TargetOptions(ns_per_instruction=2, clock=WALL_CLOCK),
+            "--ns-per-instruction is of the virtual clock",
+            "--clock virtual",
+        ),
+        ("vm", TargetOptions(ns_per_instruction=3), "can't count 3 ns for an instruction", "one of: 1, 2, 4"),
     ],
 )
 def test_an_invalid_target_is_refused(text: str, options: TargetOptions, message: str, hint: str) -> None:

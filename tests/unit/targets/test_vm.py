@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 import errno
 import os
+import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -17,9 +19,10 @@ from swapstone.model.cpio import archive, folder
 from swapstone.run.side_by_side import side_by_side
 from swapstone.targets import MachineConfig, MachineConfigError, TargetError
 from swapstone.targets.vm import snapshot
+from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
-from swapstone.targets.vm.vm_target import VmImage, VmOptions, VmTarget
+from swapstone.targets.vm.vm_target import VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from tests.unit.targets.fake_emulator import AFTER, END, GREETING, UNPREPARED, WHOLE, emulator, runs
 
@@ -175,6 +178,8 @@ def test_a_machine_that_fails_is_an_error_of_its_trial(bench: Bench, acts: str, 
         with pytest.raises(TargetError, match=text) as caught:
             bench.run()
         assert console in caught.value.hint
+        lines = "(empty)" if console == "Its console is empty." else console
+        assert lines in caught.value.console
     bench.acts = ""
     assert bench.run().outcome is ProcessOutcome.EXITED
 
@@ -340,6 +345,56 @@ def test_a_dynamic_program_needs_its_library_in_the_image(bench: Bench) -> None:
         shell.chmod(0o755)
         target.put(shell)
     assert "statically" in caught.value.hint
+
+
+def library(folder: Path, *needed: str) -> Path:
+    """Compile a shared object that needs objects of these names."""
+    folder.mkdir()
+    others: list[Path] = []
+    for name in needed:
+        subprocess.run(
+            ["cc", "-shared", "-nostdlib", f"-Wl,-soname,{name}", "-o", folder / name, "-xc", "/dev/null"], check=True
+        )
+        others.append(folder / name)
+    made = folder / "mine.so"
+    link = ["-Wl,--no-as-needed", *map(str, others)]
+    subprocess.run(["cc", "-shared", "-nostdlib", "-o", made, "-xc", "/dev/null", "-xnone", *link], check=True)
+    return made
+
+
+def test_a_preloaded_object_has_a_place_that_does_not_depend_on_the_host(bench: Bench, tmp_path: Path) -> None:
+    first, second = library(tmp_path / "first"), library(tmp_path / "second folder")
+    assert first.read_bytes() == second.read_bytes()
+    names, places = [], []
+    for path in (first, second):
+        with bench.target() as target:
+            before = target.run_name(bench.ask(target))
+            places.append(target.put_library(path, keep_path=False))
+            names.append(target.run_name(bench.ask(target)))
+            facts = target.inspect(places[-1])
+            assert facts is not None and facts.path == places[-1]
+            assert names[-1] != before  # it is in the initrd
+    assert len(set(places)) == len(set(names)) == 1
+
+
+def test_an_object_that_is_a_level_keeps_its_path(bench: Bench, tmp_path: Path) -> None:
+    made = library(Path(tempfile.mkdtemp(dir=tmp_path)) / "level")
+    with bench.target() as target:
+        before = target.run_name(bench.ask(target))
+        assert target.put_library(made, keep_path=True) == str(made)
+        facts = target.inspect(str(made))
+        assert facts is not None and facts.path == str(made)
+        assert target.run_name(bench.ask(target)) != before
+
+
+@pytest.mark.parametrize("keep_path", [False, True])
+def test_a_preloaded_object_needs_its_libraries_in_the_image(bench: Bench, tmp_path: Path, keep_path: bool) -> None:
+    made = library(tmp_path / "l", "libother.so.3")
+    with (
+        bench.target() as target,
+        pytest.raises(UserError, match=r"mine\.so needs libother\.so\.3, and the machine's image"),
+    ):
+        target.put_library(made, keep_path=keep_path)
 
 
 def test_a_file_that_is_not_a_program_is_refused(bench: Bench) -> None:

@@ -103,8 +103,16 @@ def _verdict(found: Ratios | None, beside: Sequence[_Beside], margin: float) -> 
     return f"{same} of {len(beside)}", same
 
 
+def _apart(found: Ratios | None, beside: Sequence[_Beside]) -> tuple[float, float] | None:
+    """Return the smallest and the largest factor between the ratio here and a board's, of which the larger one is divided."""
+    pairs = [(found.median, each.ratio) for each in beside if each.ratio > 0] if found is not None else []
+    factors = [max(pair) / min(pair) for pair in pairs if min(pair) > 0]
+    return (min(factors), max(factors)) if factors else None
+
+
 def _ratio_datum(found: Ratios | None, beside: Sequence[_Beside], boards: Sequence[str], margin: float) -> Datum:
     values = {each.board: each.ratio for each in beside}
+    apart = _apart(found, beside)
     return {
         "draws": None if found is None else float(found.replicates),
         "ratio": None if found is None else found.median,
@@ -113,6 +121,8 @@ def _ratio_datum(found: Ratios | None, beside: Sequence[_Beside], boards: Sequen
         **{_column(board): values.get(board) for board in boards},
         "boards_agreeing": _verdict(found, beside, margin)[1],
         "boards": float(len(beside)),
+        "factor_apart_low": apart[0] if apart else None,
+        "factor_apart_high": apart[1] if apart else None,
         "unavailable": None,
     }
 
@@ -217,7 +227,7 @@ def _data(lines: Iterable[_Line], boards: Sequence[str], margin: float) -> tuple
 
 
 def _right(boards: Sequence[str]) -> tuple[bool, ...]:
-    return (True, *(True for _ in boards), False) if boards else (True,)
+    return (True, *(True for _ in boards), False, True) if boards else (True,)
 
 
 def _only_kernel_differs(baseline: Variant, variant: Variant) -> bool:
@@ -255,13 +265,14 @@ def _loaded_beside(figures: Iterable[Figure], load: str, baseline: Variant, vari
 
 
 def _heads(boards: Sequence[str]) -> tuple[str, ...]:
-    return (*(_board(board) for board in boards), "same sign") if boards else ()
+    return (*(_board(board) for board in boards), "same sign", "factor apart") if boards else ()
 
 
 def _beside(found: Ratios | None, beside: Sequence[_Beside], boards: Sequence[str], margin: float) -> tuple[str, ...]:
     values = {each.board: each.printed for each in beside}
     cells = [values.get(board, "") for board in boards]
-    return (*cells, _verdict(found, beside, margin)[0]) if boards else ()
+    factors = " to ".join(dict.fromkeys(map(formatting.ratio, _apart(found, beside) or ())))
+    return (*cells, _verdict(found, beside, margin)[0], factors) if boards else ()
 
 
 def _table_of(boards: Sequence[str], number: int) -> str:
@@ -272,15 +283,17 @@ def _page_notes(context: ReportContext, boards: Sequence[str]) -> tuple[str, ...
     if not boards:
         return ()
     here = f", {context.experiment.architecture}" if context.experiment.architecture else ""
+    scale = context.experiment.ns_per_instruction
+    each = "each nanosecond" if scale == 1 else f"every {scale} ns"
     machine = (
-        f"one processor that executes an instruction each nanosecond{here}"
+        f"one processor that executes an instruction {each}{here}"
         if context.experiment.clock == "virtual"
         else f"another machine{here}"
     )
     return (
         f"The page measured {', '.join(boards)}, without isolated processors. Here it is {machine}. "
-        "Compare directions, not sizes. Same sign: the number of boards whose ratio is on the same side of 1; a ratio within the margin "
-        "has no side.",
+        "Same sign: the number of boards whose ratio is on the same side of 1; a ratio within the margin has no side. Factor apart: "
+        "between the ratio here and that of the nearest and of the farthest board. Signs may agree where sizes are far apart.",
     )
 
 

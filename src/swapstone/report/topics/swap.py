@@ -25,8 +25,8 @@ _KIB = 1024.0
 _NS = 1e9
 
 _CLOCK = (
-    "On the virtual clock every instruction takes a nanosecond. The order of zram's algorithms, and the ratio of zram to flash, need not "
-    "hold on hardware, where memory accesses take longer."
+    "On the virtual clock every instruction takes the same time. The order of zram's algorithms, and the ratio of zram to flash, need not "
+    "hold on hardware, where memory accesses take longer. --ns-per-instruction 1,2,4 shows which of them depend on that time."
 )
 _PAGE_UNIT = (
     "The page's figures are KiB a second, as vmstat prints them, although its text calls the two means bytes. The page names neither the "

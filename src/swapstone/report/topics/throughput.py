@@ -47,8 +47,11 @@ HEAD = (
     "rt + cyclictest %",
     "page: rt %",
     "page: rt + cyclictest %",
-    "same direction",
+    "as on the page",
 )
+
+SAME_SIZE = 1.1
+"""Two percentages are of the same size if neither is larger than the other by more than this factor."""
 
 
 Place = tuple[str, str, Variant]
@@ -238,6 +241,26 @@ def same_direction(measured: float | None, on_page: float | None, margin: float)
     return _direction(measured, margin) == _direction(on_page, margin)
 
 
+def beside_page(measured: float | None, on_page: float | None, margin: float) -> str:
+    """Return how a share compares with the published one: ``yes``, ``size x 8.2``, ``other direction``, or ``-`` where one is missing.
+
+    Args:
+        measured: share of generic's throughput; None without one.
+        on_page: the published one.
+        margin: as of `same_direction`.
+    """
+    same = same_direction(measured, on_page, margin)
+    if same is None or measured is None or on_page is None:
+        return "-"
+    if not same:
+        return "other direction"
+    return "yes" if _same_size(measured, on_page) else f"size x {formatting.ratio(measured / on_page)}"
+
+
+def _same_size(measured: float, on_page: float) -> bool:
+    return 1 / SAME_SIZE <= measured / on_page <= SAME_SIZE
+
+
 def _direction(share: float, margin: float) -> int:
     return 0 if abs(math.log(share)) <= math.log1p(margin) else 1 if share > 1 else -1
 
@@ -261,10 +284,9 @@ def _section(
 
 
 def _cells(row: Row, margin: float) -> tuple[str, ...]:
-    verdicts = [
-        same_direction(here, page, margin) for here, page in zip(row.measured.both(), row.on_page.both(), strict=True)
+    answers = [
+        beside_page(here, page, margin) for here, page in zip(row.measured.both(), row.on_page.both(), strict=True)
     ]
-    answers = ["-" if verdict is None else "yes" if verdict else "no" for verdict in verdicts]
     return (
         row.work,
         *("-" if rate is None else formatting.quantity(rate, "1/s") for rate in row.rates),
@@ -293,6 +315,8 @@ def _data(row: Row, margin: float) -> dict[str, str | float | None]:
         "published_rt_cyclictest_percent": in_percent(row.on_page.loaded),
         "rt_same_way": answer(row.measured.rt, row.on_page.rt),
         "rt_cyclictest_same_way": answer(row.measured.loaded, row.on_page.loaded),
+        "rt_of_page": _share(row.measured.rt, row.on_page.rt),
+        "rt_cyclictest_of_page": _share(row.measured.loaded, row.on_page.loaded),
     }
 
 
@@ -316,7 +340,10 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
             if one
             else "The eight tasks share this machine's processors; on the page each had a processor."
         )
-    yield f"Same direction: both slower than generic, both faster, or both within {formatting.percent(margin)} of it."
+    yield (
+        f"As on the page, yes: both slower than generic, both faster, or both within {formatting.percent(margin)} of it, and of the same "
+        f"size: within a factor of {SAME_SIZE}. size x 8.2: the same direction, but the percentage is 8.2 times the page's."
+    )
     for what, which in (("rt", 0), ("rt + cyclictest", 1)):
         yield _agreement(what, [(row, row.measured.both()[which], row.on_page.both()[which]) for row in rows], margin)
     if index.measured.rt is not None:
@@ -326,14 +353,20 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
 
 
 def _agreement(what: str, rows: Sequence[tuple[Row, float | None, float | None]], margin: float) -> str:
-    """Return the sentence that counts the rows of a column with the same direction as the published ones."""
+    """Return the sentence that counts the rows of a column with the same direction as the published ones, and with the same size."""
     judged = [(row, same_direction(here, page, margin)) for row, here, page in rows]
     known = [(row, verdict) for row, verdict in judged if verdict is not None]
     if not known:
         return f"{what}: not measured here together with generic, so it can't be compared with the page."
     against = [row.workload for row, verdict in known if not verdict]
     tail = f"; another direction: {', '.join(against)}" if against else ""
-    return f"{what}: {len(known) - len(against)} of {formatting.count(len(known), 'row')} in the same direction as the page{tail}."
+    sizes = [here / page for row, here, page in rows if here and page and same_direction(here, page, margin)]
+    alike = sum(_same_size(size, 1.0) for size in sizes)
+    farthest = max(sizes, key=lambda size: abs(math.log(size)), default=1.0)
+    size = f", {alike} of them of the same size" if sizes else ""
+    size += f" (the farthest is {formatting.ratio(farthest)} times the page's)" if alike < len(sizes) else ""
+    count = formatting.count(len(known), "row")
+    return f"{what}: {len(known) - len(against)} of {count} in the same direction as the page{size}{tail}."
 
 
 THROUGHPUT = Topic("throughput", sections)

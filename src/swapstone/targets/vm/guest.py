@@ -15,6 +15,7 @@ from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import FrozenStruct, UserError, WireError
 from swapstone.model.cpio import Entry, archive, device, file, folder, tree
 from swapstone.model.directories import share_dir
+from swapstone.model.safe_text import safe
 from swapstone.targets.vm.image_tree import find
 from swapstone.wire import AgentAnswer, decode_answers, encode_text
 from swapstone.wire.words import AGENT_HEADER, GUEST_HEADER, ORDER_HEADER
@@ -108,6 +109,12 @@ def delay_ns(replicate: int) -> int:
     return int.from_bytes(hashlib.sha256(f"draw {replicate}".encode()).digest()[:8]) % _MAX_DELAY_NS
 
 
+def block_of(identity: str) -> int:
+    """Return the block of a trial's identifier ``BLOCK-POSITION``; 0 for other identifiers."""
+    difference = re.match(r"([0-9]{1,9})-", identity)
+    return int(difference[1]) if difference else 0
+
+
 class GuestCommands(FrozenStruct, frozen=True, kw_only=True):
     """The commands of an order, besides its plan.
 
@@ -191,6 +198,36 @@ def read_folder(program: Path) -> tuple[dict[str, Entry], str]:
             )
     entries = tree(program.parent)
     return entries, hashlib.sha256(archive(entries)).hexdigest()
+
+
+def read_library(path: Path, image: Mapping[str, Entry] | None) -> tuple[Entry, tuple[str, ...]]:
+    """Read a shared object that is preloaded.
+
+    Args:
+        path: of the object.
+        image: entries by path; None if its libraries are unknown.
+
+    Returns:
+        Its entry, and the names of the libraries that it needs.
+
+    Raises:
+        UserError: it can't be read, is too large, or needs a library that the image lacks.
+    """
+    try:
+        if path.stat().st_size > _MAX_FOLDER_BYTES:
+            raise UserError(f"{safe(path.name)} is larger than {_MAX_FOLDER_BYTES >> 20} MiB.")
+        content, facts = path.read_bytes(), read_facts(path)
+    except OSError as error:
+        raise UserError(f"{safe(str(path))} can't be read: {error.strerror}.") from error
+    needed = facts.needed if facts else ()
+    names = {PurePosixPath(name).name for name in image or ()}
+    missing = [name for name in needed if name not in names and name != "libc.so"]  # musl's loader is libc.so itself
+    if image is not None and missing:
+        raise UserError(
+            f"{safe(path.name)} needs {', '.join(map(safe, missing))}, and the machine's image does not contain it.",
+            "Link it without that library.",
+        )
+    return file(content, executable=True), tuple(name for name in needed if name in names)
 
 
 def read_root(folder: Path) -> dict[str, Entry]:

@@ -12,10 +12,12 @@ import msgspec
 
 from swapstone.model import UserError
 from swapstone.model.directories import cache_dir
+from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.qemu import GuestEnd, Limits
 from swapstone.targets.vm.run_cache import write_whole
 from swapstone.targets.vm.run_name import digest_of, digest_of_file
-from swapstone.targets.vm.vm_target import VmImage, VmOptions, VmTarget, decode_run
+from swapstone.targets.vm.run_output import decode_run
+from swapstone.targets.vm.vm_target import VmOptions, VmTarget
 from swapstone.wire import encode_plan_header
 
 PROBE_S = 15.0

@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 
 from swapstone.factors.kernel_parameters import DROPPED_OPTIONS, KEPT_OPTIONS, PARAMETERS
 from swapstone.targets.vm import qemu
+from swapstone.targets.vm.guest import GuestReport
 from swapstone.targets.vm.machine_models import EmulatedMachine
+
+
+def counted_clock(machine: EmulatedMachine) -> str:
+    """Return how the virtual clock counts, for the description of a target."""
+    nanoseconds = machine.ns_per_instruction
+    return "one instruction a nanosecond" if nanoseconds == 1 else f"one instruction every {nanoseconds} ns"
 
 
 def missing_features(machine: EmulatedMachine, cpuinfo: str) -> str:
@@ -34,3 +42,24 @@ def boot_options(levels: Mapping[str, EmulatedMachine], machine: EmulatedMachine
     for level, own in levels.items():
         if own.parameters or own.dropped:
             yield f"boot options of {level}", " ".join(qemu.kernel_command_line(own))
+
+
+def boot_digests(level: str, kernel: bytes, initrd: bytes) -> tuple[tuple[str, str], ...]:
+    """Return the digests of one image, for the manifest.
+
+    Args:
+        level: of the factor ``kernel``; empty for the only one.
+        kernel: digest of its file.
+        initrd: the archive without programs.
+    """
+    which = f" of {level}" if level else ""
+    return (
+        (f"kernel{which}", f"SHA-256 {kernel.hex()}"),
+        (f"initrd{which}", f"SHA-256 {hashlib.sha256(initrd).hexdigest()}"),
+    )
+
+
+def is_running(report: GuestReport, banner: str) -> bool:
+    """Return whether the running kernel has the banner of a kernel's file."""
+    text = banner.removeprefix("Linux version ")  # the banner of a bzImage does not contain these words
+    return text.startswith(f"{report.release} ") and report.version in text

@@ -27,6 +27,7 @@ from swapstone.factors.kernel_parameters import kept_options
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.vm.machine_models import CHANNEL_START, EmulatedMachine, MachineModel
+from swapstone.targets.vm.scheduling import save_switches
 
 OLDEST = (7, 0)
 """The oldest QEMU whose runs on the instruction clock were found to be reproducible to the byte."""
@@ -43,11 +44,9 @@ _TAIL_BYTES = 8192
 _LINES = 12
 _PROBE_S = 30
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
-_COUNTED = "shift=0,sleep=off"
-_EXACT = f"{_COUNTED},rr=record,rrfile=/dev/null"
+_RECORDED = "rr=record,rrfile=/dev/null"
 """Recording, to /dev/null, makes QEMU hold one lock while it executes and counts instructions; see `arguments`."""
 
-_CLOCK = ("-accel", "tcg", "-icount", _EXACT, "-rtc", "base=2024-01-01T00:00:00,clock=vm", "-seed", "1")
 _KVM = ("-accel", "kvm", "-rtc", "base=utc")
 _BARE = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-sandbox", _SANDBOX)
 _OPTIONS = ("quiet", "panic=-1", "nokaslr", "norandmaps", "mitigations=off", "random.trust_cpu=on")
@@ -85,13 +84,17 @@ class Files:
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """All inputs of a run. A snapshot is none: it does not change the result."""
+    """All inputs of a run. A snapshot is none: it does not change the result.
+
+    `plugin` is none either: arguments of QEMU's code generator that observe the machine, which the guest can't observe.
+    """
 
     emulator: Emulator
     machine: EmulatedMachine
     kernel: Path
     initrd: Path
     order: bytes
+    plugin: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,14 +148,13 @@ def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -
         files: paths.
         saving: for a machine that can be saved, whose clock may be wrong.
     """
-    clock = [_COUNTED if saving and word == _EXACT else word for word in _CLOCK]
     family = machine.model
     devices = [device.replace(":{channel}", f":{files.channel}") for device in family.devices]
     for name, path in (("channel", files.channel), ("order", files.order)):
         devices = [device.replace(f"={{{name}}}", f"={path.replace(',', ',,')}") for device in devices]
     return (
         *_BARE,
-        *(_KVM if machine.wall else clock),
+        *(_KVM if machine.wall else _clock(machine.ns_per_instruction, saving=saving)),
         *(
             "-M",
             family.machine,
@@ -167,6 +169,13 @@ def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -
         *devices,
         *("-append", " ".join(kernel_command_line(machine))),
     )
+
+
+def _clock(ns_per_instruction: int, *, saving: bool = False) -> tuple[str, ...]:
+    """Return the options of a clock that counts instructions."""
+    counted = f"shift={ns_per_instruction.bit_length() - 1},sleep=off"
+    words = counted if saving else f"{counted},{_RECORDED}"
+    return ("-accel", "tcg", "-icount", words, "-rtc", "base=2024-01-01T00:00:00,clock=vm", "-seed", "1")
 
 
 def base_options(machine: EmulatedMachine) -> tuple[str, ...]:
@@ -245,7 +254,8 @@ def _examine(path: str, family: MachineModel, _stamp: tuple[int, int]) -> Emulat
             f"{path} is too old: {version}.", f"The virtual clock needs QEMU {OLDEST[0]}.{OLDEST[1]} or newer."
         )
     tried = _ask(
-        [path, *_BARE, *_CLOCK, "-M", "none", "-qmp", "stdio"], '{"execute":"qmp_capabilities"}\n{"execute":"quit"}\n'
+        [path, *_BARE, *_clock(1), "-M", "none", "-qmp", "stdio"],
+        '{"execute":"qmp_capabilities"}\n{"execute":"quit"}\n',
     )
     if tried.returncode != 0:
         words = tried.stderr.strip().splitlines()[-1:] or [f"status {tried.returncode}"]
@@ -312,6 +322,8 @@ class Guest:
         folder = self._folder.path
         self._console, self._channel, self._complaints = (folder / name for name in ("console", "channel", "stderr"))
         (folder / "order").write_bytes(setup.order)
+        if start := self._model.order_start:
+            _write_order(self._channel, start, setup.order, self._model.channel_bytes)
         files = Files(
             str(setup.kernel), str(setup.initrd), str(folder / "order"), str(self._console), str(self._channel)
         )
@@ -320,7 +332,7 @@ class Guest:
             self.process = subprocess.Popen(
                 [
                     *("setpriv", "--pdeathsig", "KILL", "--"),
-                    *(setup.emulator.path, *arguments(setup.machine, files, saving=saving), *watching),
+                    *(setup.emulator.path, *arguments(setup.machine, files, saving=saving), *setup.plugin, *watching),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=complaints,
@@ -329,6 +341,7 @@ class Guest:
                 pass_fds=fds,
                 start_new_session=True,
             )
+        save_switches(self.process.pid)
 
     def check(self) -> None:
         """Check the limits.
@@ -382,11 +395,7 @@ class Guest:
         return self.ended()
 
     def ended(self, stopped: LimitReached | None = None) -> GuestRun:
-        """Kill it if it still runs, and return the result.
-
-        Args:
-            stopped: the limit, if it exceeded one.
-        """
+        """Kill it if it still runs, and return the result. `stopped` is the limit, if it exceeded one."""
         self._kill()
         console, complaints = _tail(self._console), _tail(self._complaints)
         if stopped:
@@ -411,6 +420,15 @@ class Guest:
     ) -> None:
         self._kill()
         self._folder.close()
+
+
+def _write_order(channel: Path, start: int, order: bytes, channel_bytes: int) -> None:
+    """Create the memory of a channel with an order in it; see `MachineModel`."""
+    with channel.open("wb") as handle:
+        handle.truncate(channel_bytes)
+        for at, content in ((start, len(order).to_bytes(8, "little")), (start + CHANNEL_START, order)):
+            handle.seek(at)
+            handle.write(content)
 
 
 def _size(path: Path) -> int:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 
 from swapstone.model import WALL_CLOCK, FrozenStruct, ImageDifference, UnavailableError, UserError
 from swapstone.targets.target import Target
+from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.kvm import by_kvm, kvm_trouble
 from swapstone.targets.vm.qemu import HOST_LIMIT_S, Limits
-from swapstone.targets.vm.vm_target import VmImage, VmOptions, VmTarget
+from swapstone.targets.vm.vm_target import VmOptions, VmTarget
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +34,7 @@ class VmSpec(FrozenStruct, frozen=True, kw_only=True):
         kernel: name of a packaged kernel, or path of a kernel's file; empty for the default kernel.
         architecture: a name of `swapstone.artifacts.parts.ARCHITECTURES`; empty for this machine's.
         cpu_model: value of QEMU's option ``-cpu``; empty for the architecture's default.
+        ns_per_instruction: one of `swapstone.model.CLOCK_SCALES`.
         modules: pairs (absolute path of a kernel, folder of its modules), where that is not the folder beside the kernel.
         clock: `swapstone.model.VIRTUAL_CLOCK`, or `swapstone.model.WALL_CLOCK`, which needs KVM.
         no_cache: run every trial anew, even if an equal run is in the cache.
@@ -43,6 +45,7 @@ class VmSpec(FrozenStruct, frozen=True, kw_only=True):
     kernel: str = ""
     architecture: str = ""
     cpu_model: str = ""
+    ns_per_instruction: int = 1
     modules: tuple[tuple[str, str], ...] = ()
     clock: str
     no_cache: bool = False

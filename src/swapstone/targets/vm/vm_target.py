@@ -17,58 +17,39 @@ import msgspec
 
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.factors.kernel_parameters import files_that_show, split_kernel, why_ignored
-from swapstone.model import ImageDifference, UserError, WireError
+from swapstone.model import ImageDifference, UserError
 from swapstone.model.cpio import Entry, archive, unpack
 from swapstone.model.directories import cache_dir
 from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.agent_build import build_agent, build_init, sha256_of
-from swapstone.targets.carried_files import CarriedFiles
+from swapstone.targets.carried_files import CarriedFiles, check_place
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
     MachineConfig,
     MachineConfigError,
     Target,
     TargetDescription,
-    TargetError,
 )
 from swapstone.targets.vm import guest, qemu, snapshot
+from swapstone.targets.vm.boot_image import BootImage, VmImage
 from swapstone.targets.vm.guest import GuestCommands
 from swapstone.targets.vm.image_tree import placed, resolve
-from swapstone.targets.vm.machine_facts import boot_options, missing_features, option_pairs
-from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.machine_facts import (
+    boot_digests,
+    boot_options,
+    counted_clock,
+    is_running,
+    missing_features,
+    option_pairs,
+)
+from swapstone.targets.vm.machine_models import COMPILERS, EmulatedMachine
 from swapstone.targets.vm.qemu import Emulator, GuestEnd, GuestRun, Limits, Setup
-from swapstone.targets.vm.run_cache import RunCache, mark_used, write_whole
+from swapstone.targets.vm.run_cache import RunCache, mark_used
 from swapstone.targets.vm.run_name import digest_of, digest_of_file, run_inputs
+from swapstone.targets.vm.run_output import TRIAL, check_run, decode_run
 from swapstone.targets.vm.saved_machine import QUIT, SLACK_MS, save_checked
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
-
-_TRIAL = "t"  # the identifier of every trial in its plan, so that equal trials are equal runs
-_TRIPLETS = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu", "arm": "arm-linux-gnueabihf"}
-COMPILERS = {machine: f"{triplet}-gcc" for machine, triplet in _TRIPLETS.items()}
-"""Cross compilers of the agent, by the machine's name in `MACHINE_MODELS`."""
-
-
-@dataclasses.dataclass(frozen=True)
-class VmImage:
-    """The kernel and the file system that a virtual machine boots, without programs.
-
-    Attributes:
-        kernel: its file in a form that QEMU boots.
-        initrd: a cpio archive of the file system, to which agent, first process and programs are appended.
-        machine: the emulated machine.
-        modules: paths in the initrd of modules to load, in this order; empty to use the initrd's ``/modules``.
-        agent, init: the agent and the first process; None to build them when they are needed.
-        banner: the kernel's version text in its file, with or without ``Linux version``; empty if it has none.
-    """
-
-    kernel: Path
-    initrd: Path
-    machine: EmulatedMachine = dataclasses.field(default_factory=EmulatedMachine)
-    modules: tuple[str, ...] = ()
-    agent: Path | None = None
-    init: Path | None = None
-    banner: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,43 +75,11 @@ class VmOptions:
     at_once: int = 0
 
 
-class _BootImage:
-    """One kernel with its initrd, to which the programs of the experiment are appended.
-
-    Args:
-        source: kernel and file system.
-        folder: for the written initrd.
-    """
-
-    def __init__(self, source: VmImage, folder: Path) -> None:
-        self.source = source
-        self.kernel_digest = digest_of_file(source.kernel)
-        try:
-            self.base = source.initrd.read_bytes()
-        except OSError as error:
-            raise UserError(f"The initrd {source.initrd} can't be read: {error.strerror}.") from error
-        self.entries = unpack(self.base)
-        self._folder = folder
-        self._lock = threading.Lock()
-        self._written: tuple[bytes, tuple[Path, bytes]] | None = None
-
-    def initrd(self, added: bytes) -> tuple[Path, bytes]:
-        """Write the initrd with an appended archive, unless it is the last one written; return its path and digest."""
-        with self._lock:
-            if self._written is None or self._written[0] != added:
-                data = self.base + bytes(-len(self.base) % 4) + added
-                digest = hashlib.sha256(data).digest()
-                path = self._folder / f"image-{digest.hex()[:32]}.cpio"
-                write_whole(path, data)
-                self._written = (added, (path, digest))
-            return self._written[1]
-
-
 @dataclasses.dataclass(frozen=True)
 class _Order:
     """A machine with its order."""
 
-    boot_image: _BootImage
+    boot_image: BootImage
     machine: EmulatedMachine
     order: bytes
 
@@ -153,6 +102,7 @@ class VmTarget(Target):
     name = "vm"
     shares_files = False
     carries_files = True
+    takes_libraries = True
     boots = True
     has_load_generators = False
 
@@ -173,7 +123,7 @@ class VmTarget(Target):
         self._emulator: Emulator = qemu.find_emulator(first.machine, options.emulator)
         self._folder = TemporaryFolder("vm")
         try:
-            self._boot_images = {level: _BootImage(made, self._folder.path) for level, made in levels.items()}
+            self._boot_images = {level: BootImage(made, self._folder.path) for level, made in levels.items()}
         except BaseException:
             self._folder.close()
             raise
@@ -184,7 +134,7 @@ class VmTarget(Target):
         self._folders: dict[str, Mapping[str, Entry]] = {}
         self._carried = CarriedFiles({})
         self._tree: Mapping[str, Entry] = self._default_image.entries or {}
-        self._archives: dict[_BootImage, bytes] = {}
+        self._archives: dict[BootImage, bytes] = {}
         self._saved: set[Path] = set()
         self._unsaved: set[Path] = set()
         self._saving: collections.defaultdict[Path, threading.Lock] = collections.defaultdict(threading.Lock)
@@ -205,7 +155,7 @@ class VmTarget(Target):
         config = MachineConfig(memory_bytes=memory_bytes if memory_bytes > self._machine.memory_bytes else 0)
         run = self.run_plan(encode_plan_header() + QUIT, limit_ms=SLACK_MS, replicate=0, config=config)
         report, _ = decode_run(run)
-        clock = "one instruction a nanosecond" if self._exact else "by KVM on the wall clock, one processor"
+        clock = counted_clock(self._machine) if self._exact else "by KVM on the wall clock, one processor"
         cpu = re.search(r"^model name[ \t]*: (.*)$", report.file("/proc/cpuinfo"), re.MULTILINE)
         memory = re.search(r"^MemTotal: *([0-9]{1,15}) kB", report.file("/proc/meminfo"), re.MULTILINE)
         return TargetDescription(
@@ -224,7 +174,11 @@ class VmTarget(Target):
             ("qemu", f"{self._emulator.version}, SHA-256 {self._emulator.build}"),
             ("agent", f"{self._agent.parent.name}, SHA-256 {sha256_of(self._agent)}"),
             ("guest init", f"{self._init.parent.name}, SHA-256 {sha256_of(self._init)}"),
-            *(pair for level, boot_image in self._boot_images.items() for pair in _digests(level, boot_image)),
+            *(
+                pair
+                for level, image in self._boot_images.items()
+                for pair in boot_digests(level, image.kernel_digest, image.base)
+            ),
             *self._carried_digest(),
             *((("emulated processor", self._machine.cpu or self._machine.model.cpu),) if self._exact else ()),
             *boot_options({level: image.source.machine for level, image in self._boot_images.items()}, self._machine),
@@ -289,6 +243,19 @@ class VmTarget(Target):
         self._carried, self._tree = every, tree
         self._archives.clear()
 
+    def put_library(self, path: Path, *, keep_path: bool) -> str:
+        """Add a shared object to the initrd; see `Target.put_library`."""
+        entry, needed = guest.read_library(path, self._default_image.entries)
+        if keep_path:
+            check_place(str(path))
+            self.put_files(CarriedFiles({str(path): entry}, from_image=needed))
+            return str(path)
+        place = guest.guest_path(path, hashlib.sha256(entry.content).hexdigest())
+        self._folders[place.rpartition("/")[0]] = {path.name: entry}
+        self._programs[place] = path
+        self._archives.clear()
+        return place
+
     def put_root(self, folder: Path, name: str) -> str:
         """Add a root file system to the initrd; see `Target.put_root`."""
         place = f"{guest.ROOTS}/{name}"
@@ -313,24 +280,44 @@ class VmTarget(Target):
 
     def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Run one trial in a machine of its own, or return an equal run from the cache; see `Target.run`."""
-        encode_request(request)  # raises what an agent would refuse, including the identifier
         order = self._trial_order(request, config)
         name, run = self._run_or_cached(order)
+        return self._answer_of(request, config, order, (name, run))
+
+    def run_observed(
+        self, request: TrialRequest, config: MachineConfig, plugin: tuple[str, ...] = ()
+    ) -> tuple[AgentAnswer, GuestRun]:
+        """Run one trial as `run`, and return the machine's whole output too.
+
+        Args:
+            request: the trial.
+            config: of the machine.
+            plugin: QEMU's arguments that load a plugin; the run is made anew. Without them it may come from the cache.
+        """
+        order = self._trial_order(request, config)
+        if not plugin:
+            name, run = self._run_or_cached(order)
+        else:
+            setup, inputs = self._setup(order)
+            name, run = digest_of(inputs), self._boot(dataclasses.replace(setup, plugin=plugin), inputs)
+        return self._answer_of(request, config, order, (name, run)), run
+
+    def files(self, config: MachineConfig = DEFAULT_MACHINE) -> dict[str, Entry]:
+        """Return the files of the machines of a configuration, by their paths without the first slash."""
+        image = self._boot_image(config)
+        return {**(image.entries or {}), **(unpack(self._archive(image)) or {})}
+
+    def _answer_of(
+        self, request: TrialRequest, config: MachineConfig, order: _Order, named: tuple[str, GuestRun]
+    ) -> AgentAnswer:
+        """Return the agent's answer to a trial; `named` is the run with its name."""
+        name, run = named
         report, answers = decode_run(run)
-        if failed := next((ended for ended in report.ended if ended.kind == "prepare"), None):
-            raise MachineConfigError(
-                f"The machine can't be prepared: {config.prepare[failed.number]!r} {failed.description()}."
-            )
-        if early := next((ended for ended in report.ended if ended.kind == "beside"), None):
-            raise MachineConfigError(
-                f"The load ended too early: {config.beside[early.number]!r} {early.description()}."
-            )
-        if len(answers) != 1 or answers[0].id != _TRIAL:
-            raise TargetError(f"The guest wrote {len(answers)} answers to one trial.", run.console)
+        check_run(config, report, answers, run.console)
         if ignored := why_ignored(order.machine.parameters, dict(report.files)):
             raise MachineConfigError(f"The machine is not the requested one: {ignored}.")
         booted = (
-            (("booted", split_kernel(config.kernel)[0]),) if _is_running(report, order.boot_image.source.banner) else ()
+            (("booted", split_kernel(config.kernel)[0]),) if is_running(report, order.boot_image.source.banner) else ()
         )
         machine = (*booted, *option_pairs(order.machine), *report.pairs())
         return msgspec.structs.replace(answers[0], id=request.id, machine=machine, name=name)
@@ -368,16 +355,13 @@ class VmTarget(Target):
         self._folder.close()
 
     def _trial_order(self, request: TrialRequest, config: MachineConfig) -> _Order:
-        plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=_TRIAL)) + QUIT
-        replicate = _block(request.id) if self._options.replicate is None else self._options.replicate
+        encode_request(request)  # raises what an agent would refuse, including the identifier
+        plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=TRIAL)) + QUIT
+        replicate = guest.block_of(request.id) if self._options.replicate is None else self._options.replicate
         return self._order(plan, limit_ms=request.timeout_ms + SLACK_MS, replicate=replicate, config=config)
 
     def _order(self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig) -> _Order:
-        boot_image = self._boot_images.get(config.kernel) if config.kernel else self._default_image
-        if boot_image is None:
-            raise UserError(
-                f"This target has no kernel {config.kernel}.", f"It has {', '.join(filter(None, self._boot_images))}."
-            )
+        boot_image = self._boot_image(config)
         machine = boot_image.source.machine
         commands = GuestCommands(
             reports=files_that_show(machine.parameters),
@@ -390,6 +374,14 @@ class VmTarget(Target):
         return _Order(
             boot_image, machine, guest.encode_order(plan, replicate=replicate, limit_ms=limit_ms, commands=commands)
         )
+
+    def _boot_image(self, config: MachineConfig) -> BootImage:
+        boot_image = self._boot_images.get(config.kernel) if config.kernel else self._default_image
+        if boot_image is None:
+            raise UserError(
+                f"This target has no kernel {config.kernel}.", f"It has {', '.join(filter(None, self._boot_images))}."
+            )
+        return boot_image
 
     def _run_or_cached(self, order: _Order) -> tuple[str, GuestRun]:
         """Return a run's name and the run."""
@@ -410,7 +402,7 @@ class VmTarget(Target):
         setup = Setup(self._emulator, machine, order.boot_image.source.kernel, initrd, order.order)
         return setup, run_inputs(setup, kernel=order.boot_image.kernel_digest, initrd=digest)
 
-    def _archive(self, boot_image: _BootImage) -> bytes:
+    def _archive(self, boot_image: BootImage) -> bytes:
         """Return the archive that is appended to an initrd."""
         with self._lock:  # agent and first process are built once
             if boot_image not in self._archives:
@@ -425,7 +417,7 @@ class VmTarget(Target):
 
     def _boot(self, setup: Setup, inputs: Mapping[str, bytes]) -> GuestRun:
         limits = self._options.limits
-        if not (self._exact and self._options.snapshots):
+        if not (self._exact and self._options.snapshots and setup.machine.model.snapshots):
             return qemu.boot(setup, limits)
         without = digest_of({name: value for name, value in inputs.items() if name != "order"})
         state = self._cache / "snapshots" / without
@@ -436,7 +428,7 @@ class VmTarget(Target):
                 if state in self._unsaved:
                     return qemu.boot(setup, limits)
                 try:
-                    failed = save_checked(setup, limits, state)
+                    failed = save_checked(dataclasses.replace(setup, plugin=()), limits, state)
                 except (
                     snapshot.PauseMissedError,
                     snapshot.SnapshotDiffersError,
@@ -460,39 +452,3 @@ class VmTarget(Target):
             mark_used(state)
             self._saved.add(state)
         return whole
-
-
-def _digests(level: str, boot_image: _BootImage) -> tuple[tuple[str, str], ...]:
-    """Return the digests of one image, for the manifest."""
-    which = f" of {level}" if level else ""
-    return (
-        (f"kernel{which}", f"SHA-256 {boot_image.kernel_digest.hex()}"),
-        (f"initrd{which}", f"SHA-256 {hashlib.sha256(boot_image.base).hexdigest()}"),
-    )
-
-
-def _is_running(report: guest.GuestReport, banner: str) -> bool:
-    """Return whether the running kernel has the banner of a kernel's file."""
-    text = banner.removeprefix("Linux version ")  # the banner of a bzImage does not contain these words
-    return text.startswith(f"{report.release} ") and report.version in text
-
-
-def _block(identity: str) -> int:
-    """Return the block of a trial's identifier ``BLOCK-POSITION``; 0 for other identifiers."""
-    difference = re.match(r"([0-9]{1,9})-", identity)
-    return int(difference[1]) if difference else 0
-
-
-def decode_run(run: GuestRun) -> tuple[guest.GuestReport, tuple[AgentAnswer, ...]]:
-    """Decode the output of a machine.
-
-    Raises:
-        TargetError: the machine did not finish, or its output is invalid.
-    """
-    if run.end is not GuestEnd.FINISHED:
-        lines = f"The last lines of its console:\n{run.console}" if run.console else "Its console is empty."
-        raise TargetError(f"The virtual machine failed: {run.reason}.", lines)
-    try:
-        return guest.decode_channel(run.output)
-    except WireError as error:
-        raise TargetError(f"The output of the virtual machine is invalid: {error.message}", run.console) from error

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What a virtual machine boots: a kernel and an initrd, to which the files of an experiment are appended."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import threading
+from pathlib import Path
+
+from swapstone.model import UserError
+from swapstone.model.cpio import unpack
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.run_cache import write_whole
+from swapstone.targets.vm.run_name import digest_of_file
+
+
+@dataclasses.dataclass(frozen=True)
+class VmImage:
+    """The kernel and the file system that a virtual machine boots, without programs.
+
+    Attributes:
+        kernel: its file in a form that QEMU boots.
+        initrd: a cpio archive of the file system, to which agent, first process and programs are appended.
+        machine: the emulated machine.
+        modules: paths in the initrd of modules to load, in this order; empty to use the initrd's ``/modules``.
+        agent, init: the agent and the first process; None to build them when they are needed.
+        banner: the kernel's version text in its file, with or without ``Linux version``; empty if it has none.
+    """
+
+    kernel: Path
+    initrd: Path
+    machine: EmulatedMachine = dataclasses.field(default_factory=EmulatedMachine)
+    modules: tuple[str, ...] = ()
+    agent: Path | None = None
+    init: Path | None = None
+    banner: str = ""
+
+
+class BootImage:
+    """One kernel with its initrd, to which the programs of the experiment are appended.
+
+    Args:
+        source: kernel and file system.
+        folder: for the written initrd.
+    """
+
+    def __init__(self, source: VmImage, folder: Path) -> None:
+        self.source = source
+        self.kernel_digest = digest_of_file(source.kernel)
+        try:
+            self.base = source.initrd.read_bytes()
+        except OSError as error:
+            raise UserError(f"The initrd {source.initrd} can't be read: {error.strerror}.") from error
+        self.entries = unpack(self.base)
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._written: tuple[bytes, tuple[Path, bytes]] | None = None
+
+    def initrd(self, added: bytes) -> tuple[Path, bytes]:
+        """Write the initrd with an appended archive, unless it is the last one written; return its path and digest."""
+        with self._lock:
+            if self._written is None or self._written[0] != added:
+                data = self.base + bytes(-len(self.base) % 4) + added
+                digest = hashlib.sha256(data).digest()
+                path = self._folder / f"image-{digest.hex()[:32]}.cpio"
+                write_whole(path, data)
+                self._written = (added, (path, digest))
+            return self._written[1]
