@@ -18,7 +18,7 @@ from typing import Any
 
 TOP = Path(__file__).parents[2]
 
-TIMEOUT_S = 240
+TIMEOUT_S = 900
 OTHER_SEED = frozenset({"rerun", "verify", "--resume"})
 
 FAKE = """
