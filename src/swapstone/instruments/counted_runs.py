@@ -194,7 +194,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
 
 
 def plugin_arguments(out: Path, mark: int | None = None) -> tuple[str, ...]:
-    """Return QEMU's arguments that load the plugin, which is compiled first.
+    """Return QEMU's arguments that load the plugin to count instructions; it is compiled first.
 
     Args:
         out: the file that it writes.
@@ -204,11 +204,22 @@ def plugin_arguments(out: Path, mark: int | None = None) -> tuple[str, ...]:
     Raises:
         UserError: it can't be compiled.
     """
+    window = () if mark is None else (f"begin={mark:#x}", f"end={mark:#x}", "cycle=4", "first=2", "last=3")
+    return plugin_option(out, "mode=counts", *window)
+
+
+def plugin_option(out: Path, *words: str) -> tuple[str, ...]:
+    """Return QEMU's arguments that load the plugin, which is compiled first.
+
+    Args:
+        out: the file that it writes.
+        words: its other arguments (native/plugin/plugin.c).
+
+    Raises:
+        UserError: it can't be compiled.
+    """
     plugin = build_plugin(cache_dir() / "agents", os.environ.get("CC") or "cc")
-    words = [str(plugin), f"out={out}", "mode=counts"]
-    if mark is not None:
-        words += [f"begin={mark:#x}", f"end={mark:#x}", "cycle=4", "first=2", "last=3"]
-    return ("-plugin", ",".join(word.replace(",", ",,") for word in words))
+    return ("-plugin", ",".join(word.replace(",", ",,") for word in (str(plugin), f"out={out}", *words)))
 
 
 def kernel_symbols(target: VmTarget, config: MachineConfig) -> KernelSymbols:

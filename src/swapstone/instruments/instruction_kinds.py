@@ -30,11 +30,13 @@ class Processor:
 
     Attributes:
         kind: returns the kind of an instruction.
-        entries: beginnings of the names of the kernel's functions where exceptions and interrupts begin.
+        entries: beginnings of the names of the kernel's functions where exceptions and interrupts begin, at their first instruction.
+        tables: the same for functions that contain the beginnings of several.
     """
 
     kind: Callable[[bytes], Kind]
     entries: tuple[str, ...]
+    tables: tuple[str, ...]
 
 
 _X86 = {
@@ -128,11 +130,12 @@ def _riscv(code: bytes) -> Kind:
 PROCESSORS = {
     "x86_64": Processor(
         _x86,
-        ("asm_exc_", "asm_sysvec_", "asm_common_interrupt", "asm_spurious_", "irq_entries_start", "entry_SYSCALL_64"),
+        ("asm_exc_", "asm_sysvec_", "asm_common_interrupt", "asm_spurious_interrupt", "entry_SYSCALL_64"),
+        ("irq_entries_start", "spurious_entries_start"),
     ),
-    "aarch64": Processor(_arm64, ("vectors",)),
-    "arm": Processor(_arm, ("vector_", "__vectors_start")),
-    "riscv64": Processor(_riscv, ("handle_exception",)),
+    "aarch64": Processor(_arm64, (), ("vectors",)),
+    "arm": Processor(_arm, ("vector_",), ("__vectors_start",)),
+    "riscv64": Processor(_riscv, ("handle_exception",), ()),
 }
 """By the architecture of a machine."""
 

@@ -65,7 +65,7 @@ class _Code:
     name: Name
     is_user: bool
     is_start: bool
-    is_vector: bool
+    is_entry: bool
     kinds: tuple[Kind, ...]
     last: Kind = Kind.OTHER
     switches_interrupts: bool = False
@@ -86,13 +86,17 @@ def _codes(trace: WakeupTrace, kernel: KernelSymbols, kernel_start: int, process
                 name=name,
                 is_user=is_user,
                 is_start=function is not None and function[2] == block.address,
-                is_vector=not is_user and name[0].startswith(processor.entries),
+                is_entry=_is_entry(name[0], processor, is_start=function is not None and function[2] == block.address),
                 kinds=kinds,
                 last=kinds[-1],
                 switches_interrupts=Kind.DISABLE in kinds or Kind.ENABLE in kinds,
             )
         )
-    return [*found, _Code(0, 0, _NO_NAME, is_user=False, is_start=False, is_vector=False, kinds=())]
+    return [*found, _Code(0, 0, _NO_NAME, is_user=False, is_start=False, is_entry=False, kinds=())]
+
+
+def _is_entry(name: str, processor: Processor, *, is_start: bool) -> bool:
+    return (is_start and name.startswith(processor.entries)) or name in processor.tables
 
 
 class _Events:
@@ -141,11 +145,7 @@ class _Events:
 
     def is_entry(self, at: int) -> bool:
         """Return whether an exception or an interrupt begins in a step."""
-        code = self.code(at)
-        if not code.is_vector or at == 0:
-            return False
-        before = self.code(at - 1)
-        return not before.is_vector and (code.is_start or before.name != code.name) and before.last is not Kind.CALL
+        return self.code(at).is_entry and at > 0 and not self.code(at - 1).is_entry
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,12 +224,20 @@ class _Node:
 
 
 class _Frame(NamedTuple):
-    """A function that was called: its node, that of its caller, and where it returns to; -1 for the interrupted or unknown code."""
+    """A function that was called.
+
+    Attributes:
+        name: of the function.
+        node, caller: its node, and that of its caller.
+        returns_to: an address; -1 for a handler of an interrupt, and where it is not known.
+        interrupted: of a handler: the last block before it, and whether all of that was executed.
+    """
 
     name: Name
     node: _Node
     caller: _Node
     returns_to: int
+    interrupted: tuple[_Code, bool] | None = None
 
 
 class _Stack:
@@ -244,17 +252,17 @@ class _Stack:
         self.frames = []
         self.enter(name, -1)
 
-    def enter(self, name: Name, returns_to: int) -> None:
+    def enter(self, name: Name, returns_to: int, interrupted: tuple[_Code, bool] | None = None) -> None:
         """Enter a function that was called, or a handler of an interrupt."""
         if len(self.frames) >= MOST_DEPTH:
             self.frames = []
         caller = self.frames[-1].node if self.frames else self._root
-        self.frames.append(_Frame(name, caller.child(name), caller, returns_to))
+        self.frames.append(_Frame(name, caller.child(name), caller, returns_to, interrupted))
 
     def replace(self, name: Name) -> None:
         """Continue in another function with the same callers, as after a tail call."""
         last = self.frames.pop()
-        self.frames.append(_Frame(name, last.caller.child(name), last.caller, last.returns_to))
+        self.frames.append(last._replace(name=name, node=last.caller.child(name)))
 
     def leave(self, address: int) -> bool:
         """Return to an address; return whether a caller has it."""
@@ -264,13 +272,13 @@ class _Stack:
                 return True
         return False
 
-    def leave_interrupt(self, name: Name) -> None:
-        """Return to the code that was interrupted last."""
+    def leave_interrupt(self) -> tuple[_Code, bool] | None:
+        """Return to the code that was interrupted last; return its last block, or None if the interruption was not seen."""
         for at in range(len(self.frames) - 1, 0, -1):
-            if self.frames[at].returns_to == -1 and self.frames[at - 1].name == name:
+            if (interrupted := self.frames[at].interrupted) is not None:
                 del self.frames[at:]
-                return
-        self.restart(name)
+                return interrupted
+        return None
 
     def names(self) -> list[str]:
         """Return the names of the functions, the outermost first."""
@@ -283,14 +291,18 @@ def _step(stack: _Stack, before: _Code | None, code: _Code, *, is_entry: bool, w
     if before is None or before.is_user != code.is_user:
         stack.restart(name)
     elif is_entry:
-        stack.enter(name, -1)
+        stack.enter(name, -1, (before, was_whole))
     elif not was_whole:  # the block was left by an access to a device, and continues
         if stack.frames[-1].name != name:
             stack.restart(name)
     elif before.last is Kind.CALL:
         stack.enter(name, before.after)
     elif before.last is Kind.LEAVE:
-        stack.leave_interrupt(name)
+        interrupted = stack.leave_interrupt()
+        if interrupted is None:
+            stack.restart(name)
+        else:
+            _step(stack, interrupted[0], code, is_entry=False, was_whole=interrupted[1])
     elif before.last is Kind.RETURN and before.name[0] in _SWITCHES:  # another thread's stack
         stack.restart(name)
     elif before.last is Kind.RETURN or name != before.name:
@@ -355,7 +367,7 @@ def find_path(
         code, position = events.codes[index], events.positions[at]
         if position <= 0:
             break
-        is_entry = code.is_vector and events.is_entry(at)
+        is_entry = code.is_entry and events.is_entry(at)
         if at == milestones.entry and milestones.is_delayed:
             disabled = _section(interrupts.last, milestones, events)
         if is_entry or code.is_user or (before is not None and before.last is Kind.LEAVE):
