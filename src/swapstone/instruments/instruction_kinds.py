@@ -104,7 +104,7 @@ def _arm(code: bytes) -> Kind:
         return Kind.ENABLE
     if word & 0x0FFFFFFF == 0x0320F003:  # WFI
         return Kind.WAIT
-    return Kind.CLOCK if word & 0x0FF00FFE == 0x0C500F0E else Kind.OTHER  # MRRC of CNTPCT or CNTVCT
+    return Kind.CLOCK if word & 0x0FF00FEF == 0x0C500F0E else Kind.OTHER  # MRRC of CNTPCT or CNTVCT
 
 
 def _riscv(code: bytes) -> Kind:

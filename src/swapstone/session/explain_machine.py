@@ -91,7 +91,7 @@ def explain_record(
             "Records of virtual machines are explained by instructions, without classes of cost and without instruments.",
             "Leave --classes and --without out.",
         )
-    row = choose_row(analysis, options, undecided=measures_wakeups(view))
+    row = choose_row(analysis, options, undecided=measures_wakeups(view.experiment))
     place = RowKey(
         suite=row.suite,
         workload=row.workload,

@@ -11,7 +11,7 @@ from pathlib import Path
 from swapstone.instruments.counted_runs import CountContext, machine_target
 from swapstone.instruments.debug_files import DebugFiles
 from swapstone.instruments.traced_wakeups import WakeupTracer, has_wakeups, worst_run
-from swapstone.model import Comparison, RowKey, Run, UnavailableError, UserError, Workload
+from swapstone.model import Comparison, Experiment, RowKey, Run, UnavailableError, UserError, Workload
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.model.wakeup_paths import EXPLAINED_LATENCY, WakeupExplanation
 from swapstone.record import RecordView
@@ -71,9 +71,22 @@ class WorstWakeups:
         )
 
 
-def measures_wakeups(view: RecordView) -> bool:
-    """Return whether a workload of a record measures wake-ups whose path can be derived."""
-    return any(has_wakeups(each) for each in workloads_of(view.experiment).values())
+def measures_wakeups(experiment: Experiment) -> bool:
+    """Return whether a workload of an experiment measures wake-ups whose path can be derived."""
+    return experiment.virtual and any(has_wakeups(each) for each in workloads_of(experiment).values())
+
+
+def require_wakeups(experiment: Experiment) -> None:
+    """Check before a measurement that the path of its worst wake-up can be derived.
+
+    Raises:
+        UserError: it measures none on the exact clock.
+    """
+    if not measures_wakeups(experiment):
+        raise UserError(
+            "--why-max needs a workload that measures wake-ups, in a virtual machine on the exact clock.",
+            "For example: swapstone compare kernel=generic,rt --suite latency --load memory --why-max",
+        )
 
 
 def workload_of(view: RecordView, row: Comparison) -> Workload:
