@@ -27,7 +27,9 @@ from swapstone.instruments.wakeup_trace import MOST_BYTES, Histogram, WakeupTrac
 from swapstone.model import ImageTool, Run, Status, UnavailableError, UserError, Workload
 from swapstone.model.wakeup_paths import EXPLAINED_LATENCY, WakeupPath
 from swapstone.record import FileProblemError, read_regular
+from swapstone.targets import MachineConfig
 from swapstone.targets.vm.qemu import GuestRun
+from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.wire import AgentAnswer
 from swapstone.workloads.cyclictest import decode_cyclictest
 
@@ -55,15 +57,47 @@ def _maximum(run: Run) -> float:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Program:
-    """The program's executable segment: a file with its bytes, its address, and that of the first instruction."""
+class WatchedProgram:
+    """The program that counts latencies.
 
-    text: Path
-    low: int
-    entry: int
+    Attributes:
+        content: of its file.
+        words: arguments of the plugin that name its code.
+    """
 
-    def words(self) -> tuple[str, ...]:
-        return "mode=wakeups", f"text={self.text}", f"low={self.low:#x}", f"entry={self.entry:#x}"
+    content: bytes
+    words: tuple[str, ...]
+
+    def tracing(self, mark: int, latency_us: int, ns_per_instruction: int) -> tuple[str, ...]:
+        """Return the plugin's arguments to keep what precedes a maximum that the instruction `mark` counts."""
+        keep = (latency_us + 1) * 1000 // ns_per_instruction + _BEFORE
+        return (*self.words, f"mark={mark:#x}", f"keep={keep}")
+
+
+def watched_program(target: VmTarget, config: MachineConfig, folder: Path) -> WatchedProgram:
+    """Return the program of a machine.
+
+    Args:
+        target: runs the machine.
+        config: of the machine.
+        folder: for a copy of the program's code.
+
+    Raises:
+        UnavailableError: it has another structure.
+    """
+    entry = target.files(config).get(target.real_path(_PROGRAM).lstrip("/"))
+    code = read_code(entry.content) if entry is not None else None
+    if entry is None or code is None or len(code[1]) != 1:
+        raise UnavailableError(f"{_PROGRAM} of the machine's image is no program with one executable segment.")
+    ((low, text),) = code[1]
+    try:
+        with open_elf(entry.content) as elf:
+            start = int(elf["e_entry"]) & (~1 if elf["e_machine"] == "EM_ARM" else ~0)  # bit 0 marks Thumb code
+    except DamagedElfError as error:
+        raise UnavailableError(f"{_PROGRAM} of the machine's image can't be read: {error}.") from error
+    place = folder / "text"
+    place.write_bytes(text)
+    return WatchedProgram(entry.content, ("mode=wakeups", f"text={place}", f"low={low:#x}", f"entry={start:#x}"))
 
 
 class WakeupTracer:
@@ -93,18 +127,17 @@ class WakeupTracer:
         plain = target.run_observed(again.request, again.config)
         histogram = decode_cyclictest(plain[0].stdout).histogram
         latency_us, equal = histogram[-1]
-        program, content = self._program(again, folder)
-        mark = self._marks.get(content)
+        program = watched_program(target, again.config, folder)
+        mark = self._marks.get(program.content)
         if mark is None:
-            found = find_mark(self._observe(run, again, plain[1], folder / "writes", *program.words()).writes, histogram)
+            found = find_mark(self._observe(run, again, plain[1], folder / "writes", *program.words).writes, histogram)
             if found is None:
                 raise UnavailableError(
                     f"No instruction of {_PROGRAM} wrote to memory as the program's histogram requires: the wake-up with the maximum "
                     "can't be found."
                 )
-            mark = self._marks[content] = found
-        keep = (latency_us + 1) * 1000 // self._scale + _BEFORE
-        words = (*program.words(), f"mark={mark:#x}", f"keep={keep}")
+            mark = self._marks[program.content] = found
+        words = program.tracing(mark, latency_us, self._scale)
         trace = self._observe(run, again, plain[1], folder / "trace", *words)
         if not matches(trace.bins, histogram) or not trace.steps:
             raise UnavailableError(
@@ -135,23 +168,6 @@ class WakeupTracer:
             disabled=path.disabled,
             locks=path.locks,
         )
-
-    def _program(self, again: TrialAgain, folder: Path) -> tuple[_Program, bytes]:
-        """Return the program of the machine, and its file's content."""
-        target = self._context.target
-        entry = target.files(again.config).get(target.real_path(_PROGRAM).lstrip("/"))
-        code = read_code(entry.content) if entry is not None else None
-        if entry is None or code is None or len(code[1]) != 1:
-            raise UnavailableError(f"{_PROGRAM} of the machine's image is no program with one executable segment.")
-        ((low, text),) = code[1]
-        try:
-            with open_elf(entry.content) as elf:
-                start = int(elf["e_entry"]) & (~1 if elf["e_machine"] == "EM_ARM" else ~0)  # bit 0 marks Thumb code
-        except DamagedElfError as error:
-            raise UnavailableError(f"{_PROGRAM} of the machine's image can't be read: {error}.") from error
-        place = folder / "text"
-        place.write_bytes(text)
-        return _Program(place, low, start), entry.content
 
     def _observe(self, run: Run, again: TrialAgain, plain: GuestRun, out: Path, *words: str) -> WakeupTrace:
         """Run a trial under the plugin, check that it is the same run, and return what the plugin wrote."""

@@ -38,6 +38,7 @@ _LOCKS = re.compile(
 _SLACK, _SLACK_SHARE = 300, 1000
 """Tolerance of the position of the expiry, in instructions, plus a part of the latency: the kernel calibrates its clocks."""
 _SLACK_WITHOUT_CLOCK = 5000
+_NEVER = 1 << 62
 _FAR = 5000
 """The clock is read at most so many instructions before the program counts the latency."""
 _LEAST_SHARE = 5000
@@ -203,18 +204,36 @@ def _waking(events: _Events, most: int) -> int | None:
     """Return the first step after the expiry that wakes a thread of a real-time class by a timer; of any class if there is none."""
     wakings = [at for at in events.starts(_WAKES) if events.positions[at] <= most]
     queues = events.starts(_QUEUES)
-    for at, following in zip(wakings, [*wakings[1:], len(events.steps)], strict=True):
-        if any(at < queue < following for queue in queues):
+    ends = [*wakings[1:], len(events.steps)]
+    for number, at in enumerate(wakings):
+        if any(at < queue < ends[number] for queue in queues):
             return at
     return wakings[-1] if wakings else None
 
 
 class _Node:
-    """A function below its caller."""
+    """A function below its caller.
+
+    Attributes:
+        own: instructions in it.
+        total: with those of the functions below it.
+        first: the step in which it, or one below it, was first executed on the path.
+        below: what it called.
+    """
 
     def __init__(self) -> None:
-        self.own = 0
+        self.own = self.total = 0
+        self.first = _NEVER
         self.below: dict[Name, _Node] = {}
+
+    def count(self, instructions: int, at: int) -> None:
+        """Count instructions of a step."""
+        self.own += instructions
+        self.first = min(self.first, at)
+
+    def in_order(self) -> list[tuple[Name, _Node]]:
+        """Return what it called on the path, in the order of the first execution."""
+        return sorted(((name, node) for name, node in self.below.items() if node.total), key=lambda pair: pair[1].first)
 
     def child(self, name: Name) -> _Node:
         found = self.below.get(name)
@@ -380,7 +399,7 @@ def find_path(
             ended_by = _ended_by(stack.names())
         counted = min(position, milestones.expiry) - max(position - executed, 0)
         if counted > 0:
-            stack.frames[-1].node.own += counted
+            stack.frames[-1].node.count(counted, at)
             if code.is_start and _LOCKS.fullmatch(code.name[0]):
                 locks[code.name[0]] += 1
         before, was_whole = code, executed >= len(code.kinds)
@@ -414,25 +433,23 @@ def _ended_by(names: Sequence[str]) -> tuple[str, str]:
 
 def _functions(root: _Node, least: int) -> tuple[PathFunction, ...]:
     """Return the functions below a root, each below its caller; those with fewer instructions are added to their callers."""
-    totals: dict[int, int] = {}
-    order: list[tuple[_Node, Name, int]] = []
-    waiting = [(node, name, 0) for name, node in reversed(root.below.items())]
-    while waiting:  # a recursion would be limited by Python
-        node, name, depth = waiting.pop()
-        order.append((node, name, depth))
-        waiting += [(below, name, depth + 1) for name, below in reversed(node.below.items())]
-    for node, _, _ in reversed(order):
-        totals[id(node)] = node.own + sum(totals[id(below)] for below in node.below.values())
+    _sum_up(root)
     found: list[PathFunction] = []
-    hidden = -1  # depth of a function that is added to its caller
-    for node, (name, module), depth in order:
-        if 0 <= hidden < depth:
-            continue
-        hidden = -1
-        total = totals[id(node)]
-        if total == 0 or (depth and total <= least):
-            hidden = depth
-            continue
-        own = total - sum(totals[id(below)] for below in node.below.values() if totals[id(below)] > least)
-        found.append(PathFunction(name=name, module=module, depth=depth, own=own, total=total))
+    waiting = [(name, node, 0) for name, node in reversed(root.in_order())]
+    while waiting:
+        (name, module), node, depth = waiting.pop()
+        below = [pair for pair in node.in_order() if pair[1].total > least]
+        own = node.total - sum(each.total for _, each in below)
+        found.append(PathFunction(name=name, module=module, depth=depth, own=own, total=node.total))
+        waiting += [(name, each, depth + 1) for name, each in reversed(below)]
     return tuple(found)
+
+
+def _sum_up(root: _Node) -> None:
+    """Compute totals and first steps of all nodes; without recursion, which Python limits."""
+    order = [root]
+    for node in order:
+        order += node.below.values()
+    for node in reversed(order):
+        node.total = node.own + sum(each.total for each in node.below.values())
+        node.first = min([node.first, *(each.first for each in node.below.values())])

@@ -86,7 +86,7 @@ def side_sentence(side: WakeupPath) -> str:
 
 def _reason(side: WakeupPath) -> str:
     """Return what delayed the thread in the longest phase, as the end of a sentence."""
-    pending, _, woken, _ = side.phases
+    pending, _, woken, switch = side.phases
     if pending == max(side.phases):
         section = side.disabled
         if section is None:
@@ -96,7 +96,7 @@ def _reason(side: WakeupPath) -> str:
         return f", with interrupts disabled by {where}{until}"
     if woken == max(side.phases):
         return f", without a switch to the woken thread, ended by {ended_by(side)}"
-    return f", ended by {ended_by(side)}"
+    return ", after the switch to the thread" if switch == max(side.phases) else ""
 
 
 def ended_by(side: WakeupPath) -> str:
@@ -210,7 +210,11 @@ def notes(found: WakeupExplanation) -> list[str]:
             f"ended by {ended_by(side)}."
         )
         if side.disabled is not None:
-            lines.append(f"{name}: {number(side.disabled.instructions)} instructions with interrupts disabled.")
+            section = side.disabled
+            lines.append(
+                f"{name}: interrupts were disabled when the timer expired, from {function_name(section.begins, section.modules[0])} to "
+                f"{function_name(section.ends, section.modules[1])}, for {number(section.instructions)} instructions."
+            )
         if side.locks:
             calls = ", ".join(f"{safe(function)} {count}" for function, count in side.locks[:MOST_LOCKS])
             lines.append(f"{name}: functions of locks on the path, with their calls: {calls}.")
