@@ -2,8 +2,9 @@
 """Check that the emulator's plugin does not change a run, and measure its processor time. `benchmarks/plugin-equality`.
 
 Each trial of a workload runs twice in a virtual machine on the exact clock: without the plugin, and with the plugin that counts
-instructions for `swapstone explain`, or that keeps the path of the worst wake-up (`--mode wakeups`), in turns. The program's output, the machine's whole report and its console must be equal to the
-byte. The processor time is that of the emulators. The cache of runs is not used.
+instructions for `swapstone explain`, or that keeps the path of the worst wake-up (`--mode wakeups`), in turns. The program's output, the
+machine's whole report and its console must be equal to the byte. The processor time is that of the emulators. The cache of runs is not
+used.
 """
 
 from __future__ import annotations
@@ -59,7 +60,9 @@ def main() -> int:
     parser.add_argument("--only", default="b_string_strlen", help="pattern of the workload; the first match runs")
     parser.add_argument("--load", default="idle", help="a load (default idle)")
     parser.add_argument("--arch", default="", help="x86_64, arm64, armhf or riscv64")
-    parser.add_argument("--mode", default="counts", choices=("counts", "wakeups"), help="of the plugin (default counts)")
+    parser.add_argument(
+        "--mode", default="counts", choices=("counts", "wakeups"), help="of the plugin (default counts)"
+    )
     parser.add_argument("--trials", type=int, default=10, help="trials, shared among the levels (default 10)")
     asked = parser.parse_args()
     if asked.trials < 1:

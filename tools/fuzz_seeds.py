@@ -414,7 +414,10 @@ COUNTS = (
 
 WAKEUPS = (
     wakeups_file(
-        [traced_block(0x401000, [b"\x48\x89\xf8", b"\xc3"]), traced_block((1 << 64) - 4096, [b"\xfa", b"\xe8\0\0\0\0"])],
+        [
+            traced_block(0x401000, [b"\x48\x89\xf8", b"\xc3"]),
+            traced_block((1 << 64) - 4096, [b"\xfa", b"\xe8\0\0\0\0"]),
+        ],
         [(2, 2), (1, 2), (0, 3)],
         bins=[(4096, 2), (4104, 1)],
         base=0x400000,

@@ -37,7 +37,9 @@ MACHINES = {"x86_64": "x86_64", "arm64": "aarch64", "armhf": "arm", "riscv64": "
 
 
 def _target(name: str) -> VmTarget:
-    built = build_image(ImageRequest(architecture=name, kernel="generic", modules=(), parts=("busybox", "glibc", "cyclictest")))
+    built = build_image(
+        ImageRequest(architecture=name, kernel="generic", modules=(), parts=("busybox", "glibc", "cyclictest"))
+    )
     machine = EmulatedMachine(architecture=MACHINES[name])
     return VmTarget({"generic": VmImage(built.kernel, built.initrd, machine, banner=built.image.banner)})
 
@@ -47,7 +49,7 @@ def _target(name: str) -> VmTarget:
 def test_the_blocks_before_the_latest_wake_up_are_kept(name: str, tmp_path: Path) -> None:
     need_emulator(MACHINES[name])
     with _target(name) as target:
-        plain, machine = target.run_observed(ASKED)
+        plain, machine = target.run_observed(ASKED, DEFAULT_MACHINE)
         histogram = decode_cyclictest(plain.stdout).histogram
         program = watched_program(target, DEFAULT_MACHINE, tmp_path)
 
@@ -83,7 +85,16 @@ def test_wrong_arguments_are_named(words: str, reason: str, tmp_path: Path) -> N
     emulator = shutil.which("qemu-system-x86_64")
     assert emulator
     plugin = build_plugin(tmp_path, os.environ.get("CC") or "cc")
-    command = [emulator, "-nodefaults", "-display", "none", "-accel", "tcg", "-plugin", f"{plugin},out={tmp_path}/out,{words}"]
+    command = [
+        emulator,
+        "-nodefaults",
+        "-display",
+        "none",
+        "-accel",
+        "tcg",
+        "-plugin",
+        f"{plugin},out={tmp_path}/out,{words}",
+    ]
     result = subprocess.run([*command, "-S"], capture_output=True, text=True, timeout=60, check=False)
     assert result.returncode == 1 and reason in result.stderr
     assert not (tmp_path / "out").exists()

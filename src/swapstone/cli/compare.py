@@ -14,11 +14,11 @@ from swapstone.cli.own_program_options import building_options, command_options,
 from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
 from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.shell_completion import complete_factors, complete_records, complete_suites
-from swapstone.cli.why_max import WHY_MAX, print_why_max
 from swapstone.model import UserError
 from swapstone.report.context import Selection
 from swapstone.session.agreement_output import clock_output
 from swapstone.session.compare_options import check_why_max, run_options
+from swapstone.session.explain_wakeup import worst_wakeup_documents
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import Record, open_record
 
@@ -123,7 +123,7 @@ class _CompareCommand(ProgramCommand):
 )
 @TRUST
 @ALL
-@WHY_MAX
+@click.option("--why-max", is_flag=True, help="Afterwards print the path of the worst wake-up of each side.")
 @FAIL_IF
 @click.pass_context
 def compare_command(
@@ -220,8 +220,9 @@ def compare_command(
                     clocks = []
     except Interrupted as interrupted:
         return print_interruption(interrupted)
-    if why_max:
-        print_why_max(records)
+    for document in worst_wakeup_documents(records, display()) if why_max else ():
+        echo("")
+        print_document(document)
     return print_outcomes(records, fail_if)
 
 

@@ -100,7 +100,7 @@ def _arm(code: bytes) -> Kind:
         return Kind.LEAVE if word & 0x00400000 else Kind.RETURN
     if word & 0xFFFFFE00 == 0xF10C0000 and word & 0x80:  # CPSID I
         return Kind.DISABLE
-    if word & 0xFFFFFE00 == 0xF1080000 and word & 0x80 or word & 0x0FF0FFF0 == 0x0121F000:  # CPSIE I, MSR CPSR_c
+    if (word & 0xFFFFFE00 == 0xF1080000 and word & 0x80) or word & 0x0FF0FFF0 == 0x0121F000:  # CPSIE I, MSR CPSR_c
         return Kind.ENABLE
     if word & 0x0FFFFFFF == 0x0320F003:  # WFI
         return Kind.WAIT

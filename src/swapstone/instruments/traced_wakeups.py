@@ -23,7 +23,7 @@ from swapstone.instruments.counted_runs import (
 )
 from swapstone.instruments.instruction_kinds import PROCESSORS
 from swapstone.instruments.wakeup_path import find_path
-from swapstone.instruments.wakeup_trace import MOST_BYTES, Histogram, WakeupTrace, decode_wakeups, find_mark, matches
+from swapstone.instruments.wakeup_trace import MOST_BYTES, WakeupTrace, decode_wakeups, find_mark, matches
 from swapstone.model import ImageTool, Run, Status, UnavailableError, UserError, Workload
 from swapstone.model.wakeup_paths import EXPLAINED_LATENCY, WakeupPath
 from swapstone.record import FileProblemError, read_regular
@@ -48,7 +48,9 @@ def has_wakeups(workload: Workload) -> bool:
 
 def worst_run(runs: Sequence[Run], variant: str) -> Run | None:
     """Return the run of a variant with the largest maximum, the first of several; None if none can be run again."""
-    usable = [run for run in runs if run.trial.variant == variant and run.status is Status.OK and run.output and run.name]
+    usable = [
+        run for run in runs if run.trial.variant == variant and run.status is Status.OK and run.output and run.name
+    ]
     return max(usable, key=_maximum, default=None)
 
 

@@ -169,7 +169,7 @@ def _milestones(events: _Events, latency_us: int, ns_per_instruction: int) -> _M
     """Find what separates the phases.
 
     Raises:
-        UnavailableError: the trace does not fit to the latency; the text says why.
+        UnavailableError: the trace does not fit to the latency; the text has the reason.
     """
     least = latency_us * 1000 // ns_per_instruction
     most = (latency_us * 1000 + 999) // ns_per_instruction
@@ -186,11 +186,21 @@ def _milestones(events: _Events, latency_us: int, ns_per_instruction: int) -> _M
         raise UnavailableError(
             f"The executed instructions do not fit to the latency of {latency_us} us: the thread was woken "
             f"{events.positions[wakes]} instructions before it read the clock, and "
-            + ("no interrupt precedes that." if entry is None else f"the interrupt began {events.positions[entry]} before.")
+            + (
+                "no interrupt precedes that."
+                if entry is None
+                else f"the interrupt began {events.positions[entry]} before."
+            )
         )
-    waited = any(
-        Kind.WAIT in events.code(at).kinds for at in range(entry - 1, -1, -1) if events.positions[at] <= least + slack
-    ) if events.positions[entry] < least else False
+    waited = (
+        any(
+            Kind.WAIT in events.code(at).kinds
+            for at in range(entry - 1, -1, -1)
+            if events.positions[at] <= least + slack
+        )
+        if events.positions[entry] < least
+        else False
+    )
     is_delayed = least - events.positions[entry] > slack and not waited
     expiry = least if is_delayed else events.positions[entry]
     if is_delayed and events.positions[0] < expiry:
@@ -418,9 +428,7 @@ def _section(last: tuple[Name, Name, int] | None, milestones: _Milestones, event
     if last is None or last[2] < milestones.expiry - events.positions[milestones.entry] - _SLACK:
         return None
     begins, ends, instructions = last
-    return DisabledSection(
-        begins=begins[0], ends=ends[0], modules=(begins[1], ends[1]), instructions=instructions
-    )
+    return DisabledSection(begins=begins[0], ends=ends[0], modules=(begins[1], ends[1]), instructions=instructions)
 
 
 def _ended_by(names: Sequence[str]) -> tuple[str, str]:

@@ -152,7 +152,13 @@ def _blocks(data: bytes, at: int, count: int) -> tuple[tuple[TracedBlock, ...], 
         code_at = at + _BLOCK.size + instructions
         end = code_at + code_size
         sizes = data[at + _BLOCK.size : code_at]
-        if end > len(data) or not instructions or sum(sizes) != code_size or 0 in sizes or address + code_size > 1 << 64:
+        if (
+            end > len(data)
+            or not instructions
+            or sum(sizes) != code_size
+            or 0 in sizes
+            or address + code_size > 1 << 64
+        ):
             raise _damaged(f"block {number} at byte {at} has {code_size} bytes of code for {instructions} instructions")
         blocks.append(TracedBlock(address, data[code_at:end], sizes))
         at = end

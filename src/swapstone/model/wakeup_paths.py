@@ -13,8 +13,8 @@ EXPLAINED_LATENCY = "max"
 
 PENDING, INTERRUPT, WOKEN, SWITCH = "interrupt pending", "interrupt", "woken, not running", "switch and return"
 PHASES = (PENDING, INTERRUPT, WOKEN, SWITCH)
-"""From the timer's expiry to the entry of its interrupt; from there to the function that wakes the thread; from there to the scheduler; from
-there until the thread reads the clock."""
+"""From the timer's expiry to the entry of its interrupt; from there to the function that wakes the thread; from there to the scheduler;
+from there until the thread reads the clock."""
 
 MOST_FUNCTIONS = 20_000
 MOST_DEPTH = 1000
@@ -165,7 +165,7 @@ def totals_by_path(functions: tuple[PathFunction, ...]) -> dict[Path, int]:
 
 
 def heaviest_path(weights: dict[Path, int], share: float) -> Path:
-    """Return the path from the outermost functions along the largest weights, as long as they are a share of the whole.
+    """Return the path from the outermost functions along the largest weights, until they are less than a share of the whole.
 
     Args:
         weights: of paths; that of a path is the sum of its extensions' and its own.

@@ -70,8 +70,8 @@ def sentence(found: WakeupExplanation) -> str:
 def side_sentence(side: WakeupPath) -> str:
     """Return how long the worst wake-up of a variant took, where its instructions are, and what ended them.
 
-    For example: The worst wake-up of generic took 458 us; 457,432 of its 457,952 instructions are in tlb_batch_pages_flush > release_pages >
-    free_unref_page_list > free_pcppages_bulk, ended by __cond_resched.
+    For example: The worst wake-up of generic took 458 us; 457,432 of its 457,952 instructions are in tlb_batch_pages_flush >
+    release_pages > free_unref_page_list > free_pcppages_bulk, without a switch to the woken thread, ended by __cond_resched.
     """
     totals = totals_by_path(side.functions)
     path = heaviest_path(totals, _LEAST_OF_PATH)
@@ -238,7 +238,9 @@ def title(found: WakeupExplanation) -> str:
 
 def document_of(found: WakeupExplanation) -> Document:
     """Return the explanation as a document."""
-    sections = [Section(title="From the timer to the thread", blocks=(_table("Phases", PHASE_HEAD, phase_rows(found), (1, 2)),))]
+    sections = [
+        Section(title="From the timer to the thread", blocks=(_table("Phases", PHASE_HEAD, phase_rows(found), (1, 2)),))
+    ]
     for side in found.sides:
         name = f"The path of {safe(short_label(side.variant))}"
         sections.append(Section(title=name, blocks=(_table(name, PATH_HEAD, path_rows(side), (1, 2)),)))

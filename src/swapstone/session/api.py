@@ -445,7 +445,7 @@ def explain(
     Raises:
         UserError: there is no such record, no row matches, or the row can't be run under instruments.
     """
-    opened = record if isinstance(record, Record) else Record(_path_of(record))
+    opened = record if isinstance(record, Record) else open_record(str(record))
     return opened.explain(
         workload,
         metric=metric,

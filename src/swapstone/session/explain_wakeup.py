@@ -6,17 +6,22 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import shlex
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from swapstone.instruments.counted_runs import CountContext, machine_target
 from swapstone.instruments.debug_files import DebugFiles
 from swapstone.instruments.traced_wakeups import WakeupTracer, has_wakeups, worst_run
 from swapstone.model import Comparison, Experiment, RowKey, Run, UnavailableError, UserError, Workload
+from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.model.wakeup_paths import EXPLAINED_LATENCY, WakeupExplanation
 from swapstone.record import RecordView
 from swapstone.report import wakeup_explanation
-from swapstone.report.document import Document
+from swapstone.report.document import Commands, Document, Section
 from swapstone.report.render import RENDERERS, find_renderer
 from swapstone.run import prepare
 from swapstone.session import explanation_files
@@ -26,6 +31,9 @@ from swapstone.session.progress import Progress
 from swapstone.session.trust import require_trust
 from swapstone.version import __version__
 from swapstone.workloads import workloads_of
+
+if TYPE_CHECKING:
+    from swapstone.session.record_handle import Record
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +119,27 @@ def explain_wakeups(
     return WorstWakeups(folder, found, tuple(explanation_files.write_wakeups(folder, found)))
 
 
+def worst_wakeup_documents(records: Iterable[Record], progress: Progress) -> Iterator[Document]:
+    """Yield the explanation of each record's row of worst wake-ups with the largest difference, or why it is unavailable.
+
+    Args:
+        records: with or without runs.
+        progress: receives events.
+    """
+    for record in records:
+        if not record.view.runs:
+            continue
+        try:
+            document = record.explain(metric=EXPLAINED_LATENCY, progress=progress).document()
+        except UserError as error:
+            yield Document(answer=f"The path of the worst wake-up is unavailable: {safe(str(error))}", title="")
+            continue
+        others = f"swapstone explain {shlex.quote(str(record.path))} {EXPLAINED_LATENCY} --load LOAD"
+        more = Section(title="What to do next", blocks=(Commands(commands=(("another load", others),)),))
+        several = len(record.experiment.loads) > 1
+        yield msgspec.structs.replace(document, sections=(*document.sections, more)) if several else document
+
+
 def _trace(
     view: RecordView, row: Comparison, place: RowKey, options: ExplainOptions, progress: Progress
 ) -> WakeupExplanation:
@@ -120,7 +149,10 @@ def _trace(
             f"Name that one: swapstone explain {shlex.quote(str(view.path))} {EXPLAINED_LATENCY}",
         )
     require_trust(
-        view, "explain the row", trust=options.trust, more=["run a replicate of both variants again under the emulator's plugin"]
+        view,
+        "explain the row",
+        trust=options.trust,
+        more=["run a replicate of both variants again under the emulator's plugin"],
     )
     if view.manifest is None:
         raise UserError(f"{view.path} ended before anything was built: there is nothing to run again.")
@@ -132,9 +164,7 @@ def _trace(
         target = machine_target(opened)
         prepared = prepare(view.experiment, target, lambda *_: None, progress.note)
         debug = DebugFiles(target.architecture, Path(scratch), progress.note)
-        tracer = WakeupTracer(
-            CountContext(prepared, target, Path(scratch), debug), view.experiment.ns_per_instruction
-        )
+        tracer = WakeupTracer(CountContext(prepared, target, Path(scratch), debug), view.experiment.ns_per_instruction)
         paths = []
         for run in runs:
             progress.note(f"running {run.trial.key} again under the emulator's plugin")

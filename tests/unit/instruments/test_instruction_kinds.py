@@ -75,4 +75,8 @@ def test_every_machine_has_a_processor() -> None:
 
 
 def test_the_instructions_of_a_block_are_separated() -> None:
-    assert list(kinds_of(PROCESSORS["x86_64"], b"\xfa\xff\xd0\xc3", b"\1\2\1")) == [Kind.DISABLE, Kind.CALL, Kind.RETURN]
+    assert list(kinds_of(PROCESSORS["x86_64"], b"\xfa\xff\xd0\xc3", b"\1\2\1")) == [
+        Kind.DISABLE,
+        Kind.CALL,
+        Kind.RETURN,
+    ]

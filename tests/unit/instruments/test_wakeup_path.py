@@ -124,7 +124,11 @@ def test_the_functions_are_below_their_callers() -> None:
         (0, "do_nanosleep", 10, 10),
         (0, "user code", 10, 10),
     ]
-    assert (found.ended_by, found.locks, found.disabled) == (("__cond_resched", "free_pages"), (("_raw_spin_lock", 1),), None)
+    assert (found.ended_by, found.locks, found.disabled) == (
+        ("__cond_resched", "free_pages"),
+        (("_raw_spin_lock", 1),),
+        None,
+    )
 
 
 def test_interrupts_that_were_disabled_delay_the_interrupt() -> None:
@@ -140,7 +144,9 @@ def test_interrupts_that_were_disabled_delay_the_interrupt() -> None:
 
 
 def test_the_end_of_the_section_must_be_where_the_interrupt_came() -> None:
-    trace = Trace().run("entry_SYSCALL_64", 20, CALL).run("lock", 1, CLI).run("lock", 2, STI, at=1).run("lock", 3000, at=64)
+    trace = (
+        Trace().run("entry_SYSCALL_64", 20, CALL).run("lock", 1, CLI).run("lock", 2, STI, at=1).run("lock", 3000, at=64)
+    )
     found = _path(_switch(_interrupt(trace)), latency_us=2)
     assert found.phases[0] and found.disabled is None
 

@@ -73,12 +73,18 @@ def _write(**changes: int) -> MemoryWrite:
 
 
 def test_the_write_that_fits_to_the_histogram_is_the_mark() -> None:
-    other = (_write(instruction=1, executions=9), _write(instruction=2, distances=8), _write(instruction=3, highest=4176))
+    other = (
+        _write(instruction=1, executions=9),
+        _write(instruction=2, distances=8),
+        _write(instruction=3, highest=4176),
+    )
     assert find_mark((*other, _write()), HISTOGRAM) == 0x75C4
     assert find_mark(other, HISTOGRAM) is None
     narrow = _write(first=4100, lowest=4096, highest=4120, distances=0)
     assert find_mark([narrow], HISTOGRAM) == 0x75C4  # bins of 4 bytes
-    assert find_mark([_write(lowest=1, highest=1, first=1, distances=0)], ((3, 8),)) is None  # one bin alone shows nothing
+    assert (
+        find_mark([_write(lowest=1, highest=1, first=1, distances=0)], ((3, 8),)) is None
+    )  # one bin alone shows nothing
 
 
 def test_the_counted_bins_are_compared_with_the_whole_histogram() -> None:

@@ -56,10 +56,7 @@ def test_growth_is_by_path_and_may_be_negative() -> None:
     assert heaviest_path(growth, 0.25) == (("release_pages", ""), ("asm_sysvec_apic_timer_interrupt", ""))
 
 
-
-@pytest.mark.parametrize(
-    ("share", "length"), [(0.98, 2), (0.9, 3), (0.01, 4), (1.0, 0)]
-)
+@pytest.mark.parametrize(("share", "length"), [(0.98, 2), (0.9, 3), (0.01, 4), (1.0, 0)])
 def test_the_heaviest_path_ends_where_its_share_is_too_small(share: float, length: int) -> None:
     assert len(heaviest_path(totals_by_path(GENERIC.functions), share)) == length
 
