@@ -452,7 +452,7 @@ WAKEUP_ROW = (
     b'"sides":[{"variant":"kernel=rt","trial":"0001/latency","run":"r","output":"o","latency_ns":1000,"cycle":2,"cycles":9,"equal":2,'
     b'"instructions":1200,"phases":[0,200,600,400],"ended_by":["preempt_schedule_irq","asm_sysvec_apic_timer_interrupt"],'
     b'"functions":[{"name":"release_pages","depth":0,"own":200,"total":1200},'
-    b'{"name":"asm_sysvec_apic_timer_interrupt","depth":1,"own":1000,"total":1000}]},'
+    b'{"name":"asm_sysvec_apic_timer_interrupt","depth":1,"own":1000,"total":1000,"handler":true}]},'
     b'{"variant":"kernel=generic","trial":"0002/latency","run":"r","output":"o","latency_ns":9000,"cycle":1,"cycles":9,"equal":1,'
     b'"instructions":9500,"phases":[0,300,9000,200],"ended_by":["__cond_resched","tlb_batch_pages_flush"],'
     b'"locks":[["_raw_spin_lock",3]],"disabled":{"begins":"a","ends":"b","modules":["","m"],"instructions":7},'

@@ -229,10 +229,12 @@ class _Node:
         total: with those of the functions below it.
         first: the step in which it, or one below it, was first executed on the path.
         below: what it called.
+        handler: whether it handles an interrupt.
     """
 
     def __init__(self) -> None:
         self.own = self.total = 0
+        self.handler = False
         self.first = _NEVER
         self.below: dict[Name, _Node] = {}
 
@@ -286,7 +288,9 @@ class _Stack:
         if len(self.frames) >= MOST_DEPTH:
             self.frames = []
         caller = self.frames[-1].node if self.frames else self._root
-        self.frames.append(_Frame(name, caller.child(name), caller, returns_to, interrupted))
+        node = caller.child(name)
+        node.handler |= interrupted is not None
+        self.frames.append(_Frame(name, node, caller, returns_to, interrupted))
 
     def replace(self, name: Name) -> None:
         """Continue in another function with the same callers, as after a tail call."""
@@ -448,7 +452,9 @@ def _functions(root: _Node, least: int) -> tuple[PathFunction, ...]:
         (name, module), node, depth = waiting.pop()
         below = [pair for pair in node.in_order() if pair[1].total > least]
         own = node.total - sum(each.total for _, each in below)
-        found.append(PathFunction(name=name, module=module, depth=depth, own=own, total=node.total))
+        found.append(
+            PathFunction(name=name, module=module, depth=depth, own=own, total=node.total, handler=node.handler)
+        )
         waiting += [(name, each, depth + 1) for name, each in reversed(below)]
     return tuple(found)
 

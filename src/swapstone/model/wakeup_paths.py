@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 from swapstone.model.explanation import RowKey
 from swapstone.model.frozen_struct import FrozenStruct
@@ -30,6 +31,7 @@ class PathFunction(FrozenStruct, frozen=True, kw_only=True):
         depth: 0 for an outermost function. The caller is the last one before it with a smaller depth.
         own: instructions in it, without those of the functions that are listed below it.
         total: instructions in it and in these.
+        handler: whether it handles an interrupt or an exception, so that the function above it did not call it.
     """
 
     name: str
@@ -37,6 +39,7 @@ class PathFunction(FrozenStruct, frozen=True, kw_only=True):
     depth: int
     own: int
     total: int
+    handler: bool = False
 
 
 class DisabledSection(FrozenStruct, frozen=True, kw_only=True):
@@ -154,37 +157,54 @@ Path = tuple[tuple[str, str], ...]
 
 
 def totals_by_path(functions: tuple[PathFunction, ...]) -> dict[Path, int]:
-    """Return the instructions of each function with its callers and all that it called."""
+    """Return the instructions of each function with its callers and all that it called.
+
+    A path begins anew with the handler of an interrupt: its instructions are none of the interrupted functions.
+    """
     found: dict[Path, int] = {}
-    path: list[tuple[str, str]] = []
-    for one in functions:
-        del path[one.depth :]
-        path.append((one.name, one.module))
-        found[tuple(path)] = found.get(tuple(path), 0) + one.total
+    for path, own in _paths(functions):
+        for length in range(1, len(path) + 1):
+            found[path[:length]] = found.get(path[:length], 0) + own
     return found
 
 
-def heaviest_path(weights: dict[Path, int], share: float) -> Path:
-    """Return the path from the outermost functions along the largest weights, until they are less than a share of the whole.
+def totals_by_function(functions: tuple[PathFunction, ...]) -> dict[tuple[str, str], int]:
+    """Return the same for each function, wherever it was called. Recursion counts once."""
+    found: dict[tuple[str, str], int] = {}
+    for path, own in _paths(functions):
+        for name in set(path):
+            found[name] = found.get(name, 0) + own
+    return found
 
-    Args:
-        weights: of paths; that of a path is the sum of its extensions' and its own.
-        share: of the sum of the outermost functions' weights, above 0 and at most 1. Positive weights only are followed.
-    """
+
+def _paths(functions: tuple[PathFunction, ...]) -> Iterator[tuple[Path, int]]:
+    """Yield the path of each function, from the last handler or the outermost function, and its own instructions."""
+    above: list[tuple[Path, int]] = []
+    for one in functions:
+        del above[one.depth :]
+        path = (*(above[-1][0] if above and not one.handler else ()), (one.name, one.module))
+        above.append((path, one.own))
+        yield above[-1]
+
+
+def heaviest_path(weights: dict[Path, int], least: float) -> Path:
+    """Return the path from an outermost function along the largest weights, until they are less than `least` or not positive."""
     below: dict[Path, list[Path]] = {}
     for path in weights:
         below.setdefault(path[:-1], []).append(path)
     found: Path = ()
-    least = share * sum(weights[path] for path in below.get((), ()))
     for _ in itertools.repeat(None, MOST_DEPTH + 1):
         best = max(below.get(found, ()), key=lambda path: weights[path], default=None)
-        if best is None or weights[best] <= 0 or weights[best] < least:
+        if best is None or weights[best] < max(least, 1):
             break
         found = best
     return found
 
 
 def growth_by_path(baseline: WakeupPath, candidate: WakeupPath) -> dict[Path, int]:
-    """Return how many more instructions the candidate executes, by path."""
-    before, after = totals_by_path(baseline.functions), totals_by_path(candidate.functions)
-    return {path: after.get(path, 0) - before.get(path, 0) for path in {**after, **before}}
+    """Return for each path of the candidate how many more instructions it has than the path's last function has in the baseline.
+
+    The callers are not compared: not all of them are known, and another thread may have executed the function.
+    """
+    before = totals_by_function(baseline.functions)
+    return {path: total - before.get(path[-1], 0) for path, total in totals_by_path(candidate.functions).items()}

@@ -20,6 +20,7 @@ from swapstone.model.wakeup_paths import (
     WakeupPath,
     growth_by_path,
     heaviest_path,
+    totals_by_function,
     totals_by_path,
 )
 from swapstone.record.variant_label import short_label
@@ -74,7 +75,7 @@ def side_sentence(side: WakeupPath) -> str:
     release_pages > free_unref_page_list > free_pcppages_bulk, without a switch to the woken thread, ended by __cond_resched.
     """
     totals = totals_by_path(side.functions)
-    path = heaviest_path(totals, _LEAST_OF_PATH)
+    path = heaviest_path(totals, _LEAST_OF_PATH * side.instructions)
     first = max(0, len(path) - _NAMED)
     inside = totals.get(path[: first + 1], 0)
     start = (
@@ -120,15 +121,16 @@ def ended_by(side: WakeupPath) -> str:
 def grown_sentence(found: WakeupExplanation) -> str:
     """Return the path with the largest growth; empty if the candidate executes no more instructions than the baseline."""
     baseline, candidate = found.sides
-    growth = growth_by_path(baseline, candidate)
-    path = heaviest_path(growth, _LEAST_OF_PATH)
-    if candidate.instructions <= baseline.instructions or not path:
+    difference = candidate.instructions - baseline.instructions
+    path = heaviest_path(growth_by_path(baseline, candidate), _LEAST_OF_PATH * difference)
+    if difference <= 0 or not path:
         return ""
-    first = max(0, len(path) - _NAMED)
-    top = path[: first + 1]
-    before, after = (totals_by_path(side.functions).get(top, 0) for side in found.sides)
+    before, after = (totals_by_function(side.functions) for side in found.sides)
+    last = range(max(0, len(path) - _NAMED), len(path))
+    first = next((at for at in last if before.get(path[at])), last[0])
+    counts = [number(totals.get(path[first], 0)) for totals in (after, before)]
     return (
-        f"The path that grew: {_path_text(path[first:])}, {number(after)} instructions instead of {number(before)} with "
+        f"The path that grew: {_path_text(path[first:])}, {counts[0]} instructions instead of {counts[1]} with "
         f"{safe(short_label(baseline.variant))}."
     )
 

@@ -124,6 +124,7 @@ def test_the_functions_are_below_their_callers() -> None:
         (0, "do_nanosleep", 10, 10),
         (0, "user code", 10, 10),
     ]
+    assert [one.name for one in found.functions if one.handler] == ["asm_sysvec_apic_timer_interrupt"]
     assert (found.ended_by, found.locks, found.disabled) == (
         ("__cond_resched", "free_pages"),
         (("_raw_spin_lock", 1),),

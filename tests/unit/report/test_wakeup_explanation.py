@@ -16,6 +16,7 @@ from swapstone.model.wakeup_paths import (
     WakeupPath,
     growth_by_path,
     heaviest_path,
+    totals_by_function,
     totals_by_path,
 )
 from swapstone.report.render import find_renderer
@@ -42,23 +43,33 @@ def test_the_path_that_grew_is_the_answer_where_the_candidate_is_worse() -> None
     assert sentence(FOUND) == (
         "The worst wake-up of generic took 9 us; 9,400 of its 9,500 instructions are in tlb_finish_mmu > tlb_batch_pages_flush > "
         "release_pages, without a switch to the woken thread, ended by __cond_resched (a voluntary preemption point). "
-        "The path that grew: tlb_finish_mmu > tlb_batch_pages_flush > release_pages, 9,400 instructions instead of 0 with rt."
+        "The path that grew: release_pages, 9,300 instructions instead of 200 with rt."
     )
     assert grown_sentence(SWAPPED) == ""
     assert sentence(SWAPPED) == f"{side_sentence(GENERIC)} {side_sentence(RT)}"
-    assert "of rt took 1 us; 1,200 of its 1,200 instructions are in release_pages" in side_sentence(RT)
+    assert "of rt took 1 us; 1,000 of its 1,200 instructions are in asm_sysvec_apic_timer_interrupt," in side_sentence(
+        RT
+    )
 
 
-def test_growth_is_by_path_and_may_be_negative() -> None:
-    growth = growth_by_path(GENERIC, RT)
-    assert growth[(("tlb_finish_mmu", ""),)] == -9400
-    assert growth[(("release_pages", ""),)] == 1200
-    assert heaviest_path(growth, 0.25) == (("release_pages", ""), ("asm_sysvec_apic_timer_interrupt", ""))
+def test_growth_is_that_of_the_function_wherever_it_was_called() -> None:
+    growth = growth_by_path(RT, GENERIC)
+    path = (("tlb_finish_mmu", ""), ("tlb_batch_pages_flush", ""), ("release_pages", ""))
+    assert growth[path[:1]] == 9400 and growth[path] == 9300 - 200  # without callers there, and interrupted for 1000
+    assert heaviest_path(growth, 9100) == path
+    assert growth_by_path(GENERIC, RT)[(("release_pages", ""),)] == 200 - 9300
 
 
-@pytest.mark.parametrize(("share", "length"), [(0.98, 2), (0.9, 3), (0.01, 4), (1.0, 0)])
-def test_the_heaviest_path_ends_where_its_share_is_too_small(share: float, length: int) -> None:
-    assert len(heaviest_path(totals_by_path(GENERIC.functions), share)) == length
+def test_recursion_counts_once() -> None:
+    functions = [("a", 0, 10, 100), ("b", 1, 10, 90), ("a", 2, 80, 80), ("a", 0, 5, 5)]
+    made = tuple(PathFunction(name=name, depth=depth, own=own, total=total) for name, depth, own, total in functions)
+    assert totals_by_function(made) == {("a", ""): 105, ("b", ""): 90}
+    assert totals_by_path(made)[(("a", ""),)] == 105
+
+
+@pytest.mark.parametrize(("least", "length"), [(9401, 0), (9400, 2), (9300, 3), (300, 4), (-5, 4)])
+def test_the_heaviest_path_ends_where_too_few_instructions_are_left(least: int, length: int) -> None:
+    assert len(heaviest_path(totals_by_path(GENERIC.functions), least)) == length
 
 
 def test_phases_and_functions_have_the_whole() -> None:
