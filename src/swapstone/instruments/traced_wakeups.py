@@ -167,6 +167,7 @@ class WakeupTracer:
             phases=path.phases,
             functions=path.functions,
             ended_by=path.ended_by,
+            switches=path.switches,
             disabled=path.disabled,
             locks=path.locks,
         )

@@ -53,6 +53,7 @@ class FoundPath:
     phases: tuple[int, int, int, int]
     functions: tuple[PathFunction, ...]
     ended_by: tuple[str, str]
+    switches: int
     disabled: DisabledSection | None
     locks: tuple[tuple[str, int], ...]
 
@@ -157,6 +158,7 @@ class _Milestones:
     entry: int
     wakes: int
     schedules: int
+    switches: int
     is_delayed: bool
 
     def phases(self, events: _Events) -> tuple[int, int, int, int]:
@@ -207,7 +209,7 @@ def _milestones(events: _Events, latency_us: int, ns_per_instruction: int) -> _M
         raise UnavailableError(
             f"The timer expired {expiry} instructions before the thread read the clock, and {events.positions[0]} are kept."
         )
-    return _Milestones(expiry, entry, wakes, schedules[-1], is_delayed)
+    return _Milestones(expiry, entry, wakes, schedules[-1], len(schedules) - 1, is_delayed)
 
 
 def _waking(events: _Events, most: int) -> int | None:
@@ -422,6 +424,7 @@ def find_path(
         phases=milestones.phases(events),
         functions=_functions(root, milestones.expiry // _LEAST_SHARE),
         ended_by=ended_by,
+        switches=milestones.switches,
         disabled=disabled,
         locks=tuple(sorted(locks.items(), key=lambda pair: (-pair[1], pair[0]))),
     )

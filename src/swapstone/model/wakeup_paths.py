@@ -12,10 +12,10 @@ from swapstone.model.frozen_struct import FrozenStruct
 EXPLAINED_LATENCY = "max"
 """The metric whose rows the path of the worst wake-up explains."""
 
-PENDING, INTERRUPT, WOKEN, SWITCH = "interrupt pending", "interrupt", "woken, not running", "switch and return"
+PENDING, INTERRUPT, WOKEN, SWITCH = "interrupt pending", "interrupt", "before the last switch", "switch and return"
 PHASES = (PENDING, INTERRUPT, WOKEN, SWITCH)
-"""From the timer's expiry to the entry of its interrupt; from there to the function that wakes the thread; from there to the scheduler;
-from there until the thread reads the clock."""
+"""From the timer's expiry to the entry of its interrupt; from there to the function that wakes the thread; from there to the last
+run of the scheduler, which switches to it; from there until the thread reads the clock."""
 
 MOST_FUNCTIONS = 20_000
 MOST_DEPTH = 1000
@@ -71,7 +71,8 @@ class WakeupPath(FrozenStruct, frozen=True, kw_only=True):
         instructions: on the path, to the reading of the clock.
         phases: instructions of each of `PHASES`.
         functions: in the order in which they were first executed, each below its caller.
-        ended_by: the outermost function of the scheduler that switched to the thread, and its caller.
+        switches: how often the scheduler ran between the wake-up and its last run.
+        ended_by: the outermost function of that last run of the scheduler, and its caller.
         disabled: the section that delayed the interrupt; None if the interrupt was not delayed, or if the section is not known.
         locks: pairs (function that takes or releases a lock, calls) on the path.
     """
@@ -88,6 +89,7 @@ class WakeupPath(FrozenStruct, frozen=True, kw_only=True):
     phases: tuple[int, int, int, int]
     functions: tuple[PathFunction, ...]
     ended_by: tuple[str, str]
+    switches: int = 0
     disabled: DisabledSection | None = None
     locks: tuple[tuple[str, int], ...] = ()
 
@@ -97,6 +99,8 @@ class WakeupPath(FrozenStruct, frozen=True, kw_only=True):
             return f"{self.variant} has no functions, or more than {MOST_FUNCTIONS}"
         if not 0 < self.instructions < _MOST or not 0 <= self.latency_ns < _MOST:
             return f"a number of {self.variant} is not between 0 and 2^53"
+        if not 0 <= self.switches < _MOST:
+            return f"the number of switches of {self.variant} is not between 0 and 2^53"
         if not 1 <= self.cycle <= self.cycles < _MOST or not 1 <= self.equal <= self.cycles:
             return f"the cycle of {self.variant} is not one of its cycles"
         if any(count < 0 for count in self.phases) or sum(self.phases) != self.instructions:

@@ -26,7 +26,7 @@ from swapstone.model.wakeup_paths import (
 from swapstone.record.variant_label import short_label
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.document import BulletList, Cell, Column, Document, Item, Section, Table
-from swapstone.report.formatting import safe
+from swapstone.report.formatting import count, safe
 
 MOST_LINES = 40
 MOST_GROWN = 12
@@ -41,7 +41,7 @@ Rows = list[tuple[str, ...]]
 PHASE_MEANINGS = {
     PENDING: "the timer has expired, and its interrupt is not delivered",
     INTERRUPT: "from the interrupt's entry to the function that wakes the thread",
-    WOKEN: "from there to the scheduler: the processor executes something else",
+    WOKEN: "from there to the scheduler: before it switches to the thread for the last time",
     SWITCH: "the scheduler, and the thread up to its reading of the clock",
 }
 
@@ -96,26 +96,25 @@ def _reason(side: WakeupPath) -> str:
         until = "" if section.begins == section.ends else f" until {function_name(section.ends, section.modules[1])}"
         return f", with interrupts disabled by {where}{until}"
     if woken == max(side.phases):
-        return f", without a switch to the woken thread, ended by {ended_by(side)}"
+        others = f"with {count(side.switches, 'other switch', 'other switches')}"
+        switches = others if side.switches else "without a switch to the woken thread"
+        return f", {switches}, ended by {ended_by(side)}"
     return ", after the switch to the thread" if switch == max(side.phases) else ""
 
 
 def ended_by(side: WakeupPath) -> str:
-    """Return what switched to the thread: a function of the scheduler, and what that is."""
+    """Return what switched to the thread: a function of the scheduler, its caller, and what that is."""
     name, caller = side.ended_by
+    where = safe(name) + (f" in {safe(caller)}" if caller else "")
     if "cond_resched" in name and "irqentry" not in name:
-        meaning = "a voluntary preemption point"
-    elif name.startswith("preempt_schedule_irq") or "irqentry" in name:
-        meaning = "the return from an interrupt"
-    elif "preempt_schedule" in name:
-        meaning = "preemption enabled again"
-    elif caller.startswith(("exit_to_user_mode", "irqentry_exit_to_user_mode", "do_notify_resume", "do_work_pending")):
-        meaning = "the return to user mode"
-    elif name == "schedule_idle" or caller in {"do_idle", "cpu_startup_entry"}:
-        meaning = "the idle thread"
-    else:
-        meaning = f"called by {safe(caller)}" if caller else ""
-    return safe(name) + (f" ({meaning})" if meaning else "")
+        return f"{where} (a voluntary preemption point)"
+    if name.startswith("preempt_schedule_irq") or "irqentry" in name:
+        return f"{where} (the return from an interrupt)"
+    if "preempt_schedule" in name:
+        return f"{where} (preemption enabled again)"
+    if caller.startswith(("exit_to_user_mode", "irqentry_exit_to_user_mode", "do_notify_resume", "do_work_pending")):
+        return f"{where} (the return to user mode)"
+    return f"{where} (the idle thread)" if name == "schedule_idle" or caller == "do_idle" else where
 
 
 def grown_sentence(found: WakeupExplanation) -> str:
@@ -209,7 +208,7 @@ def notes(found: WakeupExplanation) -> list[str]:
         several = f", the first of {side.equal} with this latency" if side.equal > 1 else ""
         lines.append(
             f"{name}: replicate {safe(side.trial.partition('/')[0])}, wake-up {side.cycle} of {side.cycles}{several}; "
-            f"ended by {ended_by(side)}."
+            f"ended by {ended_by(side)}, with {count(side.switches, 'other switch', 'other switches')} before."
         )
         if side.disabled is not None:
             section = side.disabled
@@ -218,7 +217,7 @@ def notes(found: WakeupExplanation) -> list[str]:
                 f"{function_name(section.ends, section.modules[1])}, for {number(section.instructions)} instructions."
             )
         if side.locks:
-            calls = ", ".join(f"{safe(function)} {count}" for function, count in side.locks[:MOST_LOCKS])
+            calls = ", ".join(f"{safe(function)} {times}" for function, times in side.locks[:MOST_LOCKS])
             lines.append(f"{name}: functions of locks on the path, with their calls: {calls}.")
     return [
         *lines,

@@ -125,6 +125,7 @@ def test_the_functions_are_below_their_callers() -> None:
         (0, "user code", 10, 10),
     ]
     assert [one.name for one in found.functions if one.handler] == ["asm_sysvec_apic_timer_interrupt"]
+    assert found.switches == 0
     assert (found.ended_by, found.locks, found.disabled) == (
         ("__cond_resched", "free_pages"),
         (("_raw_spin_lock", 1),),
@@ -163,6 +164,13 @@ def test_an_interrupt_before_a_call_returns_into_the_function() -> None:
     _interrupt(trace).run("lock", 700, RET).run("free_pages", 300, CALL, at=504)
     tree = _tree(_path(_switch(trace)))
     assert tree[0][:2] == (0, "entry_SYSCALL_64") and tree[1][:2] == (1, "free_pages") and (2, "lock", 700, 700) in tree
+
+
+def test_other_switches_before_the_last_one_are_counted() -> None:
+    trace = Trace().run("", 9).run("entry_SYSCALL_64", 20, CALL).run("free_pages", 700)
+    _interrupt(trace).run("free_pages", 400, CALL, at=100).run("__schedule", 30, RET).back("free_pages", 300, CALL)
+    found = _path(_switch(trace))
+    assert found.switches == 1 and found.ended_by == ("__cond_resched", "free_pages")
 
 
 def test_a_wake_up_of_another_thread_is_passed_over() -> None:

@@ -42,7 +42,8 @@ def test_the_path_that_grew_is_the_answer_where_the_candidate_is_worse() -> None
     assert FOUND.problem() == ""
     assert sentence(FOUND) == (
         "The worst wake-up of generic took 9 us; 9,400 of its 9,500 instructions are in tlb_finish_mmu > tlb_batch_pages_flush > "
-        "release_pages, without a switch to the woken thread, ended by __cond_resched (a voluntary preemption point). "
+        "release_pages, without a switch to the woken thread, ended by __cond_resched in tlb_batch_pages_flush (a voluntary "
+        "preemption point). "
         "The path that grew: release_pages, 9,300 instructions instead of 200 with rt."
     )
     assert grown_sentence(SWAPPED) == ""
@@ -74,7 +75,7 @@ def test_the_heaviest_path_ends_where_too_few_instructions_are_left(least: int, 
 
 def test_phases_and_functions_have_the_whole() -> None:
     rows = {row[0]: row[1:3] for row in phase_rows(FOUND)}
-    assert rows["woken, not running"] == ("600", "9,000") and rows["sum"] == ("1,200", "9,500")
+    assert rows["before the last switch"] == ("600", "9,000") and rows["sum"] == ("1,200", "9,500")
     assert rows["reported by the program"] == ("1 us", "9 us")
     assert path_rows(GENERIC) == [
         ("tlb_finish_mmu > tlb_batch_pages_flush > release_pages", "9,400", "99 %"),
@@ -102,11 +103,16 @@ def test_lines_of_branches_are_indented_below_their_callers() -> None:
         ("schedule", "exit_to_user_mode_prepare", "the return to user mode"),
         ("schedule", "do_notify_resume", "the return to user mode"),
         ("schedule_idle", "do_idle", "the idle thread"),
-        ("schedule", "io_schedule", "called by io_schedule"),
+        ("schedule_idle", "", "the idle thread"),
     ],
 )
 def test_what_ended_a_path_is_explained(name: str, caller: str, words: str) -> None:
-    assert ended_by(msgspec.structs.replace(GENERIC, ended_by=(name, caller))) == f"{name} ({words})"
+    assert (
+        ended_by(msgspec.structs.replace(GENERIC, ended_by=(name, caller)))
+        == f"{name}{f' in {caller}' if caller else ''} ({words})"
+    )
+    assert ended_by(msgspec.structs.replace(GENERIC, ended_by=("schedule", "io_schedule"))) == "schedule in io_schedule"
+    assert "with 3 other switches, ended by" in side_sentence(msgspec.structs.replace(GENERIC, switches=3))
 
 
 def test_disabled_interrupts_are_the_reason_where_they_delayed_the_interrupt() -> None:
@@ -141,6 +147,7 @@ def test_text_from_a_record_is_not_printed_raw() -> None:
         ({"functions": ()}, "no functions"),
         ({"instructions": 0}, "between 0 and"),
         ({"cycle": 10}, "not one of its cycles"),
+        ({"switches": -1}, "number of switches"),
         ({"equal": 0}, "not one of its cycles"),
         ({"phases": (0, 0, 0, 9)}, "phases"),
         ({"functions": (PathFunction(name="a", depth=1, own=9500, total=9500),)}, "no caller"),
