@@ -97,14 +97,16 @@ class WakeupPath(FrozenStruct, frozen=True, kw_only=True):
         """Return why the numbers contradict each other; empty if they don't."""
         if not 0 < len(self.functions) <= MOST_FUNCTIONS:
             return f"{self.variant} has no functions, or more than {MOST_FUNCTIONS}"
-        if not 0 < self.instructions < _MOST or not 0 <= self.latency_ns < _MOST:
-            return f"a number of {self.variant} is not between 0 and 2^53"
-        if not 0 <= self.switches < _MOST:
-            return f"the number of switches of {self.variant} is not between 0 and 2^53"
         if not 1 <= self.cycle <= self.cycles < _MOST or not 1 <= self.equal <= self.cycles:
             return f"the cycle of {self.variant} is not one of its cycles"
-        if any(count < 0 for count in self.phases) or sum(self.phases) != self.instructions:
+        calls = [count for _, count in self.locks]
+        if not all(0 <= number < _MOST for number in (self.latency_ns, self.switches, *self.phases, *calls)):
+            return f"a number of {self.variant} is not between 0 and 2^53"
+        if not 0 < self.instructions < _MOST or sum(self.phases) != self.instructions:
             return f"the phases of {self.variant} don't sum to its instructions"
+        return self._problem_of_functions()
+
+    def _problem_of_functions(self) -> str:
         sums: list[int] = []  # of the functions below each open one
         above: list[PathFunction] = []
         for function in (*self.functions, None):
@@ -122,8 +124,6 @@ class WakeupPath(FrozenStruct, frozen=True, kw_only=True):
                 sums.append(0)
         if sum(one.total for one in self.functions if one.depth == 0) != self.instructions:
             return f"the functions of {self.variant} don't sum to its instructions"
-        if any(not 0 < calls < _MOST for _, calls in self.locks):
-            return f"a number of calls of {self.variant} is not between 0 and 2^53"
         return ""
 
 

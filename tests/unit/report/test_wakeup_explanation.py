@@ -145,16 +145,17 @@ def test_text_from_a_record_is_not_printed_raw() -> None:
     ("change", "words"),
     [
         ({"functions": ()}, "no functions"),
-        ({"instructions": 0}, "between 0 and"),
+        ({"instructions": 0}, "phases"),
+        ({"latency_ns": -1}, "between 0 and"),
         ({"cycle": 10}, "not one of its cycles"),
-        ({"switches": -1}, "number of switches"),
+        ({"switches": -1}, "between 0 and"),
         ({"equal": 0}, "not one of its cycles"),
         ({"phases": (0, 0, 0, 9)}, "phases"),
         ({"functions": (PathFunction(name="a", depth=1, own=9500, total=9500),)}, "no caller"),
         ({"functions": (PathFunction(name="a", depth=0, own=9, total=9500),)}, "don't sum to their callers"),
         ({"functions": (PathFunction(name="a", depth=0, own=9, total=9),)}, "don't sum to its instructions"),
         ({"functions": (PathFunction(name="a", depth=0, own=-1, total=-1),)}, "don't sum"),
-        ({"locks": (("lock", 0),)}, "number of calls"),
+        ({"locks": (("lock", -1),)}, "between 0 and"),
     ],
 )
 def test_contradicting_numbers_are_named(change: dict[str, object], words: str) -> None:
