@@ -17,7 +17,7 @@ from swapstone.instruments.instruction_kinds import Kind, Processor, kinds_of
 from swapstone.instruments.kernel_symbols import KernelSymbols
 from swapstone.instruments.wakeup_trace import WakeupTrace
 from swapstone.model import UnavailableError
-from swapstone.model.wakeup_paths import MOST_DEPTH, DisabledSection, PathFunction
+from swapstone.model.wakeup_paths import MOST_DEPTH, MOST_FUNCTIONS, DisabledSection, PathFunction
 
 Name = tuple[str, str]
 """A function and its module; the module is empty for the kernel itself."""
@@ -447,7 +447,7 @@ def _ended_by(names: Sequence[str]) -> tuple[str, str]:
 
 
 def _functions(root: _Node, least: int) -> tuple[PathFunction, ...]:
-    """Return the functions below a root, each below its caller; those with fewer instructions are added to their callers."""
+    """Return the functions below a root, each below its caller; those with at most `least` instructions are added to their callers."""
     _sum_up(root)
     found: list[PathFunction] = []
     waiting = [(name, node, 0) for name, node in reversed(root.in_order())]
@@ -459,6 +459,8 @@ def _functions(root: _Node, least: int) -> tuple[PathFunction, ...]:
             PathFunction(name=name, module=module, depth=depth, own=own, total=node.total, handler=node.handler)
         )
         waiting += [(name, each, depth + 1) for name, each in reversed(below)]
+    if len(found) > MOST_FUNCTIONS and least < root.total:
+        return _functions(root, 2 * least + 1)
     return tuple(found)
 
 

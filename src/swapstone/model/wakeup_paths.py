@@ -17,8 +17,8 @@ PHASES = (PENDING, INTERRUPT, WOKEN, SWITCH)
 """From the timer's expiry to the entry of its interrupt; from there to the function that wakes the thread; from there to the last
 run of the scheduler, which switches to it; from there until the thread reads the clock."""
 
-MOST_FUNCTIONS = 20_000
-MOST_DEPTH = 1000
+MOST_FUNCTIONS = 4000
+MOST_DEPTH = 128
 _MOST = 1 << 53
 
 
