@@ -2,8 +2,9 @@
 """Check that the emulator's plugin does not change a run, and measure its processor time. `benchmarks/plugin-equality`.
 
 Each trial of a workload runs twice in a virtual machine on the exact clock: without the plugin, and with the plugin that counts
-instructions for `swapstone explain`, in turns. The program's output, the machine's whole report and its console must be equal to the
-byte. The processor time is that of the emulators. The cache of runs is not used.
+instructions for `swapstone explain`, or that keeps the path of the worst wake-up (`--mode wakeups`), in turns. The program's output, the
+machine's whole report and its console must be equal to the byte. The processor time is that of the emulators. The cache of runs is not
+used.
 """
 
 from __future__ import annotations
@@ -15,17 +16,24 @@ import sys
 import tempfile
 from pathlib import Path
 
-from swapstone.instruments.counted_runs import machine_target, plugin_arguments
+from swapstone.instruments.counted_runs import machine_target, plugin_arguments, plugin_option
+from swapstone.instruments.traced_wakeups import watched_program
+from swapstone.instruments.wakeup_trace import decode_wakeups, find_mark
 from swapstone.model import Experiment
 from swapstone.run.prepare import prepare
 from swapstone.session.experiment import resolve
 from swapstone.session.machines import open_experiment_target
 from swapstone.session.request import ExperimentRequest, parse_factors
 from swapstone.subjects import TrialSpec, raw_output
+from swapstone.targets import MachineConfig
 from swapstone.targets.vm.qemu import GuestRun
 from swapstone.targets.vm.vm_target import VmTarget
-from swapstone.wire import AgentAnswer
+from swapstone.wire import AgentAnswer, TrialRequest
 from swapstone.workloads import find_load, workloads_of
+from swapstone.workloads.cyclictest import decode_cyclictest
+
+_KEPT_US = 2000
+"""So much guest time is written by the plugin in its mode wakeups, and what precedes it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +60,9 @@ def main() -> int:
     parser.add_argument("--only", default="b_string_strlen", help="pattern of the workload; the first match runs")
     parser.add_argument("--load", default="idle", help="a load (default idle)")
     parser.add_argument("--arch", default="", help="x86_64, arm64, armhf or riscv64")
+    parser.add_argument(
+        "--mode", default="counts", choices=("counts", "wakeups"), help="of the plugin (default counts)"
+    )
     parser.add_argument("--trials", type=int, default=10, help="trials, shared among the levels (default 10)")
     asked = parser.parse_args()
     if asked.trials < 1:
@@ -68,18 +79,19 @@ def main() -> int:
     )
     experiment = resolve(request)
     with open_experiment_target(experiment, lambda line: print(line, file=sys.stderr), no_cache=True) as target:
-        pairs = _pairs(experiment, machine_target(target), asked.trials)
+        pairs = _pairs(experiment, machine_target(target), asked.trials, asked.mode)
     print("\n".join(table(pairs)))
     return status(pairs)
 
 
-def _pairs(experiment: Experiment, target: VmTarget, trials: int) -> list[Pair]:
+def _pairs(experiment: Experiment, target: VmTarget, trials: int, mode: str) -> list[Pair]:
     prepared = prepare(experiment, target, lambda *_: None)
     (key,) = list(workloads_of(experiment))[:1]
     subject, load = prepared.subjects[key], find_load(experiment.loads[0])
     labels = list(prepared.variants)
     print(f"{key[1]} under {load.name}, {trials} trials, {target.architecture}")
     found: list[Pair] = []
+    marks: dict[str, int] = {}
     for number in range(-len(labels), trials):
         label = labels[number % len(labels)]
         spec = TrialSpec(
@@ -92,11 +104,17 @@ def _pairs(experiment: Experiment, target: VmTarget, trials: int) -> list[Pair]:
         )
         request, config = subject.request(spec), subject.machine_config(spec)
         if number < 0:  # makes the snapshot, whose processor time belongs to no trial
-            target.run_observed(request, config)
+            answer, _ = target.run_observed(request, config)
+            if mode == "wakeups":
+                marks[label] = _mark(target, request, config, answer)
             continue
         runs, times = {}, {}
         with tempfile.TemporaryDirectory() as scratch:
             plugins = {False: (), True: plugin_arguments(Path(scratch) / "counts")}
+            if mode == "wakeups":
+                program = watched_program(target, config, Path(scratch))
+                tracing = program.tracing(marks[label], _KEPT_US, experiment.ns_per_instruction)
+                plugins[True] = plugin_option(Path(scratch) / "counts", *tracing)
             for observed in (False, True) if number // len(labels) % 2 == 0 else (True, False):
                 before = _emulators_s()
                 runs[observed] = target.run_observed(request, config, plugins[observed])
@@ -106,6 +124,21 @@ def _pairs(experiment: Experiment, target: VmTarget, trials: int) -> list[Pair]:
         found.append(Pair(label, differences(runs[False], runs[True]), times[False], times[True]))
         print(f"  {number + 1} of {trials}", file=sys.stderr, flush=True)
     return found
+
+
+def _mark(target: VmTarget, request: TrialRequest, config: MachineConfig, answer: AgentAnswer) -> int:
+    """Return the instruction of the program that counts latencies.
+
+    Raises:
+        SystemExit: there is none.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        program, out = watched_program(target, config, Path(scratch)), Path(scratch) / "writes"
+        target.run_observed(request, config, plugin_option(out, *program.words))
+        mark = find_mark(decode_wakeups(out.read_bytes()).writes, decode_cyclictest(answer.stdout).histogram)
+    if mark is None:
+        raise SystemExit("No instruction counts latencies.")
+    return mark
 
 
 def differences(plain: tuple[AgentAnswer, GuestRun], observed: tuple[AgentAnswer, GuestRun]) -> tuple[str, ...]:

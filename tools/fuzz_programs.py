@@ -30,7 +30,10 @@ from swapstone.instruments import (
     perf,
     perf_script,
     syscalls,
+    wakeup_path,
+    wakeup_trace,
 )
+from swapstone.instruments.instruction_kinds import PROCESSORS
 from swapstone.instruments.tracee import Region
 from swapstone.model import (
     Direction,
@@ -41,8 +44,9 @@ from swapstone.model import (
     UserError,
 )
 from swapstone.model.instruction_counts import InstructionExplanation
+from swapstone.model.wakeup_paths import WakeupExplanation
 from swapstone.published import data as published
-from swapstone.report import instruction_explanation
+from swapstone.report import instruction_explanation, wakeup_explanation
 from swapstone.session import explanation_files
 from swapstone.session.outcome import parse_fail_if
 from swapstone.session.parameters import parse_free_factors, parse_parameters
@@ -118,6 +122,25 @@ def _callgrind(data: bytes) -> object:
 def _plugin_counts(data: bytes) -> object:
     found = block_counts.decode_counts(data)
     return found, found.instructions
+
+
+def _wakeups(data: bytes) -> object:
+    found = wakeup_trace.decode_wakeups(data)
+    kernel = kernel_symbols.KernelSymbols([(1 << 63, "first", ""), ((1 << 64) - 4096, "hrtimer_wakeup", "")])
+    histogram = ((1, 2), (2, 1))
+    paths = [
+        wakeup_path.find_path(found, kernel, processor, kernel_start=1 << 63, latency_us=1)
+        for processor in PROCESSORS.values()
+        if found.steps
+    ]
+    return wakeup_trace.find_mark(found.writes, histogram), wakeup_trace.matches(found.bins, histogram), paths
+
+
+def _wakeup_row(data: bytes) -> object:
+    found = explanation_files._decoded(data, WakeupExplanation)
+    if found is None or found.problem():
+        raise UserError("It can't be read.")
+    return wakeup_explanation.document_of(found), wakeup_explanation.summary_of(found, [])
 
 
 def _kallsyms(data: bytes) -> object:
@@ -217,6 +240,8 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("strace", "strace", _strace, constant(fuzz_seeds.STRACE)),
     Decoder("callgrind", "valgrind", _callgrind, constant(fuzz_seeds.CALLGRIND)),
     Decoder("plugin counts", "emulator", _plugin_counts, constant(*fuzz_seeds.COUNTS)),
+    Decoder("plugin wakeups", "emulator", _wakeups, constant(*fuzz_seeds.WAKEUPS)),
+    Decoder("wakeup row", "record", _wakeup_row, constant(fuzz_seeds.WAKEUP_ROW)),
     Decoder("kallsyms", "guest", _kallsyms, constant(*fuzz_seeds.KALLSYMS)),
     Decoder("code", "ELF file", _code_file, _small_elves),
     Decoder("counted row", "record", _counted_row, constant(fuzz_seeds.COUNTED_ROW)),

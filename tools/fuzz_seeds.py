@@ -8,7 +8,7 @@ import lzma
 import struct
 from typing import NamedTuple
 
-from tools.plugin_output import block, counts_file
+from tools.plugin_output import block, counts_file, traced_block, wakeups_file
 
 PERF = b"""\
 perf-exec     0/0         0.000000000: PERF_RECORD_COMM: perf-exec:7/7
@@ -412,6 +412,24 @@ COUNTS = (
 )
 """Of the emulator's plugin."""
 
+WAKEUPS = (
+    wakeups_file(
+        [
+            traced_block(0x401000, [b"\x48\x89\xf8", b"\xc3"]),
+            traced_block((1 << 64) - 4096, [b"\xfa", b"\xe8\0\0\0\0"]),
+        ],
+        [(2, 2), (1, 2), (0, 3)],
+        bins=[(4096, 2), (4104, 1)],
+        base=0x400000,
+        marks=3,
+        cycle=2,
+        maximum=4104,
+        whole=1,
+    ),
+    wakeups_file(writes=[(0x10, 3, 4096, 4096, 4104, 8), (0x14, 1, 0, 0, 0, 0)]),
+)
+"""Of the emulator's plugin in its mode for wake-ups."""
+
 KALLSYMS = (
     b"ffffffff81000000 T _text\nffffffff81000000 T startup_64\nffffffffc0000010 t zram_make\t[zram]\n",
     b"c0008000 T _text\n",
@@ -427,3 +445,19 @@ COUNTED_ROW = (
     b'{"name":"__x64_sys_brk","file":"","kind":"kernel","baseline":29,"candidate":20,"entries":[2,1]}]}'
 )
 """Of a row on the exact clock: the instructions of both sides by function."""
+
+WAKEUP_ROW = (
+    b'{"record":"r","chain":"c","swapstone":"0","created":"now","emulator":"QEMU",'
+    b'"place":{"baseline":"kernel=rt","candidate":"kernel=generic","load":"memory","metric":"max","suite":"latency","workload":"cyclictest"},'
+    b'"sides":[{"variant":"kernel=rt","trial":"0001/latency","run":"r","output":"o","latency_ns":1000,"cycle":2,"cycles":9,"equal":2,'
+    b'"instructions":1200,"phases":[0,200,600,400],"ended_by":["preempt_schedule_irq","asm_sysvec_apic_timer_interrupt"],'
+    b'"functions":[{"name":"release_pages","depth":0,"own":200,"total":1200},'
+    b'{"name":"asm_sysvec_apic_timer_interrupt","depth":1,"own":1000,"total":1000,"handler":true}]},'
+    b'{"variant":"kernel=generic","trial":"0002/latency","run":"r","output":"o","latency_ns":9000,"cycle":1,"cycles":9,"equal":1,'
+    b'"instructions":9500,"phases":[0,300,9000,200],"ended_by":["__cond_resched","tlb_batch_pages_flush"],'
+    b'"locks":[["_raw_spin_lock",3]],"disabled":{"begins":"a","ends":"b","modules":["","m"],"instructions":7},'
+    b'"functions":[{"name":"tlb_finish_mmu","depth":0,"own":0,"total":9400},{"name":"tlb_batch_pages_flush","depth":1,"own":100,'
+    b'"total":9400},{"name":"release_pages","depth":2,"own":9000,"total":9300},{"name":"","module":"zram","depth":3,"own":300,"total":300},'
+    b'{"name":"__schedule","depth":0,"own":100,"total":100}]}]}'
+)
+"""Of a row of latencies on the exact clock: the paths of the worst wake-ups."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes what the emulator's plugin writes (native/plugin/counts.c), for tests and as input for `tools/fuzz`."""
+"""Writes what the emulator's plugin writes (native/plugin/counts.c, wakeups.c), for tests and as input for `tools/fuzz`."""
 
 from __future__ import annotations
 
@@ -28,3 +28,34 @@ def counts_file(blocks: Sequence[bytes], **values: int) -> bytes:
     names = ("begins", "windows", "open", "left", "accesses", "lost")
     lines = [f"{name} {values.get(name, 0)}\n" for name in names] + [f"blocks {len(blocks)}\n\n"]
     return b"swapstone-counts 1\n" + "".join(lines).encode() + b"".join(blocks) + b"end\n"
+
+
+def traced_block(address: int, instructions: Sequence[bytes]) -> bytes:
+    """Return a block of a trace of wake-ups."""
+    code, sizes = b"".join(instructions), bytes(map(len, instructions))
+    return struct.pack("<QHH", address, len(instructions), len(code)) + sizes + code
+
+
+def wakeups_file(
+    blocks: Sequence[bytes] = (),
+    steps: Sequence[tuple[int, int]] = (),
+    *,
+    writes: Sequence[tuple[int, ...]] = (),
+    bins: Sequence[tuple[int, int]] = (),
+    **values: int,
+) -> bytes:
+    """Return a file of wake-ups.
+
+    Args:
+        blocks: made by `traced_block`.
+        steps: pairs (number of a block, from 1; instructions).
+        writes: instruction, executions, first, lowest and highest address, and sum of the distances from the first.
+        bins: pairs (address, count).
+        values: of the other lines of text that are not 0.
+    """
+    counts = {"writes": len(writes), "bins": len(bins), "blocks": len(blocks), "steps": len(steps), **values}
+    names = ("base", "marks", "cycle", "maximum", "writes", "bins", "whole", "blocks", "steps")
+    lines = "".join(f"{name} {counts.get(name, 0)}\n" for name in names)
+    tables = [struct.pack("<5Qq", *each) for each in writes] + [struct.pack("<2Q", *each) for each in bins]
+    tables += [*blocks, *(struct.pack("<2I", *each) for each in steps)]
+    return b"swapstone-wakeups 1\n" + lines.encode() + b"\n" + b"".join(tables) + b"end\n"

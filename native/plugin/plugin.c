@@ -26,7 +26,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 
 struct window window = {.cycle = 1};
 
-static const struct mode *const modes[] = {&counts_mode};
+static const struct mode *const modes[] = {&counts_mode, &wakeups_mode};
 static const struct mode *mode;
 static const char *out_path;
 static FILE *out;
@@ -91,8 +91,9 @@ static bool set(const char *argument) {
         const char *name;
         uint64_t *number;
     } numbers[] = {
-        {"begin", &window.begin}, {"end", &window.end},   {"cycle", &window.cycle},
-        {"first", &window.first}, {"last", &window.last},
+        {"begin", &window.begin},  {"end", &window.end},    {"cycle", &window.cycle},
+        {"first", &window.first},  {"last", &window.last},  {"low", &watched.low},
+        {"entry", &watched.entry}, {"mark", &watched.mark}, {"keep", &watched.keep},
     };
     const char *value = strchr(argument, '=');
     size_t length = value ? (size_t)(value - argument) : 0;
@@ -100,6 +101,10 @@ static bool set(const char *argument) {
         return false;
     if (length == 3 && memcmp(argument, "out", length) == 0) {
         out_path = value;
+        return true;
+    }
+    if (length == 4 && memcmp(argument, "text", length) == 0) {
+        watched.text = value;
         return true;
     }
     if (length == 4 && memcmp(argument, "mode", length) == 0) {
@@ -124,6 +129,9 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int count,
             return complain("invalid argument", arguments[i]);
     if (!out_path || !mode || window.cycle == 0)
         return complain("usage", "out=FILE,mode=NAME[,begin=ADDRESS,end=ADDRESS[,cycle=N,first=N,last=N]]");
+    const char *problem = mode->start ? mode->start() : NULL;
+    if (problem)
+        return complain(mode->name, problem);
     int file = open(out_path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     out = file < 0 ? NULL : fdopen(file, "wb");
     if (!out)

@@ -26,8 +26,17 @@ struct mode {
     void (*open)(void);                                             /* a window begins */
     void (*close)(void);                                            /* it ends */
     void (*write)(FILE *out);                                       /* the machine has ended */
+    const char *(*start)(void); /* before all of it; returns why it can't. May be NULL */
 };
 
-extern const struct mode counts_mode;
+/* The program that the mode `wakeups` watches; wakeups.c describes it. */
+struct watched {
+    const char *text;
+    uint64_t low, entry, mark, keep;
+};
+
+extern struct watched watched;
+
+extern const struct mode counts_mode, wakeups_mode;
 
 #endif

@@ -33,7 +33,7 @@ struct qemu_plugin_insn;   /* an instruction of it; valid while the block is tra
 struct qemu_plugin_hwaddr; /* a place in physical memory or of a device */
 
 enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
-enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_RW = 3 };
+enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_W = 2, QEMU_PLUGIN_MEM_RW = 3 };
 enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
 
 typedef void (*translated_callback)(qemu_plugin_id_t id, struct qemu_plugin_tb *block);
@@ -44,6 +44,8 @@ typedef void (*exit_callback)(qemu_plugin_id_t id, void *data);
 
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, translated_callback function);
 void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, exit_callback function, void *data);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *block, executed_callback function,
+                                          enum qemu_plugin_cb_flags flags, void *data);
 void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *instruction, executed_callback function,
                                             enum qemu_plugin_cb_flags flags, void *data);
 void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruction,
@@ -52,6 +54,7 @@ void qemu_plugin_register_vcpu_insn_exec_inline(struct qemu_plugin_insn *instruc
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *instruction, access_callback function,
                                       enum qemu_plugin_cb_flags flags, enum qemu_plugin_mem_rw kind,
                                       void *data);
+bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t access);
 struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t access, uint64_t address);
 bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *place);
 

@@ -12,7 +12,7 @@ from swapstone.instruments import requirements, run_instruments
 from swapstone.instruments.acquisition import INSTRUMENTS, ReferenceRun, RowVariant
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import Comparison, InstrumentResult, RowKey, UnavailableError, UserError, Verdict
-from swapstone.session.explain_row import choose_row
+from swapstone.session.explain_row import ExplainOptions, choose_row
 from swapstone.wire import TrialRequest
 from tests.e2e.cli import fake, swapstone
 from tests.golden import synthetic
@@ -26,7 +26,7 @@ def rows(*changes: dict[str, object]) -> object:
 
 
 def _pick(*changes: dict[str, object], metric: str | None = None, only: str | None = None) -> Comparison:
-    return choose_row(rows(*changes), metric, only, None)  # type: ignore[arg-type]
+    return choose_row(rows(*changes), ExplainOptions(metric=metric, workload=only))  # type: ignore[arg-type]
 
 
 WORSE = {"workload": "a", "effect": 1.5, "verdict": Verdict.WORSE}

@@ -17,7 +17,8 @@ from swapstone.cli.shell_completion import complete_factors, complete_records, c
 from swapstone.model import UserError
 from swapstone.report.context import Selection
 from swapstone.session.agreement_output import clock_output
-from swapstone.session.compare_options import run_options
+from swapstone.session.compare_options import check_why_max, run_options
+from swapstone.session.explain_wakeup import worst_wakeup_documents
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import Record, open_record
 
@@ -68,7 +69,7 @@ _GROUPS = {
         "guest_timeout",
     ),
     "The smallest memory that suffices": ("fit_memory", "fit_resolution", "as_json"),
-    "Record": ("out", "resume", "trust", "every", "fail_if"),
+    "Record": ("out", "resume", "trust", "every", "why_max", "fail_if"),
 }
 
 
@@ -117,11 +118,12 @@ class _CompareCommand(ProgramCommand):
 @click.option(
     "--resume",
     metavar="RECORD",
-    help="Resume an interrupted record; accepts only --budget, --guest-timeout, --fail-if, --trust and --all beside it.",
+    help="Resume an interrupted record; accepts only --budget, --guest-timeout, --fail-if, --why-max, --trust and --all beside it.",
     shell_complete=complete_records,
 )
 @TRUST
 @ALL
+@click.option("--why-max", is_flag=True, help="Afterwards print the path of the worst wake-up of each side.")
 @FAIL_IF
 @click.pass_context
 def compare_command(
@@ -132,6 +134,7 @@ def compare_command(
     budget: str | None,
     guest_timeout: str | None,
     every: bool,
+    why_max: bool,
     fail_if: tuple[str, ...],
     **options: object,
 ) -> int:
@@ -150,6 +153,7 @@ def compare_command(
       swapstone compare libc=glibc,musl --arch arm64,armhf,riscv64,x86_64               # a record for each architecture
       swapstone compare swap=flash,zram:lz4 --ns-per-instruction 1,2,4                  # which results depend on the clock?
       swapstone compare kernel=generic,rt --suite latency --load idle,cpu,memory,io,network
+      swapstone compare kernel=generic,rt --suite latency --load memory --why-max       # and what delayed the worst wake-up
       swapstone compare kernel=./bzImage-a,./bzImage-b --modules ./bzImage-a=./modules-a
       swapstone compare --resume last
 
@@ -202,6 +206,8 @@ def compare_command(
                 "Only a record that is resumed can be untrusted.", "Leave --trust out, or add --resume RECORD."
             )
         else:
+            if why_max:
+                check_why_max(given, program_of(context))
             for run in run_options(given, program_of(context), display()):
                 records.append(run.record)
                 clocks = [*clocks, run.record] if run.ns_per_instruction else []
@@ -214,6 +220,9 @@ def compare_command(
                     clocks = []
     except Interrupted as interrupted:
         return print_interruption(interrupted)
+    for document in worst_wakeup_documents(records, display()) if why_max else ():
+        echo("")
+        print_document(document)
     return print_outcomes(records, fail_if)
 
 
@@ -226,7 +235,7 @@ def _check_no_other_options(context: click.Context) -> None:
     given = [
         parameter
         for parameter in context.command.params
-        if parameter.name not in {"resume", "budget", "guest_timeout", "every", "fail_if", "trust", "help"}
+        if parameter.name not in {"resume", "budget", "guest_timeout", "every", "why_max", "fail_if", "trust", "help"}
         and context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT
     ]
     what = next((p.opts[0] if p.opts[0].startswith("-") else "FACTOR=LEVELS" for p in given), "")
@@ -235,5 +244,5 @@ def _check_no_other_options(context: click.Context) -> None:
     if what:
         raise UserError(
             f"--resume continues an experiment with its own options: it takes no {what}.",
-            "Only --budget, --guest-timeout, --fail-if, --trust and --all may be given beside it.",
+            "Only --budget, --guest-timeout, --fail-if, --why-max, --trust and --all may be given beside it.",
         )

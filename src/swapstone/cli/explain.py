@@ -33,6 +33,7 @@ from swapstone.session.record_handle import open_record
     metavar="VARIANT",
     help="The row's candidate, e.g. libc=musl.",
 )
+@click.option("--load", "load", metavar="LOAD", help="The row's load, e.g. memory.")
 @click.option(
     "--classes", "classes", metavar="FILE", help="Rules in TOML that come before the bundled table of cost classes."
 )
@@ -53,6 +54,7 @@ def explain_command(
     metric: str | None,
     only: str | None,
     candidate: str | None,
+    load: str | None,
     classes: str | None,
     again: bool,
     without: tuple[str, ...],
@@ -64,17 +66,20 @@ def explain_command(
     A row is a workload, a metric and a candidate. Without --only, --candidate and METRIC it is the row with the largest difference.
     Baseline and candidate run again under instruments, each in runs of its own: counts of system calls, faults, context switches,
     allocations and copies; stacks; instructions. The difference in time is then split into causes. Of a record on the exact clock, the
-    instructions are counted by function. The evidence is stored in the record's folder explain/, beside flame graphs.
+    instructions are counted by function; of a latency, the path of the worst wake-up is printed, from the timer to the thread. The
+    evidence is stored in the record's folder explain/, beside flame graphs.
 
     \b
     Examples:
       swapstone explain last
       swapstone explain last wall --only b_malloc_big1 --candidate libc=musl
+      swapstone explain last max --load memory
     """
     result = open_record(record).explain(
         only,
         metric=metric,
         candidate=candidate,
+        load=load,
         classes=classes,
         again=again,
         without=without,

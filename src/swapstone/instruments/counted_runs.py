@@ -35,7 +35,7 @@ from swapstone.model.instruction_counts import (
 from swapstone.model.workload import Origin
 from swapstone.record import FileProblemError, read_regular, record_format
 from swapstone.run.prepare import Prepared
-from swapstone.subjects import Program, TrialSpec, raw_output
+from swapstone.subjects import Program, Subject, TrialSpec, raw_output
 from swapstone.targets import MachineConfig, Target
 from swapstone.targets.agent_build import build_plugin
 from swapstone.targets.vm.qemu import GuestRun
@@ -60,7 +60,7 @@ _FAULTS = {
     "arm": ("do_DataAbort", "do_PrefetchAbort"),
     "riscv64": ("do_page_fault",),
 }
-_KERNEL_START = {"x86_64": 1 << 63, "aarch64": 1 << 63, "arm": 0xBF000000, "riscv64": 1 << 63}
+KERNEL_START = {"x86_64": 1 << 63, "aarch64": 1 << 63, "arm": 0xBF000000, "riscv64": 1 << 63}
 """The lowest address of the kernel. On armhf its modules are 16 MiB below 0xc0000000 (Documentation/arm/memory.rst)."""
 
 _MUSL, _LIBRARIES = ("ld-musl-", "libc.so"), ("ld-linux", "ld-musl-", "libc.so", "libc-")
@@ -112,12 +112,21 @@ def machine_target(target: Target) -> VmTarget:
     return target
 
 
-def count_run(context: CountContext, run: Run) -> CountedRun:
-    """Run a trial of a record again under the plugin.
+@dataclasses.dataclass(frozen=True)
+class TrialAgain:
+    """A trial of a record, ready to run again."""
+
+    subject: Subject
+    program: Program
+    request: TrialRequest
+    config: MachineConfig
+
+
+def trial_again(context: CountContext, run: Run) -> TrialAgain:
+    """Return what runs a trial of a record again.
 
     Raises:
         UnavailableError: its program is missing.
-        UserError: under the plugin it is another run than in the record; the text names the first difference.
     """
     key = (run.trial.suite, run.trial.workload, run.trial.variant)
     if key not in context.prepared.programs:
@@ -125,7 +134,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
             f"{run.trial.variant} can't be run again: {context.prepared.refused.get(key, 'its program is missing')}."
         )
     subject, program = context.prepared.subjects[key[:2]], context.prepared.programs[key].in_block(run.trial.block)
-    target, load = context.target, find_load(run.trial.load)
+    target = context.target
     spec = TrialSpec(
         identity=run.trial.identity,
         variant=context.prepared.variants[run.trial.variant],
@@ -133,9 +142,21 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         scratch=target.scratch(),
         cpus=target.describe().cpus,
         passes=run.passes,
-        load=load,
+        load=find_load(run.trial.load),
     )
-    request, config = subject.request(spec), subject.machine_config(spec)
+    return TrialAgain(subject, program, subject.request(spec), subject.machine_config(spec))
+
+
+def count_run(context: CountContext, run: Run) -> CountedRun:
+    """Run a trial of a record again under the plugin.
+
+    Raises:
+        UnavailableError: its program is missing.
+        UserError: under the plugin it is another run than in the record; the text names the first difference.
+    """
+    again = trial_again(context, run)
+    subject, program, request, config = again.subject, again.program, again.request, again.config
+    target = context.target
     kernel = kernel_symbols(target, config)
     origin = subject.workload.origin
     passes = isinstance(origin, Source) and origin.harness and run.trial.load == IDLE.name
@@ -144,7 +165,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     folder.mkdir()
     _, plain = target.run_observed(request, config)
     answer, observed = target.run_observed(request, config, plugin_arguments(folder / "counts", mark))
-    _require_equal(run, answer, plain, observed)
+    require_equal(run, answer, plain, observed)
     counts = _read(folder / "counts")
     operations, clock_ns = 1.0, 0
     if mark is not None:
@@ -156,7 +177,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
                 f"{len(report.passes)} passes."
             )
     files = code_files(target.files(config), request, folder, lambda copy: _with_symbols(origin, program, copy) or copy)
-    functions = by_function(counts.blocks, files, kernel, _KERNEL_START[target.architecture], table=context.debug.table)
+    functions = by_function(counts.blocks, files, kernel, KERNEL_START[target.architecture], table=context.debug.table)
     side = CountedSide(
         variant=run.trial.variant,
         trial=run.trial.key,
@@ -173,7 +194,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
 
 
 def plugin_arguments(out: Path, mark: int | None = None) -> tuple[str, ...]:
-    """Return QEMU's arguments that load the plugin, which is compiled first.
+    """Return QEMU's arguments that load the plugin to count instructions; it is compiled first.
 
     Args:
         out: the file that it writes.
@@ -183,11 +204,22 @@ def plugin_arguments(out: Path, mark: int | None = None) -> tuple[str, ...]:
     Raises:
         UserError: it can't be compiled.
     """
+    window = () if mark is None else (f"begin={mark:#x}", f"end={mark:#x}", "cycle=4", "first=2", "last=3")
+    return plugin_option(out, "mode=counts", *window)
+
+
+def plugin_option(out: Path, *words: str) -> tuple[str, ...]:
+    """Return QEMU's arguments that load the plugin, which is compiled first.
+
+    Args:
+        out: the file that it writes.
+        words: its other arguments (native/plugin/plugin.c).
+
+    Raises:
+        UserError: it can't be compiled.
+    """
     plugin = build_plugin(cache_dir() / "agents", os.environ.get("CC") or "cc")
-    words = [str(plugin), f"out={out}", "mode=counts"]
-    if mark is not None:
-        words += [f"begin={mark:#x}", f"end={mark:#x}", "cycle=4", "first=2", "last=3"]
-    return ("-plugin", ",".join(word.replace(",", ",,") for word in words))
+    return ("-plugin", ",".join(word.replace(",", ",,") for word in (str(plugin), f"out={out}", *words)))
 
 
 def kernel_symbols(target: VmTarget, config: MachineConfig) -> KernelSymbols:
@@ -202,7 +234,7 @@ def kernel_symbols(target: VmTarget, config: MachineConfig) -> KernelSymbols:
     return decode_kallsyms(target.run(request, config).stdout)
 
 
-def _require_equal(run: Run, answer: AgentAnswer, plain: GuestRun, observed: GuestRun) -> None:
+def require_equal(run: Run, answer: AgentAnswer, plain: GuestRun, observed: GuestRun) -> None:
     """Check that the plugin did not change the run.
 
     Raises:

@@ -14,6 +14,7 @@ COMMAND = ("/bin/sh", "-c", "grep -i ' [tw] ' /proc/kallsyms")
 
 MOST_BYTES = 16 << 20
 _LINE = re.compile(r"([0-9a-f]{8,16}) ([tTwW]) ([A-Za-z0-9_.$@-]{1,512})(?:\t\[([A-Za-z0-9_-]{1,64})\])?")
+_MARKER = re.compile(r"_\w*text(_start|_begin|_end)?")
 _ENTRIES = ("__x64_sys_", "__arm64_sys_", "__riscv_sys_")
 _LONGEST = 1 << 20
 """An address farther behind the last function is in none."""
@@ -52,7 +53,7 @@ class KernelSymbols:
 
 def _rank(name: str) -> tuple[bool, bool, int, str]:
     """Return how much worse a name is than others of the same address: an entry of a system call, no marker such as ``_stext``, short."""
-    return (not name.startswith(_ENTRIES), name.startswith("_") and not name.startswith("__"), len(name), name)
+    return (not name.startswith(_ENTRIES), _MARKER.fullmatch(name) is not None, len(name), name)
 
 
 def decode_kallsyms(output: bytes) -> KernelSymbols:

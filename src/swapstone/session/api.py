@@ -46,6 +46,7 @@ from swapstone.session.values import Duration, duration_ns, duration_seconds, pa
 if TYPE_CHECKING:
     from swapstone.session.explain_machine import InstructionsByFunction
     from swapstone.session.explain_row import RowExplanation
+    from swapstone.session.explain_wakeup import WorstWakeups
 
 
 @dataclasses.dataclass(frozen=True)
@@ -432,22 +433,24 @@ def explain(
     *,
     metric: str | None = None,
     candidate: str | None = None,
+    load: str | None = None,
     classes: str | Path | None = None,
     again: bool = False,
     without: Sequence[str] = (),
     trust: bool = False,
     progress: ProgressLike = None,
-) -> RowExplanation | InstructionsByFunction:
+) -> RowExplanation | InstructionsByFunction | WorstWakeups:
     """Explain a row of a record: see `Record.explain`.
 
     Raises:
         UserError: there is no such record, no row matches, or the row can't be run under instruments.
     """
-    opened = record if isinstance(record, Record) else load(record)
+    opened = record if isinstance(record, Record) else open_record(str(record))
     return opened.explain(
         workload,
         metric=metric,
         candidate=candidate,
+        load=load,
         classes=classes,
         again=again,
         without=tuple(without),

@@ -18,13 +18,14 @@ from swapstone.model import FrozenStruct, MemoryFit, UserError
 from swapstone.session.api import run_request
 from swapstone.session.command_lines import split_arguments
 from swapstone.session.experiment import RunOptions
+from swapstone.session.explain_wakeup import require_wakeups
 from swapstone.session.memory_fit import fit_memory
 from swapstone.session.outcome import parse_fail_if
 from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress
 from swapstone.session.record_handle import Record
 from swapstone.session.request import ExperimentRequest
-from swapstone.session.request_resolution import check_request
+from swapstone.session.request_resolution import check_request, resolve_request
 from swapstone.session.values import duration_seconds, parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.targets.vm.machine_models import check_scale
 
@@ -247,6 +248,26 @@ def fit_options(
         raise UserError("--fit-memory takes one clock.", "Name one time with --ns-per-instruction.")
     made = _comparison(options, program)
     return fit_memory(made.request, made.factors, made.own, resolution, options=made.options, progress=progress)
+
+
+def check_why_max(options: Mapping[str, object], program: tuple[str, ...] | None) -> None:
+    """Check before anything runs that the comparisons of a command line have worst wake-ups whose path can be derived.
+
+    Args:
+        options: as of `run_options`.
+        program: as of `run_options`.
+
+    Raises:
+        UserError: they have none, or an option is wrong.
+    """
+    architectures = parse_architectures(str(options["architecture"] or ""))
+    scales = parse_scales(options["ns_per_instruction"])
+    first = {
+        "architecture": next(iter(architectures), ""),
+        "ns_per_instruction": str(next(iter(scales))) if scales else None,
+    }
+    made = _comparison({**options, **first}, program)
+    require_wakeups(resolve_request(made.request, made.factors, made.own)[1])
 
 
 def _comparison(options: Mapping[str, object], program: tuple[str, ...] | None) -> _Comparison:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from swapstone.instruments.counted_runs import CountContext, count_run, machine_target, notes_of, paired
 from swapstone.instruments.debug_files import DebugFiles
+from swapstone.instruments.traced_wakeups import has_wakeups
 from swapstone.model import Analysis, Comparison, RowKey, Run, Status, UnavailableError, UserError
 from swapstone.model.instruction_counts import EXPLAINED_TIMES, InstructionExplanation
 from swapstone.model.temporary_folder import TemporaryFolder
@@ -20,6 +21,7 @@ from swapstone.report.render import RENDERERS, find_renderer
 from swapstone.run import prepare
 from swapstone.session import explain_row, explanation_files
 from swapstone.session.explain_row import DEFAULT_OPTIONS, ExplainOptions, RowExplanation, choose_row
+from swapstone.session.explain_wakeup import WorstWakeups, explain_wakeups, measures_wakeups, workload_of
 from swapstone.session.machines import open_experiment_target
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.trust import require_trust
@@ -75,7 +77,7 @@ def explain_record(
     analysis: Analysis,
     options: ExplainOptions = DEFAULT_OPTIONS,
     progress: Progress = NO_PROGRESS,
-) -> RowExplanation | InstructionsByFunction:
+) -> RowExplanation | InstructionsByFunction | WorstWakeups:
     """Explain a row of a record, by its stored explanation or by running both variants again.
 
     Raises:
@@ -89,7 +91,7 @@ def explain_record(
             "Records of virtual machines are explained by instructions, without classes of cost and without instruments.",
             "Leave --classes and --without out.",
         )
-    row = choose_row(analysis, options.metric, options.workload, options.candidate)
+    row = choose_row(analysis, options, undecided=measures_wakeups(view.experiment))
     place = RowKey(
         suite=row.suite,
         workload=row.workload,
@@ -98,6 +100,8 @@ def explain_record(
         baseline=row.baseline.label,
         candidate=row.candidate.label,
     )
+    if has_wakeups(workload_of(view, row)):
+        return explain_wakeups(view, row, place, options, progress)
     folder = explanation_files.folder_of(view, place)
     found = None if options.again else explanation_files.read_counts(folder, view)
     if found is None:

@@ -62,6 +62,7 @@ class ExplainOptions:
         metric: name of a metric; None for the preferred one.
         workload: name or pattern; None for all.
         candidate: label of a candidate, or its level; None for all.
+        load: name of a load; None for all.
         classes: a TOML file with rules that come before the bundled table of cost classes.
         again: whether to run under instruments although evidence is stored.
         without: names of instruments to leave out.
@@ -71,6 +72,7 @@ class ExplainOptions:
     metric: str | None = None
     workload: str | None = None
     candidate: str | None = None
+    load: str | None = None
     classes: Path | None = None
     again: bool = False
     without: tuple[str, ...] = ()
@@ -145,7 +147,7 @@ def explain_record(
         UntrustedRecordError: no evidence is stored, and the user did not make the record here, or it was damaged or edited.
         UserError: no row matches the options, none of them differs, or the row can't be run under instruments.
     """
-    chosen = choose_row(analysis, options.metric, options.workload, options.candidate)
+    chosen = choose_row(analysis, options)
     classes = load_classes(options.classes)
     folder, evidence = _evidence(view, chosen, options, progress)
     with named_record(view.path):  # stored evidence may come from a stranger
@@ -154,18 +156,18 @@ def explain_record(
     return RowExplanation(folder, evidence, explanation, tuple(files))
 
 
-def choose_row(analysis: Analysis, metric: str | None, workload: str | None, candidate: str | None) -> Comparison:
+def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool = False) -> Comparison:
     """Return the row with the largest difference among those that match.
 
     Args:
         analysis: of the record.
-        metric: its name, or None for the preferred one.
-        workload: its name or a pattern, or None.
-        candidate: the candidate's label, or None.
+        options: which rows match.
+        undecided: whether a row may be chosen whose verdict is not that it differs, though several match.
 
     Raises:
         UserError: no row matches, or none of those that match differs.
     """
+    metric, workload, candidate, load = options.metric, options.workload, options.candidate, options.load
     copies = {null.copy for null in analysis.nulls}
     rows = [row for row in analysis.comparisons if row.candidate not in copies and row.effect is not None]
     matching = [
@@ -174,9 +176,10 @@ def choose_row(analysis: Analysis, metric: str | None, workload: str | None, can
         if (row.preferred if metric is None else row.metric.name == metric)
         and (workload is None or fnmatch.fnmatchcase(row.workload, workload) or row.workload == workload)
         and (candidate is None or candidate in {row.candidate.label, row.candidate.short_label})
+        and (load is None or row.load == load)
     ]
     if not matching:
-        _check_names(rows, metric, workload, candidate)
+        _check_names(rows, options)
         names = ", ".join(dict.fromkeys(row.workload for row in rows)) or "none"
         raise UserError(
             "No row of the record matches.",
@@ -186,7 +189,7 @@ def choose_row(analysis: Analysis, metric: str | None, workload: str | None, can
             ),
         )
     different = [row for row in matching if row.verdict in _DIFFERENT]
-    if not different and (workload is None or len(matching) > 1):
+    if not different and not undecided and (workload is None or len(matching) > 1):
         raise UserError(
             f"None of the {len(matching)} rows that match has a different median: there is nothing to explain.",
             "Name one with --only to see its counts and its ledger.",
@@ -194,12 +197,16 @@ def choose_row(analysis: Analysis, metric: str | None, workload: str | None, can
     return max(different or matching, key=_distance)
 
 
-def _check_names(rows: Sequence[Comparison], metric: str | None, workload: str | None, candidate: str | None) -> None:
+def _check_names(rows: Sequence[Comparison], options: ExplainOptions) -> None:
     """Check each name by itself.
 
     Raises:
-        UserError: the record has no such metric, workload or candidate; the hint has those of the record.
+        UserError: the record has no such metric, workload, candidate or load; the hint has those of the record.
     """
+    metric, workload, candidate = options.metric, options.workload, options.candidate
+    loads = {row.load for row in rows}
+    if options.load is not None and options.load not in loads:
+        raise unknown("load of this record", options.load, loads)
     metrics, workloads = {row.metric.name for row in rows}, {row.workload for row in rows}
     candidates = {label for row in rows for label in (row.candidate.label, row.candidate.short_label)}
     if metric is not None and metric not in metrics:

@@ -28,10 +28,12 @@ from swapstone.model import (
     UserError,
 )
 from swapstone.model.instruction_counts import InstructionExplanation
+from swapstone.model.wakeup_paths import WakeupExplanation
 from swapstone.record import FileProblemError, RecordFolder, RecordView, open_folder, replace_in
 from swapstone.record.validation import amount_problem
-from swapstone.report import flame_graph, instruction_explanation, row_explanation
+from swapstone.report import flame_graph, instruction_explanation, row_explanation, wakeup_explanation
 from swapstone.report.context import ExplanationSummary
+from swapstone.report.document import Document
 from swapstone.report.render import html, markdown
 from swapstone.version import __version__
 
@@ -42,6 +44,8 @@ SIDES = ("baseline", "candidate")
 EXPLANATION = "explanation.json"
 COUNTS = "instructions.json"
 """The explanation of a row on the exact clock."""
+WAKEUPS = "wakeups.json"
+"""The explanation of a row of latencies on the exact clock."""
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")
 """A file of `replace_in` that a kill left."""
@@ -176,6 +180,10 @@ def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | N
         page = (f"{base}/{PAGES[0][0]}", PAGES[0][1])
         yield instruction_explanation.summary_of(counts, [page] if record.is_regular(f"{place}/{PAGES[0][0]}") else [])
         return
+    if (wakeups := _wakeups(record, place, view)) is not None:
+        page = (f"{base}/{PAGES[0][0]}", PAGES[0][1])
+        yield wakeup_explanation.summary_of(wakeups, [page] if record.is_regular(f"{place}/{PAGES[0][0]}") else [])
+        return
     if _evidence(record, place, view) is None:
         return
     kept = _decoded(record.read(f"{place}/{EXPLANATION}"), _ExplanationFile)
@@ -203,6 +211,40 @@ def _counts(record: RecordFolder, folder: str, view: RecordView) -> InstructionE
     return found if found is not None and found.chain == view.last_chain and not found.problem() else None
 
 
+def read_wakeups(folder: Path, view: RecordView) -> WakeupExplanation | None:
+    """Return the stored paths of the worst wake-ups of a row; None as `read_counts`."""
+    try:
+        with RecordFolder(view.path) as record:
+            return _wakeups(record, f"{FOLDER}/{folder.name}", view)
+    except FileProblemError:
+        return None
+
+
+def _wakeups(record: RecordFolder, folder: str, view: RecordView) -> WakeupExplanation | None:
+    found = _decoded(record.read(f"{folder}/{WAKEUPS}"), WakeupExplanation)
+    return found if found is not None and found.chain == view.last_chain and not found.problem() else None
+
+
+def store_wakeups(folder: Path, found: WakeupExplanation) -> None:
+    """Write the paths of the worst wake-ups of a row, in the place of an earlier explanation.
+
+    Raises:
+        UserError: the record's folder can't be written.
+    """
+    with _opened(folder) as opened:
+        _clear(opened)
+        replace_in(opened, WAKEUPS, msgspec.json.format(found.encoded(), indent=1))
+
+
+def write_wakeups(folder: Path, found: WakeupExplanation) -> list[Path]:
+    """Write the pages that are computed from the paths, and return all files.
+
+    Raises:
+        UserError: the record's folder can't be written.
+    """
+    return _write_pages(folder, wakeup_explanation.document_of(found), WAKEUPS)
+
+
 def store_counts(folder: Path, found: InstructionExplanation) -> None:
     """Write the instructions of a row by function, in the place of an earlier explanation.
 
@@ -220,12 +262,16 @@ def write_counts(folder: Path, found: InstructionExplanation) -> list[Path]:
     Raises:
         UserError: the record's folder can't be written.
     """
-    document = instruction_explanation.document_of(found)
+    return _write_pages(folder, instruction_explanation.document_of(found), COUNTS)
+
+
+def _write_pages(folder: Path, document: Document, stored: str) -> list[Path]:
+    """Write a document beside the file that it is computed from; return that file and the pages."""
     pages = {"explanation.md": markdown.render(document), PAGES[0][0]: html.render(document)}
     with _opened(folder) as opened:
         for name, content in pages.items():
             replace_in(opened, name, content.encode("utf-8", "backslashreplace"))
-    return [folder / name for name in (COUNTS, *pages)]
+    return [folder / name for name in (stored, *pages)]
 
 
 def _clear(opened: int) -> None:

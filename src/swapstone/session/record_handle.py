@@ -45,6 +45,7 @@ from swapstone.session.values import Duration, duration_ns, duration_seconds, pa
 if TYPE_CHECKING:
     from swapstone.session.explain_machine import InstructionsByFunction
     from swapstone.session.explain_row import RowExplanation
+    from swapstone.session.explain_wakeup import WorstWakeups
     from swapstone.session.verification import Verification
 
 TEXT_WIDTH = 120
@@ -305,18 +306,20 @@ class Record:
         *,
         metric: str | None = None,
         candidate: str | None = None,
+        load: str | None = None,
         classes: str | Path | None = None,
         again: bool = False,
         without: tuple[str, ...] = (),
         trust: bool = False,
         progress: ProgressLike = None,
-    ) -> RowExplanation | InstructionsByFunction:
+    ) -> RowExplanation | InstructionsByFunction | WorstWakeups:
         """Explain a row: run its two variants under instruments, and split the difference into causes.
 
         Args:
             workload: name or pattern; without it, the row with the largest difference.
             metric: without it, the preferred one.
             candidate: label such as ``libc=musl``; without it, any.
+            load: a load of the record; without it, any.
             classes: a TOML file with rules that come before the bundled table of cost classes.
             again: run under instruments although evidence is stored.
             without: instruments to leave out.
@@ -333,6 +336,7 @@ class Record:
             metric=metric,
             workload=workload,
             candidate=candidate,
+            load=load,
             classes=Path(classes) if classes else None,
             again=again,
             without=tuple(without),

@@ -14,6 +14,7 @@ from swapstone.model.instruction_counts import EXPLAINED_TIMES
 from swapstone.record import RecordView
 from swapstone.report.context import ReportContext
 from swapstone.session import explanation_files
+from swapstone.session.explain_wakeup import measures_wakeups
 from swapstone.session.own_program_request import command_line, report_notes
 from swapstone.session.program_outputs import output_notes
 from swapstone.session.server_program import server_notes
@@ -64,7 +65,9 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
 
 
 def _can_explain(experiment: Experiment) -> bool:
-    """Return whether rows can be explained: on this machine, or in virtual machines on the exact clock rows of time."""
+    """Return whether rows can be explained: on this machine, or in virtual machines on the exact clock rows of time and wake-ups."""
+    if measures_wakeups(experiment):
+        return True
     if experiment.virtual:
         found = workloads.workloads_of(experiment).values()
         return any(metric.name in EXPLAINED_TIMES for each in found for metric in each.metrics)

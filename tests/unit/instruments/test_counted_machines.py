@@ -9,7 +9,7 @@ from swapstone.targets.vm.machine_models import COMPILERS, MACHINE_MODELS
 
 
 def test_every_machine_has_a_mark_a_fault_and_a_compiler() -> None:
-    for names in (counted_runs._MARK, counted_runs._FAULTS, counted_runs._KERNEL_START, COMPILERS):
+    for names in (counted_runs._MARK, counted_runs._FAULTS, counted_runs.KERNEL_START, COMPILERS):
         assert names.keys() == MACHINE_MODELS.keys()
 
 

@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Sequence
 
 from swapstone.model import Analysis, Latency, Variant
+from swapstone.model.wakeup_paths import EXPLAINED_LATENCY
 from swapstone.report import formatting
 from swapstone.report.answer import figures, limits, wording
 from swapstone.report.answer.answer import Answer
@@ -33,8 +34,15 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
         sentence=f"{limits.opening(analysis)}{wording.sentence_case(sentences)}{virtual}.{limits.closing(analysis, places)}",
         figures=tuple(_table(group) for group in found),
         unknown=tuple(unknown),
-        commands=commands_for(context, ()),
+        commands=(*_explaining(context, found), *commands_for(context, ())),
     )
+
+
+def _explaining(context: ReportContext, found: Sequence[LatencyGroup]) -> tuple[tuple[str, str], ...]:
+    """Return the command that prints the path of the worst wake-up, where it can be derived: on the exact clock, of two variants."""
+    if not context.experiment.virtual or not context.explain or all(len(group.variants) < 2 for group in found):
+        return ()
+    return (("why it was late", f"{context.explain} {EXPLAINED_LATENCY}"),)
 
 
 def _sentence(group: LatencyGroup, margin: float, *, several: bool) -> str:

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The emulator's plugin: refused arguments, and the mode for wake-ups against cyclictest in a machine of each architecture."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from swapstone.artifacts.images import ImageRequest, build_image
+from swapstone.instruments.counted_runs import KERNEL_START, plugin_option
+from swapstone.instruments.traced_wakeups import watched_program
+from swapstone.instruments.wakeup_trace import MOST_BYTES, WakeupTrace, decode_wakeups, find_mark, matches
+from swapstone.record import read_regular
+from swapstone.targets import DEFAULT_MACHINE
+from swapstone.targets.agent_build import build_plugin
+from swapstone.targets.vm.boot_image import VmImage
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.vm_target import VmTarget
+from swapstone.wire import TrialRequest
+from swapstone.workloads.cyclictest import decode_cyclictest
+from tests.contract.vm_images import need_emulator
+
+LOOPS = 300
+COMMAND = f"/usr/bin/cyclictest -q -m -p 95 -i 200 -l {LOOPS} -h 1000 --json=/tmp/c.json >/dev/null && cat /tmp/c.json"
+ASKED = TrialRequest(
+    id="1-0",
+    arguments=("/bin/sh", "-c", f"mkdir -p /dev/shm; {COMMAND}"),
+    environment=(("PATH", "/usr/bin:/bin"),),
+    cwd="/scratch",
+    timeout_ms=60_000,
+)
+MACHINES = {"x86_64": "x86_64", "arm64": "aarch64", "armhf": "arm", "riscv64": "riscv64"}
+
+
+def _target(name: str) -> VmTarget:
+    built = build_image(
+        ImageRequest(architecture=name, kernel="generic", modules=(), parts=("busybox", "glibc", "cyclictest"))
+    )
+    machine = EmulatedMachine(architecture=MACHINES[name])
+    return VmTarget({"generic": VmImage(built.kernel, built.initrd, machine, banner=built.image.banner)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(MACHINES))
+def test_the_blocks_before_the_latest_wake_up_are_kept(name: str, tmp_path: Path) -> None:
+    need_emulator(MACHINES[name])
+    with _target(name) as target:
+        plain, machine = target.run_observed(ASKED, DEFAULT_MACHINE)
+        histogram = decode_cyclictest(plain.stdout).histogram
+        program = watched_program(target, DEFAULT_MACHINE, tmp_path)
+
+        def observe(out: Path, words: tuple[str, ...]) -> WakeupTrace:
+            answer, again = target.run_observed(ASKED, DEFAULT_MACHINE, plugin_option(out, *words))
+            assert answer.stdout == plain.stdout and (again.output, again.console) == (machine.output, machine.console)
+            return decode_wakeups(read_regular(out, MOST_BYTES))
+
+        mark = find_mark(observe(tmp_path / "writes", program.words).writes, histogram)
+        assert mark is not None
+        found = observe(tmp_path / "trace", program.tracing(mark, histogram[-1][0], 1))
+    assert found.marks == LOOPS and 1 <= found.cycle <= LOOPS and matches(found.bins, histogram)
+    last = found.blocks[found.steps[-1][0]]
+    assert last.address <= mark + found.base < last.address + len(last.code)
+    kept = sum(executed for _, executed in found.steps)
+    assert kept >= histogram[-1][0] * 1000 and found.cut
+    assert any(found.blocks[index].address >= KERNEL_START[MACHINES[name]] for index, _ in found.steps if index >= 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("mode=none", "invalid argument: mode=none"),
+        ("mode=wakeups,mark=x", "invalid argument: mark=x"),
+        ("mode=wakeups", "wakeups: text=FILE can't be read"),
+        ("mode=wakeups,text=/nonexistent", "wakeups: text=FILE can't be read"),
+        ("mode=wakeups,text=/dev/null", "wakeups: text=FILE can't be read"),
+        ("low=1", "usage: out=FILE,mode=NAME"),
+    ],
+)
+def test_wrong_arguments_are_named(words: str, reason: str, tmp_path: Path) -> None:
+    need_emulator()
+    emulator = shutil.which("qemu-system-x86_64")
+    assert emulator
+    plugin = build_plugin(tmp_path, os.environ.get("CC") or "cc")
+    command = [
+        emulator,
+        "-nodefaults",
+        "-display",
+        "none",
+        "-accel",
+        "tcg",
+        "-plugin",
+        f"{plugin},out={tmp_path}/out,{words}",
+    ]
+    result = subprocess.run([*command, "-S"], capture_output=True, text=True, timeout=60, check=False)
+    assert result.returncode == 1 and reason in result.stderr
+    assert not (tmp_path / "out").exists()
