@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Check that the emulator's plugin does not change a run, and measure its processor time. `benchmarks/plugin-equality`.
 
-Each trial of a workload runs twice in a virtual machine on the exact clock: without the plugin, and with the plugin that counts
-instructions for `swapstone explain`, in turns. The program's output, the machine's whole report and its console must be equal to the
+Each trial of a workload runs twice in a virtual machine on the exact clock: without the plugin, and with the plugin of `swapstone explain`,
+which counts instructions or models a processor, in turns. The program's output, the machine's whole report and its console must be equal to the
 byte. The processor time is that of the emulators. The cache of runs is not used.
 """
 
@@ -52,6 +52,7 @@ def main() -> int:
     parser.add_argument("--only", default="b_string_strlen", help="pattern of the workload; the first match runs")
     parser.add_argument("--load", default="idle", help="a load (default idle)")
     parser.add_argument("--arch", default="", help="x86_64, arm64, armhf or riscv64")
+    parser.add_argument("--mode", default="counts", choices=("counts", "model"), help="of the plugin (default counts)")
     parser.add_argument("--trials", type=int, default=10, help="trials, shared among the levels (default 10)")
     asked = parser.parse_args()
     if asked.trials < 1:
@@ -68,12 +69,12 @@ def main() -> int:
     )
     experiment = resolve(request)
     with open_experiment_target(experiment, lambda line: print(line, file=sys.stderr), no_cache=True) as target:
-        pairs = _pairs(experiment, machine_target(target), asked.trials)
+        pairs = _pairs(experiment, machine_target(target), asked.trials, asked.mode)
     print("\n".join(table(pairs)))
     return status(pairs)
 
 
-def _pairs(experiment: Experiment, target: VmTarget, trials: int) -> list[Pair]:
+def _pairs(experiment: Experiment, target: VmTarget, trials: int, mode: str) -> list[Pair]:
     prepared = prepare(experiment, target, lambda *_: None)
     (key,) = list(workloads_of(experiment))[:1]
     subject, load = prepared.subjects[key], find_load(experiment.loads[0])
@@ -96,12 +97,12 @@ def _pairs(experiment: Experiment, target: VmTarget, trials: int) -> list[Pair]:
             continue
         runs, times = {}, {}
         with tempfile.TemporaryDirectory() as scratch:
-            plugins = {False: (), True: plugin_arguments(Path(scratch) / "counts")}
+            plugins = {False: (), True: plugin_arguments(Path(scratch) / mode, mode=mode)}
             for observed in (False, True) if number // len(labels) % 2 == 0 else (True, False):
                 before = _emulators_s()
                 runs[observed] = target.run_observed(request, config, plugins[observed])
                 times[observed] = _emulators_s() - before
-            if not (Path(scratch) / "counts").stat().st_size:
+            if not (Path(scratch) / mode).stat().st_size:
                 raise SystemExit("The plugin wrote no counts: it was not loaded.")
         found.append(Pair(label, differences(runs[False], runs[True]), times[False], times[True]))
         print(f"  {number + 1} of {trials}", file=sys.stderr, flush=True)

@@ -213,4 +213,4 @@ static void write_counts(FILE *out) {
         }
 }
 
-const struct mode counts_mode = {"counts", translated, open_window, close_window, write_counts};
+const struct mode counts_mode = {"counts", translated, open_window, close_window, write_counts, NULL};

@@ -26,8 +26,9 @@ struct mode {
     void (*open)(void);                                             /* a window begins */
     void (*close)(void);                                            /* it ends */
     void (*write)(FILE *out);                                       /* the machine has ended */
+    bool (*install)(const char *target); /* optional: returns whether it observes machines of QEMU's target */
 };
 
-extern const struct mode counts_mode;
+extern const struct mode counts_mode, model_mode;
 
 #endif

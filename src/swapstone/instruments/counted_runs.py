@@ -172,19 +172,20 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN)
 
 
-def plugin_arguments(out: Path, mark: int | None = None) -> tuple[str, ...]:
+def plugin_arguments(out: Path, mark: int | None = None, mode: str = "counts") -> tuple[str, ...]:
     """Return QEMU's arguments that load the plugin, which is compiled first.
 
     Args:
         out: the file that it writes.
         mark: the address whose executions delimit passes: each begins with the second of four, and ends with the third. None for the
             whole run.
+        mode: what it observes: a file of native/plugin.
 
     Raises:
         UserError: it can't be compiled.
     """
     plugin = build_plugin(cache_dir() / "agents", os.environ.get("CC") or "cc")
-    words = [str(plugin), f"out={out}", "mode=counts"]
+    words = [str(plugin), f"out={out}", f"mode={mode}"]
     if mark is not None:
         words += [f"begin={mark:#x}", f"end={mark:#x}", "cycle=4", "first=2", "last=3"]
     return ("-plugin", ",".join(word.replace(",", ",,") for word in words))
