@@ -17,6 +17,7 @@ from swapstone.instruments.code_files import CodeFile, CodeMap, read_code
 from swapstone.instruments.debug_files import DebugFiles
 from swapstone.instruments.kernel_symbols import COMMAND, KernelSymbols, decode_kallsyms
 from swapstone.instruments.kernel_symbols import MOST_BYTES as MOST_SYMBOL_BYTES
+from swapstone.instruments.model_counts import ModelCounts, read_model
 from swapstone.instruments.symbol_tables import Table, table_of
 from swapstone.model import IDLE, Run, Source, UnavailableError, UserError
 from swapstone.model.cpio import Entry
@@ -76,12 +77,14 @@ class CountContext:
         target: its machines.
         scratch: a folder for copies of files.
         debug: names of glibc's functions.
+        model: whether each variant also runs with a modelled processor.
     """
 
     prepared: Prepared
     target: VmTarget
     scratch: Path
     debug: DebugFiles
+    model: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,11 +95,13 @@ class CountedRun:
         side: totals.
         functions: instructions and entries by function.
         region: `PASSES` or `WHOLE_RUN`.
+        model: events of a modelled processor, if they were asked for.
     """
 
     side: CountedSide
     functions: Mapping[FunctionKey, tuple[int, int]]
     region: str
+    model: ModelCounts | None = None
 
 
 def machine_target(target: Target) -> VmTarget:
@@ -155,6 +160,11 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
                 f"{run.trial.key}: the passes can't be separated from the rest: {counts.begins} calls of getrusage for "
                 f"{len(report.passes)} passes."
             )
+    model = None
+    if context.model:
+        answer, observed = target.run_observed(request, config, plugin_arguments(folder / "model", mark, "model"))
+        _require_equal(run, answer, plain, observed)
+        model = read_model(folder / "model", counts)
     files = code_files(target.files(config), request, folder, lambda copy: _with_symbols(origin, program, copy) or copy)
     functions = by_function(counts.blocks, files, kernel, _KERNEL_START[target.architecture], table=context.debug.table)
     side = CountedSide(
@@ -169,7 +179,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         repeated=_repeated(counts, functions, target.architecture),
         lost=counts.lost,
     )
-    return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN)
+    return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, model)
 
 
 def plugin_arguments(out: Path, mark: int | None = None, mode: str = "counts") -> tuple[str, ...]:

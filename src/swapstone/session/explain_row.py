@@ -66,6 +66,7 @@ class ExplainOptions:
         again: whether to run under instruments although evidence is stored.
         without: names of instruments to leave out.
         trust: whether the record's commands may run though another user or machine made it, or it was edited.
+        modelled_cycles: whether a processor is modelled too, of a record on the exact clock.
     """
 
     metric: str | None = None
@@ -75,6 +76,7 @@ class ExplainOptions:
     again: bool = False
     without: tuple[str, ...] = ()
     trust: bool = False
+    modelled_cycles: bool = False
 
 
 DEFAULT_OPTIONS = ExplainOptions()
