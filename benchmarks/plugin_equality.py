@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Check that the emulator's plugin does not change a run, and measure its processor time. `benchmarks/plugin-equality`.
 
-Each trial of a workload runs twice in a virtual machine on the exact clock: without the plugin, and with the plugin of `swapstone explain`,
-which counts instructions or models a processor, in turns. The program's output, the machine's whole report and its console must be equal to the
+Each trial of a workload runs twice in a virtual machine on the exact clock, in turns: without the plugin, and with the plugin of
+`swapstone explain`, which counts instructions or models a processor. The output, the machine's report and its console must be equal to the
 byte. The processor time is that of the emulators. The cache of runs is not used.
 """
 

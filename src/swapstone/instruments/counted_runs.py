@@ -144,7 +144,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     kernel = kernel_symbols(target, config)
     origin = subject.workload.origin
     passes = isinstance(origin, Source) and origin.harness and run.trial.load == IDLE.name
-    mark = kernel.address(_MARK[target.architecture]) if passes else None
+    mark = kernel.address(mark_name(target.architecture)) if passes else None
     folder = context.scratch / f"run-{len(list(context.scratch.iterdir()))}"
     folder.mkdir()
     _, plain = target.run_observed(request, config)
@@ -180,6 +180,11 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         lost=counts.lost,
     )
     return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, model)
+
+
+def mark_name(architecture: str) -> str:
+    """Return the function of the kernel whose calls delimit passes."""
+    return _MARK[architecture]
 
 
 def plugin_arguments(out: Path, mark: int | None = None, mode: str = "counts") -> tuple[str, ...]:

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * Pairs of small programs with known behaviour of caches, branches and divides, for
+ * benchmarks/model-programs.
+ *
+ *     model_programs PROGRAM VARIANT
+ *
+ * The variant is 0 or 1. A pass runs twice; the second run is measured, between the marks of Swapstone's
+ * workloads (two calls of getrusage before it and two after it). Prints "NAME CHECKSUM NANOSECONDS". Without
+ * arguments it prints the names.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { STEPS = 1 << 18, LARGE = 8 << 20, FUNCTION_BYTES = 64, FUNCTIONS = 2048, ROW = 1 << 10, LINE = 64 };
+
+static int variant;
+static char *memory; /* LARGE bytes, aligned to a page */
+static uint32_t state = 1;
+
+static uint32_t next_random(void) {
+    state ^= state << 13;
+    state ^= state >> 17;
+    return state ^= state << 5;
+}
+
+/* Keeps a value in a register, and makes it unknown to the compiler. */
+#define OPAQUE(value) __asm__ volatile("" : "+r"(value))
+
+/* ==== Linked lists ==== */
+
+/* Makes one cycle of all nodes of `size` bytes in the first `bytes` bytes, in order or shuffled (Sattolo). */
+static void make_list(size_t bytes, size_t size, int shuffled) {
+    size_t count = bytes / size;
+    uint32_t *order = malloc(count * sizeof *order);
+    if (!order)
+        exit(1);
+    for (size_t i = 0; i < count; i++)
+        order[i] = (uint32_t)i;
+    for (size_t i = count - 1; shuffled && i > 0; i--) {
+        size_t other = next_random() % i;
+        uint32_t kept = order[i];
+        order[i] = order[other];
+        order[other] = kept;
+    }
+    for (size_t i = 0; i < count; i++)
+        *(void **)(memory + order[i] * size) = memory + order[(i + 1) % count] * size;
+    free(order);
+}
+
+static uint64_t follow(void) {
+    char *at = memory;
+    for (int i = 0; i < STEPS * 4; i++) {
+        at = *(char **)at;
+        OPAQUE(at);
+    }
+    return (uint64_t)(at - memory);
+}
+
+static void prepare_chase(void) {
+    make_list(LARGE, sizeof(void *), variant);
+}
+
+static void prepare_line_chase(void) {
+    make_list(LARGE, LINE, variant);
+}
+
+static void prepare_l2_list(void) {
+    make_list(variant ? 256 << 10 : 8 << 10, LINE, 1);
+}
+
+static void prepare_memory_list(void) {
+    make_list(variant ? LARGE : 256 << 10, LINE, 1);
+}
+
+/* ==== Arrays ==== */
+
+static uint64_t strided(void) {
+    size_t stride = variant ? LINE : 8, at = 0;
+    uint64_t sum = 0;
+    for (int i = 0; i < STEPS; i++) {
+        sum += *(uint64_t *)(memory + at);
+        at = (at + stride) & (LARGE - 1);
+        OPAQUE(sum);
+    }
+    return sum;
+}
+
+/* Writes a matrix of 512 rows of 1024 numbers: row by row, or column by column. */
+static uint64_t fill(void) {
+    uint64_t *matrix = (uint64_t *)memory;
+    size_t step = variant ? ROW : 1, turn = variant ? 1 : 0, at = 0, count = (size_t)ROW * 512;
+    for (size_t i = 0; i < count; i++) {
+        matrix[at] = i;
+        at += step;
+        size_t wrap = at >= count; /* without a branch */
+        at -= wrap * count;
+        at += wrap * turn;
+        OPAQUE(at);
+    }
+    return matrix[7];
+}
+
+/* ==== Branches ==== */
+
+static void prepare_branches(void) {
+    for (int i = 0; i < STEPS; i++)
+        memory[i] = (char)(i & 1);
+    for (int i = STEPS - 1; variant && i > 0; i--) { /* as many of each, shuffled (Fisher and Yates) */
+        int other = (int)(next_random() % (uint32_t)(i + 1));
+        char kept = memory[i];
+        memory[i] = memory[other];
+        memory[other] = kept;
+    }
+}
+
+static uint64_t branches(void) {
+    uint64_t ones = 0, zeros = 0;
+    for (int i = 0; i < STEPS; i++)
+        if (memory[i]) {
+            ones++;
+            OPAQUE(ones);
+        } else {
+            zeros += 3;
+            OPAQUE(zeros);
+        }
+    return ones + zeros;
+}
+
+/* ==== Arithmetic ==== */
+
+static uint64_t divide(void) {
+    uint64_t value = UINT64_MAX, other = 3;
+    OPAQUE(other);
+    for (int i = 0; i < STEPS; i++) {
+        uint64_t result = value;
+#if defined __x86_64__
+        if (variant)
+            __asm__ volatile("xor %%edx, %%edx\n div %1" : "+a"(result) : "r"(other) : "rdx", "cc");
+        else
+            __asm__ volatile("xor %%edx, %%edx\n add %1, %0" : "+a"(result) : "r"(other) : "rdx", "cc");
+#elif defined __aarch64__
+        if (variant)
+            __asm__ volatile("udiv %0, %0, %1" : "+r"(result) : "r"(other));
+        else
+            __asm__ volatile("add %0, %0, %1" : "+r"(result) : "r"(other));
+#endif
+        value = result | UINT64_C(1) << 63;
+    }
+    return value;
+}
+
+static uint64_t divide_double(void) {
+    double value = 1.0, other = 1.0000001;
+    for (int i = 0; i < STEPS; i++) {
+#if defined __x86_64__
+        if (variant)
+            __asm__ volatile("divsd %1, %0" : "+x"(value) : "x"(other));
+        else
+            __asm__ volatile("mulsd %1, %0" : "+x"(value) : "x"(other));
+#elif defined __aarch64__
+        if (variant)
+            __asm__ volatile("fdiv %d0, %d0, %d1" : "+w"(value) : "w"(other));
+        else
+            __asm__ volatile("fmul %d0, %d0, %d1" : "+w"(value) : "w"(other));
+#endif
+    }
+    return value > 0;
+}
+
+/* Four additions that depend on each other, or not. */
+static uint64_t additions(void) {
+    uint64_t a = 1, b = 2, c = 3, d = 4;
+#if defined __x86_64__
+#define ADD(to, from) "add %" from ", %" to "\n"
+#elif defined __aarch64__
+#define ADD(to, from) "add %" to ", %" to ", %" from "\n"
+#endif
+#define CHAIN ADD("0", "4") ADD("0", "4") ADD("0", "4") ADD("0", "4")
+#define APART ADD("0", "4") ADD("1", "4") ADD("2", "4") ADD("3", "4")
+    uint64_t one = 1;
+    for (int i = 0; i < STEPS; i++)
+        if (variant)
+            __asm__ volatile(CHAIN CHAIN : "+r"(a), "+r"(b), "+r"(c), "+r"(d) : "r"(one) : "cc");
+        else
+            __asm__ volatile(APART APART : "+r"(a), "+r"(b), "+r"(c), "+r"(d) : "r"(one) : "cc");
+    return a + b + c + d;
+}
+
+static uint64_t atomic(void) {
+    uint64_t *at = (uint64_t *)memory;
+    *at = 0;
+    for (int i = 0; i < STEPS; i++) {
+#if defined __x86_64__
+        if (variant)
+            __asm__ volatile("lock addq $1, %0" : "+m"(*at) : : "cc");
+        else
+            __asm__ volatile("addq $1, %0" : "+m"(*at) : : "cc");
+#elif defined __aarch64__
+        uint64_t value;
+        uint32_t failed = 0;
+        if (variant)
+            __asm__ volatile("1: ldaxr %0, [%2]\n add %0, %0, 1\n stlxr %w1, %0, [%2]\n cbnz %w1, 1b"
+                             : "=&r"(value), "+&r"(failed)
+                             : "r"(at)
+                             : "memory");
+        else
+            __asm__ volatile("1: ldr %0, [%2]\n add %0, %0, 1\n str %0, [%2]\n cbnz %w1, 1b"
+                             : "=&r"(value), "+&r"(failed)
+                             : "r"(at)
+                             : "memory");
+#endif
+    }
+    return *at;
+}
+
+/* ==== Code ==== */
+
+/* FUNCTIONS functions of one line each, which return their argument plus 1. */
+#if defined __x86_64__
+#define ADD_AND_RETURN "lea 1(%rdi), %rax\n ret\n"
+#elif defined __aarch64__
+#define ADD_AND_RETURN "add x0, x0, 1\n ret\n"
+#endif
+__asm__(".text\n .balign 4096\n many_functions:\n .rept 2048\n .balign 64\n" ADD_AND_RETURN
+        ".endr\n .balign 64\n .zero 64\n");
+extern char many_functions[];
+
+static uint64_t calls(void) {
+    size_t mask = (size_t)FUNCTION_BYTES * (variant ? FUNCTIONS : 64) - 1, at = 0;
+    uint64_t sum = 0;
+    for (int i = 0; i < STEPS; i++) {
+        sum = ((uint64_t(*)(uint64_t))(void *)(many_functions + at))(sum);
+        at = (at + FUNCTION_BYTES) & mask;
+    }
+    return sum;
+}
+
+/* ==== */
+
+static const struct {
+    const char *name;
+    void (*prepare)(void);
+    uint64_t (*pass)(void);
+} programs[] = {
+    {"chase", prepare_chase, follow},
+    {"l2-list", prepare_l2_list, follow},
+    {"memory-list", prepare_memory_list, follow},
+    {"stride", NULL, strided},
+    {"fill", NULL, fill},
+    {"branch", prepare_branches, branches},
+    {"divide", NULL, divide},
+    {"divide-double", NULL, divide_double},
+    {"code", NULL, calls},
+    {"line-chase", prepare_line_chase, follow},
+    {"additions", NULL, additions},
+    {"atomic", NULL, atomic},
+};
+
+enum { PROGRAMS = sizeof programs / sizeof *programs };
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void mark(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+}
+
+int main(int count, char **arguments) {
+    for (int i = 0; i < PROGRAMS; i++) {
+        if (count != 3) {
+            puts(programs[i].name);
+            continue;
+        }
+        if (strcmp(arguments[1], programs[i].name) != 0)
+            continue;
+        variant = arguments[2][0] == '1';
+        memory = aligned_alloc(4096, LARGE);
+        if (!memory)
+            return 1;
+        memset(memory, 1, LARGE);
+        if (programs[i].prepare)
+            programs[i].prepare();
+        uint64_t before = programs[i].pass();
+        mark();
+        mark();
+        int64_t start = now_ns();
+        uint64_t sum = programs[i].pass();
+        int64_t end = now_ns();
+        mark();
+        mark();
+        printf("%s %llx %lld\n", programs[i].name, (unsigned long long)(before * 31 + sum),
+               (long long)(end - start));
+        return 0;
+    }
+    return count == 3;
+}
