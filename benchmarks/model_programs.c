@@ -133,61 +133,68 @@ static uint64_t branches(void) {
 
 /* ==== Arithmetic ==== */
 
-static uint64_t divide(void) {
-    uint64_t value = UINT64_MAX, other = 3;
-    OPAQUE(other);
-    for (int i = 0; i < STEPS; i++) {
-        uint64_t result = value;
+/* Loops of STEPS turns, in which each variant has the same number of instructions. */
 #if defined __x86_64__
-        if (variant)
-            __asm__ volatile("xor %%edx, %%edx\n div %1" : "+a"(result) : "r"(other) : "rdx", "cc");
-        else
-            __asm__ volatile("xor %%edx, %%edx\n add %1, %0" : "+a"(result) : "r"(other) : "rdx", "cc");
+#define LOOP(body) "1: " body " sub $1, %[left]\n jnz 1b"
+#define ADD(to, from) "add %[" from "], %[" to "]\n"
+#define INTEGER(operation) "mov %[value], %%rax\n xor %%edx, %%edx\n" operation "\n"
+#define DIVIDE INTEGER("div %[other]")
+#define SUM INTEGER("add %[other], %%rax")
+#define DIVIDE_DOUBLE "divsd %[other], %[value]\n"
+#define MULTIPLY_DOUBLE "mulsd %[other], %[value]\n"
+#define REGISTER "+x"
+#define OTHER "x"
+#define CLOBBERED "rax", "rdx", "cc"
 #elif defined __aarch64__
-        if (variant)
-            __asm__ volatile("udiv %0, %0, %1" : "+r"(result) : "r"(other));
-        else
-            __asm__ volatile("add %0, %0, %1" : "+r"(result) : "r"(other));
+#define LOOP(body) "1: " body " subs %[left], %[left], 1\n b.ne 1b"
+#define ADD(to, from) "add %[" to "], %[" to "], %[" from "]\n"
+#define DIVIDE "udiv x9, %[value], %[other]\n"
+#define SUM "add x9, %[value], %[other]\n"
+#define DIVIDE_DOUBLE "fdiv %d[value], %d[value], %d[other]\n"
+#define MULTIPLY_DOUBLE "fmul %d[value], %d[value], %d[other]\n"
+#define REGISTER "+w"
+#define OTHER "w"
+#define CLOBBERED "x9", "cc"
 #endif
-        value = result | UINT64_C(1) << 63;
-    }
-    return value;
+#define CHAIN ADD("a", "one") ADD("a", "one") ADD("a", "one") ADD("a", "one")
+#define APART ADD("a", "one") ADD("b", "one") ADD("c", "one") ADD("d", "one")
+
+static uint64_t divide(void) {
+    uint64_t value = UINT64_MAX, other = 3, left = STEPS;
+    if (variant)
+        __asm__ volatile(LOOP(DIVIDE)
+                         : [left] "+r"(left)
+                         : [value] "r"(value), [other] "r"(other)
+                         : CLOBBERED);
+    else
+        __asm__ volatile(LOOP(SUM) : [left] "+r"(left) : [value] "r"(value), [other] "r"(other) : CLOBBERED);
+    return left;
 }
 
 static uint64_t divide_double(void) {
     double value = 1.0, other = 1.0000001;
-    for (int i = 0; i < STEPS; i++) {
-#if defined __x86_64__
-        if (variant)
-            __asm__ volatile("divsd %1, %0" : "+x"(value) : "x"(other));
-        else
-            __asm__ volatile("mulsd %1, %0" : "+x"(value) : "x"(other));
-#elif defined __aarch64__
-        if (variant)
-            __asm__ volatile("fdiv %d0, %d0, %d1" : "+w"(value) : "w"(other));
-        else
-            __asm__ volatile("fmul %d0, %d0, %d1" : "+w"(value) : "w"(other));
-#endif
-    }
-    return value > 0;
+    uint64_t left = STEPS;
+    if (variant)
+        __asm__ volatile(LOOP(DIVIDE_DOUBLE)
+                         : [left] "+r"(left), [value] REGISTER(value)
+                         : [other] OTHER(other)
+                         : "cc");
+    else
+        __asm__ volatile(LOOP(MULTIPLY_DOUBLE)
+                         : [left] "+r"(left), [value] REGISTER(value)
+                         : [other] OTHER(other)
+                         : "cc");
+    return left + (value > 0);
 }
 
-/* Four additions that depend on each other, or not. */
+/* Eight additions that depend on each other, or of which four do not. */
 static uint64_t additions(void) {
-    uint64_t a = 1, b = 2, c = 3, d = 4;
-#if defined __x86_64__
-#define ADD(to, from) "add %" from ", %" to "\n"
-#elif defined __aarch64__
-#define ADD(to, from) "add %" to ", %" to ", %" from "\n"
-#endif
-#define CHAIN ADD("0", "4") ADD("0", "4") ADD("0", "4") ADD("0", "4")
-#define APART ADD("0", "4") ADD("1", "4") ADD("2", "4") ADD("3", "4")
-    uint64_t one = 1;
-    for (int i = 0; i < STEPS; i++)
-        if (variant)
-            __asm__ volatile(CHAIN CHAIN : "+r"(a), "+r"(b), "+r"(c), "+r"(d) : "r"(one) : "cc");
-        else
-            __asm__ volatile(APART APART : "+r"(a), "+r"(b), "+r"(c), "+r"(d) : "r"(one) : "cc");
+    uint64_t a = 1, b = 2, c = 3, d = 4, one = 1, left = STEPS;
+#define SUMS [left] "+r"(left), [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [d] "+r"(d)
+    if (variant)
+        __asm__ volatile(LOOP(CHAIN CHAIN) : SUMS : [one] "r"(one) : "cc");
+    else
+        __asm__ volatile(LOOP(APART APART) : SUMS : [one] "r"(one) : "cc");
     return a + b + c + d;
 }
 

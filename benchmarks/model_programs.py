@@ -4,7 +4,8 @@
 The programs (benchmarks/model_programs.c) have caches, branches and divides of known behaviour. Each runs in a virtual machine on the exact
 clock, without the emulator's plugin and with its mode `model`, and on this host. The benchmark prints the ratios of both variants, what
 `swapstone explain --modelled-cycles` says about the row, and the events of the model beside those computed by hand. The exit status is 1 if
-an event differs by more than 2 % and 5000 (L2 misses of `fill`: 10 %), if a flag is another than the expected one, or if the plugin changed a byte of a run.
+an event differs by more than 2 % and 5000 (L2 misses of `fill`: 10 %), if a flag is another than the expected one, or if the plugin changed
+a byte of a run.
 """
 
 from __future__ import annotations
