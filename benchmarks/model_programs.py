@@ -2,8 +2,8 @@
 """Compare pairs of small programs by the clock, by a modelled processor, and by this host. `benchmarks/model-programs`.
 
 The programs (benchmarks/model_programs.c) have caches, branches and divides of known behaviour. Each runs in a virtual machine on the exact
-clock, without the emulator's plugin and with its mode `model`, and on this host. The benchmark prints the ratios of both variants, what
-`swapstone explain --modelled-cycles` says about the row, and the events of the model beside those computed by hand. The exit status is 1 if
+clock, without the emulator's plugin and with its mode `model`, and on this host. The benchmark prints the ratios of both variants,
+the flag of `swapstone explain --modelled-cycles`, and the events of the model beside those computed by hand. The exit status is 1 if
 an event differs by more than 2 % and 5000 (L2 misses of `fill`: 10 %), if a flag is another than the expected one, or if the plugin changed
 a byte of a run.
 """
@@ -172,9 +172,9 @@ def _observe(
 ) -> list[tuple[MicroProgram, tuple[Observed, Observed]]]:
     place = target.put(program)
     mark = kernel_symbols(target, DEFAULT_MACHINE).address(mark_name(target.architecture))
-    found = []
+    found: list[tuple[MicroProgram, tuple[Observed, Observed]]] = []
     for one in chosen:
-        sides = []
+        sides: list[Observed] = []
         for variant in ("0", "1"):
             words = (one.name, variant)
             request = TrialRequest(
@@ -267,7 +267,7 @@ def event_table(found: Found) -> list[str]:
 
 
 def cost_lines(found: Found) -> list[str]:
-    """Return what the model costs, and how many runs the plugin left as they are."""
+    """Return what the model costs, and how many runs the plugin did not change."""
     every = [side for _, sides in found for side in sides]
     plain, model = sum(side.plain_s for side in every), sum(side.model_s for side in every)
     equal = sum(not side.differs for side in every)

@@ -95,7 +95,7 @@ class CountedRun:
         side: totals.
         functions: instructions and entries by function.
         region: `PASSES` or `WHOLE_RUN`.
-        model: events of a modelled processor, if they were asked for.
+        model: events of a modelled processor, if they were requested.
     """
 
     side: CountedSide

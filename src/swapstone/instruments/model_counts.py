@@ -25,7 +25,7 @@ _END = b"end\n"
 
 
 _MODELLED = {"x86_64": "x86_64", "aarch64": "arm64"}
-"""Architectures whose instructions native/plugin/instruction.c decodes, with the names that users know."""
+"""Architectures whose instructions native/plugin/instruction.c decodes, with the names of `--arch`."""
 
 
 def require_modelled(architecture: str) -> None:

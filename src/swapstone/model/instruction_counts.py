@@ -83,7 +83,7 @@ class InstructionExplanation(FrozenStruct, frozen=True, kw_only=True):
         functions: all functions, the largest difference first. Their sums are the sides' instructions, without the lost ones.
         ns_per_instruction: guest time of an instruction on the machine's clock.
         notes: what the numbers contain, as sentences.
-        model: events of a modelled processor; None if they were not asked for.
+        model: events of a modelled processor; None if they were not requested.
     """
 
     record: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Cycles of a modelled processor: the counts of the emulator's plugin, what an event costs, and what may be said of the difference.
+"""Cycles of a modelled processor: the counts of the emulator's plugin, what an event costs, and which difference is flagged.
 
 The sizes of the caches are those of native/plugin/model.c: Arm Cortex-A72 (Technical Reference Manual, 100095), L2 1 MiB. That manual
 documents no latencies. Those here are assumptions of the order of such a processor, and a user may compute with others: the JSON has all

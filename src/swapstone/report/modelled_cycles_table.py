@@ -58,7 +58,7 @@ def model_rows(model: ModelledCycles, operations: Operations) -> Rows:
         ("L2 misses, data", lambda side: side.l2_data_misses, costs.memory),
         ("mispredictions", lambda side: side.mispredictions, costs.misprediction),
         *(
-            (text, lambda side, name=name: getattr(side, name), each)  # type: ignore[misc]
+            (text, lambda side, name=name: getattr(side, name), each)
             for text, name, each in zip(_DIVIDE_NAMES, DIVIDES, costs.divides, strict=True)
         ),
         ("cycles", lambda side: cycles(side, costs), 1),
