@@ -18,6 +18,7 @@ from swapstone.model.instruction_counts import (
     FunctionCount,
     InstructionExplanation,
 )
+from swapstone.model.modelled_cycles import other_behaviour
 from swapstone.record.variant_label import short_label
 from swapstone.report.answer.wording import listed
 from swapstone.report.context import ExplanationSummary
@@ -154,9 +155,12 @@ def _operations(found: InstructionExplanation) -> tuple[float, float]:
 
 
 def answer(found: InstructionExplanation) -> str:
-    """Return which code the difference is in, and what a modelled processor adds to that."""
-    added = model_sentence(found.model, _operations(found)) if found.model else ""
-    return f"{sentence(found)} {added}".strip()
+    """Return which code the difference is in, and how modelled cycles compare: first, if they show what the instructions don't."""
+    if found.model is None:
+        return sentence(found)
+    added = model_sentence(found.model, _operations(found))
+    flagged = other_behaviour(found.model, _operations(found))
+    return " ".join(filter(None, (added, sentence(found)) if flagged else (sentence(found), added)))
 
 
 def notes(found: InstructionExplanation) -> list[str]:

@@ -75,10 +75,19 @@ def test_every_format_has_the_table_only_if_there_is_a_model() -> None:
     for renderer in (terminal, markdown, html):
         assert "L2 misses, data" in renderer.render(document_of(FOUND))
         assert "L2 misses" not in renderer.render(document_of(PLAIN))
-    assert "takes 3.8 times the cycles" in document_of(FOUND).answer
+    assert document_of(FOUND).answer.endswith("(__x64_sys_brk). A modelled processor takes 3.8 times the cycles.")
     assert "takes 3.8 times the cycles" in summary_of(FOUND, []).paragraph
     assert "modelled" not in " ".join([document_of(PLAIN).answer, *notes(PLAIN)])
     assert msgspec.json.decode(to_json(FOUND), type=InstructionExplanation) == FOUND
+
+
+def test_a_flag_comes_first() -> None:
+    before, after = MODEL.sides
+    equal = msgspec.structs.replace(MODEL, sides=(before, msgspec.structs.replace(after, instructions=30)))
+    answer = document_of(msgspec.structs.replace(FOUND, model=equal)).answer
+    assert answer.startswith(
+        "Same instructions, different memory behaviour: a modelled processor takes 3.7 times the cycles. w executes"
+    )
 
 
 def test_contradicting_events_make_the_explanation_unusable() -> None:
