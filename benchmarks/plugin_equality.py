@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Check that the emulator's plugin does not change a run, and measure its processor time. `benchmarks/plugin-equality`.
 
-Each trial of a workload runs twice in a virtual machine on the exact clock: without the plugin, and with the plugin that counts
-instructions for `swapstone explain`, or that keeps the path of the worst wake-up (`--mode wakeups`), in turns. The program's output, the
-machine's whole report and its console must be equal to the byte. The processor time is that of the emulators. The cache of runs is not
-used.
+Each trial of a workload runs twice in a virtual machine on the exact clock, in turns: without the plugin, and with the plugin of
+`swapstone explain`, which counts instructions, models a processor (`--mode model`), or keeps the path of the worst wake-up (`--mode wakeups`).
+The program's output, the machine's whole report and its console must be equal to the byte. The processor time is that of the emulators. The
+cache of runs is not used.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> int:
     parser.add_argument("--load", default="idle", help="a load (default idle)")
     parser.add_argument("--arch", default="", help="x86_64, arm64, armhf or riscv64")
     parser.add_argument(
-        "--mode", default="counts", choices=("counts", "wakeups"), help="of the plugin (default counts)"
+        "--mode", default="counts", choices=("counts", "model", "wakeups"), help="of the plugin (default counts)"
     )
     parser.add_argument("--trials", type=int, default=10, help="trials, shared among the levels (default 10)")
     asked = parser.parse_args()
@@ -110,16 +110,18 @@ def _pairs(experiment: Experiment, target: VmTarget, trials: int, mode: str) -> 
             continue
         runs, times = {}, {}
         with tempfile.TemporaryDirectory() as scratch:
-            plugins = {False: (), True: plugin_arguments(Path(scratch) / "counts")}
+            plugins: dict[bool, tuple[str, ...]] = {False: ()}
             if mode == "wakeups":
                 program = watched_program(target, config, Path(scratch))
                 tracing = program.tracing(marks[label], _KEPT_US, experiment.ns_per_instruction)
-                plugins[True] = plugin_option(Path(scratch) / "counts", *tracing)
+                plugins[True] = plugin_option(Path(scratch) / mode, *tracing)
+            else:
+                plugins[True] = plugin_arguments(Path(scratch) / mode, mode=mode)
             for observed in (False, True) if number // len(labels) % 2 == 0 else (True, False):
                 before = _emulators_s()
                 runs[observed] = target.run_observed(request, config, plugins[observed])
                 times[observed] = _emulators_s() - before
-            if not (Path(scratch) / "counts").stat().st_size:
+            if not (Path(scratch) / mode).stat().st_size:
                 raise SystemExit("The plugin wrote no counts: it was not loaded.")
         found.append(Pair(label, differences(runs[False], runs[True]), times[False], times[True]))
         print(f"  {number + 1} of {trials}", file=sys.stderr, flush=True)

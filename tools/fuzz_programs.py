@@ -27,6 +27,7 @@ from swapstone.instruments import (
     instructions,
     kernel_symbols,
     measured_region,
+    model_counts,
     perf,
     perf_script,
     syscalls,
@@ -122,6 +123,10 @@ def _callgrind(data: bytes) -> object:
 def _plugin_counts(data: bytes) -> object:
     found = block_counts.decode_counts(data)
     return found, found.instructions
+
+
+def _plugin_model(data: bytes) -> object:
+    return model_counts.decode_model(data)
 
 
 def _wakeups(data: bytes) -> object:
@@ -240,11 +245,12 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("strace", "strace", _strace, constant(fuzz_seeds.STRACE)),
     Decoder("callgrind", "valgrind", _callgrind, constant(fuzz_seeds.CALLGRIND)),
     Decoder("plugin counts", "emulator", _plugin_counts, constant(*fuzz_seeds.COUNTS)),
+    Decoder("plugin model", "emulator", _plugin_model, constant(fuzz_seeds.MODEL)),
     Decoder("plugin wakeups", "emulator", _wakeups, constant(*fuzz_seeds.WAKEUPS)),
     Decoder("wakeup row", "record", _wakeup_row, constant(fuzz_seeds.WAKEUP_ROW)),
     Decoder("kallsyms", "guest", _kallsyms, constant(*fuzz_seeds.KALLSYMS)),
     Decoder("code", "ELF file", _code_file, _small_elves),
-    Decoder("counted row", "record", _counted_row, constant(fuzz_seeds.COUNTED_ROW)),
+    Decoder("counted row", "record", _counted_row, constant(fuzz_seeds.COUNTED_ROW, fuzz_seeds.MODELLED_ROW)),
     Decoder("build output", "compiler", _build_output, constant(fuzz_seeds.BUILD_OUTPUT)),
     Decoder("figures", "published", lambda data: published.decode_figures(text_of(data)), shipped("published.csv")),
     Decoder("derived", "published", lambda data: published.decode_derived(text_of(data)), shipped("derived.csv")),

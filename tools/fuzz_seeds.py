@@ -8,7 +8,7 @@ import lzma
 import struct
 from typing import NamedTuple
 
-from tools.plugin_output import block, counts_file, traced_block, wakeups_file
+from tools.plugin_output import block, counts_file, model_file, traced_block, wakeups_file
 
 PERF = b"""\
 perf-exec     0/0         0.000000000: PERF_RECORD_COMM: perf-exec:7/7
@@ -435,6 +435,8 @@ KALLSYMS = (
     b"c0008000 T _text\n",
 )
 
+MODEL = model_file(begins=4, windows=1, instructions=30, l1d_accesses=5, l1d_misses=2, branches=3, mispredictions=1)
+
 COUNTED_ROW = (
     b'{"record":"r","chain":"c","swapstone":"0","created":"now","emulator":"QEMU","region":"passes","notes":["counted"],'
     b'"place":{"baseline":"libc=glibc","candidate":"libc=musl","load":"idle","metric":"wall","suite":"libc","workload":"w"},'
@@ -461,3 +463,19 @@ WAKEUP_ROW = (
     b'{"name":"__schedule","depth":0,"own":100,"total":100}]}]}'
 )
 """Of a row of latencies on the exact clock: the paths of the worst wake-ups."""
+
+_EVENTS = (
+    b'{"instructions":%d,"loads":9,"stores":4,"devices":1,"unseen":2,"l1i_accesses":20,"l1i_misses":2,"l1d_accesses":13,"l1d_misses":%d,'
+    b'"l2_code_misses":1,"l2_data_misses":%d,"branches":6,"mispredictions":%d,"interrupted":0,"divides_32":0,"divides_64":%d,'
+    b'"divides_single":0,"divides_double":1,"roots_single":0,"roots_double":0}'
+)
+MODELLED_ROW = COUNTED_ROW.removesuffix(b"}") + (
+    b',"model":{"caches":{"l1i":{"bytes":49152,"ways":3},"l1d":{"bytes":32768,"ways":2},"l2":{"bytes":1048576,"ways":16},'
+    b'"line_bytes":64,"history_bits":12},"costs":{"instruction":1,"l2":20,"memory":150,"misprediction":15,'
+    b'"divides":[12,20,11,18,17,32]},"sides":['
+    + _EVENTS % (30, 2, 0, 1, 0)
+    + b","
+    + _EVENTS % (60, 8, 4, 3, 2)
+    + b"]}}"
+)
+"""The same with the events of a modelled processor."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes what the emulator's plugin writes (native/plugin/counts.c, wakeups.c), for tests and as input for `tools/fuzz`."""
+"""Writes what the emulator's plugin writes (native/plugin), for tests and as input for `tools/fuzz`."""
 
 from __future__ import annotations
 
@@ -59,3 +59,25 @@ def wakeups_file(
     tables = [struct.pack("<5Qq", *each) for each in writes] + [struct.pack("<2Q", *each) for each in bins]
     tables += [*blocks, *(struct.pack("<2I", *each) for each in steps)]
     return b"swapstone-wakeups 1\n" + lines.encode() + b"\n" + b"".join(tables) + b"end\n"
+
+
+def model_file(**values: int) -> bytes:
+    """Return a file of events of the modelled processor (native/plugin/model.c), given the numbers that are not 0."""
+    sizes = {"l1i_bytes": 49152, "l1i_ways": 3, "l1d_bytes": 32768, "l1d_ways": 2, "l2_bytes": 1 << 20, "l2_ways": 16}
+    first = (
+        "begins",
+        "windows",
+        "open",
+        *sizes,
+        "line_bytes",
+        "history_bits",
+        "instructions",
+        "lost",
+        "loads",
+        "stores",
+    )
+    misses = ("l1i_accesses", "l1i_misses", "l1d_accesses", "l1d_misses", "l2_code_misses", "l2_data_misses")
+    divides = ("divides_32", "divides_64", "divides_single", "divides_double", "roots_single", "roots_double")
+    names = (*first, "devices", "unseen", *misses, "branches", "mispredictions", "interrupted", *divides)
+    numbers = {**sizes, "line_bytes": 64, "history_bits": 12, **values}
+    return b"swapstone-model 1\n" + "".join(f"{name} {numbers.get(name, 0)}\n" for name in names).encode() + b"end\n"

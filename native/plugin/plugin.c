@@ -26,7 +26,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 
 struct window window = {.cycle = 1};
 
-static const struct mode *const modes[] = {&counts_mode, &wakeups_mode};
+static const struct mode *const modes[] = {&counts_mode, &model_mode, &wakeups_mode};
 static const struct mode *mode;
 static const char *out_path;
 static FILE *out;
@@ -129,7 +129,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int count,
             return complain("invalid argument", arguments[i]);
     if (!out_path || !mode || window.cycle == 0)
         return complain("usage", "out=FILE,mode=NAME[,begin=ADDRESS,end=ADDRESS[,cycle=N,first=N,last=N]]");
-    const char *problem = mode->start ? mode->start() : NULL;
+    const char *problem = mode->start ? mode->start(info->target_name) : NULL;
     if (problem)
         return complain(mode->name, problem);
     int file = open(out_path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

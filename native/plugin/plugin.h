@@ -26,7 +26,8 @@ struct mode {
     void (*open)(void);                                             /* a window begins */
     void (*close)(void);                                            /* it ends */
     void (*write)(FILE *out);                                       /* the machine has ended */
-    const char *(*start)(void); /* before all of it; returns why it can't. May be NULL */
+    /* Before all of it, given QEMU's name of the machine's target; returns why it can't. May be NULL. */
+    const char *(*start)(const char *target);
 };
 
 /* The program that the mode `wakeups` watches; wakeups.c describes it. */
@@ -37,6 +38,6 @@ struct watched {
 
 extern struct watched watched;
 
-extern const struct mode counts_mode, wakeups_mode;
+extern const struct mode counts_mode, model_mode, wakeups_mode;
 
 #endif

@@ -57,6 +57,9 @@ void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *instruction, acce
 bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t access);
 struct qemu_plugin_hwaddr *qemu_plugin_get_hwaddr(qemu_plugin_meminfo_t access, uint64_t address);
 bool qemu_plugin_hwaddr_is_io(const struct qemu_plugin_hwaddr *place);
+uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *place);
+bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t access);
+unsigned qemu_plugin_mem_size_shift(qemu_plugin_meminfo_t access);
 
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *block);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *block);
@@ -64,5 +67,6 @@ struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *bl
 const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *instruction);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *instruction);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *instruction);
+void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *instruction); /* of its copy in QEMU's memory */
 
 #endif

@@ -86,7 +86,8 @@ static uint32_t kept_executed;
 /* ==== The program ==== */
 
 /* Returns why nothing can be observed; NULL if it can. */
-static const char *start(void) {
+static const char *start(const char *target) {
+    (void)target;
     FILE *in = watched.text ? fopen(watched.text, "rb") : NULL;
     text = in ? malloc(MOST_TEXT) : NULL;
     text_size = text ? fread(text, 1, MOST_TEXT, in) : 0;

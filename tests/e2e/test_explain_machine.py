@@ -85,3 +85,29 @@ def test_the_passes_of_a_workload_are_counted(tmp_path: Path) -> None:
         beyond = side["instructions"] - side["clock_ns"]
         assert 0 < beyond < 20_000 * side["operations"], "a pass and the reading of the clocks around it"
         assert side["repeated"] == 0
+
+
+def test_a_modelled_processor_shows_what_equal_instructions_hide(tmp_path: Path) -> None:
+    source = Path(__file__).parents[2] / "benchmarks" / "model_programs.c"
+    subprocess.run(["cc", "-O2", "-static", source, "-o", "programs"], check=True, cwd=tmp_path)
+    record = tmp_path / "r"
+    pair = ("./programs l2-list 0", "./programs l2-list 1")
+    swapstone(tmp_path, "compare", *pair, "--target", "vm", "--blocks", "2", "--output", "null", "--out", str(record))
+    row = ("explain", str(record), "wall", "--only", "*")
+    assert "modelled processor" not in swapstone(tmp_path, *row).stdout
+    found = json.loads(swapstone(tmp_path, *row, "--modelled-cycles", "--json").stdout)
+    before, after = found["model"]["sides"]
+    for side, events in zip(found["sides"], (before, after), strict=True):
+        assert (
+            events["instructions"] == side["instructions"]
+        )  # as the mode that counts by function has it, in another run
+    hops = 2 * (1 << 20)  # a pass runs twice; the lists are of 8 KiB and of 256 KiB, in caches of 32 KiB and of 1 MiB
+    beside = 0.05 * hops  # what else a machine does from its snapshot to its end
+    assert (
+        before["l1d_misses"] < after["l1d_misses"] and abs(after["l1d_misses"] - before["l1d_misses"] - hops) < beside
+    )
+    assert abs(after["l2_data_misses"] - before["l2_data_misses"]) < beside
+    shown = " ".join(swapstone(tmp_path, *row).stdout.split())  # stored: runs nothing
+    assert "Same instructions, different memory behaviour: a modelled processor takes" in shown
+    assert "running" not in shown
+    assert "different memory behaviour" in " ".join(swapstone(tmp_path, "show", str(record), "--all").stdout.split())

@@ -45,6 +45,11 @@ from swapstone.session.record_handle import open_record
     type=click.Choice(list(INSTRUMENTS)),
     help="Leave an instrument out; repeatable.",
 )
+@click.option(
+    "--modelled-cycles",
+    is_flag=True,
+    help="Also model a processor's caches, branch prediction and divides (records of virtual machines).",
+)
 @TRUST
 @click.option("--json", "kind", flag_value="json", help="Print all of it as JSON.")
 @click.option("--markdown", "kind", flag_value="markdown", help="Print it as Markdown.")
@@ -58,6 +63,7 @@ def explain_command(
     classes: str | None,
     again: bool,
     without: tuple[str, ...],
+    modelled_cycles: bool,
     trust: bool,
     kind: str,
 ) -> None:
@@ -83,6 +89,7 @@ def explain_command(
         classes=classes,
         again=again,
         without=without,
+        modelled_cycles=modelled_cycles,
         trust=trust,
         progress=display(),
     )

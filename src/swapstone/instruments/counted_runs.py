@@ -17,6 +17,7 @@ from swapstone.instruments.code_files import CodeFile, CodeMap, read_code
 from swapstone.instruments.debug_files import DebugFiles
 from swapstone.instruments.kernel_symbols import COMMAND, KernelSymbols, decode_kallsyms
 from swapstone.instruments.kernel_symbols import MOST_BYTES as MOST_SYMBOL_BYTES
+from swapstone.instruments.model_counts import ModelCounts, read_model
 from swapstone.instruments.symbol_tables import Table, table_of
 from swapstone.model import IDLE, Run, Source, UnavailableError, UserError
 from swapstone.model.cpio import Entry
@@ -76,12 +77,14 @@ class CountContext:
         target: its machines.
         scratch: a folder for copies of files.
         debug: names of glibc's functions.
+        model: whether each variant also runs with a modelled processor.
     """
 
     prepared: Prepared
     target: VmTarget
     scratch: Path
     debug: DebugFiles
+    model: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,11 +95,13 @@ class CountedRun:
         side: totals.
         functions: instructions and entries by function.
         region: `PASSES` or `WHOLE_RUN`.
+        model: events of a modelled processor, if they were requested.
     """
 
     side: CountedSide
     functions: Mapping[FunctionKey, tuple[int, int]]
     region: str
+    model: ModelCounts | None = None
 
 
 def machine_target(target: Target) -> VmTarget:
@@ -160,7 +165,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     kernel = kernel_symbols(target, config)
     origin = subject.workload.origin
     passes = isinstance(origin, Source) and origin.harness and run.trial.load == IDLE.name
-    mark = kernel.address(_MARK[target.architecture]) if passes else None
+    mark = kernel.address(mark_name(target.architecture)) if passes else None
     folder = context.scratch / f"run-{len(list(context.scratch.iterdir()))}"
     folder.mkdir()
     _, plain = target.run_observed(request, config)
@@ -176,6 +181,11 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
                 f"{run.trial.key}: the passes can't be separated from the rest: {counts.begins} calls of getrusage for "
                 f"{len(report.passes)} passes."
             )
+    model = None
+    if context.model:
+        answer, observed = target.run_observed(request, config, plugin_arguments(folder / "model", mark, "model"))
+        _require_equal(run, answer, plain, observed)
+        model = read_model(folder / "model", counts)
     files = code_files(target.files(config), request, folder, lambda copy: _with_symbols(origin, program, copy) or copy)
     functions = by_function(counts.blocks, files, kernel, KERNEL_START[target.architecture], table=context.debug.table)
     side = CountedSide(
@@ -190,22 +200,28 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         repeated=_repeated(counts, functions, target.architecture),
         lost=counts.lost,
     )
-    return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN)
+    return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, model)
 
 
-def plugin_arguments(out: Path, mark: int | None = None) -> tuple[str, ...]:
-    """Return QEMU's arguments that load the plugin to count instructions; it is compiled first.
+def mark_name(architecture: str) -> str:
+    """Return the function of the kernel whose calls delimit passes."""
+    return _MARK[architecture]
+
+
+def plugin_arguments(out: Path, mark: int | None = None, mode: str = "counts") -> tuple[str, ...]:
+    """Return QEMU's arguments that load the plugin for the windows of passes; it is compiled first.
 
     Args:
         out: the file that it writes.
         mark: the address whose executions delimit passes: each begins with the second of four, and ends with the third. None for the
             whole run.
+        mode: what it observes: a file of native/plugin.
 
     Raises:
         UserError: it can't be compiled.
     """
     window = () if mark is None else (f"begin={mark:#x}", f"end={mark:#x}", "cycle=4", "first=2", "last=3")
-    return plugin_option(out, "mode=counts", *window)
+    return plugin_option(out, f"mode={mode}", *window)
 
 
 def plugin_option(out: Path, *words: str) -> tuple[str, ...]:

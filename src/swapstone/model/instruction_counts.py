@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from swapstone.model.explanation import RowKey
 from swapstone.model.frozen_struct import FrozenStruct
+from swapstone.model.modelled_cycles import ModelledCycles
 
 PROGRAM, C_LIBRARY, KERNEL_CODE, AMBIGUOUS, UNKNOWN = ("program", "C library", "kernel", "ambiguous", "unknown")
 """Kinds of code. Ambiguous: several files have the same bytes at that address. Unknown: no file has them. Other kinds are files' names."""
@@ -82,6 +83,7 @@ class InstructionExplanation(FrozenStruct, frozen=True, kw_only=True):
         functions: all functions, the largest difference first. Their sums are the sides' instructions, without the lost ones.
         ns_per_instruction: guest time of an instruction on the machine's clock.
         notes: what the numbers contain, as sentences.
+        model: events of a modelled processor; None if they were not requested.
     """
 
     record: str
@@ -95,6 +97,7 @@ class InstructionExplanation(FrozenStruct, frozen=True, kw_only=True):
     functions: tuple[FunctionCount, ...]
     ns_per_instruction: int = 1
     notes: tuple[str, ...] = ()
+    model: ModelledCycles | None = None
 
     def problem(self) -> str:
         """Return why the numbers contradict each other; empty if they don't."""
@@ -108,4 +111,4 @@ class InstructionExplanation(FrozenStruct, frozen=True, kw_only=True):
                 return "a number is not between 0 and 2^63"
             if sum(counts) + side.lost != side.instructions:
                 return f"the functions of {side.variant} don't sum to its instructions"
-        return ""
+        return self.model.problem() if self.model else ""

@@ -18,11 +18,13 @@ from swapstone.model.instruction_counts import (
     FunctionCount,
     InstructionExplanation,
 )
+from swapstone.model.modelled_cycles import other_behaviour
 from swapstone.record.variant_label import short_label
 from swapstone.report.answer.wording import listed
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.document import BulletList, Cell, Column, Document, Item, Section, Table
 from swapstone.report.formatting import safe
+from swapstone.report.modelled_cycles_table import MODEL_HEAD, model_notes, model_rows, model_sentence
 
 MOST_FUNCTIONS = 16
 MOST_EVENTS = 12
@@ -142,10 +144,30 @@ def _event(function: FunctionCount) -> str:
     return f"system call {call[1] or call[2]}" if call else ""
 
 
+def cycle_rows(found: InstructionExplanation) -> Rows:
+    """Return the events of a modelled processor; none if they were not counted."""
+    return model_rows(found.model, _operations(found)) if found.model else []
+
+
+def _operations(found: InstructionExplanation) -> tuple[float, float]:
+    baseline, candidate = found.sides
+    return baseline.operations, candidate.operations
+
+
+def answer(found: InstructionExplanation) -> str:
+    """Return which code the difference is in, and how modelled cycles compare: first, if they show what the instructions don't."""
+    if found.model is None:
+        return sentence(found)
+    added = model_sentence(found.model, _operations(found))
+    flagged = other_behaviour(found.model, _operations(found))
+    return " ".join(filter(None, (added, sentence(found)) if flagged else (sentence(found), added)))
+
+
 def notes(found: InstructionExplanation) -> list[str]:
     """Return what the numbers contain, and what is not available."""
     return [
         *found.notes,
+        *(model_notes(found.model) if found.model else []),
         "A flame graph of the difference is unavailable: the plugin counts instructions and records no stacks.",
     ]
 
@@ -160,6 +182,7 @@ def document_of(found: InstructionExplanation) -> Document:
     """Return the explanation as a document."""
     tables: tuple[tuple[str, Callable[[InstructionExplanation], Rows], Sequence[str], int], ...] = (
         ("Instructions by file", kind_rows, KIND_HEAD, 1),
+        ("Modelled cycles", cycle_rows, MODEL_HEAD, 1),
         ("Instructions by function", function_rows, FUNCTION_HEAD, 2),
         ("System calls and faults", event_rows, EVENT_HEAD, 1),
     )
@@ -172,7 +195,7 @@ def document_of(found: InstructionExplanation) -> Document:
     return Document(
         kicker="why",
         title=f"Why: {title(found)}",
-        answer=sentence(found),
+        answer=answer(found),
         sections=(*sections, Section(title="How it was counted", blocks=(BulletList(items=items),))),
     )
 
@@ -190,7 +213,7 @@ def summary_of(found: InstructionExplanation, pages: Sequence[tuple[str, str]]) 
         pages: pairs (path, description) of the files beside it.
     """
     return ExplanationSummary(
-        title=title(found), paragraph=sentence(found), ledger=(KIND_HEAD, *kind_rows(found)), pages=tuple(pages)
+        title=title(found), paragraph=answer(found), ledger=(KIND_HEAD, *kind_rows(found)), pages=tuple(pages)
     )
 
 

@@ -438,6 +438,7 @@ def explain(
     again: bool = False,
     without: Sequence[str] = (),
     trust: bool = False,
+    modelled_cycles: bool = False,
     progress: ProgressLike = None,
 ) -> RowExplanation | InstructionsByFunction | WorstWakeups:
     """Explain a row of a record: see `Record.explain`.
@@ -455,6 +456,7 @@ def explain(
         again=again,
         without=tuple(without),
         trust=trust,
+        modelled_cycles=modelled_cycles,
         progress=progress,
     )
 

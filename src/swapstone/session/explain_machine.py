@@ -8,11 +8,13 @@ import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
-from swapstone.instruments.counted_runs import CountContext, count_run, machine_target, notes_of, paired
+from swapstone.instruments.counted_runs import CountContext, CountedRun, count_run, machine_target, notes_of, paired
 from swapstone.instruments.debug_files import DebugFiles
+from swapstone.instruments.model_counts import require_modelled
 from swapstone.instruments.traced_wakeups import has_wakeups
 from swapstone.model import Analysis, Comparison, RowKey, Run, Status, UnavailableError, UserError
 from swapstone.model.instruction_counts import EXPLAINED_TIMES, InstructionExplanation
+from swapstone.model.modelled_cycles import Costs, ModelledCycles
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.record import RecordView
 from swapstone.report import instruction_explanation
@@ -85,6 +87,11 @@ def explain_record(
         UserError: no row matches the options, none of them differs, or the row can't be run again.
     """
     if not (view.experiment.virtual and find_target_kind(view.experiment.target).opens.boots):
+        if options.modelled_cycles:
+            raise UserError(
+                "Cycles are modelled for records of virtual machines on the exact clock only.",
+                "Leave --modelled-cycles out.",
+            )
         return explain_row.explain_record(view, analysis, options, progress)
     if options.classes is not None or options.without:
         raise UserError(
@@ -101,10 +108,15 @@ def explain_record(
         candidate=row.candidate.label,
     )
     if has_wakeups(workload_of(view, row)):
+        if options.modelled_cycles:
+            raise UserError(
+                "Cycles are modelled for rows of elapsed time and CPU time; latencies are explained by the path of the worst wake-up.",
+                "Leave --modelled-cycles out.",
+            )
         return explain_wakeups(view, row, place, options, progress)
     folder = explanation_files.folder_of(view, place)
     found = None if options.again else explanation_files.read_counts(folder, view)
-    if found is None:
+    if found is None or (options.modelled_cycles and found.model is None):
         found = _count(view, row, place, options, progress)
         explanation_files.store_counts(folder, found)
     return InstructionsByFunction(folder, found, tuple(explanation_files.write_counts(folder, found)))
@@ -129,9 +141,11 @@ def _count(
         TemporaryFolder("counts") as scratch,
     ):
         target = machine_target(opened)
+        if options.modelled_cycles:
+            require_modelled(target.architecture)
         prepared = prepare(view.experiment, target, lambda *_: None, progress.note)
         debug = DebugFiles(target.architecture, Path(scratch), progress.note)
-        context = CountContext(prepared, target, Path(scratch), debug)
+        context = CountContext(prepared, target, Path(scratch), debug, options.modelled_cycles)
         counted = []
         for run in runs:
             progress.note(f"running {run.trial.key} again under the emulator's plugin")
@@ -149,7 +163,15 @@ def _count(
         functions=paired(counted[0], counted[1]),
         ns_per_instruction=view.experiment.ns_per_instruction,
         notes=(*notes_of(counted[0]), *debug.notes()),
+        model=_model(*counted),
     )
+
+
+def _model(baseline: CountedRun, candidate: CountedRun) -> ModelledCycles | None:
+    if baseline.model is None or candidate.model is None:
+        return None
+    events = (baseline.model.events, candidate.model.events)
+    return ModelledCycles(caches=baseline.model.caches, costs=Costs(), sides=events)
 
 
 def _pair(runs: Sequence[Run], row: Comparison) -> tuple[Run, Run]:

@@ -67,6 +67,7 @@ class ExplainOptions:
         again: whether to run under instruments although evidence is stored.
         without: names of instruments to leave out.
         trust: whether the record's commands may run though another user or machine made it, or it was edited.
+        modelled_cycles: whether a processor is modelled too, of a record on the exact clock.
     """
 
     metric: str | None = None
@@ -77,6 +78,7 @@ class ExplainOptions:
     again: bool = False
     without: tuple[str, ...] = ()
     trust: bool = False
+    modelled_cycles: bool = False
 
 
 DEFAULT_OPTIONS = ExplainOptions()

@@ -311,6 +311,7 @@ class Record:
         again: bool = False,
         without: tuple[str, ...] = (),
         trust: bool = False,
+        modelled_cycles: bool = False,
         progress: ProgressLike = None,
     ) -> RowExplanation | InstructionsByFunction | WorstWakeups:
         """Explain a row: run its two variants under instruments, and split the difference into causes.
@@ -324,6 +325,7 @@ class Record:
             again: run under instruments although evidence is stored.
             without: instruments to leave out.
             trust: whether the record's commands may run though another user or machine made it, or it was edited.
+            modelled_cycles: also model a processor's caches, branch prediction and divides; of a record on the exact clock.
             progress: receives events.
 
         Raises:
@@ -341,6 +343,7 @@ class Record:
             again=again,
             without=tuple(without),
             trust=trust,
+            modelled_cycles=modelled_cycles,
         )
         view = self.view if isinstance(self.view.runs, tuple) else load_view(self.path)  # commands of it will run
         return explain_record(view, self._analysis, options, as_progress(progress))

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * What the model needs to know of an instruction, from its bytes. Sources of the encodings: Intel 64 and
+ * IA-32 Architectures Software Developer's Manual, volume 2; Arm Architecture Reference Manual for A-profile,
+ * C4.1.
+ */
+#ifndef SWAPSTONE_INSTRUCTION_H
+#define SWAPSTONE_INSTRUCTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum architecture { X86_64, ARM64, OTHER_ARCHITECTURE };
+
+enum divide {
+    DIVIDE_32, /* integers of at most 32 bits */
+    DIVIDE_64,
+    DIVIDE_SINGLE, /* floating point of 32 bits or less; a vector counts once */
+    DIVIDE_DOUBLE, /* of 64 bits, and x87's 80 */
+    ROOT_SINGLE,   /* square roots */
+    ROOT_DOUBLE,
+    DIVIDES, /* the number of kinds: none of them */
+};
+
+/* Returns the architecture of QEMU's name of a target. */
+enum architecture architecture_of(const char *target);
+
+enum divide divide_of(enum architecture architecture, const unsigned char *code, size_t size);
+
+/* Returns whether an instruction is a conditional branch, and sets the address that it branches to. */
+bool is_conditional(enum architecture architecture, const unsigned char *code, size_t size, uint64_t address,
+                    uint64_t *target);
+
+/* Returns whether an instruction writes memory without a callback of QEMU: DC ZVA of arm64 (QEMU 7.2,
+ * target/arm/helper-a64.c: dc_zva). */
+bool writes_unseen(enum architecture architecture, const unsigned char *code, size_t size);
+
+#endif
