@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What `swapstone published coverage` and `claims` print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+from swapstone.model import FrozenStruct, UserError
+from swapstone.model.system_errors import as_user_error
+from swapstone.model.toml_file import MOST_BYTES
+from swapstone.report import published_coverage
+from swapstone.report.document import Document
+from swapstone.report.measured import Analysed
+from swapstone.report.published_differences import Reason, decode_reasons, differences
+from swapstone.session.published_catalog import published_coverage as coverage_of_pages
+from swapstone.session.record_handle import open_record
+
+EXIT_MISSING = 4
+"""The exit status where a figure has no row."""
+
+
+class PublishedOutput(FrozenStruct, frozen=True, kw_only=True):
+    """A document, the same as JSON, and the number of figures without a row."""
+
+    document: Document
+    json: str
+    missing: int
+
+
+def coverage_output(records: Sequence[str], reasons: str | None = None) -> PublishedOutput:
+    """Return which published figures have a row, and how records differ from the pages.
+
+    Args:
+        records: names of records.
+        reasons: path of a file of reasons why ratios differ; None for those of this program alone.
+
+    Raises:
+        UserError: a record or the file of reasons can't be read.
+    """
+    own = _reasons(reasons) if reasons else ()
+    known = (*own, *decode_reasons(resources.files("swapstone.published").joinpath("reasons.toml").read_bytes(), "reasons.toml"))
+    compared = differences(analysed(records), known) if records else None
+    found = coverage_of_pages()
+    return PublishedOutput(
+        document=published_coverage.document_of(found, compared),
+        json=published_coverage.to_json(found, compared),
+        missing=len(found.missing),
+    )
+
+
+def analysed(names: Sequence[str]) -> tuple[Analysed, ...]:
+    """Return records with their analyses, each once.
+
+    Raises:
+        UserError: a record can't be read.
+    """
+    found = [open_record(name) for name in dict.fromkeys(names)]
+    return tuple(
+        Analysed(name=record.name, experiment=record.experiment, analysis=record.analysis()) for record in found
+    )
+
+
+def _reasons(path: str) -> tuple[Reason, ...]:
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        known = as_user_error(error, f"read {path}")
+        raise known or UserError(f"{path} can't be read: {error.strerror}.", "Give the path of a TOML file.") from error
+    return decode_reasons(content, path)
