@@ -12,7 +12,7 @@ from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document
 from swapstone.cli.shell_completion import complete_records
 from swapstone.session.catalog import check_published
-from swapstone.session.published_output import EXIT_MISSING, coverage_output
+from swapstone.session.published_output import EXIT_MISSING, claims_output, coverage_output
 
 _RECORDS = click.argument("records", metavar="[RECORD...]", nargs=-1, shell_complete=complete_records)
 _FORMAT = click.option(
@@ -85,3 +85,23 @@ def print_coverage(records: tuple[str, ...], kind: str, reasons: str | None) -> 
     if found.missing:
         sys.stdout.flush()
         sys.exit(EXIT_MISSING)
+
+
+@published_command.command("claims")
+@_RECORDS
+@_FORMAT
+def print_claims(records: tuple[str, ...], kind: str) -> None:
+    r"""Print the claims of the pages, the command that measures each, and with records a verdict on each with the evidence.
+
+    A claim holds if all its tests do. A ratio or a difference is decided by its interval, so that few runs leave a claim undecided.
+
+    \b
+    Examples:
+      swapstone published claims
+      swapstone published claims records/20261121-180000-preempt-rt/latency-x86_64
+    """
+    found = claims_output(records)
+    if kind == "json":
+        echo(found.json, nl=False)
+    else:
+        print_document(found.document, every=True)

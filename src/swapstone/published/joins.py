@@ -195,6 +195,21 @@ def _sides(texts: str | list[str], where: str) -> Iterator[tuple[Levels, str, Le
         yield (*_levels(above, where), *(_levels(below, where) if slash else ((), "")))
 
 
+def side_of(text: str, load: str, where: str) -> Side:
+    """Return the side that a text such as ``kernel=rt load=io`` describes.
+
+    Args:
+        text: the levels, and the load if it is another one.
+        load: without one in the text.
+        where: the file and place, for messages.
+
+    Raises:
+        UserError: the text is invalid.
+    """
+    levels, other = _levels(text, where)
+    return Side(levels=levels, load=other or load)
+
+
 def _levels(text: str, where: str) -> tuple[Levels, str]:
     found: dict[str, str] = {}
     for word in text.split():

@@ -10,10 +10,13 @@ from pathlib import Path
 from swapstone.model import FrozenStruct, UserError
 from swapstone.model.system_errors import as_user_error
 from swapstone.model.toml_file import MOST_BYTES
-from swapstone.report import published_coverage
+from swapstone.published.claims import testable_claims
+from swapstone.report import published_claims, published_coverage
+from swapstone.report.claim_verdicts import judge
 from swapstone.report.document import Document
 from swapstone.report.measured import Analysed
 from swapstone.report.published_differences import Reason, decode_reasons, differences
+from swapstone.session.published_catalog import catalog
 from swapstone.session.published_catalog import published_coverage as coverage_of_pages
 from swapstone.session.record_handle import open_record
 
@@ -58,7 +61,12 @@ def analysed(names: Sequence[str]) -> tuple[Analysed, ...]:
     """
     found = [open_record(name) for name in dict.fromkeys(names)]
     return tuple(
-        Analysed(name=record.name, experiment=record.experiment, analysis=record.analysis()) for record in found
+        Analysed(
+            name=f"{record.name} (simulated)" if record.experiment.target.startswith("fake") else record.name,
+            experiment=record.experiment,
+            analysis=record.analysis(),
+        )
+        for record in found
     )
 
 
@@ -70,3 +78,17 @@ def _reasons(path: str) -> tuple[Reason, ...]:
         known = as_user_error(error, f"read {path}")
         raise known or UserError(f"{path} can't be read: {error.strerror}.", "Give the path of a TOML file.") from error
     return decode_reasons(content, path)
+
+
+def claims_output(records: Sequence[str]) -> PublishedOutput:
+    """Return the claims of the pages, with verdicts if there are records.
+
+    Raises:
+        UserError: a record can't be read.
+    """
+    known = analysed(records)
+    names = tuple(each.name for each in known)
+    found = judge(testable_claims(), known, catalog())
+    return PublishedOutput(
+        document=published_claims.document_of(found, names), json=published_claims.to_json(found, names), missing=0
+    )
