@@ -44,7 +44,7 @@ class ClaimTest(FrozenStruct, frozen=True, kw_only=True):
     most: float
 
 
-class TestableClaim(FrozenStruct, frozen=True, kw_only=True):
+class PageClaim(FrozenStruct, frozen=True, kw_only=True):
     """A claim of a page.
 
     Attributes:
@@ -95,7 +95,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     claim: list[_Claim]
 
 
-def decode_claims(content: bytes) -> tuple[TestableClaim, ...]:
+def decode_claims(content: bytes) -> tuple[PageClaim, ...]:
     """Decode a file of claims: TOML; the comment in claims.toml explains it.
 
     Raises:
@@ -116,7 +116,7 @@ def decode_claims(content: bytes) -> tuple[TestableClaim, ...]:
             raise UserError(f"{where}: it occurs twice.", _REINSTALL)
         names.add(claim.id)
         found.append(
-            TestableClaim(
+            PageClaim(
                 name=claim.id,
                 source=claim.source,
                 place=claim.place,
@@ -179,7 +179,7 @@ def _decoded(test: _Test, where: str) -> ClaimTest:
 
 
 @functools.cache
-def testable_claims() -> tuple[TestableClaim, ...]:
+def page_claims() -> tuple[PageClaim, ...]:
     """Return the claims of the pages.
 
     Raises:

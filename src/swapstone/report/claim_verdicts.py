@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from swapstone.model import FrozenStruct, Index, Variant
 from swapstone.published import Side
-from swapstone.published.claims import ClaimTest, TestableClaim
+from swapstone.published.claims import ClaimTest, PageClaim
 from swapstone.published.coverage import Catalog, problem
 from swapstone.report import formatting
 from swapstone.report.measured import Analysed, effects, values
@@ -44,13 +44,13 @@ class JudgedClaim(FrozenStruct, frozen=True, kw_only=True):
         evidence: of each test and record.
     """
 
-    claim: TestableClaim
+    claim: PageClaim
     verdict: ClaimVerdict | None
     reason: str
     evidence: tuple[Evidence, ...]
 
 
-def judge(claims: Iterable[TestableClaim], records: Iterable[Analysed], catalog: Catalog) -> tuple[JudgedClaim, ...]:
+def judge(claims: Iterable[PageClaim], records: Iterable[Analysed], catalog: Catalog) -> tuple[JudgedClaim, ...]:
     """Judge claims.
 
     Args:
@@ -62,7 +62,7 @@ def judge(claims: Iterable[TestableClaim], records: Iterable[Analysed], catalog:
     return tuple(_judged(claim, known, catalog) for claim in claims)
 
 
-def _judged(claim: TestableClaim, records: tuple[Analysed, ...], catalog: Catalog) -> JudgedClaim:
+def _judged(claim: PageClaim, records: tuple[Analysed, ...], catalog: Catalog) -> JudgedClaim:
     reason = claim.untested or next(filter(None, (_unavailable(each, catalog) for each in claim.tests)), "")
     if reason or not records:
         verdict = ClaimVerdict.UNTESTED if reason else None

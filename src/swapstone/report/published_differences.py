@@ -206,17 +206,18 @@ _TONES = {_SIGN: Tone.BAD, _SIZE: Tone.NOTE}
 
 def differences_section(found: Differences) -> Section:
     """Return the rows that differ, each with its reason."""
-    head = ("study", "row here", "metric", "ratio", "page", "here", "record", "", "reason")
+    head = ("study", "row here", "metric", "ratio", "page", "here", "record", "", "measured by the page on", "reason")
     rows = tuple(
         (
             Cell(each.figure.study),
             Cell(each.place.workload, code=True),
             Cell(each.place.metric),
             Cell(ratio_text(each.place.side, each.over)),
-            Cell(formatting.ratio(each.page)),
+            Cell(each.figure.printed if each.place.over else formatting.ratio(each.page)),
             Cell(here_text(each.here)),
             Cell(formatting.safe(each.here.record)),
             Cell(mark=Mark(each.kind, "", _TONES[each.kind])),
+            Cell(each.figure.platform),
             Cell(each.reason or "none given"),
         )
         for each in found.different
@@ -242,6 +243,8 @@ def ratio_text(side: Side, over: Side) -> str:
         parts += [load] if side.load != over.load else []
         texts.append(", ".join(parts))
     text = " / ".join(texts)
+    if above == below:
+        return f"{text}, {','.join(f'{factor}={level}' for factor, level in above.items())}"
     return f"{text} under {side.load}" if side.load == over.load != "idle" else text
 
 

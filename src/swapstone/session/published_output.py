@@ -10,7 +10,7 @@ from pathlib import Path
 from swapstone.model import FrozenStruct, UserError
 from swapstone.model.system_errors import as_user_error
 from swapstone.model.toml_file import MOST_BYTES
-from swapstone.published.claims import testable_claims
+from swapstone.published.claims import page_claims
 from swapstone.report import published_claims, published_coverage
 from swapstone.report.claim_verdicts import judge
 from swapstone.report.document import Document
@@ -88,7 +88,7 @@ def claims_output(records: Sequence[str]) -> PublishedOutput:
     """
     known = analysed(records)
     names = tuple(each.name for each in known)
-    found = judge(testable_claims(), known, catalog())
+    found = judge(page_claims(), known, catalog())
     return PublishedOutput(
         document=published_claims.document_of(found, names), json=published_claims.to_json(found, names), missing=0
     )
