@@ -427,3 +427,15 @@ COUNTED_ROW = (
     b'{"name":"__x64_sys_brk","file":"","kind":"kernel","baseline":29,"candidate":20,"entries":[2,1]}]}'
 )
 """Of a row on the exact clock: the instructions of both sides by function."""
+
+REASONS = b"""[[reason]]
+study = "musl-vs-glibc"
+workload = "b_malloc_*"
+metric = "wall"
+level = "libc=musl"
+reason = "musl's malloc is another one."
+
+[[reason]]
+study = "preempt-rt"
+reason = "A machine with one processor."
+"""
