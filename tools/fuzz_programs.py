@@ -42,8 +42,8 @@ from swapstone.model import (
 )
 from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.published import data as published
-from swapstone.report.published_differences import decode_reasons
 from swapstone.report import instruction_explanation
+from swapstone.report.published_differences import decode_reasons
 from swapstone.session import explanation_files
 from swapstone.session.outcome import parse_fail_if
 from swapstone.session.parameters import parse_free_factors, parse_parameters

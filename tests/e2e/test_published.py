@@ -9,10 +9,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.e2e.cli import fake, swapstone
-from tests.shared import Shared
 
 from swapstone.session.published_catalog import published_coverage
+from tests.e2e.cli import fake, swapstone
+from tests.shared import Shared
 
 STATUS = 4 if published_coverage().missing else 0
 MALLOC = ("compare", "libc=glibc,musl", "--only", "b_malloc*", "--seed", "5", "--blocks", "25")

@@ -69,7 +69,16 @@ The user of the commands has no key, so that the record is another user's: those
 RUNNING = frozenset({"profile", "rerun", "resume", "resume study", "verify --recompute"})
 """Commands that run what a record contains: `explain` does too, but for a row whose evidence is stored."""
 
-_MARKUP = frozenset({"report --html", "show --json", "published coverage --format json", "export junit", "export kcidb", "export hyperfine"})
+_MARKUP = frozenset(
+    {
+        "report --html",
+        "show --json",
+        "published coverage --format json",
+        "export junit",
+        "export kcidb",
+        "export hyperfine",
+    }
+)
 """Commands whose output is XML or JSON: there a text with line breaks can't be taken for another line."""
 
 STATUSES = frozenset({0, 2, 4})

@@ -16,7 +16,12 @@ from swapstone.session.published_output import EXIT_MISSING, claims_output, cove
 
 _RECORDS = click.argument("records", metavar="[RECORD...]", nargs=-1, shell_complete=complete_records)
 _FORMAT = click.option(
-    "--format", "kind", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of the output."
+    "--format",
+    "kind",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the output.",
 )
 
 

@@ -76,7 +76,8 @@ class Derived(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         source, place, row: where it is.
-        formula: ``ratio`` a / b; ``truncated ratio`` the whole part of a / b; ``percent gain`` (a / b - 1) * 100; ``percent share`` a / b * 100; ``score`` 10 * a / b.
+        formula: ``ratio`` a / b; ``truncated ratio`` the whole part of a / b;
+            ``percent gain`` (a / b - 1) * 100; ``percent share`` a / b * 100; ``score`` 10 * a / b.
         a, b: the inputs, in the digits the page prints.
         printed: the result, in the digits the page prints.
     """

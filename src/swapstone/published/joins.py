@@ -10,7 +10,6 @@ import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
-from typing import Any
 
 import msgspec
 

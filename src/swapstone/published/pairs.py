@@ -103,9 +103,12 @@ def find(
 
     Args:
         study_name: name of a published study.
-        suite, workload: the test on the page; the time of ``b_string_strstr(abc)`` is also found by the name of its table of times.
+        suite: of the test on the page.
+        workload: name of the test; the memory of ``b_string_strstr(abc)`` is also found by the name of its table of times.
         metric: ``wall`` for the page's time; ``rate`` for its rate; ``virt``, ``res`` or ``dirty`` for its memory tables.
-        unit, condition, platform: of the figures; None for any.
+        unit: of the figures; None for any.
+        condition: of the figures; None for any.
+        platform: of the figures; None for any.
 
     Returns:
         The pair. None if the page does not have it, has only one level, or has several: in two units, conditions or platforms.
@@ -121,7 +124,9 @@ def find(
         kept = [
             figure
             for figure in _index().get((study_name, suite, name + suffix), ())
-            if unit in {None, figure.unit} and condition in {None, figure.condition} and platform in {None, figure.platform}
+            if unit in {None, figure.unit}
+            and condition in {None, figure.condition}
+            and platform in {None, figure.platform}
             if metric in _MEMORY or (figure.unit in _TIMES) == (metric == "wall")
         ]
         level = {figure.level: figure for figure in kept}
@@ -144,7 +149,10 @@ def beside(study_name: str, suite: str, workload: str, metric: str, load: str = 
 
     Args:
         study_name: name of a published study.
-        suite, workload, metric, load: of the row.
+        suite: of the row.
+        workload: of the row.
+        metric: of the row.
+        load: of the row.
 
     Returns:
         The pair, with levels as they are named here; None where no join has both levels.

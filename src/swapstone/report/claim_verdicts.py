@@ -124,9 +124,7 @@ def _of_effect(test: ClaimTest, record: Analysed) -> Iterator[Evidence]:
         yield _of_interval(test, record, middle, low, high)
 
 
-def _of_interval(
-    test: ClaimTest, record: Analysed, middle: float, low: float | None, high: float | None
-) -> Evidence:
+def _of_interval(test: ClaimTest, record: Analysed, middle: float, low: float | None, high: float | None) -> Evidence:
     """Decide by an interval: it is inside the bounds, outside, or reaches over one of them."""
     sides = ratio_text(test.place.side, test.over) if test.over else ""
     if low is None or high is None or math.isnan(low) or math.isnan(high):

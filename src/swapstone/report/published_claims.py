@@ -75,13 +75,19 @@ def _item(each: JudgedClaim) -> Item:
 
 def _lines(each: JudgedClaim) -> Iterator[str]:
     yield from (
-        f"{formatting.safe(found.record)}: {formatting.safe(found.text)}: {found.verdict.value}." for found in each.evidence
+        f"{formatting.safe(found.record)}: {formatting.safe(found.text)}: {found.verdict.value}."
+        for found in each.evidence
     )
     if each.reason:
         yield each.reason
     if each.claim.note and not each.reason:
         yield each.claim.note
-    if each.claim.command and each.verdict in {None, ClaimVerdict.ABSENT, ClaimVerdict.UNDECIDED, ClaimVerdict.UNTESTED}:
+    if each.claim.command and each.verdict in {
+        None,
+        ClaimVerdict.ABSENT,
+        ClaimVerdict.UNDECIDED,
+        ClaimVerdict.UNTESTED,
+    }:
         yield f"{'Related' if each.claim.untested else 'Measure it'}: {each.claim.command}"
 
 
@@ -104,7 +110,8 @@ def to_json(found: Iterable[JudgedClaim], records: Sequence[str]) -> str:
                 "reason": each.reason or None,
                 "note": each.claim.note or None,
                 "evidence": [
-                    {"record": found.record, "verdict": found.verdict.value, "text": found.text} for found in each.evidence
+                    {"record": found.record, "verdict": found.verdict.value, "text": found.text}
+                    for found in each.evidence
                 ],
             }
             for each in kept

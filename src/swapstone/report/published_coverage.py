@@ -68,7 +68,9 @@ def document_of(found: Coverage, compared: Differences | None = None) -> Documen
 
 
 _FURTHER = (
-    Item("The rest of wrk's output, vmstat's other columns and samples of stacks. They are not among the published figures above."),
+    Item(
+        "The rest of wrk's output, vmstat's other columns and samples of stacks. They are not among the published figures above."
+    ),
 )
 
 
@@ -80,7 +82,9 @@ def _by_page(found: Iterable[Covered]) -> Table:
             Cell(source),
             Cell(suite),
             Cell(str(number)),
-            Cell(mark=_MISSING if reason else _COVERED, note=reason) if reason else Cell(mark=Mark("has a row", "", Tone.GOOD)),
+            Cell(mark=_MISSING if reason else _COVERED, note=reason)
+            if reason
+            else Cell(mark=Mark("has a row", "", Tone.GOOD)),
         )
         for (source, suite, reason), number in counts.items()
     )
@@ -96,7 +100,9 @@ def _by_page(found: Iterable[Covered]) -> Table:
 def _reasons(found: Coverage) -> Iterator[BulletList]:
     alone = sum(not each.reason and not each.parts for each in found.figures)
     if alone:
-        yield BulletList(items=(Item(f"{formatting.count(alone, 'figure')} with a row that no shipped study measures."),))
+        yield BulletList(
+            items=(Item(f"{formatting.count(alone, 'figure')} with a row that no shipped study measures."),)
+        )
 
 
 def _rows(found: Iterable[Covered]) -> Table:
@@ -142,7 +148,10 @@ def to_json(found: Coverage, compared: Differences | None = None) -> str:
 def _row(each: Covered) -> dict[str, object]:
     figure = each.figure
     return {
-        **{name: getattr(figure, name) for name in ("study", "source", "platform", "condition", "suite", "metric", "unit")},
+        **{
+            name: getattr(figure, name)
+            for name in ("study", "source", "platform", "condition", "suite", "metric", "unit")
+        },
         **{name: getattr(figure, name) for name in ("level", "value", "printed")},
         "missing": each.reason or None,
         "places": [_place(place) for place in each.places],

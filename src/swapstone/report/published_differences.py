@@ -111,8 +111,12 @@ def decode_reasons(content: bytes, name: str) -> tuple[Reason, ...]:
         raise UserError(f"{formatting.safe(name)}: {formatting.safe(str(error))}.", hint) from error
     rows = table.get("reason")
     if set(table) - {"reason"} or not isinstance(rows, list) or len(rows) > _MOST_REASONS:
-        raise UserError(f"{formatting.safe(name)}: it must have at most {_MOST_REASONS} tables [[reason]] and nothing else.", hint)
-    return tuple(_reason(row, f"{formatting.safe(name)}, reason {number}", hint) for number, row in enumerate(rows, start=1))
+        raise UserError(
+            f"{formatting.safe(name)}: it must have at most {_MOST_REASONS} tables [[reason]] and nothing else.", hint
+        )
+    return tuple(
+        _reason(row, f"{formatting.safe(name)}, reason {number}", hint) for number, row in enumerate(rows, start=1)
+    )
 
 
 def _reason(row: object, where: str, hint: str) -> Reason:
@@ -139,7 +143,13 @@ def differences(records: Iterable[Analysed], reasons: Iterable[Reason] = ()) -> 
     for figure, place, over, page in ratios():
         here = list(effects(known, (place.suite, place.workload, place.metric), over, place.side))
         absent += not here
-        rows += (_difference(figure, place, over, page, each, kept, known) for each in here)
+        for each in here:
+            margin = next(other.experiment.margin for other in known if other.name == each.record)
+            reason = _reason_of(figure, place, kept)
+            kind = _kind(page, each, margin)
+            rows.append(
+                Difference(figure=figure, place=place, over=over, page=page, here=each, kind=kind, reason=reason)
+            )
     return Differences(records=tuple(each.name for each in known), rows=tuple(rows), absent=absent)
 
 
@@ -155,7 +165,11 @@ def ratios() -> Iterator[tuple[Figure, Place, Side, float]]:
             continue
         if place.over is not None:
             yield figure, place, place.over, figure.value
-        elif not each.baseline and (base := bases.get(_key(each))) is not None and min(base.figure.value, figure.value) > 0:
+        elif (
+            not each.baseline
+            and (base := bases.get(_key(each))) is not None
+            and min(base.figure.value, figure.value) > 0
+        ):
             ratio = figure.value / base.figure.value
             yield figure, place, base.place.side, 1 / ratio if place.inverse else ratio
 
@@ -169,32 +183,20 @@ def _apart(one: float, other: float) -> float:
     return max(one / other, other / one)
 
 
-def _difference(
-    figure: Figure,
-    place: Place,
-    over: Side,
-    page: float,
-    here: Effect,
-    reasons: Iterable[Reason],
-    records: Iterable[Analysed],
-) -> Difference:
-    margin = next(each.experiment.margin for each in records if each.name == here.record)
+def _kind(page: float, here: Effect, margin: float) -> str:
+    """Return in what two ratios differ; empty for nothing."""
     sign = here.sign if here.estimated else _sign(here.ratio, margin)
     opposite = sign is not None and sign * _sign(page, margin) < 0
-    kind = _SIGN if opposite else _SIZE if _apart(page, here.ratio) > FACTOR else ""
+    return _SIGN if opposite else _SIZE if _apart(page, here.ratio) > FACTOR else ""
+
+
+def _reason_of(figure: Figure, place: Place, reasons: Iterable[Reason]) -> str:
     level = ",".join(f"{factor}={name}" for factor, name in place.side.levels)
-    reason = next(
-        (
-            each.reason
-            for each in reasons
-            if each.study == figure.study
-            and fnmatchcase(place.workload, each.workload)
-            and fnmatchcase(place.metric, each.metric)
-            and fnmatchcase(level, each.level)
-        ),
-        "",
-    )
-    return Difference(figure=figure, place=place, over=over, page=page, here=here, kind=kind, reason=reason)
+    for each in reasons:
+        patterns = ((place.workload, each.workload), (place.metric, each.metric), (level, each.level))
+        if each.study == figure.study and all(fnmatchcase(text, pattern) for text, pattern in patterns):
+            return each.reason
+    return ""
 
 
 def _sign(ratio: float, margin: float) -> int:
@@ -222,8 +224,14 @@ def differences_section(found: Differences) -> Section:
         )
         for each in found.different
     )
-    items = [Item(f"{formatting.count(found.absent, 'published ratio')} that no given record has.")] if found.absent else []
-    items.append(Item("Without an interval, the number here is the quotient of two medians, and its sign is that beyond the margin."))
+    items = (
+        [Item(f"{formatting.count(found.absent, 'published ratio')} that no given record has.")] if found.absent else []
+    )
+    items.append(
+        Item(
+            "Without an interval, the number here is the quotient of two medians, and its sign is that beyond the margin."
+        )
+    )
     table = Table(
         title="Published ratios that differ from the records'",
         columns=tuple(Column((name,), right=place in {4, 5}) for place, name in enumerate(head)),

@@ -43,7 +43,10 @@ def coverage_output(records: Sequence[str], reasons: str | None = None) -> Publi
         UserError: a record or the file of reasons can't be read.
     """
     own = _reasons(reasons) if reasons else ()
-    known = (*own, *decode_reasons(resources.files("swapstone.published").joinpath("reasons.toml").read_bytes(), "reasons.toml"))
+    known = (
+        *own,
+        *decode_reasons(resources.files("swapstone.published").joinpath("reasons.toml").read_bytes(), "reasons.toml"),
+    )
     compared = differences(analysed(records), known) if records else None
     found = coverage_of_pages()
     return PublishedOutput(

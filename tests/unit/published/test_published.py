@@ -82,7 +82,11 @@ def test_figures_of_several_conditions_need_one() -> None:
 def test_numbers_keep_the_precision_of_the_page() -> None:
     by = {f.printed: f for f in published.figures()}
     assert (by["21.8K"].value, by["21.8K"].rounding, by["21.8K"].qualified) == (21800, 50, "")
-    assert (by["about 190000"].value, by["about 190000"].rounding, by["about 190000"].qualified) == (190000, None, "about")
+    assert (by["about 190000"].value, by["about 190000"].rounding, by["about 190000"].qualified) == (
+        190000,
+        None,
+        "about",
+    )
     assert (by["8000+"].value, by["8000+"].qualified) == (8000, "at least")
     assert (by["nearly 1.6"].value, by["nearly 1.6"].qualified) == (1.6, "nearly")
     assert by["16432.60"].rounding == pytest.approx(0.005)
@@ -113,7 +117,11 @@ def test_further_numbers_are_of_the_same_pages_and_fit_the_figures() -> None:
     for level in ("flash", "zram"):
         column = {f.metric: f.value for f in more if f.suite == "vmstat" and f.level == level}
         used, system = (
-            [column[f"{name}, second {second}"] for second in range(len(column) // 15) if column[f"swpd, second {second}"]]
+            [
+                column[f"{name}, second {second}"]
+                for second in range(len(column) // 15)
+                if column[f"swpd, second {second}"]
+            ]
             for name in ("swpd", "sy")
         )
         assert list(map(float, data.facts()["zram-and-float", f"swpd with {level}"])) == used

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit import builders
 from tests.unit.report.test_published_differences import MAX, libc, record
 from tests.unit.report.test_throughput import comparison
 
@@ -22,7 +23,6 @@ from swapstone.report.measured import Analysed
 from swapstone.report.published_claims import answer, document_of, to_json
 from swapstone.report.render.terminal import render
 from swapstone.session.published_catalog import catalog
-from tests.unit import builders
 
 CATALOG = catalog()
 MALLOC = ("sparse", "bubble", "tiny1", "tiny2", "big1", "big2", "thread_stress", "thread_local")
@@ -39,7 +39,9 @@ def judged(name: str, *records: Analysed) -> JudgedClaim:
     return found
 
 
-def malloc(ratio: float, verdict: Verdict, works: tuple[str, ...] = MALLOC, name: str = "r", **changes: object) -> Analysed:
+def malloc(
+    ratio: float, verdict: Verdict, works: tuple[str, ...] = MALLOC, name: str = "r", **changes: object
+) -> Analysed:
     return record(*(libc(f"b_malloc_{work}", ratio, verdict, **changes) for work in works), name=name)
 
 
@@ -57,7 +59,10 @@ def test_a_claim_holds_and_fails_by_intervals() -> None:
 def test_all_tests_of_a_claim_must_hold() -> None:
     name = "musl-malloc-slower"
     assert judged(name, malloc(1.5, Verdict.WORSE, MALLOC[:7])).verdict is ClaimVerdict.UNDECIDED
-    one = [libc("b_malloc_sparse", 0.9, Verdict.BETTER), *(libc(f"b_malloc_{work}", 1.5, Verdict.WORSE) for work in MALLOC[1:])]
+    one = [
+        libc("b_malloc_sparse", 0.9, Verdict.BETTER),
+        *(libc(f"b_malloc_{work}", 1.5, Verdict.WORSE) for work in MALLOC[1:]),
+    ]
     found = judged(name, record(*one))
     assert found.verdict is ClaimVerdict.FAILS
     assert [each.verdict for each in found.evidence].count(ClaimVerdict.FAILS) == 1
@@ -103,9 +108,7 @@ def test_one_long_wake_up_contradicts_a_bound() -> None:
 )
 def test_a_difference_is_in_the_metrics_unit(ratio: float, verdict: ClaimVerdict) -> None:
     """A call of 10 us: 0.1 % more is 10 ns, twice as much is 10 us, and 20 % more is 2 us with an interval around it."""
-    row = comparison(
-        "syscall", (10_000.0,), (10_000.0 * ratio,), effect=ratio, low=ratio - 0.01, high=ratio + 0.01
-    )
+    row = comparison("syscall", (10_000.0,), (10_000.0 * ratio,), effect=ratio, low=ratio - 0.01, high=ratio + 0.01)
     assert judged("rt-syscall-2us", record(row, factor="kernel")).verdict is verdict
 
 
@@ -181,9 +184,7 @@ def test_an_index_is_found_in_both_directions() -> None:
 
 def test_a_claim_of_what_this_version_lacks_is_not_tested() -> None:
     without = {key: value for key, value in CATALOG.metrics.items() if key[0] != "latency"}
-    (found,) = judge(
-        [claim("rt-bounded")], [_maxima(99_000.0)], msgspec.structs.replace(CATALOG, metrics=without)
-    )
+    (found,) = judge([claim("rt-bounded")], [_maxima(99_000.0)], msgspec.structs.replace(CATALOG, metrics=without))
     assert found.verdict is ClaimVerdict.UNTESTED
     assert found.reason == "There is no suite latency."
     assert found.evidence == ()
@@ -213,7 +214,9 @@ def test_the_output_has_the_evidence_and_the_command() -> None:
     assert {each["verdict"] for each in whole["claims"]} == {"holds", "not in the records", "not tested here"}
     assert "\x1b" not in to_json(found, names)
     empty = judge(page_claims(), [], CATALOG)
-    assert answer(empty, ()).startswith(f"Records can test {sum(each.verdict is None for each in empty)} of {len(empty)} claims")
+    assert answer(empty, ()).startswith(
+        f"Records can test {sum(each.verdict is None for each in empty)} of {len(empty)} claims"
+    )
 
 
 @pytest.mark.parametrize(
@@ -230,7 +233,11 @@ def test_the_output_has_the_evidence_and_the_command() -> None:
         ('untested = "A record has no stacks.', 'note = "A record has no stacks.', "must have tests, or a reason"),
         ('workload = "syscall"\n', "", "an index has no workload"),
         ('side = "kernel=rt"', 'side = "rt"', "is not FACTOR=LEVEL"),
-        ('command = "swapstone study preempt-rt --only-part latency-x86_64"', 'command = ""', "has tests and no command"),
+        (
+            'command = "swapstone study preempt-rt --only-part latency-x86_64"',
+            'command = ""',
+            "has tests and no command",
+        ),
         ("[[claim]]", "[[claim", "claims.toml"),
     ],
 )

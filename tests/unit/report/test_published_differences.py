@@ -144,7 +144,10 @@ def test_the_first_matching_reason_is_printed() -> None:
     text = render(document_of(coverage, found))
     assert "musl's malloc is another one." in " ".join(text.split())
     whole = json.loads(to_json(coverage, found))
-    assert {each["reason"] for each in whole["compared"]["rows"]} == {"Something else.", "musl's malloc is another one."}
+    assert {each["reason"] for each in whole["compared"]["rows"]} == {
+        "Something else.",
+        "musl's malloc is another one.",
+    }
 
 
 @pytest.mark.parametrize(

@@ -201,7 +201,9 @@ def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -
         notes=(
             "The maximum under the load over the idle one of the same replicate: the median of the ratios, in brackets the lowest and the "
             "highest. Where the idle maximum is a few microseconds, small differences give large ratios.",
-            *_page_notes(context, boards, "The page does not state whether the processors of this table were isolated."),
+            *_page_notes(
+                context, boards, "The page does not state whether the processors of this table were isolated."
+            ),
         ),
     )
 
@@ -279,8 +281,8 @@ def _table_of(boards: Sequence[str], number: int) -> str:
 
 
 _OTHER_LOADS = (
-    "The page's network load goes through a network card, and here through the loopback device. Its I/O load writes to an SSD or an SD card, "
-    "and here to a disk in memory."
+    "The page's network load goes through a network card, and here through the loopback device. Its boards have an SSD or an SD card for the "
+    "I/O load, which writes to a disk in memory here."
 )
 
 

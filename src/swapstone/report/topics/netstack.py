@@ -58,13 +58,13 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     ]
     if context.published == STUDY:
         notes.append(
-            "The page counted two other programs on another system, one for copies and one for allocations, whose threads take their stacks "
-            "from the heap. It does not name the machine. Its figures are divided by its requests. ~ is about, + is at least. "
+            "The page counted two other programs on another system, one for copies and one for allocations. The "
+            "threads of the second take their stacks from the heap. The page does not name the machine. Its figures are divided by its requests. ~ is about, + is at least. "
             "It counted allocations from the heap, not those from lwIP's pools. Only the order of magnitude can be compared."
         )
     return (
         data_section(
-            name="netstack-counts",
+            name=SECTION,
             title="Copies and allocations for each request",
             head=_HEAD,
             rows=tuple(
@@ -95,9 +95,7 @@ def _measured(analysis: Analysis) -> Iterator[Row]:
             if variant not in copies and len(side) > len(known.get(each.metric.name, ())):
                 known[each.metric.name] = side
     for (work, variant), known in sorted(values.items(), key=lambda item: item[0][0]):
-        numbers = {
-            column: statistics.median(known[metric]) for column, metric in _COLUMNS if known.get(metric)
-        }
+        numbers = {column: statistics.median(known[metric]) for column, metric in _COLUMNS if known.get(metric)}
         if numbers:
             yield _HERE, f"{_stack(variant)}, {work.removeprefix('counts-')}", numbers, {}
 
@@ -128,7 +126,9 @@ def _shown(value: float | None, qualified: str = "") -> str:
     if value is None:
         return ""
     before, after = _AFFIXES.get(qualified, ("", ""))
-    return before + (formatting.fixed(value, 0) if value >= 1000 else formatting.trimmed(formatting.digits(value))) + after
+    return (
+        before + (formatting.fixed(value, 0) if value >= 1000 else formatting.trimmed(formatting.digits(value))) + after
+    )
 
 
 NETSTACK = Topic("netstack", sections, answer=answer)

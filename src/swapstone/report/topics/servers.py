@@ -169,7 +169,9 @@ def _row(
         against_musl=_over(requests, values.get((workload, "requests", musl))) if musl else None,
         shown_against_first=_effect_text(effects, workload, variant, first) if free else "-",
         shown_against_musl=_quotient_text(effects, workload, variant, musl, first) if free and musl else "-",
-        page=_over(page.get(frozenset(variant.levels)), page.get(frozenset(musl.levels))) if musl and variant != musl else None,
+        page=_over(page.get(frozenset(variant.levels)), page.get(frozenset(musl.levels)))
+        if musl and variant != musl
+        else None,
     )
 
 
@@ -268,7 +270,10 @@ def _page_table(context: ReportContext) -> Section | None:
         title="Published figures",
         head=("machine", "load generator", "malloc", *(head for _, head, _ in _PAGE_COLUMNS)),
         rows=tuple(
-            (*key, *("-" if name not in row else formatting.quantity(row[name], unit) for name, _, unit in _PAGE_COLUMNS))
+            (
+                *key,
+                *("-" if name not in row else formatting.quantity(row[name], unit) for name, _, unit in _PAGE_COLUMNS),
+            )
             for key, row in rows.items()
         ),
         right=(False, False, False, *[True] * len(_PAGE_COLUMNS)),

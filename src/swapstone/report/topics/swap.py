@@ -11,7 +11,20 @@ from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing, Section, data_section
 from swapstone.report.topics.swap_answer import answer
-from swapstone.report.topics.swap_data import PAGE, SECONDS, STUDY, SUITE, SUMMARY, Values, device_of, level_of, page_mean, page_rows, page_seconds, values_of
+from swapstone.report.topics.swap_data import (
+    PAGE,
+    SECONDS,
+    STUDY,
+    SUITE,
+    SUMMARY,
+    Values,
+    device_of,
+    level_of,
+    page_mean,
+    page_rows,
+    page_seconds,
+    values_of,
+)
 from swapstone.report.topics.swap_plot import NARROW, Line, bars, drawing
 from swapstone.report.topics.topic import Topic
 
@@ -80,7 +93,9 @@ def _page_section() -> Section:
             {"level": level, "second": float(second), **{name: row.get(name) for name in COLUMNS}}
             for (level, second), row in found.items()
         ),
-        notes=("The first line is a mean since boot. Memory and swap in KiB, bi and bo in blocks, as vmstat prints them.",),
+        notes=(
+            "The first line is a mean since boot. Memory and swap in KiB, bi and bo in blocks, as vmstat prints them.",
+        ),
     )
 
 
@@ -201,8 +216,9 @@ def _summary(values: Values, load: str, tag: str, named: str) -> Section:
         data=tuple(map(_fill_datum, fills)),
         notes=(
             "Mean: KiB swapped out a second, from the first swapped page until the OOM kill. Steady: the same while the second and third "
-            f"quarter of all pages were swapped out. mean x and steady x: over those of {formatting.safe(level_of(base))}, with the interval: the "
-            "same estimate as in the comparisons. page x is a ratio of means, to read beside mean x. The others are medians over the replicates.",
+            f"quarter of all pages were swapped out. mean x and steady x: over those of {formatting.safe(level_of(base))}, with the "
+            "interval: the same estimate as in the comparisons. page x is a ratio of means, to read beside mean x. The others are medians over "
+            "the replicates.",
             "Compressed: the largest amount swapped out over the memory that it took in zram. Flash does not compress.",
             _PAGE_UNIT,
             _CLOCK,

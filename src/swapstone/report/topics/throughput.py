@@ -24,7 +24,9 @@ INDEX = "index"
 """The work of the row of geometric means, and the page's row."""
 
 ROWS: tuple[tuple[str, str], ...] = tuple(
-    dict.fromkeys((each.place.workload, each.figure.metric) for each in published.joined(SINGLE, STUDY) if not each.place.index)
+    dict.fromkeys(
+        (each.place.workload, each.figure.metric) for each in published.joined(SINGLE, STUDY) if not each.place.index
+    )
 )
 """Pairs (workload, the page's row), in the page's order."""
 
@@ -345,7 +347,9 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
 
 def _measured_on(table: Table) -> str:
     """Return the condition and the machine of a table of the page."""
-    found = dict.fromkeys(f"{each.figure.condition}, on {each.figure.platform}" for each in published.joined(table.name, STUDY))
+    found = dict.fromkeys(
+        f"{each.figure.condition}, on {each.figure.platform}" for each in published.joined(table.name, STUDY)
+    )
     return "; ".join(found)
 
 
