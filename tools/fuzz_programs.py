@@ -48,6 +48,7 @@ from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.model.wakeup_paths import WakeupExplanation
 from swapstone.published import data as published
 from swapstone.report import instruction_explanation, wakeup_explanation
+from swapstone.report.published_differences import decode_reasons
 from swapstone.session import explanation_files
 from swapstone.session.outcome import parse_fail_if
 from swapstone.session.parameters import parse_free_factors, parse_parameters
@@ -256,4 +257,5 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("derived", "published", lambda data: published.decode_derived(text_of(data)), shipped("derived.csv")),
     Decoder("baselines", "published", lambda data: published.decode_baselines(text_of(data)), shipped("unixbench.csv")),
     Decoder("facts", "published", lambda data: published.decode_facts(text_of(data)), shipped("facts.csv")),
+    Decoder("reasons", "user", lambda data: decode_reasons(data, "reasons.toml"), constant(fuzz_seeds.REASONS)),
 )

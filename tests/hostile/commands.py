@@ -48,6 +48,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "verify --recompute": ("verify", "RECORD", "--recompute", "1"),
     "agree": ("agree", "RECORD", "OTHER"),
     "agree --csv": ("agree", "OTHER", "RECORD", "--csv"),
+    "published coverage": ("published", "coverage", "RECORD", "OTHER"),
+    "published coverage --format json": ("published", "coverage", "RECORD", "--format", "json"),
+    "published claims": ("published", "claims", "RECORD", "OTHER"),
     "query runs": ("query", "SELECT record, count(*) AS n FROM runs GROUP BY ALL ORDER BY ALL"),
     "query comparisons": ("query", "SELECT DISTINCT record FROM comparisons ORDER BY ALL"),
     "query records": ("query", "SELECT * EXCLUDE (path) FROM records ORDER BY ALL"),
@@ -66,7 +69,16 @@ The user of the commands has no key, so that the record is another user's: those
 RUNNING = frozenset({"profile", "rerun", "resume", "resume study", "verify --recompute"})
 """Commands that run what a record contains: `explain` does too, but for a row whose evidence is stored."""
 
-_MARKUP = frozenset({"report --html", "show --json", "export junit", "export kcidb", "export hyperfine"})
+_MARKUP = frozenset(
+    {
+        "report --html",
+        "show --json",
+        "published coverage --format json",
+        "export junit",
+        "export kcidb",
+        "export hyperfine",
+    }
+)
 """Commands whose output is XML or JSON: there a text with line breaks can't be taken for another line."""
 
 STATUSES = frozenset({0, 2, 4})

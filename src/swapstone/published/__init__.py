@@ -1,31 +1,29 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Figures of public pages, and checks of what the pages derive and claim from them."""
+"""Figures of public pages, where this program has the same numbers, and checks of what the pages derive and claim from them."""
 
 from swapstone.published.check import CheckReport, Disagreement, check
-from swapstone.published.data import (
-    Figure,
-    PublishedPair,
-    Source,
-    Study,
-    figures,
-    find,
-    sources,
-    studies,
-    study,
-)
+from swapstone.published.data import Figure, Source, Study, figures, further, sources, studies, study
 from swapstone.published.derived_figures import Recomputed
+from swapstone.published.joins import Joined, Place, Side, joined
+from swapstone.published.pairs import PublishedPair, beside, find
 
 __all__ = [
     "CheckReport",
     "Disagreement",
     "Figure",
+    "Joined",
+    "Place",
     "PublishedPair",
     "Recomputed",
+    "Side",
     "Source",
     "Study",
+    "beside",
     "check",
     "figures",
     "find",
+    "further",
+    "joined",
     "sources",
     "studies",
     "study",

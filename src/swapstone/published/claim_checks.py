@@ -299,7 +299,7 @@ def _much_less() -> Outcome:
 
 def _stacks() -> Outcome:
     (stack,) = _fact(LWIP, "stack of a thread")
-    total = _lwip("allocations", "alloc bytes", "lwip")
+    total = _lwip("allocations", "alloc bytes", "lwip zero-copy rx")
     share = 1000 * stack / total
     numbers = (
         f"1000 requests with 0x{int(stack):x} bytes each make {share:.0%} of the {total:.0f} bytes counted. "

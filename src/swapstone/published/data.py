@@ -6,10 +6,10 @@ from __future__ import annotations
 import csv
 import functools
 import io
-import math
 import re
 import tomllib
 from collections.abc import Iterator
+from decimal import Decimal
 from importlib import resources
 
 from swapstone.model import Direction, FrozenStruct, UserError, unknown
@@ -18,14 +18,15 @@ FIGURE_COLUMNS = ("study", "source", "platform", "condition", "suite", "metric",
 BASELINE_COLUMNS = ("metric", "baseline", "unit")
 DERIVED_COLUMNS = ("source", "place", "row", "formula", "a", "b", "printed")
 FACT_COLUMNS = ("source", "fact", "unit", "values")
-FORMULAS = ("ratio", "percent gain", "percent share", "score")
+FORMULAS = ("ratio", "truncated ratio", "percent gain", "percent share", "score")
 
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,12})?", re.ASCII)
+_PRINTED = re.compile(
+    rf"(?P<words>about |nearly )?(?P<digits>{_NUMBER.pattern})(?P<thousands>K?)(?P<more>\+?)", re.ASCII
+)
 _REINSTALL = "These files come with swapstone: install it again."
 
-# The musl page names this test by the needle "abcd" in its time table, and "abc" in its memory tables.
-_ALIASES = {"b_string_strstr(abcd)": ("b_string_strstr(abc)",)}
-_MEMORY = ("virt", "res", "dirty")
+_THOUSAND = 1000.0
 
 
 class Figure(FrozenStruct, frozen=True, kw_only=True):
@@ -39,7 +40,7 @@ class Figure(FrozenStruct, frozen=True, kw_only=True):
         better: which direction is better.
         level: e.g. ``musl``.
         value: the number.
-        printed: its digits on the page, which bound its rounding error.
+        printed: the same as the page prints it: ``21.8K``; ``about 190000``; ``8000+`` for 8000 or more; ``nearly 1.6``.
     """
 
     study: str
@@ -54,13 +55,29 @@ class Figure(FrozenStruct, frozen=True, kw_only=True):
     value: float
     printed: str
 
+    @property
+    def rounding(self) -> float | None:
+        """Return half a unit of the last printed digit, in the figure's unit; None where the page only states about how much it is."""
+        found = _PRINTED.fullmatch(self.printed)
+        if found is None or found["words"] or found["more"]:
+            return None
+        decimals = len(found["digits"].partition(".")[2])
+        return 0.5 * 10.0**-decimals * (_THOUSAND if found["thousands"] else 1.0)
+
+    @property
+    def qualified(self) -> str:
+        """Return ``about``, ``nearly`` or ``at least`` where the page states the number so; else an empty text."""
+        found = _PRINTED.fullmatch(self.printed)
+        return "" if found is None else "at least" if found["more"] else (found["words"] or "").strip()
+
 
 class Derived(FrozenStruct, frozen=True, kw_only=True):
     """A number that a page computed from two other numbers.
 
     Attributes:
         source, place, row: where it is.
-        formula: ``ratio`` a / b; ``percent gain`` (a / b - 1) * 100; ``percent share`` a / b * 100; ``score`` 10 * a / b.
+        formula: ``ratio`` a / b; ``truncated ratio`` the whole part of a / b;
+            ``percent gain`` (a / b - 1) * 100; ``percent share`` a / b * 100; ``score`` 10 * a / b.
         a, b: the inputs, in the digits the page prints.
         printed: the result, in the digits the page prints.
     """
@@ -96,58 +113,6 @@ class Study(FrozenStruct, frozen=True, kw_only=True):
     candidate: str
 
 
-class PublishedPair(FrozenStruct, frozen=True, kw_only=True):
-    """Two published figures of one metric, as a study's baseline and candidate.
-
-    Attributes:
-        figure: the published metric's name.
-        unit, better: of both values.
-        baseline_level, candidate_level: e.g. ``glibc`` and ``musl``.
-        baseline, candidate: the values.
-    """
-
-    study: str
-    suite: str
-    figure: str
-    unit: str
-    better: Direction
-    baseline_level: str
-    candidate_level: str
-    baseline: float
-    candidate: float
-
-    @property
-    def ratio(self) -> float:
-        """Return candidate / baseline."""
-        return self.candidate / self.baseline
-
-    def oriented(self, baseline: str, candidate: str) -> PublishedPair | None:
-        """Return this pair with the given levels as its sides.
-
-        Args:
-            baseline: level of the baseline.
-            candidate: level of the candidate.
-
-        Returns:
-            The pair, reversed if necessary; None if it is of other levels.
-        """
-        if (baseline, candidate) == (self.baseline_level, self.candidate_level):
-            return self
-        if (candidate, baseline) != (self.baseline_level, self.candidate_level):
-            return None
-        return PublishedPair(
-            study=self.study,
-            suite=self.suite,
-            figure=self.figure,
-            unit=self.unit,
-            better=self.better,
-            baseline_level=baseline,
-            candidate_level=candidate,
-            baseline=self.candidate,
-            candidate=self.baseline,
-        )
-
-
 def _rows(text: str, name: str, columns: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     if text and not text.endswith("\n"):
@@ -170,17 +135,27 @@ def _number(text: str, where: str) -> float:
     return float(text)
 
 
+def _as_printed(text: str, where: str) -> float:
+    """Return the value of a number as a page prints it: with a K for 1000, or with the words of `Figure.printed`."""
+    found = _PRINTED.fullmatch(text)
+    if found is None:
+        raise UserError(f"{where}: {text[:40]!r} is not a decimal number.", _REINSTALL)
+    # Decimal, because 16.52 * 1000 is not 16520 in binary.
+    return float(Decimal(found["digits"]) * (1000 if found["thousands"] else 1))
+
+
 def _named(row: dict[str, str], names: tuple[str, ...], where: str) -> None:
     for name in names:
         if not row[name].strip() or not row[name].isprintable():
             raise UserError(f"{where}: {name} is empty or not printable.", _REINSTALL)
 
 
-def decode_figures(text: str) -> tuple[Figure, ...]:
+def decode_figures(text: str, name: str = "published.csv") -> tuple[Figure, ...]:
     """Decode a file of figures.
 
     Args:
-        text: CSV with exactly the columns `FIGURE_COLUMNS`.
+        text: CSV with exactly the columns `FIGURE_COLUMNS`; the values as `Figure.printed`.
+        name: of the file, for messages.
 
     Returns:
         The figures, in the file's order.
@@ -190,8 +165,8 @@ def decode_figures(text: str) -> tuple[Figure, ...]:
     """
     figures = []
     seen: dict[tuple[str, ...], int] = {}
-    for line, row in _rows(text, "published.csv", FIGURE_COLUMNS):
-        where = f"published.csv line {line}"
+    for line, row in _rows(text, name, FIGURE_COLUMNS):
+        where = f"{name} line {line}"
         _named(row, ("study", "source", "platform", "suite", "metric", "unit", "level"), where)
         if row["better"] not in {direction.value for direction in Direction}:
             raise UserError(f"{where}: {row['better'][:40]!r} is not a direction.", _REINSTALL)
@@ -199,7 +174,7 @@ def decode_figures(text: str) -> tuple[Figure, ...]:
         if key in seen:
             raise UserError(f"{where}: the same figure as line {seen[key]}.", _REINSTALL)
         seen[key] = line
-        value = _number(row["value"], where)
+        value = _as_printed(row["value"], where)
         fields = {name: row[name] for name in FIGURE_COLUMNS if name not in {"better", "value"}}
         figures.append(Figure(**fields, better=Direction(row["better"]), value=value, printed=row["value"]))
     return tuple(figures)
@@ -272,6 +247,15 @@ def _figures() -> tuple[Figure, ...]:
 
 
 @functools.cache
+def further() -> tuple[Figure, ...]:
+    """Return further numbers of the pages: the rest of wrk's output and of vmstat's columns, and samples of stacks.
+
+    They are not among `figures`, because the pages derive and claim nothing from most of them.
+    """
+    return decode_figures(_text("further.csv"), "further.csv")
+
+
+@functools.cache
 def _tables() -> dict[str, dict[str, dict[str, str]]]:
     return tomllib.loads(_text("sources.toml"))
 
@@ -338,53 +322,3 @@ def figures(study: str | None = None, suite: str | None = None) -> tuple[Figure,
             raise unknown("published suite", suite, known)
         found = tuple(figure for figure in found if figure.suite == suite)
     return found
-
-
-@functools.cache
-def _index() -> dict[tuple[str, str, str], tuple[Figure, ...]]:
-    found: dict[tuple[str, str, str], list[Figure]] = {}
-    for figure in _figures():
-        found.setdefault((figure.study, figure.suite, figure.metric), []).append(figure)
-    return {key: tuple(each) for key, each in found.items()}
-
-
-def find(study: str, suite: str, workload: str, metric: str) -> PublishedPair | None:
-    """Return the published pair for a workload's metric.
-
-    Args:
-        study: name of a published study.
-        suite: name of a suite.
-        workload: name of a workload, in Swapstone or on the page.
-        metric: ``wall`` for the page's time; ``virt``, ``res`` or ``dirty`` for its memory tables.
-
-    Returns:
-        The pair; None if the page does not have it, or has only one level.
-
-    Raises:
-        UserError: there is no such study.
-    """
-    about = _study(study)
-    if metric != "wall" and metric not in _MEMORY:
-        return None
-    suffix = "" if metric == "wall" else f":{metric}"
-    for name in (workload, *_ALIASES.get(workload, ())):
-        level = {figure.level: figure for figure in _index().get((study, suite, name + suffix), ())}
-        if about.baseline in level and about.candidate in level:
-            base, other = level[about.baseline], level[about.candidate]
-            if base.value <= 0 or not math.isfinite(other.value):
-                return None
-            return PublishedPair(
-                study=study,
-                suite=suite,
-                figure=base.metric,
-                unit=base.unit,
-                better=base.better,
-                baseline_level=about.baseline,
-                candidate_level=about.candidate,
-                baseline=base.value,
-                candidate=other.value,
-            )
-    return None
-
-
-_study = study  # `find` has a parameter of that name

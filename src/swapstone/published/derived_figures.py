@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 
 from swapstone.model import FrozenStruct
 from swapstone.published.data import Derived, Figure, baselines, derived, figures
@@ -47,6 +47,8 @@ def _derive(row: Derived) -> Decimal:
     match row.formula:
         case "ratio":
             return quotient
+        case "truncated ratio":
+            return quotient.to_integral_value(rounding=ROUND_DOWN)
         case "percent gain":
             return (quotient - 1) * 100
         case "percent share":

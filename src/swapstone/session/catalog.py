@@ -105,8 +105,10 @@ def _records() -> Rows:
 def _published() -> Rows:
     from swapstone.published import figures  # noqa: PLC0415 - reads a table that the other lists don't need
 
-    head = ["study", "platform", "condition", "suite", "metric", "level", "value", "unit"]
-    return head, [[f.study, f.platform, f.condition, f.suite, f.metric, f.level, f.value, f.unit] for f in figures()]
+    head = ["study", "platform", "condition", "suite", "metric", "level", "value", "unit", "printed"]
+    return head, [
+        [f.study, f.platform, f.condition, f.suite, f.metric, f.level, f.value, f.unit, f.printed] for f in figures()
+    ]
 
 
 def _libraries() -> Rows:

@@ -59,6 +59,75 @@ def test_a_needle_that_the_memory_tables_misname_is_found() -> None:
         assert pair.figure == f"b_string_strstr(abc):{metric}"
 
 
+def test_times_and_rates_of_one_name_do_not_collide() -> None:
+    """The page has a latency in us and a bandwidth in MB/s under the same name."""
+    for name, time, rate in (("Pipe", 84.3, 303), ("AF UNIX", 81.9, 592), ("TCP", 199.1, 373)):
+        slow, fast = (published.find("musl-vs-glibc", "lmbench", name, metric) for metric in ("wall", "rate"))
+        assert slow is not None and fast is not None
+        assert (slow.unit, slow.baseline) == ("us", time)
+        assert (fast.unit, fast.baseline) == ("MB/s", rate)
+        assert published.find("musl-vs-glibc", "lmbench", name, "wall", unit="MB/s") is None
+
+
+def test_figures_of_several_conditions_need_one() -> None:
+    assert published.find("preempt-rt", "unixbench", "Pipe Throughput", "rate") is None
+    pair = published.find("preempt-rt", "unixbench", "Pipe Throughput", "rate", condition="multi task")
+    assert pair is not None and (pair.baseline, pair.candidate) == (4848867.9, 3771186.3)
+    machine = "Pentium T4500"
+    pair = published.find("musl-malloc", "http", "requests", "rate", platform=machine)
+    assert pair is not None and pair.candidate == 16432.60
+    assert published.find("musl-malloc", "http", "requests", "rate") is None
+
+
+def test_numbers_keep_the_precision_of_the_page() -> None:
+    by = {f.printed: f for f in published.figures()}
+    assert (by["21.8K"].value, by["21.8K"].rounding, by["21.8K"].qualified) == (21800, 50, "")
+    assert (by["about 190000"].value, by["about 190000"].rounding, by["about 190000"].qualified) == (
+        190000,
+        None,
+        "about",
+    )
+    assert (by["8000+"].value, by["8000+"].qualified) == (8000, "at least")
+    assert (by["nearly 1.6"].value, by["nearly 1.6"].qualified) == (1.6, "nearly")
+    assert by["16432.60"].rounding == pytest.approx(0.005)
+
+
+def test_what_the_pages_do_not_state_is_not_stated() -> None:
+    assert {f.platform for f in published.figures("lwip-vs-smoltcp")} == {"not stated"}
+    assert {f.platform for f in published.figures("zram-vs-flash")} == {"BeagleBone Black"}
+    (longest,) = (f for f in published.figures("preempt-rt") if f.metric == "max latency")
+    assert (longest.value, longest.level) == (58, "not stated")
+    assert {f.level for f in published.figures("lwip-vs-smoltcp", "allocations")} == {
+        "lwip zero-copy rx",
+        "lwip pools",
+        "lwip pools + preallocated queues",
+        "smoltcp",
+    }
+
+
+def test_further_numbers_are_of_the_same_pages_and_fit_the_figures() -> None:
+    more = published.further()
+    runs = {(f.platform, f.level) for f in more if f.suite == "http"}
+    assert len(runs) == 4 and sum(f.suite == "http" for f in more) == 4 * 14
+    assert sum(f.suite == "vmstat" for f in more) == (17 + 9) * 15
+    samples = {f.metric: f.value for f in more if f.suite == "stack samples"}
+    assert samples["innermost frame axnet::lwip_impl::driver::ethif_output"] == 491
+    assert sum(samples.values()) == 1001
+    assert not {f.encoded() for f in more} & {f.encoded() for f in published.figures()}
+    for level in ("flash", "zram"):
+        column = {f.metric: f.value for f in more if f.suite == "vmstat" and f.level == level}
+        used, system = (
+            [
+                column[f"{name}, second {second}"]
+                for second in range(len(column) // 15)
+                if column[f"swpd, second {second}"]
+            ]
+            for name in ("swpd", "sy")
+        )
+        assert list(map(float, data.facts()["zram-and-float", f"swpd with {level}"])) == used
+        assert list(map(float, data.facts()["zram-and-float", f"system time with {level}"])) == system
+
+
 def test_a_pair_missing_on_the_page_is_none() -> None:
     assert published.find("musl-vs-glibc", "libc", "b_regex_compile", "wall") is None
     assert published.find("musl-vs-glibc", "libc", "b_malloc_sparse", "minflt") is None
@@ -96,8 +165,6 @@ def test_the_derived_numbers_that_do_not_reproduce_are_these_and_no_others() -> 
         ("CoreMark, 1 thread", "CoreMark per MHz (glibc)"): ("5.45", "5.44"),
         ("CoreMark, 4 threads", "CoreMark per MHz (glibc)"): ("21.74", "21.71"),
         ("CoreMark, 4 threads", "CoreMark per MHz (musl)"): ("21.75", "21.71"),
-        ("vmstat, flash", "mean swap out"): ("23830", "23836"),
-        ("vmstat, zram", "mean swap out"): ("47325", "47346"),
     }
     assert len(REPORT.recomputed) == 229 + 8 + 12
 
@@ -122,6 +189,8 @@ def test_words_against_numbers() -> None:
     assert "23.3 MiB" in swap.numbers
     score = next(d for key, d in by.items() if "per MHz" in key[1])
     assert "599 MHz" in score.numbers
+    cpu = next(d for key, d in by.items() if "some CPU time" in key[1])
+    assert "18 %" in cpu.numbers
     stack = next(d for key, d in by.items() if "0x4000" in key[1])
     assert "0x40000" in stack.numbers
     assert {d.source for d in REPORT.disagreements} == {s.name for s in published.sources()}
@@ -160,6 +229,8 @@ def test_a_good_line_decodes() -> None:
         (HEADER + ROW + ROW, "line 3: the same figure as line 2"),
         (HEADER + ROW.replace("1.5", "nan"), "'nan' is not a decimal number"),
         (HEADER + ROW.replace("1.5", "1e5"), "'1e5' is not a decimal number"),
+        (HEADER + ROW.replace("1.5", "about"), "'about' is not a decimal number"),
+        (HEADER + ROW.replace("1.5", "1.5k"), "'1.5k' is not a decimal number"),
         (HEADER + ROW.replace("1.5", "\u0661"), "is not a decimal number"),
         (HEADER + ROW.replace("lower", "smaller"), "is not a direction"),
         (HEADER + ROW.replace("glibc", ""), "level is empty"),

@@ -95,19 +95,21 @@ def test_it_is_made_of_counts_alone() -> None:
     assert made(CONTEXT, analysis(counted("ab", "copies", 1.0, 2.0, suite="netstack"))) == ()
 
 
-def test_ours_are_medians_and_allocations_are_summed() -> None:
+def test_ours_are_medians_and_lwips_own_store_is_apart() -> None:
     (exhibit,) = made(CONTEXT, FOUND)
     assert exhibit.rows == (
-        ("here", "lwip, tuned", "22", "", "9.25", ""),
-        ("here", "smoltcp, tuned", "15", "", "2", ""),
+        ("here", "lwip, tuned", "22", "", "0.25", "100", "9", ""),
+        ("here", "smoltcp, tuned", "15", "", "2", "450", "0", ""),
     )
     assert exhibit.data[0] == {
         "measured": "here",
         "program": "lwip, tuned",
         "copies": 22.0,
         "copied_bytes": None,
-        "allocations": 9.25,
-        "allocated_bytes": None,
+        "allocations": 0.25,
+        "allocated_bytes": 100.0,
+        "store_allocations": 9.0,
+        "store_bytes": None,
     }
     assert len(exhibit.notes) == 1
 
@@ -116,10 +118,12 @@ def test_the_pages_figures_are_divided_by_its_requests() -> None:
     (exhibit,) = made(msgspec.structs.replace(CONTEXT, published="lwip-vs-smoltcp"), FOUND)
     page = {row[1]: row[2:] for row in exhibit.rows if row[0] == "the page"}
     assert page == {
-        "lwip": ("19", "1149", "13", "263730"),
-        "smoltcp": ("14", "2181", "8", "271000"),
-        "lwip zero-copy rx": ("14", "776", "", ""),
-        "lwip pools": ("", "", "8.01", "263489"),
-        "lwip pools + preallocated queues": ("", "", "8.01", "263473"),
+        "lwip, app/c/httpclient": ("~19", "1149", "", "", "", ""),
+        "smoltcp, app/c/httpclient": ("~14", "2181", "", "", "", ""),
+        "lwip zero-copy rx, app/c/httpclient": ("~14", "776", "", "", "", ""),
+        "lwip zero-copy rx, app/net/httpclient": ("", "", "13", "263730", "", ""),
+        "smoltcp, app/net/httpclient": ("", "", "8+", "271000+", "", ""),
+        "lwip pools, app/net/httpclient": ("", "", "8.01", "263489", "", ""),
+        "lwip pools + preallocated queues, app/net/httpclient": ("", "", "8.01", "263473", "", ""),
     }
     assert "divided by its requests" in exhibit.notes[1]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from tests.golden import reports
 from tests.unit import builders
@@ -125,12 +126,23 @@ def test_published_figures_are_read_from_the_tables() -> None:
     assert (page_mean("flash"), page_mean("zram"), page_seconds(""), page_mean("")) == (23830, 47325, (), None)
 
 
+def test_the_pages_own_table_of_vmstat_follows() -> None:
+    context = msgspec.structs.replace(CONTEXT, published="zram-vs-flash")
+    table = {each.name: each for each in map(reports.texts, sections_of(context, ANALYSIS))}["swap-published"]
+    assert len(table.rows) == 17 + 9
+    first = next(row for row in table.data if row["level"] == "flash" and row["second"] == 6)
+    assert [first[name] for name in ("swpd", "so", "bo", "sy", "wa")] == [129228, 139600, 139692, 36, 59]
+
+
 def test_the_summary_has_medians_ratios_and_published_figures() -> None:
     flash, zram = FOUND["swap-summary"].rows[:2]
     assert flash == (
         "50 % random",
         "flash",
         "10000",
+        "1",
+        "23830",
+        "1.000",
         "20000",
         "1",
         "300 MiB",
@@ -138,13 +150,14 @@ def test_the_summary_has_medians_ratios_and_published_figures() -> None:
         "200 MiB",
         "1.000",
         "256 MiB",
-        "23830",
-        "1.000",
     )
     assert zram == (
         "50 % random",
         "zram:lz4",
         "40000",
+        "4.000",
+        "47325",
+        "1.986",
         "50000",
         "2.500",
         "300 MiB",
@@ -152,11 +165,10 @@ def test_the_summary_has_medians_ratios_and_published_figures() -> None:
         "200 MiB",
         "1.500",
         "0 B",
-        "47325",
-        "1.986",
     )
     data = FOUND["swap-summary"].data[1]
     assert data["steady_over_baseline"] == 2.5
+    assert data["mean_over_baseline"] == 4.0
     assert data["flash_written_bytes"] == 0
     assert data["page_mean_over_baseline"] == 47325 / 23830
 

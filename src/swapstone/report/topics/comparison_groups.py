@@ -131,7 +131,7 @@ def _row(context: ReportContext, comparison: Comparison, leads: bool) -> Row:
         return Row(comparison=comparison)
     # Published times are elapsed times. They are compared with the time to read first.
     metric = "wall" if leads and comparison.metric.quantity is Quantity.TIME else comparison.metric.name
-    pair = published.find(context.published, comparison.suite, comparison.workload, metric)
+    pair = published.beside(context.published, comparison.suite, comparison.workload, metric, comparison.load)
     ours, theirs = comparison.baseline.levels, comparison.candidate.levels
     if pair is not None:
         pair = pair.oriented(ours[0][1], theirs[0][1]) if len(ours) == len(theirs) == 1 else None

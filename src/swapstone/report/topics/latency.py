@@ -32,7 +32,9 @@ from swapstone.report.topics.latency_ratios import between_kernels, loaded_over_
 from swapstone.report.topics.topic import Topic
 
 _PERCENTS = (99.0, 99.9, 99.99)
-_LONGEST = "max latency"
+LONGEST = "latency-longest"
+"""A section of the report that has a published figure."""
+
 _IMAGE = (
     "The published page has maxima and averages of each load in its table 6, as an image. No figures of that table are available as "
     "text."
@@ -168,12 +170,12 @@ def _longest(group: LatencyGroup, suffix: str) -> Iterable[Section]:
     )
     if measured is None:
         return
-    page = [each for each in published.figures(STUDY, "cyclictest") if each.metric == _LONGEST]
+    page = [each.figure for each in published.joined(LONGEST, STUDY)]
     here = f"idle, {formatting.count(len(measured.maxima), 'replicate')} of {formatting.count(total(measured), 'wake-up')} in all"
     data: list[Datum] = [{"where": "here", "how_long": here, "max_us": max(measured.maxima) / NS_PER_US}]
     data += [{"where": each.platform, "how_long": each.condition, "max_us": each.value} for each in page]
     yield data_section(
-        name=f"latency-longest{suffix}",
+        name=f"{LONGEST}{suffix}",
         title="Maximum of rt on an idle machine, in microseconds, beside the published page's longest run",
         head=("where", "how long", "maximum"),
         rows=(
@@ -182,6 +184,7 @@ def _longest(group: LatencyGroup, suffix: str) -> Iterable[Section]:
         ),
         right=(False, False, True),
         data=tuple(data),
+        notes=("The page does not state on which kernel its longest run was.",),
     )
 
 

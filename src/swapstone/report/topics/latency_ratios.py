@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from swapstone import published
 from swapstone.model import Analysis, Comparison, Variant
-from swapstone.published import Figure
+from swapstone.published import Joined
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section, data_section
@@ -26,7 +26,9 @@ from swapstone.report.topics.latency_data import (
     sign,
 )
 
-_BETWEEN, _LOADED = "max latency generic/rt", "max latency loaded/idle"
+BETWEEN, LOADED = "latency-ratio", "latency-loaded"
+"""Sections of the report that have published figures."""
+
 _KERNELS = ("generic", "rt")
 _ISOLATION = "isolated CPU"
 
@@ -39,10 +41,8 @@ class _Beside(NamedTuple):
     printed: str
 
 
-def _figures(context: ReportContext, metric: str) -> tuple[Figure, ...]:
-    if context.published != STUDY:
-        return ()
-    return tuple(each for each in published.figures(STUDY, "cyclictest") if each.metric == metric)
+def _joined(context: ReportContext, section: str) -> tuple[Joined, ...]:
+    return published.joined(section, STUDY) if context.published == STUDY else ()
 
 
 def _board(platform: str) -> str:
@@ -142,7 +142,7 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
 
     For programs, the data have the page's direction.
     """
-    margin, figures, baseline = context.experiment.margin, _figures(context, _BETWEEN), group.variants[0]
+    margin, figures, baseline = context.experiment.margin, _joined(context, BETWEEN), group.variants[0]
     # With one candidate the title names both variants.
     one = len(group.variants) == 2
     lines = []
@@ -160,7 +160,7 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
     unavailable = (_ISOLATION, *(() if one else ("",)), "unavailable", *_beside(None, (), boards, margin))
     others = group.variants[1].short_label if one else "the others"
     return data_section(
-        name=f"latency-ratio{suffix}",
+        name=f"{BETWEEN}{suffix}",
         title=f"Maximum of {others} over that of {baseline.short_label}, by load, {_over(lines)}{_table_of(boards, 7)}",
         head=("load", *(() if one else ("maxima",)), "ratio", *_heads(boards)),
         rows=(*_rows(lines, boards, margin), unavailable),
@@ -172,14 +172,14 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
             "in parentheses; in brackets the lowest and the highest of the replicates."
             + (" The published ratios are inverted." if boards else ""),
             f"With CPU isolation: unavailable. {reason}",
-            *_page_notes(context, boards),
+            *_page_notes(context, boards, "The processors of the page's table were not isolated."),
         ),
     )
 
 
 def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
     """Return the page's table 8: the maximum under a load over the idle one."""
-    margin, figures = context.experiment.margin, _figures(context, _LOADED)
+    margin, figures = context.experiment.margin, _joined(context, LOADED)
     lines = []
     for load in group.loads:
         for variant in group.variants if load != IDLE else ():
@@ -191,7 +191,7 @@ def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -
                 )
     boards = _boards(lines)
     return data_section(
-        name=f"latency-loaded{suffix}",
+        name=f"{LOADED}{suffix}",
         title=f"Maximum under load over the idle one, {_over(lines)}{_table_of(boards, 8)}",
         head=("load", "variant", "loaded/idle", *_heads(boards)),
         rows=_rows(lines, boards, margin),
@@ -201,7 +201,9 @@ def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -
         notes=(
             "The maximum under the load over the idle one of the same replicate: the median of the ratios, in brackets the lowest and the "
             "highest. Where the idle maximum is a few microseconds, small differences give large ratios.",
-            *_page_notes(context, boards),
+            *_page_notes(
+                context, boards, "The page does not state whether the processors of this table were isolated."
+            ),
         ),
     )
 
@@ -237,30 +239,29 @@ def _only_kernel_differs(baseline: Variant, variant: Variant) -> bool:
     }
 
 
-def _between_beside(figures: Iterable[Figure], load: str, baseline: Variant, variant: Variant) -> tuple[_Beside, ...]:
+def _between_beside(figures: Iterable[Joined], load: str, baseline: Variant, variant: Variant) -> tuple[_Beside, ...]:
     """Return the published ratios of two kernels: the ratio baseline / candidate, printed as candidate / baseline."""
     kernels = (kernel_of(baseline), kernel_of(variant))
     if set(kernels) != set(_KERNELS) or not _only_kernel_differs(baseline, variant):
         return ()
-    condition = f"load={load}, not isolated"
     turned = kernels != _KERNELS
     return tuple(
-        _Beside(each.platform, 1 / each.value, each.printed)
+        _Beside(each.figure.platform, 1 / each.figure.value, each.figure.printed)
         if turned
-        else _Beside(each.platform, each.value, formatting.ratio(1 / each.value))
+        else _Beside(each.figure.platform, each.figure.value, formatting.ratio(1 / each.figure.value))
         for each in figures
-        if each.condition == condition
+        if each.place.side.load == load
     )
 
 
-def _loaded_beside(figures: Iterable[Figure], load: str, baseline: Variant, variant: Variant) -> tuple[_Beside, ...]:
+def _loaded_beside(figures: Iterable[Joined], load: str, baseline: Variant, variant: Variant) -> tuple[_Beside, ...]:
     if not _only_kernel_differs(baseline, variant):
         return ()
     kernel = kernel_of(variant)
     return tuple(
-        _Beside(each.platform, each.value, each.printed)
+        _Beside(each.figure.platform, each.figure.value, each.figure.printed)
         for each in figures
-        if (each.condition, each.level) == (f"load={load}", kernel)
+        if (each.place.side.load, dict(each.place.side.levels)["kernel"]) == (load, kernel)
     )
 
 
@@ -279,7 +280,13 @@ def _table_of(boards: Sequence[str], number: int) -> str:
     return f" (the published page's table {number})" if boards else ""
 
 
-def _page_notes(context: ReportContext, boards: Sequence[str]) -> tuple[str, ...]:
+_OTHER_LOADS = (
+    "The page's network load goes through a network card, and here through the loopback device. Its boards have an SSD or an SD card for the "
+    "I/O load, which writes to a disk in memory here."
+)
+
+
+def _page_notes(context: ReportContext, boards: Sequence[str], isolated: str) -> tuple[str, ...]:
     if not boards:
         return ()
     here = f", {context.experiment.architecture}" if context.experiment.architecture else ""
@@ -291,9 +298,10 @@ def _page_notes(context: ReportContext, boards: Sequence[str]) -> tuple[str, ...
         else f"another machine{here}"
     )
     return (
-        f"The page measured {', '.join(boards)}, without isolated processors. Here it is {machine}. "
+        f"The page measured {', '.join(boards)}. {isolated} Here it is {machine}. "
         "Same sign: the number of boards whose ratio is on the same side of 1; a ratio within the margin has no side. Factor apart: "
         "between the ratio here and that of the nearest and of the farthest board. Signs may agree where sizes are far apart.",
+        *((_OTHER_LOADS,) if {"network", "io"} & set(context.experiment.loads) else ()),
     )
 
 

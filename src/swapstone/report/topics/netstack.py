@@ -19,26 +19,26 @@ from swapstone.report.verdict_groups import NO_NUMBERS
 SUITE = "netstack-counts"
 STUDY = "lwip-vs-smoltcp"
 
-_HEAD = ("measured", "program", "copies", "bytes copied", "allocations", "bytes allocated")
-_HERE, _PAGE = "here", "the page"
-_COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("copies", ("copies",)),
-    ("copied_bytes", ("copied",)),
-    ("allocations", ("heap_calls", "store_calls")),
-    ("allocated_bytes", ("heap_bytes", "store_bytes")),
-)
-"""Pairs (column, metrics that are added up): allocations from the heap and from pools count alike."""
+SECTION = "netstack-counts"
 
-_OF_PAGE = {
-    ("copies", "memcpy calls"): "copies",
-    ("copies", "memcpy bytes"): "copied_bytes",
-    ("allocations", "alloc calls"): "allocations",
-    ("allocations", "alloc bytes"): "allocated_bytes",
-}
+_HEAD = ("measured", "program", "copies", "bytes copied", "from the heap", "bytes", "from lwIP's store", "bytes")
+_HERE, _PAGE = "here", "the page"
+_COLUMNS: tuple[tuple[str, str], ...] = (
+    ("copies", "copies"),
+    ("copied_bytes", "copied"),
+    ("allocations", "heap_calls"),
+    ("allocated_bytes", "heap_bytes"),
+    ("store_allocations", "store_calls"),
+    ("store_bytes", "store_bytes"),
+)
+"""Pairs (column, metric). The page counts allocations from the heap only, so those from lwIP's own store are apart."""
+
 _REQUESTS = re.compile(r"(?<![0-9])([0-9]{1,15}) requests")
 
-Row = tuple[str, str, dict[str, float]]
-"""(where it was measured, program, numbers by column)"""
+Row = tuple[str, str, dict[str, float], dict[str, str]]
+"""(where it was measured, program, numbers by column, how the page states them by column)"""
+
+_AFFIXES = {"about": ("~", ""), "at least": ("", "+")}
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -53,25 +53,29 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         return ()
     rows = [*measured, *(_pages() if context.published == STUDY else ())]
     names = [name for name, _ in _COLUMNS]
-    notes = ["Medians over runs, for each request. Allocations from the heap and from pools count alike."]
+    notes = [
+        "Medians over runs, for each request. Allocations from the heap are those of Rust code. lwIP allocates from its own store, too."
+    ]
     if context.published == STUDY:
         notes.append(
-            "The page counted another program on another system. Its figures are divided by its requests. Only the order of magnitude "
-            "can be compared."
+            "The page counted two other programs on another system, one for copies and one for allocations. The "
+            "threads of the second take their stacks from the heap. The page does not name the machine. Its figures are divided by its requests. ~ is about, + is at least. "
+            "It counted allocations from the heap, not those from lwIP's pools. Only the order of magnitude can be compared."
         )
     return (
         data_section(
-            name="netstack-counts",
+            name=SECTION,
             title="Copies and allocations for each request",
             head=_HEAD,
             rows=tuple(
-                (who, program, *(_shown(numbers.get(name)) for name in names)) for who, program, numbers in rows
+                (who, program, *(_shown(numbers.get(name), words.get(name, "")) for name in names))
+                for who, program, numbers, words in rows
             ),
-            right=(False, False, True, True, True, True),
+            right=(False, False, *[True] * len(_COLUMNS)),
             keys=2,
             data=tuple(
                 {"measured": who, "program": program, **{name: numbers.get(name) for name in names}}
-                for who, program, numbers in rows
+                for who, program, numbers, _ in rows
             ),
             notes=tuple(notes),
         ),
@@ -91,13 +95,9 @@ def _measured(analysis: Analysis) -> Iterator[Row]:
             if variant not in copies and len(side) > len(known.get(each.metric.name, ())):
                 known[each.metric.name] = side
     for (work, variant), known in sorted(values.items(), key=lambda item: item[0][0]):
-        numbers = {
-            column: sum(statistics.median(known[name]) for name in names)
-            for column, names in _COLUMNS
-            if all(known.get(name) for name in names)
-        }
+        numbers = {column: statistics.median(known[metric]) for column, metric in _COLUMNS if known.get(metric)}
         if numbers:
-            yield _HERE, f"{_stack(variant)}, {work.removeprefix('counts-')}", numbers
+            yield _HERE, f"{_stack(variant)}, {work.removeprefix('counts-')}", numbers, {}
 
 
 def _stack(variant: Variant) -> str:
@@ -106,21 +106,29 @@ def _stack(variant: Variant) -> str:
 
 
 def _pages() -> Iterator[Row]:
-    """Yield the published rows, divided by their number of requests."""
-    found: dict[str, dict[str, float]] = {}
-    for figure in published.figures(STUDY):
-        column, requests = _OF_PAGE.get((figure.suite, figure.metric)), _REQUESTS.search(figure.condition)
+    """Yield the published rows, divided by their number of requests. The page counted copies and allocations of two programs."""
+    columns = {metric: column for column, metric in _COLUMNS}
+    found: dict[tuple[str, str], tuple[dict[str, float], dict[str, str]]] = {}
+    for each in published.joined(SECTION, STUDY):
+        figure, column = each.figure, columns.get(each.place.metric)
+        program, _, condition = figure.condition.partition(", ")
+        requests = _REQUESTS.search(condition)
         if column and requests:
-            found.setdefault(figure.level, {})[column] = figure.value / int(requests[1])
-    for level, numbers in found.items():
-        yield _PAGE, level, numbers
+            numbers, words = found.setdefault((program, figure.level), ({}, {}))
+            numbers[column] = figure.value / int(requests[1])
+            words[column] = figure.qualified
+    for (program, level), (numbers, words) in found.items():
+        yield _PAGE, f"{level}, {program}", numbers, words
 
 
-def _shown(value: float | None) -> str:
-    """Return a count with three significant digits, and a large one with all of its digits."""
+def _shown(value: float | None, qualified: str = "") -> str:
+    """Return a count with three significant digits, and a large one with all of its digits; ``~`` for about, ``+`` for at least."""
     if value is None:
         return ""
-    return formatting.fixed(value, 0) if value >= 1000 else formatting.trimmed(formatting.digits(value))
+    before, after = _AFFIXES.get(qualified, ("", ""))
+    return (
+        before + (formatting.fixed(value, 0) if value >= 1000 else formatting.trimmed(formatting.digits(value))) + after
+    )
 
 
 NETSTACK = Topic("netstack", sections, answer=answer)

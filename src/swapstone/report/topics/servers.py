@@ -18,10 +18,12 @@ SIGN = "cpu_per_request"
 """A metric that only servers have."""
 
 STUDY = "musl-malloc"
-SUITE = "server"
-_PAGE = {"10": "Pentium T4500", "250": "AMD Zen 3"}
-"""The page's machine by number of connections."""
+SECTION = "servers"
 
+_PAGE_COLUMNS = (
+    ("requests", "requests/s", "1/s"),
+    *((f"latency_{name}", name, "ns") for name in ("p50", "p75", "p90", "p99", "max")),
+)
 _COLUMNS = (
     ("requests", "requests/s", "1/s"),
     ("latency_p50", "p50", "ns"),
@@ -33,6 +35,9 @@ _COLUMNS = (
 
 Place = tuple[str, str, Variant]
 """(workload, metric, variant)"""
+
+Levels = frozenset[tuple[str, str]]
+"""Pairs (factor, level)."""
 
 
 class _Row(FrozenStruct, frozen=True, kw_only=True):
@@ -81,7 +86,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             variant,
             variants[0],
             musl,
-            platform=_platform(context, workload),
+            page=_page_rates(workload) if context.published == STUDY else {},
             free=workload in free,
             effects=effects,
         )
@@ -151,7 +156,7 @@ def _row(
     first: Variant,
     musl: Variant | None,
     *,
-    platform: str | None,
+    page: Mapping[Levels, float],
     free: bool,
     effects: Mapping[tuple[str, Variant], Comparison],
 ) -> _Row:
@@ -164,7 +169,9 @@ def _row(
         against_musl=_over(requests, values.get((workload, "requests", musl))) if musl else None,
         shown_against_first=_effect_text(effects, workload, variant, first) if free else "-",
         shown_against_musl=_quotient_text(effects, workload, variant, musl, first) if free and musl else "-",
-        page=_page_ratio(platform, variant, musl) if platform and musl else None,
+        page=_over(page.get(frozenset(variant.levels)), page.get(frozenset(musl.levels)))
+        if musl and variant != musl
+        else None,
     )
 
 
@@ -193,23 +200,13 @@ def _over(value: float | None, base: float | None) -> float | None:
     return value / base if value is not None and base else None
 
 
-def _platform(context: ReportContext, workload: str) -> str | None:
-    """Return the machine on which the page drove an HTTP server as this workload does; None where it did not."""
-    parameters = context.parameters(SUITE, workload)
-    http = "threads" in parameters and "requests_per_s" not in parameters
-    return _PAGE.get(parameters["connections"]) if http and context.published == STUDY else None
-
-
-def _page_ratio(platform: str, variant: Variant, musl: Variant) -> float | None:
-    """Return mimalloc's requests a second over musl's own malloc's, as the page measured them on a machine."""
-    if dict(variant.levels) != {**dict(musl.levels), "allocator": "mimalloc"}:
-        return None
-    rates = {
-        figure.level: figure.value
-        for figure in published.figures(STUDY, "http")
-        if (figure.metric, figure.platform) == ("requests", platform)
+def _page_rates(workload: str) -> dict[Levels, float]:
+    """Return the published requests a second of a server with as many connections, by levels here; empty where the page has none."""
+    return {
+        frozenset(each.place.side.levels): each.figure.value
+        for each in published.joined(SECTION, STUDY)
+        if (each.place.workload, each.place.metric) == (workload, "requests")
     }
-    return _over(rates.get("mimalloc"), rates.get("musl"))
 
 
 def _cells(row: _Row, *, musl: bool, page: bool) -> tuple[str, ...]:
@@ -254,7 +251,8 @@ def _notes(first: str, *, musl: bool, page: bool) -> Iterator[str]:
     if page:
         yield (
             "The published ratio is of another server on another machine with as many connections: 10 on a Pentium T4500, 250 on "
-            "an AMD Zen 3 (with two threads of wrk)."
+            "an AMD Zen 3 (where wrk had two threads; here it has one). The page does not state how many threads its server had, so the "
+            "rows of a number of connections have the same ratio: t is the threads of the server, not wrk's -t."
         )
 
 
@@ -262,30 +260,30 @@ def _page_table(context: ReportContext) -> Section | None:
     """Return the published figures as a table."""
     if context.published != STUDY:
         return None
-    figures = published.figures(STUDY, "http")
     rows: dict[tuple[str, str, str], dict[str, float]] = {}
-    for figure in figures:
+    for each in published.joined(SECTION, STUDY):
+        figure = each.figure
         scaled = figure.value * (1000.0 if figure.unit == "us" else 1.0)
-        rows.setdefault((figure.platform, figure.condition, figure.level), {})[figure.metric] = scaled
-    kinds = (("requests", "1/s"), ("latency p50", "ns"), ("latency p99", "ns"))
+        rows.setdefault((figure.platform, figure.condition, figure.level), {})[each.place.metric] = scaled
     return data_section(
         name="servers-published",
         title="Published figures",
-        head=("machine", "load generator", "malloc", "requests/s", "p50", "p99"),
+        head=("machine", "load generator", "malloc", *(head for _, head, _ in _PAGE_COLUMNS)),
         rows=tuple(
-            (*key, *("-" if name not in row else formatting.quantity(row[name], unit) for name, unit in kinds))
+            (
+                *key,
+                *("-" if name not in row else formatting.quantity(row[name], unit) for name, _, unit in _PAGE_COLUMNS),
+            )
             for key, row in rows.items()
         ),
-        right=(False, False, False, True, True, True),
+        right=(False, False, False, *[True] * len(_PAGE_COLUMNS)),
         keys=3,
         data=tuple(
             {
                 "machine": key[0],
                 "driver": key[1],
                 "malloc": key[2],
-                "requests": row.get("requests"),
-                "latency_p50": row.get("latency p50"),
-                "latency_p99": row.get("latency p99"),
+                **{name: row.get(name) for name, _, _ in _PAGE_COLUMNS},
             }
             for key, row in rows.items()
         ),

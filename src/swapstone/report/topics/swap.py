@@ -11,7 +11,20 @@ from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing, Section, data_section
 from swapstone.report.topics.swap_answer import answer
-from swapstone.report.topics.swap_data import SUITE, Values, device_of, level_of, page_mean, page_seconds, values_of
+from swapstone.report.topics.swap_data import (
+    PAGE,
+    SECONDS,
+    STUDY,
+    SUITE,
+    SUMMARY,
+    Values,
+    device_of,
+    level_of,
+    page_mean,
+    page_rows,
+    page_seconds,
+    values_of,
+)
 from swapstone.report.topics.swap_plot import NARROW, Line, bars, drawing
 from swapstone.report.topics.topic import Topic
 
@@ -29,7 +42,8 @@ _CLOCK = (
     "hold on hardware, where memory accesses take longer. --ns-per-instruction 1,2,4 shows which of them depend on that time."
 )
 _PAGE_UNIT = (
-    "The page's figures are KiB a second, as vmstat prints them, although its text calls the two means bytes. The page names neither the "
+    "The page's figures are KiB a second, as vmstat prints them, although its text calls the two means bytes. Those are the swap space in "
+    "use at the end over the seconds of swapping, truncated. The page names neither the "
     "data that its program wrote nor zram's algorithm, so each row of a device has the same published figure."
 )
 
@@ -57,8 +71,32 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             made.append(_back(values, load, tag, named))
         for fill, percent in values.fills:
             mine = [each for each in sampled if (each.workload, each.load) == (fill, load)]
-            made += [_seconds(values, mine, f"swap-seconds-{percent}{tag}", f"{fill}{named}")] if mine else []
+            made += [_seconds(values, mine, f"{SECONDS}-{percent}{tag}", f"{fill}{named}")] if mine else []
+    if values.fills and context.published == STUDY:
+        made.append(_page_section())
     return tuple(made)
+
+
+def _page_section() -> Section:
+    """Return the page's own table of vmstat."""
+    found = page_rows()
+    return data_section(
+        name=PAGE,
+        title="The published page's vmstat each second",
+        head=("level", "s", *COLUMNS),
+        rows=tuple(
+            (level, str(second), *(_whole(row.get(name)) for name in COLUMNS)) for (level, second), row in found.items()
+        ),
+        right=(False, *[True] * (len(COLUMNS) + 1)),
+        keys=2,
+        data=tuple(
+            {"level": level, "second": float(second), **{name: row.get(name) for name in COLUMNS}}
+            for (level, second), row in found.items()
+        ),
+        notes=(
+            "The first line is a mean since boot. Memory and swap in KiB, bi and bo in blocks, as vmstat prints them.",
+        ),
+    )
 
 
 def _whole(value: float | None) -> str:
@@ -83,6 +121,8 @@ class _Fill(NamedTuple):
     percent: int
     variant: Variant
     mean: float | None
+    mean_times: float | None
+    shown_mean_times: str
     steady: float | None
     times: float | None
     shown_times: str
@@ -106,6 +146,8 @@ def _fill(values: Values, fill: str, percent: str, load: str, variant: Variant) 
         percent=int(percent),
         variant=variant,
         mean=_over(median("out_mean"), _KIB),
+        mean_times=_over(median("out_mean"), values.middle(fill, load, "out_mean", base)),
+        shown_mean_times=values.effect(fill, load, "out_mean", variant),
         steady=_over(median("out_steady"), _KIB),
         times=_over(median("out_steady"), values.middle(fill, load, "out_steady", base)),
         shown_times=values.effect(fill, load, "out_steady", variant),
@@ -124,6 +166,9 @@ def _fill_cells(each: _Fill) -> tuple[str, ...]:
         f"{each.percent} % random",
         formatting.safe(level_of(each.variant)),
         _whole(each.mean),
+        each.shown_mean_times,
+        "" if each.page is None else _whole(each.page),
+        "" if each.page_times is None else formatting.ratio(each.page_times),
         _whole(each.steady),
         each.shown_times,
         _shown(each.reached, "B"),
@@ -131,8 +176,6 @@ def _fill_cells(each: _Fill) -> tuple[str, ...]:
         _shown(each.swapped_out, "B"),
         _times(each.compression),
         _shown(each.flash_written, "B"),
-        "" if each.page is None else _whole(each.page),
-        "" if each.page_times is None else formatting.ratio(each.page_times),
     )
 
 
@@ -141,6 +184,7 @@ def _fill_datum(each: _Fill) -> Datum:
         "random_percent": each.percent,
         "variant": each.variant.label,
         "out_mean_kib_s": each.mean,
+        "mean_over_baseline": each.mean_times,
         "out_steady_kib_s": each.steady,
         "steady_over_baseline": each.times,
         "reached_bytes": each.reached,
@@ -154,8 +198,8 @@ def _fill_datum(each: _Fill) -> Datum:
 
 
 _FILL_HEAD = (
-    *("data", "level", "mean", "steady", "x", "reached", "until kill", "swapped out", "compressed", "flash written"),
-    *("page mean", "page x"),
+    *("data", "level", "mean", "mean x", "page mean", "page x", "steady", "steady x"),
+    *("reached", "until kill", "swapped out", "compressed", "flash written"),
 )
 
 
@@ -163,17 +207,18 @@ def _summary(values: Values, load: str, tag: str, named: str) -> Section:
     base = values.variants[0]
     fills = [_fill(values, *fill, load, variant) for fill in values.fills for variant in values.variants]
     return data_section(
-        name=f"swap-summary{tag}",
+        name=f"{SUMMARY}{tag}",
         title=f"Filling memory until the OOM kill{named}",
         head=_FILL_HEAD,
         rows=tuple(map(_fill_cells, fills)),
-        right=(False, False, *[True] * 10),
+        right=(False, False, *[True] * (len(_FILL_HEAD) - 2)),
         keys=2,
         data=tuple(map(_fill_datum, fills)),
         notes=(
             "Mean: KiB swapped out a second, from the first swapped page until the OOM kill. Steady: the same while the second and third "
-            f"quarter of all pages were swapped out. x: steady over that of {formatting.safe(level_of(base))}, with the interval: the same "
-            "estimate as in the comparisons. The others are medians over the replicates.",
+            f"quarter of all pages were swapped out. mean x and steady x: over those of {formatting.safe(level_of(base))}, with the "
+            "interval: the same estimate as in the comparisons. page x is a ratio of means, to read beside mean x. The others are medians over "
+            "the replicates.",
             "Compressed: the largest amount swapped out over the memory that it took in zram. Flash does not compress.",
             _PAGE_UNIT,
             _CLOCK,

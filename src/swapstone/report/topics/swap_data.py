@@ -13,9 +13,11 @@ from swapstone.report.context import ReportContext
 from swapstone.report.topics.comparison_groups import shown
 
 SUITE = "swap"
-_STUDY = "zram-vs-flash"
-_PAGE_SUITE = "vmstat"
-_SECOND = re.compile(r"swap out, second ([0-9]{1,9})", re.ASCII)
+STUDY = "zram-vs-flash"
+SUMMARY, SECONDS, PAGE = "swap-summary", "swap-seconds", "swap-published"
+"""Sections of the report that have published figures."""
+
+_SECOND = re.compile(r".*, second ([0-9]{1,9})", re.ASCII)
 
 Place = tuple[str, str, str, Variant]
 """(workload, load, metric, variant)"""
@@ -106,9 +108,10 @@ def device_of(variant: Variant) -> str:
 def page_seconds(device: str) -> tuple[int, ...]:
     """Return the published KiB swapped out in each second, from the first second above 0."""
     seconds: dict[int, int] = {}
-    for figure in published.figures(_STUDY, _PAGE_SUITE):
-        if figure.level == device and (found := _SECOND.fullmatch(figure.metric)):
-            seconds[int(found[1])] = int(figure.value)
+    for each in published.joined(SECONDS, STUDY):
+        found = _SECOND.fullmatch(each.figure.metric)
+        if found and (each.figure.level, each.place.metric) == (device, "so"):
+            seconds[int(found[1])] = int(each.figure.value)
     ordered = [seconds[number] for number in sorted(seconds)]
     first = next((number for number, value in enumerate(ordered) if value), len(ordered))
     return tuple(ordered[first:])
@@ -116,5 +119,14 @@ def page_seconds(device: str) -> tuple[int, ...]:
 
 def page_mean(device: str) -> float | None:
     """Return the published mean of a device, in KiB a second; None without one."""
-    means = (f for f in published.figures(_STUDY, _PAGE_SUITE) if f.metric == "mean swap out, as printed")
+    means = (each.figure for each in published.joined(SUMMARY, STUDY) if each.place.metric == "out_mean")
     return next((figure.value for figure in means if figure.level == device), None)
+
+
+def page_rows() -> dict[tuple[str, int], dict[str, float]]:
+    """Return the published columns of vmstat by (device, second)."""
+    rows: dict[tuple[str, int], dict[str, float]] = {}
+    for each in (*published.joined(SECONDS, STUDY), *published.joined(PAGE, STUDY)):
+        if found := _SECOND.fullmatch(each.figure.metric):
+            rows.setdefault((each.figure.level, int(found[1])), {})[each.place.metric] = each.figure.value
+    return rows

@@ -19,22 +19,14 @@ from swapstone.report.verdict_groups import NO_NUMBERS
 SUITE = "throughput"
 KERNEL = "kernel"
 GENERIC, RT, LOAD = "generic", "rt", "cyclictest"
-STUDY, PUBLISHED_SUITE, PLATFORM = "preempt-rt", "unixbench", "Phytium D2000 (8 cores)"
+STUDY, SINGLE, SEVERAL = "preempt-rt", "throughput-single", "throughput-several"
 INDEX = "index"
+"""The work of the row of geometric means, and the page's row."""
 
-ROWS: tuple[tuple[str, str], ...] = (
-    ("integer", "Dhrystone 2 using register variables"),
-    ("floating_point", "Double-Precision Whetstone"),
-    ("exec", "Execl Throughput"),
-    ("file_copy(1024)", "File Copy 1024 bufsize 2000 maxblocks"),
-    ("file_copy(256)", "File Copy 256 bufsize 500 maxblocks"),
-    ("file_copy(4096)", "File Copy 4096 bufsize 8000 maxblocks"),
-    ("pipe", "Pipe Throughput"),
-    ("context_switch", "Pipe-based Context Switching"),
-    ("process_creation", "Process Creation"),
-    ("shell_scripts(1)", "Shell Scripts (1 concurrent)"),
-    ("shell_scripts(8)", "Shell Scripts (8 concurrent)"),
-    ("syscall", "System Call Overhead"),
+ROWS: tuple[tuple[str, str], ...] = tuple(
+    dict.fromkeys(
+        (each.place.workload, each.figure.metric) for each in published.joined(SINGLE, STUDY) if not each.place.index
+    )
 )
 """Pairs (workload, the page's row), in the page's order."""
 
@@ -62,30 +54,26 @@ class Table(FrozenStruct, frozen=True, kw_only=True):
     """One of the page's tables.
 
     Attributes:
-        name: of the section.
+        name: of the section, and of its joins with the published figures.
         title: of the section.
         suffix: of the workloads' names.
-        condition: of the published figures.
     """
 
     name: str
     title: str
     suffix: str
-    condition: str
 
 
 TABLES = (
     Table(
-        name="throughput-single",
+        name=SINGLE,
         title="Throughput under PREEMPT_RT in per cent of the generic kernel's, one task (table 12 of the published page)",
         suffix="",
-        condition="single task",
     ),
     Table(
-        name="throughput-several",
+        name=SEVERAL,
         title="Throughput under PREEMPT_RT in per cent of the generic kernel's, eight tasks at once (table 13 of the published page)",
         suffix=" (8 tasks)",
-        condition="multi task",
     ),
 )
 
@@ -167,14 +155,13 @@ def _rows(table: Table, variants: Mapping[str, Variant], times: Mapping[Place, f
         places = ((IDLE.name, GENERIC), (IDLE.name, RT), (LOAD, RT))
         rates = [_rate(times.get((load, name, variants[level]))) for load, level in places]
         if any(rate is not None for rate in rates):
-            measured = Shares(rt=_share(rates[1], rates[0]), loaded=_share(rates[2], rates[0]))
             yield Row(
                 work=work,
                 workload=name,
                 page=page,
                 rates=(rates[0], rates[1], rates[2]),
-                measured=measured,
-                on_page=_published(page, table.condition),
+                measured=Shares(rt=_share(rates[1], rates[0]), loaded=_share(rates[2], rates[0])),
+                on_page=_published(table, name),
             )
 
 
@@ -186,14 +173,18 @@ def _share(rate: float | None, generic: float | None) -> float | None:
     return rate / generic if rate is not None and generic is not None else None
 
 
-def _published(page: str, condition: str) -> Shares:
+def _published(table: Table, workload: str) -> Shares:
+    """Return the published shares of a workload; of the index, if `workload` is empty."""
     found = {
-        figure.level: figure.value
-        for figure in published.figures(STUDY, PUBLISHED_SUITE)
-        if (figure.metric, figure.condition, figure.platform) == (page, condition, PLATFORM)
+        (dict(each.place.side.levels)[KERNEL], each.place.side.load): each.figure.value
+        for each in published.joined(table.name, STUDY)
+        if each.place.workload == workload
     }
-    generic = found.get("generic")
-    return Shares(rt=_share(found.get("rt"), generic), loaded=_share(found.get("rt + cyclictest"), generic))
+    generic = found.get((GENERIC, IDLE.name))
+    return Shares(
+        rt=_share(found.get((RT, IDLE.name)), generic),
+        loaded=_share(found.get((RT, LOAD)), generic),
+    )
 
 
 def _mean(shares: Iterable[float]) -> float | None:
@@ -202,12 +193,12 @@ def _mean(shares: Iterable[float]) -> float | None:
     return math.exp(statistics.fmean(logs)) if logs else None
 
 
-def _index(rows: Sequence[Row], condition: str) -> Row:
+def _index(rows: Sequence[Row], table: Table) -> Row:
     """Return the row of the index: geometric means over the rows that both sides have.
 
     The published index is the page's own where all rows were measured, else the mean over the same rows.
     """
-    whole = _published(INDEX, condition).both()
+    whole = _published(table, "").both()
     measured: list[float | None] = []
     on_page: list[float | None] = []
     for which in (0, 1):
@@ -269,7 +260,7 @@ def _section(
     context: ReportContext, table: Table, rows: tuple[Row, ...], fixed: Mapping[str, str], number: str
 ) -> Section:
     margin = context.experiment.margin
-    index = _index(rows, table.condition)
+    index = _index(rows, table)
     shown = (*rows, index)
     where = "".join(f", {factor}={level}" for factor, level in fixed.items())
     return data_section(
@@ -328,10 +319,12 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
         "above 100 is faster. Ratios of times, as in the comparisons, are their inverse."
     )
     yield (
-        f"The page's percentages are of UnixBench, {table.condition}, on {PLATFORM}. The workloads here resemble UnixBench's, in the "
+        f"The page's percentages are of UnixBench, {_measured_on(table)}. The workloads here resemble UnixBench's, in the "
         "same order, so percentages can be compared and rates can't. integer and floating_point are beside Dhrystone and Whetstone, and "
         "are other programs."
     )
+    if any(row.work.startswith("file_copy") for row in rows):
+        yield "file_copy copies within memory (tmpfs); the page's machine had an SSD, and the page does not name the file system."
     if table.suffix:
         one = "," not in dict(context.facts).get("cpus", "")
         yield (
@@ -350,6 +343,14 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
         full = sum(row.measured.rt is not None and row.on_page.rt is not None for row in rows)
         page = "its own index" if full == len(ROWS) else f"the same mean over those rows (its index has {len(ROWS)})"
         yield f"The index is the geometric mean of the percentages over {formatting.count(full, 'row')}; the page's is {page}."
+
+
+def _measured_on(table: Table) -> str:
+    """Return the condition and the machine of a table of the page."""
+    found = dict.fromkeys(
+        f"{each.figure.condition}, on {each.figure.platform}" for each in published.joined(table.name, STUDY)
+    )
+    return "; ".join(found)
 
 
 def _agreement(what: str, rows: Sequence[tuple[Row, float | None, float | None]], margin: float) -> str:

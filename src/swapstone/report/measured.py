@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Numbers of records, looked up by what they are of: a comparison of two sides, or the values of one."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+
+from swapstone.model import Analysis, Comparison, Experiment, FrozenStruct, Scale, Variant
+from swapstone.published import Side
+from swapstone.report.topics.comparison_groups import shown, sign
+from swapstone.report.verdict_groups import NO_NUMBERS
+
+Row = tuple[str, str, str]
+"""(suite, workload, metric)"""
+
+
+class Analysed(FrozenStruct, frozen=True, kw_only=True):
+    """A record: its name, its experiment and its analysis."""
+
+    name: str
+    experiment: Experiment
+    analysis: Analysis
+
+
+class Effect(FrozenStruct, frozen=True, kw_only=True):
+    """What a record has of one side over another.
+
+    Attributes:
+        record: its name.
+        ratio: the comparison's effect, or the quotient of the medians where no comparison has these sides; above 0.
+        low, high: interval of the comparison; None without one.
+        sign: 1 or -1 for the side of 1, 0 for the same within the margin, None where the comparison does not decide.
+        baseline: median of the divisor, in the metric's unit.
+        estimated: whether it is the effect of a comparison.
+    """
+
+    record: str
+    ratio: float
+    low: float | None
+    high: float | None
+    sign: int | None
+    baseline: float
+    estimated: bool
+
+
+def effects(found: Iterable[Analysed], row: Row, over: Side, side: Side) -> Iterator[Effect]:
+    """Yield what each record has of a side over another one, `side` / `over`; nothing for a record without the row."""
+    for record in found:
+        known = _estimated(record, row, over, side) or _quotient(record, row, over, side)
+        if known is not None:
+            yield known
+
+
+def values(record: Analysed, row: Row, side: Side) -> tuple[float, ...]:
+    """Return a side's values, one for each run of the comparison with most of them; empty without any."""
+    longest: Sequence[float] = ()
+    for each in _rows(record, row, side.load):
+        for variant, numbers in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values)):
+            if _is(variant, side) and len(numbers) > len(longest):
+                longest = numbers
+    return tuple(longest)
+
+
+def _rows(record: Analysed, row: Row, load: str) -> Iterator[Comparison]:
+    copies = {null.copy for null in record.analysis.nulls}
+    for each in record.analysis.comparisons:
+        same = (each.suite, each.workload, each.metric.name, each.load) == (*row, load)
+        if same and each.candidate not in copies and each.verdict not in NO_NUMBERS:
+            yield each
+
+
+def _is(variant: Variant, side: Side) -> bool:
+    return dict(variant.levels) == dict(side.levels)
+
+
+def _estimated(record: Analysed, row: Row, over: Side, side: Side) -> Effect | None:
+    if over.load != side.load:
+        return None
+    for each in _rows(record, row, side.load):
+        effect = shown(each)
+        if each.scale is not Scale.RATIO or effect is None or effect <= 0:
+            continue
+        base = statistics.median(each.baseline_values)
+        if _is(each.baseline, over) and _is(each.candidate, side):
+            return _effect(record, each, effect, base, turned=False)
+        if _is(each.baseline, side) and _is(each.candidate, over):
+            return _effect(record, each, 1 / effect, statistics.median(each.candidate_values), turned=True)
+    return None
+
+
+def _effect(record: Analysed, each: Comparison, ratio: float, base: float, *, turned: bool) -> Effect:
+    low, high = each.low, each.high
+    if turned and low is not None and high is not None:
+        low, high = (1 / high, 1 / low) if min(low, high) > 0 else (None, None)
+    way = sign(each)
+    return Effect(
+        record=record.name,
+        ratio=ratio,
+        low=ratio if each.exact else low,
+        high=ratio if each.exact else high,
+        sign=way if way is None or not turned else -way,
+        baseline=base,
+        estimated=True,
+    )
+
+
+def _quotient(record: Analysed, row: Row, over: Side, side: Side) -> Effect | None:
+    below, above = values(record, row, over), values(record, row, side)
+    if not below or not above or statistics.median(below) <= 0 or statistics.median(above) <= 0:
+        return None
+    base = statistics.median(below)
+    return Effect(
+        record=record.name,
+        ratio=statistics.median(above) / base,
+        low=None,
+        high=None,
+        sign=None,
+        baseline=base,
+        estimated=False,
+    )

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The claims of the pages with their verdicts, as a document and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from swapstone import published
+from swapstone.model.safe_text import safe_json
+from swapstone.report import formatting
+from swapstone.report.claim_verdicts import ClaimVerdict, JudgedClaim
+from swapstone.report.document import BulletList, Document, Item, Section, Tone
+
+FORMAT = "swapstone-published-claims"
+SCHEMA = 1
+
+_TONES = {
+    ClaimVerdict.HOLDS: Tone.GOOD,
+    ClaimVerdict.FAILS: Tone.BAD,
+    ClaimVerdict.UNDECIDED: Tone.NOTE,
+}
+_READY = "can be tested"
+
+
+def answer(found: Sequence[JudgedClaim], records: Sequence[str]) -> str:
+    """Return the sentence with the number of claims of each verdict."""
+    counts = Counter(each.verdict for each in found)
+    claims = formatting.count(len(found), "claim")
+    if not records:
+        silent = counts[ClaimVerdict.UNTESTED]
+        return f"Records can test {len(found) - silent} of {claims} of the pages; {silent} can't be tested here."
+    parts = [f"{counts[each]} {_plural(each, counts[each])}" for each in ClaimVerdict if counts[each]]
+    return f"Of {claims} of the pages, {', '.join(parts)}."
+
+
+def _plural(verdict: ClaimVerdict, count: int) -> str:
+    one = {ClaimVerdict.HOLDS: "holds", ClaimVerdict.FAILS: "does not hold"}
+    many = {ClaimVerdict.HOLDS: "hold", ClaimVerdict.FAILS: "do not hold"}
+    words = one if count == 1 else many
+    return words.get(verdict, f"{'is' if count == 1 else 'are'} {verdict.value}")
+
+
+def document_of(found: Sequence[JudgedClaim], records: Sequence[str]) -> Document:
+    """Return the claims as a document, a section for each page.
+
+    Args:
+        found: the claims with their verdicts.
+        records: names of the records; empty for none.
+    """
+    sections = tuple(
+        Section(
+            title=f"{source.name}: {source.title}",
+            blocks=(BulletList(items=tuple(_item(each) for each in found if each.claim.source == source.name)),),
+        )
+        for source in published.sources()
+        if any(each.claim.source == source.name for each in found)
+    )
+    return Document(title="Claims of the published pages", answer=answer(found, records), sections=sections)
+
+
+def _item(each: JudgedClaim) -> Item:
+    claim, verdict = each.claim, each.verdict
+    state = _READY if verdict is None else verdict.value
+    return Item(
+        f"{state}. {claim.words} ({claim.place}).",
+        label=claim.name,
+        code=True,
+        tone=_TONES.get(verdict, Tone.PLAIN) if verdict else Tone.PLAIN,
+        items=tuple(_lines(each)),
+    )
+
+
+def _lines(each: JudgedClaim) -> Iterator[str]:
+    yield from (
+        f"{formatting.safe(found.record)}: {formatting.safe(found.text)}: {found.verdict.value}."
+        for found in each.evidence
+    )
+    if each.reason:
+        yield each.reason
+    if each.claim.note and not each.reason:
+        yield each.claim.note
+    if each.claim.command and each.verdict in {
+        None,
+        ClaimVerdict.ABSENT,
+        ClaimVerdict.UNDECIDED,
+        ClaimVerdict.UNTESTED,
+    }:
+        yield f"{'Related' if each.claim.untested else 'Measure it'}: {each.claim.command}"
+
+
+def to_json(found: Iterable[JudgedClaim], records: Sequence[str]) -> str:
+    """Return everything, as JSON: ``{"format": ..., "schema": 1, "answer": ..., "records": [...], "claims": [...]}``."""
+    kept = tuple(found)
+    whole = {
+        "format": FORMAT,
+        "schema": SCHEMA,
+        "answer": answer(kept, records),
+        "records": tuple(records),
+        "claims": [
+            {
+                "id": each.claim.name,
+                "source": each.claim.source,
+                "place": each.claim.place,
+                "words": each.claim.words,
+                "command": each.claim.command or None,
+                "verdict": each.verdict.value if each.verdict else None,
+                "reason": each.reason or None,
+                "note": each.claim.note or None,
+                "evidence": [
+                    {"record": found.record, "verdict": found.verdict.value, "text": found.text}
+                    for found in each.evidence
+                ],
+            }
+            for each in kept
+        ],
+    }
+    return safe_json(msgspec.json.format(msgspec.json.encode(whole), indent=1).decode()) + "\n"

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`swapstone published coverage` and `claims`, without and with records of the fake target."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from swapstone.session.published_catalog import published_coverage
+from tests.e2e.cli import fake, swapstone
+from tests.shared import Shared
+
+STATUS = 4 if published_coverage().missing else 0
+MALLOC = ("compare", "libc=glibc,musl", "--only", "b_malloc*", "--seed", "5", "--blocks", "25")
+
+
+@pytest.fixture
+def record(tmp_path: Path, shared: Shared) -> Path:
+    """Return a record of the fake target, where musl takes 1.5 times as long."""
+
+    def fill(folder: Path) -> None:
+        fake(folder)
+        swapstone(folder, *MALLOC, "--target", "fake:fake.toml", "--out", "record")
+
+    return Path(shutil.copytree(shared.folder("published", fill) / "record", tmp_path / "record"))
+
+
+def test_coverage_counts_the_figures_and_ends_with_4_if_one_is_missing(tmp_path: Path) -> None:
+    result = swapstone(tmp_path, "published", "coverage", "--format", "json", expect=STATUS)
+    whole = json.loads(result.stdout)
+    assert whole["format"] == "swapstone-published-coverage"
+    assert whole["figures"] == len(whole["rows"]) == 489
+    missing = [row for row in whole["rows"] if row["missing"]]
+    assert whole["missing"] == len(missing)
+    assert all(row["places"] for row in whole["rows"] if not row["missing"])
+    assert result.returncode == (4 if missing else 0) == STATUS
+    text = swapstone(tmp_path, "published", "coverage", expect=STATUS).stdout
+    assert text.startswith(f"{489 - len(missing)} of 489 published figures have a row; {len(missing)} ")
+    assert "\x1b" not in text
+
+
+def test_coverage_of_a_record_prints_the_ratios_that_differ_with_their_reasons(tmp_path: Path, record: Path) -> None:
+    (tmp_path / "why.toml").write_text(
+        '[[reason]]\nstudy = "musl-vs-glibc"\nworkload = "b_malloc_big*"\nmetric = "wall"\nreason = "Simulated."\n'
+    )
+    arguments = ("published", "coverage", str(record), "--reasons", "why.toml")
+    whole = json.loads(swapstone(tmp_path, *arguments, "--format", "json", expect=STATUS).stdout)["compared"]
+    rows = {(row["workload"], row["metric"]): row for row in whole["rows"]}
+    # The page's ratio is 2.828; here it is about 1.5.
+    assert rows["b_malloc_big1", "wall"]["differs"] == "other size"
+    assert rows["b_malloc_big1", "wall"]["reason"] == "Simulated."
+    assert rows["b_malloc_tiny1", "wall"]["differs"] is None
+    assert whole["records"] == ["record (simulated)"]
+    text = " ".join(swapstone(tmp_path, *arguments, expect=STATUS).stdout.split())
+    assert re.search(r"Of \d+ published ratios beside the records', \d+ differ in sign and \d+ by more than", text)
+    assert "Simulated." in text
+
+
+def test_a_bad_file_of_reasons_is_the_users_mistake(tmp_path: Path, record: Path) -> None:
+    (tmp_path / "why.toml").write_text("reason = 5\n")
+    for name in ("why.toml", "absent.toml", "."):
+        result = swapstone(tmp_path, "published", "coverage", str(record), "--reasons", name, expect=2)
+        assert "error: " in result.stderr and "Traceback" not in result.stderr
+
+
+def test_claims_are_listed_and_judged(tmp_path: Path, record: Path) -> None:
+    text = swapstone(tmp_path, "published", "claims").stdout
+    assert re.match(r"Records can test \d+ of \d+ claims of the pages; \d+ can't be tested here\.", text)
+    whole = json.loads(swapstone(tmp_path, "published", "claims", str(record), "--format", "json").stdout)
+    verdicts = {each["id"]: each["verdict"] for each in whole["claims"]}
+    assert verdicts["musl-malloc-slower"] == "holds"
+    assert verdicts["rt-bounded"] == "not in the records"
+    assert verdicts["musl-munmap"] == "not tested here"
+    judged = swapstone(tmp_path, "published", "claims", str(record)).stdout
+    assert "record (simulated): b_malloc_sparse, wall, musl / glibc: " in " ".join(judged.split())
+
+
+def test_a_record_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    for command in ("coverage", "claims"):
+        assert "error: " in swapstone(tmp_path, "published", command, "absent", expect=2).stderr

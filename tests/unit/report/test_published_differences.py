@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Published ratios beside those of records: signs, sizes and reasons, from numbers that were worked out by hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit import builders
+from tests.unit.report.test_throughput import analysis, comparison
+
+from swapstone.model import Comparison, Direction, FactorLevels, Metric, Quantity, UserError, Verdict
+from swapstone.report.measured import Analysed
+from swapstone.report.published_coverage import document_of, to_json
+from swapstone.report.published_differences import Differences, Reason, decode_reasons, differences, ratios
+from swapstone.report.render.terminal import render
+from swapstone.session.published_catalog import published_coverage
+
+MAX = Metric(name="max", unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning="longest")
+
+
+def libc(work: str, ratio: float, verdict: Verdict, **changes: object) -> Comparison:
+    """Return a comparison of musl with glibc whose median ratio is `ratio`."""
+    fields: dict[str, object] = {
+        "suite": "libc",
+        "baseline": "libc=glibc",
+        "candidate": "libc=musl",
+        "effect": ratio,
+        "low": ratio * 0.99,
+        "high": ratio * 1.01,
+        "verdict": verdict,
+        **changes,
+    }
+    return comparison(work, (100.0, 100.0), (100.0 * ratio, 100.0 * ratio), **fields)
+
+
+def record(*comparisons: Comparison, name: str = "r", factor: str = "libc") -> Analysed:
+    levels = {"libc": ("glibc", "musl"), "kernel": ("generic", "rt")}[factor]
+    subject = builders.experiment(factors=(FactorLevels(factor=factor, levels=levels),))
+    return Analysed(name=name, experiment=subject, analysis=analysis(*comparisons))
+
+
+def kinds(found: Differences) -> dict[tuple[str, str], str]:
+    return {(each.place.workload, each.place.metric): each.kind for each in found.rows}
+
+
+def test_signs_and_sizes_are_compared() -> None:
+    """The page: b_malloc_sparse 1.169, b_string_memset 0.768, b_malloc_big1 2.828, b_pthread_createjoin_serial2 0.855."""
+    found = differences(
+        [
+            record(
+                libc("b_malloc_sparse", 1.3, Verdict.WORSE),
+                libc("b_string_memset", 1.3, Verdict.WORSE),
+                libc("b_malloc_big1", 1.2, Verdict.WORSE),
+                libc("b_pthread_createjoin_serial2", 1.1, Verdict.INCONCLUSIVE),
+            )
+        ]
+    )
+    assert kinds(found) == {
+        ("b_malloc_sparse", "wall"): "",
+        ("b_string_memset", "wall"): "other sign",
+        ("b_malloc_big1", "wall"): "other size",
+        ("b_pthread_createjoin_serial2", "wall"): "",
+    }
+    assert [each.place.workload for each in found.different] == ["b_string_memset", "b_malloc_big1"]
+    assert "1 differ in sign and 1 by more than a factor of 1.5" in found.answer
+    assert "2 of these have no reason" in found.answer
+    assert found.absent == len(list(ratios())) - 4
+
+
+def test_a_reversed_comparison_is_turned() -> None:
+    """With musl as the baseline, the same runs have the inverse effect, and the sides agree with the page all the same."""
+    turned = libc("b_malloc_sparse", 1 / 1.3, Verdict.BETTER, baseline="libc=musl", candidate="libc=glibc")
+    (row,) = differences([record(turned)]).rows
+    assert row.here.ratio == pytest.approx(1.3)
+    assert (row.here.low, row.here.high) == (pytest.approx(1.3 / 1.01), pytest.approx(1.3 / 0.99))
+    assert row.here.sign == 1 and row.kind == ""
+
+
+def test_an_invalid_row_is_no_number() -> None:
+    assert differences([record(libc("b_malloc_sparse", 9.0, Verdict.INVALID))]).rows == ()
+
+
+def test_other_levels_and_loads_are_not_the_pages() -> None:
+    found = differences(
+        [
+            record(
+                libc("b_malloc_sparse", 9.0, Verdict.WORSE, load="cpu"),
+                libc("b_malloc_bubble", 9.0, Verdict.WORSE, candidate="libc=musl,allocator=mimalloc"),
+                libc("b_malloc_tiny1", 9.0, Verdict.WORSE, suite="libc-extra"),
+            )
+        ]
+    )
+    assert found.rows == ()
+    assert found.answer.startswith("The records have none of the")
+
+
+def test_a_ratio_across_loads_is_the_quotient_of_medians() -> None:
+    """Table 8: loaded over idle. Here the rt maximum is 10 us idle and 30 us under memory load: 3, against 19.2, 1.2 and 2.2."""
+    rows = [
+        comparison(
+            "cyclictest", (900.0, 900.0), (value, value), suite="latency", load=load, metric=MAX, effect=value / 900.0
+        )
+        for load, value in (("idle", 10.0), ("memory", 30.0))
+    ]
+    found = differences([record(*rows, factor="kernel")])
+    loaded = {each.figure.platform: each for each in found.rows if each.figure.level == "rt"}
+    assert {platform: (each.page, each.kind) for platform, each in loaded.items()} == {
+        "Phytium D2000 (8 cores)": (19.2, "other size"),
+        "Raspberry Pi 4B": (1.2, "other size"),
+        "Phytium 2000/4 (4 cores)": (2.2, ""),
+    }
+    assert all(each.here.ratio == 3.0 and each.here.low is None and not each.here.estimated for each in loaded.values())
+
+
+def test_rates_of_the_page_are_turned_beside_times() -> None:
+    """Exec keeps 78.22 % of its throughput, so that its time is 1.278 times as long."""
+    row = comparison("exec", (100.0, 100.0), (128.0, 128.0), effect=1.28, low=1.27, high=1.29)
+    (found,) = differences([record(row, factor="kernel")]).rows
+    assert found.page == pytest.approx(2700.1 / 2112.1)
+    assert found.kind == ""
+
+
+REASONS = b"""
+[[reason]]
+study = "musl-vs-glibc"
+workload = "b_malloc_*"
+reason = "musl's malloc is another one."
+[[reason]]
+study = "musl-vs-glibc"
+reason = "Something else."
+"""
+
+
+def test_the_first_matching_reason_is_printed() -> None:
+    reasons = decode_reasons(REASONS, "reasons.toml")
+    rows = [libc("b_malloc_big1", 1.2, Verdict.WORSE), libc("b_string_memset", 1.3, Verdict.WORSE)]
+    found = differences([record(*rows)], reasons)
+    assert [each.reason for each in found.different] == ["Something else.", "musl's malloc is another one."]
+    assert "0 of these have no reason" in found.answer
+    coverage = published_coverage()
+    text = render(document_of(coverage, found))
+    assert "musl's malloc is another one." in " ".join(text.split())
+    whole = json.loads(to_json(coverage, found))
+    assert {each["reason"] for each in whole["compared"]["rows"]} == {
+        "Something else.",
+        "musl's malloc is another one.",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("reason = 1", "tables [[reason]]"),
+        ("[[reasons]]\n", "tables [[reason]]"),
+        ('[[reason]]\nstudy = "musl-vs-glibc"\n', "study and reason are necessary"),
+        ('[[reason]]\nreason = "x"\n', "study and reason are necessary"),
+        ('[[reason]]\nstudy = "musl-vs-glibc"\nreason = "x"\nwhy = "y"\n', "the keys are"),
+        ('[[reason]]\nstudy = "musl-vs-glibc"\nreason = 5\n', "reason must be a printable text"),
+        ('[[reason]]\nstudy = "musl-vs-glibc"\nreason = "a\\u001b[31mb"\n', "reason must be a printable text"),
+        ('[[reason]]\nstudy = "no-such"\nreason = "x"\n', "There is no published study"),
+        ("[[reason]]\n" * 1001, "at most 1000 tables"),
+        ("x =", "Invalid"),
+    ],
+)
+def test_a_bad_file_of_reasons_is_named(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=r"bad\.toml|published study") as caught:
+        decode_reasons(text.encode(), "bad.toml")
+    assert message in caught.value.message
+
+
+@given(st.binary(max_size=300))
+def test_reasons_are_decoded_or_a_user_error(junk: bytes) -> None:
+    for content in (junk, REASONS + junk):
+        try:
+            found = decode_reasons(content, "f")
+        except UserError:
+            continue
+        assert all(isinstance(each, Reason) for each in found)
