@@ -2,9 +2,9 @@
 """Check that the emulator's plugin does not change a run, and measure its processor time. `benchmarks/plugin-equality`.
 
 Each trial of a workload runs twice in a virtual machine on the exact clock, in turns: without the plugin, and with the plugin of
-`swapstone explain`, which counts instructions, models a processor (`--mode model`), or keeps the path of the worst wake-up (`--mode wakeups`).
-The program's output, the machine's whole report and its console must be equal to the byte. The processor time is that of the emulators. The
-cache of runs is not used.
+`swapstone explain`, which counts instructions, models a processor (`--mode model`), or keeps the path of the worst wake-up
+(`--mode wakeups`). The program's output, the machine's whole report and its console must be equal to the byte. The processor time is that
+of the emulators. The cache of runs is not used.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     model = None
     if context.model:
         answer, observed = target.run_observed(request, config, plugin_arguments(folder / "model", mark, "model"))
-        _require_equal(run, answer, plain, observed)
+        require_equal(run, answer, plain, observed)
         model = read_model(folder / "model", counts)
     files = code_files(target.files(config), request, folder, lambda copy: _with_symbols(origin, program, copy) or copy)
     functions = by_function(counts.blocks, files, kernel, KERNEL_START[target.architecture], table=context.debug.table)
