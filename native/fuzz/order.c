@@ -35,6 +35,8 @@ bool read_order(const uint8_t *data, size_t size) {
     if (setjmp(stopped) == 0) {
         const char *lines = text_after(order, header);
         if (lines) {
+            take_number(&lines, "layout ");
+            take_number(&lines, "idle-ns ");
             take_number(&lines, "delay-ns ");
             take_number(&lines, "limit-ms ");
             take_number(&lines, "settle-ms ");

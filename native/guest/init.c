@@ -4,8 +4,10 @@
  *
  * The order (docs/virtual-machines.md) begins with these lines, in this order. TEXT is percent-encoded.
  *
- *     swapstone-order 3
- *     delay-ns N      time before the agent starts; it differs between replicates
+ *     swapstone-order 4
+ *     layout N        seed of the memory layout; 0 changes nothing. It differs between replicates, as do:
+ *     idle-ns N       time in which the machine is idle before the commands
+ *     delay-ns N      time before the agent starts
  *     limit-ms N      maximum run time of the agent, in guest time
  *     settle-ms N     time between the start of the `beside` commands and the delay
  *     report TEXT     any number: files to describe the machine with
@@ -20,6 +22,7 @@
 #include "../port/port.h"
 #include "../port/virtual_machine.h"
 #include "../wire/words.h"
+#include "layout.h"
 
 enum {
     CONSOLE = 1,
@@ -27,6 +30,7 @@ enum {
     CHUNK = 4096,
     FILE_BYTES = 8192,
     PAUSE_NS = 10000000,
+    BUSY_NS = 1000000,
     MAX_BESIDE = 16,
     LOG_TAIL_BYTES = 400,
     KERNEL_LOG_BYTES = 1024,
@@ -459,19 +463,26 @@ static void allow_snapshot(void) {
     flush();
 }
 
+/* Waits for a time: asleep, and the last of it in a busy loop, because the kernel may wake it late. */
+static void wait_exactly(int64_t wait_ns) {
+    int64_t until_ns = port_now_ns() + wait_ns;
+
+    if (wait_ns > BUSY_NS)
+        port_poll(NULL, 0, wait_ns - BUSY_NS);
+    while (port_now_ns() < until_ns)
+        ;
+}
+
 /* Waits until the `beside` commands have run for `settle_ns`, and for the replicate's delay. */
 static void wait_before(int64_t settle_ns, int64_t delay_ns) {
     /* Read after the `prepare` commands, so that their run time is not part of the delay. */
-    int64_t since_ns = port_now_ns();
+    int64_t until_ns = port_now_ns() + settle_ns + delay_ns, left_ns;
 
-    if (beside.count) {
-        int64_t until_ns = since_ns + settle_ns + delay_ns, left_ns;
+    if (!beside.count)
+        wait_exactly(delay_ns);
+    else
         while ((left_ns = until_ns - port_now_ns()) > 0)
             port_poll(NULL, 0, left_ns);
-        return;
-    }
-    while (port_now_ns() - since_ns < delay_ns)
-        ; /* a busy loop: QEMU advances the clock of an idle machine to the next timer */
 }
 
 static void measure(const char *plan, size_t size, int64_t limit_ms) {
@@ -502,12 +513,16 @@ int port_main(int count, char **arguments) {
     const char *lines = text_after(order, ORDER_HEADER "\n");
     if (!lines)
         fail("the order is invalid: ", "its first line is not '" ORDER_HEADER "'", 0);
-    int64_t delay_ns = take_number(&lines, "delay-ns "), limit_ms = take_number(&lines, "limit-ms "),
+    int64_t layout = take_number(&lines, "layout "), idle_ns = take_number(&lines, "idle-ns "),
+            delay_ns = take_number(&lines, "delay-ns "), limit_ms = take_number(&lines, "limit-ms "),
             settle_ms = take_number(&lines, "settle-ms ");
     char *at = order + (lines - order);
     write_identity(start_ns);
     while ((text = take_text(&at, "report ")))
         write_file_content("file", text, FILE_BYTES);
+    if (layout)
+        require_success(vary_layout((uint64_t)layout), "can't vary ", "the memory layout");
+    wait_exactly(idle_ns);
     for (int number = 0; prepared && (text = take_text(&at, "prepare ")); number++)
         prepared = prepare(text, number);
     if (prepared) {
