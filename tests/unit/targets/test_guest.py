@@ -32,7 +32,9 @@ DIGEST = "0123456789abcdef" * 4
 
 def test_an_order_is_padded_to_whole_pages() -> None:
     order = encode_order(b"swapstone-plan 1\nquit\n", replicate=0, limit_ms=5)
-    assert order.startswith(b"swapstone-order 4\nlayout 0\nidle-ns 0\ndelay-ns 0\nlimit-ms 5\nsettle-ms 0\nswapstone-plan 1\nquit\n\n")
+    assert order.startswith(
+        b"swapstone-order 4\nlayout 0\nidle-ns 0\ndelay-ns 0\nlimit-ms 5\nsettle-ms 0\nswapstone-plan 1\nquit\n\n"
+    )
     assert len(order) == 4096
     assert len(encode_order(b"x" * 4096, replicate=0, limit_ms=5)) == 8192
 
