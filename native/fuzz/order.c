@@ -27,7 +27,7 @@ long port_write(int fd, const void *data, size_t size) {
 
 bool read_order(const uint8_t *data, size_t size) {
     static const char header[] = ORDER_HEADER "\n";
-    char *order = malloc(size + 1), *at = order;
+    char *order = malloc(size + 1), *at = order, *text;
     volatile bool whole = false;
 
     memcpy(order, data, size);
@@ -41,6 +41,8 @@ bool read_order(const uint8_t *data, size_t size) {
             take_number(&lines, "limit-ms ");
             take_number(&lines, "settle-ms ");
             at += lines - order;
+            while ((text = take_line(&at, "write ")))
+                write_file(text);
             while (take_text(&at, "prepare "))
                 ;
             while (take_text(&at, "beside "))

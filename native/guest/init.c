@@ -11,6 +11,7 @@
  *     limit-ms N      maximum run time of the agent, in guest time
  *     settle-ms N     time between the start of the `beside` commands and the delay
  *     report TEXT     any number: files to describe the machine with
+ *     write PATH HEX  any number: files to write before the commands, in hexadecimal digits
  *     prepare TEXT    any number: commands that run one after another before the measurement
  *     beside TEXT     any number: commands that run during the measurement
  *
@@ -182,9 +183,9 @@ static int64_t take_number(const char **at, const char *name) {
     return value;
 }
 
-/* Parses the line "NAME TEXT" of the order at `*at`, advances `*at`, and returns the decoded text. Returns
+/* Parses the line "NAME TEXT" of the order at `*at`, advances `*at`, and returns the text, not decoded. Returns
  * NULL if the line has another name. */
-static char *take_text(char **at, const char *name) {
+static char *take_line(char **at, const char *name) {
     char *text = *at + text_length(name), *end;
 
     if (!text_after(*at, name))
@@ -195,7 +196,14 @@ static char *take_text(char **at, const char *name) {
         fail("the order has no valid line ", name, 0);
     *end = '\0';
     *at = end + 1;
-    if (!text_decode(text))
+    return text;
+}
+
+/* As `take_line`, but returns the decoded text. */
+static char *take_text(char **at, const char *name) {
+    char *text = take_line(at, name);
+
+    if (text && !text_decode(text))
         fail("the order has no valid line ", name, 0);
     return text;
 }
@@ -291,6 +299,41 @@ static void write_identity(int64_t now_ns) {
     flush();
 }
 
+static void write_whole_file(const char *path, const char *bytes, size_t size) {
+    int fd = port_create_file(path);
+    require_success(fd, "can't create ", path);
+    while (size) {
+        long written = port_write(fd, bytes, size);
+        require_success(written, "can't write ", path);
+        bytes += written;
+        size -= (size_t)written;
+    }
+    port_close(fd);
+}
+
+/* Returns the value of a hexadecimal digit, or -1. */
+static int hex_value(char digit) {
+    return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+/* Writes the file of a line "write PATH HEX", whose text after "write " is given. */
+static void write_file(char *line) {
+    char *content = line, *from, *to;
+
+    while (*content && *content != ' ')
+        content++;
+    if (!*content)
+        fail("the order has no valid line ", "write", 0);
+    *content++ = '\0';
+    for (from = to = content; *from; from += 2) {
+        int high = hex_value(from[0]), low = hex_value(from[1]);
+        if (high < 0 || low < 0)
+            fail("the order has no valid line ", "write", 0);
+        *to++ = (char)(high * 16 + low);
+    }
+    write_whole_file(line, content, (size_t)(to - content));
+}
+
 /* Starts a shell command whose output goes to the file `log`. Returns its pid. */
 static int start_command(char *command, const char *log) {
     static char shell[] = "/bin/sh", option[] = "-c", path[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
@@ -372,18 +415,6 @@ static void start_beside(char *command) {
         fail("the order has too many lines ", "beside", 0);
     beside.pids[beside.count] = start_command(command, beside_log(beside.count));
     beside.count++;
-}
-
-static void write_plan(const char *plan, size_t size) {
-    int fd = port_create_file("/plan");
-    require_success(fd, "can't create ", "/plan");
-    while (size) {
-        long written = port_write(fd, plan, size);
-        require_success(written, "can't write ", "/plan");
-        plan += written;
-        size -= (size_t)written;
-    }
-    port_close(fd);
 }
 
 /* Starts the agent. Its standard output can be read from `*answers`. Returns its pid. */
@@ -486,7 +517,7 @@ static void wait_before(int64_t settle_ns, int64_t delay_ns) {
 }
 
 static void measure(const char *plan, size_t size, int64_t limit_ms) {
-    write_plan(plan, size);
+    write_whole_file("/plan", plan, size);
     write_counters("before");
     int answers, agent = start_agent(&answers);
     copy_to_channel(answers, port_now_ns() + limit_ms * 1000000);
@@ -523,6 +554,8 @@ int port_main(int count, char **arguments) {
     if (layout)
         require_success(vary_layout((uint64_t)layout), "can't vary ", "the memory layout");
     wait_exactly(idle_ns);
+    while ((text = take_line(&at, "write ")))
+        write_file(text);
     for (int number = 0; prepared && (text = take_text(&at, "prepare ")); number++)
         prepared = prepare(text, number);
     if (prepared) {

@@ -77,6 +77,7 @@
 #define WORD_VERSION "version"
 #define WORD_WARM_MS "warm-ms"
 #define WORD_WORDS "words"
+#define WORD_WRITE "write"
 
 enum fact {
     FACT_WALL_NS,

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from swapstone.artifacts.bundled_modules import module_source_name
+from swapstone.artifacts.bundled_modules import build_module, module_source_name
 from swapstone.artifacts.image_assembly import KERNEL_PART
 from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture, find_architecture
 from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import MODULE_SOURCE, BuiltImage, ImageRequest, build_image, check_kernel_file
 from swapstone.artifacts.kernel_modules import read_module_file
+from swapstone.artifacts.packages import read_lock
 from swapstone.artifacts.toolchain import check_compiler
 from swapstone.factors.kernel_parameters import KernelLevel, key_of, parse_kernel_level, split_kernel
 from swapstone.model import (
@@ -84,7 +86,6 @@ def build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str]
             kernel=kernel.kernel,
             modules_folder=folders.get(_whole_path(kernel.kernel), ""),
             modules=needs.modules,
-            own_modules=needs.own_modules,
             module_files=experiment.module_files,
             parts=needs.parts,
         )
@@ -92,6 +93,13 @@ def build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str]
     }
     for request in requests.values():
         check_kernel_file(request)  # all of them, before the first image is built
+    own_modules = {
+        level: {
+            name: build_module(name, architecture, kernel.kernel, read_lock(), notify).content
+            for name in needs.own_modules
+        }
+        for level, kernel in parsed.items()
+    }
     images = {level: build_image(request, progress=notify) for level, request in requests.items()}
     _notify_of_equal_banners(images, parsed, notify)
     (own, first), *others = images.items()
@@ -99,7 +107,10 @@ def build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str]
         compare_images(first.image.files, other.image.files, (KERNEL_PART,), (own, level)) for level, other in others
     )
     made = {
-        level: vm_image_of(image, architecture, parsed[level], cpu, spec.ns_per_instruction)
+        level: dataclasses.replace(
+            vm_image_of(image, architecture, parsed[level], cpu, spec.ns_per_instruction),
+            own_modules=own_modules[level],
+        )
         for level, image in images.items()
     }
     return VmImages(made, differences)

@@ -84,6 +84,7 @@ ORDER_WORDS: tuple[str, ...] = (
     "limit-ms",
     "settle-ms",
     "report",
+    "write",
     "prepare",
     "beside",
 )

@@ -50,6 +50,12 @@ def test_an_order_lists_the_commands_around_the_plan() -> None:
     ]
 
 
+def test_an_order_has_the_files_that_are_written_before_its_commands() -> None:
+    commands = GuestCommands(reports=("/a",), files=(("/m.ko", b"\x7fE\0 \n"),), prepare=("b",))
+    order = encode_order(b"swapstone-plan 1\nquit\n", replicate=0, limit_ms=5, commands=commands)
+    assert order.rstrip(b"\n").splitlines()[6:-2] == [b"report /a", b"write /m.ko 7f4500200a", b"prepare b"]
+
+
 def test_an_order_that_is_too_large_is_refused() -> None:
     with pytest.raises(WireError, match="more than a virtual machine accepts"):
         encode_order(b"x" * MAX_ORDER_BYTES, replicate=0, limit_ms=5)

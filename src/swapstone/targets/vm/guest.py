@@ -99,6 +99,7 @@ class GuestCommands(FrozenStruct, frozen=True, kw_only=True):
     """The commands of an order, besides its plan.
 
     Attributes:
+        files: pairs (absolute path, content), written before the commands run.
         prepare: shell commands that run one after another before the plan.
         beside: shell commands that run during the plan.
         settle_ms: how long those run before the plan begins.
@@ -106,6 +107,7 @@ class GuestCommands(FrozenStruct, frozen=True, kw_only=True):
     """
 
     reports: tuple[str, ...] = ()
+    files: tuple[tuple[str, bytes], ...] = ()
     prepare: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     settle_ms: int = 0
@@ -134,8 +136,9 @@ def encode_order(plan: bytes, *, replicate: int, limit_ms: int, commands: GuestC
         limit_ms,
         commands.settle_ms,
     )
-    words = (b"report ", commands.reports), (b"prepare ", commands.prepare), (b"beside ", commands.beside)
-    for word, texts in words:
+    order += b"".join(b"report " + encode_text(path) + b"\n" for path in commands.reports)
+    order += b"".join(b"write %s %s\n" % (path.encode(), data.hex().encode()) for path, data in commands.files)
+    for word, texts in ((b"prepare ", commands.prepare), (b"beside ", commands.beside)):
         order += b"".join(word + encode_text(command) + b"\n" for command in texts)
     order += plan
     if len(order) > MAX_ORDER_BYTES - _PAGE_BYTES:

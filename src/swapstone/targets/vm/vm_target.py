@@ -366,6 +366,7 @@ class VmTarget(Target):
         machine = boot_image.source.machine
         commands = GuestCommands(
             reports=files_that_show(machine.parameters),
+            files=tuple((f"/{name}.ko", boot_image.source.own_modules[name]) for name in config.own_modules),
             prepare=config.prepare,
             beside=config.beside,
             settle_ms=config.settle_ms,
