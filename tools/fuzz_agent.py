@@ -140,7 +140,7 @@ def build(folder: Path) -> Path:
             "libFuzzer is unavailable: there is no clang.", "sudo apt-get install clang libclang-rt-dev"
         )
     sources = [path for path in sorted((NATIVE / "agent").glob("*.c")) if path.name != "main.c"]
-    sources += [NATIVE / "wire" / "words.c", *sorted((NATIVE / "fuzz").glob("*.c"))]
+    sources += [NATIVE / "guest" / "layout.c", NATIVE / "wire" / "words.c", *sorted((NATIVE / "fuzz").glob("*.c"))]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     objects = []

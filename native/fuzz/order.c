@@ -27,7 +27,7 @@ long port_write(int fd, const void *data, size_t size) {
 
 bool read_order(const uint8_t *data, size_t size) {
     static const char header[] = ORDER_HEADER "\n";
-    char *order = malloc(size + 1), *at = order;
+    char *order = malloc(size + 1), *at = order, *text;
     volatile bool whole = false;
 
     memcpy(order, data, size);
@@ -35,10 +35,14 @@ bool read_order(const uint8_t *data, size_t size) {
     if (setjmp(stopped) == 0) {
         const char *lines = text_after(order, header);
         if (lines) {
+            take_number(&lines, "layout ");
+            take_number(&lines, "idle-ns ");
             take_number(&lines, "delay-ns ");
             take_number(&lines, "limit-ms ");
             take_number(&lines, "settle-ms ");
             at += lines - order;
+            while ((text = take_line(&at, "write ")))
+                write_file(text);
             while (take_text(&at, "prepare "))
                 ;
             while (take_text(&at, "beside "))

@@ -4,11 +4,14 @@
  *
  * The order (docs/virtual-machines.md) begins with these lines, in this order. TEXT is percent-encoded.
  *
- *     swapstone-order 3
- *     delay-ns N      time before the agent starts; it differs between replicates
+ *     swapstone-order 4
+ *     layout N        seed of the memory layout; 0 changes nothing. It differs between replicates, as do:
+ *     idle-ns N       time in which the machine is idle before the commands
+ *     delay-ns N      time before the agent starts
  *     limit-ms N      maximum run time of the agent, in guest time
  *     settle-ms N     time between the start of the `beside` commands and the delay
  *     report TEXT     any number: files to describe the machine with
+ *     write PATH HEX  any number: files to write before the commands, in hexadecimal digits
  *     prepare TEXT    any number: commands that run one after another before the measurement
  *     beside TEXT     any number: commands that run during the measurement
  *
@@ -20,6 +23,7 @@
 #include "../port/port.h"
 #include "../port/virtual_machine.h"
 #include "../wire/words.h"
+#include "layout.h"
 
 enum {
     CONSOLE = 1,
@@ -27,6 +31,7 @@ enum {
     CHUNK = 4096,
     FILE_BYTES = 8192,
     PAUSE_NS = 10000000,
+    BUSY_NS = 1000000,
     MAX_BESIDE = 16,
     LOG_TAIL_BYTES = 400,
     KERNEL_LOG_BYTES = 1024,
@@ -178,9 +183,9 @@ static int64_t take_number(const char **at, const char *name) {
     return value;
 }
 
-/* Parses the line "NAME TEXT" of the order at `*at`, advances `*at`, and returns the decoded text. Returns
+/* Parses the line "NAME TEXT" of the order at `*at`, advances `*at`, and returns the text, not decoded. Returns
  * NULL if the line has another name. */
-static char *take_text(char **at, const char *name) {
+static char *take_line(char **at, const char *name) {
     char *text = *at + text_length(name), *end;
 
     if (!text_after(*at, name))
@@ -191,7 +196,14 @@ static char *take_text(char **at, const char *name) {
         fail("the order has no valid line ", name, 0);
     *end = '\0';
     *at = end + 1;
-    if (!text_decode(text))
+    return text;
+}
+
+/* As `take_line`, but returns the decoded text. */
+static char *take_text(char **at, const char *name) {
+    char *text = take_line(at, name);
+
+    if (text && !text_decode(text))
         fail("the order has no valid line ", name, 0);
     return text;
 }
@@ -287,6 +299,41 @@ static void write_identity(int64_t now_ns) {
     flush();
 }
 
+static void write_whole_file(const char *path, const char *bytes, size_t size) {
+    int fd = port_create_file(path);
+    require_success(fd, "can't create ", path);
+    while (size) {
+        long written = port_write(fd, bytes, size);
+        require_success(written, "can't write ", path);
+        bytes += written;
+        size -= (size_t)written;
+    }
+    port_close(fd);
+}
+
+/* Returns the value of a hexadecimal digit, or -1. */
+static int hex_value(char digit) {
+    return digit >= '0' && digit <= '9' ? digit - '0' : digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+/* Writes the file of a line "write PATH HEX", whose text after "write " is given. */
+static void write_file(char *line) {
+    char *content = line, *from, *to;
+
+    while (*content && *content != ' ')
+        content++;
+    if (!*content)
+        fail("the order has no valid line ", "write", 0);
+    *content++ = '\0';
+    for (from = to = content; *from; from += 2) {
+        int high = hex_value(from[0]), low = hex_value(from[1]);
+        if (high < 0 || low < 0)
+            fail("the order has no valid line ", "write", 0);
+        *to++ = (char)(high * 16 + low);
+    }
+    write_whole_file(line, content, (size_t)(to - content));
+}
+
 /* Starts a shell command whose output goes to the file `log`. Returns its pid. */
 static int start_command(char *command, const char *log) {
     static char shell[] = "/bin/sh", option[] = "-c", path[] = "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
@@ -370,18 +417,6 @@ static void start_beside(char *command) {
     beside.count++;
 }
 
-static void write_plan(const char *plan, size_t size) {
-    int fd = port_create_file("/plan");
-    require_success(fd, "can't create ", "/plan");
-    while (size) {
-        long written = port_write(fd, plan, size);
-        require_success(written, "can't write ", "/plan");
-        plan += written;
-        size -= (size_t)written;
-    }
-    port_close(fd);
-}
-
 /* Starts the agent. Its standard output can be read from `*answers`. Returns its pid. */
 static int start_agent(int *answers) {
     static char *const arguments[] = {"/agent", "/plan", NULL}, *const environment[] = {NULL};
@@ -459,23 +494,30 @@ static void allow_snapshot(void) {
     flush();
 }
 
+/* Waits for a time: asleep, and the last of it in a busy loop, because the kernel may wake it late. */
+static void wait_exactly(int64_t wait_ns) {
+    int64_t until_ns = port_now_ns() + wait_ns;
+
+    if (wait_ns > BUSY_NS)
+        port_poll(NULL, 0, wait_ns - BUSY_NS);
+    while (port_now_ns() < until_ns)
+        ;
+}
+
 /* Waits until the `beside` commands have run for `settle_ns`, and for the replicate's delay. */
 static void wait_before(int64_t settle_ns, int64_t delay_ns) {
     /* Read after the `prepare` commands, so that their run time is not part of the delay. */
-    int64_t since_ns = port_now_ns();
+    int64_t until_ns = port_now_ns() + settle_ns + delay_ns, left_ns;
 
-    if (beside.count) {
-        int64_t until_ns = since_ns + settle_ns + delay_ns, left_ns;
+    if (!beside.count)
+        wait_exactly(delay_ns);
+    else
         while ((left_ns = until_ns - port_now_ns()) > 0)
             port_poll(NULL, 0, left_ns);
-        return;
-    }
-    while (port_now_ns() - since_ns < delay_ns)
-        ; /* a busy loop: QEMU advances the clock of an idle machine to the next timer */
 }
 
 static void measure(const char *plan, size_t size, int64_t limit_ms) {
-    write_plan(plan, size);
+    write_whole_file("/plan", plan, size);
     write_counters("before");
     int answers, agent = start_agent(&answers);
     copy_to_channel(answers, port_now_ns() + limit_ms * 1000000);
@@ -502,12 +544,18 @@ int port_main(int count, char **arguments) {
     const char *lines = text_after(order, ORDER_HEADER "\n");
     if (!lines)
         fail("the order is invalid: ", "its first line is not '" ORDER_HEADER "'", 0);
-    int64_t delay_ns = take_number(&lines, "delay-ns "), limit_ms = take_number(&lines, "limit-ms "),
+    int64_t layout = take_number(&lines, "layout "), idle_ns = take_number(&lines, "idle-ns "),
+            delay_ns = take_number(&lines, "delay-ns "), limit_ms = take_number(&lines, "limit-ms "),
             settle_ms = take_number(&lines, "settle-ms ");
     char *at = order + (lines - order);
     write_identity(start_ns);
     while ((text = take_text(&at, "report ")))
         write_file_content("file", text, FILE_BYTES);
+    if (layout)
+        require_success(vary_layout((uint64_t)layout), "can't vary ", "the memory layout");
+    wait_exactly(idle_ns);
+    while ((text = take_line(&at, "write ")))
+        write_file(text);
     for (int number = 0; prepared && (text = take_text(&at, "prepare ")); number++)
         prepared = prepare(text, number);
     if (prepared) {

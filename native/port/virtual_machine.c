@@ -10,6 +10,7 @@ enum {
     AT_FDCWD = -100,
     OPEN_CREATE = 01 | 0100 | 01000 | 02000000, /* O_WRONLY, O_CREAT, O_TRUNC, O_CLOEXEC */
     TCSBRK = 0x5409,
+    RND_RESEED = 0x5207, /* RNDRESEEDCRNG */
     SYSLOG_READ_ALL = 3,
     REBOOT_MAGIC = (int)0xfee1dead,
     REBOOT_MAGIC_2 = 672274793,
@@ -36,6 +37,16 @@ long port_read_kernel_log(char *buffer, size_t size) {
 
 int port_uname(struct port_utsname *identity) {
     return (int)SYSCALL1(NR_UNAME, identity);
+}
+
+int port_reseed_random(void) {
+    int fd = port_open_read("/dev/urandom");
+
+    if (fd < 0)
+        return fd;
+    int result = (int)SYSCALL3(NR_IOCTL, fd, RND_RESEED, 0);
+    port_close(fd);
+    return result;
 }
 
 int port_create_file(const char *path) {

@@ -28,6 +28,8 @@ struct port_utsname {
     char texts[PORT_UTSNAME_FIELDS][PORT_UTSNAME_BYTES];
 };
 int port_uname(struct port_utsname *identity);
+/* The kernel's random numbers follow from its seeds at once, not later (RNDRESEEDCRNG). */
+int port_reseed_random(void);
 
 /* Opens a file for writing; creates it or truncates it. */
 int port_create_file(const char *path);

@@ -7,7 +7,7 @@
 #define AGENT_HEADER "swapstone-agent 5"
 #define WORKLOAD_HEADER "swapstone-workload 2"
 #define FIGURES_HEADER "swapstone-figures 1"
-#define ORDER_HEADER "swapstone-order 3"
+#define ORDER_HEADER "swapstone-order 4"
 #define GUEST_HEADER "swapstone-guest 1"
 
 #define WORD_ABSENT "absent"
@@ -35,7 +35,9 @@
 #define WORD_FACT "fact"
 #define WORD_FIGURE "figure"
 #define WORD_FILE "file"
+#define WORD_IDLE_NS "idle-ns"
 #define WORD_INTERP "interp"
+#define WORD_LAYOUT "layout"
 #define WORD_LIMIT_MS "limit-ms"
 #define WORD_MACHINE "machine"
 #define WORD_MALLOC "malloc"
@@ -75,6 +77,7 @@
 #define WORD_VERSION "version"
 #define WORD_WARM_MS "warm-ms"
 #define WORD_WORDS "words"
+#define WORD_WRITE "write"
 
 enum fact {
     FACT_WALL_NS,

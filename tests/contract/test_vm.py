@@ -14,10 +14,11 @@ import pytest
 
 from swapstone.model.cpio import archive, file, folder
 from swapstone.targets import TargetError
-from swapstone.targets.vm import qemu
+from swapstone.targets.vm import guest, qemu
 from swapstone.targets.vm.guest import encode_order
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup, find_emulator
+from swapstone.targets.vm.replicates import Perturbation
 from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.wire import ProcessOutcome, TrialRequest, encode_plan_header, encode_request
 from tests.contract.vm_fixture import VmFixture, vm_fixture
@@ -71,6 +72,26 @@ def test_replicates_differ_and_each_is_reproducible(vm: VmFixture) -> None:
     assert len(set(times)) > 1
     assert [wall_ns(f"{block}-1") for block in range(3)] == times
     assert wall_ns("7-0", replicate=2) == times[2]
+
+
+def test_a_layout_changes_memory_and_processes_and_is_reproducible(
+    vm: VmFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def machine(layout: int) -> dict[str, str]:
+        monkeypatch.setattr(guest, "perturbation", lambda _: Perturbation(layout=layout))
+        return dict(vm.run("empty", no_cache=True).machine)
+
+    def forks_and_kept_pages(found: dict[str, str]) -> tuple[int, int]:
+        counters = dict(line.split() for line in found["before /proc/vmstat"].splitlines())
+        processes = next(line for line in found["before /proc/stat"].splitlines() if line.startswith("processes"))
+        return int(processes.split()[1]), int(counters["nr_anon_pages"]) + int(counters["nr_shmem"])
+
+    plain, first, again, other = machine(0), machine(1), machine(1), machine(2)
+    assert first == again
+    changed = [forks_and_kept_pages(found) for found in (plain, first, other)]
+    assert len(set(changed)) == 3
+    assert all(forks > changed[0][0] and 0 < pages - changed[0][1] < 768 for forks, pages in changed[1:])
+    assert plain["clock"] == first["clock"] == other["clock"], "it happens after the order was read"
 
 
 def test_an_instruction_takes_the_requested_time(vm: VmFixture) -> None:

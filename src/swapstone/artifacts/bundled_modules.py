@@ -18,7 +18,7 @@ from pathlib import Path
 
 from swapstone.artifacts.apt import writable_folder
 from swapstone.artifacts.distribution_packages import install_command
-from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture
+from swapstone.artifacts.image_catalog import ARCHITECTURES, KERNELS, Architecture
 from swapstone.artifacts.kernel_modules import Module, ModuleFile, read_module_file
 from swapstone.artifacts.packages import Lock, Package, Progress, fetch, package_file
 from swapstone.artifacts.tool_versions import compiler_version
@@ -48,13 +48,18 @@ def build_module(name: str, architecture: Architecture, kernel: str, lock: Lock,
     Args:
         name: one of `OWN_MODULES`.
         architecture: of the machine that loads it.
-        kernel: ``generic`` or ``rt``.
+        kernel: one of `KERNELS`, or another kernel, which is refused.
         lock: names the packages of the kernel's headers.
         progress: called before downloads and the build.
 
     Raises:
-        UnavailableError, UserError: as for `build_module_source`.
+        UnavailableError, UserError: as for `build_module_source`; or the kernel is no packaged one.
     """
+    if kernel not in KERNELS:
+        raise UnavailableError(
+            f"The module {name} is unavailable for the kernel {kernel}: it is built with the headers of a packaged kernel."
+        )
+    kernel = KERNELS[kernel][0]
     return build_module_source(share_dir() / "native" / name / f"{name}.c", architecture, kernel, lock, progress).module
 
 

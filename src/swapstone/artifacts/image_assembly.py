@@ -84,13 +84,12 @@ def add_base(tree: Tree, *, shell: bool) -> None:
         tree.add("bin/sh", cpio.link("busybox"), BASE_PART)
 
 
-def add_modules(tree: Tree, modules: Sequence[Module], besides: Sequence[Module] = ()) -> tuple[str, ...]:
+def add_modules(tree: Tree, modules: Sequence[Module]) -> tuple[str, ...]:
     """Add modules and the file with their order.
 
     Args:
         tree: the image.
         modules: loaded at boot.
-        besides: added to the image, but not loaded.
 
     Returns:
         Their absolute paths, in the order of loading.
@@ -100,8 +99,6 @@ def add_modules(tree: Tree, modules: Sequence[Module], besides: Sequence[Module]
         path = f"{MODULE_FOLDER}/{module.name}.ko"
         tree.add(path, cpio.file(module.content), KERNEL_PART)
         paths.append(f"/{path}")
-    for module in besides:
-        tree.add(f"{MODULE_FOLDER}/{module.name}.ko", cpio.file(module.content), KERNEL_PART)
     tree.add(MODULE_ORDER, cpio.file("".join(f"{path}\n" for path in paths).encode()), KERNEL_PART)
     return tuple(paths)
 

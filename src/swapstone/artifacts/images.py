@@ -18,7 +18,7 @@ import msgspec
 
 from swapstone.artifacts import elf_dependencies, image_assembly, image_catalog, kernel_modules, kernels
 from swapstone.artifacts.apt import locked, writable_folder
-from swapstone.artifacts.bundled_modules import build_module, build_module_source
+from swapstone.artifacts.bundled_modules import build_module_source
 from swapstone.artifacts.image_assembly import KERNEL_PART, KERNEL_PATH, Overlay, Tree
 from swapstone.artifacts.image_catalog import KERNELS, PARTS, Architecture, ImagePart, find_architecture, find_part
 from swapstone.artifacts.image_comparison import ImageFile
@@ -51,7 +51,6 @@ class ImageRequest(FrozenStruct, frozen=True, kw_only=True):
             kernel file has no modules folder.
         module_files: files of the user's modules, loaded after the others in this order; of those with one name the one for this kernel.
             A C file is built for this kernel.
-        own_modules: names of `OWN_MODULES` to build for the packaged kernel and add without loading them.
         parts: names of `PARTS`.
         overlays: the caller's files.
     """
@@ -61,7 +60,6 @@ class ImageRequest(FrozenStruct, frozen=True, kw_only=True):
     modules_folder: str = ""
     modules: tuple[str, ...] | None = None
     module_files: tuple[str, ...] = ()
-    own_modules: tuple[str, ...] = ()
     parts: tuple[str, ...] = tuple(part.name for part in PARTS)
     overlays: tuple[Overlay, ...] = ()
 
@@ -123,7 +121,7 @@ class BuiltImage:
 class _Plan:
     """A resolved request: `own` is a kernel file with its modules, `package` a packaged kernel.
 
-    `added` are the bundled modules, `loaded` those of the user.
+    `loaded` are the modules of the user.
     """
 
     request: ImageRequest
@@ -131,7 +129,6 @@ class _Plan:
     parts: tuple[ImagePart, ...]
     packages: tuple[Package, ...]
     modules: tuple[str, ...]
-    added: tuple[Module, ...]
     loaded: tuple[Module, ...]
     kernel_name: str
     package: Package | None
@@ -148,7 +145,6 @@ class _Plan:
             "architecture": self.architecture.name,
             "kernel": [self.kernel_name, self.package.sha256 if self.package else "", *own],
             "modules": self.modules,
-            "added": [(module.name, _digest(module.content)) for module in self.added],
             "loaded": [(module.name, _digest(module.content)) for module in self.loaded],
             "parts": self.parts,
             "packages": [(package.name, package.sha256, package.objects) for package in self.packages],
@@ -221,7 +217,6 @@ def _plan(request: ImageRequest, lock: Lock | None, progress: Progress = lambda 
         name = Path(request.kernel).name
     of_images = [package for package in locked_packages if package.in_images]
     packages = image_assembly.needed_packages(wanted, of_images)
-    added = _added(request, architecture, name, lock or read_lock(), progress)
     release = package.name.removeprefix(_PACKAGE) if package else _release(own[0]) if own else ""
     fitting = modules_for(files, release, request.kernel, architecture.machine)
     loaded = tuple(each.module for each in fitting)
@@ -231,23 +226,11 @@ def _plan(request: ImageRequest, lock: Lock | None, progress: Progress = lambda 
         wanted,
         packages,
         _modules(request, architecture, files),
-        added,
         loaded,
         name,
         package,
         own,
     )
-
-
-def _added(
-    request: ImageRequest, architecture: Architecture, kernel: str, lock: Lock, progress: Progress
-) -> tuple[Module, ...]:
-    if request.own_modules and request.kernel not in KERNELS:
-        raise UnavailableError(
-            f"The module {request.own_modules[0]} is unavailable for the kernel {request.kernel}: it is built with the headers"
-            " of a packaged kernel."
-        )
-    return tuple(build_module(name, architecture, kernel, lock, progress) for name in request.own_modules)
 
 
 def _user_modules(
@@ -362,8 +345,7 @@ def _build(plan: _Plan, home: Path, progress: Progress) -> Image:
             kernel, loaded, dynamic = _packaged_kernel(plan.package, plan, work)
         tree = Tree()
         image_assembly.add_base(tree, shell="busybox" in plan.request.parts)
-        _check_release(kernel, plan.added)
-        order = image_assembly.add_modules(tree, (*loaded, *plan.loaded), plan.added)
+        order = image_assembly.add_modules(tree, (*loaded, *plan.loaded))
         progress(f"assembling {len(plan.packages)} packages")
         image_assembly.add_parts(tree, plan.parts, plan.packages, work)
         for overlay in plan.request.overlays:

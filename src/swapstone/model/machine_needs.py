@@ -15,8 +15,8 @@ class MachineNeeds(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         parts: parts of its image, names of `swapstone.artifacts.image_catalog.PARTS`.
         modules: names of kernel modules that are loaded at boot.
-        own_modules: names of `swapstone.artifacts.bundled_modules.OWN_MODULES`. They are built for the machine's kernel and put into its
-            image, but not loaded.
+        own_modules: names of `swapstone.artifacts.bundled_modules.OWN_MODULES`. They are built for the machine's kernel; the machine has
+            them as ``/NAME.ko``, and `prepare` loads them.
         memory_bytes: a multiple of 1 MiB; 0 for `USUAL_MEMORY_BYTES`. Ignored for a load. The content of a swap device comes on top.
         prepare: shell commands that run in this order before the measurement; each must succeed.
     """

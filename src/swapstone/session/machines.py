@@ -3,41 +3,39 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from swapstone.artifacts.bundled_modules import module_source_name
+from swapstone.artifacts.bundled_modules import build_module, module_source_name
 from swapstone.artifacts.image_assembly import KERNEL_PART
 from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture, find_architecture
 from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import MODULE_SOURCE, BuiltImage, ImageRequest, build_image, check_kernel_file
 from swapstone.artifacts.kernel_modules import read_module_file
+from swapstone.artifacts.packages import read_lock
 from swapstone.artifacts.toolchain import check_compiler
-from swapstone.factors import SWAP
 from swapstone.factors.kernel_parameters import KernelLevel, key_of, parse_kernel_level, split_kernel
 from swapstone.model import (
     WALL_CLOCK,
     Experiment,
     FactorLevels,
     ImageTool,
-    MachineNeeds,
     UnavailableError,
     UserError,
 )
 from swapstone.run.recipes import base_recipe
+from swapstone.session.image_contents import image_contents
 from swapstone.targets import Target, find_target_kind, spec_of
 from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.kvm import kvm_device_trouble
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
 from swapstone.targets.vm.qemu import base_options, check_cpu, find_emulator
 from swapstone.targets.vm.spec import VmImages, VmSpec, require_kvm
-from swapstone.workloads import find_load, workloads_of
+from swapstone.workloads import workloads_of
 
 KERNEL = "kernel"
-
-LIBRARIES = ("glibc", "libgcc", "musl")
-"""The parts of an image that programs of our suites need."""
 
 
 def open_experiment_target(
@@ -61,10 +59,10 @@ def open_experiment_target(
         UserError: there is no such target, or it can't be opened.
     """
     spec = spec_of(experiment, no_cache=no_cache, guest_timeout_s=guest_timeout_s, snapshots=snapshots)
-    return spec.open(lambda vm: _build_vm_images(experiment, vm, notify))
+    return spec.open(lambda vm: build_vm_images(experiment, vm, notify))
 
 
-def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str], None]) -> VmImages:
+def build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str], None]) -> VmImages:
     """Build an image for each kernel of an experiment, and compare the images."""
     architecture = find_architecture(spec.architecture or _here())
     if architecture.machine not in MACHINE_MODELS:
@@ -79,16 +77,15 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
     levels = next((choice.levels for choice in experiment.applied_factors if choice.factor == KERNEL), ())
     if spec.kernel and levels:
         raise UserError("The kernel is what is compared: the target can't name one too.", "Write: --target vm")
-    needs = _needs(experiment)
-    folders = dict(spec.modules)
     parsed = {level: _kernel_level(level, architecture, spec.clock) for level in levels or (spec.kernel or "generic",)}
+    needs = image_contents(experiment, [kernel.kernel for kernel in parsed.values()])
+    folders = dict(spec.modules)
     requests = {
         level: ImageRequest(
             architecture=architecture.name,
             kernel=kernel.kernel,
             modules_folder=folders.get(_whole_path(kernel.kernel), ""),
             modules=needs.modules,
-            own_modules=needs.own_modules,
             module_files=experiment.module_files,
             parts=needs.parts,
         )
@@ -96,6 +93,13 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
     }
     for request in requests.values():
         check_kernel_file(request)  # all of them, before the first image is built
+    own_modules = {
+        level: {
+            name: build_module(name, architecture, kernel.kernel, read_lock(), notify).content
+            for name in needs.own_modules
+        }
+        for level, kernel in parsed.items()
+    }
     images = {level: build_image(request, progress=notify) for level, request in requests.items()}
     _notify_of_equal_banners(images, parsed, notify)
     (own, first), *others = images.items()
@@ -103,7 +107,10 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
         compare_images(first.image.files, other.image.files, (KERNEL_PART,), (own, level)) for level, other in others
     )
     made = {
-        level: vm_image_of(image, architecture, parsed[level], cpu, spec.ns_per_instruction)
+        level: dataclasses.replace(
+            vm_image_of(image, architecture, parsed[level], cpu, spec.ns_per_instruction),
+            own_modules=own_modules[level],
+        )
         for level, image in images.items()
     }
     return VmImages(made, differences)
@@ -247,21 +254,6 @@ def _check_programs(experiment: Experiment, architecture: Architecture) -> None:
             f"{built[0]} can't be built for {architecture.name}: {error.message}",
             f"{error.hint}. {other}" if error.hint else other,
         ) from error
-
-
-def _needs(experiment: Experiment) -> MachineNeeds:
-    """Return the parts and modules of an experiment's images. All variants have the same, so that only the factor differs."""
-    works = workloads_of(experiment).values()
-    found = [work.machine for work in works if work.machine]
-    found += [MachineNeeds(parts=work.parts) for work in works if work.parts]
-    found += [find_load(name).machine for name in experiment.loads]
-    found += [SWAP.machine for choice in experiment.applied_factors if choice.factor == SWAP.name]
-    shell = ("busybox",) if found else ()
-    return MachineNeeds(
-        parts=tuple(dict.fromkeys((*LIBRARIES, *shell, *(part for needs in found for part in needs.parts)))),
-        modules=tuple(dict.fromkeys(module for needs in found for module in needs.modules)),
-        own_modules=tuple(dict.fromkeys(module for needs in found for module in needs.own_modules)),
-    )
 
 
 def vm_image_of(

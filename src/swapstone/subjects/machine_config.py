@@ -24,6 +24,7 @@ def machine_config_for(workload: Workload, recipe: Recipe, load: Load, memory_by
     return MachineConfig(
         kernel=recipe.kernel,
         memory_bytes=memory_bytes,
+        own_modules=(*needs.own_modules, *load.machine.own_modules),
         prepare=(*needs.prepare, *swap_commands(recipe.swap), *load.machine.prepare),
         beside=load.beside,
         settle_ms=load.settle_ms,

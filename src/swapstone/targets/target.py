@@ -46,6 +46,7 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
         kernel: a level of the factor ``kernel``; empty for the target's default.
         memory_bytes: of a machine that boots, whole MiB; else the limit of the trial's memory cgroup, where the target `limits_memory`;
             0 for the target's default.
+        own_modules: names of kernel modules of this project, files that the machine has as ``/NAME.ko``.
         prepare: shell commands that run one after another before the trial.
         beside: shell commands that run during the trial.
         settle_ms: how long those run before the trial begins.
@@ -53,6 +54,7 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
 
     kernel: str = ""
     memory_bytes: int = 0
+    own_modules: tuple[str, ...] = ()
     prepare: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     settle_ms: int = 0

@@ -7,7 +7,7 @@ PLAN_HEADER = b"swapstone-plan 5"
 AGENT_HEADER = b"swapstone-agent 5"
 WORKLOAD_HEADER = b"swapstone-workload 2"
 FIGURES_HEADER = b"swapstone-figures 1"
-ORDER_HEADER = b"swapstone-order 3"
+ORDER_HEADER = b"swapstone-order 4"
 GUEST_HEADER = b"swapstone-guest 1"
 
 PLAN_WORDS: tuple[str, ...] = (
@@ -78,10 +78,13 @@ FIGURES_WORDS: tuple[str, ...] = (
 )
 
 ORDER_WORDS: tuple[str, ...] = (
+    "layout",
+    "idle-ns",
     "delay-ns",
     "limit-ms",
     "settle-ms",
     "report",
+    "write",
     "prepare",
     "beside",
 )

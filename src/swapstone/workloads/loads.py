@@ -94,7 +94,7 @@ LOADS: tuple[Load, ...] = (
         description="a kernel module of this project that disables interrupts for 2 ms every 100 ms",
         machine=MachineNeeds(
             own_modules=("planted",),
-            prepare=("busybox insmod /lib/modules/planted.ko every_us=100000 for_us=2000",),
+            prepare=("busybox insmod /planted.ko every_us=100000 for_us=2000",),
         ),
         indicators=(
             LoadIndicator(

@@ -15,11 +15,12 @@ import msgspec
 import pytest
 
 from swapstone.artifacts import images
+from swapstone.artifacts.bundled_modules import build_module
 from swapstone.artifacts.image_assembly import Overlay
-from swapstone.artifacts.image_catalog import Architecture
+from swapstone.artifacts.image_catalog import Architecture, find_architecture
 from swapstone.artifacts.image_comparison import compare_images
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image, images_dir
-from swapstone.artifacts.kernel_modules import Module, ModuleFile, read_module_file
+from swapstone.artifacts.kernel_modules import ModuleFile, read_module_file
 from swapstone.artifacts.packages import Lock
 from swapstone.model import UnavailableError, UserError, cpio
 from tests.unit.artifacts.archive import RELEASE, Archive, kernel_files, lock_of, module, named
@@ -260,32 +261,17 @@ def test_modules_beside_a_kernel_of_the_users_own_are_found(lock: Lock, tmp_path
     assert build_image(own(other, modules=("inside",)), lock=lock).image.modules == ()
 
 
-def test_a_bundled_module_needs_a_packaged_kernel_with_headers(lock: Lock, tmp_path: Path) -> None:
-    path = tmp_path / "bzImage"
-    path.write_bytes(bzimage(lzma.compress(elf(62))))
+def test_a_bundled_module_needs_a_packaged_kernel_with_headers(lock: Lock) -> None:
+    machine = find_architecture("x86_64")
     with pytest.raises(
-        UnavailableError, match=r"planted is unavailable for the kernel .*bzImage: it is built with the"
+        UnavailableError, match=r"planted is unavailable for the kernel ./bzImage: it is built with the"
     ):
-        build_image(own(path, own_modules=("planted",)), lock=lock)
+        build_module("planted", machine, "./bzImage", lock, print)
     with pytest.raises(
         UnavailableError, match="for the kernel generic for x86_64: the lock has no package of its headers"
     ) as got:
-        build_image(msgspec.structs.replace(REQUEST, own_modules=("planted",)), lock=lock)
+        build_module("planted", machine, "none", lock, print)
     assert "swapstone image lock" in got.value.hint
-
-
-def test_a_bundled_module_is_added_and_not_loaded(lock: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def built(name: str, *_: object) -> Module:
-        return Module(name=name, content=module(tmp_path, name), release=releases.pop(0))
-
-    releases = [RELEASE, "5.4"]
-    monkeypatch.setattr(images, "build_module", built)
-    asked = msgspec.structs.replace(REQUEST, own_modules=("planted",))
-    image = build_image(asked, lock=lock).image
-    assert image.modules == ("/lib/modules/base.ko", "/lib/modules/top_one.ko")
-    assert image.files["lib/modules/planted.ko"].part == "kernel"
-    with pytest.raises(UserError, match=r"The modules are for the kernel 5\.4, but the kernel is 6\.1\.0-test"):
-        build_image(msgspec.structs.replace(asked, modules=("base",)), lock=lock)
 
 
 def test_the_user_s_c_file_is_built_for_each_packaged_kernel(

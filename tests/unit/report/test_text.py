@@ -262,6 +262,24 @@ def test_signs_are_compared_with_the_page(verdict: Verdict, effect: float, ratio
     assert comparison_groups.agreement(c, _pair(ratio), 0.02) is kind
 
 
+@pytest.mark.parametrize(
+    ("verdict", "effect", "ratio", "note"),
+    [
+        (Verdict.WORSE, 1.2, 1.3, "agrees"),
+        (Verdict.WORSE, 1.2, 1.5, "size x 0.800"),
+        (Verdict.BETTER, 0.8, 0.2, "size x 4.0"),
+        (Verdict.WORSE, 1.2, 0.2, "disagrees"),
+    ],
+)
+def test_an_equal_sign_with_another_size_is_no_agreement(
+    verdict: Verdict, effect: float, ratio: float, note: str
+) -> None:
+    c = msgspec.structs.replace(_first(), verdict=verdict, effect=effect)
+    pair = _pair(ratio)
+    row = comparison_groups.Row(comparison=c, published=pair, agreement=comparison_groups.agreement(c, pair, 0.02))
+    assert row.page_note.startswith(note)
+
+
 def test_a_swapped_baseline_turns_the_published_ratio_round() -> None:
     swapped = tuple(
         msgspec.structs.replace(c, baseline=c.candidate, candidate=c.baseline, effect=1 / c.effect)

@@ -99,7 +99,7 @@ def test_rates_and_percentages_are_of_medians_and_of_the_idle_generic_kernel() -
     # The page: 487314.9 and 482060.0 of 612119.9.
     assert row["published_rt_percent"] == pytest.approx(79.611, abs=0.001)
     assert row["published_rt_cyclictest_percent"] == pytest.approx(78.753, abs=0.001)
-    assert (row["rt_same_way"], row["rt_cyclictest_same_way"]) == ("yes", "yes")
+    assert (row["rt_same_way"], row["rt_cyclictest_same_way"]) == ("yes", "another size")
     assert index["work"] == "index"
     assert index["rt_percent"] == pytest.approx(80.0)
     assert index["generic_per_second"] is None
@@ -133,6 +133,14 @@ def test_several_tasks_have_a_table_of_their_own_with_the_page_s_other_figures()
     assert any("share this machine's processors" in note for note in on_host[0].notes)
 
 
+@pytest.mark.parametrize(("here", "text", "data"), [(95.6, "size x 8.", "another size"), (11.6, "yes", "yes")])
+def test_the_same_direction_with_another_size_is_no_yes(here: float, text: str, data: str) -> None:
+    found = only(comparison("file_copy(1024) (8 tasks)", (here,), (100.0,)))
+    assert (found.rows[0][4], found.rows[0][6]) == (str(here), "11.6"), "the page has 11.6 % with eight tasks"
+    assert found.rows[0][-1].startswith(text)
+    assert found.data[0]["rt_same_way"] == data
+
+
 def test_the_index_is_the_geometric_mean_over_the_rows_that_both_have() -> None:
     found = only(comparison("pipe", (100.0,), (200.0,)), comparison("syscall", (100.0,), (800.0,)))
     *_, index = found.data
@@ -157,7 +165,7 @@ def test_what_points_another_way_is_counted_and_named() -> None:
         comparison("exec", (100.0,), (90.0,)),  # the page's is 78.2
         comparison("pipe", (100.0,), (103.0,)),
     )
-    assert [row["rt_same_way"] for row in found.data[:-1]] == ["yes", "no", "no", "yes"]
+    assert [row["rt_same_way"] for row in found.data[:-1]] == ["yes", "no", "no", "another size"]
     assert [row[-1] for row in found.rows[:-1]] == [
         "yes, -",
         "other direction, -",

@@ -10,6 +10,7 @@ import pytest
 
 from swapstone.artifacts.image_comparison import ImageFile
 from swapstone.artifacts.images import BuiltImage, Image, ImageRequest
+from swapstone.artifacts.kernel_modules import Module
 from swapstone.model import FactorLevels, ImageDifference, UserError
 from swapstone.session import machines
 from swapstone.session.machines import open_experiment_target, parse_module_files, parse_modules
@@ -54,8 +55,12 @@ def images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[list[ImageR
         )
         return BuiltImage(image, tmp_path)
 
+    def module(name: str, _architecture: object, kernel: str, *_: object) -> Module:
+        return Module(name=name, content=f"{name} for {kernel}".encode(), release="6.1.0")
+
     monkeypatch.setattr(machines, "build_image", build)
     monkeypatch.setattr(machines, "check_kernel_file", lambda _: None)
+    monkeypatch.setattr(machines, "build_module", module)
     monkeypatch.setattr(spec, "VmTarget", Opened)
     monkeypatch.setattr(machines, "_check_programs", lambda *_: None)
     return requests, changed.update
@@ -72,7 +77,7 @@ def test_the_certificate_goes_to_the_target(images: tuple[list[ImageRequest], Ca
     (found,) = opened.image_differences
     assert found.between == ("generic", "rt")
     assert (found.differing, found.same, found.parts) == ((("kernel", "kernel"),), 1, ("kernel",))
-    assert [request.own_modules for request in images[0]] == [(), ()], "only for a load that asks for it"
+    assert not any(image.own_modules for image in opened.images.values()), "only for a load that asks for it"
 
 
 def test_what_differs_elsewhere_refuses_the_comparison(
@@ -88,16 +93,17 @@ def test_what_differs_elsewhere_refuses_the_comparison(
 
 def test_a_load_brings_its_module_to_all_variants(images: tuple[list[ImageRequest], Callable[..., None]]) -> None:
     loads = ("idle", "planted")
-    open_experiment_target(
+    opened = open_experiment_target(
         builders.experiment(
-            target="vm", clock="virtual", architecture="x86_64", factors=_levels("generic", "rt"), loads=loads
+            target="vm", clock="virtual", architecture="x86_64", factors=_levels("generic", "none"), loads=loads
         ),
         print,
     )
-    assert [(request.kernel, request.own_modules) for request in images[0]] == [
-        ("generic", ("planted",)),
-        ("rt", ("planted",)),
-    ]
+    assert isinstance(opened, Opened)
+    assert {level: dict(image.own_modules) for level, image in opened.images.items()} == {
+        "generic": {"planted": b"planted for generic"},
+        "none": {"planted": b"planted for none"},
+    }
     assert all("busybox" in request.parts for request in images[0])
 
 

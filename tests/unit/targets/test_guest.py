@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from swapstone.targets.vm.guest import (
     EndedCommand,
     GuestCommands,
     decode_channel,
-    delay_ns,
     encode_order,
     guest_path,
     inspect,
@@ -34,7 +32,9 @@ DIGEST = "0123456789abcdef" * 4
 
 def test_an_order_is_padded_to_whole_pages() -> None:
     order = encode_order(b"swapstone-plan 1\nquit\n", replicate=0, limit_ms=5)
-    assert order.startswith(b"swapstone-order 3\ndelay-ns 0\nlimit-ms 5\nsettle-ms 0\nswapstone-plan 1\nquit\n\n")
+    assert order.startswith(
+        b"swapstone-order 4\nlayout 0\nidle-ns 0\ndelay-ns 0\nlimit-ms 5\nsettle-ms 0\nswapstone-plan 1\nquit\n\n"
+    )
     assert len(order) == 4096
     assert len(encode_order(b"x" * 4096, replicate=0, limit_ms=5)) == 8192
 
@@ -42,7 +42,7 @@ def test_an_order_is_padded_to_whole_pages() -> None:
 def test_an_order_lists_the_commands_around_the_plan() -> None:
     commands = GuestCommands(prepare=("mount -t ext4 a", "b"), beside=("c 100%",), settle_ms=20)
     order = encode_order(b"swapstone-plan 1\nquit\n", replicate=0, limit_ms=5, commands=commands)
-    assert order.rstrip(b"\n").splitlines()[3:-2] == [
+    assert order.rstrip(b"\n").splitlines()[5:-2] == [
         b"settle-ms 20",
         b"prepare mount%20-t%20ext4%20a",
         b"prepare b",
@@ -50,20 +50,16 @@ def test_an_order_lists_the_commands_around_the_plan() -> None:
     ]
 
 
+def test_an_order_has_the_files_that_are_written_before_its_commands() -> None:
+    commands = GuestCommands(reports=("/a",), files=(("/m.ko", b"\x7fE\0 \n"),), prepare=("b",))
+    order = encode_order(b"swapstone-plan 1\nquit\n", replicate=0, limit_ms=5, commands=commands)
+    assert order.rstrip(b"\n").splitlines()[6:-2] == [b"report /a", b"write /m.ko 7f4500200a", b"prepare b"]
+
+
 def test_an_order_that_is_too_large_is_refused() -> None:
     with pytest.raises(WireError, match="more than a virtual machine accepts"):
         encode_order(b"x" * MAX_ORDER_BYTES, replicate=0, limit_ms=5)
     assert f"ORDER_BYTES = {MAX_ORDER_BYTES >> 20} << 20" in NATIVE.read_text()
-
-
-def test_each_replicate_has_its_own_delay() -> None:
-    delays = [delay_ns(replicate) for replicate in range(200)]
-    assert delays[0] == 0
-    assert len(set(delays)) == 200
-    assert all(0 <= delay < 100_000_000 for delay in delays)
-    assert delays == [delay_ns(replicate) for replicate in range(200)]
-    phases = sorted(delay % 4_000_000 for delay in delays)  # of the tick of a kernel with 250 a second
-    assert max(right - left for left, right in itertools.pairwise(phases)) < 400_000
 
 
 def test_paths_of_all_programs_are_equally_long() -> None:

@@ -146,7 +146,7 @@ def test_the_guest_has_words_of_the_table_only() -> None:
     words = set(re.findall(r'write_(?:file|counters|command_end)\("([a-z-]+)"', text))
     words |= set(re.findall(r'\{PORT_\w+, "([a-z-]+) "\}', text))
     assert words and words <= set(GUEST_WORDS)
-    orders = set(re.findall(r'take_(?:text|number)\(&\w+, "([a-z-]+) "\)', text))
+    orders = set(re.findall(r'take_(?:text|number|line)\(&\w+, "([a-z-]+) "\)', text))
     assert orders == set(ORDER_WORDS)
 
 

@@ -16,6 +16,7 @@ from swapstone.model import OWN_SUITE, Analysis, Comparison, FrozenStruct, Metri
 from swapstone.published import PublishedPair
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
+from swapstone.report.topics.page_sizes import same_size, size_note
 from swapstone.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 
 GRIDS = (
@@ -41,6 +42,19 @@ class Row(FrozenStruct, frozen=True, kw_only=True):
     comparison: Comparison
     published: PublishedPair | None = None
     agreement: Agreement | None = None
+
+    @property
+    def another_size(self) -> str:
+        """Return how many times the published ratio this one is, if only their signs agree; empty otherwise."""
+        here = shown_ratio(self.comparison)
+        if self.agreement is not Agreement.AGREES or self.published is None or here is None:
+            return ""
+        return "" if same_size(here, self.published.ratio) else size_note(here, self.published.ratio)
+
+    @property
+    def page_note(self) -> str:
+        """Return how the row compares with the published one, in a few words; empty without one."""
+        return self.another_size or (self.agreement.value if self.agreement else "")
 
 
 class Grid(FrozenStruct, frozen=True, kw_only=True):

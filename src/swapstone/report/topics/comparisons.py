@@ -41,7 +41,7 @@ from swapstone.report.topics.factorial_tables import is_crossed
 from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_marks import VERDICT_MARKS
 
-_AGREEMENT_TONES = {Agreement.AGREES: Tone.GOOD, Agreement.DISAGREES: Tone.BAD}
+_AGREEMENT_TONES: dict[Agreement | None, Tone] = {Agreement.AGREES: Tone.GOOD, Agreement.DISAGREES: Tone.BAD}
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -193,8 +193,8 @@ def forest_row(row: Row, memory: dict[str, Row]) -> ForestRow:
         high=None if ratio is None else c.high,
         reference=row.published.ratio if row.published else None,
         reference_text=formatting.ratio(row.published.ratio) if row.published else "",
-        reference_note=row.agreement.value if row.agreement else "",
-        reference_tone=_AGREEMENT_TONES.get(row.agreement, Tone.NOTE) if row.agreement else Tone.NOTE,
+        reference_note=row.page_note,
+        reference_tone=Tone.NOTE if row.another_size else _AGREEMENT_TONES.get(row.agreement, Tone.NOTE),
         beside=None if beside is None else _beside(beside.comparison),
         runs=paired_runs(c) if varies(c) else None,
     )
@@ -325,9 +325,7 @@ def _grid_cell(row: Row | None) -> Cell:
     before, after = values(c)
     effect, pair = shown(c), medians(c)
     notes = (
-        [f"page {formatting.ratio(row.published.ratio)}, {row.agreement.value}"]
-        if row.published and row.agreement
-        else []
+        [f"page {formatting.ratio(row.published.ratio)}, {row.page_note}"] if row.published and row.agreement else []
     )
     ratio = c.scale is Scale.RATIO
     if effect is not None and not ratio and not c.exact:

@@ -20,6 +20,7 @@ from swapstone.model import (
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.topics.comparison_groups import Agreement, ComparisonGroup, Row, signs, tally
+from swapstone.report.topics.page_sizes import SAME_SIZE
 from swapstone.report.verdict_groups import NO_NUMBERS
 
 _METRIC_NAMES = {"cpu": "CPU time", "wall": "elapsed time"}
@@ -181,10 +182,14 @@ def summary(group: ComparisonGroup) -> str:
 
 
 def against_page(rows: tuple[Row, ...]) -> str:
-    """Return the sentence that counts agreements with the published page."""
+    """Return the sentence that counts agreements with the published page, in sign and in size."""
     counted = dict(signs(rows))
     signed = counted.get(Agreement.AGREES, 0) + counted.get(Agreement.DISAGREES, 0)
     text = f"signs agree with the page in {counted.get(Agreement.AGREES, 0)} of {signed} rows where both have one"
+    if agreeing := counted.get(Agreement.AGREES, 0):
+        text += (
+            f", and sizes (within a factor of {SAME_SIZE}) in {agreeing - sum(bool(row.another_size) for row in rows)}"
+        )
     rest = [
         (Agreement.SAME_PUBLISHED, "the published difference is inside the margin"),
         (Agreement.SAME_HERE, "the median here is the same within the margin"),

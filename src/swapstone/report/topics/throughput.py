@@ -13,6 +13,7 @@ from swapstone.model import IDLE, Analysis, FrozenStruct, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section, data_section
+from swapstone.report.topics.page_sizes import SAME_SIZE, same_size, size_note
 from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_groups import NO_NUMBERS
 
@@ -41,10 +42,6 @@ HEAD = (
     "page: rt + cyclictest %",
     "as on the page",
 )
-
-SAME_SIZE = 1.1
-"""Two percentages are of the same size if neither is larger than the other by more than this factor."""
-
 
 Place = tuple[str, str, Variant]
 """(load, workload, variant)"""
@@ -245,11 +242,7 @@ def beside_page(measured: float | None, on_page: float | None, margin: float) ->
         return "-"
     if not same:
         return "other direction"
-    return "yes" if _same_size(measured, on_page) else f"size x {formatting.ratio(measured / on_page)}"
-
-
-def _same_size(measured: float, on_page: float) -> bool:
-    return 1 / SAME_SIZE <= measured / on_page <= SAME_SIZE
+    return "yes" if same_size(measured, on_page) else size_note(measured, on_page)
 
 
 def _direction(share: float, margin: float) -> int:
@@ -292,7 +285,9 @@ def _data(row: Row, margin: float) -> dict[str, str | float | None]:
 
     def answer(here: float | None, page: float | None) -> str | None:
         verdict = same_direction(here, page, margin)
-        return None if verdict is None else "yes" if verdict else "no"
+        if verdict is None or here is None or page is None:
+            return None
+        return "no" if not verdict else "yes" if same_size(here, page) else "another size"
 
     return {
         "work": row.workload,
@@ -362,7 +357,7 @@ def _agreement(what: str, rows: Sequence[tuple[Row, float | None, float | None]]
     against = [row.workload for row, verdict in known if not verdict]
     tail = f"; another direction: {', '.join(against)}" if against else ""
     sizes = [here / page for row, here, page in rows if here and page and same_direction(here, page, margin)]
-    alike = sum(_same_size(size, 1.0) for size in sizes)
+    alike = sum(same_size(size, 1.0) for size in sizes)
     farthest = max(sizes, key=lambda size: abs(math.log(size)), default=1.0)
     size = f", {alike} of them of the same size" if sizes else ""
     size += f" (the farthest is {formatting.ratio(farthest)} times the page's)" if alike < len(sizes) else ""

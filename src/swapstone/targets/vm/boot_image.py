@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 from swapstone.model import UserError
@@ -25,6 +26,7 @@ class VmImage:
         machine: the emulated machine.
         modules: paths in the initrd of modules to load, in this order; empty to use the initrd's ``/modules``.
         agent, init: the agent and the first process; None to build them when they are needed.
+        own_modules: this project's modules for this kernel by name, for trials that need them.
         banner: the kernel's version text in its file, with or without ``Linux version``; empty if it has none.
     """
 
@@ -34,6 +36,7 @@ class VmImage:
     modules: tuple[str, ...] = ()
     agent: Path | None = None
     init: Path | None = None
+    own_modules: Mapping[str, bytes] = dataclasses.field(default_factory=dict)
     banner: str = ""
 
 

@@ -17,6 +17,7 @@ from swapstone.model.cpio import Entry, archive, device, file, folder, tree
 from swapstone.model.directories import share_dir
 from swapstone.model.safe_text import safe
 from swapstone.targets.vm.image_tree import find
+from swapstone.targets.vm.replicates import perturbation
 from swapstone.wire import AgentAnswer, decode_answers, encode_text
 from swapstone.wire.words import AGENT_HEADER, GUEST_HEADER, ORDER_HEADER
 
@@ -41,7 +42,6 @@ _PATH_BYTES, _LONG_PATH_BYTES, _LONGEST_NAME = 80, 320, 240
 _SHORT_NAME = 48
 _PROGRAMS = "/programs/"
 _MAX_FOLDER_BYTES = 64 << 20
-_MAX_DELAY_NS = 100_000_000
 _FOLDERS = ("proc", "sys", "dev", "tmp", SCRATCH.lstrip("/"))
 _SCRIPTS = "swapstone"
 
@@ -95,30 +95,11 @@ class GuestReport(FrozenStruct, frozen=True, kw_only=True):
         return dict(self.files).get(path, "")
 
 
-def delay_ns(replicate: int) -> int:
-    """Return the delay before a guest's agent starts: it makes replicates differ.
-
-    Args:
-        replicate: its number; 0 has no delay.
-
-    Returns:
-        Nanoseconds, less than 100 ms: several ticks of a kernel's clock and any fraction of one.
-    """
-    if replicate == 0:
-        return 0
-    return int.from_bytes(hashlib.sha256(f"draw {replicate}".encode()).digest()[:8]) % _MAX_DELAY_NS
-
-
-def block_of(identity: str) -> int:
-    """Return the block of a trial's identifier ``BLOCK-POSITION``; 0 for other identifiers."""
-    difference = re.match(r"([0-9]{1,9})-", identity)
-    return int(difference[1]) if difference else 0
-
-
 class GuestCommands(FrozenStruct, frozen=True, kw_only=True):
     """The commands of an order, besides its plan.
 
     Attributes:
+        files: pairs (absolute path, content), written before the commands run.
         prepare: shell commands that run one after another before the plan.
         beside: shell commands that run during the plan.
         settle_ms: how long those run before the plan begins.
@@ -126,6 +107,7 @@ class GuestCommands(FrozenStruct, frozen=True, kw_only=True):
     """
 
     reports: tuple[str, ...] = ()
+    files: tuple[tuple[str, bytes], ...] = ()
     prepare: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     settle_ms: int = 0
@@ -146,13 +128,17 @@ def encode_order(plan: bytes, *, replicate: int, limit_ms: int, commands: GuestC
     Raises:
         WireError: it is larger than a guest can read, or a text can't be encoded.
     """
-    order = ORDER_HEADER + b"\ndelay-ns %d\nlimit-ms %d\nsettle-ms %d\n" % (
-        delay_ns(replicate),
+    differs = perturbation(replicate)
+    order = ORDER_HEADER + b"\nlayout %d\nidle-ns %d\ndelay-ns %d\nlimit-ms %d\nsettle-ms %d\n" % (
+        differs.layout,
+        differs.idle_ns,
+        differs.delay_ns,
         limit_ms,
         commands.settle_ms,
     )
-    words = (b"report ", commands.reports), (b"prepare ", commands.prepare), (b"beside ", commands.beside)
-    for word, texts in words:
+    order += b"".join(b"report " + encode_text(path) + b"\n" for path in commands.reports)
+    order += b"".join(b"write %s %s\n" % (path.encode(), data.hex().encode()) for path, data in commands.files)
+    for word, texts in ((b"prepare ", commands.prepare), (b"beside ", commands.beside)):
         order += b"".join(word + encode_text(command) + b"\n" for command in texts)
     order += plan
     if len(order) > MAX_ORDER_BYTES - _PAGE_BYTES:

@@ -45,6 +45,7 @@ from swapstone.targets.vm.machine_facts import (
 )
 from swapstone.targets.vm.machine_models import COMPILERS, EmulatedMachine
 from swapstone.targets.vm.qemu import Emulator, GuestEnd, GuestRun, Limits, Setup
+from swapstone.targets.vm.replicates import block_of
 from swapstone.targets.vm.run_cache import RunCache, mark_used
 from swapstone.targets.vm.run_name import digest_of, digest_of_file, run_inputs
 from swapstone.targets.vm.run_output import TRIAL, check_run, decode_run
@@ -357,7 +358,7 @@ class VmTarget(Target):
     def _trial_order(self, request: TrialRequest, config: MachineConfig) -> _Order:
         encode_request(request)  # raises what an agent would refuse, including the identifier
         plan = encode_plan_header() + encode_request(msgspec.structs.replace(request, id=TRIAL)) + QUIT
-        replicate = guest.block_of(request.id) if self._options.replicate is None else self._options.replicate
+        replicate = block_of(request.id) if self._options.replicate is None else self._options.replicate
         return self._order(plan, limit_ms=request.timeout_ms + SLACK_MS, replicate=replicate, config=config)
 
     def _order(self, plan: bytes, *, limit_ms: int, replicate: int, config: MachineConfig) -> _Order:
@@ -365,6 +366,7 @@ class VmTarget(Target):
         machine = boot_image.source.machine
         commands = GuestCommands(
             reports=files_that_show(machine.parameters),
+            files=tuple((f"/{name}.ko", boot_image.source.own_modules[name]) for name in config.own_modules),
             prepare=config.prepare,
             beside=config.beside,
             settle_ms=config.settle_ms,
