@@ -26,12 +26,11 @@ FLOAT_HELPERS = frozenset(
     for name in (
         *("fadd", "fsub", "frsub", "fmul", "fdiv", "fcmpeq", "fcmplt", "fcmple", "fcmpge", "fcmpgt", "fcmpun"),
         *("dadd", "dsub", "drsub", "dmul", "ddiv", "dcmpeq", "dcmplt", "dcmple", "dcmpge", "dcmpgt", "dcmpun"),
-        *("cfcmpeq", "cfcmple", "cfrcmple", "cdcmpeq", "cdcmple", "cdrcmple"),
         *("f2iz", "f2uiz", "d2iz", "d2uiz", "i2f", "ui2f", "i2d", "ui2d", "f2d", "d2f"),
     )
 )
 """Functions of libgcc that replace instructions of a floating-point unit: "Run-time ABI for the Arm Architecture" (IHI 0043), section 4.1.2.
-Conversions of 64-bit integers are none of them: VFP has no such instructions."""
+Conversions of 64-bit integers are none of them: VFP has no such instructions. Comparisons call each other by further names."""
 
 _OTHER_VFP = {0b0000: "vmov", 0b0001: "vmov", 0b0100: "vcmp", 0b0101: "vcmp"}
 

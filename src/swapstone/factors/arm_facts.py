@@ -65,7 +65,7 @@ def _counts(elf: ELFFile) -> tuple[int, int] | None:
     ranges = list(_own_ranges(elf, symbols))
     if not ranges or sum(each.end - each.start for each in ranges) > MOST_CODE_BYTES:
         return None
-    helpers = {symbol.address & ~1 for symbol in symbols if symbol.section and symbol.name in FLOAT_HELPERS}
+    helpers = _helpers(symbols)
     arithmetic = calls = 0
     for each in ranges:
         section = elf.get_section(each.section)
@@ -75,6 +75,19 @@ def _counts(elf: ELFFile) -> tuple[int, int] | None:
             arithmetic += kind_of(word, thumb=each.thumb).split(".")[0] in ARITHMETIC
             calls += branch_target(word, each.start + offset, thumb=each.thumb) in helpers
     return arithmetic, calls
+
+
+def _helpers(symbols: Iterable[ElfSymbol]) -> frozenset[int]:
+    return frozenset(symbol.address & ~1 for symbol in symbols if symbol.section and symbol.name in FLOAT_HELPERS)
+
+
+def float_helper_addresses(elf: ELFFile) -> frozenset[int]:
+    """Return the addresses of libgcc's floating-point functions in an ELF file with symbols.
+
+    Raises:
+        ValueError, ELFError: the file is damaged.
+    """
+    return _helpers(each for part in elf.iter_sections() if part["sh_type"] == "SHT_SYMTAB" for each in symbols_of(elf, part))
 
 
 def _own_ranges(elf: ELFFile, symbols: Iterable[ElfSymbol]) -> Iterator[_Range]:

@@ -20,6 +20,7 @@ from swapstone.model.instruction_counts import (
 )
 from swapstone.record.variant_label import short_label
 from swapstone.report.answer.wording import listed
+from swapstone.report.arm_explanation import KINDS_HEAD, MODEL_HEAD, arm_kind_rows, model_notes, model_table
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.document import BulletList, Cell, Column, Document, Item, Section, Table
 from swapstone.report.formatting import safe
@@ -146,6 +147,7 @@ def notes(found: InstructionExplanation) -> list[str]:
     """Return what the numbers contain, and what is not available."""
     return [
         *found.notes,
+        *model_notes(found),
         "A flame graph of the difference is unavailable: the plugin counts instructions and records no stacks.",
     ]
 
@@ -160,6 +162,8 @@ def document_of(found: InstructionExplanation) -> Document:
     """Return the explanation as a document."""
     tables: tuple[tuple[str, Callable[[InstructionExplanation], Rows], Sequence[str], int], ...] = (
         ("Instructions by file", kind_rows, KIND_HEAD, 1),
+        ("Instructions by kind", arm_kind_rows, KINDS_HEAD, 1),
+        ("Cycles by models of processors", model_table, MODEL_HEAD, 1),
         ("Instructions by function", function_rows, FUNCTION_HEAD, 2),
         ("System calls and faults", event_rows, EVENT_HEAD, 1),
     )
