@@ -11,8 +11,6 @@
 
 #include "harness.h"
 
-#include <string.h>
-
 enum { INEXACT, EXACT }; /* `size` of a parameter */
 
 /* An integer from 1 to 8. */
@@ -31,15 +29,19 @@ static inline double next_operand(uint32_t *random) {
 }
 
 static inline uint64_t float_bits(float number) {
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    return bits;
+    union {
+        float number;
+        uint32_t bits;
+    } either = {number};
+    return either.bits;
 }
 
 static inline uint64_t double_bits(double number) {
-    uint64_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    return bits;
+    union {
+        double number;
+        uint64_t bits;
+    } either = {number};
+    return either.bits;
 }
 
 #define EXACT_AND_INEXACT(row, operations)                                                                   \

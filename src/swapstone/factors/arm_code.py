@@ -44,11 +44,11 @@ def kind_of(word: int, *, thumb: bool = False) -> str:
     """
     if thumb and word < 1 << 16:
         return _short(word)
-    if (word >> 28 != 15) and word >> 9 & 7 == 0b101 and word >> 26 & 3 == 3 and word >> 24 & 15 != 15:
+    top = word >> 24
+    if word >> 28 != 15 and word >> 26 & 3 == 3 and word >> 9 & 7 == 0b101 and top & 15 != 15:
         return _vfp(word)
-    if word >> 28 == 15 and word >> 24 & 15 in ((0xC, 0xD, 0xE, 0xF, 0x9) if thumb else (2, 3, 4)):
-        is_neon = not thumb or word >> 24 & 15 != 9 or word >> 20 & 1 == 0
-        return NEON if is_neon else _wide(word)
+    if (top in {0xEF, 0xFF} or (top == 0xF9 and not word >> 20 & 1)) if thumb else top in {0xF2, 0xF3, 0xF4}:
+        return NEON
     if thumb:
         return _wide(word)
     return _arm(word)
