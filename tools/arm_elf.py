@@ -57,7 +57,9 @@ def arm_elf(
         headers.append(struct.pack("<10I", place, kind, flags, address, at, len(part), link, 1, 4, entry))
         at += len(part)
     head = b"\x7fELF\x01\x01\x01" + bytes(9)
-    head += struct.pack("<HHIIIIIHHHHHH", 2, 40, 1, TEXT, 0, at, 0x5000400, 52, 32, 0, 40, len(headers), len(headers) - 1)
+    head += struct.pack(
+        "<HHIIIIIHHHHHH", 2, 40, 1, TEXT, 0, at, 0x5000400, 52, 32, 0, 40, len(headers), len(headers) - 1
+    )
     return head + b"".join(parts) + b"".join(headers)
 
 
@@ -71,5 +73,11 @@ def float_elf(level: str, words: Sequence[int], *helpers: str) -> bytes:
     """
     numbers = {"soft": (), "softfp": ((10, 4),), "hard": ((10, 4), (28, 1))}[level]
     end = list(words).index(BX_LR) + 1
-    symbols = [("prog.c", FILE, 0), ("$a", CODE, 0), ("main", FUNCTION, 0), ("_arm_addsubsf3.o", FILE, 0), ("$a", CODE, end)]
+    symbols = [
+        ("prog.c", FILE, 0),
+        ("$a", CODE, 0),
+        ("main", FUNCTION, 0),
+        ("_arm_addsubsf3.o", FILE, 0),
+        ("$a", CODE, end),
+    ]
     return arm_elf(words, numbers, [*symbols, *((name, FUNCTION, end) for name in helpers)])

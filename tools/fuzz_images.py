@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 
 from tools import fuzz_seeds
+from tools.arm_elf import BX_LR, NOP, VADD, attributes, call, float_elf
 from tools.fuzz_decoder import TOP, Decoder, constant, in_file, room, sections, text_of
 from tools.root_archives import docker_image, oci_image, tar
-from tools.arm_elf import BX_LR, NOP, VADD, attributes, call, float_elf
 from tools.small_elf import AARCH64, small_elf
 
 from swapstone.artifacts import (
@@ -28,8 +28,7 @@ from swapstone.artifacts import (
 )
 from swapstone.artifacts.apt import offers_in
 from swapstone.artifacts.kernel_modules import Modules
-from swapstone.factors import FACTORS, Evidence
-from swapstone.factors import arm_attributes
+from swapstone.factors import FACTORS, Evidence, arm_attributes
 from swapstone.factors import facts as program_facts
 from swapstone.factors.elf_file import DamagedElfError
 from swapstone.instruments import (

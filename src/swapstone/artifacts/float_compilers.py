@@ -41,7 +41,8 @@ def check_float(recipe: Recipe) -> None:
     machine = recipe.architecture or os.uname().machine
     if machine not in MACHINES:
         raise UnavailableError(
-            f"The factor float is for 32-bit ARM, not for {machine}.", "Run it in a virtual machine: --target vm --arch armhf"
+            f"The factor float is for 32-bit ARM, not for {machine}.",
+            "Run it in a virtual machine: --target vm --arch armhf",
         )
     if recipe.compiler not in {"cc", "gcc"} or recipe.libc != "glibc":
         raise UnavailableError(

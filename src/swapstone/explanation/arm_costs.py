@@ -56,8 +56,8 @@ def _same(*pairs: tuple[str, float]) -> tuple[tuple[str, Bounds], ...]:
 CORTEX_A8 = ArmProcessor(
     name="Cortex-A8",
     source=(
-        "gcc/config/arm/cortex-a8-neon.md of GCC: the unit VFPLite executes one instruction after another (add 10, multiply 12, divide 37), "
-        "and a register of the unit takes 20 cycles to the core. Its numbers are the longest ones; subnormal numbers are not modelled"
+        "gcc/config/arm/cortex-a8-neon.md of GCC: the unit VFPLite executes one instruction after another (add 10, multiply 12, divide 37), and "
+        "a register of the unit takes 20 cycles to the core. Its numbers are the longest ones; subnormal numbers are not modelled"
     ),
     assumed=(
         "0.8 to 1.2 instructions of the core in a cycle, 0 to 20 cycles for a load after a store, 1 to 2 for a move to the unit, and none "
@@ -66,9 +66,18 @@ CORTEX_A8 = ArmProcessor(
     core_per_cycle=Bounds(0.8, 1.2),
     load_wait=Bounds(0, 20),
     cycles=(
-        *_same(("vadd.f32", 10), ("vadd.f64", 10), ("vmul.f32", 12), ("vmul.f64", 17), ("vmla.f32", 21), ("vmla.f64", 26)),
-        *_same(("vdiv.f32", 37), ("vdiv.f64", 65), ("vsqrt.f32", 37), ("vsqrt.f64", 65), ("vmov.f32", 4), ("vmov.f64", 4)),
-        *(("vcmp.f32", Bounds(4, 7)), ("vcmp.f64", Bounds(4, 7)), ("vcvt.f32", Bounds(7, 7)), ("vcvt.f64", Bounds(7, 7))),
+        *_same(
+            ("vadd.f32", 10), ("vadd.f64", 10), ("vmul.f32", 12), ("vmul.f64", 17), ("vmla.f32", 21), ("vmla.f64", 26)
+        ),
+        *_same(
+            ("vdiv.f32", 37), ("vdiv.f64", 65), ("vsqrt.f32", 37), ("vsqrt.f64", 65), ("vmov.f32", 4), ("vmov.f64", 4)
+        ),
+        *(
+            ("vcmp.f32", Bounds(4, 7)),
+            ("vcmp.f64", Bounds(4, 7)),
+            ("vcvt.f32", Bounds(7, 7)),
+            ("vcvt.f64", Bounds(7, 7)),
+        ),
         *(("vload", Bounds(1, 1)), ("vstore", Bounds(1, 1)), ("vfp-to-core", Bounds(20, 21))),
         *(("core-to-vfp", Bounds(1, 2)), ("neon", Bounds(1, 2))),
     ),
@@ -87,11 +96,36 @@ CORTEX_A9 = ArmProcessor(
     core_per_cycle=Bounds(0.8, 1.6),
     load_wait=Bounds(0, 4),
     cycles=(
-        *(("vadd.f32", Bounds(1, 4)), ("vadd.f64", Bounds(1, 4)), ("vmul.f32", Bounds(1, 4)), ("vmul.f64", Bounds(2, 5))),
-        *(("vmla.f32", Bounds(1, 8)), ("vmla.f64", Bounds(2, 9)), ("vdiv.f32", Bounds(15, 15)), ("vdiv.f64", Bounds(25, 25))),
-        *(("vsqrt.f32", Bounds(15, 15)), ("vsqrt.f64", Bounds(25, 25)), ("vmov.f32", Bounds(1, 2)), ("vmov.f64", Bounds(1, 2))),
-        *(("vcmp.f32", Bounds(1, 1)), ("vcmp.f64", Bounds(1, 1)), ("vcvt.f32", Bounds(1, 4)), ("vcvt.f64", Bounds(1, 4))),
-        *(("vload", Bounds(1, 4)), ("vstore", Bounds(1, 1)), ("vfp-to-core", Bounds(1, 2)), ("core-to-vfp", Bounds(1, 2))),
+        *(
+            ("vadd.f32", Bounds(1, 4)),
+            ("vadd.f64", Bounds(1, 4)),
+            ("vmul.f32", Bounds(1, 4)),
+            ("vmul.f64", Bounds(2, 5)),
+        ),
+        *(
+            ("vmla.f32", Bounds(1, 8)),
+            ("vmla.f64", Bounds(2, 9)),
+            ("vdiv.f32", Bounds(15, 15)),
+            ("vdiv.f64", Bounds(25, 25)),
+        ),
+        *(
+            ("vsqrt.f32", Bounds(15, 15)),
+            ("vsqrt.f64", Bounds(25, 25)),
+            ("vmov.f32", Bounds(1, 2)),
+            ("vmov.f64", Bounds(1, 2)),
+        ),
+        *(
+            ("vcmp.f32", Bounds(1, 1)),
+            ("vcmp.f64", Bounds(1, 1)),
+            ("vcvt.f32", Bounds(1, 4)),
+            ("vcvt.f64", Bounds(1, 4)),
+        ),
+        *(
+            ("vload", Bounds(1, 4)),
+            ("vstore", Bounds(1, 1)),
+            ("vfp-to-core", Bounds(1, 2)),
+            ("core-to-vfp", Bounds(1, 2)),
+        ),
         ("neon", Bounds(1, 2)),
     ),
 )
@@ -127,7 +161,9 @@ def modelled(
         candidate: the same of the other side.
         operations: of each side.
     """
-    corners = list(itertools.product(*(each.both() for each in (processor.core_per_cycle, processor.load_wait)), (0, 1)))
+    corners = list(
+        itertools.product(*(each.both() for each in (processor.core_per_cycle, processor.load_wait)), (0, 1))
+    )
     pairs = [
         tuple(
             _cycles(processor, counts, *corner) / number

@@ -29,7 +29,7 @@ FLOAT_HELPERS = frozenset(
         *("f2iz", "f2uiz", "d2iz", "d2uiz", "i2f", "ui2f", "i2d", "ui2d", "f2d", "d2f"),
     )
 )
-"""Functions of libgcc that replace instructions of a floating-point unit: "Run-time ABI for the Arm Architecture" (IHI 0043), section 4.1.2.
+"""Functions of libgcc that replace instructions of a floating-point unit: "Run-time ABI for the Arm Architecture" (IHI 0043), 4.1.2.
 Conversions of 64-bit integers are none of them: VFP has no such instructions. Comparisons call each other by further names."""
 
 _OTHER_VFP = {0b0000: "vmov", 0b0001: "vmov", 0b0100: "vcmp", 0b0101: "vcmp"}
@@ -138,7 +138,7 @@ def branch_target(word: int, address: int, *, thumb: bool = False) -> int | None
             return None
         half = word >> 24 & 1 if word >> 28 == 15 else 0
         return (address + 8 + _signed(word & 0xFFFFFF, 24) * 4 + half * 2) & 0xFFFFFFFF
-    if word >> 27 != 0b11110 or word & 0x9000 != 0x9000 and word & 0xD000 != 0xC000:
+    if word >> 27 != 0b11110 or (word & 0x9000 != 0x9000 and word & 0xD000 != 0xC000):
         return None
     sign = word >> 26 & 1
     first, second = (word >> 13 & 1) ^ sign ^ 1, (word >> 11 & 1) ^ sign ^ 1

@@ -87,7 +87,9 @@ def float_helper_addresses(elf: ELFFile) -> frozenset[int]:
     Raises:
         ValueError, ELFError: the file is damaged.
     """
-    return _helpers(each for part in elf.iter_sections() if part["sh_type"] == "SHT_SYMTAB" for each in symbols_of(elf, part))
+    return _helpers(
+        each for part in elf.iter_sections() if part["sh_type"] == "SHT_SYMTAB" for each in symbols_of(elf, part)
+    )
 
 
 def _own_ranges(elf: ELFFile, symbols: Iterable[ElfSymbol]) -> Iterator[_Range]:

@@ -19,7 +19,7 @@ ARCHITECTURE = "armhf"
 """The virtual machine in which the levels are compared."""
 
 PROCESSOR = ("-march=armv7-a", "-mfpu=vfpv3-d16", "-marm", "-ffp-contract=off")
-"""What all levels share: the processor, its floating-point unit, the instruction set, and no fused products and sums, whose results differ."""
+"""What all levels share: processor, floating-point unit, instruction set, and no fused products and sums, whose results differ."""
 
 _REGISTERS = {0: False, 1: True}  # Tag_ABI_VFP_args
 _BASE_PACKAGES = "gcc-arm-linux-gnueabi libc6-dev-armel-cross"

@@ -57,7 +57,9 @@ def _row(found: InstructionExplanation, name: str, counts: list[int]) -> tuple[s
 def modelled_rows(found: InstructionExplanation) -> list[ModelledRow]:
     """Return what each model gives; none for a row in which no side uses floating-point instructions or functions."""
     sides = arm_sides(found)
-    if sides is None or not any(side.helper_calls or side.of("vadd", "vmul", "vmla", "vdiv", "vsqrt") for side in sides):
+    if sides is None or not any(
+        side.helper_calls or side.of("vadd", "vmul", "vmla", "vdiv", "vsqrt") for side in sides
+    ):
         return []
     operations = found.sides[0].operations, found.sides[1].operations
     rows = (modelled(processor, *sides, operations) for processor in PROCESSORS)

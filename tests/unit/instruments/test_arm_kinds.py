@@ -41,7 +41,10 @@ def test_instructions_loads_and_calls_are_counted(tmp_path: Path) -> None:
 def test_a_program_that_can_t_be_read_has_no_helpers(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"no ELF file")
-    assert count_arm([arm(TEXT, [call(0, 2)], [7])], [CodeFile("p", "program", True, (), program)], KERNEL).helper_calls == 0
+    assert (
+        count_arm([arm(TEXT, [call(0, 2)], [7])], [CodeFile("p", "program", True, (), program)], KERNEL).helper_calls
+        == 0
+    )
 
 
 def test_the_instruction_set_is_found_from_sizes_and_from_the_first_halfwords() -> None:

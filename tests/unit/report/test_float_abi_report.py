@@ -9,6 +9,7 @@ from tests.golden import reports
 from tests.unit import builders
 from tools.fuzz_seeds import COUNTED_ROW
 
+from swapstone.factors.arm_code import KINDS
 from swapstone.model import Analysis, Comparison, Direction, FactorLevels, Metric, Noise, Quantity, Scale, Verdict
 from swapstone.model.instruction_counts import ArmCounts, InstructionExplanation
 from swapstone.report.arm_explanation import GROUPS, arm_kind_rows, model_notes, model_table
@@ -16,7 +17,6 @@ from swapstone.report.context import ReportContext
 from swapstone.report.instruction_explanation import document_of
 from swapstone.report.topics.float_abi import sections
 from swapstone.workloads import find_workload
-from swapstone.factors.arm_code import KINDS
 
 QUIET = Noise(cpu_pressure_percent=None, cpu_pressure_max_percent=None, steal_percent=None, load1=None, busy=False)
 SOFT = ArmCounts(kinds=(("integer", 149), ("load", 15), ("store", 16), ("branch", 35)), load_runs=0, helper_calls=4)
@@ -30,7 +30,9 @@ SOFTFP = ArmCounts(
 )
 
 
-def row(workload: str, soft: float, other: float, level: str = "softfp", *, verdict: Verdict = Verdict.BETTER) -> Comparison:
+def row(
+    workload: str, soft: float, other: float, level: str = "softfp", *, verdict: Verdict = Verdict.BETTER
+) -> Comparison:
     return Comparison(
         suite="float",
         workload=workload,

@@ -96,7 +96,9 @@ def _lines(context: ReportContext, analysis: Analysis) -> list[_Line]:
 
 def _is_shown(row: Comparison) -> bool:
     varied = FACTOR in dict(row.baseline.levels)
-    return row.suite == SUITE and varied and row.metric.name in _TIMES and row.preferred and row.verdict not in NO_NUMBERS
+    return (
+        row.suite == SUITE and varied and row.metric.name in _TIMES and row.preferred and row.verdict not in NO_NUMBERS
+    )
 
 
 def _name(variant: Variant) -> str:
