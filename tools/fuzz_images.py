@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from tools import fuzz_seeds
+from tools.arm_elf import BX_LR, NOP, VADD, attributes, call, float_elf
 from tools.fuzz_decoder import TOP, Decoder, constant, in_file, room, sections, text_of
 from tools.root_archives import docker_image, oci_image, tar
 from tools.small_elf import AARCH64, small_elf
@@ -27,7 +28,7 @@ from swapstone.artifacts import (
 )
 from swapstone.artifacts.apt import offers_in
 from swapstone.artifacts.kernel_modules import Modules
-from swapstone.factors import FACTORS, Evidence
+from swapstone.factors import FACTORS, Evidence, arm_attributes
 from swapstone.factors import facts as program_facts
 from swapstone.factors.elf_file import DamagedElfError
 from swapstone.instruments import (
@@ -43,6 +44,10 @@ from swapstone.targets import health
 from swapstone.targets.host_description import describe_host
 
 # ELF files and images
+
+
+def _arm_elves() -> tuple[bytes, ...]:
+    return float_elf("soft", [call(0, 2), BX_LR, NOP], "__aeabi_fadd"), float_elf("hard", [VADD, BX_LR])
 
 
 def _facts(data: bytes) -> object:
@@ -165,6 +170,14 @@ IMAGE_DECODERS: tuple[Decoder, ...] = (
         constant(bytes.fromhex("c5f96ec6c4e27d78c04889f8")),
     ),
     Decoder("program facts", "ELF file", _facts, _elves, errors=(DamagedElfError,)),
+    Decoder("ARM program facts", "ELF file", _facts, _arm_elves, errors=(DamagedElfError,)),
+    Decoder(
+        "ARM build attributes",
+        "ELF file",
+        arm_attributes.decode_arm_attributes,
+        lambda: (attributes([(10, 4), (28, 1)]), attributes([], vendor=b"gnu")),
+        errors=(arm_attributes.DamagedAttributesError,),
+    ),
     Decoder("symbols", "ELF file", _symbols, _elves, errors=(DamagedElfError,)),
     Decoder("dependencies", "ELF file", _dependencies, _elves),
     Decoder("dynamic entries", "ELF file", dynamic_entries.read_entries, _dynamic_elves, errors=(DamagedElfError,)),

@@ -441,7 +441,7 @@ COUNTED_ROW = (
     b'{"record":"r","chain":"c","swapstone":"0","created":"now","emulator":"QEMU","region":"passes","notes":["counted"],'
     b'"place":{"baseline":"libc=glibc","candidate":"libc=musl","load":"idle","metric":"wall","suite":"libc","workload":"w"},'
     b'"sides":[{"variant":"libc=glibc","trial":"t","run":"r","output":"o","program_sha256":"","operations":2.0,"instructions":30,'
-    b'"clock_ns":28,"repeated":0,"lost":1},{"variant":"libc=musl","trial":"t","run":"r","output":"o","program_sha256":"",'
+    b'"clock_ns":28,"repeated":0,"lost":1,"arm":{"kinds":[["vadd.f32",2],["integer",8]],"load_runs":1,"helper_calls":0}},{"variant":"libc=musl","trial":"t","run":"r","output":"o","program_sha256":"",'
     b'"operations":2.0,"instructions":60,"clock_ns":55,"repeated":0,"lost":0}],'
     b'"functions":[{"name":"strlen","file":"libc.so","kind":"C library","baseline":0,"candidate":40,"entries":[0,4]},'
     b'{"name":"__x64_sys_brk","file":"","kind":"kernel","baseline":29,"candidate":20,"entries":[2,1]}]}'

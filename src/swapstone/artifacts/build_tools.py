@@ -17,7 +17,7 @@ from pathlib import Path
 
 from swapstone.artifacts.own_toolchain import libc_kind
 from swapstone.artifacts.tool_versions import header_folders, tool_of_compiler
-from swapstone.artifacts.toolchain import cross_prefix
+from swapstone.artifacts.toolchain import tool_prefix
 from swapstone.factors import Recipe
 from swapstone.factors.sdk import sdk_of_level
 from swapstone.model import FrozenStruct
@@ -78,7 +78,7 @@ def build_tools(recipe: Recipe, cxx: tuple[str, ...] = ()) -> BuildTools:
         recipe: resolved.
         cxx: the command of the C++ compiler; empty if there is none.
     """
-    prefix = cross_prefix(recipe.architecture)
+    prefix = tool_prefix(recipe)
     own_compiler = "/" in recipe.compiler
 
     sdk = sdk_of_level(recipe.compiler)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import msgspec
 
 from swapstone.artifacts.allocators import Notify, check_allocator, with_allocator
+from swapstone.artifacts.float_compilers import check_float
 from swapstone.artifacts.toolchain import compiler_command, linking_flags
 from swapstone.factors import Recipe
 from swapstone.factors.allocator import DEFAULT
@@ -23,6 +24,8 @@ def check_recipe(recipe: Recipe, *, shares_files: bool, preloads: bool = True) -
     Raises:
         UnavailableError: the combination does not exist.
     """
+    if recipe.float_abi:
+        check_float(recipe)
     if "/" in recipe.libc and recipe.linking == "dynamic" and not shares_files:
         raise UnavailableError(
             f"The loader of {recipe.libc} is not in a virtual machine.", "Compare with linking=static there."

@@ -15,6 +15,7 @@ import msgspec
 
 from swapstone.artifacts.cross_compilers import CROSS_COMPILERS, check_cross, cross_command
 from swapstone.artifacts.cross_musl import SHIM
+from swapstone.artifacts.float_compilers import check_float, float_command, float_prefix
 from swapstone.artifacts.own_toolchain import is_own, own_compiler_command
 from swapstone.artifacts.tool_versions import first_line, header_folders, link_inputs
 from swapstone.factors import Recipe
@@ -57,6 +58,8 @@ def compiler_command(recipe: Recipe, notify: Callable[[str], None] = lambda _: N
         UnavailableError: the combination does not exist, or a tool is missing.
         UserError: musl of another architecture can't be fetched.
     """
+    if recipe.float_abi:
+        return float_command(recipe)
     if is_own(recipe):
         return own_compiler_command(recipe, () if "/" in recipe.compiler else _own_base(recipe))
     if recipe.architecture:
@@ -75,7 +78,9 @@ def check_compiler(recipe: Recipe) -> None:
     Raises:
         UnavailableError: the combination does not exist, or a package is missing; the hint names it.
     """
-    if recipe.architecture and not is_own(recipe):
+    if recipe.float_abi:
+        check_float(recipe)
+    elif recipe.architecture and not is_own(recipe):
         check_cross(recipe.architecture, recipe.compiler, recipe.libc)
 
 
@@ -99,9 +104,14 @@ def cross_prefix(architecture: str) -> str:
     return CROSS_COMPILERS[architecture].prefix if architecture in CROSS_COMPILERS else ""
 
 
+def tool_prefix(recipe: Recipe) -> str:
+    """Return the prefix of the names of a recipe's tools; empty for the build machine's."""
+    return float_prefix(recipe.float_abi) if recipe.float_abi else cross_prefix(recipe.architecture)
+
+
 def strip_command(recipe: Recipe) -> str:
     """Return the command that strips a recipe's programs."""
-    return f"{cross_prefix(recipe.architecture)}strip"
+    return f"{tool_prefix(recipe)}strip"
 
 
 def linking_flags(recipe: Recipe) -> tuple[str, ...]:

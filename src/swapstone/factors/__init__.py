@@ -12,6 +12,7 @@ from swapstone.factors.command import COMMAND_FACTOR, COMMAND_LINE
 from swapstone.factors.compiler import COMPILER
 from swapstone.factors.factor import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths, TakesTexts
 from swapstone.factors.facts import RECORDED, RELEVANT_SYMBOLS, read_facts
+from swapstone.factors.float_abi import FLOAT
 from swapstone.factors.free_factor import NOT_OBSERVED, free_factor, is_unobserved
 from swapstone.factors.kernel import KERNEL
 from swapstone.factors.libc import LIBC
@@ -23,12 +24,13 @@ from swapstone.factors.rootfs import ROOTFS
 from swapstone.factors.swap import SWAP, swap_commands, swap_memory_bytes
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 
-FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR, LINKING, COMPILER, OPTIMIZATION, KERNEL, SWAP, NETSTACK, ROOTFS)
+FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR, LINKING, COMPILER, OPTIMIZATION, KERNEL, SWAP, NETSTACK, ROOTFS, FLOAT)
 
 __all__ = [
     "COMMAND_FACTOR",
     "COMMAND_LINE",
     "FACTORS",
+    "FLOAT",
     "NOT_OBSERVED",
     "PROGRAM",
     "RECORDED",

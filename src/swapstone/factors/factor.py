@@ -61,6 +61,7 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
         libraries: the texts in ``.comment`` by which a program or shared object that contains one of them is recognized.
         values: pairs (placeholder, text) of the user's free factors.
         root: level of the factor ``rootfs``; empty for the root of the target.
+        float_abi: level of the factor ``float``; empty for the compiler's default.
     """
 
     libc: str = "glibc"
@@ -82,6 +83,25 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
     libraries: tuple[str, ...] = ()
     values: tuple[tuple[str, str], ...] = ()
     root: str = ""
+    float_abi: str = ""
+
+
+class FloatFacts(FrozenStruct, frozen=True, kw_only=True):
+    """How a program for 32-bit ARM does floating-point arithmetic.
+
+    Attributes:
+        registers: Tag_ABI_VFP_args of its build attributes: 1 if functions receive floating-point numbers in the registers of the
+            floating-point unit.
+        instructions: Tag_FP_arch: which floating-point instructions its code may contain; 0 for none.
+        arithmetic: number of floating-point sums, products and the like in the code of its own source files; None if that code is unknown,
+            as in a stripped file.
+        helpers: number of calls there of libgcc's functions that replace them.
+    """
+
+    registers: int
+    instructions: int
+    arithmetic: int | None = None
+    helpers: int | None = None
 
 
 class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
@@ -106,6 +126,7 @@ class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
         build_id: of the note NT_GNU_BUILD_ID, hexadecimal; empty where it has none.
         properties: those of ``.note.gnu.property``, each ``TYPE=VALUE``.
         marks: the texts in the section of marked start-up objects (`swapstone.factors.c_library_files.MARK`).
+        float_abi: of a program for 32-bit ARM, how it does floating-point arithmetic; None for another one.
     """
 
     path: str
@@ -126,6 +147,7 @@ class ProgramFacts(FrozenStruct, frozen=True, kw_only=True):
     build_id: str = ""
     properties: tuple[str, ...] = ()
     marks: tuple[str, ...] = ()
+    float_abi: FloatFacts | None = None
 
 
 class Evidence(FrozenStruct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from elftools.elf.gnuversions import GNUVerNeedSection
 from elftools.elf.sections import NoteSection
 from elftools.elf.segments import InterpSegment
 
+from swapstone.factors.arm_facts import float_facts
 from swapstone.factors.elf_file import DamagedElfError, ElfSymbol, content_of, limited, open_elf, symbols_of
 from swapstone.factors.factor import ProgramFacts
 
@@ -89,6 +90,7 @@ def _read(path: Path, _mtime_ns: int, _size: int) -> ProgramFacts | None:
             build_id=next((str(build_id) for build_id in _notes(elf, "NT_GNU_BUILD_ID")), ""),
             properties=tuple(_properties(elf)),
             marks=_strings(elf, ".swapstone.libc"),
+            float_abi=float_facts(elf),
         )
     return None
 

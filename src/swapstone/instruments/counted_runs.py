@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from swapstone.artifacts import build_whole
+from swapstone.instruments.arm_kinds import count_arm
 from swapstone.instruments.block_counts import MOST_BYTES, Block, BlockCounts, decode_counts
 from swapstone.instruments.code_files import CodeFile, CodeMap, read_code
 from swapstone.instruments.debug_files import DebugFiles
@@ -199,6 +200,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         clock_ns=clock_ns,
         repeated=_repeated(counts, functions, target.architecture),
         lost=counts.lost,
+        arm=count_arm(counts.blocks, files, _KERNEL_START["arm"]) if target.architecture == "arm" else None,
     )
     return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, model)
 

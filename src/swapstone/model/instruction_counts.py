@@ -41,6 +41,24 @@ class FunctionCount(FrozenStruct, frozen=True, kw_only=True):
         return self.candidate - self.baseline
 
 
+class ArmCounts(FrozenStruct, frozen=True, kw_only=True):
+    """The instructions of a 32-bit ARM machine outside its kernel, by kind.
+
+    Attributes:
+        kinds: pairs (kind, instructions), as `swapstone.factors.arm_code.KINDS` names kinds.
+        load_runs: how often the floating-point unit loaded one number, or several with no other instruction between.
+        helper_calls: direct calls of libgcc's functions that replace the unit's instructions.
+    """
+
+    kinds: tuple[tuple[str, int], ...]
+    load_runs: int
+    helper_calls: int
+
+    def of(self, *names: str) -> int:
+        """Return the instructions of some kinds; a name without its precision stands for both."""
+        return sum(count for kind, count in self.kinds if kind in names or kind.partition(".")[0] in names)
+
+
 class CountedSide(FrozenStruct, frozen=True, kw_only=True):
     """One variant's run under the emulator's plugin.
 
@@ -55,6 +73,7 @@ class CountedSide(FrozenStruct, frozen=True, kw_only=True):
         clock_ns: elapsed time by the machine's clock, as the program reports it for its passes; 0 if it reports none.
         repeated: at most so many of the instructions are counted twice, because they faulted at the end of a block and were repeated.
         lost: instructions without an address.
+        arm: the instructions by kind, on 32-bit ARM.
     """
 
     variant: str
@@ -67,6 +86,7 @@ class CountedSide(FrozenStruct, frozen=True, kw_only=True):
     clock_ns: int
     repeated: int
     lost: int
+    arm: ArmCounts | None = None
 
 
 class InstructionExplanation(FrozenStruct, frozen=True, kw_only=True):
@@ -111,4 +131,16 @@ class InstructionExplanation(FrozenStruct, frozen=True, kw_only=True):
                 return "a number is not between 0 and 2^63"
             if sum(counts) + side.lost != side.instructions:
                 return f"the functions of {side.variant} don't sum to its instructions"
+            if side.arm and (trouble := _arm_problem(side.arm, side.instructions)):
+                return f"{trouble} of {side.variant}"
         return self.model.problem() if self.model else ""
+
+
+def _arm_problem(arm: ArmCounts, instructions: int) -> str:
+    """Return why the kinds of instructions contradict each other; empty if they don't."""
+    counts = [count for _, count in arm.kinds]
+    if not all(0 <= value < _MOST for value in (*counts, arm.load_runs, arm.helper_calls)):
+        return "a number of the kinds of instructions is not between 0 and 2^63"
+    if len({kind for kind, _ in arm.kinds}) != len(counts) or sum(counts) > instructions:
+        return "the kinds of instructions sum to more than the instructions"
+    return ""

@@ -21,6 +21,7 @@ from swapstone.model.instruction_counts import (
 from swapstone.model.modelled_cycles import other_behaviour
 from swapstone.record.variant_label import short_label
 from swapstone.report.answer.wording import listed
+from swapstone.report.arm_explanation import ARM_MODEL_HEAD, KINDS_HEAD, arm_kind_rows, arm_model_notes, arm_model_table
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.document import BulletList, Cell, Column, Document, Item, Section, Table
 from swapstone.report.formatting import safe
@@ -168,6 +169,7 @@ def notes(found: InstructionExplanation) -> list[str]:
     return [
         *found.notes,
         *(model_notes(found.model) if found.model else []),
+        *arm_model_notes(found),
         "A flame graph of the difference is unavailable: the plugin counts instructions and records no stacks.",
     ]
 
@@ -183,6 +185,8 @@ def document_of(found: InstructionExplanation) -> Document:
     tables: tuple[tuple[str, Callable[[InstructionExplanation], Rows], Sequence[str], int], ...] = (
         ("Instructions by file", kind_rows, KIND_HEAD, 1),
         ("Modelled cycles", cycle_rows, MODEL_HEAD, 1),
+        ("Instructions by kind", arm_kind_rows, KINDS_HEAD, 1),
+        ("Cycles by models of processors", arm_model_table, ARM_MODEL_HEAD, 1),
         ("Instructions by function", function_rows, FUNCTION_HEAD, 2),
         ("System calls and faults", event_rows, EVENT_HEAD, 1),
     )

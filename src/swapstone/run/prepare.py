@@ -282,7 +282,7 @@ def _empty(variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> Iterat
     for variant in variants:
         if variant.copy is not Copy.FIRST or variant.label not in recipes:
             continue
-        varied = "linking" in dict(variant.applied)
+        varied = "linking" in dict(variant.applied) or recipes[variant.label].linking == "static"
         for program in (program for program in EMPTY_PROGRAMS if (program is EMPTY_AS_VARIED) == varied):
             with contextlib.suppress(UserError):
                 yield artifact_of(EMPTY_SUITE, program, variant, build_empty(program, recipes[variant.label]))

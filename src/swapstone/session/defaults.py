@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from swapstone.factors import Stage, find_factor
+from swapstone.factors import FLOAT, Stage, find_factor
+from swapstone.factors.float_abi import ARCHITECTURE, MACHINES
 from swapstone.model import FAMILY_CORRECTION, IDLE, REPORT_CORRECTION, FactorLevels, Workload, unknown
 from swapstone.targets import default_target
 from swapstone.workloads import SUITES
@@ -34,7 +36,7 @@ def default_confidence(correction: str) -> float:
 
 
 DEFAULT_SUITE = "libc"
-SUITES_OF_FACTORS = {"kernel": "latency", "swap": "swap", "netstack": "netstack"}
+SUITES_OF_FACTORS = {"kernel": "latency", "swap": "swap", "netstack": "netstack", "float": "float"}
 """The default suite of an experiment that varies one of these factors."""
 
 
@@ -66,6 +68,12 @@ def default_target_of(
     boots = bool(architecture) or any(find_factor(choice.factor).stage is Stage.BOOT for choice in factors)
     loaded = any(load != IDLE.name for load in loads)
     return default_target(boots=boots or loaded or any(work.machine for work in workloads))
+
+
+def default_architecture(factors: Iterable[FactorLevels]) -> str:
+    """Return the architecture of the virtual machine that the factors of an experiment need; empty if this machine's will do."""
+    needed = any(choice.factor == FLOAT.name for choice in factors) and os.uname().machine not in MACHINES
+    return ARCHITECTURE if needed else ""
 
 
 def default_budget_ns(factors: Iterable[FactorLevels]) -> int:

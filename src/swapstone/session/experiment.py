@@ -40,7 +40,13 @@ from swapstone.record import (
 from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
 from swapstone.session.analysis import analyse_record, verdicts_digest
 from swapstone.session.budget import BudgetError, check_budget
-from swapstone.session.defaults import BUDGET_PER_VARIANT_NS, default_confidence, default_suites, default_target_of
+from swapstone.session.defaults import (
+    BUDGET_PER_VARIANT_NS,
+    default_architecture,
+    default_confidence,
+    default_suites,
+    default_target_of,
+)
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.machines import open_experiment_target, parse_module_files, parse_modules
 from swapstone.session.outcome import FailIf, check_fail_if
@@ -112,12 +118,15 @@ def resolve(request: ExperimentRequest) -> Experiment:
         works = [workload for _, workload in found]
     loads = check_loads(request.loads)
     confidence = default_confidence(request.correction)
-    target = request.target or default_target_of(factors, loads, works, request.architecture)
+    architecture = request.architecture or default_architecture(factors)
+    target = request.target or default_target_of(factors, loads, works, architecture)
+    if not request.architecture and not find_target_kind(target).has_architectures:
+        architecture = ""
     clock = clock_of(target, request.clock or "")
     copies = _copies(request, clock, works) if request.null else 0
     options = TargetOptions(
         clock=clock,
-        architecture=request.architecture,
+        architecture=architecture,
         cpu_model=request.cpu_model,
         ns_per_instruction=request.ns_per_instruction,
     )
@@ -130,7 +139,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         workloads=chosen,
         loads=loads,
         target=target,
-        architecture=find_architecture(request.architecture).name if request.architecture else "",
+        architecture=find_architecture(architecture).name if architecture else "",
         cpu_model=request.cpu_model,
         ns_per_instruction=request.ns_per_instruction,
         modules=parse_modules(request.modules, factors, request.target),

@@ -24,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.factors import ProgramFacts
+from swapstone.factors.factor import FloatFacts
 from swapstone.model import FrozenStruct, ObservationKind, UserError, WireError
 from swapstone.targets.fake_server import server_answer
 from swapstone.targets.fake_spec import ResolvedBehaviour, Spec, load_spec
@@ -72,6 +73,7 @@ LEVELS: dict[str, dict[str, tuple[str | None, tuple[str, ...]]]] = {
     "linking": {"dynamic": (None, ()), "static": (None, ())},
     "compiler": {"gcc": (None, ()), "clang": (None, ())},
     "optimization": dict.fromkeys(("O0", "O1", "O2", "O3", "Os", "Og"), (None, ())),
+    "float": dict.fromkeys(("soft", "softfp", "hard"), (None, ())),
     "allocator": {"default": (None, ()), **{name: (None, (f"/fake/preload/{name}.so",)) for name in _SYMBOLS}},
 }
 
@@ -279,7 +281,15 @@ def _facts(path: str, levels: Mapping[str, str]) -> ProgramFacts:
         comments=(comments["gcc"], comments["clang"]) if compiler == "clang" else (comments["gcc"],),
         switches=(begins[compiler] + switch,),
         symbols=(*linked[libc], *served) if levels.get("linking") == "static" else (),
+        float_abi=_FLOAT.get(levels.get("float", "")),
     )
+
+
+_FLOAT = {
+    "soft": FloatFacts(registers=0, instructions=0),
+    "softfp": FloatFacts(registers=0, instructions=4),
+    "hard": FloatFacts(registers=1, instructions=4),
+}
 
 
 _TICK_NS = 10_000_000  # of /proc/stat

@@ -158,6 +158,12 @@ CALLS: Mapping[tuple[str, str], Mapping[str, int]] = {
         "fclose": 1,
         "unlink": 1,
     },
+    ("float", "float_calls(exact)"): {},
+    ("float", "float_dot(exact)"): {},
+    ("float", "float_matrix(exact)"): {},
+    ("float", "float_fft(exact)"): {},
+    ("float", "float_mandelbrot(exact)"): {},
+    ("float", "float_printf(exact)"): {"snprintf": 600},
     ("throughput", "syscall"): {"dup": 4000, "close": 4000, "getpid": 4001, "getuid": 4001, "umask": 4001},
 }
 """Calls of the C library in one pass, by suite and workload. Workloads that differ in a parameter call the same functions."""

@@ -9,6 +9,7 @@ from swapstone.report.topics.explanations import EXPLANATIONS
 from swapstone.report.topics.factorial import FACTORIAL
 from swapstone.report.topics.failed_trials import FAILED_TRIALS
 from swapstone.report.topics.failure_rates import FAILURE_RATES
+from swapstone.report.topics.float_abi import FLOAT_ABI
 from swapstone.report.topics.latency import LATENCY
 from swapstone.report.topics.link_layouts import LINK_LAYOUTS
 from swapstone.report.topics.load_latency import LOAD_LATENCY
@@ -32,6 +33,7 @@ TOPICS: tuple[Topic, ...] = (
     SERVERS,
     LOAD_LATENCY,
     NETSTACK,
+    FLOAT_ABI,
     FACTORIAL,
     COMPARISONS,
     RESULTS,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from swapstone.model import Suite
-from swapstone.workloads.suites import latency, libc, libc_extra, netstack, server, swap, throughput
+from swapstone.workloads.suites import float_arithmetic, latency, libc, libc_extra, netstack, server, swap, throughput
 
 SUITES: tuple[Suite, ...] = (
     libc.SUITE,
@@ -14,5 +14,6 @@ SUITES: tuple[Suite, ...] = (
     swap.SUITE,
     server.SUITE,
     *netstack.SUITES,
+    float_arithmetic.SUITE,
 )
 """In the order of ``swapstone list workloads``. A new suite is a file here and a name in this tuple."""

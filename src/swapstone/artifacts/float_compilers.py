@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The compilers of the factor ``float``: two cross gcc of the distribution, of which each has a C library of its own ABI."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from swapstone.artifacts.distribution_packages import install_command
+from swapstone.artifacts.tool_versions import preprocesses
+from swapstone.factors import FLOAT, Recipe, find_level
+from swapstone.factors.allocator import DEFAULT
+from swapstone.factors.float_abi import HARD, MACHINES
+from swapstone.model import UnavailableError
+
+_TRIPLES = {True: "arm-linux-gnueabihf", False: "arm-linux-gnueabi"}
+
+
+def float_prefix(level: str) -> str:
+    """Return the prefix of the names of a level's tools."""
+    return f"{_TRIPLES[level == HARD]}-"
+
+
+def float_command(recipe: Recipe) -> tuple[str, ...]:
+    """Return the command that compiles and links with the floating-point ABI of a recipe.
+
+    Raises:
+        UnavailableError: as `check_float`.
+    """
+    check_float(recipe)
+    gcc = f"{float_prefix(recipe.float_abi)}gcc"
+    return (shutil.which(gcc) or gcc,)
+
+
+def check_float(recipe: Recipe) -> None:
+    """Check that a program can be built with the floating-point ABI of a recipe.
+
+    Raises:
+        UnavailableError: the combination does not exist, or a package is missing; the hint names it.
+    """
+    machine = recipe.architecture or os.uname().machine
+    if machine not in MACHINES:
+        raise UnavailableError(
+            f"The factor float is for 32-bit ARM, not for {machine}.",
+            "Run it in a virtual machine: --target vm --arch armhf",
+        )
+    if recipe.compiler not in {"cc", "gcc"} or recipe.libc != "glibc":
+        raise UnavailableError(
+            f"The factor float has the distribution's gcc and glibc only, not {recipe.compiler} and {recipe.libc}.",
+            "Leave these factors out.",
+        )
+    if recipe.linking != "static":
+        raise UnavailableError(
+            "Programs of the factor float are linked statically: images have no loader of soft and softfp.",
+            "Leave linking out, or add --hold linking=static.",
+        )
+    if recipe.allocator != DEFAULT:
+        raise UnavailableError(
+            "Allocators are built for one floating-point ABI only, so the factor float can't be combined with them.",
+            "Leave allocator out.",
+        )
+    gcc, package = f"{float_prefix(recipe.float_abi)}gcc", find_level(FLOAT, recipe.float_abi).package
+    if shutil.which(gcc) is None:
+        raise UnavailableError(
+            f"float={recipe.float_abi} needs the command {gcc!r}, which is not installed.",
+            f"Install it: {install_command(package)}",
+        )
+    if not preprocesses((gcc,), "stdio.h"):
+        raise UnavailableError(
+            f"The C library's headers for {gcc} are not installed.", f"Install them: {install_command(package)}"
+        )

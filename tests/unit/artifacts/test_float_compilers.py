@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The compilers of the factor float: which combinations exist, and what is missing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.artifacts import BASE_RECIPE, build_workload, check_recipe, float_compilers, resolve_recipe
+from swapstone.artifacts.float_compilers import check_float, float_command
+from swapstone.artifacts.toolchain import strip_command
+from swapstone.factors import FLOAT, Evidence, Recipe
+from swapstone.model import Source, UnavailableError
+
+GCC = ("arm-linux-gnueabi-gcc", "arm-linux-gnueabihf-gcc")
+MISSING = [command for command in GCC if shutil.which(command) is None]
+
+
+def recipe_of(level: str, **changes: str) -> Recipe:
+    base = msgspec.structs.replace(BASE_RECIPE, architecture="arm")
+    return msgspec.structs.replace(FLOAT.apply(level, base), **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "hint"),
+    [
+        ({"architecture": "aarch64"}, "for 32-bit ARM, not for aarch64", "--arch armhf"),
+        ({"compiler": "clang"}, "gcc and glibc only, not clang and glibc", "Leave"),
+        ({"libc": "musl"}, "gcc and glibc only, not cc and musl", "Leave"),
+        ({"linking": "dynamic"}, "images have no loader of soft", "linking=static"),
+        ({"allocator": "mimalloc"}, "built for one floating-point ABI only", "allocator"),
+    ],
+)
+def test_a_combination_that_does_not_exist_is_refused(changes: dict[str, str], message: str, hint: str) -> None:
+    with pytest.raises(UnavailableError, match=message) as caught:
+        check_recipe(recipe_of("soft", **changes), shares_files=False)
+    assert hint in caught.value.hint
+
+
+def test_a_missing_compiler_is_named_with_its_packages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnavailableError, match="'arm-linux-gnueabi-gcc'") as caught:
+        check_float(recipe_of("softfp"))
+    assert "gcc-arm-linux-gnueabi libc6-dev-armel-cross" in caught.value.hint
+
+
+@pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} not installed")
+def test_a_compiler_without_the_c_library_s_headers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(float_compilers, "preprocesses", lambda compiler, header: False)
+    with pytest.raises(UnavailableError, match="headers for arm-linux-gnueabi-gcc are not installed") as caught:
+        check_float(recipe_of("soft"))
+    assert "libc6-dev-armel-cross" in caught.value.hint
+
+
+@pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} not installed")
+def test_each_level_has_its_own_tools() -> None:
+    for level in ("soft", "softfp", "hard"):
+        recipe = recipe_of(level)
+        prefix = "arm-linux-gnueabihf-" if level == "hard" else "arm-linux-gnueabi-"
+        assert Path(float_command(recipe)[0]).name == f"{prefix}gcc"
+        assert strip_command(recipe) == f"{prefix}strip"
+
+
+@pytest.mark.slow  # compiles a workload three times
+@pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} not installed")
+def test_the_level_is_observed_in_what_the_compilers_build() -> None:
+    for level in ("soft", "softfp", "hard"):
+        built = build_workload(Source(file="float_calls.c"), resolve_recipe(recipe_of(level)))
+        assert built.facts is not None and built.facts.float_abi is not None
+        assert FLOAT.observe(Evidence(interp=None, objects=(), program=built.facts)) == level
+        arithmetic, helpers = built.facts.float_abi.arithmetic, built.facts.float_abi.helpers
+        assert (arithmetic == 0, helpers == 0) == (level == "soft", level != "soft")
+
+
+@pytest.mark.slow  # compiles a workload
+@pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} not installed")
+def test_another_switch_in_the_flags_is_another_level() -> None:
+    recipe = recipe_of("softfp")
+    cflags = (*recipe.cflags, "-mfloat-abi=soft")  # the last one counts, as in a build that adds its own flags
+    built = build_workload(Source(file="float_dot.c"), resolve_recipe(msgspec.structs.replace(recipe, cflags=cflags)))
+    assert FLOAT.observe(Evidence(interp=None, objects=(), program=built.facts)) == "soft"

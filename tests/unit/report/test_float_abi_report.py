@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Floating-point ABIs: the table of instructions, and the explanation of a row by kind of instruction and by models."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.golden import reports
+from tests.unit import builders
+from tools.fuzz_seeds import COUNTED_ROW
+
+from swapstone.factors.arm_code import KINDS
+from swapstone.model import Analysis, Comparison, Direction, FactorLevels, Metric, Noise, Quantity, Scale, Verdict
+from swapstone.model.instruction_counts import ArmCounts, InstructionExplanation
+from swapstone.report.arm_explanation import GROUPS, arm_kind_rows, arm_model_notes, arm_model_table
+from swapstone.report.context import ReportContext
+from swapstone.report.instruction_explanation import document_of
+from swapstone.report.topics.float_abi import sections
+from swapstone.workloads import find_workload
+
+QUIET = Noise(cpu_pressure_percent=None, cpu_pressure_max_percent=None, steal_percent=None, load1=None, busy=False)
+SOFT = ArmCounts(kinds=(("integer", 149), ("load", 15), ("store", 16), ("branch", 35)), load_runs=0, helper_calls=4)
+SOFTFP = ArmCounts(
+    kinds=(
+        *(("vadd.f32", 2), ("vmul.f32", 1), ("vdiv.f32", 1), ("vload", 8), ("vfp-to-core", 4)),
+        *(("integer", 26), ("load", 10), ("store", 17), ("branch", 9)),
+    ),
+    load_runs=4,
+    helper_calls=0,
+)
+
+
+def row(
+    workload: str, soft: float, other: float, level: str = "softfp", *, verdict: Verdict = Verdict.BETTER
+) -> Comparison:
+    return Comparison(
+        suite="float",
+        workload=workload,
+        load="idle",
+        metric=Metric(name="wall", unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning="time"),
+        baseline=builders.variant("float=soft"),
+        candidate=builders.variant(f"float={level}"),
+        baseline_values=(soft, soft, 2 * soft),
+        candidate_values=(other, other),
+        scale=Scale.RATIO,
+        effect=None,
+        low=None,
+        high=None,
+        confidence=0.95,
+        p_value=None,
+        smallest_visible=None,
+        exact=False,
+        verdict=verdict,
+        preferred=True,
+    )
+
+
+def context(*, clock: str = "virtual", published: str = "float-abi", scale: int = 1) -> ReportContext:
+    names = ("float_calls(exact)", "float_calls(inexact)", "float_dot(exact)")
+    experiment = builders.experiment(factors=(FactorLevels(factor="float", levels=("soft", "softfp", "hard")),))
+    return ReportContext(
+        experiment=msgspec.structs.replace(experiment, clock=clock, ns_per_instruction=scale),
+        record_id="r",
+        record_path="r",
+        published=published,
+        explain="swapstone explain r",
+        workloads=tuple(("float", find_workload("float", name)) for name in names),
+    )
+
+
+def analysis(*rows: Comparison) -> Analysis:
+    return Analysis(
+        comparisons=rows,
+        indices=(),
+        nulls=(),
+        noise=QUIET,
+        caveats=(),
+        failures=(),
+        blocks=3,
+        runs=12,
+        correction="none",
+    )
+
+
+ROWS = (
+    row("float_calls(exact)", 214.0, 77.0),
+    row("float_calls(exact)", 214.0, 71.0, "hard"),
+    row("float_calls(inexact)", 300.0, 78.0),
+    row("float_dot(exact)", 100.0, 10.0, verdict=Verdict.INVALID),
+)
+
+
+def test_a_row_has_instructions_and_the_page_s_number() -> None:
+    (section,) = sections(context(), analysis(*ROWS))
+    assert section.title == "Instructions of an operation"
+    assert section.data == (
+        {
+            "workload": "float_calls",
+            "operands": "exact",
+            "soft instructions": 214.0,
+            "softfp instructions": 77.0,
+            "hard instructions": 71.0,
+            "soft / softfp": pytest.approx(214 / 77),
+            "soft / hard": pytest.approx(214 / 71),
+            "published": 1.6,
+        },
+        {
+            "workload": "float_calls",
+            "operands": "inexact",
+            "soft instructions": 300.0,
+            "softfp instructions": 78.0,
+            "hard instructions": None,
+            "soft / softfp": pytest.approx(300 / 78),
+            "soft / hard": None,
+            "published": None,
+        },
+    )
+    text = str(reports.texts(section))
+    assert "soft: inexact operands take 1.402 times (float_calls) what exact ones take." in text
+    assert "nearly 1.6 times as fast as soft" in text
+    assert "--candidate float=softfp" in text
+
+
+def test_other_records_have_no_such_table_or_no_published_column() -> None:
+    assert sections(context(), analysis()) == ()
+    assert sections(context(), analysis(msgspec.structs.replace(ROWS[0], suite="libc"))) == ()
+    (section,) = sections(context(published=""), analysis(*ROWS))
+    assert "published" not in section.data[0]
+    (slow,) = sections(context(clock="wall"), analysis(*ROWS))
+    assert slow.title == "Time of an operation" and slow.data[0]["soft ns"] == 214.0
+    (scaled,) = sections(context(scale=2), analysis(*ROWS))
+    assert scaled.data[0]["soft instructions"] == 107.0
+
+
+def explained(baseline: ArmCounts | None, candidate: ArmCounts | None) -> InstructionExplanation:
+    found = msgspec.json.decode(COUNTED_ROW, type=InstructionExplanation)
+    sides = zip(found.sides, (baseline, candidate), strict=True)
+    made = [msgspec.structs.replace(side, operations=1.0, instructions=1000, arm=arm) for side, arm in sides]
+    return msgspec.structs.replace(found, sides=(made[0], made[1]))
+
+
+def test_the_kinds_of_instructions_are_grouped() -> None:
+    rows = arm_kind_rows(explained(SOFT, SOFTFP))
+    assert ("floating-point sums and differences", "0", "2", "+2") in rows
+    assert ("integer loads and stores", "31", "27", "-4") in rows
+    assert rows[-2:] == [("sum", "215", "78", "-137"), ("calls of libgcc's floating-point functions", "4", "0", "-4")]
+    assert arm_kind_rows(explained(None, SOFTFP)) == []
+
+
+def test_every_kind_is_in_one_group() -> None:
+    grouped = [kind for _, kinds in GROUPS for kind in kinds]
+    assert sorted(grouped) == sorted({kind.partition(".")[0] for kind in KINDS})
+
+
+def test_models_state_a_range_its_source_and_what_is_assumed() -> None:
+    found = explained(SOFT, SOFTFP)
+    assert arm_model_table(found)[0] == ("Cortex-A8", "179 to 269", "209 to 318", "0.87 to 1.63")
+    first, second = arm_model_notes(found)
+    assert "the assumptions decide which side takes fewer cycles (0.87 to 1.63 times the baseline's)" in first
+    assert "a model and no measurement" in first and "cortex-a8-neon.md" in first and "Assumed: 0.8 to 1.2" in first
+    assert "the candidate takes fewer cycles under all assumptions" in second
+    turned = arm_model_notes(explained(SOFTFP, SOFT))[1]
+    assert "the candidate takes more cycles under all assumptions" in turned
+    assert "Cortex-A8" in str(document_of(found))
+
+
+def test_code_without_floating_point_has_no_model() -> None:
+    nothing = ArmCounts(kinds=(("integer", 5),), load_runs=0, helper_calls=0)
+    assert arm_model_table(explained(nothing, nothing)) == []
+
+
+def test_contradicting_kinds_are_named() -> None:
+    assert explained(SOFT, SOFTFP).problem().startswith("the functions")  # the seed's functions have another sum
+    found = msgspec.json.decode(COUNTED_ROW, type=InstructionExplanation)
+    assert found.problem() == ""
+    for arm in (
+        msgspec.structs.replace(SOFT, kinds=(("integer", 31),)),
+        msgspec.structs.replace(SOFT, kinds=(("integer", 1), ("integer", 1))),
+        msgspec.structs.replace(SOFT, kinds=(("integer", -1),)),
+        msgspec.structs.replace(SOFT, kinds=(), helper_calls=1 << 63),
+    ):
+        sides = (msgspec.structs.replace(found.sides[0], arm=arm), found.sides[1])
+        assert "kinds of instructions" in msgspec.structs.replace(found, sides=sides).problem()
