@@ -28,9 +28,10 @@ from swapstone.model import (
 from swapstone.run.recipes import base_recipe
 from swapstone.targets import Target, find_target_kind, spec_of
 from swapstone.targets.vm.boot_image import VmImage
+from swapstone.targets.vm.emulator import check_cpu, find_emulator
 from swapstone.targets.vm.kvm import kvm_device_trouble
-from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
-from swapstone.targets.vm.qemu import base_options, check_cpu, find_emulator
+from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine, check_awake
+from swapstone.targets.vm.qemu import base_options
 from swapstone.targets.vm.spec import VmImages, VmSpec, require_kvm
 from swapstone.workloads import find_load, workloads_of
 
@@ -81,7 +82,7 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
         raise UserError("The kernel is what is compared: the target can't name one too.", "Write: --target vm")
     needs = _needs(experiment)
     folders = dict(spec.modules)
-    parsed = {level: _kernel_level(level, architecture, spec.clock) for level in levels or (spec.kernel or "generic",)}
+    parsed = {level: _kernel_level(level, architecture, spec) for level in levels or (spec.kernel or "generic",)}
     requests = {
         level: ImageRequest(
             architecture=architecture.name,
@@ -103,7 +104,7 @@ def _build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str
         compare_images(first.image.files, other.image.files, (KERNEL_PART,), (own, level)) for level, other in others
     )
     made = {
-        level: vm_image_of(image, architecture, parsed[level], cpu, spec.ns_per_instruction)
+        level: vm_image_of(image, architecture, parsed[level], cpu, spec.ns_per_instruction, processors=spec.processors)
         for level, image in images.items()
     }
     return VmImages(made, differences)
@@ -116,7 +117,7 @@ def _processor(architecture: Architecture, spec: VmSpec) -> str:
         UserError: the emulator has no such processor.
         UnavailableError: there is no usable emulator.
     """
-    machine = EmulatedMachine(architecture=architecture.machine, cpu=spec.cpu_model)
+    machine = EmulatedMachine(architecture=architecture.machine, cpu=spec.cpu_model, processors=spec.processors)
     emulator = find_emulator(machine)
     if spec.clock == WALL_CLOCK:
         return ""
@@ -125,14 +126,19 @@ def _processor(architecture: Architecture, spec: VmSpec) -> str:
     return spec.cpu_model
 
 
-def _kernel_level(text: str, architecture: Architecture, clock: str) -> KernelLevel:
+def _kernel_level(text: str, architecture: Architecture, spec: VmSpec) -> KernelLevel:
     """Parse the level of a kernel, and check which base options it leaves out.
 
     Raises:
         UserError: a parameter is invalid, or the machine has no such base option.
     """
     level = parse_kernel_level(text)
-    base = base_options(EmulatedMachine(architecture=architecture.machine, wall=clock == WALL_CLOCK))
+    machine = EmulatedMachine(
+        architecture=architecture.machine, processors=spec.processors, wall=spec.clock == WALL_CLOCK
+    )
+    if spec.processors > 1:
+        check_awake(machine, text, (*map(key_of, level.added), *level.dropped))
+    base = base_options(machine)
     keys = list(map(key_of, base))
     if missing := next((key for key in level.dropped if key not in keys), ""):
         raise UserError(
@@ -270,6 +276,8 @@ def vm_image_of(
     level: KernelLevel | None = None,
     cpu: str = "",
     ns_per_instruction: int = 1,
+    *,
+    processors: int = 1,
 ) -> VmImage:
     """Return the image of a virtual machine, from a built image.
 
@@ -279,11 +287,13 @@ def vm_image_of(
         level: of the factor ``kernel``, whose boot parameters the machine has; None for none.
         cpu: the emulated processor; empty for the model's.
         ns_per_instruction: as of `EmulatedMachine`.
+        processors: as of `EmulatedMachine`.
     """
     machine = EmulatedMachine(
         architecture=architecture.machine,
         cpu=cpu,
         ns_per_instruction=ns_per_instruction,
+        processors=processors,
         options=tuple(built.options.split()),
         parameters=level.added if level else (),
         dropped=level.dropped if level else (),

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from swapstone.targets.vm.emulator import find_emulator
 from swapstone.targets.vm.guest import encode_order
 from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.qemu import Setup, find_emulator
+from swapstone.targets.vm.qemu import Setup
 from swapstone.wire import AgentAnswer, ProcessOutcome, encode_answer, encode_answer_header, encode_plan_header
 
 GREETING = (
