@@ -36,7 +36,7 @@ for word; do
     case $before in
     -serial) console=${{word#file:}} ;;
     -debugcon) channel=${{word#file:}} ;;
-    -object) channel=${{word#*mem-path=}} channel=${{channel%%,*}} ;;
+    -object) case $word in *mem-path=*) channel=${{word#*mem-path=}} channel=${{channel%%,*}} ;; esac ;;
     esac
     before=$word
 done

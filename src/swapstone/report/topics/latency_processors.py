@@ -44,7 +44,8 @@ def by_processor(context: ReportContext, group: LatencyGroup, suffix: str) -> It
         ),
         notes=(
             f"One thread on each processor. One clock counts the instructions of all {number} processors in turn, so each runs at "
-            f"1/{number} of the speed, and a turn of up to 10 us of the others is part of a latency. Compare only machines with {number} processors.",
+            f"1/{number} of the speed, and a turn of up to 10 us of the others is part of a latency. Compare only machines with {number} "
+            "processors.",
         ),
     )
     yield data_section(
