@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
 from swapstone.targets.vm import qemu, snapshot
-from swapstone.targets.vm.qemu import LimitReached
+from swapstone.targets.vm.qemu import Guest, GuestRun, LimitReached, Limits, Setup
 
 
 @contextlib.contextmanager
 def poked() -> Iterator[list[int]]:
-    """Query the status of every machine that resumes from a snapshot, as fast as QEMU answers.
+    """Query the status of every machine that resumes from a snapshot or boots, as fast as QEMU answers.
 
     At the end of each turn of its main loop, QEMU advances the clock if the machine is idle. Frequent turns increase the chance of doing so
     at a wrong moment.
@@ -43,7 +44,16 @@ def poked() -> Iterator[list[int]]:
                     count += 1
             counts.append(count)
 
-    with mock.patch.object(snapshot, "_Monitor", Poking):
+    def boot(setup: Setup, limits: Limits) -> GuestRun:
+        ours, its = socket.socketpair()
+        watching = ("-S", "-action", "watchdog=none", *snapshot._qmp(its))
+        with ours, Guest(setup, limits, watching, [its.fileno()]) as guest:
+            its.close()
+            with contextlib.suppress(snapshot._ConnectionClosedError):
+                Poking(guest, ours).execute("cont")
+            return guest.wait()
+
+    with mock.patch.object(snapshot, "_Monitor", Poking), mock.patch.object(qemu, "boot", boot):
         yield counts
     for poker in pokers:
         poker.join()

@@ -45,6 +45,7 @@ def main() -> int:
     parser.add_argument("--only", default="*", help="pattern of the workload; the first match runs")
     parser.add_argument("--load", default="io", help="a load (default io)")
     parser.add_argument("--arch", default="", help="x86_64, arm64, armhf or riscv64")
+    parser.add_argument("--smp", type=int, default=1, help="processors of the machine (default 1)")
     parser.add_argument("--trials", type=int, default=20, help="replicates of each level (default 20)")
     parser.add_argument("--repeats", type=int, default=1, help="disturbed rounds after the quiet one (default 1)")
     parser.add_argument(
@@ -66,6 +67,7 @@ def main() -> int:
         own=own,
         loads=(asked.load,),
         architecture=asked.arch,
+        processors=asked.smp,
         blocks=asked.trials,
     )
     experiment = resolve(request)

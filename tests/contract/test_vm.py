@@ -15,9 +15,10 @@ import pytest
 from swapstone.model.cpio import archive, file, folder
 from swapstone.targets import TargetError
 from swapstone.targets.vm import guest, qemu
+from swapstone.targets.vm.emulator import find_emulator
 from swapstone.targets.vm.guest import encode_order
 from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup, find_emulator
+from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup
 from swapstone.targets.vm.replicates import Perturbation
 from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.wire import ProcessOutcome, TrialRequest, encode_plan_header, encode_request

@@ -13,8 +13,9 @@ import pytest
 
 import swapstone
 from swapstone.model.directories import cache_dir
+from swapstone.targets.vm.emulator import Emulator, find_emulator
 from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.qemu import Emulator, Setup, find_emulator
+from swapstone.targets.vm.qemu import Setup
 from swapstone.targets.vm.run_name import run_inputs
 from tests.contract.vm_fixture import vm_fixture
 from tests.contract.vm_images import image_parts

@@ -17,9 +17,10 @@ from swapstone.model.cpio import archive, folder
 from swapstone.targets import TargetError
 from swapstone.targets.vm import qemu
 from swapstone.targets.vm.boot_image import VmImage
+from swapstone.targets.vm.emulator import find_emulator
 from swapstone.targets.vm.guest import encode_order
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
-from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup, find_emulator
+from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup
 from swapstone.targets.vm.vm_target import VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest, encode_plan_header
 from tests.contract.test_vm import hog

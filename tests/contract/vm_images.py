@@ -19,8 +19,8 @@ from swapstone.model import UnavailableError, UserError
 from swapstone.model.cpio import archive, file
 from swapstone.model.directories import cache_dir
 from swapstone.targets.vm.boot_image import VmImage
+from swapstone.targets.vm.emulator import find_emulator
 from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.qemu import find_emulator
 
 _DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 _KERNELS = {"x86_64": "linux-image-amd64", "aarch64": "linux-image-arm64"}

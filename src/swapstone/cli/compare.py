@@ -63,6 +63,7 @@ _GROUPS = {
         "architecture",
         "cpu_model",
         "ns_per_instruction",
+        "processors",
         "modules",
         "module_files",
         "no_cache",

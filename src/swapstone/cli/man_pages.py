@@ -20,6 +20,7 @@ EXIT_STATUS = (
 )
 ENVIRONMENT = (
     ("SWAPSTONE_RECORDS", "folder of the records; records in the current folder if it is not set"),
+    ("SWAPSTONE_QEMU", "folder of another QEMU: of its programs, or one into which its Debian packages were unpacked"),
     ("XDG_CACHE_HOME", "folder of the cache of builds, packages and images; ~/.cache if it is not set"),
     ("NO_COLOR", "disables colours"),
 )

@@ -146,6 +146,7 @@ _COMPARED = (
     ("targets", lambda each: each.target),
     ("architectures", lambda each: each.architecture),
     ("processors", lambda each: each.cpu_model),
+    ("numbers of processors", lambda each: each.processors),
     ("modules", lambda each: (each.modules, each.module_files)),
     ("programs", lambda each: each.own),
 )

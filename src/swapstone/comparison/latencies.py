@@ -91,7 +91,16 @@ def _latency(place: Place, runs: Sequence[Run]) -> Latency:
         averages=_values(runs, "avg"),
         histogram=histogram,
         percentiles=tuple((percent, percentile(histogram, percent) * _NS_PER_US) for percent in PERCENTS),
+        by_processor=_by_processor(runs),
     )
+
+
+def _by_processor(runs: Iterable[Run]) -> tuple[tuple[int, tuple[tuple[int, int], ...]], ...]:
+    counts: dict[int, collections.Counter[int]] = {}
+    for run in runs:
+        for processor, histogram in run.by_processor:
+            counts.setdefault(processor, collections.Counter()).update(dict(histogram))
+    return tuple((processor, tuple(sorted(each.items()))) for processor, each in sorted(counts.items()))
 
 
 def _values(runs: Iterable[Run], metric: str) -> tuple[float, ...]:

@@ -46,6 +46,10 @@ _OF_PROCESSORS = {
 }
 """Parameters with a list of processors, of which the kernel reports the list in force; it is empty if the kernel corrected it."""
 
+_INTERRUPTS = "irqaffinity"
+_MASK = "/proc/irq/default_smp_affinity"
+"""The file with the processors that serve interrupts: a mask in hexadecimal digits, 32 bits between two commas."""
+
 ARGUMENTS, ENVIRONMENT = "/proc/self/cmdline", "/proc/self/environ"
 """Files of the guest's first process, to which the kernel passes the parameters that it does not accept."""
 
@@ -159,7 +163,8 @@ def files_that_show(parameters: Sequence[str]) -> tuple[str, ...]:
     found: list[str] = []
     for word in parameters:
         key = word.partition("=")[0]
-        found += [path for path in (_OF_PROCESSORS.get(key), _module_file(key)) if path]
+        shown = _MASK if key == _INTERRUPTS else _OF_PROCESSORS.get(key)
+        found += [path for path in (shown, _module_file(key)) if path]
     return (ARGUMENTS, ENVIRONMENT, *found) if parameters else ()
 
 
@@ -185,7 +190,7 @@ def why_ignored(parameters: Iterable[str], files: Mapping[str, str]) -> str:
         key, equals, value = word.partition("=")
         if word in passed_on:
             one = (
-                "; the machine has one processor, which the kernel keeps for its own work"
+                "; one processor must remain for the kernel's own work, and a machine has one by default (--smp)"
                 if key in _OF_PROCESSORS
                 else ""
             )
@@ -196,10 +201,21 @@ def why_ignored(parameters: Iterable[str], files: Mapping[str, str]) -> str:
                 return f"the boot parameter {word} has no effect: the guest has no file {path}"
             if not _equal(shown.strip(), value, flag=not equals):
                 return f"the kernel ignored the boot parameter {word}: the value in force is {shown.strip()[:40]}"
+        if key == _INTERRUPTS and (mask := files.get(_MASK, "").strip()) != _mask_of(value):
+            return f"the kernel ignored the boot parameter {word}: {_MASK} has {mask[:40] or 'no mask'}"
         listed = _OF_PROCESSORS.get(key)
         if listed and listed in files and files[listed].strip() in {"", "(null)"}:
             return f"the kernel ignored the boot parameter {word}: {listed} lists no processor"
     return ""
+
+
+def _mask_of(processors: str) -> str:
+    """Return the mask of one processor or of one range of them, as the kernel prints it; empty for another text."""
+    found = re.fullmatch(r"([0-9]{1,2})(?:-([0-9]{1,2}))?", processors, re.ASCII)
+    if not found:
+        return ""
+    first, last = int(found[1]), int(found[2] or found[1])
+    return f"{sum(1 << number for number in range(first, last + 1)):x}"
 
 
 def _equal(shown: str, value: str, *, flag: bool) -> bool:

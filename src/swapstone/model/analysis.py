@@ -386,6 +386,7 @@ class Latency(FrozenStruct, frozen=True, kw_only=True):
         maxima, averages: one per block, in nanoseconds.
         histogram: of all blocks together, pairs (lower edge in microseconds, count) of bins of 1 us, ascending.
         percentiles: pairs (percent, lower edge of its bin in nanoseconds) of all blocks together.
+        by_processor: on several processors, pairs (number of the processor, its histogram over all blocks); else empty.
     """
 
     suite: str
@@ -397,6 +398,7 @@ class Latency(FrozenStruct, frozen=True, kw_only=True):
     averages: tuple[float, ...]
     histogram: tuple[tuple[int, int], ...]
     percentiles: tuple[tuple[float, float], ...]
+    by_processor: tuple[tuple[int, tuple[tuple[int, int], ...]], ...] = ()
 
 
 class TimeSeries(FrozenStruct, frozen=True, kw_only=True):

@@ -91,6 +91,9 @@ VIRTUAL_CLOCK = "virtual"
 """The emulator counts instructions as time: equal input gives equal bytes."""
 
 
+MOST_PROCESSORS = 8
+"""The largest number of processors of a virtual machine: that of QEMU's machine `virt` with its default interrupt controller."""
+
 CLOCK_SCALES = tuple(1 << shift for shift in range(11))
 """Guest time of an instruction on the virtual clock, in nanoseconds: QEMU's option ``-icount shift=N`` accepts 0 to 10, for 2^N ns."""
 
@@ -133,6 +136,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
             architecture, and on other targets.
         cpu_model: of the virtual machine, as QEMU's option ``-cpu`` names it; empty for the default.
         ns_per_instruction: guest time of an instruction on the virtual clock: one of `CLOCK_SCALES`; 1 on other clocks.
+        processors: of the virtual machine; 1 on other clocks.
         modules: pairs (path of a kernel file, folder of its modules), for folders other than the one beside it.
         module_files: absolute paths of kernel modules that the virtual machine loads before the work.
         rules: version of the rules by which rows are judged. 1: records before 0.2, on medians alone. 2: means, tails, carry-over, outputs
@@ -165,6 +169,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     architecture: str = ""
     cpu_model: str = ""
     ns_per_instruction: int = 1
+    processors: int = 1
     modules: tuple[tuple[str, str], ...] = ()
     module_files: tuple[str, ...] = ()
     rules: int = 1

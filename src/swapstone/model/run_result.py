@@ -58,6 +58,8 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
         elapsed_ns: from the request to the target's answer.
         output: SHA-256 of the raw output stored with the record; empty without output.
         histogram: of latencies: pairs (lower edge in us, count) of bins 1 us wide, ascending; empty without latencies.
+        by_processor: of latencies on several processors: pairs (number of the processor, its histogram), ascending; else empty. Their sum
+            is `histogram`.
         name: on the virtual clock, digest of all inputs of the run: equal names are equal runs. Empty on other clocks.
         series: values sampled during the run, which are shown but not compared. All series of a run have the same length.
         digests: of an own program, pairs (``stdout`` or the name of a file that it writes, SHA-256 of the content); with ``shape:`` before
@@ -86,3 +88,4 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     digests: tuple[tuple[Text, Name], ...] = ()
     answer: Name = ""
     found_files: tuple[Text, ...] = ()
+    by_processor: tuple[tuple[NonNegative, tuple[tuple[NonNegative, NonNegative], ...]], ...] = ()

@@ -55,10 +55,13 @@ class ImageTool(FrozenStruct, frozen=True, kw_only=True, tag="image_tool"):
     Attributes:
         path: absolute path in the image.
         reader: a name of `swapstone.workloads.output_readers.TOOL_READERS`: the format of its output.
+        several: its arguments on a machine with several processors, of which it may use each. ``{processors}`` stands for their number, and
+            ``{list}`` for the range of theirs. Empty for the workload's arguments.
     """
 
     path: str
     reader: str
+    several: tuple[str, ...] = ()
 
 
 class Package(FrozenStruct, frozen=True, kw_only=True, tag="package"):

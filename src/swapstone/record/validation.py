@@ -7,6 +7,7 @@ memory than the largest experiment that this program makes, and from reaching ar
 
 from __future__ import annotations
 
+import collections
 import datetime
 import itertools
 import math
@@ -21,6 +22,7 @@ from swapstone.model import (
     COMMAND,
     CURRENT_RULES,
     FAMILY_CORRECTION,
+    MOST_PROCESSORS,
     RANDOM_ORDER,
     REPORT_CORRECTION,
     VIRTUAL_CLOCK,
@@ -142,6 +144,7 @@ def _experiment_problems(experiment: Experiment) -> Iterator[str]:
     yield _within("blocks", experiment.blocks, 0, MOST_BLOCKS)
     if experiment.ns_per_instruction not in CLOCK_SCALES:
         yield f"its time of an instruction is {experiment.ns_per_instruction} ns, which the virtual clock can't count"
+    yield _within("processors", experiment.processors, 1, MOST_PROCESSORS)
     yield _within("layouts", experiment.layouts, 0, MOST_LAYOUTS)
     yield _within("prime", experiment.prime, 0, MOST_DISCARDED)
     yield _plan_problem(experiment)
@@ -268,6 +271,8 @@ class RunCheck:
             return "its series are not equally long"
         if run.histogram and not _ascending(run.histogram):
             return "its histogram is not ascending"
+        if run.by_processor:
+            return _processors_problem(run)
         return ""
 
     def _not_of_the_experiment(self, run: Run) -> str:
@@ -287,6 +292,19 @@ def _too_small(values: Iterable[float]) -> bool:
 
 def _series_problem(series: Iterable[Sample]) -> bool:
     return len({len(each.values) for each in series}) > 1
+
+
+def _processors_problem(run: Run) -> str:
+    """Return what is wrong with the histograms of the processors; empty if nothing is."""
+    numbers = [number for number, _ in run.by_processor]
+    if numbers != sorted(set(numbers)) or len(numbers) > MOST_PROCESSORS or numbers[-1] >= MOST_PROCESSORS:
+        return "the processors of its histograms are not ascending"
+    if not all(_ascending(histogram) for _, histogram in run.by_processor):
+        return "the histogram of a processor is not ascending"
+    sums: collections.Counter[int] = collections.Counter()
+    for _, histogram in run.by_processor:
+        sums.update(dict(histogram))
+    return "" if tuple(sorted(sums.items())) == run.histogram else "its histogram is not the sum of its processors'"
 
 
 def _ascending(histogram: tuple[tuple[int, int], ...]) -> bool:

@@ -69,6 +69,7 @@ def run_of(trial: Trial, outcome: Outcome, *, passes: int, times: Mapping[str, i
         passes=passes,
         check=judgement.check,
         histogram=judgement.histogram,
+        by_processor=judgement.by_processor,
         series=judgement.series,
         started_unix_ns=times["started_unix_ns"],
         elapsed_ns=times["elapsed_ns"],

@@ -44,6 +44,13 @@ def agreement_of(records: Sequence[Record]) -> AgreementOutput:
             f"`swapstone agree` compares two records; {len(records)} {'was' if len(records) == 1 else 'were'} given.",
             "More than two are compared where they differ in the time of an instruction (--ns-per-instruction).",
         )
+    virtual = [record.experiment for record in records if record.experiment.virtual]
+    if len({each.processors for each in virtual}) > 1:
+        raise UserError(
+            f"The machines of these records have {virtual[0].processors} and {virtual[1].processors} processors. One clock "
+            "counts the instructions of all of them, so each of N runs at 1/N of the speed: such records can't be compared.",
+            "Repeat one of them with the --smp of the other.",
+        )
     found = records[0].agreement(records[1])
     return AgreementOutput(
         record_agreement.document_of(found),

@@ -92,6 +92,7 @@ def compare(
     architecture: str = "",
     cpu_model: str = "",
     ns_per_instruction: int = 1,
+    processors: int = 1,
     modules: Mapping[str, str] | None = None,
     module: Levels = (),
     hold: Mapping[str, str] | None = None,
@@ -162,6 +163,7 @@ def compare(
         architecture: of the virtual machine; this machine's if empty.
         cpu_model: of the virtual machine, as QEMU names it; the default if empty.
         ns_per_instruction: guest time of an instruction on the virtual clock: 1, 2, 4 ... 1024.
+        processors: of the virtual machine, 1 to 8.
         modules: path of a kernel to the folder of its modules.
         module: paths of kernel modules that the virtual machine loads before the work.
         hold: levels by name of the factor that all variants share, of factors that are not compared: ``{"optimization": "Os"}``.
@@ -268,6 +270,7 @@ def compare(
         architecture=architecture,
         cpu_model=cpu_model,
         ns_per_instruction=ns_per_instruction,
+        processors=processors,
         module_files=name_list(module),
         modules=tuple(f"{kernel}={folder}" for kernel, folder in (modules or {}).items()),
         clock=clock,

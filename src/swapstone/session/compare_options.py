@@ -61,6 +61,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     architecture: str | None
     cpu_model: str | None
     ns_per_instruction: str | None
+    processors: int
     modules: tuple[str, ...]
     module_files: tuple[str, ...]
     hold: tuple[str, ...]
@@ -99,6 +100,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
             architecture=self.architecture or "",
             cpu_model=self.cpu_model or "",
             ns_per_instruction=next(iter(parse_scales(self.ns_per_instruction)), 1),
+            processors=self.processors,
             modules=self.modules,
             module_files=self.module_files,
             hold=self.hold,

@@ -13,10 +13,12 @@ from swapstone.artifacts.image_cache import cached_images
 from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture
 from swapstone.artifacts.images import BuiltImage, Image
 from swapstone.artifacts.packages import read_lock
-from swapstone.model import UserError
+from swapstone.model import MOST_PROCESSORS, UserError
 from swapstone.session.machines import vm_image_of
 from swapstone.targets.health import Finding, State
+from swapstone.targets.vm.emulator import SEVERAL, find_emulator
 from swapstone.targets.vm.kvm import KVM_DEVICE, kvm_device_trouble, kvm_trouble
+from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.vm_target import VmOptions
 
 _DEFAULT = VmOptions()
@@ -41,8 +43,25 @@ def emulator_findings() -> list[Finding]:
             remedy = install_command(architecture.emulator_package)
             findings.append(Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, remedy=remedy))
         else:
-            findings += [Finding(name=name, state=State.GOOD, found=architecture.emulator), *_programs(architecture)]
+            findings += [
+                Finding(name=name, state=State.GOOD, found=architecture.emulator),
+                *_several(architecture),
+                *_programs(architecture),
+            ]
     return findings
+
+
+def _several(architecture: Architecture) -> list[Finding]:
+    """Return whether the emulator can emulate several processors; nothing for architectures that never have more than one."""
+    if architecture.machine not in SEVERAL:
+        return []
+    name = f"--smp of {architecture.name}"
+    try:
+        emulator = find_emulator(EmulatedMachine(architecture=architecture.machine, processors=2))
+    except UserError as error:
+        meaning = f"machines of {architecture.name} have one processor: {error.message}"
+        return [Finding(name=name, state=State.MISSING, found="unavailable", meaning=meaning, remedy=error.hint)]
+    return [Finding(name=name, state=State.GOOD, found=f"1 to {MOST_PROCESSORS} processors, {emulator.version}")]
 
 
 def _programs(architecture: Architecture) -> list[Finding]:

@@ -129,6 +129,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         architecture=architecture,
         cpu_model=request.cpu_model,
         ns_per_instruction=request.ns_per_instruction,
+        processors=request.processors,
     )
     parse_target(target, options)
     combinations = math.prod(len(choice.levels) for choice in request.factors)
@@ -142,6 +143,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         architecture=find_architecture(architecture).name if architecture else "",
         cpu_model=request.cpu_model,
         ns_per_instruction=request.ns_per_instruction,
+        processors=request.processors,
         modules=parse_modules(request.modules, factors, request.target),
         module_files=parse_module_files(request.module_files, target),
         clock=clock,
@@ -237,6 +239,7 @@ def start(
     title = f"{experiment.own.name}-{title}" if experiment.own else title
     title = f"{title} {experiment.architecture}".rstrip()
     title = f"{title} {experiment.ns_per_instruction}ns" if experiment.ns_per_instruction != 1 else title
+    title = f"{title} smp{experiment.processors}" if experiment.processors != 1 else title
     path = out or new_record_path(title if experiment.name == "compare" else experiment.name)
     # Everything that can be wrong with the experiment is checked before the record is created, and if possible before any download.
     check_experiment(experiment)

@@ -125,6 +125,12 @@ def explain_record(
 def _count(
     view: RecordView, row: Comparison, place: RowKey, options: ExplainOptions, progress: Progress
 ) -> InstructionExplanation:
+    if view.experiment.processors > 1:
+        raise UnavailableError(
+            f"A record of machines with {view.experiment.processors} processors can't be explained: the emulator's plugin counts the "
+            "instructions of one processor.",
+            "Compare without --smp and explain that record.",
+        )
     if row.metric.name not in EXPLAINED_TIMES:
         raise UnavailableError(
             f"Instructions explain elapsed time and CPU time; this row is of {row.metric.name}.",

@@ -29,9 +29,10 @@ from swapstone.run.recipes import base_recipe
 from swapstone.session.image_contents import image_contents
 from swapstone.targets import Target, find_target_kind, spec_of
 from swapstone.targets.vm.boot_image import VmImage
+from swapstone.targets.vm.emulator import check_cpu, find_emulator
 from swapstone.targets.vm.kvm import kvm_device_trouble
-from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine
-from swapstone.targets.vm.qemu import base_options, check_cpu, find_emulator
+from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine, check_awake
+from swapstone.targets.vm.qemu import base_options
 from swapstone.targets.vm.spec import VmImages, VmSpec, require_kvm
 from swapstone.workloads import workloads_of
 
@@ -77,7 +78,7 @@ def build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str]
     levels = next((choice.levels for choice in experiment.applied_factors if choice.factor == KERNEL), ())
     if spec.kernel and levels:
         raise UserError("The kernel is what is compared: the target can't name one too.", "Write: --target vm")
-    parsed = {level: _kernel_level(level, architecture, spec.clock) for level in levels or (spec.kernel or "generic",)}
+    parsed = {level: _kernel_level(level, architecture, spec) for level in levels or (spec.kernel or "generic",)}
     needs = image_contents(experiment, [kernel.kernel for kernel in parsed.values()])
     folders = dict(spec.modules)
     requests = {
@@ -108,7 +109,7 @@ def build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str]
     )
     made = {
         level: dataclasses.replace(
-            vm_image_of(image, architecture, parsed[level], cpu, spec.ns_per_instruction),
+            vm_image_of(image, architecture, parsed[level], cpu, spec.ns_per_instruction, processors=spec.processors),
             own_modules=own_modules[level],
         )
         for level, image in images.items()
@@ -123,7 +124,7 @@ def _processor(architecture: Architecture, spec: VmSpec) -> str:
         UserError: the emulator has no such processor.
         UnavailableError: there is no usable emulator.
     """
-    machine = EmulatedMachine(architecture=architecture.machine, cpu=spec.cpu_model)
+    machine = EmulatedMachine(architecture=architecture.machine, cpu=spec.cpu_model, processors=spec.processors)
     emulator = find_emulator(machine)
     if spec.clock == WALL_CLOCK:
         return ""
@@ -132,14 +133,19 @@ def _processor(architecture: Architecture, spec: VmSpec) -> str:
     return spec.cpu_model
 
 
-def _kernel_level(text: str, architecture: Architecture, clock: str) -> KernelLevel:
+def _kernel_level(text: str, architecture: Architecture, spec: VmSpec) -> KernelLevel:
     """Parse the level of a kernel, and check which base options it leaves out.
 
     Raises:
         UserError: a parameter is invalid, or the machine has no such base option.
     """
     level = parse_kernel_level(text)
-    base = base_options(EmulatedMachine(architecture=architecture.machine, wall=clock == WALL_CLOCK))
+    machine = EmulatedMachine(
+        architecture=architecture.machine, processors=spec.processors, wall=spec.clock == WALL_CLOCK
+    )
+    if spec.processors > 1:
+        check_awake(machine, text, (*map(key_of, level.added), *level.dropped))
+    base = base_options(machine)
     keys = list(map(key_of, base))
     if missing := next((key for key in level.dropped if key not in keys), ""):
         raise UserError(
@@ -262,6 +268,8 @@ def vm_image_of(
     level: KernelLevel | None = None,
     cpu: str = "",
     ns_per_instruction: int = 1,
+    *,
+    processors: int = 1,
 ) -> VmImage:
     """Return the image of a virtual machine, from a built image.
 
@@ -271,11 +279,13 @@ def vm_image_of(
         level: of the factor ``kernel``, whose boot parameters the machine has; None for none.
         cpu: the emulated processor; empty for the model's.
         ns_per_instruction: as of `EmulatedMachine`.
+        processors: as of `EmulatedMachine`.
     """
     machine = EmulatedMachine(
         architecture=architecture.machine,
         cpu=cpu,
         ns_per_instruction=ns_per_instruction,
+        processors=processors,
         options=tuple(built.options.split()),
         parameters=level.added if level else (),
         dropped=level.dropped if level else (),

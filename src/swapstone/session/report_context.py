@@ -22,10 +22,15 @@ from swapstone.targets import find_target_kind
 from swapstone.version import __version__
 
 
-def _clock_note(ns_per_instruction: int) -> str:
+def _clock_note(ns_per_instruction: int, processors: int) -> str:
     each = "one nanosecond" if ns_per_instruction == 1 else f"{ns_per_instruction} ns"
+    several = (
+        f", on {processors} processors in turn: each runs at 1/{processors} of the speed, so only machines with {processors} processors "
+        "are compared"
+    )
     return (
-        f"The clock is virtual: each instruction takes {each} of the guest's time, on one processor. A run is exact and repeatable "
+        f"The clock is virtual: each instruction takes {each} of the guest's time{several if processors > 1 else ', on one processor'}. "
+        "A run is exact and repeatable "
         "to the byte. It counts the work; caches, buses, memory and branch prediction have no effect on it."
     )
 
@@ -54,7 +59,11 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
             *report_notes(view.experiment),
             *output_notes(view),
             *server_notes(view.experiment),
-            *((_clock_note(view.experiment.ns_per_instruction),) if view.experiment.virtual else ()),
+            *(
+                (_clock_note(view.experiment.ns_per_instruction, view.experiment.processors),)
+                if view.experiment.virtual
+                else ()
+            ),
         ),
         version=__version__,
         seal_digest=view.digest,

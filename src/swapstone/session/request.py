@@ -44,6 +44,7 @@ class ExperimentRequest:
         architecture: of the virtual machine; empty for this machine's.
         cpu_model: of the virtual machine, as QEMU's option ``-cpu`` names it; empty for the default.
         ns_per_instruction: guest time of an instruction on the virtual clock: 1, 2, 4 ... 1024.
+        processors: of the virtual machine.
         modules: texts ``KERNEL=FOLDER``.
         module_files: paths of kernel modules that the virtual machine loads.
         clock: ``wall`` or ``virtual``; None for the target's.
@@ -72,6 +73,7 @@ class ExperimentRequest:
     architecture: str = ""
     cpu_model: str = ""
     ns_per_instruction: int = 1
+    processors: int = 1
     modules: Sequence[str] = ()
     module_files: Sequence[str] = ()
     clock: str | None = None

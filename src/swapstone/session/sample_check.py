@@ -218,7 +218,7 @@ class _Deriver:
                 raise _ContradictionError(f"has other {what} of {name} than its raw output")
         if run.check != measured.check:
             raise _ContradictionError("has another checksum of its work than its raw output")
-        if run.histogram != measured.histogram:
+        if (run.histogram, run.by_processor) != (measured.histogram, measured.by_processor):
             raise _ContradictionError("has another histogram than its raw output")
 
     def _compare_levels(self, run: Run, variant: Variant, answer: AgentAnswer, measured: Measured) -> None:

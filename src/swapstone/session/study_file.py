@@ -149,6 +149,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
         clock: ``wall`` or ``virtual``; the target's if left out.
         cpu_model: of the virtual machine, as QEMU names it; the default if left out.
         ns_per_instruction: guest time of an instruction on the virtual clock: 1, 2, 4 ... 1024; 1 if left out.
+        processors: of the virtual machine; 1 if left out.
         modules: path of a kernel to the folder of its modules.
         module_files: paths of kernel modules that the virtual machine loads.
         margin: a share such as ``2%``.
@@ -173,6 +174,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
     architecture: str = ""
     cpu_model: str = ""
     ns_per_instruction: int | None = None
+    processors: int | None = None
     clock: str = ""
     modules: dict[str, str] = msgspec.field(default_factory=dict)
     module_files: tuple[str, ...] = ()
@@ -234,6 +236,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
             architecture=self.architecture,
             cpu_model=self.cpu_model,
             ns_per_instruction=1 if self.ns_per_instruction is None else self.ns_per_instruction,
+            processors=1 if self.processors is None else self.processors,
             module_files=tuple(_absolute(path, directory) for path in self.module_files),
             modules=tuple(f"{_absolute(k, directory)}={_absolute(v, directory)}" for k, v in self.modules.items()),
             clock=self.clock or None,
@@ -373,6 +376,7 @@ _EXAMPLES = {
     "architecture": 'architecture = "arm64"',
     "cpu_model": 'cpu_model = "Nehalem"',
     "ns_per_instruction": "ns_per_instruction = 4",
+    "processors": "processors = 2",
     "clock": 'clock = "virtual"',
     "module_files": 'module_files = ["./mine.ko"]',
     "modules": 'modules = { "./bzImage-a" = "./modules-a" }',

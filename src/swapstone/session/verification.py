@@ -223,6 +223,11 @@ def recompute_findings(recomputed: Sequence[Recomputed], causes: Sequence[str]) 
     if not other:
         return problems, ()
     first = f"{len(other)} of {len(recomputed)} trials are other runs here; the first fact that differs is {causes[0]}"
+    if causes[0].startswith(f"{_FIRST[0]}:"):
+        first = (
+            f"The record was made with another QEMU, whose runs can't be recomputed with this one: {len(other)} of {len(recomputed)} "
+            f"trials are other runs here. {causes[0]}"
+        )
     return problems, (first, *causes[1:])
 
 

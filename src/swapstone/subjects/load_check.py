@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -75,7 +76,12 @@ def _others_s(
         if before is not None and after is not None:
             idle_s += (after - before) * indicator.scale
     own = _OF_THE_TRIAL if facts.keys() >= set(_OF_THE_TRIAL) else _OF_THE_PROGRAM
-    return elapsed_s - idle_s - _sum(facts, own)
+    return elapsed_s * _processors(counters) - idle_s - _sum(facts, own)
+
+
+def _processors(counters: Mapping[str, str]) -> int:
+    """Return the number of processors whose times /proc/stat adds up."""
+    return max(1, len(re.findall(r"^cpu[0-9]", counters.get("before /proc/stat", ""), re.MULTILINE)))
 
 
 def _within_bounds(value: float, indicator: LoadIndicator) -> bool:

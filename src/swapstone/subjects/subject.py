@@ -97,6 +97,7 @@ class Measured:
         samples: of the workload's metrics.
         check: checksum of the work; empty if there is none.
         histogram: as `Run.histogram`.
+        by_processor: as `Run.by_processor`.
         series: as `Run.series`.
         mapped, malloc, seen: what the program reports of the measured process, as in `Evidence`.
     """
@@ -104,6 +105,7 @@ class Measured:
     samples: tuple[Sample, ...] = ()
     check: str = ""
     histogram: tuple[tuple[int, int], ...] = ()
+    by_processor: tuple[tuple[int, tuple[tuple[int, int], ...]], ...] = ()
     series: tuple[Sample, ...] = ()
     mapped: tuple[str, ...] = ()
     malloc: str = ""
@@ -120,6 +122,7 @@ class Judgement:
     observed: tuple[tuple[str, str], ...] = ()
     check: str = ""
     histogram: tuple[tuple[int, int], ...] = ()
+    by_processor: tuple[tuple[int, tuple[tuple[int, int], ...]], ...] = ()
     series: tuple[Sample, ...] = ()
     digests: tuple[tuple[str, str], ...] = ()
     found_files: tuple[str, ...] = ()
@@ -356,6 +359,7 @@ class Subject(abc.ABC):
             observed=observed,
             check=measured.check,
             histogram=measured.histogram,
+            by_processor=measured.by_processor,
             series=measured.series,
         )
 

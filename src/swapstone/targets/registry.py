@@ -92,6 +92,11 @@ def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
             "--ns-per-instruction is of the virtual clock, which counts instructions.",
             "Add: --target vm --clock virtual",
         )
+    if options.processors != 1 and clock_of(text, options.clock) != VIRTUAL_CLOCK:
+        raise UserError(
+            "--smp is of an emulated machine on the virtual clock; other targets have the processors that they have.",
+            "Add: --target vm --clock virtual",
+        )
     return kind.parse(detail, options)
 
 
@@ -114,6 +119,7 @@ def spec_of(
         architecture=experiment.architecture,
         cpu_model=experiment.cpu_model,
         ns_per_instruction=experiment.ns_per_instruction,
+        processors=experiment.processors,
         modules=experiment.modules,
         no_cache=no_cache,
         guest_timeout_s=guest_timeout_s,

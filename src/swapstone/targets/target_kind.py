@@ -23,6 +23,7 @@ class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
         architecture: of a machine that is emulated.
         cpu_model: of a machine that is emulated; empty for the default.
         ns_per_instruction: guest time of an instruction on the virtual clock: one of `swapstone.model.CLOCK_SCALES`.
+        processors: of a machine that is emulated.
         modules: pairs (path of a kernel, folder of its modules).
         no_cache: run every trial anew; kinds without a cache of runs ignore it.
         guest_timeout_s: limit of a machine's run, in seconds of this machine's time; 0 for the default. Kinds without machines ignore it.
@@ -33,6 +34,7 @@ class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
     architecture: str = ""
     cpu_model: str = ""
     ns_per_instruction: int = 1
+    processors: int = 1
     modules: tuple[tuple[str, str], ...] = ()
     no_cache: bool = False
     guest_timeout_s: float = 0.0

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 from typing import Annotated
 
 import msgspec
 
-from swapstone.model import FrozenStruct, WireError, percentile
+from swapstone.model import MOST_PROCESSORS, FrozenStruct, WireError, percentile
 
 PERCENTILES = (("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99))
 
@@ -20,12 +21,14 @@ class Latencies(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         values: pairs (name, microseconds): ``max``, ``avg``, ``min``, and the percentiles of `PERCENTILES`. cyclictest rounds each
-            latency down to whole microseconds.
+            latency down to whole microseconds. Of several threads, those of all their cycles together.
         histogram: pairs (microseconds, how many), ascending, of all cycles.
+        by_processor: of several threads, pairs (processor, its histogram), ascending; empty for one.
     """
 
     values: tuple[tuple[str, float], ...]
     histogram: tuple[tuple[int, int], ...]
+    by_processor: tuple[tuple[int, tuple[tuple[int, int], ...]], ...] = ()
 
 
 _Count = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]  # larger ones are not exact, and overflow, as a float
@@ -58,9 +61,26 @@ def decode_cyclictest(output: bytes) -> Latencies:
         output: the whole file, with the newline at its end.
 
     Raises:
-        WireError: the output is cut off or not of one thread, or its histogram misses cycles or contradicts its other fields.
+        WireError: the output is cut off or not of one thread for each processor, or a histogram misses cycles or contradicts its other
+            fields.
     """
-    thread = _one_thread(output)
+    threads = _threads(output)
+    histograms = tuple((thread.cpu, _checked_histogram(thread)) for thread in threads)
+    several = len(threads) > 1
+    if several and [cpu for cpu, _ in histograms] != list(range(len(threads))):
+        raise WireError("cyclictest did not measure one thread on each processor.")
+    counts: collections.Counter[int] = collections.Counter()
+    for _, each in histograms:
+        counts.update(dict(each))
+    histogram = tuple(sorted(counts.items()))
+    mean = sum(edge * count for edge, count in histogram) / sum(counts.values())
+    values = [("max", float(histogram[-1][0])), ("avg", mean), ("min", float(histogram[0][0]))]
+    values += [(name, float(percentile(histogram, percent))) for name, percent in PERCENTILES]
+    return Latencies(values=tuple(values), histogram=histogram, by_processor=histograms if several else ())
+
+
+def _checked_histogram(thread: _Thread) -> tuple[tuple[int, int], ...]:
+    """Return the histogram of a thread, which agrees with its other fields."""
     histogram = _histogram(thread.histogram)
     total = sum(count for _, count in histogram)
     if total < thread.cycles:
@@ -74,12 +94,10 @@ def decode_cyclictest(output: bytes) -> Latencies:
     mean = sum(edge * count for edge, count in histogram) / total
     if abs(mean - thread.avg) > _ROUNDING:
         raise WireError("cyclictest's histogram does not agree with its average.")
-    values = [("max", float(thread.max)), ("avg", mean), ("min", float(thread.min))]
-    values += [(name, float(percentile(histogram, percent))) for name, percent in PERCENTILES]
-    return Latencies(values=tuple(values), histogram=histogram)
+    return histogram
 
 
-def _one_thread(output: bytes) -> _Thread:
+def _threads(output: bytes) -> list[_Thread]:
     if not output.endswith(b"}\n"):
         raise WireError("cyclictest's figures are cut off.")
     try:
@@ -93,9 +111,11 @@ def _one_thread(output: bytes) -> _Thread:
         )
     if printed.return_code:
         raise WireError(f"cyclictest ended with {printed.return_code}.")
-    if printed.num_threads != 1 or list(printed.thread) != ["0"]:
-        raise WireError("cyclictest measured more or fewer threads than one.")
-    return printed.thread["0"]
+    if not 1 <= printed.num_threads <= MOST_PROCESSORS or list(printed.thread) != [
+        str(number) for number in range(printed.num_threads)
+    ]:
+        raise WireError(f"cyclictest did not measure 1 to {MOST_PROCESSORS} threads.")
+    return list(printed.thread.values())
 
 
 def _histogram(counts: dict[str, int]) -> tuple[tuple[int, int], ...]:

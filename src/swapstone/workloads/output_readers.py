@@ -18,12 +18,14 @@ class Figures(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         samples: one for each metric of the workload that was measured, in the order of the metrics.
         histogram: as `Run.histogram`.
+        by_processor: as `Run.by_processor`.
         series: as `Run.series`.
         seen: as `swapstone.factors.Evidence.seen`.
     """
 
     samples: tuple[Sample, ...]
     histogram: tuple[tuple[int, int], ...] = ()
+    by_processor: tuple[tuple[int, tuple[tuple[int, int], ...]], ...] = ()
     series: tuple[Sample, ...] = ()
     seen: tuple[tuple[str, str], ...] = ()
 
@@ -69,7 +71,7 @@ def read_cyclictest(workload: Workload, output: bytes) -> Figures:
     latencies = decode_cyclictest(output)
     values = dict(latencies.values)
     samples = (Sample(metric=one.name, values=(values[one.name] * _NS_PER_US,)) for one in workload.metrics)
-    return Figures(samples=tuple(samples), histogram=latencies.histogram)
+    return Figures(samples=tuple(samples), histogram=latencies.histogram, by_processor=latencies.by_processor)
 
 
 TOOL_READERS: dict[str, Callable[[Workload, bytes], Figures]] = {"cyclictest": read_cyclictest}

@@ -190,6 +190,7 @@ def test_sizes_of_files_are_no_rows() -> None:
         ({"target": "vm:rt"}, "in their targets"),
         ({"factors": (FactorLevels(factor="libc", levels=("musl", "glibc")),)}, "in their factors or levels"),
         ({"cpu_model": "Nehalem"}, "in their processors"),
+        ({"processors": 2}, "in their numbers of processors"),
         ({"module_files": ("/x.ko",)}, "in their modules"),
     ],
 )

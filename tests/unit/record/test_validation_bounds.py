@@ -279,6 +279,19 @@ def test_runs_of_something_else(change: dict[str, Any], problem: str) -> None:
         ({"histogram": ((1, 1), (2, 1), (3, 1))}, ""),
         ({"histogram": ((1, 1), (3, 1), (2, 1))}, "its histogram is not ascending"),
         ({"histogram": ((1, 1), (2, 1), (2, 1))}, "its histogram is not ascending"),
+        ({"histogram": ((1, 3), (2, 1)), "by_processor": ((0, ((1, 2),)), (1, ((1, 1), (2, 1))))}, ""),
+        (
+            {"histogram": ((1, 3), (2, 1)), "by_processor": ((0, ((1, 2),)), (1, ((1, 1),)))},
+            "is not the sum of its processors'",
+        ),
+        ({"histogram": ((1, 2),), "by_processor": ((1, ((1, 1),)), (0, ((1, 1),)))}, "histograms are not ascending"),
+        ({"histogram": ((1, 2),), "by_processor": ((0, ((1, 1),)), (0, ((1, 1),)))}, "histograms are not ascending"),
+        ({"histogram": ((1, 1),), "by_processor": ((8, ((1, 1),)),)}, "histograms are not ascending"),
+        (
+            {"histogram": ((1, 2),), "by_processor": ((0, ((1, 1), (1, 1))),)},
+            "histogram of a processor is not ascending",
+        ),
+        ({"by_processor": ((0, ()),)}, ""),
     ],
 )
 def test_series_and_histograms(changes: dict[str, Any], problem: str) -> None:

@@ -513,3 +513,24 @@ def test_long_names_leave_room_for_the_drawing() -> None:
     for each in root.iter("text"):
         assert 0 <= float(each.attrib["x"]) <= width
         assert 0 <= float(each.attrib["y"]) <= height
+
+
+def test_each_processor_has_a_row_and_a_histogram() -> None:
+    several = tuple(
+        msgspec.structs.replace(each, by_processor=((0, ((3, 9_999), (9, 1))), (1, ((3, 50), (5, 50)))))
+        for each in FOUND
+        if each.load == "io"
+    )
+    context = _context("io")
+    experiment = msgspec.structs.replace(context.experiment, processors=2)
+    made = _made(msgspec.structs.replace(context, experiment=experiment), *several)
+    table = made["latency-processors"]
+    assert [row[:5] for row in table.rows] == [
+        ("io", variant, processor, maximum, average)
+        for variant in ("generic", "rt")
+        for processor, maximum, average in (("0", "9", "3.001"), ("1", "5", "4"))
+    ]
+    assert [row[5:] for row in table.rows][:2] == [("3", "3", "3", "10000"), ("5", "", "", "100")]
+    assert "each runs at 1/2 of the speed" in " ".join(table.notes)
+    assert "latency-histogram-processors" in made
+    assert "latency-processors" not in _made(_context("io"), *FOUND)

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts.image_cache import CacheEntry
+from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.images import Image
 from swapstone.model.cpio import archive, folder
 from swapstone.session import emulator_findings
 from swapstone.session.emulator_findings import kvm_finding
 from swapstone.targets.health import State
+from swapstone.targets.vm.emulator import EMULATORS_VARIABLE
 from swapstone.targets.vm.vm_target import VmOptions
 from tests.unit.targets.fake_emulator import emulator, runs
 
@@ -96,3 +98,17 @@ def test_an_emulator_that_is_too_old_is_the_reason(tmp_path: Path, device: Path,
     del kept[0]
     old = VmOptions(cache=tmp_path / "cache", emulator=emulator(tmp_path / "q", version="QEMU emulator version 5.2.0"))
     assert "is too old: QEMU emulator version 5.2.0" in kvm_finding(old, device).found
+
+
+@pytest.mark.parametrize(("version", "state"), [("7.2.22", State.MISSING), ("10.0.2", State.GOOD)])
+def test_the_emulator_for_several_processors_is_explained(
+    version: str, state: State, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(emulator(tmp_path / "q", version=f"QEMU emulator version {version}"))
+    path.rename(path.with_name("qemu-system-aarch64"))
+    monkeypatch.setenv(EMULATORS_VARIABLE, str(path.parent))
+    (found,) = emulator_findings._several(find_architecture("arm64"))
+    assert (found.name, found.state) == ("--smp of arm64", state)
+    assert version in found.found + found.meaning
+    assert ("bookworm-backports" in found.remedy) == (state is State.MISSING)
+    assert emulator_findings._several(find_architecture("riscv64")) == []

@@ -23,8 +23,19 @@ def test_another_emulator_is_named_and_is_no_damage(same_inputs: bool | None) ->
     changed = _trial("0002/s/w", "b", same_inputs=same_inputs)
     problems, differences = recompute_findings([EQUAL, changed], CAUSES)
     assert problems == []
-    assert differences[0] == f"1 of 2 trials are other runs here; the first fact that differs is {CAUSES[0]}"
+    assert differences[0] == (
+        "The record was made with another QEMU, whose runs can't be recomputed with this one: 1 of 2 trials are other runs here. "
+        f"{CAUSES[0]}"
+    )
     assert differences[1:] == CAUSES[1:]
+
+
+def test_another_fact_is_named_as_the_first_that_differs() -> None:
+    changed = _trial("0002/s/w", "b", same_inputs=False)
+    _, differences = recompute_findings([EQUAL, changed], ["tool kernel: 1 then, 2 now"])
+    assert differences == (
+        "1 of 2 trials are other runs here; the first fact that differs is tool kernel: 1 then, 2 now",
+    )
 
 
 def test_other_bytes_from_the_same_inputs_are_damage() -> None:

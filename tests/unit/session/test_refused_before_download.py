@@ -50,6 +50,9 @@ def _no_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "--cpu-model is of an emulated machine",
         ),
         ({"libc": "glibc,musl", "ns_per_instruction": 4, "only": "b_string_strlen"}, "--ns-per-instruction is of the"),
+        ({"libc": "glibc,musl", "processors": 2, "only": "b_string_strlen"}, "--smp is of an emulated machine"),
+        ({"libc": "glibc,musl", "processors": 9, **ONE}, "can't have 9 processors"),
+        ({"libc": "glibc,musl", "processors": 2, "architecture": "riscv64", **ONE}, "riscv64 has one processor"),
         ({"libc": "glibc,musl", "ns_per_instruction": 5, **ONE}, "can't count 5 ns for an instruction"),
         (
             {"kernel": "generic,generic+drop:nonsense"},

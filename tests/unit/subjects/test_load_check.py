@@ -64,6 +64,15 @@ IN_FORCE = {
 }
 
 
+def test_the_idle_time_of_all_processors_is_considered() -> None:
+    """Two processors that were idle half of the time leave one second of two, of which the trial had 0.4 s."""
+    found = evidence({"user": 90, "idle": 99})
+    second = "cpu1 0 0 0 0 0 0 0 0 0 0\n"
+    two = tuple((name, text + second if name == "before /proc/stat" else text) for name, text in found.machine)
+    assert missing_load(IDLE, found) == ""  # by the time that was neither idle nor the trial's own
+    assert "0.5 s of other programs" in missing_load(IDLE, msgspec.structs.replace(found, machine=two))
+
+
 def test_every_load_has_an_indicator() -> None:
     assert {load.name for load in LOADS if load.indicators} >= set(IN_FORCE)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from swapstone.targets.vm.emulator import find_emulator
 from swapstone.targets.vm.guest import encode_order
 from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.qemu import Setup, find_emulator
+from swapstone.targets.vm.qemu import Setup
 from swapstone.wire import AgentAnswer, ProcessOutcome, encode_answer, encode_answer_header, encode_plan_header
 
 GREETING = (
@@ -35,7 +36,7 @@ for word; do
     case $before in
     -serial) console=${{word#file:}} ;;
     -debugcon) channel=${{word#file:}} ;;
-    -object) channel=${{word#*mem-path=}} channel=${{channel%%,*}} ;;
+    -object) case $word in *mem-path=*) channel=${{word#*mem-path=}} channel=${{channel%%,*}} ;; esac ;;
     esac
     before=$word
 done

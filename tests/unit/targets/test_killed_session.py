@@ -15,7 +15,8 @@ _SESSION = """
 import sys, tempfile
 from pathlib import Path
 from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.qemu import Guest, Limits, Setup, find_emulator
+from swapstone.targets.vm.emulator import find_emulator
+from swapstone.targets.vm.qemu import Guest, Limits, Setup
 
 folder = Path(sys.argv[1])
 tempfile.tempdir = str(folder / "temporary")

@@ -15,6 +15,7 @@ import pytest
 
 from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.model import UnavailableError, UserError
+from swapstone.targets.vm.emulator import find_emulator
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine, check_scale
 from swapstone.targets.vm.qemu import (
     Files,
@@ -23,7 +24,6 @@ from swapstone.targets.vm.qemu import (
     Limits,
     arguments,
     boot,
-    find_emulator,
     judge_end,
     last_lines,
 )

@@ -50,8 +50,8 @@ def test_an_experiment_has_a_specification() -> None:
         kernel="rt", architecture="arm64", clock=VIRTUAL_CLOCK, no_cache=True
     )
     assert spec_of(builders.experiment(target="host")) == HostSpec()
-    subject = builders.experiment(target="vm", clock=VIRTUAL_CLOCK, ns_per_instruction=4)
-    assert spec_of(subject) == VmSpec(clock=VIRTUAL_CLOCK, ns_per_instruction=4)
+    subject = builders.experiment(target="vm", clock=VIRTUAL_CLOCK, ns_per_instruction=4, processors=2)
+    assert spec_of(subject) == VmSpec(clock=VIRTUAL_CLOCK, ns_per_instruction=4, processors=2)
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,9 @@ def test_an_experiment_has_a_specification() -> None:
             "--ns-per-instruction is of the virtual clock",
             "--clock virtual",
         ),
+        ("host", TargetOptions(processors=2), "--smp is of an emulated machine", "Add: --target vm"),
+        ("vm", TargetOptions(processors=2, clock=WALL_CLOCK), "--smp is of an emulated machine", "--clock virtual"),
+        ("vm", TargetOptions(processors=9), "can't have 9 processors", "1 to 8"),
         ("vm", TargetOptions(ns_per_instruction=3), "can't count 3 ns for an instruction", "one of: 1, 2, 4"),
     ],
 )

@@ -95,10 +95,10 @@ def test_latencies_beyond_the_histogram_are_an_error() -> None:
         (thread(histogram={"3.5": CYCLES}), "no integer number"),
         (thread(histogram={"3": "9"}), "has another format"),
         (thread(more=1), "has another format"),
-        (lambda d: d["thread"].update({"1": d["thread"]["0"]}), "more or fewer threads"),
-        (lambda d: d.update(num_threads=2), "more or fewer threads"),
-        (lambda d: d.update(thread={"1": d["thread"]["0"]}), "more or fewer threads"),
-        (lambda d: d.update(thread={}), "more or fewer threads"),
+        (lambda d: d["thread"].update({"1": d["thread"]["0"]}), "did not measure 1 to 8 threads"),
+        (lambda d: d.update(num_threads=2), "did not measure 1 to 8 threads"),
+        (lambda d: d.update(thread={"1": d["thread"]["0"]}), "did not measure 1 to 8 threads"),
+        (lambda d: d.update(thread={}), "did not measure 1 to 8 threads"),
         (lambda d: d.update(resolution_in_ns=1), "resolution 1"),
         (lambda d: d.update(file_version=2), "has version 2"),
         (lambda d: d.update(return_code=1), "ended with 1"),
@@ -130,7 +130,43 @@ def test_the_suite_passes_the_options_that_the_reader_needs() -> None:
     assert f"--loops={json.loads(OUTPUT)['thread']['0']['cycles']}" in json.loads(OUTPUT)["cmdline:"]
     assert [metric.name for metric in CYCLICTEST.metrics if metric.leads] == ["max"]
     assert {(metric.unit, metric.quantity) for metric in CYCLICTEST.metrics} == {("ns", Quantity.TIME)}
-    assert CYCLICTEST.origin == ImageTool(path="/bin/sh", reader="cyclictest")
+    assert isinstance(CYCLICTEST.origin, ImageTool)
+    assert (CYCLICTEST.origin.path, CYCLICTEST.origin.reader) == ("/bin/sh", "cyclictest")
+    several = CYCLICTEST.origin.several[1]
+    assert several.replace("{processors} --affinity={list} --distance=0", "1") == command
+
+
+def _two_threads(document: Any) -> None:
+    """Add a thread on processor 1, whose latencies are 2 us longer."""
+    first = document["thread"]["0"]
+    second = {
+        **first,
+        "histogram": {str(int(edge) + 2): count for edge, count in first["histogram"].items()},
+        **{name: first[name] + 2 for name in ("min", "max", "avg")},
+        "cpu": 1,
+    }
+    document["thread"]["1"] = second
+    document["num_threads"] = 2
+
+
+def test_each_processor_has_a_histogram_and_the_figures_are_of_all() -> None:
+    one, two = decode_cyclictest(OUTPUT), decode_cyclictest(changed(_two_threads))
+    assert one.by_processor == ()
+    assert two.by_processor == ((0, one.histogram), (1, tuple((edge + 2, count) for edge, count in one.histogram)))
+    assert sum(count for _, count in two.histogram) == 2 * CYCLES
+    before, now = dict(one.values), dict(two.values)
+    assert (now["max"], now["min"]) == (before["max"] + 2, before["min"])
+    assert now["avg"] == pytest.approx(before["avg"] + 1)
+    assert TOOL_READERS["cyclictest"](CYCLICTEST, changed(_two_threads)).by_processor == two.by_processor
+
+
+def test_two_threads_on_one_processor_are_refused() -> None:
+    def same(document: Any) -> None:
+        _two_threads(document)
+        document["thread"]["1"]["cpu"] = 0
+
+    with pytest.raises(WireError, match="did not measure one thread on each processor"):
+        decode_cyclictest(changed(same))
 
 
 @pytest.mark.parametrize("count", [2**53 + 1, 10**400, -(10**30)])

@@ -28,6 +28,7 @@ from swapstone.report.topics.latency_data import (
     total,
     us,
 )
+from swapstone.report.topics.latency_processors import by_processor
 from swapstone.report.topics.latency_ratios import between_kernels, loaded_over_idle
 from swapstone.report.topics.topic import Topic
 
@@ -54,6 +55,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 def _sections(context: ReportContext, analysis: Analysis, group: LatencyGroup, suffix: str) -> Iterable[Section]:
     yield _table(context, group, suffix)
     yield _histogram(group, suffix)
+    yield from by_processor(context, group, suffix)
     if len(group.variants) > 1:
         yield between_kernels(context, analysis, group, suffix)
     if IDLE in group.loads and len(group.loads) > 1:

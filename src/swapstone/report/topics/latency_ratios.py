@@ -292,8 +292,10 @@ def _page_notes(context: ReportContext, boards: Sequence[str], isolated: str) ->
     here = f", {context.experiment.architecture}" if context.experiment.architecture else ""
     scale = context.experiment.ns_per_instruction
     each = "each nanosecond" if scale == 1 else f"every {scale} ns"
+    number = context.experiment.processors
+    processors = "one processor that executes" if number == 1 else f"{number} processors that take turns, and execute"
     machine = (
-        f"one processor that executes an instruction {each}{here}"
+        f"{processors} an instruction {each}{here}"
         if context.experiment.clock == "virtual"
         else f"another machine{here}"
     )
@@ -306,6 +308,8 @@ def _page_notes(context: ReportContext, boards: Sequence[str], isolated: str) ->
 
 
 def _no_isolation(context: ReportContext) -> str:
+    if context.experiment.processors > 1:
+        return "Compare levels that isolate a processor, and read its row: kernel=rt,rt+isolcpus=1"
     if context.experiment.clock == "virtual":
-        return "On the virtual clock the machine has one processor, so none can be isolated. QEMU would run several processors in turns."
+        return "The machine has one processor, so none can be isolated. With several: --smp 2 and a level such as rt+isolcpus=1"
     return "Isolating a processor is no factor of this experiment."

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from swapstone.factors.kernel_parameters import DROPPED_OPTIONS, KEPT_OPTIONS, PARAMETERS
+from swapstone.model.safe_text import safe
 from swapstone.targets.vm import qemu
 from swapstone.targets.vm.guest import GuestReport
 from swapstone.targets.vm.machine_models import EmulatedMachine
@@ -16,7 +17,25 @@ from swapstone.targets.vm.machine_models import EmulatedMachine
 def counted_clock(machine: EmulatedMachine) -> str:
     """Return how the virtual clock counts, for the description of a target."""
     nanoseconds = machine.ns_per_instruction
-    return "one instruction a nanosecond" if nanoseconds == 1 else f"one instruction every {nanoseconds} ns"
+    counted = "one instruction a nanosecond" if nanoseconds == 1 else f"one instruction every {nanoseconds} ns"
+    return counted if machine.processors == 1 else f"{counted} of {machine.processors} processors in turn"
+
+
+_ONLINE = "/sys/devices/system/cpu/online"
+
+
+def files_of_processors(machine: EmulatedMachine) -> tuple[str, ...]:
+    """Return the files of a guest that show how many processors it has; none for one processor."""
+    return (_ONLINE,) if machine.processors > 1 else ()
+
+
+def why_other_processors(machine: EmulatedMachine, report: GuestReport) -> str:
+    """Return which processors a guest has, if they are not those of its machine; else an empty text."""
+    requested = f"0-{machine.processors - 1}"
+    online = report.file(_ONLINE).strip()
+    if machine.processors == 1 or online == requested:
+        return ""
+    return f"the processors {requested} were requested, and {safe(online)[:40] or 'no list of them'} are online"
 
 
 def missing_features(machine: EmulatedMachine, cpuinfo: str) -> str:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from swapstone.model import CLOCK_SCALES, USUAL_MEMORY_BYTES, FrozenStruct, UserError, unknown
+from collections.abc import Iterable
+
+from swapstone.model import CLOCK_SCALES, MOST_PROCESSORS, USUAL_MEMORY_BYTES, FrozenStruct, UserError, unknown
 
 CHANNEL_START = 4096
 """Offset of the output in a channel that is memory; as in native/port/virtual_machine.c."""
@@ -28,6 +30,7 @@ class MachineModel(FrozenStruct, frozen=True, kw_only=True):
         order_start: offset of the order in that memory: 8 bytes with its length, and from the next page on its text. 0 if the order is a
             file of fw_cfg.
         snapshots: whether a saved machine continues when it is restored.
+        awake: options of the kernel's command line that keep an idle processor executing instructions; empty if none are known.
     """
 
     program: str
@@ -41,6 +44,7 @@ class MachineModel(FrozenStruct, frozen=True, kw_only=True):
     channel_bytes: int = 0
     order_start: int = 0
     snapshots: bool = True
+    awake: tuple[str, ...] = ()
 
 
 _PCI_DEVICES = (
@@ -76,6 +80,7 @@ MACHINE_MODELS: dict[str, MachineModel] = {
             "pvh.bin",
         ),
         ended_well=65,
+        awake=("idle=poll",),
     ),
     "aarch64": MachineModel(
         program="qemu-system-aarch64",
@@ -85,6 +90,7 @@ MACHINE_MODELS: dict[str, MachineModel] = {
         devices=_VIRT_DEVICES,
         options=("console=ttyAMA0", *_VIRT_OPTIONS),
         channel_bytes=_CHANNEL_BYTES,
+        awake=("nohlt", "cpuidle.off=1"),
     ),
     "arm": MachineModel(
         program="qemu-system-arm",
@@ -123,7 +129,7 @@ COMPILERS = {machine: f"{triplet}-gcc" for machine, triplet in _TRIPLETS.items()
 
 
 class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
-    """An emulated machine with one processor.
+    """An emulated machine.
 
     Attributes:
         architecture: one of `MACHINE_MODELS`.
@@ -134,6 +140,7 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
         dropped: keys of base options that are left out.
         wall: whether it runs under KVM on the wall clock, not on the virtual clock.
         ns_per_instruction: one of `CLOCK_SCALES`; without a meaning on the wall clock.
+        processors: how many; 1 to `MOST_PROCESSORS`.
     """
 
     architecture: str = "x86_64"
@@ -144,6 +151,7 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
     dropped: tuple[str, ...] = ()
     wall: bool = False
     ns_per_instruction: int = 1
+    processors: int = 1
 
     @property
     def model(self) -> MachineModel:
@@ -155,6 +163,39 @@ class EmulatedMachine(FrozenStruct, frozen=True, kw_only=True):
         if self.architecture not in MACHINE_MODELS:
             raise unknown("architecture", self.architecture, MACHINE_MODELS)
         return MACHINE_MODELS[self.architecture]
+
+
+def check_processors(processors: int) -> int:
+    """Return a number of processors that a machine may have.
+
+    Raises:
+        UserError: it has fewer than one, or more than `MOST_PROCESSORS`.
+    """
+    if not 1 <= processors <= MOST_PROCESSORS:
+        raise UserError(
+            f"A virtual machine can't have {processors} processors.", f"Name 1 to {MOST_PROCESSORS} with --smp."
+        )
+    return processors
+
+
+def check_awake(machine: EmulatedMachine, level: str, keys: Iterable[str]) -> None:
+    """Check that a level of the factor ``kernel`` leaves the options alone that keep idle processors executing instructions.
+
+    Args:
+        machine: with several processors.
+        level: as the user typed it.
+        keys: of the boot parameters that it sets or leaves out, with ``_`` for ``-``.
+
+    Raises:
+        UserError: it sets or leaves out one of them.
+    """
+    awake = {word.partition("=")[0] for word in machine.model.awake}
+    if key := next((key for key in keys if key in awake), ""):
+        raise UserError(
+            f"{level[:80]} changes the boot option {key}, which machines with several processors need: without it their runs are not "
+            "repeatable to the byte.",
+            "Leave it out of the level, or leave --smp out.",
+        )
 
 
 def check_scale(ns_per_instruction: int) -> int:

@@ -10,65 +10,43 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
-import functools
-import hashlib
 import os
 import re
-import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from swapstone.factors.kernel_parameters import kept_options
-from swapstone.model import FrozenStruct, UnavailableError, UserError
+from swapstone.model import FrozenStruct
 from swapstone.model.temporary_folder import TemporaryFolder
+from swapstone.targets.vm.emulator import BARE, Emulator, clock_options
 from swapstone.targets.vm.machine_models import CHANNEL_START, EmulatedMachine, MachineModel
 from swapstone.targets.vm.scheduling import save_switches
-
-OLDEST = (7, 0)
-"""The oldest QEMU whose runs on the instruction clock were found to be reproducible to the byte."""
 
 HOST_LIMIT_S = 600.0
 """How long a machine may run by default, in seconds of this machine's time."""
 
-_VERSION = re.compile(r"version ([0-9]{1,6})\.([0-9]{1,6})")
-_CPU = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9._+-]{0,40}(,[+-]?[a-z0-9][a-z0-9._-]{0,30}(=[a-z0-9]{1,10})?){0,40}", re.ASCII
-)
 _LOOK_S = 0.05  # interval of checks of a running machine
 _TAIL_BYTES = 8192
 _LINES = 12
-_PROBE_S = 30
-_SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
-_RECORDED = "rr=record,rrfile=/dev/null"
-"""Recording, to /dev/null, makes QEMU hold one lock while it executes and counts instructions; see `arguments`."""
+_TURN_US = 10
+_TURNS = (
+    *("-netdev", "hubport,id=turns,hubid=0"),
+    *("-object", f"filter-buffer,id=turn,netdev=turns,interval={_TURN_US}"),
+)
+"""A timer of the emulator, each 10 us of the guest's time, that the guest can't observe. Each expiry ends the turn of a processor."""
 
 _KVM = ("-accel", "kvm", "-rtc", "base=utc")
-_BARE = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-sandbox", _SANDBOX)
 _OPTIONS = ("quiet", "panic=-1", "nokaslr", "norandmaps", "mitigations=off", "random.trust_cpu=on")
 _NOT_ON_WALL = frozenset({"mitigations=off", "rodata=off", "tsc=reliable", "rcupdate.rcu_expedited=1"})
 """Options that make the boot fast and also change what is measured: on the wall clock the machine has the kernel's defaults."""
 
 _END, _SILENT = b"swapstone-end\n", "it ended without a reason"
 _ENDED_FAILED = 67  # exit status by isa-debug-exit; native/port/virtual_machine.c
-
-
-class Emulator(FrozenStruct, frozen=True, kw_only=True):
-    """A usable QEMU.
-
-    Attributes:
-        path: the program.
-        version: the first line of ``--version``.
-        build: SHA-256 of the program and its firmware.
-    """
-
-    path: str
-    version: str
-    build: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,34 +131,35 @@ def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -
     for name, path in (("channel", files.channel), ("order", files.order)):
         devices = [device.replace(f"={{{name}}}", f"={path.replace(',', ',,')}") for device in devices]
     return (
-        *_BARE,
-        *(_KVM if machine.wall else _clock(machine.ns_per_instruction, saving=saving)),
+        *BARE,
+        *(
+            _KVM
+            if machine.wall
+            else clock_options(machine.ns_per_instruction, recorded=not saving and machine.processors == 1)
+        ),
         *(
             "-M",
             family.machine,
             "-cpu",
             "host" if machine.wall else machine.cpu or family.cpu,
             "-smp",
-            "1",
+            str(machine.processors),
             "-m",
             f"{machine.memory_bytes >> 20}M",
         ),
         *("-kernel", files.kernel, "-initrd", files.initrd, "-serial", f"file:{files.console}"),
         *devices,
+        *(_TURNS if machine.processors > 1 else ()),
         *("-append", " ".join(kernel_command_line(machine))),
     )
 
 
-def _clock(ns_per_instruction: int, *, saving: bool = False) -> tuple[str, ...]:
-    """Return the options of a clock that counts instructions."""
-    counted = f"shift={ns_per_instruction.bit_length() - 1},sleep=off"
-    words = counted if saving else f"{counted},{_RECORDED}"
-    return ("-accel", "tcg", "-icount", words, "-rtc", "base=2024-01-01T00:00:00,clock=vm", "-seed", "1")
-
-
 def base_options(machine: EmulatedMachine) -> tuple[str, ...]:
     """Return the kernel's command line of every machine of this architecture and clock, without what the level of its kernel changes."""
-    return tuple(word for word in (*_OPTIONS, *machine.model.options) if not (machine.wall and word in _NOT_ON_WALL))
+    awake = machine.model.awake if machine.processors > 1 and not machine.wall else ()
+    return tuple(
+        word for word in (*_OPTIONS, *machine.model.options, *awake) if not (machine.wall and word in _NOT_ON_WALL)
+    )
 
 
 def kept_base_options(machine: EmulatedMachine) -> tuple[str, ...]:
@@ -191,95 +170,6 @@ def kept_base_options(machine: EmulatedMachine) -> tuple[str, ...]:
 def kernel_command_line(machine: EmulatedMachine) -> tuple[str, ...]:
     """Return the words of the kernel's command line."""
     return (*kept_base_options(machine), *machine.options, *machine.parameters)
-
-
-def check_cpu(emulator: Emulator, machine: EmulatedMachine) -> None:
-    """Check before images are fetched that an emulator has a machine's processor.
-
-    Raises:
-        UserError: it has no such model or feature, or the text is no value of ``-cpu``.
-    """
-    cpu = machine.cpu
-    if not _CPU.fullmatch(cpu):
-        raise UserError(
-            f"{cpu[:80]!a} is no processor model of QEMU.", "For example: --cpu-model Nehalem or qemu64,+ssse3"
-        )
-    model = machine.model
-    value = f"{cpu},enforce" if machine.architecture == "x86_64" else cpu  # others refuse what they don't have
-    tried = _ask(
-        [emulator.path, *_BARE, "-accel", "tcg", "-M", model.machine, "-cpu", value, "-S", "-qmp", "stdio"],
-        '{"execute":"qmp_capabilities"}\n{"execute":"quit"}\n',
-    )
-    if tried.returncode != 0:
-        lines = [line.partition(": ")[2] or line for line in tried.stderr.strip().splitlines()]
-        raise UserError(
-            f"{emulator.version} can't emulate the processor {cpu}: {'; '.join(lines[:3])[:300] or f'status {tried.returncode}'}.",
-            f"List the models: {Path(emulator.path).name} -cpu help",
-        )
-
-
-def find_emulator(machine: EmulatedMachine, program: str = "") -> Emulator:
-    """Find a QEMU that can emulate a machine on the virtual clock.
-
-    Args:
-        machine: the machine to emulate.
-        program: name or path of the emulator; empty for the machine's default.
-
-    Raises:
-        UnavailableError: there is none, it is too old, or it lacks a feature; the text names it.
-    """
-    name = program or machine.model.program
-    hint = "On Debian: sudo apt-get install qemu-system-x86 qemu-system-arm qemu-system-misc"
-    path = shutil.which(name)
-    if path is None:
-        raise UnavailableError(f"There is no {name} to emulate a machine with.", hint)
-    if shutil.which("setpriv") is None:
-        raise UnavailableError(
-            "There is no setpriv, which makes the emulator end together with Swapstone.",
-            "On Debian: sudo apt-get install util-linux",
-        )
-    status = Path(path).stat()
-    return _examine(path, machine.model, (status.st_size, status.st_mtime_ns))
-
-
-@functools.cache
-def _examine(path: str, family: MachineModel, _stamp: tuple[int, int]) -> Emulator:
-    """Read an emulator's version, and start an empty machine with the options of a run."""
-    version = (_ask([path, "--version"]).stdout.splitlines() or [""])[0]
-    found = _VERSION.search(version)
-    if not found:
-        raise UnavailableError(f"The output of {path} --version names no version of QEMU: {version!r}.")
-    if (int(found[1]), int(found[2])) < OLDEST:
-        raise UnavailableError(
-            f"{path} is too old: {version}.", f"The virtual clock needs QEMU {OLDEST[0]}.{OLDEST[1]} or newer."
-        )
-    tried = _ask(
-        [path, *_BARE, *_clock(1), "-M", "none", "-qmp", "stdio"],
-        '{"execute":"qmp_capabilities"}\n{"execute":"quit"}\n',
-    )
-    if tried.returncode != 0:
-        words = tried.stderr.strip().splitlines()[-1:] or [f"status {tried.returncode}"]
-        raise UnavailableError(f"{path} can't emulate a machine on the virtual clock: {words[0]}")
-    digest = hashlib.sha256(version.encode())
-    for part in (Path(path), *_firmware(path, family.firmware)):
-        digest.update(f"\0{part.name}\0".encode() + hashlib.sha256(part.read_bytes()).digest())
-    return Emulator(path=path, version=version, build=digest.hexdigest())
-
-
-def _firmware(path: str, names: Iterable[str]) -> list[Path]:
-    """Return the firmware files that an emulator loads, each from the first of its folders that contains it."""
-    folders = [Path(line) for line in _ask([path, "-L", "help"]).stdout.splitlines()]
-    places = (((folder / name) for folder in folders if (folder / name).is_file()) for name in names)
-    return [place for place in (next(found, None) for found in places) if place]
-
-
-def _ask(command: Sequence[str], words: str = "") -> subprocess.CompletedProcess[str]:
-    try:
-        return subprocess.run(
-            command, input=words, capture_output=True, text=True, check=False, timeout=_PROBE_S, env={"LC_ALL": "C"}
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnavailableError(f"{command[0]} can't be run: {error}.") from error
 
 
 class LimitReached(Exception):  # noqa: N818 - ends a wait; not an error of this program
@@ -332,7 +222,12 @@ class Guest:
             self.process = subprocess.Popen(
                 [
                     *("setpriv", "--pdeathsig", "KILL", "--"),
-                    *(setup.emulator.path, *arguments(setup.machine, files, saving=saving), *setup.plugin, *watching),
+                    *(
+                        *setup.emulator.command,
+                        *arguments(setup.machine, files, saving=saving),
+                        *setup.plugin,
+                        *watching,
+                    ),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=complaints,

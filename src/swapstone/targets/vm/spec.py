@@ -35,6 +35,7 @@ class VmSpec(FrozenStruct, frozen=True, kw_only=True):
         architecture: a name of `swapstone.artifacts.parts.ARCHITECTURES`; empty for this machine's.
         cpu_model: value of QEMU's option ``-cpu``; empty for the architecture's default.
         ns_per_instruction: one of `swapstone.model.CLOCK_SCALES`.
+        processors: of the machine.
         modules: pairs (absolute path of a kernel, folder of its modules), where that is not the folder beside the kernel.
         clock: `swapstone.model.VIRTUAL_CLOCK`, or `swapstone.model.WALL_CLOCK`, which needs KVM.
         no_cache: run every trial anew, even if an equal run is in the cache.
@@ -46,6 +47,7 @@ class VmSpec(FrozenStruct, frozen=True, kw_only=True):
     architecture: str = ""
     cpu_model: str = ""
     ns_per_instruction: int = 1
+    processors: int = 1
     modules: tuple[tuple[str, str], ...] = ()
     clock: str
     no_cache: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK
 from swapstone.targets.target_kind import TargetKind, TargetOptions
-from swapstone.targets.vm.machine_models import check_scale
+from swapstone.targets.vm.machine_models import check_processors, check_scale
 from swapstone.targets.vm.spec import VmSpec
 from swapstone.targets.vm.vm_target import VmTarget
 
@@ -16,6 +16,7 @@ def _parse(detail: str, options: TargetOptions) -> VmSpec:
         architecture=options.architecture,
         cpu_model=options.cpu_model,
         ns_per_instruction=check_scale(options.ns_per_instruction),
+        processors=check_processors(options.processors),
         modules=options.modules,
         clock=options.clock or VIRTUAL_CLOCK,
         no_cache=options.no_cache,

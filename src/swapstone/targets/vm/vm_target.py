@@ -33,18 +33,21 @@ from swapstone.targets.target import (
 )
 from swapstone.targets.vm import guest, qemu, snapshot
 from swapstone.targets.vm.boot_image import BootImage, VmImage
+from swapstone.targets.vm.emulator import Emulator, find_emulator
 from swapstone.targets.vm.guest import GuestCommands
 from swapstone.targets.vm.image_tree import placed, resolve
 from swapstone.targets.vm.machine_facts import (
     boot_digests,
     boot_options,
     counted_clock,
+    files_of_processors,
     is_running,
     missing_features,
     option_pairs,
+    why_other_processors,
 )
 from swapstone.targets.vm.machine_models import COMPILERS, EmulatedMachine
-from swapstone.targets.vm.qemu import Emulator, GuestEnd, GuestRun, Limits, Setup
+from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.vm.replicates import block_of
 from swapstone.targets.vm.run_cache import RunCache, mark_used
 from swapstone.targets.vm.run_name import digest_of, digest_of_file, run_inputs
@@ -121,7 +124,7 @@ class VmTarget(Target):
         self._exact = not first.machine.wall
         self.at_once = (options.at_once or len(os.sched_getaffinity(0))) if self._exact else 1
         self._first_image = first
-        self._emulator: Emulator = qemu.find_emulator(first.machine, options.emulator)
+        self._emulator: Emulator = find_emulator(first.machine, options.emulator)
         self._folder = TemporaryFolder("vm")
         try:
             self._boot_images = {level: BootImage(made, self._folder.path) for level, made in levels.items()}
@@ -164,7 +167,7 @@ class VmTarget(Target):
             architecture=report.machine,
             cpu=(cpu[1] if cpu else self._machine.cpu or self._machine.model.cpu)
             + missing_features(self._machine, report.file("/proc/cpuinfo")),
-            cpus=(0,),
+            cpus=tuple(range(self._machine.processors)),
             virtualization=f"{self._emulator.version}, machine {self._machine.model.machine}, {clock}",
             memory_bytes=int(memory[1]) * 1024 if memory else 0,
         )
@@ -315,7 +318,8 @@ class VmTarget(Target):
         name, run = named
         report, answers = decode_run(run)
         check_run(config, report, answers, run.console)
-        if ignored := why_ignored(order.machine.parameters, dict(report.files)):
+        ignored = why_other_processors(order.machine, report)
+        if ignored := ignored or why_ignored(order.machine.parameters, dict(report.files)):
             raise MachineConfigError(f"The machine is not the requested one: {ignored}.")
         booted = (
             (("booted", split_kernel(config.kernel)[0]),) if is_running(report, order.boot_image.source.banner) else ()
@@ -365,7 +369,7 @@ class VmTarget(Target):
         boot_image = self._boot_image(config)
         machine = boot_image.source.machine
         commands = GuestCommands(
-            reports=files_that_show(machine.parameters),
+            reports=(*files_of_processors(machine), *files_that_show(machine.parameters)),
             files=tuple((f"/{name}.ko", boot_image.source.own_modules[name]) for name in config.own_modules),
             prepare=config.prepare,
             beside=config.beside,
@@ -419,7 +423,8 @@ class VmTarget(Target):
 
     def _boot(self, setup: Setup, inputs: Mapping[str, bytes]) -> GuestRun:
         limits = self._options.limits
-        if not (self._exact and self._options.snapshots and setup.machine.model.snapshots):
+        one = setup.machine.processors == 1
+        if not (self._exact and one and self._options.snapshots and setup.machine.model.snapshots):
             return qemu.boot(setup, limits)
         without = digest_of({name: value for name, value in inputs.items() if name != "order"})
         state = self._cache / "snapshots" / without

@@ -12,11 +12,18 @@ BINS = 20_000
 """Bins of 1 us. cyclictest prints each of them, so more bins take more time. A run with a latency outside the bins fails."""
 
 _FILE = "/tmp/cyclictest.json"  # noqa: S108 - in a machine of its own
-_COMMAND = (
-    f"/usr/bin/cyclictest --quiet --mlockall --priority=99 --threads=1 --interval={INTERVAL_US} --loops={CYCLES} "
-    f"--histogram={BINS} --json={_FILE} >/dev/null && cat {_FILE}"
-)
 
+
+def _command(threads: str) -> str:
+    return (
+        f"/usr/bin/cyclictest --quiet --mlockall --priority=99 {threads} --interval={INTERVAL_US} --loops={CYCLES} "
+        f"--histogram={BINS} --json={_FILE} >/dev/null && cat {_FILE}"
+    )
+
+
+_ONE = _command("--threads=1")
+_SEVERAL = _command("--threads={processors} --affinity={list} --distance=0")
+"""A thread on each processor, all with the same interval."""
 
 _RESOLUTION_NS = 1000.0
 """cyclictest prints whole microseconds."""
@@ -43,8 +50,8 @@ METRICS: tuple[Metric, ...] = (
 
 CYCLICTEST = Workload(
     name="cyclictest",
-    origin=ImageTool(path="/bin/sh", reader="cyclictest"),
-    arguments=("-c", _COMMAND),
+    origin=ImageTool(path="/bin/sh", reader="cyclictest", several=("-c", _SEVERAL)),
+    arguments=("-c", _ONE),
     description=f"a thread of priority 99 sleeps for {INTERVAL_US} us {CYCLES} times: how late does it wake?",
     metrics=METRICS,
     waits=True,
