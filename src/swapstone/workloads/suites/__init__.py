@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from swapstone.model import Suite
-from swapstone.workloads.suites import latency, libc, libc_extra, netstack, server, swap, throughput
+from swapstone.workloads.suites import latency, libc, libc_extra, netstack, operating_system, server, swap, throughput
 
 SUITES: tuple[Suite, ...] = (
     libc.SUITE,
     libc_extra.SUITE,
     latency.SUITE,
     throughput.SUITE,
+    operating_system.SUITE,
     swap.SUITE,
     server.SUITE,
     *netstack.SUITES,
