@@ -63,9 +63,7 @@ class Built:
     folder: Path | None = None
 
 
-def build_workload(
-    source: Source, recipe: Recipe, *, relinked: bool = False, beside: Sequence[Path] = ()
-) -> Built:
+def build_workload(source: Source, recipe: Recipe, *, relinked: bool = False, beside: Sequence[Path] = ()) -> Built:
     """Build a workload, or return it from the cache.
 
     Args:

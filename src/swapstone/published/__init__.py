@@ -7,6 +7,7 @@ from swapstone.published.data import (
     PublishedPair,
     Source,
     Study,
+    baselines,
     figures,
     find,
     sources,
@@ -14,15 +15,19 @@ from swapstone.published.data import (
     study,
 )
 from swapstone.published.derived_figures import Recomputed
+from swapstone.published.measured_rows import MEASURED_ROWS, MeasuredRow
 
 __all__ = [
+    "MEASURED_ROWS",
     "CheckReport",
     "Disagreement",
     "Figure",
+    "MeasuredRow",
     "PublishedPair",
     "Recomputed",
     "Source",
     "Study",
+    "baselines",
     "check",
     "figures",
     "find",

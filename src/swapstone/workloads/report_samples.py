@@ -9,7 +9,6 @@ from typing import Protocol
 from swapstone.model import Metric, Sample
 from swapstone.workloads import metrics
 
-
 _BYTES_PER_NS_IN_MB_PER_S = 1000.0
 
 

@@ -4,7 +4,18 @@
 from __future__ import annotations
 
 from swapstone.model import Suite
-from swapstone.workloads.suites import latency, libc, libc_extra, netstack, operating_system, server, swap, throughput
+from swapstone.workloads.suites import (
+    core,
+    latency,
+    libc,
+    libc_extra,
+    netstack,
+    operating_system,
+    server,
+    swap,
+    throughput,
+    unix,
+)
 
 SUITES: tuple[Suite, ...] = (
     libc.SUITE,
@@ -12,6 +23,8 @@ SUITES: tuple[Suite, ...] = (
     latency.SUITE,
     throughput.SUITE,
     operating_system.SUITE,
+    unix.SUITE,
+    core.SUITE,
     swap.SUITE,
     server.SUITE,
     *netstack.SUITES,

@@ -115,9 +115,7 @@ def _stream(channel: str, what: str) -> Workload:
 
 def _file(name: str, argument: str, description: str) -> Workload:
     parameters = (("file_bytes", str(4 * _MIB)),)
-    return _work(
-        name, "bw_file.c", description, argument=argument, parameters=parameters, operation_bytes=4 * _MIB
-    )
+    return _work(name, "bw_file.c", description, argument=argument, parameters=parameters, operation_bytes=4 * _MIB)
 
 
 def _memory(size: str, size_bytes: int) -> tuple[Workload, ...]:
@@ -176,8 +174,12 @@ SUITE = Suite(
         _round_trip("unix", "through a pair of stream sockets", 1),
         _round_trip("udp", "over UDP on the loopback device", 4),
         _round_trip("tcp", "over TCP on the loopback device", 1),
-        _work("lat_connect", "lat_connect.c", "open a TCP connection to a server on the loopback device, and close it",
-              metrics=MESSAGES),
+        _work(
+            "lat_connect",
+            "lat_connect.c",
+            "open a TCP connection to a server on the loopback device, and close it",
+            metrics=MESSAGES,
+        ),
         *(_files(what, f"{what} a file", size) for size in (0, 10240) for what in ("create", "delete")),
         _work("lat_mmap", "lat_mmap.c", "map a file of 8 MiB, write a byte in every 160 KiB, unmap it"),
         _work("lat_pagefault", "lat_pagefault.c", "read a byte of a page of a mapped file for the first time"),
