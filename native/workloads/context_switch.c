@@ -2,7 +2,7 @@
 /* Two processes send a number back and forth through two pipes, 2000 times. Each blocks in read() until the
  * other writes. UnixBench: Pipe-based Context Switching.
  *
- * The parameter is the number of tasks: pairs of processes. */
+ * The parameter is the number of tasks, or of copies (suite `unix`): pairs of processes. */
 #include "tasks.h"
 
 enum { ROUND_TRIPS = 2000 };
@@ -58,6 +58,6 @@ static uint64_t pass(void) {
     return run_in_tasks(work);
 }
 
-static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("context_switch", ROUND_TRIPS)};
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("context_switch", "context1", ROUND_TRIPS)};
 
 WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* A child process replaces itself by its own program with execv(), 25 times. UnixBench: Execl Throughput.
  *
- * The parameter is the number of tasks. The program's own arguments are "-", the number of starts that remain
- * and the number of starts so far. */
+ * The parameter is the number of tasks, or of copies (suite `unix`). The program's own arguments are "-", the
+ * number of starts that remain and the number of starts so far. */
 #include "tasks.h"
 
 #include <stdio.h>
@@ -51,6 +51,6 @@ static uint64_t pass(void) {
     return run_in_tasks(work);
 }
 
-static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("exec", STARTS)};
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("exec", "execl", STARTS)};
 
 WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .parameters = tasks, .reexec_main = reexec_main);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Copies a file to another with read() and write() of one block at a time, several times.
- * UnixBench: File Copy 1024 bufsize 2000 maxblocks, 256 bufsize 500, and 4096 bufsize 8000 (here 1000
- * blocks).
+ * UnixBench: File Copy 1024 bufsize 2000 maxblocks, 256 bufsize 500, and 4096 bufsize 8000 (1000 blocks in
+ * the suite `throughput`, whose eight tasks would need too much memory).
  *
- * The parameter is BLOCK:TASKS, the size of a block in bytes and the number of tasks. The table at the end
- * has the number of blocks and repeats. An operation is 1024 bytes. Each task has two unlinked files in the
- * working directory. */
+ * The parameter is BLOCK:TASKS, the size of a block in bytes and the number of tasks: `one` and `all` for the
+ * copies of the suite `unix`. The table at the end has the number of blocks and repeats. An operation is 1024
+ * bytes. Each task has two unlinked files in the working directory. */
 #include "tasks.h"
 
 #include <fcntl.h>
@@ -47,10 +47,10 @@ static void read_block(int file) {
 }
 
 static void prepare(void) {
-    unsigned count;
-    if (sscanf(parameter->argument, "%zu:%u", &block_size, &count) != 2 || count != parameter->size ||
+    unsigned count = tasks_of_parameter();
+    if (sscanf(parameter->argument, "%zu:", &block_size) != 1 ||
         sscanf(parameter->text, "%zu blocks %zu times", &blocks, &repeats) != 2 ||
-        parameter->ops * 1024 != block_size * blocks * repeats * count)
+        parameter->ops * 1024 != block_size * blocks * repeats * (parameter->copies ? 1 : count))
         fail("the parameter is not BLOCK:TASKS of the table");
     memset(block.bytes, 'x', sizeof block.bytes);
     for (unsigned task = 0; task < count; task++) {
@@ -88,7 +88,7 @@ static uint64_t pass(void) {
 
 /* Compares the copy with the original; not measured. */
 static void finish(void) {
-    for (unsigned task = 0; task < parameter->size; task++) {
+    for (unsigned task = 0; task < tasks_of_parameter(); task++) {
         seek_to_start(files[task].to);
         for (size_t i = 0; i < blocks; i++) {
             read_block(files[task].to);
@@ -107,13 +107,23 @@ static void finish(void) {
      .size = 1,                                                                                              \
      .text = (blocks)},                                                                                      \
     {                                                                                                        \
-        .argument = bytes ":8", .name = "file_copy(" bytes ") (8 tasks)", .ops = MAX_TASKS * (kibibytes),    \
-        .size = MAX_TASKS, .text = (blocks)                                                                  \
+        .argument = bytes ":8", .name = "file_copy(" bytes ") (8 tasks)", .ops = EIGHT_TASKS * (kibibytes),  \
+        .size = EIGHT_TASKS, .text = (blocks)                                                                \
+    }
+
+#define UNIX_COPY(test, bytes, blocks, kibibytes)                                                            \
+    {.argument = bytes ":one", .name = test " (1 copy)", .ops = (kibibytes), .text = (blocks), .copies = 1}, \
+    {                                                                                                        \
+        .argument = bytes ":all", .name = test " (n copies)", .ops = (kibibytes), .text = (blocks),          \
+        .copies = ALL_PROCESSORS                                                                             \
     }
 
 static const struct parameter copies[] = {COPY("1024", "2000 blocks 1 times", 2000),
                                           COPY("256", "500 blocks 8 times", 1000),
                                           COPY("4096", "1000 blocks 1 times", 4000),
+                                          UNIX_COPY("fstime", "1024", "2000 blocks 1 times", 2000),
+                                          UNIX_COPY("fsbuffer", "256", "500 blocks 8 times", 1000),
+                                          UNIX_COPY("fsdisk", "4096", "8000 blocks 1 times", 32000),
                                           {0}};
 
 WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .finish = finish, .parameters = copies);

@@ -2,7 +2,7 @@
 /* Arithmetic on double: products and quotients in an array, a polynomial, and sin, cos, atan, sqrt, exp and
  * log. One pass is 30000 rounds. UnixBench: Double-Precision Whetstone (other work of the same kind).
  *
- * The parameter is the number of tasks. */
+ * The parameter is the number of tasks, or of copies (suite `unix`). */
 #include "tasks.h"
 
 #include <math.h>
@@ -46,6 +46,6 @@ static uint64_t pass(void) {
     return run_in_tasks(work);
 }
 
-static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("floating_point", ROUNDS)};
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("floating_point", "floating_point", ROUNDS)};
 
 WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);

@@ -143,6 +143,11 @@ void path_beside_program(char *path, size_t size, const char *name) {
     strcpy(path + length, name);
 }
 
+unsigned task_count(unsigned copies) {
+    long processors = copies == (unsigned)ALL_PROCESSORS ? sysconf(_SC_NPROCESSORS_ONLN) : (long)copies;
+    return processors > 1 ? (unsigned)processors : 1;
+}
+
 /* ==== Clocks and counters of the measured process ==== */
 
 static uint64_t clock_ns(clockid_t clock) {
@@ -368,7 +373,7 @@ static bool select_parameter(int count, char **arguments) {
         if (strcmp(one->argument, arguments[2]) == 0) {
             parameter = one;
             report_name = one->name;
-            report_ops = one->ops;
+            report_ops = one->ops * task_count(one->copies);
             if (one->pass)
                 pass_function = one->pass;
             return true;

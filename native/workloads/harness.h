@@ -88,7 +88,14 @@ struct parameter {
     size_t size;            /* free for the workload; its header comment states the unit */
     const char *text;       /* free for the workload */
     uint64_t (*pass)(void); /* used in place of the workload's, unless it is NULL */
+    unsigned copies;        /* `ops` is of one of so many tasks, or ALL_PROCESSORS; 0 if it is of the pass */
 };
+
+/* A task for each processor that is online. */
+enum { ALL_PROCESSORS = ~0 };
+
+/* The number of tasks that a number of copies stands for. */
+unsigned task_count(unsigned copies);
 
 /* The fields of WORKLOAD(...). `name` and `ops` are ignored if there are parameters. */
 struct workload {

@@ -3,7 +3,7 @@
  * strings, fills a table and searches it. One pass is 60000 rounds. UnixBench: Dhrystone 2 using register
  * variables (other work of the same kind).
  *
- * The parameter is the number of tasks. */
+ * The parameter is the number of tasks, or of copies (suite `unix`). */
 #include "tasks.h"
 
 enum { ROUNDS = 60000, RECORDS = 16, CELLS = 64, TEXT = 32 };
@@ -82,6 +82,6 @@ static uint64_t pass(void) {
     return run_in_tasks(work);
 }
 
-static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("integer", ROUNDS)};
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("integer", "integer", ROUNDS)};
 
 WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);

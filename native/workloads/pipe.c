@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Writes 512 bytes to a pipe and reads them back, in one process, 4000 times. UnixBench: Pipe Throughput.
  *
- * The parameter is the number of tasks. */
+ * The parameter is the number of tasks, or of copies (suite `unix`). */
 #include "tasks.h"
 
 enum { ROUNDS = 4000, BLOCK = 512 };
@@ -34,6 +34,6 @@ static uint64_t pass(void) {
     return run_in_tasks(work);
 }
 
-static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("pipe", ROUNDS)};
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("pipe", "pipe", ROUNDS)};
 
 WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);

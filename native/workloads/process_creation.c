@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Forks a child that exits at once, and waits for it, 100 times. UnixBench: Process Creation.
  *
- * The parameter is the number of tasks. */
+ * The parameter is the number of tasks, or of copies (suite `unix`). */
 #include "tasks.h"
 
 enum { PROCESSES = 100, STATUS = 7 };
@@ -23,6 +23,6 @@ static uint64_t pass(void) {
     return run_in_tasks(work);
 }
 
-static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("process_creation", PROCESSES)};
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("process_creation", "spawn", PROCESSES)};
 
 WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);

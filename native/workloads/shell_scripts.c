@@ -90,8 +90,8 @@ static void finish(void) {
 
 #define SCRIPTS(count)                                                                                       \
     {.argument = count ":1", .name = "shell_scripts(" count ")", .ops = 1, .size = 1}, {                     \
-        .argument = count ":8", .name = "shell_scripts(" count ") (8 tasks)", .ops = MAX_TASKS,              \
-        .size = MAX_TASKS                                                                                    \
+        .argument = count ":8", .name = "shell_scripts(" count ") (8 tasks)", .ops = EIGHT_TASKS,            \
+        .size = EIGHT_TASKS                                                                                  \
     }
 
 static const struct parameter script_counts[] = {SCRIPTS("1"), SCRIPTS("8"), {0}};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* Calls dup(), close(), getpid(), getuid() and umask() in turn, 4000 times. UnixBench: System Call Overhead.
  *
- * The parameter is the number of tasks. */
+ * The parameter is the number of tasks, or of copies (suite `unix`). */
 #include "tasks.h"
 
 #include <sys/stat.h>
@@ -29,6 +29,6 @@ static uint64_t pass(void) {
     return run_in_tasks(work);
 }
 
-static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("syscall", ROUNDS)};
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("syscall", "syscall", ROUNDS)};
 
 WORKLOAD(.mode = WARM, .pass = pass, .parameters = tasks);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Shared by the workloads of the suite `throughput`: runs the same work in one process, or in eight at once.
- * The parameter's `size` is the number of tasks (processes). */
+/* Shared by the workloads of the suites `throughput` and `unix`: runs the same work in one process, or in
+ * several at once. The parameter's `size` is the number of tasks (processes) of `throughput`, `copies` that
+ * of `unix`. */
 #ifndef SWAPSTONE_TASKS_H
 #define SWAPSTONE_TASKS_H
 
@@ -11,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_TASKS = 8 };
+enum { EIGHT_TASKS = 8, MAX_TASKS = 64 };
 
 /* fork() that calls fail() on an error. */
 static inline pid_t fork_or_fail(void) {
@@ -31,14 +32,22 @@ static inline void wait_for_exit(pid_t child, int expected) {
         fail("a process should exit with status %d, but its wait status is %d", expected, status);
 }
 
-/* Calls work(task) in parameter->size processes, or in this one if that is 1, and returns its checksum. Calls
- * fail() if two tasks return different checksums. The checksums are sent through a pipe, whose buffer holds
- * them all. */
+/* The number of tasks of the parameter: `copies`, or `size` if that is 0. */
+static inline unsigned tasks_of_parameter(void) {
+    unsigned count = parameter->copies ? task_count(parameter->copies) : (unsigned)parameter->size;
+    if (count > MAX_TASKS)
+        fail("there are more than %d processors", MAX_TASKS);
+    return count;
+}
+
+/* Calls work(task) in tasks_of_parameter() processes, or in this one if that is 1, and returns its checksum.
+ * Calls fail() if two tasks return different checksums. The checksums are sent through a pipe, whose buffer
+ * holds them all. */
 static inline uint64_t run_in_tasks(uint64_t (*work)(unsigned task)) {
     pid_t tasks[MAX_TASKS];
     uint64_t checks[MAX_TASKS];
     int results[2];
-    unsigned count = (unsigned)parameter->size;
+    unsigned count = tasks_of_parameter();
     if (count == 1)
         return work(0);
     if (pipe(results) != 0)
@@ -63,11 +72,18 @@ static inline uint64_t run_in_tasks(uint64_t (*work)(unsigned task)) {
 }
 
 /* The parameter table of a workload whose only parameter is the number of tasks. `rounds` is the number of
- * operations of one task. */
-#define ONE_AND_EIGHT_TASKS(title, rounds)                                                                   \
+ * operations of one task. `test` is the name of the test in the suite `unix`. */
+#define ONE_AND_EIGHT_TASKS(title, test, rounds)                                                             \
     {.argument = "1", .name = title, .ops = (rounds), .size = 1},                                            \
-        {.argument = "8", .name = title " (8 tasks)", .ops = MAX_TASKS * (rounds), .size = MAX_TASKS}, {     \
+        {.argument = "8", .name = title " (8 tasks)", .ops = EIGHT_TASKS * (rounds), .size = EIGHT_TASKS},   \
+        ONE_AND_ALL_COPIES(test, "", rounds), {                                                              \
         0                                                                                                    \
+    }
+
+/* The two rows of the suite `unix`. `prefix` stands before the argument's `one` and `all`. */
+#define ONE_AND_ALL_COPIES(test, prefix, rounds)                                                             \
+    {.argument = prefix "one", .name = test " (1 copy)", .ops = (rounds), .copies = 1}, {                    \
+        .argument = prefix "all", .name = test " (n copies)", .ops = (rounds), .copies = ALL_PROCESSORS      \
     }
 
 #endif

@@ -82,8 +82,9 @@ def _fetched() -> Iterator[tuple[str, str]]:
             yield from ((name, "packages") for name in line.split()[1].split("|"))
     for package in tomllib.loads((TOP / "native/images/lock.toml").read_text())["packages"]:
         yield package["name"], "native/images/lock.toml"
-    for lock in ("native/allocators.toml", "native/servers.toml", "native/libraries.toml", "native/cxx.toml"):
-        yield from ((name, lock) for name in tomllib.loads((TOP / lock).read_text()))
+    for name in ("allocators", "servers", "companions", "libraries", "cxx"):
+        lock = f"native/{name}.toml"
+        yield from ((each, lock) for each in tomllib.loads((TOP / lock).read_text()))
     # One for the workspace, and one for each crate outside it; below crates/target are copies that cargo made.
     locks = [TOP / "crates" / "Cargo.lock", *sorted((TOP / "crates").glob("swapstone-*/Cargo.lock"))]
     assert len(locks) > 1

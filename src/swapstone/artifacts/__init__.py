@@ -3,6 +3,7 @@
 
 from swapstone.artifacts.allocators import allocator_tools, cached_libcs
 from swapstone.artifacts.command_names import may_read_environment
+from swapstone.artifacts.companion_programs import build_layouts, build_workload
 from swapstone.artifacts.crates import build_crate, build_package, missing_crate_requirement, require_crate
 from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.elf_compatibility import program_libc
@@ -32,9 +33,7 @@ from swapstone.artifacts.workload_build import (
     EMPTY_SUITE,
     Built,
     build_empty,
-    build_layouts,
     build_whole,
-    build_workload,
     c_library_version,
 )
 

@@ -24,6 +24,7 @@ SOURCE_LOCKS: tuple[tuple[str, str], ...] = (
     ("the C++ library for musl", "native/cxx.toml"),
     ("the library", "native/libraries.toml"),
     ("the server", "native/servers.toml"),
+    ("the shell", "native/companions.toml"),
     ("the network stack", LWIP_LOCK),
 )
 """What the sources of each lock are for, and the lock's path."""

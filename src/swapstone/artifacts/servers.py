@@ -48,13 +48,24 @@ def build_packaged(package: str, recipe: Recipe) -> Built:
         UserError: the build fails; the message ends with its output.
     """
     program, command = _MAKES[package]
-    return _builder(package, program, command).build(recipe, lambda _: "")
+    return unpacked_builder(package, program, command, LOCK).build(recipe, lambda _: "")
 
 
 @functools.cache
-def _builder(package: str, program: str, command: str) -> SourceBuilder:
-    source = read_lock(share_dir() / LOCK)[package]
-    archive = fetch(source, LOCK)
+def unpacked_builder(package: str, program: str, command: str, lock: str) -> SourceBuilder:
+    """Return the builder of a program from pinned sources, which are fetched and unpacked once.
+
+    Args:
+        package: its name in the lock.
+        program: its path in the sources after the build.
+        command: of the build, with placeholders.
+        lock: path of the lock.
+
+    Raises:
+        UnavailableError: the sources can't be fetched.
+    """
+    source = read_lock(share_dir() / lock)[package]
+    archive = fetch(source, lock)
     home = cache_dir() / "sources" / f"unpacked-{source.sha256[:16]}"
     with locked(home.parent / "lock"):
         if not home.is_dir():
@@ -81,7 +92,7 @@ def find_load_generator(generator: LoadGenerator) -> Path:
         return Path(found).resolve()
     package, program = _DRIVERS_OF_SERVERS[name]
     command = _MAKES[package][1].replace("redis-server", name)
-    return _builder(package, program, command).build(resolve_recipe(SOURCE_RECIPE), lambda _: "").path
+    return unpacked_builder(package, program, command, LOCK).build(resolve_recipe(SOURCE_RECIPE), lambda _: "").path
 
 
 def check_load_generator(generator: LoadGenerator) -> None:

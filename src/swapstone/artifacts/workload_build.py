@@ -63,19 +63,20 @@ class Built:
     folder: Path | None = None
 
 
-def build_workload(source: Source, recipe: Recipe, *, relinked: bool = False) -> Built:
+def build_workload(source: Source, recipe: Recipe, *, relinked: bool = False, beside: Sequence[Path] = ()) -> Built:
     """Build a workload, or return it from the cache.
 
     Args:
         source: of the workload.
         recipe: resolved; gives compiler and flags.
         relinked: link the same objects in another order and with another offset, which moves the same code to other addresses.
+        beside: programs that it starts, which are copied to its folder.
 
     Raises:
         UnavailableError: the compiler is not installed, or the workload loads shared objects and the program would be static.
         UserError: the compilation fails; the message ends with the compiler's output.
     """
-    return _build(_job(source, recipe, relinked=relinked))
+    return _build(_job(source, recipe, relinked=relinked, beside=beside))
 
 
 def build_whole(source: Source, recipe: Recipe, folder: Path, *, like: str) -> Path | None:
@@ -105,13 +106,16 @@ def build_whole(source: Source, recipe: Recipe, folder: Path, *, like: str) -> P
         return None
 
 
-def build_layouts(source: Source, recipe: Recipe, seeds: Sequence[str]) -> tuple[Built, ...]:
+def build_layouts(
+    source: Source, recipe: Recipe, seeds: Sequence[str], *, beside: Sequence[Path] = ()
+) -> tuple[Built, ...]:
     """Build several links of a workload: the same code with other orders of functions and objects, and other offsets.
 
     Args:
         source: of the workload.
         recipe: resolved; gives compiler and flags.
         seeds: one per link; equal seeds give equal programs.
+        beside: programs that it starts, which are copied to its folder.
 
     Returns:
         A program for each seed. The sources are compiled once, with each function in its own section.
@@ -120,12 +124,12 @@ def build_layouts(source: Source, recipe: Recipe, seeds: Sequence[str]) -> tuple
         UnavailableError: the compiler is not installed.
         UserError: the compilation fails; the message ends with the compiler's output.
     """
-    job = _job(source, link_layouts.with_sections(recipe), relinked=False)
+    job = _job(source, link_layouts.with_sections(recipe), relinked=False, beside=beside)
     with TemporaryFolder("objects") as objects:
         return tuple(_build(dataclasses.replace(job, layout=seed, objects=Path(objects))) for seed in seeds)
 
 
-def _job(source: Source, recipe: Recipe, *, relinked: bool) -> Job:
+def _job(source: Source, recipe: Recipe, *, relinked: bool, beside: Sequence[Path] = ()) -> Job:
     if source.companions and recipe.linking == "static":
         raise UnavailableError("The workload loads shared objects at run time, which a static program can't do.")
     folder = share_dir() / "native" / "workloads"
@@ -133,7 +137,7 @@ def _job(source: Source, recipe: Recipe, *, relinked: bool) -> Job:
     sources = (folder / source.file, *harness)
     headers = tuple(sorted(folder.glob("*.h")))
     companions = tuple(folder / name for name in source.companions)
-    return Job(sources, headers, companions, recipe, source.libraries, relinked)
+    return Job(sources, headers, companions, recipe, source.libraries, relinked, beside=tuple(beside))
 
 
 EMPTY_SUITE = "size"
@@ -186,7 +190,7 @@ class Job:
     """All inputs of a build: C sources, headers, companion shared objects, recipe.
 
     `layout` is the seed of a shuffled link, empty for none. `objects` is a folder that keeps the compiled objects between the links
-    of one workload.
+    of one workload. `beside` are programs that are copied to the program's folder.
     """
 
     sources: tuple[Path, ...]
@@ -197,6 +201,7 @@ class Job:
     relinked: bool
     layout: str = ""
     objects: Path | None = None
+    beside: tuple[Path, ...] = ()
 
 
 def _build(job: Job) -> Built:
@@ -205,7 +210,7 @@ def _build(job: Job) -> Built:
         raise UnavailableError(
             f"The compiler {recipe.command[0]!r} is not installed.", "`swapstone doctor` reports missing tools."
         )
-    digests = tuple((path.name, _sha256(path)) for path in (*job.sources, *job.headers, *job.companions))
+    digests = tuple((path.name, _sha256(path)) for path in (*job.sources, *job.headers, *job.companions, *job.beside))
     shown = [
         Path(recipe.command[0]).name,
         *recipe.command[1:],
@@ -266,6 +271,8 @@ def _compile(home: Path, job: Job) -> None:
         for source in job.companions:
             shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / f"{source.stem}.so"))
             run_compiler([*recipe.command, *recipe.cflags, *shared, *recipe.ldflags])
+        for program in job.beside:
+            run_compiler([strip_command(recipe), "--strip-all", "-o", str(done / program.name), str(program)])
         try:
             done.rename(home)
         except OSError:

@@ -31,7 +31,7 @@ class Metric(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         name: the field's usual short name (``wall``, ``cpu``, ``maxrss``).
-        unit: ``ns``, ``B`` (bytes), ``1`` (a count), ``1/s`` or ``B/s``.
+        unit: ``ns``, ``B`` (bytes), ``1`` (a count), ``1/s``, ``B/s`` or ``MB/s`` (1000000 bytes a second).
         quantity: decides the metric's family and how its values are printed.
         better: which direction is better.
         meaning: one line for ``list`` and the report.

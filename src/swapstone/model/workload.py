@@ -38,6 +38,8 @@ class Source(FrozenStruct, frozen=True, kw_only=True, tag="source"):
         libraries: linker flags, e.g. ``-lm``.
         companions: further sources for work that loads objects at run time. Each becomes a shared object beside the program, named
             after its stem: ``companions/object.c`` becomes ``object.so``.
+        packages: programs that the work starts, names in ``native/companions.toml``. Each is built from its pinned sources with the
+            variant's compiler and C library, and is beside the program.
         max_passes: the largest number of passes that calibration may choose. The default keeps the output below the agent's limit: a
             pass takes at most 60 bytes.
     """
@@ -46,6 +48,7 @@ class Source(FrozenStruct, frozen=True, kw_only=True, tag="source"):
     harness: bool = True
     libraries: tuple[str, ...] = ()
     companions: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
     max_passes: int = 1000
 
 
@@ -244,6 +247,7 @@ class Workload(FrozenStruct, frozen=True, kw_only=True):
             `ALL_PROCESSORS` or `UNKNOWN_THREADS`. Fewer processors change what is measured.
         waits: true if the work sleeps, blocks or crosses processes, so that elapsed time is the verdict and CPU time is not.
         timeout_ms: time limit of a trial.
+        operation_bytes: bytes that one operation moves, for the metric ``bandwidth``; 0 without that metric.
         machine: what a virtual machine must have for it; None if it also runs elsewhere.
         parts: names of `swapstone.artifacts.image_catalog.PARTS` that it uses and that other machines have anyway, such as a shell.
             Unlike `machine`, they don't keep it from running elsewhere.
@@ -260,6 +264,7 @@ class Workload(FrozenStruct, frozen=True, kw_only=True):
     threads: int = 1
     waits: bool = False
     timeout_ms: int = 60_000
+    operation_bytes: int = 0
     machine: MachineNeeds | None = None
     parts: tuple[str, ...] = ()
     load_generator: LoadGenerator | None = None

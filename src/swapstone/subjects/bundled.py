@@ -69,7 +69,9 @@ class Bundled(BuiltProgram):
             raise WireError(f"the program reports as {report.name!r}, not as {self.workload.name!r}")
         if report.error:
             raise WireError(f"it reports an error: {report.error}")
-        samples = samples_of(report, dict(answer.facts))
+        declared = {metric.name for metric in self.workload.metrics}
+        every = samples_of(report, dict(answer.facts), self.workload.operation_bytes)
+        samples = tuple(sample for sample in every if sample.metric in declared)
         return Measured(samples, check=report.check, mapped=report.mapped, malloc=report.malloc)
 
     def _read_figures(self, answer: AgentAnswer) -> Measured:

@@ -84,6 +84,15 @@ NIVCSW = Metric(
 )
 
 
+BANDWIDTH = Metric(
+    name="bandwidth",
+    unit="MB/s",
+    quantity=Quantity.RATE,
+    better=Direction.HIGHER,
+    meaning="bytes that the operations move a second of elapsed time; a MB is 1000000 bytes",
+)
+
+
 class AgentMetric(FrozenStruct, frozen=True, kw_only=True):
     """A metric of every native workload and own program that the agent measures around the program.
 
@@ -116,3 +125,6 @@ WAITING: tuple[Metric, ...] = (
     *_BESIDE_TIME,
 )
 """Of work that waits or uses several processors at once: elapsed time decides."""
+
+MESSAGES: tuple[Metric, ...] = tuple(metric for metric in WAITING if metric.name != CPU.name)
+"""Of work that other processes share, which live longer than a pass: their processor time is not in the counters."""

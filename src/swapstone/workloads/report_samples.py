@@ -9,6 +9,8 @@ from typing import Protocol
 from swapstone.model import Metric, Sample
 from swapstone.workloads import metrics
 
+_BYTES_PER_NS_IN_MB_PER_S = 1000.0
+
 
 class _Pass(Protocol):
     @property
@@ -52,7 +54,7 @@ class Report(Protocol):
         """Memory at the end of the last pass."""
 
 
-def samples_of(report: Report, answer_facts: Mapping[str, int]) -> tuple[Sample, ...]:
+def samples_of(report: Report, answer_facts: Mapping[str, int], operation_bytes: int = 0) -> tuple[Sample, ...]:
     """Return the samples of one run.
 
     Wall and CPU time are divided by the operations of a pass. Run delay, faults and context switches count a whole
@@ -61,9 +63,10 @@ def samples_of(report: Report, answer_facts: Mapping[str, int]) -> tuple[Sample,
     Args:
         report: decoded, without an error, with at least one pass.
         answer_facts: the agent's facts by name; those of no metric are ignored.
+        operation_bytes: bytes that one operation moves; 0 if it has no bandwidth.
 
     Returns:
-        One sample per metric, in the order of `metrics.COMPUTING`. A metric that was not measured is left out: memory
+        One sample per metric, in the order of `metrics.COMPUTING`, then the bandwidth. A metric that was not measured is left out: memory
         without a `memory` line, the run delay if a pass has none, the peak without the agent's fact.
     """
     passes = report.passes
@@ -87,6 +90,9 @@ def samples_of(report: Report, answer_facts: Mapping[str, int]) -> tuple[Sample,
     samples.append(_sample(metrics.MAJFLT, [one.majflt for one in passes]))
     samples.append(_sample(metrics.NVCSW, [one.nvcsw for one in passes]))
     samples.append(_sample(metrics.NIVCSW, [one.nivcsw for one in passes]))
+    if operation_bytes:
+        moved = operation_bytes * report.ops * _BYTES_PER_NS_IN_MB_PER_S
+        samples.append(_sample(metrics.BANDWIDTH, [moved / one.wall_ns for one in passes]))
     return tuple(samples)
 
 

@@ -18,6 +18,7 @@ from swapstone.report.topics.null_results import NULL_RESULTS
 from swapstone.report.topics.published_figures import PUBLISHED_FIGURES
 from swapstone.report.topics.result_rows import RESULTS
 from swapstone.report.topics.servers import SERVERS
+from swapstone.report.topics.service_tables import SERVICE_TABLES
 from swapstone.report.topics.swap import SWAP
 from swapstone.report.topics.throughput import THROUGHPUT
 from swapstone.report.topics.topic import Topic
@@ -29,6 +30,7 @@ TOPICS: tuple[Topic, ...] = (
     TRADE_OFF,
     LATENCY,
     THROUGHPUT,
+    SERVICE_TABLES,
     SWAP,
     SERVERS,
     LOAD_LATENCY,

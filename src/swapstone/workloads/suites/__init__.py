@@ -4,13 +4,28 @@
 from __future__ import annotations
 
 from swapstone.model import Suite
-from swapstone.workloads.suites import float_arithmetic, latency, libc, libc_extra, netstack, server, swap, throughput
+from swapstone.workloads.suites import (
+    core,
+    float_arithmetic,
+    latency,
+    libc,
+    libc_extra,
+    netstack,
+    operating_system,
+    server,
+    swap,
+    throughput,
+    unix,
+)
 
 SUITES: tuple[Suite, ...] = (
     libc.SUITE,
     libc_extra.SUITE,
     latency.SUITE,
     throughput.SUITE,
+    operating_system.SUITE,
+    unix.SUITE,
+    core.SUITE,
     swap.SUITE,
     server.SUITE,
     *netstack.SUITES,

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* Follows a chain of pointers, 100000 loads, each of which needs the one before it. lmbench: lat_mem_rd with
+ * a stride of 128 bytes.
+ *
+ * The parameter is the size of the array. `size` is that in bytes. Each pointer points 128 bytes down, the
+ * lowest to the highest. */
+#include "harness.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { LOADS = 100000, STRIDE = 128, LOADS_IN_A_ROUND = 10 };
+
+static char *array;
+
+static void prepare(void) {
+    array = mmap(NULL, parameter->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (array == MAP_FAILED)
+        fail("mmap: %s", strerror(errno));
+    for (size_t at = 0; at < parameter->size; at += STRIDE)
+        *(char **)(array + at) = array + (at ? at - STRIDE : parameter->size - STRIDE);
+}
+
+static uint64_t pass(void) {
+    char *at = array;
+    for (int i = 0; i < LOADS / LOADS_IN_A_ROUND; i++)
+        for (int load = 0; load < LOADS_IN_A_ROUND; load++) {
+            at = *(char **)at;
+            __asm__ volatile("" : "+r"(at));
+        }
+    return (uint64_t)(at - array);
+}
+
+#define SIZE(text, bytes)                                                                                    \
+    { .argument = text, .name = "lat_mem_rd(" text ")", .ops = LOADS, .size = bytes }
+
+static const struct parameter sizes[] = {
+    SIZE("16k", 16 << 10), SIZE("256k", 256 << 10), SIZE("8m", 8 << 20), {0}};
+
+WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .parameters = sizes);

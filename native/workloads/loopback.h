@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* Shared by the workloads of the suite `os` that use TCP and UDP: sockets on the loopback device, which a
+ * virtual machine starts without. */
+#ifndef SWAPSTONE_LOOPBACK_H
+#define SWAPSTONE_LOOPBACK_H
+
+#include "harness.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Connections that may wait for accept(). With a short queue the kernel drops SYN segments, and connect()
+ * measures their retransmission. */
+enum { BACKLOG = 128 };
+
+/* Sets the device up unless it is; the kernel then gives it 127.0.0.1. */
+static inline void set_loopback_up(void) {
+    struct ifreq request = {0};
+    int any = socket(AF_INET, SOCK_DGRAM, 0);
+    if (any < 0)
+        fail("socket: %s", strerror(errno));
+    strcpy(request.ifr_name, "lo");
+    if (ioctl(any, SIOCGIFFLAGS, &request) != 0)
+        fail("the loopback device can't be read: %s", strerror(errno));
+    if (!(request.ifr_flags & IFF_UP)) {
+        request.ifr_flags |= IFF_UP;
+        if (ioctl(any, SIOCSIFFLAGS, &request) != 0)
+            fail("the loopback device is down and can't be set up: %s", strerror(errno));
+    }
+    close(any);
+}
+
+/* Returns a socket with a port of 127.0.0.1 that the kernel chooses, and its address. */
+static inline int bound_socket(int type, struct sockaddr_in *address) {
+    socklen_t size = sizeof *address;
+    set_loopback_up();
+    int bound = socket(AF_INET, type, 0);
+    *address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    if (bound < 0 || bind(bound, (struct sockaddr *)address, sizeof *address) != 0 ||
+        getsockname(bound, (struct sockaddr *)address, &size) != 0)
+        fail("bind to the loopback device: %s", strerror(errno));
+    return bound;
+}
+
+static inline int listening_socket(struct sockaddr_in *address) {
+    int bound = bound_socket(SOCK_STREAM, address);
+    if (listen(bound, BACKLOG) != 0)
+        fail("listen: %s", strerror(errno));
+    return bound;
+}
+
+static inline void connect_to(int any, const struct sockaddr_in *address) {
+    if (connect(any, (const struct sockaddr *)address, sizeof *address) != 0)
+        fail("connect: %s", strerror(errno));
+}
+
+static inline int connected_socket(const struct sockaddr_in *address) {
+    int any = socket(AF_INET, SOCK_STREAM, 0);
+    if (any < 0)
+        fail("socket: %s", strerror(errno));
+    connect_to(any, address);
+    return any;
+}
+
+static inline int accepted_socket(int listener) {
+    int any = accept(listener, NULL, NULL);
+    if (any < 0)
+        fail("accept: %s", strerror(errno));
+    return any;
+}
+
+/* Sends each message at once, without waiting for more of them. */
+static inline void set_no_delay(int any) {
+    int on = 1;
+    if (setsockopt(any, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0)
+        fail("setsockopt: %s", strerror(errno));
+}
+
+/* Two connected TCP sockets. */
+static inline void tcp_pair(int ends[2]) {
+    struct sockaddr_in address;
+    int listener = listening_socket(&address);
+    ends[0] = connected_socket(&address);
+    ends[1] = accepted_socket(listener);
+    close(listener);
+    set_no_delay(ends[0]);
+    set_no_delay(ends[1]);
+}
+
+/* Two UDP sockets that send to each other. */
+static inline void udp_pair(int ends[2]) {
+    struct sockaddr_in addresses[2];
+    ends[0] = bound_socket(SOCK_DGRAM, &addresses[0]);
+    ends[1] = bound_socket(SOCK_DGRAM, &addresses[1]);
+    connect_to(ends[0], &addresses[1]);
+    connect_to(ends[1], &addresses[0]);
+}
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/* Shared by the workloads of the suite `os` that read or map a large file: an unnamed file in the working
+ * directory, whose content is in the page cache. */
+#ifndef SWAPSTONE_MAPPED_FILE_H
+#define SWAPSTONE_MAPPED_FILE_H
+
+#include "harness.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { FILE_BLOCK = 65536 };
+
+/* Four bytes of each number 1, and so on; the file's words sum to size / 4. */
+static inline int create_file(size_t size) {
+    static uint32_t block[FILE_BLOCK / sizeof(uint32_t)];
+    char path[] = "./swapstone-XXXXXX";
+    int file = mkstemp(path);
+    if (file < 0 || unlink(path) != 0)
+        fail("can't create a file in the working directory: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof block / sizeof *block; i++)
+        block[i] = 1;
+    for (size_t written = 0; written < size; written += sizeof block)
+        if (write(file, block, sizeof block) != sizeof block)
+            fail("write to a file: %s", strerror(errno));
+    return file;
+}
+
+static inline void *map_file(int file, size_t size, int protection) {
+    void *start = mmap(NULL, size, protection, MAP_SHARED, file, 0);
+    if (start == MAP_FAILED)
+        fail("mmap: %s", strerror(errno));
+    return start;
+}
+
+static inline void unmap(void *start, size_t size) {
+    if (munmap(start, size) != 0)
+        fail("munmap: %s", strerror(errno));
+}
+
+/* Sums the 32-bit words; `size` is a multiple of 64 bytes. */
+static inline uint32_t sum_of_words(const uint32_t *word, size_t size) {
+    const uint32_t *end = word + size / sizeof *word;
+    uint32_t sum = 0;
+    for (; word < end; word += 16)
+        sum += word[0] + word[1] + word[2] + word[3] + word[4] + word[5] + word[6] + word[7] + word[8] +
+               word[9] + word[10] + word[11] + word[12] + word[13] + word[14] + word[15];
+    return sum;
+}
+
+#endif

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The rows of lmbench's summary, UnixBench's scores and index, and CoreMark's row, measured here and published."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+
+from swapstone import published
+from swapstone.model import IDLE, Analysis, FrozenStruct, Variant
+from swapstone.published.measured_rows import COREMARK, LMBENCH, UNIXBENCH, MeasuredRow
+from swapstone.report import formatting
+from swapstone.report.context import ReportContext
+from swapstone.report.document import Section, data_section
+from swapstone.report.topics.topic import Topic
+from swapstone.report.verdict_groups import NO_NUMBERS
+
+STUDY = "musl-vs-glibc"
+_OWN_SUITES = frozenset(row.own_suite for row in published.MEASURED_ROWS)
+_PER_MINUTE = 60.0
+_RATES = {"lps": 1.0, "KBps": 1.0, "lpm": _PER_MINUTE, "MWIPS": 1.0, "1/s": 1.0}
+"""Units of rates: how many seconds they count in."""
+
+Times = Mapping[tuple[str, str], float]
+"""Median elapsed time of one operation in ns, or the bandwidth in MB/s, by (workload, metric)."""
+
+
+class Row(FrozenStruct, frozen=True, kw_only=True):
+    """One published row: its values for two variants, in the row's unit, and the page's ratio candidate / baseline.
+
+    Attributes:
+        published: the row.
+        baseline, candidate: measured here; None if a workload of the row has no value, or a difference is not above 0.
+        on_page: None where the page has no figure for these levels.
+    """
+
+    published: MeasuredRow
+    baseline: float | None
+    candidate: float | None
+    on_page: float | None
+
+    @property
+    def ratio(self) -> float | None:
+        """Return candidate / baseline."""
+        return self.candidate / self.baseline if self.baseline and self.candidate else None
+
+
+def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return the tables of the rows that were measured, for each pair of variants on an idle machine.
+
+    Args:
+        context: names the published study.
+        analysis: holds the comparisons of elapsed time and bandwidth.
+    """
+    found: list[Section] = []
+    for number, ((baseline, candidate), sides) in enumerate(_pairs(analysis).items(), start=1):
+        for name, title, which in (
+            ("lmbench", "The rows of lmbench's summary", LMBENCH),
+            ("unixbench", "UnixBench's tests and index, one copy", UNIXBENCH),
+            ("core", "Iterations of the suite core, which are no CoreMark scores", COREMARK),
+        ):
+            rows = tuple(_rows(context, which, baseline, candidate, sides))
+            if any(row.ratio is not None for row in rows):
+                section = f"{name}-rows-{number}" if number > 1 else f"{name}-rows"
+                found.append(_section(section, title, rows, baseline, candidate))
+    return tuple(found)
+
+
+def _pairs(analysis: Analysis) -> dict[tuple[Variant, Variant], tuple[Times, Times]]:
+    """Return the medians of both variants of each pair."""
+    found: dict[tuple[Variant, Variant], tuple[dict[tuple[str, str], float], dict[tuple[str, str], float]]] = {}
+    for each in analysis.comparisons:
+        if each.suite not in _OWN_SUITES or each.load != IDLE.name or each.verdict in NO_NUMBERS:
+            continue
+        if each.metric.name in {"wall", "bandwidth"} and each.baseline_values and each.candidate_values:
+            sides = found.setdefault((each.baseline, each.candidate), ({}, {}))
+            for side, values in zip(sides, (each.baseline_values, each.candidate_values), strict=True):
+                side[each.workload, each.metric.name] = statistics.median(values)
+    return dict(found)
+
+
+def _rows(
+    context: ReportContext,
+    which: Sequence[MeasuredRow],
+    baseline: Variant,
+    candidate: Variant,
+    sides: tuple[Times, Times],
+) -> Iterator[Row]:
+    for row in which:
+        values = [_value(row, side) for side in sides]
+        on_page = _on_page(row, baseline, candidate) if context.published == STUDY else None
+        yield Row(published=row, baseline=values[0], candidate=values[1], on_page=on_page)
+
+
+def _value(row: MeasuredRow, times: Times) -> float | None:
+    """Return a row's value in its unit."""
+    if row.unit == "MB/s":
+        return times.get((row.workload, "bandwidth"))
+    time = times.get((row.workload, "wall"))
+    less = times.get((row.less, "wall")) if row.less else 0.0
+    if time is None or less is None or time <= less:
+        return None
+    return (time - less) / 1e3 if row.unit == "us" else _RATES[row.unit] * 1e9 / time
+
+
+def _on_page(row: MeasuredRow, baseline: Variant, candidate: Variant) -> float | None:
+    """Return the published ratio; None if the variants differ in more than the page's factor."""
+    if len(baseline.levels) != 1 or len(candidate.levels) != 1:
+        return None
+    level = {
+        figure.level: figure.value
+        for figure in published.figures(STUDY, row.suite)
+        if (figure.metric, figure.unit, figure.condition) == (row.metric, row.unit, row.condition)
+    }
+    base, other = level.get(baseline.levels[0][1]), level.get(candidate.levels[0][1])
+    return other / base if base and other else None
+
+
+def _scores(rows: Sequence[Row], side: int) -> list[float] | None:
+    """Return UnixBench's scores of a variant, of the rows with the same work; None unless all of them were measured."""
+    references = {name: reference for name, reference, _ in published.baselines()}
+    same = [row for row in rows if not row.published.same_kind]
+    values = [(row.baseline, row.candidate)[side] for row in same]
+    if any(value is None for value in values):
+        return None
+    return [10 * (value or 0.0) / references[row.published.metric] for row, value in zip(same, values, strict=True)]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.exp(statistics.fmean(math.log(value) for value in values))
+
+
+def _section(name: str, title: str, rows: tuple[Row, ...], baseline: Variant, candidate: Variant) -> Section:
+    head = ("row", "unit", baseline.label, candidate.label, "ratio", "page")
+    shown = [_cells(row) for row in rows if row.ratio is not None]
+    notes = list(_notes(rows))
+    if rows[0].published.suite == "unixbench":
+        shown.append(_index(rows))
+        notes.append(
+            "index: the geometric mean of the scores, 10 times the result over UnixBench's reference, of the ten rows with UnixBench's work; "
+            "its ratio is the mean over all rows. Dhrystone and Whetstone are other programs here, so their results have no score."
+        )
+    return data_section(
+        name=name,
+        title=f"{title}: {candidate.label} against {baseline.label}",
+        head=head,
+        rows=tuple(shown),
+        right=(False, False, True, True, True, True),
+        data=tuple(_data(row) for row in rows),
+        notes=tuple(notes),
+    )
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    mark = "*" if row.published.same_kind else ""
+    return (
+        row.published.metric + mark,
+        row.published.unit,
+        *("-" if value is None else formatting.digits(value, 4) for value in (row.baseline, row.candidate)),
+        *("-" if ratio is None else formatting.ratio(ratio) for ratio in (row.ratio, row.on_page)),
+    )
+
+
+def _index(rows: Sequence[Row]) -> tuple[str, ...]:
+    scores = [_scores(rows, side) for side in (0, 1)]
+    ratios = [row.ratio for row in rows if row.ratio is not None]
+    pages = [row.on_page for row in rows if row.ratio is not None and row.on_page is not None]
+    whole = len(ratios) == len(rows)
+    return (
+        "index",
+        "1",
+        *("unavailable" if each is None else formatting.digits(_mean(each), 4) for each in scores),
+        formatting.ratio(_mean(ratios)) if whole else "unavailable",
+        formatting.ratio(_mean(pages)) if whole and len(pages) == len(rows) else "-",
+    )
+
+
+def _data(row: Row) -> dict[str, str | float | None]:
+    return {
+        "row": row.published.metric,
+        "unit": row.published.unit,
+        "condition": row.published.condition,
+        "workload": row.published.workload,
+        "less": row.published.less,
+        "same_work": "no" if row.published.same_kind else "yes",
+        "baseline": row.baseline,
+        "candidate": row.candidate,
+        "ratio": row.ratio,
+        "published_ratio": row.on_page,
+    }
+
+
+def _notes(rows: Sequence[Row]) -> Iterator[str]:
+    yield "Medians over the blocks. ratio and page: candidate / baseline, measured here and published."
+    lacking = [row.published.metric for row in rows if row.ratio is None]
+    if lacking:
+        yield f"Not measured: {', '.join(lacking)}."
+    if any(row.published.less for row in rows):
+        yield (
+            "As lmbench does, ctxsw leaves out the time in which one process passes the token to itself, and Prot Fault the time of a "
+            "signal that the process sends itself."
+        )
+    if any(row.published.unit == "MB/s" for row in rows):
+        yield (
+            "Rows in MB/s depend on caches and memory. On the virtual clock, on which each instruction takes the same time, they count "
+            "instructions only: measure them with --clock wall or on hardware."
+        )
+    if any(row.published.same_kind for row in rows):
+        yield "*: other work of the same kind. Ratios can be compared with the page's, values can't."
+
+
+SERVICE_TABLES = Topic("service-tables", sections)
