@@ -64,7 +64,7 @@ def test_every_program_exists_and_its_events_are_counted(tmp_path: Path) -> None
     for one in PROGRAMS:
         assert all(events and set(events) <= FIELDS for events in one.events)
     for variant in "01":
-        words = [tmp_path / "programs", "additions", variant]
+        words = [str(tmp_path / "programs"), "additions", variant]
         printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
         assert printed[0] == "additions" and int(printed[2]) > 0
     assert subprocess.run([tmp_path / "programs", "nothing", "0"], check=False).returncode == 1
