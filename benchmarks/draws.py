@@ -121,7 +121,7 @@ def _run(experiment: Experiment, target: Target, name: str) -> dict[str, list[Dr
 
 
 def describe(name: str, draws: Sequence[Draw], base: Sequence[Draw]) -> str:
-    """Return a line: how often each maximum was found, the mean, and the comparison with the image as it is."""
+    """Return a line: how often each maximum was found, the mean, and the comparison with the unchanged image."""
     counts = collections.Counter(round(draw.maximum) for draw in draws)
     maxima = " ".join(f"{value}:{count}" for value, count in sorted(counts.items()))
     averages = [draw.average for draw in draws]
@@ -174,7 +174,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for label in found[0]:
         print(label)
         for size, draws in found.items():
-            name = f"{size / 1e6:g} MB unused" if size else "as it is"
+            name = f"{size / 1e6:g} MB unused" if size else "unchanged"
             print(f"  {describe(name, draws[label], found[0][label])}")
     return 0
 

@@ -43,7 +43,7 @@ def test_an_unused_file_is_appended_and_the_rest_stays(tmp_path: Path) -> None:
 
 def test_a_line_has_maxima_and_the_comparison() -> None:
     base = [Draw(5, 3.0), Draw(5, 3.1), Draw(9, 3.0)]
-    alone = describe("as it is", base, base)
+    alone = describe("unchanged", base, base)
     assert "mean     6.33  largest     9  average 3.000 to 3.100" in alone
     assert "maxima 5:2 9:1" in alone and " p " not in alone
     other = describe("1 MB unused", [Draw(5, 3.0), Draw(7, 3.1), Draw(9, 3.0)], base)
