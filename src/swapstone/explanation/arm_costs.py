@@ -10,26 +10,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from swapstone.model import FrozenStruct
 from swapstone.model.instruction_counts import ArmCounts
 
 CORE = ("integer", "load", "store", "branch")
 """Kinds of instructions of the core, of which a processor executes some in each cycle."""
 
 
-class Bounds(FrozenStruct, frozen=True):
+class Bounds(NamedTuple):
     """The smallest and the largest value of a quantity."""
 
     low: float
     high: float
 
-    def both(self) -> tuple[float, float]:
-        """Return low and high."""
-        return self.low, self.high
 
-
-class ArmProcessor(FrozenStruct, frozen=True, kw_only=True):
+class ArmProcessor(NamedTuple):
     """A model of a processor.
 
     Attributes:
@@ -56,8 +52,8 @@ def _same(*pairs: tuple[str, float]) -> tuple[tuple[str, Bounds], ...]:
 CORTEX_A8 = ArmProcessor(
     name="Cortex-A8",
     source=(
-        "gcc/config/arm/cortex-a8-neon.md of GCC: the unit VFPLite executes one instruction after another (add 10, multiply 12, divide 37), and "
-        "a register of the unit takes 20 cycles to the core. Its numbers are the longest ones; subnormal numbers are not modelled"
+        "gcc/config/arm/cortex-a8-neon.md of GCC: the unit VFPLite executes one instruction after another (add 10, multiply 12, divide "
+        "37), and a register of the unit takes 20 cycles to the core. Its numbers are the longest ones; subnormal numbers are not modelled"
     ),
     assumed=(
         "0.8 to 1.2 instructions of the core in a cycle, 0 to 20 cycles for a load after a store, 1 to 2 for a move to the unit, and none "
@@ -133,7 +129,7 @@ CORTEX_A9 = ArmProcessor(
 PROCESSORS: tuple[ArmProcessor, ...] = (CORTEX_A8, CORTEX_A9)
 
 
-class ModelledRow(FrozenStruct, frozen=True, kw_only=True):
+class ModelledRow(NamedTuple):
     """What a model gives for a row.
 
     Attributes:
@@ -161,23 +157,15 @@ def modelled(
         candidate: the same of the other side.
         operations: of each side.
     """
-    corners = list(
-        itertools.product(*(each.both() for each in (processor.core_per_cycle, processor.load_wait)), (0, 1))
+    corners = list(itertools.product(processor.core_per_cycle, processor.load_wait, (0, 1)))
+    sides = tuple(zip((baseline, candidate), operations, strict=True))
+    pairs, beside = (
+        [
+            tuple(_cycles(processor, counts, *corner, beside=overlapped) / number for counts, number in sides)
+            for corner in corners
+        ]
+        for overlapped in (False, True)
     )
-    pairs = [
-        tuple(
-            _cycles(processor, counts, *corner) / number
-            for counts, number in zip((baseline, candidate), operations, strict=True)
-        )
-        for corner in corners
-    ]
-    beside = [
-        tuple(
-            _cycles(processor, counts, *corner, beside=True) / number
-            for counts, number in zip((baseline, candidate), operations, strict=True)
-        )
-        for corner in corners
-    ]
     if not all(value > 0 for pair in (*pairs, *beside) for value in pair):
         return None
     return ModelledRow(
@@ -195,7 +183,7 @@ def _bounds(values: Iterable[float]) -> Bounds:
 
 
 def _cycles(
-    processor: ArmProcessor, counts: ArmCounts, per_cycle: float, wait: float, end: float, *, beside: bool = False
+    processor: ArmProcessor, counts: ArmCounts, per_cycle: float, wait: float, end: int, *, beside: bool
 ) -> float:
     """Return the cycles of a run for one choice of what is a range.
 
@@ -207,7 +195,7 @@ def _cycles(
         end: 0 for the smaller cycles of each kind, 1 for the larger ones.
         beside: whether the core's instructions take no time while the unit works.
     """
-    costs = {kind: bounds.both()[int(end)] for kind, bounds in processor.cycles}
+    costs = {kind: bounds[end] for kind, bounds in processor.cycles}
     unit = sum(count * costs.get(kind, 0.0) for kind, count in counts.kinds) + wait * counts.load_runs
     core = sum(count for kind, count in counts.kinds if kind in CORE) / per_cycle
     return max(core, unit) if beside else core + unit
