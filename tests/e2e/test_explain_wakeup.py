@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.session.explain_wakeup import worst_wakeup_documents
 from swapstone.session.progress import NO_PROGRESS
 from swapstone.session.record_handle import Record
+from swapstone.session.worst_wakeups import worst_wakeup_documents
 from tests.e2e.cli import swapstone
 
 PLANTED = ["planted", "planted"]

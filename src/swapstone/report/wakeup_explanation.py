@@ -39,10 +39,10 @@ _NO_NAME = "code without a name"
 Rows = list[tuple[str, ...]]
 
 PHASE_MEANINGS = {
-    PENDING: "the timer has expired, and its interrupt is not delivered",
-    INTERRUPT: "from the interrupt's entry to the function that wakes the thread",
-    WOKEN: "from there to the scheduler: before it switches to the thread for the last time",
-    SWITCH: "the scheduler, and the thread up to its reading of the clock",
+    PENDING: "the timer has expired; its interrupt is not delivered",
+    INTERRUPT: "from the interrupt's entry until it wakes the thread",
+    WOKEN: "until the scheduler switches to the thread",
+    SWITCH: "the scheduler, and the thread until it reads the clock",
 }
 
 
