@@ -206,9 +206,10 @@ def notes(found: WakeupExplanation) -> list[str]:
     for side in found.sides:
         name = safe(short_label(side.variant))
         several = f", the first of {side.equal} with this latency" if side.equal > 1 else ""
+        others = f", with {count(side.switches, 'other switch', 'other switches')} before" if side.switches else ""
         lines.append(
             f"{name}: replicate {safe(side.trial.partition('/')[0])}, wake-up {side.cycle} of {side.cycles}{several}; "
-            f"ended by {ended_by(side)}, with {count(side.switches, 'other switch', 'other switches')} before."
+            f"ended by {ended_by(side)}{others}."
         )
         if side.disabled is not None:
             section = side.disabled
