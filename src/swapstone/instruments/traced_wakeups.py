@@ -24,7 +24,7 @@ from swapstone.instruments.counted_runs import (
 from swapstone.instruments.instruction_kinds import PROCESSORS
 from swapstone.instruments.wakeup_path import find_path
 from swapstone.instruments.wakeup_trace import MOST_BYTES, WakeupTrace, decode_wakeups, find_mark, matches
-from swapstone.model import ImageTool, Run, Status, UnavailableError, UserError, Workload
+from swapstone.model import Run, Status, UnavailableError, UserError
 from swapstone.model.wakeup_paths import EXPLAINED_LATENCY, WakeupPath
 from swapstone.record import FileProblemError, read_regular
 from swapstone.targets import MachineConfig
@@ -33,17 +33,9 @@ from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.wire import AgentAnswer
 from swapstone.workloads.cyclictest import decode_cyclictest
 
-READER = "cyclictest"
-"""The reader of the workloads whose worst wake-ups have a path (workloads/output_readers.py)."""
-
 _PROGRAM = "/usr/bin/cyclictest"
 _BEFORE = 1_000_000
 """So many instructions before the path are kept too: they show by which calls its functions were entered."""
-
-
-def has_wakeups(workload: Workload) -> bool:
-    """Return whether a workload measures wake-ups whose path can be derived."""
-    return isinstance(workload.origin, ImageTool) and workload.origin.reader == READER
 
 
 def worst_run(runs: Sequence[Run], variant: str) -> Run | None:

@@ -39,10 +39,10 @@ _NO_NAME = "code without a name"
 Rows = list[tuple[str, ...]]
 
 PHASE_MEANINGS = {
-    PENDING: "the timer has expired, and its interrupt is not delivered",
-    INTERRUPT: "from the interrupt's entry to the function that wakes the thread",
-    WOKEN: "from there to the scheduler: before it switches to the thread for the last time",
-    SWITCH: "the scheduler, and the thread up to its reading of the clock",
+    PENDING: "the timer has expired; its interrupt is not delivered",
+    INTERRUPT: "from the interrupt's entry until it wakes the thread",
+    WOKEN: "until the scheduler switches to the thread",
+    SWITCH: "the scheduler, and the thread until it reads the clock",
 }
 
 
@@ -206,9 +206,10 @@ def notes(found: WakeupExplanation) -> list[str]:
     for side in found.sides:
         name = safe(short_label(side.variant))
         several = f", the first of {side.equal} with this latency" if side.equal > 1 else ""
+        others = f", with {count(side.switches, 'other switch', 'other switches')} before" if side.switches else ""
         lines.append(
             f"{name}: replicate {safe(side.trial.partition('/')[0])}, wake-up {side.cycle} of {side.cycles}{several}; "
-            f"ended by {ended_by(side)}, with {count(side.switches, 'other switch', 'other switches')} before."
+            f"ended by {ended_by(side)}{others}."
         )
         if side.disabled is not None:
             section = side.disabled

@@ -18,7 +18,6 @@ from swapstone.model import FrozenStruct, MemoryFit, UserError
 from swapstone.session.api import run_request
 from swapstone.session.command_lines import split_arguments
 from swapstone.session.experiment import RunOptions
-from swapstone.session.explain_wakeup import require_wakeups
 from swapstone.session.memory_fit import fit_memory
 from swapstone.session.outcome import parse_fail_if
 from swapstone.session.own_program_request import OwnProgramRequest
@@ -27,6 +26,7 @@ from swapstone.session.record_handle import Record
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.request_resolution import check_request, resolve_request
 from swapstone.session.values import duration_seconds, parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.session.worst_wakeups import require_wakeups
 from swapstone.targets.vm.machine_models import check_scale
 
 

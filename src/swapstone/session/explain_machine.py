@@ -11,7 +11,6 @@ from pathlib import Path
 from swapstone.instruments.counted_runs import CountContext, CountedRun, count_run, machine_target, notes_of, paired
 from swapstone.instruments.debug_files import DebugFiles
 from swapstone.instruments.model_counts import require_modelled
-from swapstone.instruments.traced_wakeups import has_wakeups
 from swapstone.model import Analysis, Comparison, RowKey, Run, Status, UnavailableError, UserError
 from swapstone.model.instruction_counts import EXPLAINED_TIMES, InstructionExplanation
 from swapstone.model.modelled_cycles import Costs, ModelledCycles
@@ -23,10 +22,11 @@ from swapstone.report.render import RENDERERS, find_renderer
 from swapstone.run import prepare
 from swapstone.session import explain_row, explanation_files
 from swapstone.session.explain_row import DEFAULT_OPTIONS, ExplainOptions, RowExplanation, choose_row
-from swapstone.session.explain_wakeup import WorstWakeups, explain_wakeups, measures_wakeups, workload_of
+from swapstone.session.explain_wakeup import WorstWakeups, explain_wakeups, workload_of
 from swapstone.session.machines import open_experiment_target
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.trust import require_trust
+from swapstone.session.worst_wakeups import has_wakeups, measures_wakeups
 from swapstone.targets import find_target_kind
 from swapstone.version import __version__
 

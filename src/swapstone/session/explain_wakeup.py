@@ -6,22 +6,18 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import shlex
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from swapstone.instruments.counted_runs import CountContext, machine_target
 from swapstone.instruments.debug_files import DebugFiles
-from swapstone.instruments.traced_wakeups import WakeupTracer, has_wakeups, worst_run
-from swapstone.model import Comparison, Experiment, RowKey, Run, UnavailableError, UserError, Workload
-from swapstone.model.safe_text import safe
+from swapstone.instruments.traced_wakeups import WakeupTracer, worst_run
+from swapstone.model import Comparison, RowKey, Run, UnavailableError, UserError, Workload
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.model.wakeup_paths import EXPLAINED_LATENCY, WakeupExplanation
 from swapstone.record import RecordView
 from swapstone.report import wakeup_explanation
-from swapstone.report.document import Commands, Document, Section
+from swapstone.report.document import Document
 from swapstone.report.render import RENDERERS, find_renderer
 from swapstone.run import prepare
 from swapstone.session import explanation_files
@@ -33,7 +29,7 @@ from swapstone.version import __version__
 from swapstone.workloads import workloads_of
 
 if TYPE_CHECKING:
-    from swapstone.session.record_handle import Record
+    pass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,24 +75,6 @@ class WorstWakeups:
         )
 
 
-def measures_wakeups(experiment: Experiment) -> bool:
-    """Return whether a workload of an experiment measures wake-ups whose path can be derived."""
-    return experiment.virtual and any(has_wakeups(each) for each in workloads_of(experiment).values())
-
-
-def require_wakeups(experiment: Experiment) -> None:
-    """Check before a measurement that the path of its worst wake-up can be derived.
-
-    Raises:
-        UserError: it measures none on the exact clock.
-    """
-    if not measures_wakeups(experiment):
-        raise UserError(
-            "--why-max needs a workload that measures wake-ups, in a virtual machine on the exact clock.",
-            "For example: swapstone compare kernel=generic,rt --suite latency --load memory --why-max",
-        )
-
-
 def workload_of(view: RecordView, row: Comparison) -> Workload:
     """Return the workload of a row."""
     return workloads_of(view.experiment)[row.suite, row.workload]
@@ -117,27 +95,6 @@ def explain_wakeups(
         found = _trace(view, row, place, options, progress)
         explanation_files.store_wakeups(folder, found)
     return WorstWakeups(folder, found, tuple(explanation_files.write_wakeups(folder, found)))
-
-
-def worst_wakeup_documents(records: Iterable[Record], progress: Progress) -> Iterator[Document]:
-    """Yield the explanation of each record's row of worst wake-ups with the largest difference, or why it is unavailable.
-
-    Args:
-        records: with or without runs.
-        progress: receives events.
-    """
-    for record in records:
-        if not record.view.runs:
-            continue
-        try:
-            document = record.explain(metric=EXPLAINED_LATENCY, progress=progress).document()
-        except UserError as error:
-            yield Document(answer=f"The path of the worst wake-up is unavailable: {safe(str(error))}", title="")
-            continue
-        others = f"swapstone explain {shlex.quote(str(record.path))} {EXPLAINED_LATENCY} --load LOAD"
-        more = Section(title="What to do next", blocks=(Commands(commands=(("another load", others),)),))
-        several = len(record.experiment.loads) > 1
-        yield msgspec.structs.replace(document, sections=(*document.sections, more)) if several else document
 
 
 def _trace(

@@ -14,10 +14,10 @@ from swapstone.model.instruction_counts import EXPLAINED_TIMES
 from swapstone.record import RecordView
 from swapstone.report.context import ReportContext
 from swapstone.session import explanation_files
-from swapstone.session.explain_wakeup import measures_wakeups
 from swapstone.session.own_program_request import command_line, report_notes
 from swapstone.session.program_outputs import output_notes
 from swapstone.session.server_program import server_notes
+from swapstone.session.worst_wakeups import measures_wakeups
 from swapstone.targets import find_target_kind
 from swapstone.version import __version__
 
