@@ -439,3 +439,26 @@ reason = "musl's malloc is another one."
 study = "preempt-rt"
 reason = "A machine with one processor."
 """
+
+JOINS = b"""join = []
+[rows.virt]
+"b_string_strstr(abc):virt" = "b_string_strstr(abcd)"
+"*:virt" = "*"
+"""
+"""Without a join: each must have a figure."""
+
+CLAIMS = b"""[[claim]]
+id = "rt-syscall-2us"
+source = "openeuler-preempt-rt"
+place = "conclusion"
+words = "within 2 us"
+command = "swapstone study preempt-rt"
+[[claim.test]]
+what = "difference"
+suite = "throughput"
+workload = "syscall"
+metric = "wall"
+side = "kernel=rt"
+over = "kernel=generic load=idle"
+most = 2000.0
+"""
