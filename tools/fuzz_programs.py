@@ -228,7 +228,12 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("derived", "published", lambda data: published.decode_derived(text_of(data)), shipped("derived.csv")),
     Decoder("baselines", "published", lambda data: published.decode_baselines(text_of(data)), shipped("unixbench.csv")),
     Decoder("facts", "published", lambda data: published.decode_facts(text_of(data)), shipped("facts.csv")),
-    Decoder("joins", "published", lambda data: decode_joins(data, ()), constant(fuzz_seeds.JOINS)),
+    Decoder(
+        "joins",
+        "published",
+        lambda data: decode_joins(data, published.figures("float-abi")),
+        constant(fuzz_seeds.JOINS),
+    ),
     Decoder("claims", "published", decode_claims, constant(fuzz_seeds.CLAIMS)),
     Decoder("reasons", "user", lambda data: decode_reasons(data, "reasons.toml"), constant(fuzz_seeds.REASONS)),
 )

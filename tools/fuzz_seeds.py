@@ -440,12 +440,20 @@ study = "preempt-rt"
 reason = "A machine with one processor."
 """
 
-JOINS = b"""join = []
-[rows.virt]
-"b_string_strstr(abc):virt" = "b_string_strstr(abcd)"
-"*:virt" = "*"
+JOINS = b"""[rows.speed-up]
+"speed-up of *" = "wall"
+[[join]]
+study = "float-abi"
+suite = "float"
+condition = "*"
+section = "float-abi"
+to = "float"
+rows = "speed-up"
+workload = "float_calls(exact)"
+metric = "*"
+[join.levels]
+"softfp and hard vs soft" = ["float=soft / float=softfp", "float=soft / float=hard load=io"]
 """
-"""Without a join: each must have a figure."""
 
 CLAIMS = b"""[[claim]]
 id = "rt-syscall-2us"
