@@ -47,6 +47,8 @@ from swapstone.model import (
 from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.model.wakeup_paths import WakeupExplanation
 from swapstone.published import data as published
+from swapstone.published.claims import decode_claims
+from swapstone.published.joins import decode_joins
 from swapstone.report import instruction_explanation, wakeup_explanation
 from swapstone.report.published_differences import decode_reasons
 from swapstone.session import explanation_files
@@ -257,5 +259,12 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("derived", "published", lambda data: published.decode_derived(text_of(data)), shipped("derived.csv")),
     Decoder("baselines", "published", lambda data: published.decode_baselines(text_of(data)), shipped("unixbench.csv")),
     Decoder("facts", "published", lambda data: published.decode_facts(text_of(data)), shipped("facts.csv")),
+    Decoder(
+        "joins",
+        "published",
+        lambda data: decode_joins(data, published.figures("float-abi")),
+        constant(fuzz_seeds.JOINS),
+    ),
+    Decoder("claims", "published", decode_claims, constant(fuzz_seeds.CLAIMS)),
     Decoder("reasons", "user", lambda data: decode_reasons(data, "reasons.toml"), constant(fuzz_seeds.REASONS)),
 )

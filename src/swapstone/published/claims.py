@@ -14,7 +14,7 @@ import msgspec
 from swapstone.model import FrozenStruct, UserError
 from swapstone.model.toml_file import TomlError, decode_toml
 from swapstone.published.data import sources
-from swapstone.published.joins import COMPARISONS, Place, Side, side_of
+from swapstone.published.joins import CLAIMS, Place, Side, side_of
 
 _REINSTALL = "This file comes with swapstone: install it again."
 _IDLE = "idle"
@@ -163,7 +163,7 @@ def _decoded(test: _Test, where: str) -> ClaimTest:
     return ClaimTest(
         what=test.what,
         place=Place(
-            section=COMPARISONS,
+            section=CLAIMS,
             suite=test.suite,
             workload=test.workload,
             metric=test.metric,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from swapstone.model import FrozenStruct
 from swapstone.published.data import Figure, figures, further
-from swapstone.published.joins import Joined, Place, Side, joined
+from swapstone.published.joins import COMPARISONS, Joined, Place, Side, joined
 
 _UNJOINED = "no row is joined with it"
 
@@ -126,6 +126,8 @@ def problem(place: Place, catalog: Catalog) -> str:
         return f"there is no suite {place.suite}"
     if place.section not in catalog.sections:
         return f"no report has the section {place.section}"
+    if place.section == COMPARISONS and (place.over is not None or place.derived):
+        return "a row of comparisons has one level on each side"
     if not place.index and (place.suite, place.workload) not in catalog.metrics:
         return f"suite {place.suite} has no workload {place.workload}"
     if place.series:

@@ -41,6 +41,7 @@ class Place(FrozenStruct, frozen=True, kw_only=True):
         side: of the runs.
         over: of the runs by which those are divided, where the page prints a ratio; None where it prints a value.
         series: whether `metric` is a time series of a run.
+        derived: whether the report computes the number from several rows, of which this is one.
         index: whether it is the geometric mean over the other workloads of the join.
         inverse: whether the page's figure is a rate, and the metric here is a time.
         differs: what is not the same; empty for nothing.
@@ -53,6 +54,7 @@ class Place(FrozenStruct, frozen=True, kw_only=True):
     side: Side
     over: Side | None = None
     series: bool = False
+    derived: bool = False
     index: bool = False
     inverse: bool = False
     differs: str = ""
@@ -88,6 +90,7 @@ class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     load: str = _IDLE
     workload: str | list[str] = "*"
     series: bool = False
+    derived: bool = False
     index: str = ""
     inverse: bool = False
     differs: str = ""
@@ -181,6 +184,7 @@ def _places(
                     side=Side(levels=levels, load=other or load),
                     over=Side(levels=over, load=over_load or load) if over else None,
                     series=join.series,
+                    derived=join.derived,
                     index=not named,
                     inverse=join.inverse,
                     differs=join.differs,
@@ -221,6 +225,9 @@ def _levels(text: str, where: str) -> tuple[Levels, str]:
         raise UserError(f"{where}: {text[:40]!r} names no level.", _REINSTALL)
     return tuple(found.items()), load
 
+
+CLAIMS = "claims"
+"""The section of the places of claims, which no report of a record has."""
 
 COMPARISONS = "comparisons"
 """The section of rows that compare two levels of a factor. There a row has one figure for each level."""

@@ -155,7 +155,7 @@ def beside(study_name: str, suite: str, workload: str, metric: str, load: str = 
         load: of the row.
 
     Returns:
-        The pair, with levels as they are named here; None where no join has both levels.
+        The pair, with the names that levels have here; None where no join has both levels.
 
     Raises:
         UserError: there is no such study.

@@ -11,7 +11,7 @@ import msgspec
 from swapstone import published
 from swapstone.model.safe_text import safe_json
 from swapstone.published.coverage import Coverage, Covered
-from swapstone.published.joins import COMPARISONS, Place, Side
+from swapstone.published.joins import CLAIMS, COMPARISONS, Place, Side
 from swapstone.report import formatting
 from swapstone.report.document import BulletList, Cell, Column, Document, Item, Mark, Section, Table, Tone
 from swapstone.report.published_differences import Differences, differences_json, differences_section
@@ -22,6 +22,7 @@ SCHEMA = 1
 
 SECTIONS = frozenset(
     {
+        CLAIMS,
         COMPARISONS,
         latency.LONGEST,
         latency_ratios.BETWEEN,

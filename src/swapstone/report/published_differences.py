@@ -154,14 +154,14 @@ def differences(records: Iterable[Analysed], reasons: Iterable[Reason] = ()) -> 
 
 
 def ratios() -> Iterator[tuple[Figure, Place, Side, float]]:
-    """Yield each published ratio: (figure, place, side by which is divided, ratio), of time series and indices none."""
+    """Yield each published ratio: (figure, place, side by which is divided, ratio), of time series, indices and derived numbers none."""
     bases: dict[tuple[object, ...], Joined] = {}
     for each in published.joined():
         if each.baseline and each.place.over is None:
             bases.setdefault(_key(each), each)
     for each in published.joined():
         place, figure = each.place, each.figure
-        if place.series or place.index:
+        if place.series or place.index or place.derived:
             continue
         if place.over is not None:
             yield figure, place, place.over, figure.value

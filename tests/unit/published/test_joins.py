@@ -40,6 +40,18 @@ def test_every_figure_is_joined_or_has_a_reason() -> None:
     assert all(each.encoded() in named for each in published.figures())
 
 
+def test_a_table_of_the_same_rows_names_the_same_workloads() -> None:
+    """Versions with the suites os, unix and core have a second table of these rows."""
+    table = pytest.importorskip("swapstone.published.measured_rows")
+    names = {
+        (each.figure.suite, each.figure.metric, each.figure.unit, each.figure.condition): each.place.workload
+        for each in joined()
+        if each.place.suite in {"os", "unix", "core"} and not each.place.index
+    }
+    other = {(row.suite, row.metric, row.unit, row.condition): row.workload for row in table.MEASURED_ROWS}
+    assert names == other
+
+
 def test_a_figure_is_missing_only_for_a_suite_or_factor_that_does_not_exist() -> None:
     """The joins name no workload, metric, load or level that a suite of this version lacks."""
     suites = {suite for suite, _ in CATALOG.metrics}
@@ -64,7 +76,8 @@ def test_a_join_of_a_suite_that_comes_later_covers_its_figures() -> None:
         for each in joined()
         if each.figure.suite == "lmbench"
     }
-    found = coverage(msgspec.structs.replace(CATALOG, metrics={**CATALOG.metrics, **metrics}))
+    sections = CATALOG.sections | {"lmbench-rows"}
+    found = coverage(msgspec.structs.replace(CATALOG, metrics={**CATALOG.metrics, **metrics}, sections=sections))
     assert not [each for each in found.missing if each.figure.suite == "lmbench"]
 
 
@@ -78,7 +91,15 @@ def test_a_join_of_a_suite_that_comes_later_covers_its_figures() -> None:
         ({"side": Side(levels=(("libc", "dietlibc"),), load="idle")}, "the factor libc has no level dietlibc"),
         ({"side": Side(levels=(("clib", "musl"),), load="idle")}, "there is no factor clib"),
         ({"side": Side(levels=(("libc", "musl"),), load="rain")}, "there is no load rain"),
-        ({"over": Side(levels=(("libc", "dietlibc"),), load="idle")}, "the factor libc has no level dietlibc"),
+        (
+            {"section": "claims", "over": Side(levels=(("libc", "dietlibc"),), load="idle")},
+            "the factor libc has no level dietlibc",
+        ),
+        (
+            {"over": Side(levels=(("libc", "glibc"),), load="idle")},
+            "a row of comparisons has one level on each side",
+        ),
+        ({"derived": True}, "a row of comparisons has one level on each side"),
         ({"series": True, "metric": "sx"}, "no run has the time series sx"),
         ({}, ""),
     ],
@@ -149,7 +170,8 @@ def test_rows_have_their_pairs() -> None:
     turned = rate.oriented("musl", "glibc")
     assert turned is not None and turned.ratio == pytest.approx(306 / 303)
     time = published.beside("musl-vs-glibc", "os", "lat_pipe", "wall")
-    assert time is not None and (time.unit, time.ratio) == ("us", pytest.approx(81.2 / 84.3))
+    assert time is not None and time.unit == "us"
+    assert time.ratio == pytest.approx(81.2 / 84.3)
     with pytest.raises(UserError):
         published.beside("no-such-study", "libc", "b_malloc_sparse", "wall")
 

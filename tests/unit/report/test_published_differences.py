@@ -71,11 +71,12 @@ def test_signs_and_sizes_are_compared() -> None:
 
 
 def test_a_reversed_comparison_is_turned() -> None:
-    """With musl as the baseline, the same runs have the inverse effect, and the sides agree with the page all the same."""
+    """With musl as the baseline, the same runs have the inverse effect, and the sides are turned to the page's."""
     turned = libc("b_malloc_sparse", 1 / 1.3, Verdict.BETTER, baseline="libc=musl", candidate="libc=glibc")
     (row,) = differences([record(turned)]).rows
     assert row.here.ratio == pytest.approx(1.3)
-    assert (row.here.low, row.here.high) == (pytest.approx(1.3 / 1.01), pytest.approx(1.3 / 0.99))
+    assert row.here.low == pytest.approx(1.3 / 1.01)
+    assert row.here.high == pytest.approx(1.3 / 0.99)
     assert row.here.sign == 1 and row.kind == ""
 
 

@@ -46,9 +46,12 @@ COVERED = {
     "model/compression.py": "initrd",
     "model/cpio.py": "initrd",
     "model/toml_file.py": "study",
+    "published/claims.py": "claims",
     "published/data.py": "figures",
+    "published/joins.py": "joins",
     "record/origin.py": "marks",
     "record/reader.py": "record",
+    "report/published_differences.py": "reasons",
     "session/columns_file.py": "",  # decoded after its HMAC by the user's key
     "session/explanation_files.py": "evidence",
     "session/record_index.py": "",  # reads back what it wrote into the cache, and builds it again if it is damaged

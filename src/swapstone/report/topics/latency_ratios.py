@@ -281,8 +281,8 @@ def _table_of(boards: Sequence[str], number: int) -> str:
 
 
 _OTHER_LOADS = (
-    "The page's network load goes through a network card, and here through the loopback device. Its boards have an SSD or an SD card for the "
-    "I/O load, which writes to a disk in memory here."
+    "The page's network load goes through a network card, and here through the loopback device. Its boards have an SSD or an SD card for "
+    "the I/O load, which writes to a disk in memory here."
 )
 
 

@@ -59,7 +59,8 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     if context.published == STUDY:
         notes.append(
             "The page counted two other programs on another system, one for copies and one for allocations. The "
-            "threads of the second take their stacks from the heap. The page does not name the machine. Its figures are divided by its requests. ~ is about, + is at least. "
+            "threads of the second take their stacks from the heap. The page does not name the machine. Its "
+            "figures are divided by its requests. ~ is about, + is at least. "
             "It counted allocations from the heap, not those from lwIP's pools. Only the order of magnitude can be compared."
         )
     return (

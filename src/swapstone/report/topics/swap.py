@@ -216,9 +216,9 @@ def _summary(values: Values, load: str, tag: str, named: str) -> Section:
         data=tuple(map(_fill_datum, fills)),
         notes=(
             "Mean: KiB swapped out a second, from the first swapped page until the OOM kill. Steady: the same while the second and third "
-            f"quarter of all pages were swapped out. mean x and steady x: over those of {formatting.safe(level_of(base))}, with the "
-            "interval: the same estimate as in the comparisons. page x is a ratio of means, to read beside mean x. The others are medians over "
-            "the replicates.",
+            f"quarter of all pages were swapped out. mean x and steady x: over those of {formatting.safe(level_of(base))}, "
+            "with the interval: the same estimate as in the comparisons. page x is a ratio of means, to read beside mean x. The others are "
+            "medians over the replicates.",
             "Compressed: the largest amount swapped out over the memory that it took in zram. Flash does not compress.",
             _PAGE_UNIT,
             _CLOCK,
