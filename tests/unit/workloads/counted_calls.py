@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 import subprocess
 from collections import Counter
 from pathlib import Path
 
+from swapstone.artifacts.companion_programs import companion_programs
 from swapstone.factors import Recipe
 from swapstone.model import Source, Workload
 from tests.unit.builders import source_of
 from tests.unit.workloads.programs import ENVIRONMENT, SOURCES, recipe_for
 
-HARNESS_SYMBOLS = frozenset({"fail", "parameter", "path_beside_program"})
+HARNESS_SYMBOLS = frozenset({"fail", "parameter", "path_beside_program", "task_count"})
 NO_CALLS = frozenset({"__errno_location", "_GLOBAL_OFFSET_TABLE_", "stderr"})  # not called in the source
 _VERSIONED = ("__isoc99_", "__isoc23_")  # glibc's names of scanf's family, by the version of ISO C
 
@@ -75,6 +77,8 @@ def _with_stubs(source: Source, level: str, folder: Path) -> tuple[Path, tuple[s
     inputs = [str(compiled), str(stubs), str(SOURCES / "harness.c")]
     libraries = (*recipe.ldflags, *source.libraries)
     subprocess.run([*recipe.command, *recipe.cflags, *inputs, "-o", str(program), *libraries], check=True, timeout=60)
+    for started in companion_programs(source, recipe):
+        shutil.copy2(started, folder / started.name)
     for companion in source.companions:
         compile_shared(recipe, companion, folder / f"{Path(companion).stem}.so")
     return program, names

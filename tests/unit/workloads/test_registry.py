@@ -135,6 +135,14 @@ THREADS = {
     "http(paced)": 2,
     "redis_set(200kB)": 2,
     **dict.fromkeys(("http-keepalive", "http-churn", "ab", "bulk-in", "bulk-out", "udp-in", "round-trip"), 2),
+    **{
+        workload.name: ALL_PROCESSORS for workload in find_suite("unix").workloads if workload.parameter("tasks") == "n"
+    },
+    **{
+        workload.name: ALL_PROCESSORS
+        for workload in find_suite("core").workloads
+        if workload.parameter("threads") == "n"
+    },
     **dict.fromkeys(("counts-plain", "counts-tuned"), 1),  # their numbers are exact on any number of processors
 }
 """The processors that a workload needs, of all that may use several or have a load generator."""

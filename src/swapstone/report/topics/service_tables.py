@@ -50,9 +50,10 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return the tables of the rows that were measured, for each pair of variants on an idle machine.
 
     Args:
-        context: names the published study.
+        context: of the report.
         analysis: holds the comparisons of elapsed time and bandwidth.
     """
+    del context
     found: list[Section] = []
     for number, ((baseline, candidate), sides) in enumerate(_pairs(analysis).items(), start=1):
         for name, title, which in (
@@ -60,7 +61,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             ("unixbench", "UnixBench's tests and index, one copy", UNIXBENCH),
             ("core", "Iterations of the suite core, which are no CoreMark scores", COREMARK),
         ):
-            rows = tuple(_rows(context, which, baseline, candidate, sides))
+            rows = tuple(_rows(which, baseline, candidate, sides))
             if any(row.ratio is not None for row in rows):
                 section = f"{name}-rows-{number}" if number > 1 else f"{name}-rows"
                 found.append(_section(section, title, rows, baseline, candidate))
@@ -81,7 +82,6 @@ def _pairs(analysis: Analysis) -> dict[tuple[Variant, Variant], tuple[Times, Tim
 
 
 def _rows(
-    context: ReportContext,
     which: Sequence[MeasuredRow],
     baseline: Variant,
     candidate: Variant,
@@ -89,7 +89,7 @@ def _rows(
 ) -> Iterator[Row]:
     for row in which:
         values = [_value(row, side) for side in sides]
-        on_page = _on_page(row, baseline, candidate) if context.published == STUDY else None
+        on_page = _on_page(row, baseline, candidate)
         yield Row(published=row, baseline=values[0], candidate=values[1], on_page=on_page)
 
 
@@ -138,8 +138,8 @@ def _section(name: str, title: str, rows: tuple[Row, ...], baseline: Variant, ca
     if rows[0].published.suite == "unixbench":
         shown.append(_index(rows))
         notes.append(
-            "index: the geometric mean of the scores, 10 times the result over UnixBench's reference, of the ten rows with UnixBench's work; "
-            "its ratio is the mean over all rows. Dhrystone and Whetstone are other programs here, so their results have no score."
+            "index: the geometric mean of the scores, 10 times the result over UnixBench's reference, of the ten rows with UnixBench's "
+            "work; its ratio is the mean over all rows. Dhrystone and Whetstone are other programs here, so their results have no score."
         )
     return data_section(
         name=name,
@@ -195,7 +195,7 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
     yield "Medians over the blocks. ratio and page: candidate / baseline, measured here and published."
     lacking = [row.published.metric for row in rows if row.ratio is None]
     if lacking:
-        yield f"Not measured: {', '.join(lacking)}."
+        yield f"Unavailable, because a workload of the row has no value or the time to leave out is larger: {', '.join(lacking)}."
     if any(row.published.less for row in rows):
         yield (
             "As lmbench does, ctxsw leaves out the time in which one process passes the token to itself, and Prot Fault the time of a "
