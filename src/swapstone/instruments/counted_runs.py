@@ -200,7 +200,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         clock_ns=clock_ns,
         repeated=_repeated(counts, functions, target.architecture),
         lost=counts.lost,
-        arm=count_arm(counts.blocks, files, _KERNEL_START["arm"]) if target.architecture == "arm" else None,
+        arm=count_arm(counts.blocks, files, KERNEL_START["arm"]) if target.architecture == "arm" else None,
     )
     return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, model)
 
