@@ -10,7 +10,7 @@ import pytest
 
 from swapstone.session.progress import NO_PROGRESS
 from swapstone.session.record_handle import Record
-from swapstone.session.worst_wakeups import worst_wakeup_documents
+from swapstone.session.why_max import worst_wakeup_documents
 from tests.e2e.cli import swapstone
 
 PLANTED = ["planted", "planted"]

@@ -20,7 +20,7 @@ from swapstone.session.agreement_output import clock_output
 from swapstone.session.compare_options import check_why_max, run_options
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import Record, open_record
-from swapstone.session.worst_wakeups import worst_wakeup_documents
+from swapstone.session.why_max import worst_wakeup_documents
 
 _GROUPS = {
     "Workloads": ("suites", "only", "hold"),

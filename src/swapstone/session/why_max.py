@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What `swapstone compare --why-max` prints after the comparison."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from swapstone.model import UserError
+from swapstone.model.safe_text import safe
+from swapstone.model.wakeup_paths import EXPLAINED_LATENCY
+from swapstone.report.document import Commands, Document, Section
+from swapstone.session.progress import Progress
+from swapstone.session.record_handle import Record
+
+
+def worst_wakeup_documents(records: Iterable[Record], progress: Progress) -> Iterator[Document]:
+    """Yield the explanation of each record's row of worst wake-ups with the largest difference, or why it is unavailable.
+
+    Args:
+        records: with or without runs.
+        progress: receives events.
+    """
+    for record in records:
+        if not record.view.runs:
+            continue
+        try:
+            document = record.explain(metric=EXPLAINED_LATENCY, progress=progress).document()
+        except UserError as error:
+            yield Document(answer=f"The path of the worst wake-up is unavailable: {safe(str(error))}", title="")
+            continue
+        others = f"swapstone explain {shlex.quote(str(record.path))} {EXPLAINED_LATENCY} --load LOAD"
+        more = Section(title="What to do next", blocks=(Commands(commands=(("another load", others),)),))
+        several = len(record.experiment.loads) > 1
+        yield msgspec.structs.replace(document, sections=(*document.sections, more)) if several else document
