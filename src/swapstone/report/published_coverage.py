@@ -34,9 +34,12 @@ SECTIONS = frozenset(
         swap_data.SUMMARY,
         throughput.SEVERAL,
         throughput.SINGLE,
+        # Of the suites os and float. Without those, their figures are missing for want of a suite.
+        "float-abi",
+        "lmbench-rows",
     }
 )
-"""Parts of reports that print published figures. Each takes them from the joins under this name."""
+"""Parts of reports that print published figures. Most take them from the joins under this name."""
 
 SERIES = frozenset(swap.COLUMNS)
 """Time series that a report prints beside published ones."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from importlib import resources
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,7 +16,9 @@ from swapstone import published
 from swapstone.model import UserError
 from swapstone.published.coverage import Catalog, coverage, problem
 from swapstone.published.data import Figure, further
-from swapstone.published.joins import Joined, Place, Side, decode_joins, joined
+from swapstone.published.joins import CLAIMS, COMPARISONS, Joined, Place, Side, decode_joins, joined
+from swapstone.report import topics
+from swapstone.report.published_coverage import SECTIONS
 from swapstone.session.published_catalog import catalog
 
 TEXT = resources.files("swapstone.published").joinpath("joins.toml").read_text()
@@ -76,8 +79,7 @@ def test_a_join_of_a_suite_that_comes_later_covers_its_figures() -> None:
         for each in joined()
         if each.figure.suite == "lmbench"
     }
-    sections = CATALOG.sections | {"lmbench-rows"}
-    found = coverage(msgspec.structs.replace(CATALOG, metrics={**CATALOG.metrics, **metrics}, sections=sections))
+    found = coverage(msgspec.structs.replace(CATALOG, metrics={**CATALOG.metrics, **metrics}))
     assert not [each for each in found.missing if each.figure.suite == "lmbench"]
 
 
@@ -113,6 +115,16 @@ def test_a_wrong_place_is_named(place: dict[str, object], reason: str) -> None:
         "side": Side(levels=(("libc", "musl"),), load="idle"),
     }
     assert problem(Place(**{**fields, **place}), CATALOG) == reason  # type: ignore[arg-type] # one of its fields at a time
+
+
+def test_every_section_is_one_of_a_report_or_of_a_suite_that_is_to_come() -> None:
+    folder = Path(topics.__file__).parent
+    text = "".join(path.read_text() for path in sorted(folder.glob("*.py")))
+    suites = {suite for suite, _ in CATALOG.metrics}
+    for section in SECTIONS - {CLAIMS, COMPARISONS}:
+        printed = f'"{section}"' in text or f'"{section.removesuffix("-rows")}"' in text
+        assert printed or not {each.place.suite for each in joined(section)} & suites, section
+        assert joined(section), section
 
 
 def test_an_index_needs_every_row() -> None:
