@@ -147,9 +147,8 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
         target: ``host``, ``vm``, ``vm:KERNEL`` or ``fake:PATH``; if left out, the one that the experiment needs.
         architecture: of the virtual machine; this machine's if left out.
         clock: ``wall`` or ``virtual``; the target's if left out.
-        cpu_model: of the virtual machine, as QEMU names it; the default if left out.
+        cpu_model, processors: of the virtual machine, as QEMU names it, and how many; the default and 1 if left out.
         ns_per_instruction: guest time of an instruction on the virtual clock: 1, 2, 4 ... 1024; 1 if left out.
-        processors: of the virtual machine; 1 if left out.
         modules: path of a kernel to the folder of its modules.
         module_files: paths of kernel modules that the virtual machine loads.
         margin: a share such as ``2%``.
