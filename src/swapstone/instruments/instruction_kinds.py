@@ -32,11 +32,13 @@ class Processor:
         kind: returns the kind of an instruction.
         entries: beginnings of the names of the kernel's functions where exceptions and interrupts begin, at their first instruction.
         tables: the same for functions that contain the beginnings of several.
+        vectors: the lowest address of a page of exception vectors, which has no names.
     """
 
     kind: Callable[[bytes], Kind]
     entries: tuple[str, ...]
     tables: tuple[str, ...]
+    vectors: int = 1 << 64
 
 
 _X86 = {
@@ -134,7 +136,9 @@ PROCESSORS = {
         ("irq_entries_start", "spurious_entries_start"),
     ),
     "aarch64": Processor(_arm64, (), ("vectors",)),
-    "arm": Processor(_arm, ("vector_",), ("__vectors_start",)),
+    "arm": Processor(
+        _arm, ("__irq_", "__dabt_", "__pabt_", "__und_", "vector_swi"), ("__vectors_start",), vectors=0xFFFF0000
+    ),
     "riscv64": Processor(_riscv, ("handle_exception",), ()),
 }
 """By the architecture of a machine."""

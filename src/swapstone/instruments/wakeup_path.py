@@ -24,6 +24,7 @@ Name = tuple[str, str]
 
 USER: Name = ("user code", "")
 _NO_NAME: Name = ("", "")
+_VECTORS: Name = ("vectors", "")
 _WAKES, _QUEUES, _SCHEDULES = "hrtimer_wakeup", "enqueue_task_rt", "__schedule"
 _MOVES = frozenset({Kind.CALL, Kind.RETURN, Kind.LEAVE})
 _SWITCHES = frozenset({"__switch_to_asm", "__switch_to", "cpu_switch_to"})
@@ -80,6 +81,9 @@ def _codes(trace: WakeupTrace, kernel: KernelSymbols, kernel_start: int, process
         is_user = block.address < kernel_start
         function = None if is_user else kernel.name_at(block.address)
         name = USER if is_user else function[:2] if function else _NO_NAME
+        is_vector = not is_user and block.address >= processor.vectors
+        is_start = function is not None and function[2] == block.address
+        name = _VECTORS if is_vector else name
         kinds = tuple(kinds_of(processor, block.code, block.sizes))
         found.append(
             _Code(
@@ -87,8 +91,8 @@ def _codes(trace: WakeupTrace, kernel: KernelSymbols, kernel_start: int, process
                 after=block.address + len(block.code),
                 name=name,
                 is_user=is_user,
-                is_start=function is not None and function[2] == block.address,
-                is_entry=_is_entry(name[0], processor, is_start=function is not None and function[2] == block.address),
+                is_start=is_start,
+                is_entry=is_vector or _is_entry(name[0], processor, is_start=is_start),
                 kinds=kinds,
                 last=kinds[-1],
                 switches_interrupts=Kind.DISABLE in kinds or Kind.ENABLE in kinds,

@@ -10,7 +10,7 @@ import pytest
 
 from swapstone.instruments.instruction_kinds import PROCESSORS
 from swapstone.instruments.kernel_symbols import KernelSymbols
-from swapstone.instruments.wakeup_path import FoundPath, find_path
+from swapstone.instruments.wakeup_path import FoundPath, _codes, find_path
 from swapstone.instruments.wakeup_trace import TracedBlock, WakeupTrace
 from swapstone.model import UnavailableError
 from swapstone.model.wakeup_paths import DisabledSection
@@ -210,3 +210,11 @@ def test_a_trace_of_nothing_is_refused(steps: Sequence[tuple[int, int]]) -> None
     trace = dataclasses.replace(_busy().end(), steps=tuple(steps))
     with pytest.raises(UnavailableError):
         find_path(trace, SYMBOLS, PROCESSORS["x86_64"], kernel_start=KERNEL, latency_us=1)
+
+
+def test_the_page_of_vectors_of_arm_is_an_entry() -> None:
+    block = TracedBlock(0xFFFF0018, b"\x00\x00\x00\xea", b"\4")  # b
+    trace = WakeupTrace(0, 1, 1, (), (), False, (block, dataclasses.replace(block, address=0xC0000018)), ())
+    names = KernelSymbols([(0xC0000000, "first", "")])
+    codes = _codes(trace, names, 0xBF000000, PROCESSORS["arm"])
+    assert [(code.name[0], code.is_entry) for code in codes[:2]] == [("vectors", True), ("first", False)]
