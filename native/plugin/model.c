@@ -235,9 +235,11 @@ static void translated(struct qemu_plugin_tb *tb, size_t count) {
 
 /* ==== Windows and output ==== */
 
-static bool install(const char *target) {
-    architecture = architecture_of(target);
-    return architecture != OTHER_ARCHITECTURE && processor_init(&processor, l1i, l1d, l2);
+static const char *start(void) {
+    architecture = architecture_of(target_name);
+    if (architecture == OTHER_ARCHITECTURE)
+        return "instructions of this architecture are not decoded";
+    return processor_init(&processor, l1i, l1d, l2) ? NULL : "no memory for the caches";
 }
 
 static void open_window(void) {
@@ -272,4 +274,4 @@ static void write_events(FILE *out) {
         write_number(out, names[i], windows[i]);
 }
 
-const struct mode model_mode = {"model", translated, open_window, close_window, write_events, install};
+const struct mode model_mode = {"model", translated, open_window, close_window, write_events, start};

@@ -25,6 +25,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
                                                                int count, char **arguments);
 
 struct window window = {.cycle = 1};
+const char *target_name;
 
 static const struct mode *const modes[] = {&counts_mode, &model_mode};
 static const struct mode *mode;
@@ -117,6 +118,7 @@ static bool set(const char *argument) {
 }
 
 int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int count, char **arguments) {
+    target_name = info->target_name;
     if (!info->system_emulation || info->system.max_vcpus != 1)
         return complain("unsupported", "the machine has more than one processor");
     for (int i = 0; i < count; i++)
@@ -124,8 +126,9 @@ int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int count,
             return complain("invalid argument", arguments[i]);
     if (!out_path || !mode || window.cycle == 0)
         return complain("usage", "out=FILE,mode=NAME[,begin=ADDRESS,end=ADDRESS[,cycle=N,first=N,last=N]]");
-    if (mode->install && !mode->install(info->target_name))
-        return complain("the mode does not observe this machine", info->target_name);
+    const char *problem = mode->start ? mode->start() : NULL;
+    if (problem)
+        return complain(mode->name, problem);
     int file = open(out_path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     out = file < 0 ? NULL : fdopen(file, "wb");
     if (!out)

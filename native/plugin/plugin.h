@@ -18,6 +18,7 @@ struct window {
 };
 
 extern struct window window;
+extern const char *target_name; /* QEMU's name of the machine's architecture */
 
 /* A way to observe the machine. */
 struct mode {
@@ -26,7 +27,7 @@ struct mode {
     void (*open)(void);                                             /* a window begins */
     void (*close)(void);                                            /* it ends */
     void (*write)(FILE *out);                                       /* the machine has ended */
-    bool (*install)(const char *target); /* optional: returns whether it observes machines of QEMU's target */
+    const char *(*start)(void); /* before all of it; returns why it can't. May be NULL */
 };
 
 extern const struct mode counts_mode, model_mode;
