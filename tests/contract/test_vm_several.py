@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Machines with several processors: a run is equal on a busy host whose emulator is queried, and all processors execute programs."""
+"""Machines with several processors: all of them execute programs, each trial boots, and a result is kept by its name."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from benchmarks.poking import poked
 
 from swapstone.model import UnavailableError
 from swapstone.targets.vm.emulator import find_emulator
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.vm_target import VmOptions
 from swapstone.wire import ProcessOutcome
-from tests.contract.test_vm import hog
 from tests.contract.test_vm_images import BUSYBOX, run
 from tests.contract.vm_images import image_parts
 
@@ -29,9 +27,8 @@ BOTH = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["arm64", pytest.param("x86_64", marks=pytest.mark.exhaustive)])
-def test_a_run_on_two_processors_is_equal_beside_busy_programs_and_under_queries(
-    architecture: str, tmp_path: Path
-) -> None:
+def test_both_processors_execute_programs_and_take_turns(architecture: str, tmp_path: Path) -> None:
+    """Whether two runs are equal is not tested: most are, and not all (docs/virtual-machines.md, "Several processors")."""
     parts = image_parts(architecture)
     machine = msgspec.structs.replace(parts.machine, processors=2)
     try:
@@ -39,10 +36,11 @@ def test_a_run_on_two_processors_is_equal_beside_busy_programs_and_under_queries
     except UnavailableError as error:
         pytest.skip(error.message)
     parts = dataclasses.replace(parts, machine=machine)
-    options = VmOptions(cache=tmp_path, no_cache=True)
-    alone = run(parts, options, BOTH)
-    assert (alone.outcome, alone.code) == (ProcessOutcome.EXITED, 0), alone.stderr
-    assert [line.split()[0] for line in alone.stdout.decode().splitlines()] == ["cpu0", "cpu1"]
-    with hog(), poked() as queries:
-        assert run(parts, options, BOTH) == alone
-    assert min(queries) > 100
+    answer = run(parts, VmOptions(cache=tmp_path), BOTH)
+    assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0), answer.stderr
+    assert [line.split()[0] for line in answer.stdout.decode().splitlines()] == ["cpu0", "cpu1"]
+    assert dict(answer.machine)["/sys/devices/system/cpu/online"].strip() == "0-1"
+    assert (
+        run(parts, VmOptions(cache=tmp_path), BOTH) == answer
+    )  # from the cache: equal inputs have one name and one result
+    assert not (tmp_path / "snapshots").exists()

@@ -24,14 +24,16 @@ from swapstone.version import __version__
 
 def _clock_note(ns_per_instruction: int, processors: int) -> str:
     each = "one nanosecond" if ns_per_instruction == 1 else f"{ns_per_instruction} ns"
-    several = (
-        f", on {processors} processors in turn: each runs at 1/{processors} of the speed, so only machines with {processors} processors "
-        "are compared"
-    )
+    counts = "It counts the work; caches, buses, memory and branch prediction have no effect on it."
+    if processors > 1:
+        return (
+            f"The clock is virtual: each instruction takes {each} of the guest's time, on {processors} processors in turn. Each runs at "
+            f"1/{processors} of the speed, so only machines with {processors} processors are compared. Most runs repeat to the byte, not "
+            f"all: the emulator may end a turn early (docs/virtual-machines.md, Several processors). {counts}"
+        )
     return (
-        f"The clock is virtual: each instruction takes {each} of the guest's time{several if processors > 1 else ', on one processor'}. "
-        "A run is exact and repeatable "
-        "to the byte. It counts the work; caches, buses, memory and branch prediction have no effect on it."
+        f"The clock is virtual: each instruction takes {each} of the guest's time, on one processor. A run is exact and repeatable "
+        f"to the byte. {counts}"
     )
 
 

@@ -89,6 +89,12 @@ def verify_record(
             f"{view.path} was measured on a wall clock: no trial of it can be repeated to the byte.",
             f"Repeat the whole experiment and compare the two: swapstone rerun {view.path}",
         )
+    if recompute_trials and view.experiment.processors > 1:
+        raise UserError(
+            f"{view.path} has machines with {view.experiment.processors} processors: most of their runs repeat to the byte, but not all, "
+            "so other bytes would show no damage.",
+            f"Repeat the whole experiment and compare the two: swapstone rerun {view.path}",
+        )
     if recompute_trials:
         require_trust(view, f"run {recompute_trials} trials again", trust=trust)
     problems = [*_digest_problems(view, against)]

@@ -20,7 +20,7 @@ OLDEST = (7, 0)
 """The oldest QEMU whose runs on the instruction clock were found to be reproducible to the byte."""
 
 OLDEST_OF_SEVERAL = (10, 0)
-"""The oldest QEMU whose runs with several processors were found to be reproducible, and fair to each of them.
+"""The oldest QEMU whose runs with several processors were found to be fair to each of them, and mostly reproducible.
 
 Before 8.1 a busy processor can take all turns of the others (QEMU's commit 83ecdb18eb): with 7.2 an arm64 kernel has latencies of 73 ms
 where it has 3.2 ms with 10.0, and x86_64 hangs.

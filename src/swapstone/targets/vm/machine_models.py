@@ -192,8 +192,8 @@ def check_awake(machine: EmulatedMachine, level: str, keys: Iterable[str]) -> No
     awake = {word.partition("=")[0] for word in machine.model.awake}
     if key := next((key for key in keys if key in awake), ""):
         raise UserError(
-            f"{level[:80]} changes the boot option {key}, which machines with several processors need: without it their runs are not "
-            "repeatable to the byte.",
+            f"{level[:80]} changes the boot option {key}, which machines with several processors need: without it their clock depends "
+            "on the host.",
             "Leave it out of the level, or leave --smp out.",
         )
 
