@@ -183,8 +183,8 @@ static int64_t take_number(const char **at, const char *name) {
     return value;
 }
 
-/* Parses the line "NAME TEXT" of the order at `*at`, advances `*at`, and returns the text, not decoded. Returns
- * NULL if the line has another name. */
+/* Parses the line "NAME TEXT" of the order at `*at`, advances `*at`, and returns the text, not decoded.
+ * Returns NULL if the line has another name. */
 static char *take_line(char **at, const char *name) {
     char *text = *at + text_length(name), *end;
 
