@@ -56,7 +56,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     variants = tuple(dict.fromkeys(variant for line in lines for variant, _ in line.values))
     if not lines or len(variants) < 2:
         return ()
-    page = _page_ratio() if context.published == STUDY else None
+    page = _page_ratio(context)
     counted = context.experiment.virtual
     names = [_name(variant) for variant in variants]
     ratios = [f"{names[0]} / {name}" for name in names[1:]]
@@ -106,8 +106,10 @@ def _name(variant: Variant) -> str:
     return formatting.safe(variant.level(FACTOR) if len(variant.levels) == 1 else variant.label)
 
 
-def _page_ratio() -> float | None:
-    return next((figure.value for figure in published.figures(STUDY)), None)
+def _page_ratio(context: ReportContext) -> float | None:
+    """Return the published number; None for an experiment that is not compiled like the page's program: without optimization."""
+    same = context.published == STUDY and dict(context.experiment.held).get("optimization") == "O0"
+    return next((figure.value for figure in published.figures(STUDY)), None) if same else None
 
 
 def _on_page(line: _Line) -> bool:
