@@ -68,3 +68,9 @@ def test_unmeasured_values_are_omitted() -> None:
     unknown_delay = replace(REPORT.passes[1], run_delay_ns=None)
     report = replace(REPORT, passes=(REPORT.passes[0], unknown_delay), memory=None)
     assert list(values(report, {})) == ["wall", "cpu", "minflt", "majflt", "nvcsw", "nivcsw"]
+
+
+def test_a_bandwidth_is_the_bytes_of_a_pass_over_its_elapsed_time() -> None:
+    (*others, bandwidth) = samples_of(REPORT, {}, operation_bytes=500)
+    assert (bandwidth.metric, bandwidth.values) == ("bandwidth", (2000.0, 1000.0))  # 2000 bytes in 1000 and in 2000 ns
+    assert tuple(others) == samples_of(REPORT, {})

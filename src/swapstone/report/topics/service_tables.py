@@ -154,8 +154,9 @@ def _section(name: str, title: str, rows: tuple[Row, ...], baseline: Variant, ca
 
 def _cells(row: Row) -> tuple[str, ...]:
     mark = "*" if row.published.same_kind else ""
+    condition = f", {row.published.condition}" if row.published.condition else ""
     return (
-        row.published.metric + mark,
+        row.published.metric + mark + condition,
         row.published.unit,
         *("-" if value is None else formatting.digits(value, 4) for value in (row.baseline, row.candidate)),
         *("-" if ratio is None else formatting.ratio(ratio) for ratio in (row.ratio, row.on_page)),

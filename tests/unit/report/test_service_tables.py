@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The tables of lmbench's, UnixBench's and CoreMark's rows: numbers that were worked out by hand."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.golden import reports
+from tests.unit.report.test_throughput import WALL, analysis, comparison, context
+
+from swapstone.model import Comparison, Verdict
+from swapstone.published import MEASURED_ROWS, baselines, figures
+from swapstone.published.measured_rows import UNIXBENCH
+from swapstone.report.topics.service_tables import sections
+
+BANDWIDTH = msgspec.structs.replace(WALL, name="bandwidth", unit="MB/s")
+
+
+def row_of(suite: str, work: str, glibc: float, musl: float, **changes: object) -> Comparison:
+    sides = {"baseline": "libc=glibc", "candidate": "libc=musl", "suite": suite, **changes}
+    return comparison(work, (glibc,) * 3, (musl,) * 3, **sides)
+
+
+def made(*comparisons: Comparison) -> tuple[reports.Texts, ...]:
+    return tuple(map(reports.texts, sections(context(("libc", ("glibc", "musl"))), analysis(*comparisons))))
+
+
+def test_a_row_less_another_and_a_row_in_mb_per_s() -> None:
+    (found,) = made(
+        row_of("os", "lat_ctx(2,0)", 6000.0, 5000.0),
+        row_of("os", "lat_ctx(1,0)", 2000.0, 2000.0),
+        row_of("os", "lat_pipe", 8000.0, 4000.0),
+        row_of("os", "bw_pipe", 1.0, 1.0),
+        row_of("os", "bw_pipe", 300.0, 600.0, metric=BANDWIDTH),
+    )
+    assert found.name == "lmbench-rows"
+    rows = {(row["row"], row["unit"]): row for row in found.data if row["ratio"] is not None}
+    assert set(rows) == {("2p/0K ctxsw", "us"), ("Pipe", "us"), ("Pipe", "MB/s")}
+    switch = rows["2p/0K ctxsw", "us"]
+    assert (switch["baseline"], switch["candidate"], switch["ratio"]) == (4.0, 3.0, 0.75)
+    assert switch["published_ratio"] == pytest.approx(23.3 / 24.9)
+    assert rows["Pipe", "us"]["ratio"] == 0.5
+    assert rows["Pipe", "us"]["published_ratio"] == pytest.approx(81.2 / 84.3)
+    assert rows["Pipe", "MB/s"]["ratio"] == 2.0
+    assert rows["Pipe", "MB/s"]["published_ratio"] == pytest.approx(306 / 303)
+
+
+def test_a_difference_that_is_not_above_zero_is_unavailable() -> None:
+    (found,) = made(
+        row_of("os", "lat_sig(prot)", 3000.0, 3000.0),
+        row_of("os", "lat_sig(catch)", 3500.0, 3500.0),
+    )
+    rows = {row["row"]: row for row in found.data if row["baseline"] is not None}
+    assert set(rows) == {"sig hndl"}
+    assert any(note.startswith("Unavailable") and "Prot Fault" in note for note in found.notes)
+
+
+def test_the_index_is_the_mean_of_the_scores_of_the_same_work() -> None:
+    """Each test takes a time for which UnixBench's score is 10 with glibc and 20 with musl; the two other works don't count."""
+    seconds = {"lpm": 60.0}
+    references = {name: value for name, value, _ in baselines()}
+    rows = []
+    for row in UNIXBENCH:
+        time = seconds.get(row.unit, 1.0) * 1e9 / references[row.metric]
+        rows.append(row_of("unix", row.workload, time, time if row.same_kind else time / 2))
+    (found,) = made(*rows)
+    index = found.rows[-1]
+    assert index[:4] == ("index", "1", "10.00", "20.00")
+    assert index[4] == f"{2 ** (10 / 12):.3f}"
+    (partial,) = made(*rows[:-1])
+    assert partial.rows[-1][2:5] == ("unavailable",) * 3
+
+
+def test_rows_of_coremark_are_marked_as_other_work() -> None:
+    (found,) = made(row_of("core", "core_all (1 thread)", 100.0, 200.0))
+    assert found.rows[0][0] == "iterations*, 1 thread"
+    assert found.rows[0][4] == "0.500"
+    assert any("other work of the same kind" in note for note in found.notes)
+
+
+def test_other_levels_have_no_published_ratio_and_other_suites_no_table() -> None:
+    (found,) = made(row_of("os", "lat_pipe", 2.0, 1.0, baseline="kernel=rt", candidate="kernel=generic"))
+    assert [row["published_ratio"] for row in found.data if row["ratio"] is not None] == [None]
+    assert made(row_of("throughput", "pipe", 2.0, 1.0)) == ()
+    assert made(row_of("os", "lat_pipe", 2.0, 1.0, verdict=Verdict.INVALID)) == ()
+
+
+def test_every_row_of_the_page_is_measured() -> None:
+    page = {
+        (figure.suite, figure.metric, figure.unit, figure.condition)
+        for figure in figures("musl-vs-glibc")
+        if figure.suite in {"lmbench", "unixbench", "coremark"} and figure.metric != "index"
+    }
+    rows = [(row.suite, row.metric, row.unit, row.condition) for row in MEASURED_ROWS]
+    assert len(rows) == len(set(rows)) == 53
+    assert set(rows) == page
