@@ -34,7 +34,7 @@ SECTIONS = frozenset(
         swap_data.SUMMARY,
         throughput.SEVERAL,
         throughput.SINGLE,
-        # Of the suites os and float. Without those, their figures are missing for want of a suite.
+        # Of the suites os and float. Without those, coverage names the suite that does not exist.
         "float-abi",
         "lmbench-rows",
     }
