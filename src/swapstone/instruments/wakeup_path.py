@@ -335,7 +335,8 @@ def _step(stack: _Stack, before: _Code | None, code: _Code, *, is_entry: bool, w
         if stack.frames[-1].name != name:
             stack.restart(name)
     elif before.last is Kind.CALL:
-        stack.enter(name, before.after)
+        if code.address != before.after or code.is_start:  # else it is conditional, and was not executed
+            stack.enter(name, before.after)
     elif before.last is Kind.LEAVE:
         interrupted = stack.leave_interrupt()
         if interrupted is None:
