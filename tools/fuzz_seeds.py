@@ -424,7 +424,7 @@ WAKEUPS = (
         marks=3,
         cycle=2,
         maximum=4104,
-        whole=1,
+        cut=1,
     ),
     wakeups_file(writes=[(0x10, 3, 4096, 4096, 4104, 8), (0x14, 1, 0, 0, 0, 0)]),
 )

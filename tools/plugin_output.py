@@ -54,7 +54,7 @@ def wakeups_file(
         values: of the other lines of text that are not 0.
     """
     counts = {"writes": len(writes), "bins": len(bins), "blocks": len(blocks), "steps": len(steps), **values}
-    names = ("base", "marks", "cycle", "maximum", "writes", "bins", "whole", "blocks", "steps")
+    names = ("base", "marks", "cycle", "maximum", "writes", "bins", "cut", "blocks", "steps")
     lines = "".join(f"{name} {counts.get(name, 0)}\n" for name in names)
     tables = [struct.pack("<5Qq", *each) for each in writes] + [struct.pack("<2Q", *each) for each in bins]
     tables += [*blocks, *(struct.pack("<2I", *each) for each in steps)]

@@ -272,9 +272,15 @@ static void write_wakeups(FILE *out) {
     const struct {
         const char *name;
         uint64_t number;
-    } lines[] = {{"base", base},       {"marks", marks},    {"cycle", cycle},
-                 {"maximum", maximum}, {"writes", written}, {"bins", bin_count},
-                 {"whole", first > 0}, {"blocks", used},    {"steps", kept_steps - first}};
+    } lines[] = {{"base", base},
+                 {"marks", marks},
+                 {"cycle", cycle},
+                 {"maximum", maximum},
+                 {"writes", written},
+                 {"bins", bin_count},
+                 {"cut", first > 0 || steps > RING},
+                 {"blocks", used},
+                 {"steps", kept_steps - first}};
     fprintf(out, "swapstone-wakeups 1\n");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         fprintf(out, "%s %llu\n", lines[i].name, (unsigned long long)lines[i].number);

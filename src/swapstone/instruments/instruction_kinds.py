@@ -91,6 +91,10 @@ def _is_counter(word: int) -> bool:
     return word & 0xFFFFFFE0 in {0xD53BE020, 0xD53BE040, 0xD53BE0A0, 0xD53BE0C0}
 
 
+_ALWAYS = 0xE
+"""The condition of an instruction of A32 that is always executed."""
+
+
 def _arm(code: bytes) -> Kind:
     """Decode instructions of four bytes as those of the set A32, of which the kernel is built."""
     word = int.from_bytes(code, "little")
@@ -99,7 +103,9 @@ def _arm(code: bytes) -> Kind:
     if word & 0x0F000000 == 0x0B000000 or word & 0x0FFFFFF0 == 0x012FFF30:  # BL, BLX
         return Kind.CALL
     if word & 0x0FFFFFFF == 0x012FFF1E or word & 0x0E108000 == 0x08108000:  # BX LR, LDM with PC
-        return Kind.LEAVE if word & 0x00400000 else Kind.RETURN
+        if word & 0x00400000:
+            return Kind.LEAVE
+        return Kind.RETURN if word >> 28 == _ALWAYS else Kind.OTHER  # a conditional return is found by its address
     if word & 0xFFFFFE00 == 0xF10C0000 and word & 0x80:  # CPSID I
         return Kind.DISABLE
     if (word & 0xFFFFFE00 == 0xF1080000 and word & 0x80) or word & 0x0FF0FFF0 == 0x0121F000:  # CPSIE I, MSR CPSR_c

@@ -334,7 +334,7 @@ def _step(stack: _Stack, before: _Code | None, code: _Code, *, is_entry: bool, w
     elif not was_whole:  # the block was left by an access to a device, and continues
         if stack.frames[-1].name != name:
             stack.restart(name)
-    elif before.last is Kind.CALL:
+    elif before.last is Kind.CALL and (code.address != before.after or code.is_start):  # else it was not executed
         stack.enter(name, before.after)
     elif before.last is Kind.LEAVE:
         interrupted = stack.leave_interrupt()
@@ -342,12 +342,11 @@ def _step(stack: _Stack, before: _Code | None, code: _Code, *, is_entry: bool, w
             stack.restart(name)
         else:
             _step(stack, interrupted[0], code, is_entry=False, was_whole=interrupted[1])
-    elif before.last is Kind.RETURN and before.name[0] in _SWITCHES:  # another thread's stack
-        stack.restart(name)
-    elif before.last is Kind.RETURN or name != before.name:
-        returned = stack.leave(code.address)
-        if before.last is Kind.RETURN and not returned:
+    elif before.last is Kind.RETURN:
+        if before.name[0] in _SWITCHES or not stack.leave(code.address):  # another thread's stack, or an unknown caller
             stack.restart(name)
+    elif name != before.name:
+        stack.leave(code.address)
     if stack.frames[-1].name != name:
         stack.replace(name)
 

@@ -19,7 +19,7 @@ HEADER = b"swapstone-wakeups 1"
 MOST_BYTES = 96 << 20
 """The plugin writes less: 4 Mi steps of 8 bytes, and the blocks that they execute."""
 
-_NAMES = ("base", "marks", "cycle", "maximum", "writes", "bins", "whole", "blocks", "steps")
+_NAMES = ("base", "marks", "cycle", "maximum", "writes", "bins", "cut", "blocks", "steps")
 _LINE = re.compile(rb"([a-z]+) (0|[1-9][0-9]{0,19})\n")
 _WRITE, _BIN, _BLOCK, _STEP = struct.Struct("<5Qq"), struct.Struct("<2Q"), struct.Struct("<QHH"), struct.Struct("<2I")
 _END = b"end\n"
@@ -116,7 +116,7 @@ def decode_wakeups(data: bytes) -> WakeupTrace:
         cycle=values["cycle"],
         writes=tuple(MemoryWrite(*numbers) for numbers in writes),
         bins=tuple(sorted((address, count) for address, count in bins)),
-        cut=bool(values["whole"]),
+        cut=bool(values["cut"]),
         blocks=blocks,
         steps=tuple((number - 1, executed) for number, executed in steps),
     )

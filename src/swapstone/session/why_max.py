@@ -29,7 +29,8 @@ def worst_wakeup_documents(records: Iterable[Record], progress: Progress) -> Ite
         try:
             document = record.explain(metric=EXPLAINED_LATENCY, progress=progress).document()
         except UserError as error:
-            yield Document(answer=f"The path of the worst wake-up is unavailable: {safe(str(error))}", title="")
+            reason = " ".join(map(safe, str(error).splitlines()[:2]))
+            yield Document(answer=f"The path of the worst wake-up is unavailable: {reason}", title="")
             continue
         others = f"swapstone explain {shlex.quote(str(record.path))} {EXPLAINED_LATENCY} --load LOAD"
         more = Section(title="What to do next", blocks=(Commands(commands=(("another load", others),)),))

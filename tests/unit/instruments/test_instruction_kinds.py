@@ -46,6 +46,7 @@ def _word(number: int) -> bytes:
         ("arm", _word(0xE12FFF33), Kind.CALL),  # blx r3
         ("arm", _word(0xE12FFF1E), Kind.RETURN),
         ("arm", _word(0xE8BD8010), Kind.RETURN),  # pop {r4, pc}
+        ("arm", _word(0x08BD8010), Kind.OTHER),  # popeq {r4, pc}
         ("arm", _word(0xE8FD8000), Kind.LEAVE),  # ldm sp!, {pc}^
         ("arm", _word(0xF10C0080), Kind.DISABLE),
         ("arm", _word(0xF1080080), Kind.ENABLE),

@@ -212,6 +212,13 @@ def test_a_trace_of_nothing_is_refused(steps: Sequence[tuple[int, int]]) -> None
         find_path(trace, SYMBOLS, PROCESSORS["x86_64"], kernel_start=KERNEL, latency_us=1)
 
 
+def test_a_conditional_call_that_is_not_executed_enters_nothing() -> None:
+    trace = Trace().run("", 9).run("entry_SYSCALL_64", 20, CALL).run("free_pages", 700, CALL)
+    trace.run("free_pages", 300, at=704)
+    names = [name for _, name, _, _ in _tree(_path(_switch(_interrupt(trace).run("free_pages", 400, CALL, at=1200))))]
+    assert names.count("free_pages") == 1
+
+
 def test_the_page_of_vectors_of_arm_is_an_entry() -> None:
     block = TracedBlock(0xFFFF0018, b"\x00\x00\x00\xea", b"\4")  # b
     trace = WakeupTrace(0, 1, 1, (), (), False, (block, dataclasses.replace(block, address=0xC0000018)), ())

@@ -18,7 +18,7 @@ FILE = wakeups_file(
     marks=3,
     cycle=2,
     maximum=4104,
-    whole=1,
+    cut=1,
 )
 WRITES = wakeups_file(writes=[(0x10, 3, 4104, 4096, 4104, -16)])
 
