@@ -158,7 +158,7 @@ measuring_options = Chain(
         type=int,
         default=1,
         metavar="N",
-        help="Processors of the virtual machine, which take turns on one clock.  [1]",
+        help="Processors of the machine, which take turns.  [1]",
     ),
     NO_CACHE,
     GUEST_TIMEOUT,
