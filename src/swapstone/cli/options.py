@@ -152,15 +152,7 @@ measuring_options = Chain(
         metavar="NUMBERS",
         help="Guest time of an instruction on the virtual clock: 1, 2, 4 ... 1024; several separated by commas.  [1]",
     ),
-    click.option(
-        "--smp",
-        "processors",
-        type=int,
-        default=1,
-        show_default=True,
-        metavar="N",
-        help="Processors of the virtual machine, which execute in turns on one clock.",
-    ),
+    click.option("--smp", "processors", type=int, default=1, metavar="N", help="Processors, which take turns.  [1]"),
     NO_CACHE,
     GUEST_TIMEOUT,
     click.option(
