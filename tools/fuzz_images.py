@@ -175,7 +175,7 @@ IMAGE_DECODERS: tuple[Decoder, ...] = (
         "ARM build attributes",
         "ELF file",
         arm_attributes.decode_arm_attributes,
-        lambda: (attributes([(10, 4), (28, 1)]), attributes([], vendor=b"gnu")),
+        lambda: (attributes([(10, 4), (28, 1)]),),
         errors=(arm_attributes.DamagedAttributesError,),
     ),
     Decoder("symbols", "ELF file", _symbols, _elves, errors=(DamagedElfError,)),

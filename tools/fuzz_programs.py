@@ -34,7 +34,7 @@ from swapstone.instruments import (
     wakeup_path,
     wakeup_trace,
 )
-from swapstone.instruments.instruction_kinds import PROCESSORS
+from swapstone.instruments.instruction_kinds import PROCESSORS, Processor
 from swapstone.instruments.tracee import Region
 from swapstone.model import (
     Direction,
@@ -134,14 +134,18 @@ def _plugin_model(data: bytes) -> object:
 
 def _wakeups(data: bytes) -> object:
     found = wakeup_trace.decode_wakeups(data)
-    kernel = kernel_symbols.KernelSymbols([(1 << 63, "first", ""), ((1 << 64) - 4096, "hrtimer_wakeup", "")])
+    paths = [_path(found, processor) for processor in PROCESSORS.values() if found.steps]
     histogram = ((1, 2), (2, 1))
-    paths = [
-        wakeup_path.find_path(found, kernel, processor, kernel_start=1 << 63, latency_us=1)
-        for processor in PROCESSORS.values()
-        if found.steps
-    ]
     return wakeup_trace.find_mark(found.writes, histogram), wakeup_trace.matches(found.bins, histogram), paths
+
+
+def _path(found: wakeup_trace.WakeupTrace, processor: Processor) -> object:
+    """Return the path of a valid trace, or why it has none."""
+    kernel = kernel_symbols.KernelSymbols([(1 << 63, "first", ""), ((1 << 64) - 4096, "hrtimer_wakeup", "")])
+    try:
+        return wakeup_path.find_path(found, kernel, processor, kernel_start=1 << 63, latency_us=1)
+    except UserError as error:
+        return str(error)
 
 
 def _wakeup_row(data: bytes) -> object:

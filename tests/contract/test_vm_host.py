@@ -53,6 +53,7 @@ def test_these_are_all_inputs_of_a_run(tmp_path: Path) -> None:
         "dropped": ("nokaslr",),
         "wall": True,
         "ns_per_instruction": 2,
+        "processors": 2,
     }
     assert set(changed) == set(EmulatedMachine.__struct_fields__)
     for field, value in changed.items():

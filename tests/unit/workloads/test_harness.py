@@ -68,7 +68,7 @@ IN_TASKS = """
 #include "tasks.h"
 static uint64_t work(unsigned task) { %s }
 static uint64_t pass(void) { return run_in_tasks(work); }
-static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("work", 1)};
+static const struct parameter tasks[] = {ONE_AND_EIGHT_TASKS("work", "test", 1)};
 WORKLOAD(.mode = FRESH, .pass = pass, .parameters = tasks);
 """
 
