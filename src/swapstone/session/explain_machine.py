@@ -18,11 +18,11 @@ from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.record import RecordView
 from swapstone.report import instruction_explanation
 from swapstone.report.document import Document
-from swapstone.report.render import RENDERERS, find_renderer
 from swapstone.run import prepare
 from swapstone.session import explain_row, explanation_files
 from swapstone.session.explain_row import DEFAULT_OPTIONS, ExplainOptions, RowExplanation, choose_row
 from swapstone.session.explain_wakeup import WorstWakeups, explain_wakeups, workload_of
+from swapstone.session.explanation_formats import explanation_text
 from swapstone.session.machines import open_experiment_target
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.trust import require_trust
@@ -55,12 +55,7 @@ class InstructionsByFunction:
         Raises:
             UserError: there is no such format.
         """
-        if format == "json":
-            return instruction_explanation.to_json(self.explanation)
-        names = [renderer.name for renderer in RENDERERS]
-        if format not in names:
-            raise UserError(f"There is no format {format!r}.", f"The formats are json, {', '.join(names)}.")
-        return find_renderer(format).render(self.document())
+        return explanation_text(format, self.document, lambda: instruction_explanation.to_json(self.explanation))
 
     def profiles(self, kind: str) -> tuple[Path, ...]:
         """Return the files of the profiles of a kind.

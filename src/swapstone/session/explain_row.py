@@ -31,9 +31,9 @@ from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.record import FileProblemError, RecordView, read_regular
 from swapstone.report import row_explanation
 from swapstone.report.document import Document
-from swapstone.report.render import RENDERERS, find_renderer
 from swapstone.run import prepare
 from swapstone.session import explanation_files
+from swapstone.session.explanation_formats import explanation_text
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.trust import require_trust
 from swapstone.session.unusable_values import named_record
@@ -116,12 +116,7 @@ class RowExplanation:
                 return read_regular(place, explanation_files.MOST_BYTES).decode(errors="backslashreplace")
             except (FileNotFoundError, FileProblemError) as error:
                 raise UserError(f"{place} can't be read: {error}.", "Explain the row again.") from error
-        if format == "json":
-            return row_explanation.to_json(self.evidence, self.explanation)
-        names = [renderer.name for renderer in RENDERERS]
-        if format not in names:
-            raise UserError(f"There is no format {format!r}.", f"The formats are json, {', '.join(names)}.")
-        return find_renderer(format).render(self.document())
+        return explanation_text(format, self.document, lambda: row_explanation.to_json(self.evidence, self.explanation))
 
     def profiles(self, kind: str) -> tuple[Path, ...]:
         """Return the files of the profiles of a kind: ``on-cpu``, ``off-cpu``, ``allocations`` or ``syscalls``.

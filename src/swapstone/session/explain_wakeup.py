@@ -7,7 +7,6 @@ import dataclasses
 import datetime
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from swapstone.instruments.counted_runs import CountContext, machine_target
 from swapstone.instruments.debug_files import DebugFiles
@@ -18,18 +17,15 @@ from swapstone.model.wakeup_paths import EXPLAINED_LATENCY, WakeupExplanation
 from swapstone.record import RecordView
 from swapstone.report import wakeup_explanation
 from swapstone.report.document import Document
-from swapstone.report.render import RENDERERS, find_renderer
 from swapstone.run import prepare
 from swapstone.session import explanation_files
 from swapstone.session.explain_row import ExplainOptions
+from swapstone.session.explanation_formats import explanation_text
 from swapstone.session.machines import open_experiment_target
 from swapstone.session.progress import Progress
 from swapstone.session.trust import require_trust
 from swapstone.version import __version__
 from swapstone.workloads import workloads_of
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,12 +52,7 @@ class WorstWakeups:
         Raises:
             UserError: there is no such format.
         """
-        if format == "json":
-            return wakeup_explanation.to_json(self.explanation)
-        names = [renderer.name for renderer in RENDERERS]
-        if format not in names:
-            raise UserError(f"There is no format {format!r}.", f"The formats are json, {', '.join(names)}.")
-        return find_renderer(format).render(self.document())
+        return explanation_text(format, self.document, lambda: wakeup_explanation.to_json(self.explanation))
 
     def profiles(self, kind: str) -> tuple[Path, ...]:
         """Return the files of the profiles of a kind.
