@@ -193,7 +193,7 @@ def test_only_studies_that_measure_a_row_are_named() -> None:
     table = next(each for figure, each in found.items() if figure.suite == "unixbench" and figure.study == "preempt-rt")
     assert table.parts == ("preempt-rt/throughput",)
     times = next(each for figure, each in found.items() if figure.metric == "b_malloc_sparse")
-    assert set(times.parts) >= {"musl-vs-glibc", "musl-vs-glibc-arm64"}
+    assert set(times.parts) >= {"musl-vs-glibc/libc", "musl-vs-glibc-arm64/libc"}
 
 
 def test_without_a_catalog_nothing_is_covered() -> None:
