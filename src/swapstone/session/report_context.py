@@ -29,7 +29,7 @@ def _clock_note(ns_per_instruction: int, processors: int) -> str:
         return (
             f"The clock is virtual: each instruction takes {each} of the guest's time, on {processors} processors in turn. Each runs at "
             f"1/{processors} of the speed, so only machines with {processors} processors are compared. Most runs repeat to the byte, not "
-            f"all: the emulator may end a turn early (docs/virtual-machines.md, Several processors). {counts}"
+            f"all: the emulator may end a turn early (`swapstone docs virtual-machines`). {counts}"
         )
     return (
         f"The clock is virtual: each instruction takes {each} of the guest's time, on one processor. A run is exact and repeatable "
