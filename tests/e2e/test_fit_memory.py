@@ -96,6 +96,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_phases_are_shown_where_the_program_marks_them(tmp_path: Path) -> None:
     try:
         usable_place()

@@ -109,6 +109,7 @@ def test_the_path_of_a_program_is_no_difference(tmp_path: Path) -> None:
     assert len({dict(run["digests"])["stdout"] for run in runs(tmp_path)}) == 1
 
 
+@pytest.mark.slow
 def test_large_output_goes_to_a_file_that_is_compared(tmp_path: Path) -> None:
     for name, last in (("a", "x"), ("b", "y")):
         script(tmp_path, name, f"head -c 20000000 /dev/zero | tr '\\0' a; echo {last}")

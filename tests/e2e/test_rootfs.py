@@ -152,6 +152,7 @@ def test_a_program_of_the_current_folder_runs_in_the_roots(roots: Path, programs
     assert "data.txt: of the user" in outputs(roots / "r")[0]
 
 
+@pytest.mark.slow
 def test_a_name_is_searched_in_the_roots(roots: Path, cache: Path) -> None:
     result = compare(roots, cache, *ROOTS, "--env", "PATH=/sbin:/bin", "--", "prog")
     assert result.returncode == 0, result.stderr

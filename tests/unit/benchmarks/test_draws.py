@@ -21,6 +21,7 @@ def test_equal_samples_are_not_told_apart_and_separate_ones_are() -> None:
     assert permutation_p([1.0, 2.0], [3.0, 4.0]) == pytest.approx(1 / 3, abs=0.02)  # 2 of 6 groupings
 
 
+@pytest.mark.slow
 def test_samples_of_one_distribution_have_small_p_values_as_often_as_they_should() -> None:
     source = random.Random(5)
     values = [
