@@ -415,12 +415,18 @@ def _repeated(counts: BlockCounts, functions: Mapping[FunctionKey, tuple[int, in
 
 
 def paired(baseline: CountedRun, candidate: CountedRun) -> tuple[FunctionCount, ...]:
-    """Return the functions of both sides, the largest difference per operation first."""
+    """Return the functions of both sides, the largest difference per operation first.
+
+    The two programs are one file: functions of one name share a row, also where a user's programs have other names.
+    """
     nothing = (0, 0)
     found = []
-    for name, file, kind in {**baseline.functions, **candidate.functions}:
-        before = baseline.functions.get((name, file, kind), nothing)
-        after = candidate.functions.get((name, file, kind), nothing)
+    sides = [_in_one_program(side.functions) for side in (baseline, candidate)]
+    if len({file for side in (baseline, candidate) for _, file, kind in side.functions if kind == PROGRAM}) < 2:
+        sides = [baseline.functions, candidate.functions]
+    for name, file, kind in {**sides[0], **sides[1]}:
+        before = sides[0].get((name, file, kind), nothing)
+        after = sides[1].get((name, file, kind), nothing)
         found.append(
             FunctionCount(
                 name=name,
@@ -443,6 +449,13 @@ def paired(baseline: CountedRun, candidate: CountedRun) -> tuple[FunctionCount, 
             ),
         )
     )
+
+
+def _in_one_program(functions: Mapping[FunctionKey, tuple[int, int]]) -> Mapping[FunctionKey, tuple[int, int]]:
+    """Return the functions of a side, those of its program without the program's own name. A side has one program."""
+    return {
+        (name, PROGRAM if kind == PROGRAM else file, kind): counts for (name, file, kind), counts in functions.items()
+    }
 
 
 def notes_of(found: CountedRun) -> tuple[str, ...]:

@@ -122,6 +122,35 @@ def test_functions_of_both_sides_are_paired() -> None:
     ]
 
 
+def test_two_programs_are_one_file() -> None:
+    """A user's programs have other names; their functions are compared by name."""
+
+    def run(variant: str, functions: dict[tuple[str, str, str], tuple[int, int]]) -> CountedRun:
+        side = CountedSide(
+            variant=variant,
+            trial="t",
+            run="r",
+            output="o",
+            program_sha256="",
+            operations=1.0,
+            instructions=sum(count for count, _ in functions.values()),
+            clock_ns=0,
+            repeated=0,
+            lost=0,
+        )
+        return CountedRun(side, functions, PASSES)
+
+    old = run("old", {("main", "a", "program"): (10, 1), ("main", "kernel", "kernel"): (5, 1)})
+    new = run("new", {("main", "b", "program"): (30, 2), ("init", "b", "program"): (1, 1)})
+    found = [(one.name, one.file, one.baseline, one.candidate, one.entries) for one in paired(old, new)]
+    assert found == [
+        ("main", "program", 10, 30, (1, 2)),
+        ("main", "kernel", 5, 0, (1, 0)),
+        ("init", "program", 0, 1, (0, 1)),
+    ]
+    assert {one.file for one in paired(old, old)} == {"a", "kernel"}  # one name stays
+
+
 def test_kallsyms_is_decoded() -> None:
     found = decode_kallsyms(
         b"ffffffff81000000 T _stext\nffffffff81000000 T startup_64\nffffffffc0000010 t zram_make\t[zram]\n"
