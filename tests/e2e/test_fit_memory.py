@@ -86,7 +86,7 @@ import os, time
 def mark(text):
     with open(os.environ["SWAPSTONE_PHASES"], "w") as fifo:
         fifo.write(text + "\\n")
-    time.sleep(0.1)
+    time.sleep(0.3)
 mark("load live=1048576")
 block = bytearray({size} << 20)
 mark("spike")
@@ -109,7 +109,7 @@ def test_phases_are_shown_where_the_program_marks_them(tmp_path: Path) -> None:
     ended = swapstone(tmp_path, *command, "--", sys.executable, "-c", program)
     large, small = json.loads((tmp_path / "fit.json").read_text())["variants"]
     for variant, size in ((large, 48), (small, 24)):
-        _, load, spike, quiet = variant["phases"]
+        *_, load, spike, quiet = variant["phases"]  # the start is left out where it has no sample
         assert [phase["name"] for phase in (load, spike, quiet)] == ["load", "spike", "quiet"]
         assert spike["peak_bytes"] > spike["retained_bytes"] - MIB > size * MIB - MIB
         assert 0 < quiet["retained_bytes"] < size * MIB

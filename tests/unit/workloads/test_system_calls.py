@@ -13,7 +13,7 @@ import pytest
 from swapstone.model.directories import share_dir
 from swapstone.published import MEASURED_ROWS
 from swapstone.workloads import find_suite, find_workload
-from tests.unit.workloads.counted_system_calls import system_calls_of_a_pass
+from tests.unit.workloads.counted_system_calls import counted, system_calls_of_a_pass
 from tests.unit.workloads.programs import LEVELS
 
 WORKLOADS = find_suite("os").workloads
@@ -64,6 +64,22 @@ def _differences(found: Mapping[str, int], expected: Mapping[str, int], slack: i
 
 def test_the_documentation_states_the_calls_of_every_workload() -> None:
     assert list(_documented()) == [workload.name for workload in WORKLOADS]
+
+
+def test_calls_that_read_the_memory_and_random_numbers_do_not_count() -> None:
+    lines = """\
+7 read(3, "1", 127) = 1
+7 openat(AT_FDCWD, "/proc/self/smaps", O_RDONLY) = 4
+7 read(4, "2", 1024) = 1024
+8 read(3, "3", 127) = 1
+8 close(3) = 0
+7 read(4, "", 1024) = 0
+7 close(4) = 0
+7 getrandom("4", 8, GRND_NONBLOCK) = 8
+7 <... read resumed>"5", 127) = 1
+7 wait4(-1, <unfinished ...>
+""".splitlines()
+    assert counted(lines) == {"read": 2, "close": 1, "wait": 1}
 
 
 @pytest.mark.parametrize("level", LEVELS)
