@@ -42,7 +42,7 @@ def shell(script: str) -> TrialRequest:
 
 
 def test_phases_are_sampled_without_a_limit_and_read_with_one(target: HostTarget) -> None:
-    script = 'echo spike >"$SWAPSTONE_PHASES"; sleep 0.1; echo quiet live=5 >>"$SWAPSTONE_PHASES"; sleep 0.1'
+    script = 'echo spike >"$SWAPSTONE_PHASES"; sleep 0.4; echo quiet live=5 >>"$SWAPSTONE_PHASES"; sleep 0.4'
     answer = target.run(shell(script), UNLIMITED)
     assert answer.memory is not None
     assert [phase.name for phase in answer.memory.phases][-2:] == ["spike", "quiet"]
