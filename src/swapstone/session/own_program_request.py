@@ -268,7 +268,7 @@ def command_line(experiment: Experiment) -> str:
     if own is None:
         return ""
     if own.load_generators:
-        return f"--server {shlex.quote(shlex.join(own.arguments))}"
+        return f"--server {shown_command(own.arguments)}"
     if own.commands:
         shown = (line.words[0] if own.shell else shown_command(line_words(line)) for line in own.commands)
         return " ".join(map(shlex.quote, shown) if own.shell else shown)

@@ -55,7 +55,7 @@ def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: p
     assert resolved.workloads == (("own", "my-server(c=1)"), ("own", "my-server(c=10)"))
     works = workloads_of(resolved)
     assert [work.load_generator for work in works.values()] == list(own.load_generators)
-    assert command_line(resolved) == f"--server '{tmp_path}/my-server --port '\"'\"'{{port}}'\"'\"''"
+    assert command_line(resolved) == f"--server '{tmp_path}/my-server --port {{port}}'"
     (note,) = server_notes(resolved)
     assert note.startswith("echo sends the next request on a connection only after the last response")
     assert "coordinated omission" in note
