@@ -36,6 +36,11 @@ def require_host_record(experiment: Experiment, load: str) -> None:
         UnavailableError: they ran elsewhere.
     """
     reachable = find_target_kind(experiment.target).opens.runs_instruments
+    if reachable and experiment.target.startswith("host:"):
+        raise UnavailableError(
+            "The load generator of this row ran on another machine, which instruments don't use.",
+            "Measure it without --driver-target, and explain that record.",
+        )
     if not reachable or load != IDLE.name:
         where = f"the load {load}" if reachable else f"the target {experiment.target}"
         raise UnavailableError(
