@@ -57,7 +57,7 @@ def test_the_paced_load_generator_is_copied_and_both_machines_are_in_the_record(
     assert "sha256 " in tools["driver swapstone-pace"]
     assert "ran on another machine" in " ".join(stdout.split())
     swapstone(tmp_path, "verify", str(record))
-    refused = swapstone(tmp_path, "explain", str(record), expect=2)
+    refused = swapstone(tmp_path, "explain", str(record), "--only", "http(paced)", expect=2)
     assert "another machine" in refused.stderr
 
 

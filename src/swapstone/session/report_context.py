@@ -82,7 +82,8 @@ def _can_explain(experiment: Experiment) -> bool:
     if experiment.virtual:
         found = workloads.workloads_of(experiment).values()
         return any(metric.name in EXPLAINED_TIMES for each in found for metric in each.metrics)
-    return find_target_kind(experiment.target).opens.runs_instruments
+    apart = experiment.target.startswith("host:")  # the load generator is on another machine
+    return find_target_kind(experiment.target).opens.runs_instruments and not apart
 
 
 def held_text(experiment: Experiment) -> str:

@@ -28,8 +28,6 @@ _PORTS = range(20_000, 32_768)
 """Five digits each, so that the address of the stack does not depend on the port; below the kernel's ephemeral ports."""
 
 _TRIES = 200
-_OF_THE_GENERATOR = frozenset({"driver_user_us", "driver_system_us", "driven_ns"})
-"""Facts of the process that the agent started as the load generator."""
 
 _LOOPBACK = "ip link set lo up"
 """Before a server runs in a virtual machine: without it no connection to 127.0.0.1 is possible."""
@@ -75,7 +73,7 @@ class Server(Subject):
         self.carries_files = inner.carries_files
         self._in_guest = False
         self._driver: DriverHost | None = None
-        self._remote = RemoteProgram("", "")
+        self._remote = RemoteProgram(path="", sha256="")
         """The load generator on the driver's machine."""
 
     def check(self, experiment: Experiment, target: Capabilities) -> None:
@@ -220,10 +218,7 @@ class Server(Subject):
 
     def read(self, answer: AgentAnswer) -> Measured:
         """Read the load generator's output, and what the server used meanwhile."""
-        facts = dict(answer.facts)
-        if self._driver is not None:  # those of ssh are not the load generator's
-            facts = {name: value for name, value in facts.items() if name not in _OF_THE_GENERATOR}
-        samples = server_samples(self._generator, facts, answer.driver_stdout)
+        samples = server_samples(self._generator, dict(answer.facts), answer.driver_stdout)
         check_whole(samples)
         return Measured((*samples, *self.printed_samples(answer.driver_stdout, answer.driver_stderr)))
 

@@ -55,7 +55,7 @@ _OPTIONS = {
 }
 
 
-class RemoteProgram(FrozenStruct, frozen=True):
+class RemoteProgram(FrozenStruct, frozen=True, kw_only=True):
     """A load generator on the other machine.
 
     Attributes:
@@ -174,7 +174,7 @@ class DriverHost:
 
     def _find(self, name: str) -> RemoteProgram | None:
         found = decode_program(self._call("find", octal(name)))
-        return RemoteProgram(*found) if found else None
+        return RemoteProgram(path=found[0], sha256=found[1]) if found else None
 
     def command(self, program: RemoteProgram, words: tuple[str, ...], limit_s: int) -> tuple[str, ...]:
         """Return the command of this machine that executes a load generator there, with its output and status.

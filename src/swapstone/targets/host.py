@@ -49,6 +49,9 @@ STOP_TIMEOUT_S = 25.0
 """Limit for the agent to end its trial and exit; then it is killed."""
 
 
+_OF_THE_GENERATOR = frozenset({"driver_user_us", "driver_system_us", "driven_ns"})
+"""Facts of the process that the agent started as the load generator."""
+
 _LONGEST_POLL_MS = 3_600_000
 _SCRATCH_MODE = 0o700
 _CGROUP = process_file("cgroup")
@@ -131,14 +134,14 @@ class HostTarget(Target):
             UnavailableError: memory can't be limited on this machine.
         """
         require_default_machine(msgspec.structs.replace(config, memory_bytes=0), self.name)
-        with self._readiness(request):
-            return self._run_in_group(request, config.memory_bytes) if config.memory_bytes else self._run(request)
-
-    def _readiness(self, request: TrialRequest) -> contextlib.AbstractContextManager[None]:
-        """Return what lets the agent notice a server that listens for another machine."""
+        memory_bytes = config.memory_bytes
         if self.driver is None or request.load_generator is None:
-            return contextlib.nullcontext()
-        return ReadyListener(self.driver.address, request.load_generator.port)
+            return self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
+        with ReadyListener(self.driver.address, request.load_generator.port):
+            answer = self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
+        # The agent measured ssh in the load generator's place.
+        facts = tuple((name, value) for name, value in answer.facts if name not in _OF_THE_GENERATOR)
+        return msgspec.structs.replace(answer, facts=facts)
 
     def _run_in_group(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:
         """Run a trial with an agent of its own in a memory cgroup of its own."""
@@ -344,7 +347,7 @@ def _empty(folder: Path) -> None:
                 Path(entry.path).unlink()
 
 
-class HostSpec(FrozenStruct, frozen=True):
+class HostSpec(FrozenStruct, frozen=True, kw_only=True):
     """This machine as a target.
 
     Attributes:
@@ -359,7 +362,7 @@ class HostSpec(FrozenStruct, frozen=True):
 
 
 def _parse(detail: str, options: TargetOptions) -> HostSpec:  # noqa: ARG001 - see `TargetKind`
-    return HostSpec(parse_host_detail(detail) if detail else None)
+    return HostSpec(driver=parse_host_detail(detail) if detail else None)
 
 
 def _does(detail: str) -> str:

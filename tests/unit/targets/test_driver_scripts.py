@@ -110,10 +110,10 @@ def _waits_until_gone(marker: Path) -> None:
     pytest.fail("the load generator still runs")
 
 
-def _sleeper(tmp_path: Path, **changes: int) -> tuple[subprocess.Popen[bytes], Path]:
+def _sleeper(tmp_path: Path, seconds: int = 60) -> tuple[subprocess.Popen[bytes], Path]:
     """Start a load generator that writes its number and never ends."""
     marker = tmp_path / "number"
-    process = run(tmp_path, os.path.realpath("/bin/sh"), "-c", f"echo $$ >{marker}; exec sleep 1000", **changes)
+    process = run(tmp_path, os.path.realpath("/bin/sh"), "-c", f"echo $$ >{marker}; exec sleep 1000", seconds=seconds)
     deadline = time.monotonic() + 30
     while not (marker.exists() and marker.read_text().strip()):
         assert time.monotonic() < deadline

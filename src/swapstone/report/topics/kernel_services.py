@@ -105,8 +105,8 @@ def _times(analysis: Analysis) -> dict[tuple[str, Variant], dict[tuple[str, str]
             if len(values) > len(longest.get(key, ())):
                 longest[key] = values
     found: dict[tuple[str, Variant], dict[tuple[str, str], float]] = {}
-    for (load, variant, workload, metric), values in longest.items():
-        found.setdefault((load, variant), {})[workload, metric] = statistics.median(values)
+    for (load, variant, workload, metric), most in longest.items():
+        found.setdefault((load, variant), {})[workload, metric] = statistics.median(most)
     return found
 
 
