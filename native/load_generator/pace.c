@@ -9,9 +9,9 @@
  * A closed-loop load generator sends the next request after a response, and leaves that time out. This error
  * is called coordinated omission (Gil Tene, "How NOT to Measure Latency", 2015).
  *
- * One thread, and C persistent HTTP/1.1 connections to an IPv4 address. It prints figures (docs/wire.md, section
- * 4). Times are in nanoseconds. Percentiles are by nearest rank from a histogram whose bins are narrower than
- * 1/128 of their value.
+ * One thread, and C persistent HTTP/1.1 connections to an IPv4 address. It prints figures (docs/wire.md,
+ * section 4). Times are in nanoseconds. Percentiles are by nearest rank from a histogram whose bins are
+ * narrower than 1/128 of their value.
  *
  * It exits with status 1 and one line on standard error if a response is not 2xx or 3xx, if a connection is
  * closed, or if a request has no response after 3 * S + 1 seconds; with status 2 if the arguments are wrong.
@@ -178,9 +178,8 @@ static void receive(int index) {
 
 /* Connects and adds the connection to `epoll` and the idle connections. */
 static void open_connection(int index) {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((unsigned short)port),
-                                  .sin_addr = server_address};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((unsigned short)port), .sin_addr = server_address};
     struct connection *connection = &connections[index];
     int on = 1;
 
@@ -230,8 +229,9 @@ static void read_arguments(int count, char **arguments) {
     if (count && port && rate && duration_s && connection_count &&
         inet_pton(AF_INET, address_text, &server_address) == 1)
         return;
-    fprintf(stderr, "usage: swapstone-pace --port P --rate R --seconds S --connections C [--path /] [--address "
-                    "127.0.0.1]\n");
+    fprintf(stderr,
+            "usage: swapstone-pace --port P --rate R --seconds S --connections C [--path /] [--address "
+            "127.0.0.1]\n");
     exit(2);
 }
 

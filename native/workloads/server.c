@@ -4,11 +4,11 @@
  *
  *     PROGRAM PORT THREADS SMALL LARGE [ADDRESS]
  *
- * It listens on an IPv4 address, by default 127.0.0.1. THREADS is 0 for one thread per processor. For each request the server allocates SMALL objects of 16 to 527
- * bytes and a buffer of LARGE bytes, writes to every page of the buffer, and frees all. Connections are kept
- * open. Each thread has its own epoll instance. The first thread accepts all connections and assigns them to
- * the threads in turn, because threads that share a listening socket may leave all connections to one of
- * them. SIGTERM ends the server with status 0.
+ * It listens on an IPv4 address, by default 127.0.0.1. THREADS is 0 for one thread per processor. For each
+ * request the server allocates SMALL objects of 16 to 527 bytes and a buffer of LARGE bytes, writes to every
+ * page of the buffer, and frees all. Connections are kept open. Each thread has its own epoll instance. The
+ * first thread accepts all connections and assigns them to the threads in turn, because threads that share a
+ * listening socket may leave all connections to one of them. SIGTERM ends the server with status 0.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

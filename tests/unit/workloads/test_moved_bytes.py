@@ -23,7 +23,7 @@ OF_THE_LIBRARY = {"execl (1 copy)", "shell1 (1 copy)", "shell8 (1 copy)"}
 """Workloads whose programs make calls of their own: only the calls that the documentation states are compared."""
 
 SLACK = 1
-"""`syscall` asks once for the values that it compares with."""
+"""`syscall` calls once for each value that it compares with."""
 
 
 def _table(heading: str, columns: int) -> Iterator[list[str]]:
