@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 
 class SshServer(NamedTuple):
     """A running server.
@@ -50,9 +52,43 @@ def _has_separation() -> bool:
     return False
 
 
+HERE, THERE = "198.18.77.1", "198.18.77.2"
+"""Addresses of this machine and of a network namespace: of the network for benchmarks (RFC 2544)."""
+
+
 @contextlib.contextmanager
-def ssh_server(folder: Path) -> Iterator[SshServer]:
-    """Run a server until the end of the context."""
+def network_namespace() -> Iterator[str]:
+    """Make a network namespace that a pair of veth devices joins with this machine; yield its name, or skip the test."""
+    name = f"swapstone{os.getpid()}"
+    inside = ("ip", "-n", name)
+    steps = (
+        ("ip", "netns", "add", name),
+        ("ip", "link", "add", f"sw{os.getpid()}", "type", "veth", "peer", "name", "peer", "netns", name),
+        ("ip", "address", "add", f"{HERE}/30", "dev", f"sw{os.getpid()}"),
+        ("ip", "link", "set", f"sw{os.getpid()}", "up"),
+        (*inside, "address", "add", f"{THERE}/30", "dev", "peer"),
+        (*inside, "link", "set", "peer", "up"),
+        (*inside, "link", "set", "lo", "up"),
+    )
+    try:
+        for step in steps:
+            made = subprocess.run(step, capture_output=True, text=True, check=False)
+            if made.returncode != 0:
+                pytest.skip(f"{' '.join(step[:3])}: {made.stderr.strip()[:100]}")
+        yield name
+    finally:
+        subprocess.run(("ip", "netns", "del", name), capture_output=True, check=False)  # with its devices
+
+
+@contextlib.contextmanager
+def ssh_server(folder: Path, address: str = "127.0.0.1", namespace: str = "") -> Iterator[SshServer]:
+    """Run a server until the end of the context.
+
+    Args:
+        folder: empty.
+        address: on which it listens.
+        namespace: name of the network namespace that it runs in; empty for this one.
+    """
     keys, binaries, known = folder / "keys", folder / "bin", folder / "known_hosts"
     keys.mkdir(mode=0o700)
     binaries.mkdir()
@@ -60,12 +96,12 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
         made = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(keys / name))
         subprocess.run(made, check=True, stdin=subprocess.DEVNULL)
     with socket.socket() as candidate:
-        candidate.bind(("127.0.0.1", 0))
+        candidate.bind(("", 0))
         port = candidate.getsockname()[1]
-    known.write_text(f"[127.0.0.1]:{port} {(keys / 'host.pub').read_text()}")
+    known.write_text(f"[{address}]:{port} {(keys / 'host.pub').read_text()}")
     shutil.copy(keys / "user.pub", keys / "authorized")
     (folder / "sshd_config").write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {keys}/host\nAuthorizedKeysFile {keys}/authorized\nPidFile none\n"
+        f"Port {port}\nListenAddress {address}\nHostKey {keys}/host\nAuthorizedKeysFile {keys}/authorized\nPidFile none\n"
         "UsePAM no\nStrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n"
     )
     (folder / "ssh_config").write_text(
@@ -76,22 +112,25 @@ def ssh_server(folder: Path) -> Iterator[SshServer]:
     (binaries / "ssh").write_text(f'#!/bin/sh\nexec {real} -F {folder}/ssh_config "$@"\n')
     (binaries / "ssh").chmod(0o755)
     with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(_command(folder), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log)
+        process = subprocess.Popen(
+            _command(folder, namespace), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log
+        )
     try:
-        _wait(port, process, folder / "log")
+        _wait(address, port, process, folder / "log")
         user = pwd.getpwuid(os.geteuid()).pw_name
-        yield SshServer(f"ssh:{user}@127.0.0.1:{port}", binaries, known)
+        yield SshServer(f"ssh:{user}@{address}:{port}", binaries, known)
     finally:
         process.terminate()
         process.wait(10)
 
 
-def _command(folder: Path) -> list[str]:
+def _command(folder: Path, namespace: str) -> list[str]:
     sshd = _sshd()
     assert sshd
+    there = ["ip", "netns", "exec", namespace] if namespace else []
     command = [sshd, "-D", "-e", "-f", str(folder / "sshd_config")]
     if os.geteuid() != 0 or _has_separation():
-        return command
+        return [*there, *command]
     # As root, sshd needs a user and a folder: they exist in a mount namespace of its own.
     accounts = folder / "passwd"
     accounts.write_text(Path("/etc/passwd").read_text() + "sshd:x:65533:65533::/run/sshd:/bin/false\n")
@@ -99,14 +138,14 @@ def _command(folder: Path) -> list[str]:
         f"mount --bind {shlex.quote(str(accounts))} /etc/passwd && mount -t tmpfs none /run && mkdir -m 755 /run/sshd && "
         f"exec {shlex.join(command)}"
     )
-    return ["unshare", "--mount", "sh", "-c", script]
+    return [*there, "unshare", "--mount", "sh", "-c", script]
 
 
-def _wait(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait(address: str, port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline and process.poll() is None:
         with socket.socket() as attempt:
-            if attempt.connect_ex(("127.0.0.1", port)) == 0:
+            if attempt.connect_ex((address, port)) == 0:
                 return
         time.sleep(0.02)
     raise AssertionError(f"sshd does not listen: {log.read_text()}")

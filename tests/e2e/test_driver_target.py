@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cli import command, environment, runs_of, swapstone
-from tests.e2e.ssh_server import SshServer, missing, ssh_server
+from tests.e2e.ssh_server import HERE, THERE, SshServer, missing, network_namespace, ssh_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing() or "sshd is there")]
 ADDRESS = "127.0.0.2"
@@ -59,6 +59,17 @@ def test_the_paced_load_generator_is_copied_and_both_machines_are_in_the_record(
     swapstone(tmp_path, "verify", str(record))
     refused = swapstone(tmp_path, "explain", str(record), "--only", "http(paced)", expect=2)
     assert "another machine" in refused.stderr
+
+
+def test_requests_cross_a_network_to_the_address_from_which_ssh_comes(tmp_path: Path) -> None:
+    """The other machine is a network namespace, which reaches the server at no other address."""
+    (tmp_path / "ssh").mkdir()
+    with network_namespace() as namespace, ssh_server(tmp_path / "ssh", THERE, namespace) as server:
+        only = ("--only", "http(paced)", "--driver-target", server.target)
+        swapstone(tmp_path, *EXPERIMENT, *only, "--out", str(tmp_path / "r"), PATH=path_with(server))
+    assert {(run["status"], run["reason"]) for run in runs_of(tmp_path / "r")} == {("ok", "")}
+    tools = dict(json.loads((tmp_path / "r" / "manifest.json").read_text())["tools"])
+    assert tools["servers listen on"] == HERE
 
 
 def test_an_unknown_host_key_is_refused_before_anything_runs(server: SshServer, tmp_path: Path) -> None:
