@@ -87,7 +87,7 @@ def parse_host_detail(detail: str) -> DriverTarget:
     other, _, address = second.partition("=")
     if name != "driver" or (comma and (other != "address" or not address)):
         raise UserError(
-            "After host: only driver=ssh:USER@HOST and ,address=ADDRESS may follow.",
+            "The target host takes nothing after its name but :driver=ssh:USER@HOST and ,address=ADDRESS.",
             f"Write: --target host, and for load generators on another machine {DRIVER_EXAMPLE}",
         )
     return parse_driver_target(machine, address)

@@ -10,9 +10,10 @@ import shutil
 from pathlib import Path
 
 from swapstone.model import Experiment, LoadGenerator, UserError
-from swapstone.model.driver_target import DRIVER_EXAMPLE, parse_driver_target, parse_host_detail
+from swapstone.model.driver_target import DRIVER_EXAMPLE, parse_driver_target
 from swapstone.model.load_generator import CONNECTIONS, PORT
 from swapstone.session.values import parse_duration_ns
+from swapstone.targets import default_target, driver_of
 from swapstone.workloads import workloads_of
 from swapstone.workloads.load_generators import LOAD_GENERATORS, PACE, PATTERN_EXAMPLE, check_reader, is_closed
 from swapstone.workloads.server_metrics import closed_loop_note
@@ -42,7 +43,7 @@ def target_with_driver(target: str | None, driver: str | None, address: str | No
                 f"For example: {DRIVER_EXAMPLE}",
             )
         return target
-    if target not in {None, "host"}:
+    if target not in {None, default_target(boots=False)}:
         raise UserError(
             "--driver-target is for servers of this machine: the load generator of a virtual machine runs in it.",
             "Leave --target out.",
@@ -62,15 +63,12 @@ def server_notes(experiment: Experiment) -> tuple[str, ...]:
 
 def _apart_note(target: str) -> tuple[str, ...]:
     """Return the note on a load generator that another machine ran; none if none did."""
-    kind, _, detail = target.partition(":")
-    if kind != "host" or not detail:
-        return ()
     with contextlib.suppress(UserError):  # of a record that someone edited
-        name = parse_host_detail(detail).name
-        return (
-            f"The load generators ran on another machine ({name}). Latencies contain the network between the two. The processor time of "
-            "the load generators is not measured there.",
-        )
+        if name := driver_of(target):
+            return (
+                f"The load generators ran on another machine ({name}). Latencies contain the network between the two. The processor time "
+                "of the load generators is not measured there.",
+            )
     return ()
 
 

@@ -369,6 +369,10 @@ def _does(detail: str) -> str:
     return f"connect by ssh to another machine, and run load generators there: {detail}" if detail else ""
 
 
+def _driver(detail: str) -> str:
+    return parse_host_detail(detail).name if detail else ""
+
+
 HOST = TargetKind(
     name="host",
     description="this machine, on its own clock",
@@ -380,4 +384,5 @@ HOST = TargetKind(
         ("host:driver=ssh:USER@HOST", "this machine, with load generators on another one"),
     ),
     does=_does,
+    driver=_driver,
 )
