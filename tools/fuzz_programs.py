@@ -44,6 +44,7 @@ from swapstone.model import (
     Quantity,
     UserError,
 )
+from swapstone.model.driver_target import parse_driver_target, parse_host_detail
 from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.model.wakeup_paths import WakeupExplanation
 from swapstone.published import data as published
@@ -56,6 +57,7 @@ from swapstone.session.outcome import parse_fail_if
 from swapstone.session.parameters import parse_free_factors, parse_parameters
 from swapstone.session.values import parse_age_s, parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.subjects.own_program_output import OutputDigests
+from swapstone.targets.driver_answer import decode_driver_answer, decode_program
 from swapstone.targets.fake_spec import decode_spec
 from swapstone.workloads import parse_metric
 from swapstone.workloads.load_generators import check_reader, read_load_report
@@ -202,6 +204,16 @@ def _output(data: bytes) -> object:
     return OutputDigests().of_bytes("stdout", data)
 
 
+def _driver_answer(data: bytes) -> object:
+    found = decode_driver_answer(data)
+    return found, decode_program(data) if "path" in found else None
+
+
+def _driver_target(data: bytes) -> object:
+    found = parse_driver_target(text_of(data), "127.0.0.1")
+    return found, parse_host_detail(found.target.removeprefix("host:"))
+
+
 PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder(
         "options",
@@ -247,6 +259,8 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
         constant(b'{"event": "start"}\n{"event": "end", "requests": 5}\n'),
         errors=(netstack_output.UnreadableError,),
     ),
+    Decoder("driver host", "load generator", _driver_answer, constant(*fuzz_seeds.DRIVER_ANSWERS)),
+    Decoder("driver target", "user", _driver_target, constant(b"ssh:me@board.example:2222", b"ssh:[fe80::1]")),
     Decoder("perf script", "perf", _perf, constant(fuzz_seeds.PERF)),
     Decoder("probe fields", "perf", lambda data: heap.fields_of(text_of(data)), constant(fuzz_seeds.FIELDS)),
     Decoder("strace", "strace", _strace, constant(fuzz_seeds.STRACE)),

@@ -62,6 +62,11 @@ calls=2 0
 totals: 5130
 """
 
+DRIVER_ANSWERS = (
+    b"swapstone-driver 1\nkernel 4c696e757820362e31\narchitecture 7838365f3634\nclient 3132372e302e302e31\nmissing 6f64\nend\n",
+    b"swapstone-driver 1\npath 2f62696e2f77726b\nsha256 " + b"6162" * 32 + b"\nend\n",
+)
+
 FIELDS = b"(7f1) a0=64 a1=0x10 a2=007 caller=0x55b95feee010"
 
 HOST = b"""\

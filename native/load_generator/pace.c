@@ -2,16 +2,16 @@
 /* An open-loop load generator for HTTP servers. It sends requests at a constant rate, whether or not the
  * server keeps up.
  *
- *     swapstone-pace --port P --rate R --seconds S --connections C [--path /]
+ *     swapstone-pace --port P --rate R --seconds S --connections C [--path /] [--address 127.0.0.1]
  *
  * Request i is due i / R seconds after the start. Its latency is the time from when it was due to the last
  * byte of its response. So it includes the time that the request waits for a free connection.
  * A closed-loop load generator sends the next request after a response, and leaves that time out. This error
  * is called coordinated omission (Gil Tene, "How NOT to Measure Latency", 2015).
  *
- * One thread, and C persistent HTTP/1.1 connections to 127.0.0.1. It prints figures (docs/wire.md, section
- * 4). Times are in nanoseconds. Percentiles are by nearest rank from a histogram whose bins are narrower than
- * 1/128 of their value.
+ * One thread, and C persistent HTTP/1.1 connections to an IPv4 address. It prints figures (docs/wire.md,
+ * section 4). Times are in nanoseconds. Percentiles are by nearest rank from a histogram whose bins are
+ * narrower than 1/128 of their value.
  *
  * It exits with status 1 and one line on standard error if a response is not 2xx or 3xx, if a connection is
  * closed, or if a request has no response after 3 * S + 1 seconds; with status 2 if the arguments are wrong.
@@ -52,7 +52,8 @@ static struct connection *connections;
 static int *idle; /* ring buffer of the indices of idle connections, the longest idle first */
 static long idle_first, idle_count;
 static long port, connection_count, rate, duration_s;
-static const char *path = "/";
+static const char *path = "/", *address_text = "127.0.0.1";
+static struct in_addr server_address;
 static uint64_t bins[BINS];
 static int64_t responses, late, max_ns; /* late: sent more than 1 ms after they were due */
 static double sum_ns;
@@ -177,9 +178,8 @@ static void receive(int index) {
 
 /* Connects and adds the connection to `epoll` and the idle connections. */
 static void open_connection(int index) {
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((unsigned short)port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((unsigned short)port), .sin_addr = server_address};
     struct connection *connection = &connections[index];
     int on = 1;
 
@@ -219,14 +219,19 @@ static void read_arguments(int count, char **arguments) {
             connection_count = parse_number(name, value, MAX_CONNECTIONS);
         else if (strcmp(name, "--path") == 0 && value && value[0] == '/' && strlen(value) < 512)
             path = value;
+        else if (strcmp(name, "--address") == 0 && value)
+            address_text = value;
         else
             name = NULL;
         if (!name)
             count = 0;
     }
-    if (count && port && rate && duration_s && connection_count)
+    if (count && port && rate && duration_s && connection_count &&
+        inet_pton(AF_INET, address_text, &server_address) == 1)
         return;
-    fprintf(stderr, "usage: swapstone-pace --port P --rate R --seconds S --connections C [--path /]\n");
+    fprintf(stderr,
+            "usage: swapstone-pace --port P --rate R --seconds S --connections C [--path /] [--address "
+            "127.0.0.1]\n");
     exit(2);
 }
 
@@ -293,8 +298,8 @@ int main(int count, char **arguments) {
     epoll = epoll_create1(EPOLL_CLOEXEC);
     if (!connections || !idle || epoll < 0)
         exit_with_error("can't allocate the connections", strerror(errno));
-    request_size = (size_t)snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: 127.0.0.1:%ld\r\n\r\n",
-                                    path, port);
+    request_size = (size_t)snprintf(request, sizeof request, "GET %s HTTP/1.1\r\nHost: %s:%ld\r\n\r\n", path,
+                                    address_text, port);
     for (long i = 0; i < connection_count; i++)
         open_connection((int)i);
     int64_t elapsed_ns = run(rate * duration_s);

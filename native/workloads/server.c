@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* An HTTP/1.1 server on 127.0.0.1 that allocates memory for each request: small objects and one large buffer.
+/* An HTTP/1.1 server that allocates memory for each request: small objects and one large buffer.
  * The published comparison of C libraries' malloc measured such a server (docs/servers.md).
  *
- *     PROGRAM PORT THREADS SMALL LARGE
+ *     PROGRAM PORT THREADS SMALL LARGE [ADDRESS]
  *
- * THREADS is 0 for one thread per processor. For each request the server allocates SMALL objects of 16 to 527
- * bytes and a buffer of LARGE bytes, writes to every page of the buffer, and frees all. Connections are kept
- * open. Each thread has its own epoll instance. The first thread accepts all connections and assigns them to
- * the threads in turn, because threads that share a listening socket may leave all connections to one of
- * them. SIGTERM ends the server with status 0.
+ * It listens on an IPv4 address, by default 127.0.0.1. THREADS is 0 for one thread per processor. For each
+ * request the server allocates SMALL objects of 16 to 527 bytes and a buffer of LARGE bytes, writes to every
+ * page of the buffer, and frees all. Connections are kept open. Each thread has its own epoll instance. The
+ * first thread accepts all connections and assigns them to the threads in turn, because threads that share a
+ * listening socket may leave all connections to one of them. SIGTERM ends the server with status 0.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -177,8 +177,8 @@ int main(int count, char **arguments) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int on = 1;
 
-    if (count != 5) {
-        fprintf(stderr, "usage: %s PORT THREADS SMALL LARGE\n", arguments[0]);
+    if (count < 5 || count > 6 || (count == 6 && inet_pton(AF_INET, arguments[5], &address.sin_addr) != 1)) {
+        fprintf(stderr, "usage: %s PORT THREADS SMALL LARGE [ADDRESS]\n", arguments[0]);
         return 2;
     }
     address.sin_port = htons((unsigned short)parse_number(arguments[1], 1, 65535));

@@ -102,8 +102,8 @@ def test_the_command_line_stays_small() -> None:
     """It parses, prints and exits. What decides belongs into `session`."""
     lines = sum(len(path.read_text().splitlines()) for path in (SOURCE / "cli").glob("*.py"))
     assert (
-        lines < 2845
-    )  # 95 more than before --why-max, explain --load, --smp, --modelled-cycles, published coverage and claims
+        lines < 2860
+    )  # 110 more than before --why-max, explain --load, --smp, --modelled-cycles, published coverage and claims, --driver-target
 
 
 def test_the_session_neither_prints_nor_exits() -> None:

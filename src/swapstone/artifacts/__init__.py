@@ -20,6 +20,7 @@ from swapstone.artifacts.servers import (
     build_packaged,
     check_load_generator,
     find_load_generator,
+    is_installed_name,
     load_generator_identity,
 )
 from swapstone.artifacts.source_build import SOURCE_RECIPE, SourceBuilder, stripped_sizes
@@ -68,6 +69,7 @@ __all__ = [
     "fill",
     "find_load_generator",
     "install_command",
+    "is_installed_name",
     "library_digests",
     "library_version",
     "load_generator_identity",

@@ -34,6 +34,7 @@ _DRIVERS_OF_SERVERS = {"redis-benchmark": ("redis", "src/redis-benchmark")}
 """Load generators that are part of a server's sources."""
 
 _PACE_FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
+_ALONE = ("-static",)
 
 
 def build_packaged(package: str, recipe: Recipe) -> Built:
@@ -75,8 +76,20 @@ def unpacked_builder(package: str, program: str, command: str, lock: str) -> Sou
     return SourceBuilder(own)
 
 
-def find_load_generator(generator: LoadGenerator) -> Path:
+def is_installed_name(name: str) -> bool:
+    """Return whether a load generator is a program of the system: a name, or the path of one in a folder of the system's programs."""
+    return name != PACE and (("/" not in name) or str(Path(name).parent) in _SYSTEM_FOLDERS)
+
+
+_SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin"})
+
+
+def find_load_generator(generator: LoadGenerator, *, alone: bool = False) -> Path:
     """Return the path of a load generator; bundled ones are built once, others must be installed.
+
+    Args:
+        generator: the load generator.
+        alone: whether a bundled one must need no file of this machine, to run on another one.
 
     Raises:
         UnavailableError: it is not installed; the hint names the package.
@@ -84,7 +97,7 @@ def find_load_generator(generator: LoadGenerator) -> Path:
     """
     name = generator.command[0]
     if name == PACE:
-        return _build_pace()
+        return _build_pace(_ALONE if alone else ())
     if "/" in name:
         return Path(name)
     check_load_generator(generator)
@@ -116,17 +129,18 @@ def load_generator_identity(path: str) -> tuple[str, str]:
     return (f"driver {Path(path).name}", f"sha256 {hashlib.sha256(Path(path).read_bytes()).hexdigest()}")
 
 
-def _build_pace() -> Path:
+def _build_pace(more: tuple[str, ...] = ()) -> Path:
     source = share_dir() / "native" / "load_generator" / "pace.c"
     header = share_dir() / "native" / "workloads" / "figures.h"
     command = resolve_recipe(SOURCE_RECIPE).command
-    parts = (source.read_text(), header.read_text(), *_PACE_FLAGS, compiler_identity(command))
+    flags = (*_PACE_FLAGS, *more)
+    parts = (source.read_text(), header.read_text(), *flags, compiler_identity(command))
     home = cache_dir() / "drivers" / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     program = home / PACE
     if not program.is_file():
         home.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=home, prefix=".building-") as work:
             made = Path(work) / PACE
-            run_compiler([*command, *_PACE_FLAGS, "-o", str(made), str(source)])
+            run_compiler([*command, *flags, "-o", str(made), str(source)])
             made.replace(program)
     return program

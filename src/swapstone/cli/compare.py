@@ -27,6 +27,7 @@ _GROUPS = {
     "Your own commands": ("names", "parameters", "parameter_list", "parameter_scan", "vary", "shell"),
     "Your own program": ("build", "source", "build_timeout", "libraries", "rebuild", "programs"),
     "Your own server": ("server", "load_generator", "connections", "reader", "warm_up", "ready_timeout"),
+    "The machine of the load generator": ("driver_target", "server_address"),
     "How it runs and what it prints": (
         "stdin",
         "output",

@@ -74,6 +74,16 @@ TRUST = click.option(
     is_flag=True,
     help="Run the commands in the record though another user or machine made it, or it was edited.",
 )
+DRIVER_TARGET = click.option(
+    "--driver-target",
+    metavar="ssh:[USER@]HOST[:PORT]",
+    help="Run the load generators of servers on this machine, reached by ssh.  [beside the servers]",
+)
+SERVER_ADDRESS = click.option(
+    "--server-address",
+    metavar="ADDRESS",
+    help="The address of this machine on which servers listen for --driver-target.  [that from which ssh comes there]",
+)
 NO_CACHE = click.option(
     "--no-cache", is_flag=True, help="Repeat runs of virtual machines although equal runs are in the cache."
 )

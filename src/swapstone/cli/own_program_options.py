@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from swapstone.cli.options import AliasedOption, Chain
+from swapstone.cli.options import DRIVER_TARGET, SERVER_ADDRESS, AliasedOption, Chain
 from swapstone.cli.shell_completion import complete_libraries
 
 
@@ -138,4 +138,6 @@ server_options = Chain(
         "--warm-up", metavar="TIME", help="Send requests for this long before measuring; 0 for none.  [300ms]"
     ),
     click.option("--ready-timeout", metavar="TIME", help="The server must accept connections within this.  [10s]"),
+    DRIVER_TARGET,
+    SERVER_ADDRESS,
 )

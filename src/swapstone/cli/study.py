@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import ALL, FAIL_IF, GUEST_TIMEOUT, NO_CACHE, ONLY, TRUST
+from swapstone.cli.options import ALL, DRIVER_TARGET, FAIL_IF, GUEST_TIMEOUT, NO_CACHE, ONLY, SERVER_ADDRESS, TRUST
 from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
 from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders, complete_targets
@@ -15,6 +15,7 @@ from swapstone.report.study_index import document_of
 from swapstone.session import api
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import Record
+from swapstone.session.server_program import target_with_driver
 
 
 @click.command()
@@ -42,6 +43,8 @@ from swapstone.session.record_handle import Record
     help="host, vm, or fake:SPEC.toml  [as the study needs]",
     shell_complete=complete_targets,
 )
+@DRIVER_TARGET
+@SERVER_ADDRESS
 @NO_CACHE
 @GUEST_TIMEOUT
 @click.option("--out", metavar="DIR", help="Folder of the new record, or of the parts' records.  [records/TIME-NAME]")
@@ -62,6 +65,8 @@ def study_command(
     seed: int | None,
     blocks: int | None,
     target: str | None,
+    driver_target: str | None,
+    server_address: str | None,
     no_cache: bool,
     guest_timeout: str | None,
     out: str | None,
@@ -80,6 +85,7 @@ def study_command(
       swapstone study musl-vs-glibc
       swapstone study musl-vs-glibc --only 'b_string*' --budget 1m
       swapstone study preempt-rt --only-part latency-x86_64
+      swapstone study musl-malloc --driver-target ssh:me@board.example                  # wrk runs there
       swapstone study --resume records/20261121-180000-preempt-rt
     """
     try:
@@ -90,7 +96,7 @@ def study_command(
             budget=budget,
             seed=seed,
             blocks=blocks or 0,
-            target=target,
+            target=target_with_driver(target, driver_target, server_address),
             no_cache=no_cache,
             guest_timeout=guest_timeout,
             out=out,

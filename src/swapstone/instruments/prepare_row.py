@@ -25,7 +25,7 @@ from swapstone.model import (
 )
 from swapstone.run.prepare import Prepared
 from swapstone.subjects import Program, TrialSpec
-from swapstone.targets import Target, find_target_kind
+from swapstone.targets import Target, driver_of, find_target_kind
 from swapstone.wire import AgentAnswer, TrialRequest, decode_workload_report
 
 
@@ -36,6 +36,11 @@ def require_host_record(experiment: Experiment, load: str) -> None:
         UnavailableError: they ran elsewhere.
     """
     reachable = find_target_kind(experiment.target).opens.runs_instruments
+    if driver_of(experiment.target):
+        raise UnavailableError(
+            "The load generator of this row ran on another machine, which instruments don't use.",
+            "Measure it without --driver-target, and explain that record.",
+        )
     if not reachable or load != IDLE.name:
         where = f"the load {load}" if reachable else f"the target {experiment.target}"
         raise UnavailableError(

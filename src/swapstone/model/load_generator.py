@@ -6,6 +6,8 @@ from __future__ import annotations
 from swapstone.model.frozen_struct import FrozenStruct
 
 PORT = "{port}"
+ADDRESS = "{address}"
+LOOPBACK = "127.0.0.1"
 CONNECTIONS = "{connections}"
 
 
@@ -13,7 +15,8 @@ class LoadGenerator(FrozenStruct, frozen=True, kw_only=True):
     """A load generator and its timing.
 
     Attributes:
-        command: program and arguments; ``{port}`` stands for the port of the trial. There is no other placeholder.
+        command: program and arguments; ``{port}`` stands for the port of the trial, ``{address}`` for the address on which the
+            server listens. There is no other placeholder.
         reader: a name of `swapstone.workloads.load_generators.READERS`, or ``regex:PATTERN`` with named groups.
         connections: number of concurrent connections; 0 if unknown.
         warm_ms: the load generator runs this long before the measurement and is then killed.
@@ -30,11 +33,11 @@ class LoadGenerator(FrozenStruct, frozen=True, kw_only=True):
     drain_ms: int = 50
     stop_ms: int = 5_000
 
-    def with_port(self, port: int) -> tuple[str, ...]:
-        """Return the command with the port filled in."""
-        return tuple(filled(self.command, port))
+    def with_port(self, port: int, address: str = LOOPBACK) -> tuple[str, ...]:
+        """Return the command with the port and the server's address filled in."""
+        return filled(self.command, port, address)
 
 
-def filled(words: tuple[str, ...], port: int) -> tuple[str, ...]:
-    """Return the words with ``{port}`` replaced by a port."""
-    return tuple(word.replace(PORT, str(port)) for word in words)
+def filled(words: tuple[str, ...], port: int, address: str = LOOPBACK) -> tuple[str, ...]:
+    """Return the words with ``{port}`` replaced by a port, and ``{address}`` by the address on which the server listens."""
+    return tuple(word.replace(PORT, str(port)).replace(ADDRESS, address) for word in words)

@@ -15,7 +15,16 @@ from swapstone.published.joins import CLAIMS, COMPARISONS, Place, Side
 from swapstone.report import formatting
 from swapstone.report.document import BulletList, Cell, Column, Document, Item, Mark, Section, Table, Tone
 from swapstone.report.published_differences import Differences, differences_json, differences_section
-from swapstone.report.topics import latency, latency_ratios, netstack, servers, swap, swap_data, throughput
+from swapstone.report.topics import (
+    kernel_services,
+    latency,
+    latency_ratios,
+    netstack,
+    servers,
+    swap,
+    swap_data,
+    throughput,
+)
 
 FORMAT = "swapstone-published-coverage"
 SCHEMA = 1
@@ -24,6 +33,7 @@ SECTIONS = frozenset(
     {
         CLAIMS,
         COMPARISONS,
+        kernel_services.SCORES,
         latency.LONGEST,
         latency_ratios.BETWEEN,
         latency_ratios.LOADED,

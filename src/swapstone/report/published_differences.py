@@ -28,7 +28,8 @@ class Reason(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         study: the published study.
-        workload, metric, level: of the rows, as patterns with ``*`` and ``?``.
+        workload, metric, level, load: of the rows, as patterns with ``*`` and ``?``.
+        platform: on which the page measured, as a pattern.
         reason: the sentence.
     """
 
@@ -37,6 +38,8 @@ class Reason(FrozenStruct, frozen=True, kw_only=True):
     workload: str = "*"
     metric: str = "*"
     level: str = "*"
+    load: str = "*"
+    platform: str = "*"
 
 
 class Difference(FrozenStruct, frozen=True, kw_only=True):
@@ -120,7 +123,7 @@ def decode_reasons(content: bytes, name: str) -> tuple[Reason, ...]:
 
 
 def _reason(row: object, where: str, hint: str) -> Reason:
-    known = {"study", "workload", "metric", "level", "reason"}
+    known = set(Reason.__struct_fields__)
     if not isinstance(row, dict) or set(row) - known or not {"study", "reason"} <= set(row):
         raise UserError(f"{where}: the keys are {', '.join(sorted(known))}; study and reason are necessary.", hint)
     for key, value in row.items():
@@ -193,7 +196,13 @@ def _kind(page: float, here: Effect, margin: float) -> str:
 def _reason_of(figure: Figure, place: Place, reasons: Iterable[Reason]) -> str:
     level = ",".join(f"{factor}={name}" for factor, name in place.side.levels)
     for each in reasons:
-        patterns = ((place.workload, each.workload), (place.metric, each.metric), (level, each.level))
+        patterns = (
+            (place.workload, each.workload),
+            (place.metric, each.metric),
+            (level, each.level),
+            (place.side.load, each.load),
+            (figure.platform, each.platform),
+        )
         if each.study == figure.study and all(fnmatchcase(text, pattern) for text, pattern in patterns):
             return each.reason
     return ""

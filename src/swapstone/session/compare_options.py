@@ -25,6 +25,7 @@ from swapstone.session.progress import Progress
 from swapstone.session.record_handle import Record
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.request_resolution import check_request, resolve_request
+from swapstone.session.server_program import target_with_driver
 from swapstone.session.values import duration_seconds, parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.session.worst_wakeups import require_wakeups
 from swapstone.targets.vm.machine_models import check_scale
@@ -272,8 +273,15 @@ def check_why_max(options: Mapping[str, object], program: tuple[str, ...] | None
     require_wakeups(resolve_request(made.request, made.factors, made.own)[1])
 
 
+def _text_of(options: Mapping[str, object], name: str) -> str | None:
+    value = options.get(name)
+    return None if value is None else str(value)
+
+
 def _comparison(options: Mapping[str, object], program: tuple[str, ...] | None) -> _Comparison:
     ours = {name: options[name] for name in CompareOptions.__struct_fields__}
+    target, driver, address = (_text_of(options, name) for name in ("target", "driver_target", "server_address"))
+    ours["target"] = target_with_driver(target, driver, address)
     given = msgspec.convert(ours, CompareOptions)
     factors, commands = split_arguments(given.factors)
     own = {name: value for name, value in options.items() if name in OwnProgramRequest.__struct_fields__}

@@ -18,7 +18,11 @@ MOST_WORKLOADS = 1000
 
 _NUMBER = r"-?\d{1,18}(?:\.\d{1,9})?"  # a longer text is a value, not a number of a range
 _RANGE = re.compile(rf"(?P<first>{_NUMBER})\.\.(?P<last>{_NUMBER})(?:/(?P<step>{_NUMBER}))?", re.ASCII)
-_OF_SERVERS = {"port": "the port of a server", "connections": "the option --connections"}
+_OF_SERVERS = {
+    "port": "the port of a server",
+    "address": "the address on which it listens",
+    "connections": "the option --connections",
+}
 _EXAMPLES = {
     "--parameter": "--parameter N=1,10,100 or N=1..10",
     "--vary": "--vary threads=1,8 or env:MALLOC_ARENA_MAX=1,8",

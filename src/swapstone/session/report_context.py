@@ -18,7 +18,7 @@ from swapstone.session.own_program_request import command_line, report_notes
 from swapstone.session.program_outputs import output_notes
 from swapstone.session.server_program import server_notes
 from swapstone.session.worst_wakeups import measures_wakeups
-from swapstone.targets import find_target_kind
+from swapstone.targets import driver_of, find_target_kind
 from swapstone.version import __version__
 
 
@@ -82,7 +82,7 @@ def _can_explain(experiment: Experiment) -> bool:
     if experiment.virtual:
         found = workloads.workloads_of(experiment).values()
         return any(metric.name in EXPLAINED_TIMES for each in found for metric in each.metrics)
-    return find_target_kind(experiment.target).opens.runs_instruments
+    return find_target_kind(experiment.target).opens.runs_instruments and not driver_of(experiment.target)
 
 
 def held_text(experiment: Experiment) -> str:

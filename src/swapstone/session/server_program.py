@@ -10,8 +10,10 @@ import shutil
 from pathlib import Path
 
 from swapstone.model import Experiment, LoadGenerator, UserError
+from swapstone.model.driver_target import DRIVER_EXAMPLE, parse_driver_target
 from swapstone.model.load_generator import CONNECTIONS, PORT
 from swapstone.session.values import parse_duration_ns
+from swapstone.targets import default_target, driver_of
 from swapstone.workloads import workloads_of
 from swapstone.workloads.load_generators import LOAD_GENERATORS, PACE, PATTERN_EXAMPLE, check_reader, is_closed
 from swapstone.workloads.server_metrics import closed_loop_note
@@ -23,13 +25,51 @@ SERVER_EXAMPLE = (
 )
 
 
+def target_with_driver(target: str | None, driver: str | None, address: str | None) -> str | None:
+    """Return the target of an experiment whose load generators may run on another machine.
+
+    Args:
+        target: the value of ``--target``; None without it.
+        driver: the value of ``--driver-target``, ``ssh:[USER@]HOST[:PORT]``; None without it.
+        address: the value of ``--server-address``; None without it.
+
+    Raises:
+        UserError: one of them is wrong, or they don't fit together.
+    """
+    if driver is None:
+        if address is not None:
+            raise UserError(
+                "--server-address is of servers whose load generator runs on another machine.",
+                f"For example: {DRIVER_EXAMPLE}",
+            )
+        return target
+    if target not in {None, default_target(boots=False)}:
+        raise UserError(
+            "--driver-target is for servers of this machine: the load generator of a virtual machine runs in it.",
+            "Leave --target out.",
+        )
+    return parse_driver_target(driver, address or "").target
+
+
 def server_notes(experiment: Experiment) -> tuple[str, ...]:
-    """Return the notes on load generators that a report prints: what a closed loop hides."""
+    """Return the notes on load generators that a report prints: what a closed loop hides, and that another machine ran them."""
     found: list[LoadGenerator] = []
     with contextlib.suppress(UserError):  # a record of another version may have workloads that this one does not
         found = [work.load_generator for work in workloads_of(experiment).values() if work.load_generator is not None]
     names = dict.fromkeys(Path(each.command[0]).name for each in found if is_closed(each.reader))
-    return (closed_loop_note(" and ".join(names)),) if names else ()
+    apart = _apart_note(experiment.target) if found else ()
+    return (*apart, *((closed_loop_note(" and ".join(names)),) if names else ()))
+
+
+def _apart_note(target: str) -> tuple[str, ...]:
+    """Return the note on a load generator that another machine ran; none if none did."""
+    with contextlib.suppress(UserError):  # of a record that someone edited
+        if name := driver_of(target):
+            return (
+                f"The load generators ran on another machine ({name}). Latencies contain the network between the two. The processor time "
+                "of the load generators is not measured there.",
+            )
+    return ()
 
 
 def server_arguments(text: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from swapstone.factors import COMMAND_LINE, NOT_OBSERVED, Evidence, read_facts
 from swapstone.model import COMMAND, Observation, OwnProgram, Variant, environment_variable, placeholders_in
-from swapstone.model.load_generator import PORT
+from swapstone.model.load_generator import ADDRESS, PORT
 
 _SHOWN = 200
 
@@ -113,8 +113,10 @@ def _is_executable(program: str, expected: Expected, evidence: Evidence) -> bool
 
 
 def _same(seen: tuple[str, ...], expected: tuple[str, ...]) -> bool:
-    """Return whether words are equal; `PORT` matches any number."""
-    patterns = (re.escape(word).replace(re.escape(PORT), "[0-9]+") for word in expected)
+    """Return whether words are equal; `PORT` matches any number, `ADDRESS` any IPv4 address."""
+    patterns = (
+        re.escape(word).replace(re.escape(PORT), "[0-9]+").replace(re.escape(ADDRESS), "[0-9.]+") for word in expected
+    )
     return len(seen) == len(expected) and all(
         re.fullmatch(pattern, word, re.DOTALL) is not None for pattern, word in zip(patterns, seen, strict=True)
     )

@@ -7,18 +7,20 @@ import dataclasses
 import random
 import socket
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts import check_load_generator, find_load_generator
+from swapstone.artifacts import check_load_generator, find_load_generator, is_installed_name
 from swapstone.factors import Evidence, Recipe
 from swapstone.model import Cpus, Experiment, LoadGenerator, OwnProgram, Sample, UnavailableError, UserError, Variant
-from swapstone.model.load_generator import filled
+from swapstone.model.load_generator import LOOPBACK, filled
 from swapstone.subjects.answers import last_line, trouble_of
 from swapstone.subjects.own_program_carried import carried_files
 from swapstone.subjects.subject import BuildContext, Inspect, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program
 from swapstone.targets import Capabilities, MachineConfig, Target
+from swapstone.targets.driver_host import DriverHost, RemoteProgram
 from swapstone.wire import AgentAnswer, LoadGeneratorRequest, ProcessOutcome, TrialRequest
 from swapstone.workloads.server_metrics import check_whole, server_samples
 
@@ -31,21 +33,26 @@ _LOOPBACK = "ip link set lo up"
 """Before a server runs in a virtual machine: without it no connection to 127.0.0.1 is possible."""
 
 
-def free_port() -> int:
-    """Return a port of 127.0.0.1 on which nothing listens.
+def free_port(address: str = LOOPBACK) -> int:
+    """Return a port on which nothing listens at 127.0.0.1 and at another address of this machine.
 
     Raises:
         UnavailableError: no free port was found.
     """
     for _ in range(_TRIES):
         port = random.choice(_PORTS)  # noqa: S311 - any will do
-        with socket.socket() as candidate:
-            try:
-                candidate.bind(("127.0.0.1", port))
-            except OSError:
-                continue
+        if _is_free(LOOPBACK, port) and (address == LOOPBACK or _is_free(address, port)):
             return port
     raise UnavailableError("No port from 20000 to 32767 is free.", "End the programs that listen there.")
+
+
+def _is_free(address: str, port: int) -> bool:
+    with socket.socket() as candidate:
+        try:
+            candidate.bind((address, port))
+        except OSError:
+            return False
+        return True
 
 
 class Server(Subject):
@@ -65,6 +72,9 @@ class Server(Subject):
         self.aborts_early = inner.aborts_early
         self.carries_files = inner.carries_files
         self._in_guest = False
+        self._driver: DriverHost | None = None
+        self._remote = RemoteProgram(path="", sha256="")
+        """The load generator on the driver's machine."""
 
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise also if the target has no load generators."""
@@ -74,7 +84,7 @@ class Server(Subject):
                 f"{self.workload.name} is a server, and the target {target.name} has no load generators.",
                 "Leave --target out: servers are measured on this machine.",
             )
-        if target.needs_build:
+        if target.needs_build and target.driver is None:
             check_load_generator(self._generator)
 
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
@@ -89,6 +99,9 @@ class Server(Subject):
         """Build the server, and put its load generator on the target."""
         program = self._inner.build(variant, recipe, context)
         target = context.target
+        if target.driver is not None:
+            self._find_remote(target.driver)
+            return program
         simulated = f"/fake/{self._generator.command[0]}"
         if not target.needs_build:
             generator = simulated
@@ -99,6 +112,21 @@ class Server(Subject):
             generator = self._carried(program, target)
         links = tuple(dataclasses.replace(link, load_generator=generator) for link in program.links)
         return dataclasses.replace(program, load_generator=generator, links=links)
+
+    def _find_remote(self, driver: DriverHost) -> None:
+        """Find the load generator on its machine, or copy it there: one that Swapstone builds, and a file that the user names by a path.
+
+        Raises:
+            UserError: it isn't there and can't be copied.
+        """
+        if self._driver is driver:
+            return
+        name = self._generator.command[0]
+        installed = is_installed_name(name)
+        found = (
+            driver.find(Path(name).name) if installed else driver.copy(find_load_generator(self._generator, alone=True))
+        )
+        self._driver, self._remote = driver, found
 
     def _carried(self, program: Program, target: Target) -> str:
         """Give the load generator to a machine, with its loader and libraries; return its path."""
@@ -138,18 +166,23 @@ class Server(Subject):
         With `Cpus.ONE` the server has the last processor, and the load generator the others. On one processor they share it.
         Nothing is preloaded into the load generator.
         """
-        port, request = _PORTS[0] if self._in_guest else free_port(), self._inner.request(trial)
+        driver = self._driver
+        address = driver.address if driver else LOOPBACK
+        port, request = _PORTS[0] if self._in_guest else free_port(address), self._inner.request(trial)
+        words = self._generator.with_port(port, address)[1:]
+        limit_s = request.timeout_ms // 1000 + 1
+        command = driver.command(self._remote, words, limit_s) if driver else (trial.program.load_generator, *words)
         apart = self.workload.cpus is Cpus.ONE and len(trial.cpus) > 1
         last = max(trial.cpus, default=0)
         return msgspec.structs.replace(
             request,
-            arguments=filled(request.arguments, port),
-            environment=tuple((name, *filled((value,), port)) for name, value in request.environment),
+            arguments=filled(request.arguments, port, address),
+            environment=tuple((name, *filled((value,), port, address)) for name, value in request.environment),
             cpus=(last,) if apart else (),
             load_generator=LoadGeneratorRequest(
                 port=port,
-                arguments=(trial.program.load_generator, *self._generator.with_port(port)[1:]),
-                environment=trial.program.recipe.environment,
+                arguments=command,
+                environment=() if driver else trial.program.recipe.environment,
                 cpus=tuple(cpu for cpu in trial.cpus if cpu != last) if apart else (),
                 ready_ms=self._generator.ready_ms,
                 warm_ms=self._generator.warm_ms,

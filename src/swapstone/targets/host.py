@@ -19,13 +19,16 @@ import msgspec
 
 from swapstone.model import FrozenStruct, UserError, WireError, process_file
 from swapstone.model.directories import cache_dir
+from swapstone.model.driver_target import DriverTarget, parse_host_detail
 from swapstone.model.system_errors import remedy
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.model.trial_conditions import changed_conditions
 from swapstone.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
+from swapstone.targets.driver_host import DriverHost
 from swapstone.targets.host_description import describe_host
 from swapstone.targets.memory_cgroup import MemoryCgroup
 from swapstone.targets.memory_phases import PhaseWatch, with_phases
+from swapstone.targets.ready_listener import ReadyListener
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
     NO_LIMIT_BYTES,
@@ -46,6 +49,9 @@ STOP_TIMEOUT_S = 25.0
 """Limit for the agent to end its trial and exit; then it is killed."""
 
 
+_OF_THE_GENERATOR = frozenset({"driver_user_us", "driver_system_us", "driven_ns"})
+"""Facts of the process that the agent started as the load generator."""
+
 _LONGEST_POLL_MS = 3_600_000
 _SCRATCH_MODE = 0o700
 _CGROUP = process_file("cgroup")
@@ -61,6 +67,7 @@ class HostTarget(Target):
         agent: the agent's program; None to build it when it is needed.
         slack_s: time after a trial's time-out until the agent counts as hung.
         stop_timeout_s: limit for the agent to exit.
+        driver: the machine of the load generators, which is closed with this target; None for this one.
     """
 
     name = "host"
@@ -68,8 +75,13 @@ class HostTarget(Target):
     limits_memory = True
 
     def __init__(
-        self, agent: Path | None = None, slack_s: float = SLACK_S, stop_timeout_s: float = STOP_TIMEOUT_S
+        self,
+        agent: Path | None = None,
+        slack_s: float = SLACK_S,
+        stop_timeout_s: float = STOP_TIMEOUT_S,
+        driver: DriverHost | None = None,
     ) -> None:
+        self.driver = driver
         self._agent = agent
         self._builds_agent = agent is None
         self._agent_sha256 = ""
@@ -98,9 +110,10 @@ class HostTarget(Target):
         return TemporaryFolder("phases")
 
     def tools(self) -> tuple[tuple[str, str], ...]:
-        """Return the digests of the agent's sources and of its program, and its compiler."""
+        """Return the digests of the agent's sources and of its program, its compiler, and the facts of the load generators' machine."""
         path = self._agent_path()
-        return (("agent", f"{path.parent.name}, SHA-256 {self._agent_sha256}, built by {agent_compiler(_compiler())}"),)
+        agent = f"{path.parent.name}, SHA-256 {self._agent_sha256}, built by {agent_compiler(_compiler())}"
+        return (("agent", agent), *(self.driver.facts() if self.driver else ()))
 
     def put(self, path: Path) -> str:
         """Return the program's absolute path: nothing is copied."""
@@ -121,7 +134,14 @@ class HostTarget(Target):
             UnavailableError: memory can't be limited on this machine.
         """
         require_default_machine(msgspec.structs.replace(config, memory_bytes=0), self.name)
-        return self._run_in_group(request, config.memory_bytes) if config.memory_bytes else self._run(request)
+        memory_bytes = config.memory_bytes
+        if self.driver is None or request.load_generator is None:
+            return self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
+        with ReadyListener(self.driver.address, request.load_generator.port):
+            answer = self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
+        # The agent measured ssh in the load generator's place.
+        facts = tuple((name, value) for name, value in answer.facts if name not in _OF_THE_GENERATOR)
+        return msgspec.structs.replace(answer, facts=facts)
 
     def _run_in_group(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:
         """Run a trial with an agent of its own in a memory cgroup of its own."""
@@ -177,8 +197,10 @@ class HostTarget(Target):
         return answer
 
     def close(self) -> None:
-        """End the agent and its trial, and remove the scratch folder."""
+        """End the agent and its trial and the connection to the load generators' machine, and remove the scratch folder."""
         self._stop()
+        if self.driver is not None:
+            self.driver.close()
         with contextlib.suppress(OSError):
             _empty(self._scratch)
         self._folder.close()
@@ -325,20 +347,42 @@ def _empty(folder: Path) -> None:
                 Path(entry.path).unlink()
 
 
-class HostSpec(FrozenStruct, frozen=True):
-    """This machine as a target. It has no parameters."""
+class HostSpec(FrozenStruct, frozen=True, kw_only=True):
+    """This machine as a target.
+
+    Attributes:
+        driver: the machine of the load generators; None for this one.
+    """
+
+    driver: DriverTarget | None = None
 
     def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - see `TargetSpec`
-        """Open the target."""
-        return HostTarget()
+        """Open the target, and the connection to the load generators' machine."""
+        return HostTarget(driver=DriverHost(self.driver) if self.driver else None)
 
 
 def _parse(detail: str, options: TargetOptions) -> HostSpec:  # noqa: ARG001 - see `TargetKind`
-    if detail:
-        raise UserError("The target host takes nothing after its name.", "Write: --target host")
-    return HostSpec()
+    return HostSpec(driver=parse_host_detail(detail) if detail else None)
+
+
+def _does(detail: str) -> str:
+    return f"connect by ssh to another machine, and run load generators there: {detail}" if detail else ""
+
+
+def _driver(detail: str) -> str:
+    return parse_host_detail(detail).name if detail else ""
 
 
 HOST = TargetKind(
-    name="host", description="this machine, on its own clock", opens=HostTarget, parse=_parse, usage="host"
+    name="host",
+    description="this machine, on its own clock",
+    opens=HostTarget,
+    parse=_parse,
+    usage="host",
+    usages=(
+        ("host", "this machine, on its own clock"),
+        ("host:driver=ssh:USER@HOST", "this machine, with load generators on another one"),
+    ),
+    does=_does,
+    driver=_driver,
 )

@@ -62,6 +62,18 @@ def clock_of(text: str, clock: str = "") -> str:
     return clock
 
 
+def driver_of(text: str) -> str:
+    """Return the other machine on which the load generators of a target run; empty if they run beside the servers.
+
+    Args:
+        text: ``NAME`` or ``NAME:DETAIL``.
+
+    Raises:
+        UserError: there is no such kind of target, or the detail does not have the form that the kind needs.
+    """
+    return find_target_kind(text).driver(text.partition(":")[2])
+
+
 _DEFAULTS = TargetOptions()
 
 

@@ -14,6 +14,7 @@ from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import FrozenStruct, ImageDifference, UnavailableError, UserError
 from swapstone.model.safe_text import safe
 from swapstone.targets.carried_files import CarriedFiles
+from swapstone.targets.driver_host import DriverHost
 from swapstone.wire import AgentAnswer, TrialRequest
 
 
@@ -148,6 +149,7 @@ class Target(abc.ABC):
         limits_memory: whether it accepts `MachineConfig.memory_bytes` though it boots no machine.
         runs_instruments: whether perf, strace and the like on this machine reach its processes.
         has_load_generators: whether the programs that load a server can run there.
+        driver: the other machine on which load generators run; None where they run beside the servers.
         at_once: number of trials that it can run at the same time; as many threads may call `run`.
     """
 
@@ -160,6 +162,7 @@ class Target(abc.ABC):
     limits_memory: bool = False
     runs_instruments: bool = False
     has_load_generators: bool = True
+    driver: DriverHost | None = None
     at_once: int = 1
 
     @property

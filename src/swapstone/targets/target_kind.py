@@ -75,6 +75,7 @@ class TargetKind:
         file_pattern: shell pattern of such files, for completion in shells; empty if there is none.
         does: what trials on it do besides running programs here, as a clause for the list of what an experiment would run; from what
             follows the colon. Empty for nothing.
+        driver: the other machine on which load generators run, from what follows the colon; empty for none.
     """
 
     name: str
@@ -88,6 +89,7 @@ class TargetKind:
     names_file: Callable[[str], bool] = lambda detail: False  # noqa: ARG005 - by default no text is a path
     file_pattern: str = ""
     does: Callable[[str], str] = lambda detail: ""  # noqa: ARG005 - by default nothing besides the programs of trials
+    driver: Callable[[str], str] = lambda detail: ""  # noqa: ARG005 - by default they run beside the servers
 
     @property
     def all_usages(self) -> tuple[tuple[str, str], ...]:

@@ -56,7 +56,14 @@ def test_an_unknown_target_lists_every_form_of_every_target_and_what_it_is_for()
     lines = caught.value.hint.splitlines()
     assert lines[0] == "Known:"
     starts = [line.strip().partition("  ")[0] for line in lines[1:]]
-    assert starts == ["host", "fake:SPEC.toml", "vm", "vm:generic or vm:rt", "vm:./bzImage"]
+    assert starts == [
+        "host",
+        "host:driver=ssh:USER@HOST",
+        "fake:SPEC.toml",
+        "vm",
+        "vm:generic or vm:rt",
+        "vm:./bzImage",
+    ]
     assert all(len(line.strip().partition("  ")[2].strip()) > 10 for line in lines[1:])
     with pytest.raises(UserError) as caught:
         find_target_kind("hots")

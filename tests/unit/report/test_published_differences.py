@@ -124,6 +124,29 @@ def test_rates_of_the_page_are_turned_beside_times() -> None:
     assert found.kind == ""
 
 
+def test_a_reason_may_be_of_one_load_and_one_platform_of_the_page() -> None:
+    text = """
+[[reason]]
+study = "preempt-rt"
+load = "cyclictest"
+reason = "Of the load."
+[[reason]]
+study = "preempt-rt"
+platform = "Raspberry*"
+reason = "Of another board."
+"""
+    loaded = {"load": "cyclictest"}
+    rows = [
+        comparison("exec", (100.0, 100.0), (900.0, 900.0), effect=9.0, low=8.9, high=9.1),
+        comparison("exec", (100.0, 100.0), (900.0, 900.0), effect=9.0, low=8.9, high=9.1, **loaded),
+    ]
+    found = differences([record(*rows, factor="kernel")], decode_reasons(text.encode(), "reasons.toml")).rows
+    assert {(each.place.side.load, each.kind, each.reason) for each in found} == {
+        ("idle", "other size", ""),
+        ("cyclictest", "other size", "Of the load."),
+    }
+
+
 REASONS = b"""
 [[reason]]
 study = "musl-vs-glibc"

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,8 @@ _SAME = {
 _LINE = re.compile(r"^(\d+) +([a-z_0-9]+)\((.*)")
 _UNWANTED = re.compile(r"resumed>|^\d+ \+\+\+|^\d+ ---")
 _MEMORY = '"/proc/self/smaps"'
+_OWN_FILES = '"/proc/self/'
+_MOVED = re.compile(r"^(\d+) +(?:<\.\.\. )?(read|write|recvfrom|sendto)(?:\(| resumed>).* = (\d+)$")
 _RANDOM = "getrandom"
 """glibc's mkstemp() calls it again, in one of 22 calls, if the first number would make some names likelier than others."""
 
@@ -54,11 +56,24 @@ def system_calls_of_a_pass(workload: Workload, level: str, folder: Path) -> dict
 
     The harness reads the memory of the last pass in pieces, whose number varies with the addresses: these calls don't count.
     """
-    one, two = (_calls(workload, level, passes, folder) for passes in (1, 2))
-    return {name: count for name, count in sorted((two - one).items()) if count}
+    return _of_a_pass(workload, level, folder, counted)
 
 
-def _calls(workload: Workload, level: str, passes: int, folder: Path) -> Counter[str]:
+def bytes_of_a_pass(workload: Workload, level: str, folder: Path) -> dict[str, int]:
+    """Return how many bytes one pass reads and writes, in all its processes, but for files of /proc: two passes less one."""
+    return _of_a_pass(workload, level, folder, moved_bytes)
+
+
+def _of_a_pass(
+    workload: Workload, level: str, folder: Path, count: Callable[[Iterable[str]], Counter[str]]
+) -> dict[str, int]:
+    one, two = (_counts(workload, level, passes, folder, count) for passes in (1, 2))
+    return {name: number for name, number in sorted((two - one).items()) if number}
+
+
+def _counts(
+    workload: Workload, level: str, passes: int, folder: Path, count: Callable[[Iterable[str]], Counter[str]]
+) -> Counter[str]:
     program = build_workload(source_of(workload), recipe_for(level)).path
     trace = folder / "trace"
     command = [require_strace(), "-f", "-qq", "-e", "signal=none", "-o", str(trace), str(program), str(passes)]
@@ -73,7 +88,7 @@ def _calls(workload: Workload, level: str, passes: int, folder: Path) -> Counter
     )
     assert REPORT.fullmatch(result.stdout), result.stdout + result.stderr
     with trace.open(errors="replace") as lines:
-        counts = counted(lines)
+        counts = count(lines)
     trace.unlink()
     return counts
 
@@ -92,4 +107,26 @@ def counted(lines: Iterable[str]) -> Counter[str]:
             reads_memory -= {process} if call == "close" else set()
         elif call != _RANDOM:
             counts[_SAME.get(call, call)] += 1
+    return counts
+
+
+def moved_bytes(lines: Iterable[str]) -> Counter[str]:
+    """Count the bytes that read() and write(), and their like of sockets, moved: not of files of /proc/self, nor of the report.
+
+    The first process writes its report to standard output.
+    """
+    counts: Counter[str] = Counter()
+    reads_itself = set()
+    first = ""
+    for line in lines:
+        process = line.partition(" ")[0]
+        first = first or process
+        if process == first and " write(1, " in line:
+            continue
+        if _OWN_FILES in line and "open" in line:
+            reads_itself.add(process)
+        elif process in reads_itself:
+            reads_itself -= {process} if " close(" in line else set()
+        elif found := _MOVED.match(line.rstrip()):
+            counts[{"recvfrom": "read", "sendto": "write"}.get(found[2], found[2])] += int(found[3])
     return counts

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from swapstone import published
 from swapstone.model import IDLE, Analysis, FrozenStruct, Variant
@@ -13,17 +12,13 @@ from swapstone.published.measured_rows import COREMARK, LMBENCH, UNIXBENCH, Meas
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section, data_section
+from swapstone.report.topics.kernel_services import compares_kernels
+from swapstone.report.topics.service_values import Times, geometric_mean, index_of, value_of
 from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_groups import NO_NUMBERS
 
 STUDY = "musl-vs-glibc"
 _OWN_SUITES = frozenset(row.own_suite for row in published.MEASURED_ROWS)
-_PER_MINUTE = 60.0
-_RATES = {"lps": 1.0, "KBps": 1.0, "lpm": _PER_MINUTE, "MWIPS": 1.0, "1/s": 1.0}
-"""Units of rates: how many seconds they count in."""
-
-Times = Mapping[tuple[str, str], float]
-"""Median elapsed time of one operation in ns, or the bandwidth in MB/s, by (workload, metric)."""
 
 
 class Row(FrozenStruct, frozen=True, kw_only=True):
@@ -49,11 +44,14 @@ class Row(FrozenStruct, frozen=True, kw_only=True):
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return the tables of the rows that were measured, for each pair of variants on an idle machine.
 
+    Generic kernels and those with PREEMPT_RT have tables of their own (kernel_services.py).
+
     Args:
         context: of the report.
         analysis: holds the comparisons of elapsed time and bandwidth.
     """
-    del context
+    if compares_kernels(context):
+        return ()
     found: list[Section] = []
     for number, ((baseline, candidate), sides) in enumerate(_pairs(analysis).items(), start=1):
         for name, title, which in (
@@ -88,20 +86,9 @@ def _rows(
     sides: tuple[Times, Times],
 ) -> Iterator[Row]:
     for row in which:
-        values = [_value(row, side) for side in sides]
+        values = [value_of(row, side) for side in sides]
         on_page = _on_page(row, baseline, candidate)
         yield Row(published=row, baseline=values[0], candidate=values[1], on_page=on_page)
-
-
-def _value(row: MeasuredRow, times: Times) -> float | None:
-    """Return a row's value in its unit."""
-    if row.unit == "MB/s":
-        return times.get((row.workload, "bandwidth"))
-    time = times.get((row.workload, "wall"))
-    less = times.get((row.less, "wall")) if row.less else 0.0
-    if time is None or less is None or time <= less:
-        return None
-    return (time - less) / 1e3 if row.unit == "us" else _RATES[row.unit] * 1e9 / time
 
 
 def _on_page(row: MeasuredRow, baseline: Variant, candidate: Variant) -> float | None:
@@ -115,20 +102,6 @@ def _on_page(row: MeasuredRow, baseline: Variant, candidate: Variant) -> float |
     }
     base, other = level.get(baseline.levels[0][1]), level.get(candidate.levels[0][1])
     return other / base if base and other else None
-
-
-def _scores(rows: Sequence[Row], side: int) -> list[float] | None:
-    """Return UnixBench's scores of a variant, of the rows with the same work; None unless all of them were measured."""
-    references = {name: reference for name, reference, _ in published.baselines()}
-    same = [row for row in rows if not row.published.same_kind]
-    values = [(row.baseline, row.candidate)[side] for row in same]
-    if any(value is None for value in values):
-        return None
-    return [10 * (value or 0.0) / references[row.published.metric] for row, value in zip(same, values, strict=True)]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.exp(statistics.fmean(math.log(value) for value in values))
 
 
 def _section(name: str, title: str, rows: tuple[Row, ...], baseline: Variant, candidate: Variant) -> Section:
@@ -164,16 +137,16 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _index(rows: Sequence[Row]) -> tuple[str, ...]:
-    scores = [_scores(rows, side) for side in (0, 1)]
+    scores = [index_of({row.published.metric: (row.baseline, row.candidate)[side] for row in rows}) for side in (0, 1)]
     ratios = [row.ratio for row in rows if row.ratio is not None]
     pages = [row.on_page for row in rows if row.ratio is not None and row.on_page is not None]
     whole = len(ratios) == len(rows)
     return (
         "index",
         "1",
-        *("unavailable" if each is None else formatting.digits(_mean(each), 4) for each in scores),
-        formatting.ratio(_mean(ratios)) if whole else "unavailable",
-        formatting.ratio(_mean(pages)) if whole and len(pages) == len(rows) else "-",
+        *("unavailable" if each is None else formatting.digits(each, 4) for each in scores),
+        formatting.ratio(geometric_mean(ratios)) if whole else "unavailable",
+        formatting.ratio(geometric_mean(pages)) if whole and len(pages) == len(rows) else "-",
     )
 
 

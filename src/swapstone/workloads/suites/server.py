@@ -20,7 +20,7 @@ TIMEOUT_MS = 60_000
 
 def _http(connections: int, *, cores: bool) -> Workload:
     generator = LoadGenerator(
-        command=("wrk", "-c", str(connections), "-t", "1", "-d", "1s", "--latency", "http://127.0.0.1:{port}/"),
+        command=("wrk", "-c", str(connections), "-t", "1", "-d", "1s", "--latency", "http://{address}:{port}/"),
         reader="wrk",
         connections=connections,
         warm_ms=200,
@@ -34,7 +34,7 @@ def _server(name: str, generator: LoadGenerator, *, cores: bool) -> Workload:
     return Workload(
         name=name,
         origin=Source(file="server.c", harness=False, libraries=("-pthread",)),
-        arguments=("{port}", "0" if cores else "1", str(SMALL_OBJECTS), str(LARGE_BYTES)),
+        arguments=("{port}", "0" if cores else "1", str(SMALL_OBJECTS), str(LARGE_BYTES), "{address}"),
         description=f"an HTTP server, {threads}, {SMALL_OBJECTS} small objects and one of 256 KiB a request; {load}",
         parameters=(
             ("connections", str(generator.connections)),
@@ -51,14 +51,20 @@ def _server(name: str, generator: LoadGenerator, *, cores: bool) -> Workload:
 
 
 _PACED = LoadGenerator(
-    command=(PACE, "--port", "{port}", "--rate", str(RATE), "--seconds", "1", "--connections", "32"),
+    command=(
+        *(PACE, "--address", "{address}", "--port", "{port}"),
+        *("--rate", str(RATE), "--seconds", "1", "--connections", "32"),
+    ),
     reader=PACE,
     connections=32,
     warm_ms=200,
 )
 
 _REDIS_BENCHMARK = LoadGenerator(
-    command=("redis-benchmark", "-p", "{port}", "-t", "set", "-d", "200000", "-n", "2000", "-c", "10", "-r", "50"),
+    command=(
+        *("redis-benchmark", "-h", "{address}", "-p", "{port}"),
+        *("-t", "set", "-d", "200000", "-n", "2000", "-c", "10", "-r", "50"),
+    ),
     reader="redis-benchmark",
     connections=10,
     warm_ms=200,
@@ -68,7 +74,7 @@ REDIS = Workload(
     name="redis_set(200kB)",
     origin=Package(name="redis"),
     arguments=(
-        *("--port", "{port}", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"),
+        *("--port", "{port}", "--bind", "{address}", "--save", "", "--appendonly", "no"),
         *("--daemonize", "no", "--protected-mode", "no"),
     ),
     description="redis, built with the C library's malloc; redis-benchmark sets values of 200 kB over 10 connections",

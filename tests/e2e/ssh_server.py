@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""An ssh server of a test: a real sshd on a high port of 127.0.0.1, with keys that are thrown away, and an ssh that knows it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shlex
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+
+class SshServer(NamedTuple):
+    """A running server.
+
+    Attributes:
+        target: value of ``--driver-target``.
+        bin: folder with an ``ssh`` that uses only the test's keys; it comes first in PATH.
+        known_hosts: the file with the server's key.
+    """
+
+    target: str
+    bin: Path
+    known_hosts: Path
+
+
+def missing() -> str:
+    """Return why no server can be started; empty if one can."""
+    lacking = [name for name in ("ssh", "ssh-keygen") if not shutil.which(name)]
+    if _sshd() is None:
+        lacking.append("sshd (openssh-server), or SWAPSTONE_TEST_SSHD with its path,")
+    if os.geteuid() == 0 and not _has_separation() and not shutil.which("unshare"):
+        lacking.append("the user sshd or unshare")
+    return f"{' and '.join(lacking)} is not installed" if lacking else ""
+
+
+def _sshd() -> str | None:
+    return os.environ.get("SWAPSTONE_TEST_SSHD") or shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+
+
+def _has_separation() -> bool:
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam("sshd") is not None and Path("/run/sshd").is_dir()
+    return False
+
+
+HERE, THERE = "198.18.77.1", "198.18.77.2"
+"""Addresses of this machine and of a network namespace: of the network for benchmarks (RFC 2544)."""
+
+
+@contextlib.contextmanager
+def network_namespace() -> Iterator[str]:
+    """Make a network namespace that a pair of veth devices joins with this machine; yield its name, or skip the test."""
+    name = f"swapstone{os.getpid()}"
+    inside = ("ip", "-n", name)
+    steps = (
+        ("ip", "netns", "add", name),
+        ("ip", "link", "add", f"sw{os.getpid()}", "type", "veth", "peer", "name", "peer", "netns", name),
+        ("ip", "address", "add", f"{HERE}/30", "dev", f"sw{os.getpid()}"),
+        ("ip", "link", "set", f"sw{os.getpid()}", "up"),
+        (*inside, "address", "add", f"{THERE}/30", "dev", "peer"),
+        (*inside, "link", "set", "peer", "up"),
+        (*inside, "link", "set", "lo", "up"),
+    )
+    try:
+        for step in steps:
+            made = subprocess.run(step, capture_output=True, text=True, check=False)
+            if made.returncode != 0:
+                pytest.skip(f"{' '.join(step[:3])}: {made.stderr.strip()[:100]}")
+        yield name
+    finally:
+        subprocess.run(("ip", "netns", "del", name), capture_output=True, check=False)  # with its devices
+
+
+@contextlib.contextmanager
+def ssh_server(folder: Path, address: str = "127.0.0.1", namespace: str = "") -> Iterator[SshServer]:
+    """Run a server until the end of the context.
+
+    Args:
+        folder: empty.
+        address: on which it listens.
+        namespace: name of the network namespace that it runs in; empty for this one.
+    """
+    keys, binaries, known = folder / "keys", folder / "bin", folder / "known_hosts"
+    keys.mkdir(mode=0o700)
+    binaries.mkdir()
+    for name in ("host", "user"):
+        made = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(keys / name))
+        subprocess.run(made, check=True, stdin=subprocess.DEVNULL)
+    with socket.socket() as candidate:
+        candidate.bind(("", 0))
+        port = candidate.getsockname()[1]
+    known.write_text(f"[{address}]:{port} {(keys / 'host.pub').read_text()}")
+    shutil.copy(keys / "user.pub", keys / "authorized")
+    (folder / "sshd_config").write_text(
+        f"Port {port}\nListenAddress {address}\nHostKey {keys}/host\nAuthorizedKeysFile {keys}/authorized\nPidFile none\n"
+        "UsePAM no\nStrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n"
+    )
+    (folder / "ssh_config").write_text(
+        f"IdentityFile {keys}/user\nIdentitiesOnly yes\nUserKnownHostsFile {known}\nGlobalKnownHostsFile /dev/null\n"
+    )
+    real = shutil.which("ssh")
+    assert real
+    (binaries / "ssh").write_text(f'#!/bin/sh\nexec {real} -F {folder}/ssh_config "$@"\n')
+    (binaries / "ssh").chmod(0o755)
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            _command(folder, namespace), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log
+        )
+    try:
+        _wait(address, port, process, folder / "log")
+        user = pwd.getpwuid(os.geteuid()).pw_name
+        yield SshServer(f"ssh:{user}@{address}:{port}", binaries, known)
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+def _command(folder: Path, namespace: str) -> list[str]:
+    sshd = _sshd()
+    assert sshd
+    there = ["ip", "netns", "exec", namespace] if namespace else []
+    command = [sshd, "-D", "-e", "-f", str(folder / "sshd_config")]
+    if os.geteuid() != 0 or _has_separation():
+        return [*there, *command]
+    # As root, sshd needs a user and a folder: they exist in a mount namespace of its own.
+    accounts = folder / "passwd"
+    accounts.write_text(Path("/etc/passwd").read_text() + "sshd:x:65533:65533::/run/sshd:/bin/false\n")
+    script = (
+        f"mount --bind {shlex.quote(str(accounts))} /etc/passwd && mount -t tmpfs none /run && mkdir -m 755 /run/sshd && "
+        f"exec {shlex.join(command)}"
+    )
+    return [*there, "unshare", "--mount", "sh", "-c", script]
+
+
+def _wait(address: str, port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and process.poll() is None:
+        with socket.socket() as attempt:
+            if attempt.connect_ex((address, port)) == 0:
+                return
+        time.sleep(0.02)
+    raise AssertionError(f"sshd does not listen: {log.read_text()}")

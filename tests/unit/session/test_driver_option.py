@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The options of a load generator on another machine: the target that they make, and what a report and an untrusted record state."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from swapstone.instruments.prepare_row import require_host_record
+from swapstone.model import UnavailableError, UserError
+from swapstone.session.planned_commands import planned_commands
+from swapstone.session.server_program import server_notes, target_with_driver
+from swapstone.targets import driver_of, parse_target
+from tests.unit.builders import experiment
+
+APART = "host:driver=ssh:me@board:2222,address=10.0.0.2"
+
+
+def test_the_options_make_a_target() -> None:
+    assert target_with_driver(None, "ssh:me@board:2222", "10.0.0.2") == APART
+    assert target_with_driver("host", "ssh:board", None) == "host:driver=ssh:board"
+    assert target_with_driver("vm", None, None) == "vm"
+    assert target_with_driver(None, None, None) is None
+    parse_target(APART)
+    assert driver_of(APART) == "me@board:2222"
+    assert driver_of("host") == driver_of("vm:rt") == ""
+
+
+@pytest.mark.parametrize(
+    ("target", "driver", "address", "message"),
+    [
+        ("vm", "ssh:board", None, "for servers of this machine"),
+        (None, None, "10.0.0.2", "--server-address is of servers"),
+        (None, "board", None, "names no machine"),
+        (None, "ssh:board", "::1", "no IPv4 address"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    target: str | None, driver: str | None, address: str | None, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        target_with_driver(target, driver, address)
+
+
+def test_a_report_states_where_the_load_generator_ran() -> None:
+    made = experiment(workloads=(("server", "http(paced)"),), target=APART)
+    assert any("another machine (me@board:2222)" in note for note in server_notes(made))
+    for other in ("host", "host:driver=nonsense", "docker:x"):
+        assert not any("another machine" in note for note in server_notes(msgspec.structs.replace(made, target=other)))
+
+
+def test_an_untrusted_record_names_the_machine_that_it_would_connect_to() -> None:
+    lines = planned_commands(experiment(target=APART))
+    assert any("connect by ssh" in line and "ssh:me@board:2222" in line for line in lines)
+    assert not any("ssh" in line for line in planned_commands(experiment(target="host")))
+
+
+def test_instruments_are_unavailable_with_another_machine() -> None:
+    with pytest.raises(UnavailableError, match="another machine"):
+        require_host_record(experiment(target=APART), "idle")
+    require_host_record(experiment(target="host"), "idle")
