@@ -14,7 +14,7 @@ from swapstone.model.load_generator import CONNECTIONS, PORT
 from swapstone.session.values import parse_duration_ns
 from swapstone.workloads import workloads_of
 from swapstone.workloads.load_generators import LOAD_GENERATORS, PACE, PATTERN_EXAMPLE, check_reader, is_closed
-from swapstone.workloads.server_metrics import closed_loop_note
+from swapstone.workloads.server_metrics import WRK, closed_loop_notes
 
 MOST_CONNECTIONS = 10_000
 SERVER_EXAMPLE = (
@@ -28,8 +28,10 @@ def server_notes(experiment: Experiment) -> tuple[str, ...]:
     found: list[LoadGenerator] = []
     with contextlib.suppress(UserError):  # a record of another version may have workloads that this one does not
         found = [work.load_generator for work in workloads_of(experiment).values() if work.load_generator is not None]
-    names = dict.fromkeys(Path(each.command[0]).name for each in found if is_closed(each.reader))
-    return (closed_loop_note(" and ".join(names)),) if names else ()
+    names = dict.fromkeys(
+        WRK if each.reader == WRK else Path(each.command[0]).name for each in found if is_closed(each.reader)
+    )
+    return closed_loop_notes(list(names))
 
 
 def server_arguments(text: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from swapstone.session.own_program_request import OwnProgramRequest, command_lin
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.server_program import server_notes
 from swapstone.workloads import workloads_of
+from swapstone.workloads.server_metrics import closed_loop_notes
 
 SERVER = "./my-server --port {port}"
 LOAD_GENERATOR = "/bin/echo -c {connections} http://127.0.0.1:{port}/"
@@ -57,8 +58,16 @@ def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: p
     assert [work.load_generator for work in works.values()] == list(own.load_generators)
     assert command_line(resolved) == f"--server '{tmp_path}/my-server --port '\"'\"'{{port}}'\"'\"''"
     (note,) = server_notes(resolved)
-    assert note.startswith("echo sends the next request on a connection only after the last response")
+    assert note.startswith("wrk's percentiles come partly from a model")  # the reader decides, not the command's name
     assert "coordinated omission" in note
+
+
+def test_wrks_percentiles_are_a_model_and_not_compared_with_those_of_others() -> None:
+    wrk, others = closed_loop_notes(("wrk", "ab", "redis-benchmark"))
+    assert wrk.startswith("wrk's percentiles come partly from a model: since version 4.0 it adds latencies")
+    assert "can't be compared with those of ab" in wrk and "look better" not in wrk
+    assert others.startswith("ab and redis-benchmark send the next request") and "wrk" not in others
+    assert closed_loop_notes(()) == ()
 
 
 def test_one_driver_keeps_the_servers_name() -> None:
