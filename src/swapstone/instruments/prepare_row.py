@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from swapstone.artifacts import build_whole
@@ -116,6 +116,23 @@ def _medians(samples: tuple[Sample, ...]) -> dict[str, float]:
     return {sample.metric: statistics.median(sample.values) for sample in samples}
 
 
+_MOSTLY = 0.9
+
+
+def _processor_time(facts: Mapping[str, int], user: str, system: str) -> dict[str, float]:
+    """Return how the kernel divides the processor time of a run: ``user`` and ``system``, and ``counted``, their sum, in ns.
+
+    Args:
+        facts: the agent's.
+        user: name of the fact of user time.
+        system: name of the fact of system time.
+    """
+    if user not in facts or system not in facts:
+        return {}
+    spent = {"user": facts[user] * 1e3, "system": facts[system] * 1e3}
+    return {**spent, "counted": spent["user"] + spent["system"]}
+
+
 def _spec(context: RowContext, variant: Variant, program: Program, number: int = 0) -> TrialSpec:
     return TrialSpec(
         identity=f"explain-{number}",
@@ -159,7 +176,13 @@ def _passes(
     def plain(number: int) -> ReferenceRun:
         samples, answer = _run(context, comparison, _spec(context, variant, program, number))
         report = decode_workload_report(answer.stdout)
-        return ReferenceRun({**_medians(samples), "operations": float(report.ops)}, report.mapped)
+        metrics = {**_medians(samples), "operations": float(report.ops)}
+        inside_ns = sum(one.cpu_ns for one in report.passes)
+        spent = _processor_time(dict(answer.facts), "user_us", "system_us")
+        # The facts are of the whole process: they are no measure of its passes if its start and end take much of it.
+        return ReferenceRun(
+            metrics | (spent if inside_ns >= _MOSTLY * spent.get("counted", 0.0) else {}), report.mapped
+        )
 
     operations = plain(0).metrics["operations"]
     layout = program.artifact.layout if program.artifact else 0
@@ -176,7 +199,9 @@ def _whole_program(
 
     def plain(number: int) -> ReferenceRun:
         samples, answer = _run(context, comparison, _spec(context, variant, program, number))
-        return ReferenceRun(_medians(samples), answer.objects)
+        return ReferenceRun(
+            _medians(samples) | _processor_time(dict(answer.facts), "user_us", "system_us"), answer.objects
+        )
 
     return Tracee(variant.label, subject.request(_spec(context, variant, program)), Region.PROGRAM), plain
 
@@ -202,6 +227,7 @@ def _server(
         }
         if medians.get("requests"):
             metrics["wall"] = 1e9 / medians["requests"]
+        metrics |= _processor_time(dict(answer.facts), "server_user_us", "server_system_us")
         return ReferenceRun(metrics, answer.objects)
 
     symbols = _with_symbols(context, origin, variant, program) if isinstance(origin, Source) else None

@@ -188,7 +188,7 @@ def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool =
     different = [row for row in matching if row.verdict in _DIFFERENT]
     if not different and not undecided and (workload is None or len(matching) > 1):
         raise UserError(
-            f"None of the {len(matching)} rows that match has a different median: there is nothing to explain.",
+            f"There is no difference to explain: none of the {len(matching)} rows that match has a different median.",
             "Name one with --only to see its counts and its ledger.",
         )
     return max(different or matching, key=_distance)
