@@ -28,6 +28,7 @@ from swapstone.explanation.evidence import (
 from swapstone.explanation.instruction_work import instruction_work
 from swapstone.explanation.ledger import ledger
 from swapstone.explanation.processor_split import split_problem
+from swapstone.explanation.remedies_tried import closed_gap, remedy_text
 from swapstone.model import (
     Count,
     Explanation,
@@ -225,6 +226,10 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
     text = f"{head} The difference is consistent with: {'. '.join(shares)}."
     if extra := _mapping(seen, pair):
         text += f" {extra}"
+    for tried in seen.remedies or ():
+        gap = closed_gap(tried)
+        if gap is not None and gap.interval is not None and gap.interval[0] > 0:
+            text += f" Confirmed by a remedy: {remedy_text(tried)}"
     left = split.residual / split.difference if split.difference else 0.0
     return f"{text} Not attributed: {percent(left)} of the difference."
 

@@ -25,6 +25,8 @@ ERROR = 0.05
 REPLICATES = 1000
 LEAST_RUNS = 4
 """With fewer runs there are no intervals."""
+MOST_LINES = 400
+"""More lines only occur in forged evidence."""
 _SEED = 20  # fixed: the same evidence has the same intervals
 
 
@@ -98,10 +100,10 @@ def intervals(
         classes: the classes of cost.
 
     Returns:
-        None if something was measured in fewer than `LEAST_RUNS` runs.
+        None if something was measured in fewer than `LEAST_RUNS` runs, or for more than `MOST_LINES` lines.
     """
     groups = min(side.groups() for side in sides)
-    if groups < LEAST_RUNS or not differences:
+    if groups < LEAST_RUNS or not 0 < len(differences) <= MOST_LINES:
         return None
     chance = np.random.default_rng(_SEED)
     lengths = [len(_values(side.reference, metric)) for side in sides]
@@ -140,14 +142,14 @@ def _sum(side: _Replicates, among: Sequence[Key]) -> Floats:
 
 
 def _by_key(profile: Profile, classes: Mapping[int, Key]) -> tuple[list[Key], Floats]:
-    """Return the lines of a profile, and the weight of each by run."""
-    keys = list(dict.fromkeys(classes.values()))
-    place = {stack: keys.index(key) for stack, key in classes.items()}
+    """Return the lines of a profile, and the weight of each by run. All that has no name is one line."""
+    named = {stack: (UNNAMED, "") if key[0] == UNNAMED else key for stack, key in classes.items()}
+    keys = {key: place for place, key in enumerate(dict.fromkeys(named.values()))}
     found = np.zeros((len(profile.runs), len(keys)))
     for number, run in enumerate(profile.runs):
         for stack, weight in run.weights:
-            found[number, place[stack]] += weight
-    return keys, found
+            found[number, keys[named[stack]]] += weight
+    return list(keys), found
 
 
 def _frames(profile: Profile, stack: int) -> list[Frame]:

@@ -24,6 +24,7 @@ from swapstone.model import (
 )
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets import TargetError
+from swapstone.wire import TrialRequest
 
 Measure = Callable[[Tracee, ReferenceRuns], InstrumentResult]
 
@@ -76,6 +77,7 @@ class RowVariant:
         time_ns: time of an operation in the record, of the ledger's metric; None if the row is of another metric.
         program_sha256: digest of the program's file.
         preload: objects that the loader preloads.
+        changed: as `plain`, with a change of the request; None if the request can't be changed.
     """
 
     tracee: Tracee
@@ -84,6 +86,7 @@ class RowVariant:
     time_ns: float | None
     program_sha256: str
     preload: tuple[str, ...] = ()
+    changed: Callable[[int, Callable[[TrialRequest], TrialRequest]], ReferenceRun] | None = None
 
 
 def run_instruments(

@@ -215,6 +215,24 @@ class Reference(FrozenStruct, frozen=True, kw_only=True):
     values: tuple[tuple[str, tuple[Number, ...]], ...] = ()
 
 
+class RemedyRuns(FrozenStruct, frozen=True, kw_only=True):
+    """Runs with a remedy, in turns with both variants as they are; all times in ns per operation.
+
+    Attributes:
+        name, text: the remedy, and what it does.
+        faster, slower: of the variants as they are, by round.
+        remedied: of the slower variant with the remedy, by round.
+        problem: why it was not measured; empty if it was.
+    """
+
+    name: str
+    text: str
+    faster: tuple[Number, ...] = ()
+    slower: tuple[Number, ...] = ()
+    remedied: tuple[Number, ...] = ()
+    problem: str = ""
+
+
 class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
     """All measurements of a row. `explain` stores them with the record, and computes the explanation from them.
 
@@ -226,6 +244,7 @@ class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
         runs: results of instruments.
         missing: instruments without a result.
         differs: whether the record's verdict is a difference; without one there are no findings.
+        remedies: those that were tried; None if none was asked for.
     """
 
     place: RowKey
@@ -235,6 +254,7 @@ class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
     runs: tuple[InstrumentResult, ...]
     missing: tuple[MissingInstrument, ...]
     differs: bool = True
+    remedies: tuple[RemedyRuns, ...] | None = None
 
 
 class Count(FrozenStruct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ import msgspec
 from swapstone.explanation.evidence import SMALLEST_NS, amount, duration
 from swapstone.explanation.findings import distance, percent, span
 from swapstone.explanation.ledger import run_of
+from swapstone.explanation.remedies_tried import remedy_text
 from swapstone.model import (
     RECORDED_SWITCHES,
     Count,
@@ -231,6 +232,10 @@ def _parts(
 ) -> Iterator[tuple[str, tuple[Block, ...]]]:
     findings = tuple(Item(_heading(finding), items=finding.evidence) for finding in explanation.findings)
     yield "Evidence", (BulletList(items=findings),) if findings else ()
+    if seen.remedies is not None:
+        tried = tuple(Item(remedy_text(each)) for each in seen.remedies)
+        none = Item("None is known for what is named, or nothing is named.")
+        yield "Remedies that were tried", (BulletList(items=tried or (none,)),)
     if explanation.ledger is not None:
         rows = ledger_rows(explanation.ledger, differs=explanation.differs)
         yield "Ledger", (_table("Ledger", ledger_head(explanation.ledger), rows, keys=1),)
@@ -255,5 +260,6 @@ def to_json(seen: RowMeasurements, explanation: Explanation) -> str:
         "references": msgspec.to_builtins(seen.references),
         "runs": runs,
         "missing": msgspec.to_builtins(seen.missing),
+        "remedies": msgspec.to_builtins(seen.remedies),
     }
     return json.dumps(content, indent=1) + "\n"

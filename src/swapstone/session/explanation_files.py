@@ -23,6 +23,7 @@ from swapstone.model import (
     FrozenStruct,
     InstrumentResult,
     Profile,
+    Reference,
     RowKey,
     RowMeasurements,
     UserError,
@@ -133,7 +134,17 @@ def _evidence(record: RecordFolder, folder: str, view: RecordView) -> RowMeasure
     if manifest.seen != hashlib.sha256(data).hexdigest():
         return None
     seen = _decoded(data, RowMeasurements)
-    return seen if seen is not None and all(map(_usable, seen.runs)) else None
+    return seen if seen is not None and is_usable(seen) else None
+
+
+def is_usable(seen: RowMeasurements) -> bool:
+    """Return whether stored measurements can be computed with: they are consistent, and of no more runs than any version makes."""
+    return all(map(_usable, seen.runs)) and all(map(_is_bounded, seen.references))
+
+
+def _is_bounded(reference: Reference) -> bool:
+    """Return whether the reference runs of a variant are no more than any version makes."""
+    return all(len(values) <= MOST_RUNS for _, values in reference.values)
 
 
 def _usable(run: InstrumentResult) -> bool:
