@@ -2,7 +2,7 @@
 """Whether `swapstone explain` names planted causes: pairs of programs whose second has one added cost, and nulls. `benchmarks/causes`.
 
 The programs are in benchmarks/causes.c. Each pair is compared and explained. Prints for each what is named first, its share with its
-interval, and what is said of the instructions; then the number of causes that were named first, of wrong ones that were named first, and of
+interval, and how the instructions compare; then the number of causes that were named first, of wrong ones that were named first, and of
 nulls that named anything. The exit status is 1 if a wrong cause or a null was named with an interval that excludes 0.
 Needs root, perf and valgrind.
 """
@@ -33,7 +33,7 @@ class Cause:
     Attributes:
         named: the classes of the ledger of which one must be named first.
         detail: what a line of that class's evidence must contain; empty for none.
-        how: what must be said of the instructions; empty for nothing.
+        how: how the instructions must compare; empty for anything.
         metric: of the row.
     """
 
@@ -56,7 +56,7 @@ CAUSES: Mapping[str, Cause] = {
     "lock": Cause(("locks",), "futex", metric="wall"),
     "O0": Cause(OWN, "instructions", "more instructions"),
     "turns": Cause(OWN, "instructions", "more instructions"),
-    "strlen": Cause(("copies and strings",), "calls of strlen"),
+    "strlen": Cause(("copies and strings",), "strlen"),
     "copies": Cause(("copies and strings",), "memcpy"),
     "growth": Cause(("allocator",), "realloc"),
     "allocations": Cause(("allocator",), "malloc"),
@@ -85,7 +85,7 @@ class Outcome:
         named: the class that is named first; empty for none.
         share: its share of the difference.
         interval: of the share; None without intervals.
-        how: what is said of the instructions.
+        how: how the instructions compare.
         evidence: all of its texts.
         answer: the first sentence.
     """
@@ -103,7 +103,7 @@ class Outcome:
 
 
 def outcome_of(explanation: Mapping[str, Any]) -> Outcome:
-    """Return what an explanation, as JSON, says first."""
+    """Return what an explanation, as JSON, names first."""
     findings = explanation["findings"]
     if not findings:
         return Outcome("", 0.0, None, "", "", explanation["paragraph"])
@@ -159,7 +159,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measure and print; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("causes", nargs="*", metavar="CAUSE", help=f"any of {', '.join(CAUSES)}; default: all")
-    parser.add_argument("--blocks", type=int, default=12, help="blocks of each record (default: %(default)s)")
+    parser.add_argument("--blocks", type=int, default=20, help="blocks of each record (default: %(default)s)")
     parser.add_argument(
         "--nulls", nargs="*", metavar="CAUSE", default=list(NULLS), help="programs compared with themselves"
     )

@@ -122,7 +122,7 @@ class ClassEvidence:
         self._kind, self._pair, self._counts, self._classes = kind, pair, facts.counts, facts.classes
         self._difference = abs(facts.difference) or 1.0
         sign = -1.0 if pair.swapped else 1.0
-        self._lines = [line for line in lines if line.difference * sign > 0 and _is_shown(line)]
+        self._lines = [line for line in lines if line.difference * sign > 0 and is_shown(line)]
         self._share = abs(sum(line.difference for line in lines)) / self._difference
         slow, fast = times.get(pair.slow.variant, {}), times.get(pair.fast.variant, {})
         found = {
@@ -210,7 +210,7 @@ class ClassEvidence:
         return False
 
 
-def _is_shown(line: LedgerLine) -> bool:
+def is_shown(line: LedgerLine) -> bool:
     """Return whether a line's interval excludes 0, if it has one."""
     return line.interval is None or line.interval[0] > 0 or line.interval[1] < 0
 

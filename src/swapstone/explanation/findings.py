@@ -24,6 +24,7 @@ from swapstone.explanation.evidence import (
     amount,
     duration,
     function_times,
+    is_shown,
 )
 from swapstone.explanation.instruction_work import instruction_work
 from swapstone.explanation.ledger import ledger
@@ -33,7 +34,6 @@ from swapstone.model import (
     Count,
     Explanation,
     Finding,
-    InstrumentResult,
     Ledger,
     LedgerLine,
     RowMeasurements,
@@ -196,7 +196,8 @@ def _from_counts(pair: Sides, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
 def _details(lines: list[LedgerLine], pair: Sides) -> str:
     sign = -1.0 if pair.swapped else 1.0
     mine = sorted(
-        (line for line in lines if line.detail and line.difference * sign > 0), key=lambda line: -abs(line.difference)
+        (line for line in lines if line.detail and line.difference * sign > 0 and is_shown(line)),
+        key=lambda line: -abs(line.difference),
     )
     return ", ".join(line.detail for line in mine[:3]) or "no single call dominates"
 
@@ -297,12 +298,9 @@ def _caveats(seen: RowMeasurements, split: Ledger | None) -> Iterable[str]:
         yield from split.notes
     elif problem := split_problem(seen):
         yield f"The ledger is refused: {problem}."
-    for run in _unusual(seen.runs):
-        yield f"{run.instrument} on {short_label(run.variant)}: {'; '.join(run.notes)}."
-
-
-def _unusual(runs: tuple[InstrumentResult, ...]) -> list[InstrumentResult]:
-    return [run for run in runs if any("lost" in note or "strace" in note or "wanted" in note for note in run.notes)]
+    for run in seen.runs:
+        if notes := [note for note in run.notes if any(word in note for word in ("lost", "strace", "wanted"))]:
+            yield f"{run.instrument} on {short_label(run.variant)}: {'; '.join(notes)}."
 
 
 def span(interval: tuple[float, float]) -> str:

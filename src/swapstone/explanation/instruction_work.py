@@ -15,7 +15,7 @@ SAME = 0.05
 """Relative difference of instructions that counts as none."""
 
 SLOWER = 0.1
-"""Relative difference of the time in user mode below which nothing is said."""
+"""Relative difference of the time in user mode below which instructions are not compared."""
 
 _COST_NS: Mapping[str, float] = {
     "mispredicted branches": 3.0,

@@ -114,7 +114,7 @@ REMEDIES: tuple[Remedy, ...] = (
     ),
     Remedy(
         "huge pages",
-        "glibc's malloc asks for huge pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1)",
+        "glibc's malloc requests huge pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1)",
         (("page faults", ""), ("own code", "sizes of pages")),
         environment=(("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),),
     ),
@@ -203,7 +203,7 @@ class Gap:
 def try_remedies(
     remedies: Sequence[Remedy], gap: Gap, folder: Path, notify: Callable[[str], None]
 ) -> tuple[RemedyRuns, ...]:
-    """Measure the slower variant with each remedy, in turns with both variants as they are.
+    """Measure the slower variant with each remedy, in turns with both variants without it.
 
     Args:
         remedies: to try.
@@ -215,7 +215,7 @@ def try_remedies(
 
 
 def _tried(remedy: Remedy, gap: Gap, folder: Path, notify: Callable[[str], None]) -> RemedyRuns:
-    notify(f"trying a remedy, in turns with both variants as they are: {remedy.name}")
+    notify(f"trying a remedy, in turns with both variants without it: {remedy.name}")
     rows: list[tuple[float, float, float]] = []
     try:
         change, path = change_of(remedy, folder)

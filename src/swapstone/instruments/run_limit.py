@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How long a run under an instrument may take, and waits that say what they wait for."""
+"""How long a run under an instrument may take, and waits that print what they wait for."""
 
 from __future__ import annotations
 

@@ -216,11 +216,11 @@ class Reference(FrozenStruct, frozen=True, kw_only=True):
 
 
 class RemedyRuns(FrozenStruct, frozen=True, kw_only=True):
-    """Runs with a remedy, in turns with both variants as they are; all times in ns per operation.
+    """Runs with a remedy, in turns with both variants without it; all times in ns per operation.
 
     Attributes:
         name, text: the remedy, and what it does.
-        faster, slower: of the variants as they are, by round.
+        faster, slower: of the variants without it, by round.
         remedied: of the slower variant with the remedy, by round.
         problem: why it was not measured; empty if it was.
     """
@@ -244,7 +244,7 @@ class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
         runs: results of instruments.
         missing: instruments without a result.
         differs: whether the record's verdict is a difference; without one there are no findings.
-        remedies: those that were tried; None if none was asked for.
+        remedies: those that were tried; None without `--confirm`.
     """
 
     place: RowKey

@@ -205,7 +205,7 @@ def test_instructions_are_compared_with_the_time_that_they_take(instructions: fl
     assert [finding.how for finding in findings] == [how]
 
 
-def test_without_counted_instructions_nothing_is_said_of_them() -> None:
+def test_without_counted_instructions_they_are_not_compared() -> None:
     seen = row((1e6, 5e6), ({OWN: 1.0}, {OWN: 1.0}))
     pair = Sides(seen.references[1], seen.references[0], swapped=False)
     assert instruction_work(seen, counts_of(seen), pair) is None

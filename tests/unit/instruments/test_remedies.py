@@ -89,7 +89,7 @@ def test_rounds_have_both_variants_and_the_slower_one_with_the_remedy(
     gap = Gap(slow=variant(3.0, 1.5), fast=variant(1.0, 9.0), metric="wall")
     (found,) = try_remedies((BY_NAME["kept memory"],), gap, tmp_path, lines.append)
     assert (found.faster, found.slower, found.remedied) == ((1.0,) * 8, (3.0,) * 8, (1.5,) * 8)
-    assert lines == ["trying a remedy, in turns with both variants as they are: kept memory"]
+    assert lines == ["trying a remedy, in turns with both variants without it: kept memory"]
 
 
 @needs_cc

@@ -122,7 +122,7 @@ def test_processes_that_a_program_leaves_behind_are_killed(tmp_path: Path) -> No
         Path(f"/proc/{left}/exe").readlink()
 
 
-def test_a_long_wait_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_wait_prints_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swapstone.instruments.run_limit.QUIET_S", 0.05)
     lines: list[str] = []
     with subprocess.Popen(["/bin/sleep", "1000"]) as process:
