@@ -450,7 +450,7 @@ static void nagle(int planted) {
 
 static void libraries(int planted) {
     for (int i = 0; planted && i < 50; i++) {
-        char name[64];
+        char name[4096];
 
         snprintf(name, sizeof name, "%s/causes-%d.so", getenv("CAUSES_LIBRARIES"), i);
         check(dlopen(name, RTLD_NOW) != NULL, name);
