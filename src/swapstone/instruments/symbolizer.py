@@ -19,7 +19,7 @@ _SHARED = re.compile(r"\.so(?:$|[.\d])")
 class Symbolizer:
     """Names the frames of one tracee's stacks.
 
-    The program's own frames are those of its file. A script executes another file: then every mapped file is the program's that is no shared
+    The program's own frames are those of its file. A script executes another file: then those of every mapped file are that is no shared
     object by its name.
 
     Args:

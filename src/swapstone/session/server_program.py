@@ -17,6 +17,9 @@ from swapstone.workloads.load_generators import LOAD_GENERATORS, PACE, PATTERN_E
 from swapstone.workloads.server_metrics import WRK, closed_loop_notes
 
 MOST_CONNECTIONS = 10_000
+PROGRAM = "{program}"
+"""In --server: each of the programs that --program names."""
+
 SERVER_EXAMPLE = (
     "--server './my-server --port {port}' "
     "--load-generator 'wrk -c {connections} -t 1 -d 10s --latency http://127.0.0.1:{port}/' --connections 1,10"
