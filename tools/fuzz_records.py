@@ -239,7 +239,7 @@ def _marks(data: bytes) -> object:
 def _row_evidence(data: bytes) -> object:
     """Explain a row from evidence, and write the pages, as `swapstone explain` does."""
     evidence = explanation_files._decoded(data, RowMeasurements)
-    if evidence is None or not all(map(explanation_files._usable, evidence.runs)):
+    if evidence is None or not explanation_files.is_usable(evidence):
         raise UserError("it is no evidence")
     with named_record(room()):
         classes = load_classes()
@@ -289,6 +289,6 @@ RECORD_DECODERS: tuple[Decoder, ...] = (
     Decoder("raw output", "record", split_raw, constant(b"--- stdout\none\n--- stderr\ntwo\n--- agent\n")),
     Decoder("study run", "record", _study_run, _study_runs),
     Decoder("marks", "record", _marks, constant(b'{"key":"0123456789abcdef","marks":[["experiment.json","00ff"]]}')),
-    Decoder("evidence", "record", _row_evidence, constant(fuzz_seeds.EVIDENCE)),
+    Decoder("evidence", "record", _row_evidence, constant(fuzz_seeds.EVIDENCE, fuzz_seeds.evidence_by_run())),
     Decoder("study", "user", lambda data: decode_study(data, "a study"), _studies),
 )

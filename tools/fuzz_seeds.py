@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import lzma
 import struct
 from typing import NamedTuple
@@ -408,6 +409,25 @@ EVIDENCE = (
     b'"unit":"ns"},"wall_ns":1000.0},"profile":null,"tool":"t","variant":"libc=musl"}],"unit":"ns"}'
 )
 """Of an explained row: profiles of both sides, on and off the processor."""
+
+
+def evidence_by_run(runs: int = 5) -> bytes:
+    """Return `EVIDENCE` with everything kept apart by run, and with a remedy that was tried."""
+    content = json.loads(EVIDENCE)
+    for reference in content["references"]:
+        reference["values"] = [[name, [value + n for n in range(runs)]] for name, value in reference["metrics"]]
+    for run in content["runs"]:
+        passing = run["passing"]
+        for profile in (run["profile"], passing and passing["waits"]):
+            if profile:
+                weights = [[n, stack["weight"] / runs] for n, stack in enumerate(profile["stacks"])]
+                profile["runs"] = [{"samples": 9, "weights": weights} for _ in range(runs)]
+        if passing:
+            passing["runs"] = [{"running_ns": 20.0, "ready_ns": 2.0, "cpu_ns": 20.0} for _ in range(runs)]
+    times = {"faster": [10.0, 11.0], "slower": [30.0, 31.0], "remedied": [12.0, 12.0]}
+    content["remedies"] = [{"name": "a", "text": "b", **{name: 4 * some for name, some in times.items()}}]
+    return json.dumps(content, sort_keys=True).encode()
+
 
 COUNTS = (
     counts_file(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -44,7 +45,9 @@ def test_a_choice_without_a_matching_row_is_an_error() -> None:
     with pytest.raises(UserError) as caught:
         _pick(WORSE, only="z")
     assert caught.value.hint == "Known: a."
-    with pytest.raises(UserError, match="None of the 1 rows that match has a different median"):
+    with pytest.raises(
+        UserError, match="There is no difference to explain: none of the 1 rows that match has a different median"
+    ):
         _pick(UNDECIDED)
 
 
@@ -108,6 +111,24 @@ def test_a_refused_perf_event_names_the_sysctl_that_allows_it(monkeypatch: pytes
     assert found is not None
     assert "the kernel refuses perf events (kernel.perf_event_paranoid=" in found.reason
     assert "sudo sysctl kernel.perf_event_paranoid=1" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("status", "errors", "works"), [(0, "", True), (0, "<not supported> cpu-clock:k", False), (255, "", False)]
+)
+def test_perf_that_samples_the_users_code_alone_is_not_enough(
+    monkeypatch: pytest.MonkeyPatch, status: int, errors: str, *, works: bool
+) -> None:
+    def answer(command: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+        kernel = command[command.index("-e") + 1].endswith(":k")
+        return subprocess.CompletedProcess(command, status if kernel else 0, "", errors if kernel else "")
+
+    monkeypatch.setattr(requirements, "missing_tool", lambda *_: None)
+    monkeypatch.setattr(requirements, "_run", answer)
+    found = requirements.missing_perf.__wrapped__()
+    assert (found is None) == works
+    if found is not None:
+        assert "the kernel refuses samples of the kernel (kernel.perf_event_paranoid=" in found.reason
 
 
 def test_a_missing_tool_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from swapstone.comparison import analyse
 from swapstone.model import Analysis, Experiment, FactorLevels, Run, Sample, Status, Trial, Variant
 from swapstone.report.context import ReportContext
 from swapstone.workloads import find_workload
-from swapstone.workloads.server_metrics import closed_loop_note
+from swapstone.workloads.server_metrics import closed_loop_notes
 
 WORKLOADS = ("http(c=1,t=1)", "http(c=10,t=1)", "http(c=250,t=cores)", "http(paced)")
 LIBCS, ALLOCATORS = ("glibc", "musl"), ("default", "mimalloc", "tcmalloc")
@@ -90,7 +90,7 @@ def context(published: str = "musl-malloc") -> ReportContext:
         started_unix_ns=1_795_262_400_000_000_000,
         finished_unix_ns=1_795_262_700_000_000_000,
         published=published,
-        notes=(closed_loop_note("wrk"),),
+        notes=closed_loop_notes(("wrk",)),
         rerun="swapstone rerun 20261121-120000-5e12e5",
         version="0.1.0",
         workloads=tuple(("server", find_workload("server", name)) for name in WORKLOADS),

@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "subjects",
         "run",
     },
-    "explanation": {"model", "comparison", "record"},
+    "explanation": {"model", "stats", "comparison", "record"},
     "report": {"model", "comparison", "published", "record", "explanation"},
     "session": {
         *(

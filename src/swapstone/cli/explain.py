@@ -50,6 +50,9 @@ from swapstone.session.record_handle import open_record
     is_flag=True,
     help="Also model a processor's caches, branch prediction and divides (records of virtual machines).",
 )
+@click.option(
+    "--confirm", is_flag=True, help="Also try remedies for what is named: which share of the gap each closes."
+)
 @TRUST
 @click.option("--json", "kind", flag_value="json", help="Print all of it as JSON.")
 @click.option("--markdown", "kind", flag_value="markdown", help="Print it as Markdown.")
@@ -64,6 +67,7 @@ def explain_command(
     again: bool,
     without: tuple[str, ...],
     modelled_cycles: bool,
+    confirm: bool,
     trust: bool,
     kind: str,
 ) -> None:
@@ -79,6 +83,7 @@ def explain_command(
     Examples:
       swapstone explain last
       swapstone explain last wall --only b_malloc_big1 --candidate libc=musl
+      swapstone explain last --confirm
       swapstone explain last max --load memory
     """
     result = open_record(record).explain(
@@ -90,6 +95,7 @@ def explain_command(
         again=again,
         without=without,
         modelled_cycles=modelled_cycles,
+        confirm=confirm,
         trust=trust,
         progress=display(),
     )

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import math
 from collections.abc import Iterable
@@ -13,45 +12,42 @@ from swapstone.explanation.cost_classes import (
     COPIES,
     FAULTS,
     LOCKS,
+    OWN,
+    READY,
     SYSTEM_CALLS,
-    CostClass,
     CostClasses,
 )
-from swapstone.explanation.ledger import ledger, run_of
+from swapstone.explanation.evidence import (
+    ClassEvidence,
+    RowFacts,
+    Sides,
+    amount,
+    duration,
+    function_times,
+    is_shown,
+)
+from swapstone.explanation.instruction_work import instruction_work
+from swapstone.explanation.ledger import ledger
+from swapstone.explanation.processor_split import split_problem
+from swapstone.explanation.remedies_tried import closed_gap, remedy_text
 from swapstone.model import (
     Count,
     Explanation,
     Finding,
-    Frame,
-    InstrumentResult,
     Ledger,
     LedgerLine,
-    Reference,
     RowMeasurements,
 )
-from swapstone.model.number_text import RESOLUTION, fixed, quantity
+from swapstone.model.number_text import fixed
 from swapstone.record.variant_label import short_label
 
 LEAST_SHARE = 0.1
-"""A class is reported if it accounts for at least this share of the difference. The largest class always is."""
+"""A class is reported if it accounts for at least this share of the difference, and if its interval, if it has one, excludes 0."""
 
 DRIFT = 0.15
 """Relative deviation of the reference runs' difference from the record's, above which a caveat is added."""
 
-MOST_NAMES = 4
 _LARGE = "of 131072 B or more"
-
-
-@dataclasses.dataclass(frozen=True)
-class _Pair:
-    """The two variants, the slower one first."""
-
-    slow: Reference
-    fast: Reference
-    swapped: bool
-
-    def order(self, baseline: float, candidate: float) -> tuple[float, float]:
-        return (baseline, candidate) if self.swapped else (candidate, baseline)
 
 
 def explain(seen: RowMeasurements, classes: CostClasses) -> Explanation:
@@ -71,6 +67,7 @@ def explain(seen: RowMeasurements, classes: CostClasses) -> Explanation:
         findings=findings,
         paragraph=_paragraph(seen, split, findings),
         caveats=tuple(_caveats(seen, split)),
+        differs=seen.differs,
     )
 
 
@@ -106,10 +103,10 @@ def distance(count: Count) -> float:
     return abs(math.log((count.candidate + add) / (count.baseline + add)))
 
 
-def _sides(seen: RowMeasurements, split: Ledger | None) -> _Pair:
+def _sides(seen: RowMeasurements, split: Ledger | None) -> Sides:
     base, candidate = seen.references
     before, after = (split.baseline, split.candidate) if split else (base.recorded, candidate.recorded)
-    return _Pair(candidate, base, False) if after >= before else _Pair(base, candidate, True)
+    return Sides(candidate, base, swapped=False) if after >= before else Sides(base, candidate, swapped=True)
 
 
 def _findings(
@@ -126,25 +123,54 @@ def _findings(
     for line in split.lines:
         of.setdefault(line.cause, []).append(line)
     parts = {cause: sum(line.difference for line in lines) / split.difference for cause, lines in of.items()}
-    order = sorted(parts, key=lambda cause: -parts[cause])
-    functions = _function_times(seen, classes)
+    facts, spans = RowFacts(pair, split.difference, counts, function_times(seen, classes), classes), _shares(split)
     found: list[Finding] = []
-    for cause in order:
+    # Foreign load is no property of a variant, and on a busy machine it is large: it comes last.
+    for cause in sorted(parts, key=lambda cause: (cause == READY, -parts[cause])):
         if parts[cause] < LEAST_SHARE and (found or parts[cause] <= 0):
-            break
-        kind = classes.named(cause)
-        found.append(
-            Finding(
-                cause=cause,
-                share=parts[cause],
-                sentence=_sentence(kind, of[cause], pair, counts, functions),
-                evidence=_evidence(kind, of[cause], pair, counts, functions),
-            )
-        )
+            continue
+        interval = spans.get(cause)
+        if interval is not None and interval[0] <= 0:
+            continue
+        found.append(_finding(seen, cause, of[cause], facts, (parts[cause], interval)))
     return tuple(found)
 
 
-def _from_counts(pair: _Pair, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
+def _shares(split: Ledger) -> dict[str, tuple[float, float]]:
+    """Return the interval of each class as shares of the difference."""
+    found = {}
+    for cause, (low, high) in split.causes:
+        ends = sorted((low / split.difference, high / split.difference))
+        found[cause] = (ends[0], ends[1])
+    return found
+
+
+def _finding(
+    seen: RowMeasurements,
+    cause: str,
+    lines: list[LedgerLine],
+    facts: RowFacts,
+    share: tuple[float, tuple[float, float] | None],
+) -> Finding:
+    kind, pair = facts.classes.named(cause), facts.pair
+    work = instruction_work(seen, facts.counts, pair) if cause == OWN else None
+    if work is not None:  # its sentence has the number of instructions
+        rest = tuple(each for each in facts.counts if each.group != "instructions")
+        facts = dataclasses.replace(facts, counts=rest)
+    evidence = ClassEvidence(kind, lines, facts)
+    sentence = kind.sentence(short_label(pair.slow.variant), _details(lines, pair), ", ".join(evidence.functions()[:3]))
+    numbers = ([work.sentence] if work else []) + evidence.numbers()[:3]
+    return Finding(
+        cause=cause,
+        share=share[0],
+        sentence=f"{sentence}: {'; '.join(numbers)}" if numbers else sentence,
+        evidence=(*((work.sentence,) if work else ()), *evidence.texts()),
+        interval=share[1],
+        how=work.how if work else "",
+    )
+
+
+def _from_counts(pair: Sides, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
     """Return findings without a ledger: the counts in which the slower variant exceeds the other most."""
     causes = {
         "system calls": SYSTEM_CALLS,
@@ -156,13 +182,9 @@ def _from_counts(pair: _Pair, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
     found: dict[str, Finding] = {}
     for count in counts:
         cause = causes.get(count.group) if count.name != "involuntary switches" else None
-        if (
-            cause is None
-            or cause in found
-            or count.baseline is None
-            or count.candidate is None
-            or distance(count) < math.log(1.2)
-        ):
+        if count.baseline is None or count.candidate is None or distance(count) < math.log(1.2):
+            continue
+        if cause is None or cause in found:
             continue
         more, less = pair.order(count.baseline, count.candidate)
         if more > less:
@@ -171,85 +193,11 @@ def _from_counts(pair: _Pair, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
     return tuple(found.values())
 
 
-Times = dict[str, dict[tuple[str, str], float]]
-"""CPU time per operation in ns, by variant and (class, function)."""
-
-
-def _function_times(seen: RowMeasurements, classes: CostClasses) -> Times:
-    """Return the CPU time per operation by class and innermost user function."""
-    found: Times = {}
-    for reference in seen.references:
-        run = run_of(seen, "on-cpu", reference.variant)
-        times: collections.Counter[tuple[str, str]] = collections.Counter()
-        if run is not None and run.profile is not None:
-            scale = dict(reference.metrics).get("cpu", 0.0) / (sum(stack.weight for stack in run.profile.stacks) or 1.0)
-            for stack in run.profile.stacks:
-                frames = [run.profile.frames[number] for number in stack.frames]
-                times[classes.of(frames)[0], _function(frames)] += stack.weight * scale  # type: ignore[assignment]
-        found[reference.variant] = dict(times)
-    return found
-
-
-def _function(frames: list[Frame]) -> str:
-    return next(
-        (frame.symbol for frame in reversed(frames) if frame.object != "[kernel]"), frames[-1].symbol if frames else ""
-    )
-
-
-def _largest(cause: str, pair: _Pair, functions: Times) -> list[str]:
-    """Return the functions of a class in which the slower variant spends the most CPU time, with both variants' times."""
-    slow, fast = functions.get(pair.slow.variant, {}), functions.get(pair.fast.variant, {})
-    mine = sorted(((time, name) for (of, name), time in slow.items() if of == cause), reverse=True)
-    return [
-        f"{name} {duration(time)} (other variant: {duration(fast.get((cause, name), 0.0))})"
-        for time, name in mine[:MOST_NAMES]
-    ]
-
-
-def _evidence(
-    kind: CostClass, lines: list[LedgerLine], pair: _Pair, counts: tuple[Count, ...], functions: Times
-) -> tuple[str, ...]:
-    found = []
-    for line in sorted(lines, key=lambda one: -abs(one.difference))[:MOST_NAMES]:
-        more, less = pair.order(line.baseline, line.candidate)
-        name = f"{kind.name} {line.detail}".strip()
-        found.append(f"{name}: {duration(more)} per operation (other variant: {duration(less)})")
-    if kind.has_functions and (named := _largest(kind.name, pair, functions)):
-        found.append("CPU time in " + ", ".join(named))
-    found += [_count_words(count, pair) for count in _relevant(kind, lines, counts)]
-    return tuple(found)
-
-
-def _relevant(kind: CostClass, lines: list[LedgerLine], counts: tuple[Count, ...]) -> list[Count]:
-    """Return the counts that are evidence for a class, those that differ most first."""
-    details = {line.detail.rpartition("in ")[2] for line in lines}
-    found = [count for count in counts if kind.has_count(count, details) and (count.baseline or count.candidate)]
-    return sorted(found, key=lambda count: -abs((count.candidate or 0.0) - (count.baseline or 0.0)))[:MOST_NAMES]
-
-
-def _count_words(count: Count, pair: _Pair) -> str:
-    if count.baseline is None or count.candidate is None:
-        side, value = ("baseline", count.baseline) if count.candidate is None else ("candidate", count.candidate)
-        return f"{count.name}: {amount(value or 0.0)} per operation of the {side}; not counted for the other variant"
-    more, less = pair.order(count.baseline, count.candidate)
-    unit = "instructions" if count.group == "instructions" else count.name
-    unit = f"allocations {unit}" if unit.startswith("of ") else unit
-    return f"{amount(more)} {unit} per operation (other variant: {amount(less)})"
-
-
-def _sentence(
-    kind: CostClass, lines: list[LedgerLine], pair: _Pair, counts: tuple[Count, ...], functions: Times
-) -> str:
-    numbers = "; ".join(_count_words(count, pair) for count in _relevant(kind, lines, counts)[:3])
-    names = ", ".join(name.split(" ")[0] for name in _largest(kind.name, pair, functions)[:3])
-    text = kind.sentence(short_label(pair.slow.variant), _details(lines, pair), names)
-    return f"{text}: {numbers}" if numbers else text
-
-
-def _details(lines: list[LedgerLine], pair: _Pair) -> str:
+def _details(lines: list[LedgerLine], pair: Sides) -> str:
     sign = -1.0 if pair.swapped else 1.0
     mine = sorted(
-        (line for line in lines if line.detail and line.difference * sign > 0), key=lambda line: -abs(line.difference)
+        (line for line in lines if line.detail and line.difference * sign > 0 and is_shown(line)),
+        key=lambda line: -abs(line.difference),
     )
     return ", ".join(line.detail for line in mine[:3]) or "no single call dominates"
 
@@ -260,12 +208,13 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
     work = seen.place.workload
     if not seen.differs:
         return (
-            f"{work}, {seen.place.metric}: the record has no significant difference between {seen.place.candidate} and "
-            f"{seen.place.baseline}, so there are no findings. Counts and ledger follow. Their shares are relative to a difference "
-            "that may be zero."
+            f"{work}, {seen.place.metric}: there is no difference to explain. The record has no significant one between "
+            f"{seen.place.candidate} and {seen.place.baseline}, so there are no findings. Counts and ledger follow. Their shares are "
+            "relative to a difference that may be zero."
         )
     if split is None:
-        head = f"{work}: there is no on-CPU profile of both variants, so the time is not split."
+        reason = split_problem(seen) or "there is no on-CPU profile of both variants"
+        head = f"{work}: {reason}, so the time is not split."
         more = "; ".join(finding.sentence for finding in findings[:3])
         return (
             f"{head} The counts are consistent with: {more}." if more else f"{head} No count differs by more than 20 %."
@@ -273,20 +222,33 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
     more_ns, less_ns = pair.order(split.baseline, split.candidate)
     head = f"{work}: {_time_name(split)} per operation is {duration(more_ns)} with {slow} and {duration(less_ns)} with {fast}."
     if not findings:
-        return f"{head} No class of cost accounts for it."
-    shares = [f"({percent(finding.share)}) {finding.sentence}" for finding in findings[:3]]
+        return f"{head} No class of cost {_accounts(split)} for it."
+    shares = [f"({_share_text(finding)}) {finding.sentence}" for finding in findings[:3]]
     text = f"{head} The difference is consistent with: {'. '.join(shares)}."
     if extra := _mapping(seen, pair):
         text += f" {extra}"
+    for tried in seen.remedies or ():
+        gap = closed_gap(tried)
+        if gap is not None and gap.interval is not None and gap.interval[0] > 0:
+            text += f" Confirmed by a remedy: {remedy_text(tried)}"
     left = split.residual / split.difference if split.difference else 0.0
     return f"{text} Not attributed: {percent(left)} of the difference."
+
+
+def _accounts(split: Ledger) -> str:
+    return "accounts" if split.sampling is None else "accounts beyond the intervals of the measurement"
+
+
+def _share_text(finding: Finding) -> str:
+    """Return a share with its interval, if it has one."""
+    return percent(finding.share) + ("" if finding.interval is None else f", {span(finding.interval)}")
 
 
 def _time_name(split: Ledger) -> str:
     return "elapsed time" if split.metric == "wall" else "CPU time"
 
 
-def _mapping(seen: RowMeasurements, pair: _Pair) -> str:
+def _mapping(seen: RowMeasurements, pair: Sides) -> str:
     """Return a sentence if the slower variant maps and unmaps each large buffer: as many system calls as large allocations."""
 
     def value(variant: str, group: str, name: str) -> float:
@@ -326,27 +288,25 @@ def _caveats(seen: RowMeasurements, split: Ledger | None) -> Iterable[str]:
                 f"The reference runs differ by {duration(abs(now))}{'' if now * split.difference > 0 else ' in the other direction'}, "
                 f"those of the record by {duration(abs(split.difference))}: the machine or its load has changed. The residual includes it."
             )
+        if split.sampling is None:
+            yield "The shares have no intervals: the measurements of several runs were not kept apart, or there were too few runs."
+        elif split.repeated is not None and split.repeated[0] <= 0 <= split.repeated[1]:
+            yield (
+                f"The reference runs alone show no difference: its interval, {duration(split.repeated[0])} to "
+                f"{duration(split.repeated[1])}, contains 0."
+            )
         yield from split.notes
-    for run in _unusual(seen.runs):
-        yield f"{run.instrument} on {short_label(run.variant)}: {'; '.join(run.notes)}."
+    elif problem := split_problem(seen):
+        yield f"The ledger is refused: {problem}."
+    for run in seen.runs:
+        if notes := [note for note in run.notes if any(word in note for word in ("lost", "strace", "wanted"))]:
+            yield f"{run.instrument} on {short_label(run.variant)}: {'; '.join(notes)}."
 
 
-def _unusual(runs: tuple[InstrumentResult, ...]) -> list[InstrumentResult]:
-    return [run for run in runs if any("lost" in note or "strace" in note for note in run.notes)]
-
-
-def amount(value: float) -> str:
-    """Format a count: three significant digits, with the suffix k, M or G from 10000 on."""
-    return quantity(value, "1") if abs(value) < 1000 or abs(value) >= 1e4 else fixed(value, 0)
-
-
-SMALLEST_NS = RESOLUTION["ns"]
-"""A shorter time is the rounding error of a difference of doubles, and is printed as 0."""
-
-
-def duration(value_ns: float) -> str:
-    """Format a time with three significant digits; 0 below `SMALLEST_NS`."""
-    return quantity(value_ns, "ns")
+def span(interval: tuple[float, float]) -> str:
+    """Format an interval of a share, in per cent without decimals."""
+    low, high = (fixed(100 * each, 0) for each in interval)
+    return f"{low} to {high} %"
 
 
 def percent(share: float | None) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import collections
 
-from swapstone.explanation.cost_classes import LOCKS, READY, UNNAMED, WAITING, CostClasses
+from swapstone.explanation.cost_classes import READY, UNNAMED, WAITING, CostClasses
+from swapstone.explanation.intervals import Intervals, SideRuns, intervals
+from swapstone.explanation.processor_split import split_problem
+from swapstone.explanation.wait_classes import wait_class
 from swapstone.model import (
-    KERNEL,
-    KERNEL_LOCKS,
     ElapsedTime,
-    Frame,
     InstrumentResult,
     Ledger,
     LedgerLine,
@@ -24,29 +24,6 @@ Parts = dict[tuple[str, str], float]
 
 WALL = "wall"
 
-_MMAP_LOCK_USERS = (
-    *(
-        "lock_mm_and_find_vma",
-        "__vm_munmap",
-        "vm_mmap_pgoff",
-        "do_madvise",
-        "madvise",
-        "do_mprotect",
-        "__do_sys_mremap",
-    ),
-    *(
-        "__do_sys_brk",
-        "__x64_sys_brk",
-        "__arm64_sys_brk",
-        "__riscv_sys_brk",
-        "do_page_fault",
-        "do_user_addr_fault",
-        "exc_page_fault",
-        "exit_mmap",
-    ),
-)
-"""Prefixes of kernel functions that take the lock of an address space (mmap_lock) or of its areas (VMA locks)."""
-
 
 def shares(profile: Profile, classes: CostClasses) -> Parts:
     """Return the share of each class in a profile. The shares sum to 1; an empty profile has none."""
@@ -56,20 +33,6 @@ def shares(profile: Profile, classes: CostClasses) -> Parts:
         frames = [profile.frames[number] for number in stack.frames]
         found[classes.of(frames)] += stack.weight / total  # type: ignore[assignment]
     return dict(found)
-
-
-def wait_class(frames: list[Frame], classes: CostClasses) -> tuple[str, str]:
-    """Return the class of a wait, by the stack with which the thread was switched out."""
-    name, detail = classes.of(frames)
-    if name == LOCKS:
-        return LOCKS, detail
-    kernel = [frame.symbol for frame in frames if frame.object == KERNEL]
-    if any(symbol.startswith(KERNEL_LOCKS) for symbol in kernel):
-        lock = "address space" if any(symbol.startswith(_MMAP_LOCK_USERS) for symbol in kernel) else "kernel"
-        return LOCKS, f"of the {lock}, in {detail or name}"
-    if not frames:
-        return UNNAMED, "waiting"
-    return WAITING, f"in {detail or name}"
 
 
 def ledger(seen: RowMeasurements, classes: CostClasses) -> Ledger | None:
@@ -84,8 +47,10 @@ def ledger(seen: RowMeasurements, classes: CostClasses) -> Ledger | None:
         classes: the classes of cost.
 
     Returns:
-        None without an on-CPU profile of both variants.
+        None without an on-CPU profile of both variants, or if the profile contradicts the kernel's own counters (`split_problem`).
     """
+    if split_problem(seen):
+        return None
     notes: list[str] = []
     sides = []
     for reference in seen.references:
@@ -94,16 +59,22 @@ def ledger(seen: RowMeasurements, classes: CostClasses) -> Ledger | None:
             return None
         sides.append(parts)
     before, after = (_time_of(seen, reference) for reference in seen.references)
-    keys = dict.fromkeys([*sides[0], *sides[1]])
+    keys = [
+        key
+        for key in dict.fromkeys([*sides[0], *sides[1]])
+        if key[0] != UNNAMED and any(side.get(key) for side in sides)
+    ]
+    apart = {key: sides[1].get(key, 0.0) - sides[0].get(key, 0.0) for key in keys}
+    found = _intervals(seen, apart, classes)
     lines = [
         LedgerLine(
-            cause=cause,
-            detail=detail,
-            baseline=sides[0].get((cause, detail), 0.0),
-            candidate=sides[1].get((cause, detail), 0.0),
+            cause=key[0],
+            detail=key[1],
+            baseline=sides[0].get(key, 0.0),
+            candidate=sides[1].get(key, 0.0),
+            interval=found.lines[key] if found else None,
         )
-        for cause, detail in keys
-        if cause != UNNAMED and any(side.get((cause, detail)) for side in sides)
+        for key in keys
     ]
     lines.sort(key=lambda line: (-abs(line.difference), line.cause, line.detail))
     named = sum(line.difference for line in lines)
@@ -116,7 +87,34 @@ def ledger(seen: RowMeasurements, classes: CostClasses) -> Ledger | None:
         residual=after - before - named,
         drift=(after - before) - (now[1] - now[0]),
         notes=tuple(dict.fromkeys(notes)),
+        sampling=found.sampling if found else None,
+        samples=_samples(seen),
+        causes=tuple(found.causes.items()) if found else (),
+        repeated=found.repeated if found else None,
     )
+
+
+def _on_cpu(seen: RowMeasurements, reference: Reference) -> Profile | None:
+    run = run_of(seen, "on-cpu", reference.variant)
+    return run.profile if run else None
+
+
+def _samples(seen: RowMeasurements) -> tuple[int, int]:
+    """Return the number of samples of processor time of each side."""
+    found = [profile.samples if (profile := _on_cpu(seen, each)) else 0 for each in seen.references]
+    return found[0], found[1]
+
+
+def _intervals(seen: RowMeasurements, apart: Parts, classes: CostClasses) -> Intervals | None:
+    """Return intervals of the lines; None if the runs were not kept apart, or are too few."""
+    sides = []
+    for reference in seen.references:
+        profile, off_cpu = _on_cpu(seen, reference), run_of(seen, "off-cpu", reference.variant)
+        if profile is None:
+            return None
+        elapsed = off_cpu.elapsed if off_cpu is not None and seen.ledger_metric == WALL else None
+        sides.append(SideRuns(reference, profile, elapsed, waits=seen.ledger_metric == WALL))
+    return intervals(sides, apart, seen.ledger_metric, classes)
 
 
 def run_of(seen: RowMeasurements, instrument: str, variant: str) -> InstrumentResult | None:

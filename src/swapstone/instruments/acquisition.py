@@ -24,6 +24,7 @@ from swapstone.model import (
 )
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets import TargetError
+from swapstone.wire import TrialRequest
 
 Measure = Callable[[Tracee, ReferenceRuns], InstrumentResult]
 
@@ -45,6 +46,9 @@ MIN_REFERENCES, MAX_REFERENCES = 8, 24
 REFERENCE_BUDGET_S = 16.0
 """More than the minimum are made if all of them take no longer than this."""
 
+KEPT = ("wall", "cpu")
+"""The metrics of which the value of each reference run is kept."""
+
 _COUNTERS = {
     "minflt": "minor faults",
     "majflt": "major faults",
@@ -55,10 +59,11 @@ _COUNTERS = {
 
 @dataclasses.dataclass(frozen=True)
 class ReferenceRun:
-    """A run without an instrument: medians by metric name, and the mapped objects."""
+    """A run without an instrument: medians by metric name, the mapped objects, and the duration with start and end."""
 
     metrics: Mapping[str, float]
     objects: tuple[str, ...]
+    took_s: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +77,7 @@ class RowVariant:
         time_ns: time of an operation in the record, of the ledger's metric; None if the row is of another metric.
         program_sha256: digest of the program's file.
         preload: objects that the loader preloads.
+        changed: as `plain`, with a change of the request; None if the request can't be changed.
     """
 
     tracee: Tracee
@@ -80,6 +86,7 @@ class RowVariant:
     time_ns: float | None
     program_sha256: str
     preload: tuple[str, ...] = ()
+    changed: Callable[[int, Callable[[TrialRequest], TrialRequest]], ReferenceRun] | None = None
 
 
 def run_instruments(
@@ -122,7 +129,7 @@ def run_instruments(
         notify(f"running both variants under {name}")
         try:
             found += [
-                _measured(INSTRUMENTS[name], variant, reference, each)
+                _measured(INSTRUMENTS[name], variant, reference, each, notify)
                 for variant, reference, each in zip(pair, medians, runs, strict=True)
             ]
         except UnavailableError as error:
@@ -140,8 +147,9 @@ def run_instruments(
             time_ns=variant.time_ns,
             metrics=tuple(reference.items()),
             runs=references,
+            values=tuple((name, tuple(run.metrics[name] for run in each)) for name in KEPT if name in reference),
         )
-        for variant, reference in zip(pair, medians, strict=True)
+        for variant, reference, each in zip(pair, medians, runs, strict=True)
     ]
     return RowMeasurements(
         place=place,
@@ -173,10 +181,16 @@ def _run_plain(
 
 def _plain(variant: RowVariant, number: int) -> ReferenceRun:
     """Make a reference run. A failure of the target is retried once, because a busy machine may cause it."""
-    try:
-        return variant.plain(number)
-    except TargetError:
-        return variant.plain(number)
+    for last in (False, True):
+        start = time.monotonic()
+        try:
+            run = variant.plain(number)
+        except TargetError:
+            if last:
+                raise
+        else:
+            return dataclasses.replace(run, took_s=time.monotonic() - start)
+    raise AssertionError
 
 
 def _medians(runs: Sequence[ReferenceRun]) -> dict[str, float]:
@@ -185,12 +199,17 @@ def _medians(runs: Sequence[ReferenceRun]) -> dict[str, float]:
 
 
 def _measured(
-    measure: Measure, variant: RowVariant, medians: Mapping[str, float], runs: Sequence[ReferenceRun]
+    measure: Measure,
+    variant: RowVariant,
+    medians: Mapping[str, float],
+    runs: Sequence[ReferenceRun],
+    notify: Callable[[str], None],
 ) -> InstrumentResult:
     """Measure one variant. A failure is retried once, because a busy machine may stop a load generator or a recording."""
     for last in (False, True):
         with TemporaryFolder("explain") as folder:
-            reference = ReferenceRuns(medians, runs[0].objects, variant.preload, Path(folder))
+            longest_s = max(run.took_s for run in runs)
+            reference = ReferenceRuns(medians, runs[0].objects, variant.preload, Path(folder), longest_s, notify)
             try:
                 return measure(variant.tracee, reference)
             except UnavailableError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Decode callgrind's output (format version 1, one position, one event)."""
+"""Decode callgrind's output (format version 1, one position, at most 16 events)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from swapstone.model import UserError
 
 _NAMED = re.compile(r"(fn|cfn|ob|cob|fl|fi|fe|cfi|cfl)=(?:\(([0-9]+)\)(?: (.*))?|(.+))$")
-_COST = re.compile(r"(?:[+\-]?[0-9]+|\*|0x[0-9a-f]+) ([0-9]{1,19})$")
+_COST = re.compile(r"(?:[+\-]?[0-9]+|\*|0x[0-9a-f]+) ([0-9]{1,19})((?: [0-9]{1,19}){0,15})$")
 _CALLS = re.compile(r"calls=([0-9]{1,19})(?: |$)")
 _TABLE = {
     "fn": "fn",
@@ -34,13 +34,15 @@ class OwnCost:
         object: path of the object; empty if unknown.
         function: its name, followed by its callers after apostrophes with ``--separate-callers``.
         file: source file; of inlined code, that of the inlined function. Empty if unknown.
-        instructions: their number.
+        instructions: their number; the first event of the file.
+        others: numbers of the other events, in the order of the file's line ``events:``; those at the end that are 0 may be missing.
     """
 
     object: str
     function: str
     file: str
     instructions: int
+    others: tuple[int, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +94,7 @@ def records(lines: Iterable[str]) -> Iterator[OwnCost | Calls]:
             inclusive, now["cob"] = True, ""
         elif (cost := _COST.match(line)) is not None:
             if not inclusive:
-                yield OwnCost(now["ob"], now["fn"], now["fl"], int(cost[1]))
+                yield OwnCost(now["ob"], now["fn"], now["fl"], int(cost[1]), tuple(map(int, cost[2].split())))
             inclusive = False
 
 
@@ -102,5 +104,5 @@ def total(text: str) -> int | None:
     Args:
         text: content of the file.
     """
-    found = re.search(r"^totals: ([0-9]{1,19})$", text, re.MULTILINE)
+    found = re.search(r"^totals: ([0-9]{1,19})(?: [0-9]{1,19})*$", text, re.MULTILINE)
     return None if found is None else int(found[1])

@@ -16,19 +16,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from swapstone.instruments import requirements
-from swapstone.instruments.instrument_result import ReferenceRuns, operations_in, result
-from swapstone.instruments.perf import Recording, TooLargeError, lost_note, need, record
+from swapstone.instruments.instrument_result import ReferenceRuns, recorded, result
+from swapstone.instruments.perf import Recording, TooLargeError, need, record
 from swapstone.instruments.perf_script import Event, mapped
 from swapstone.instruments.profile_builder import ProfileBuilder
 from swapstone.instruments.symbol_tables import Table
 from swapstone.instruments.symbolizer import UNKNOWN, Symbolizer
-from swapstone.instruments.tracee import Tracee
-from swapstone.model import Amount, Frame, InstrumentResult, UnavailableError, UserError
+from swapstone.instruments.tracee import Region, Tracee
+from swapstone.model import Amount, Frame, InstrumentResult, UnavailableError
 
 NAME = "allocations"
 WORK_NS = 0.1e9
-MOST_BYTES, LIMIT_BYTES = 64 << 20, 1 << 30
-"""Size of perf's output above which fewer passes are made, and its limit: 500,000 calls, which take 10 s to read, and 16 times that."""
+MOST_BYTES, LIMIT_BYTES = 64 << 20, 512 << 20
+"""Size of perf's output above which fewer passes are made, and its limit: 500,000 calls, which take 10 s to read, and 8 times that."""
 _ARGUMENTS = {"x86_64": ("%di", "%si", "%dx", "+0(%sp)"), "aarch64": ("%x0", "%x1", "%x2", "%x30")}
 """Registers of the first three arguments, and the location of the return address at a function's entry, by architecture."""
 
@@ -181,19 +181,29 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     before = (*wrapper, "sh", "-c", _SCRIPT, group, "\n".join(probe.definition(group, registers) for probe in chosen))
     events = [part for probe in chosen for part in ("-e", f"{group}:{probe.event}")]
 
-    def recorded(one: Tracee, most_bytes: int) -> Recording:
-        options = (*events, "-m", "16384")
-        return record(one, options, reference.folder, tracepoints=True, before=before, most_bytes=most_bytes)
+    def run(one: Tracee, most_bytes: int) -> Recording:
+        return record(
+            one,
+            (*events, "-m", "16384"),
+            reference.folder,
+            tracepoints=True,
+            before=before,
+            most_bytes=most_bytes,
+            limit=reference.limit(),
+        )
 
     try:
-        recording = recorded(tracee, MOST_BYTES)
+        # A program without passes can't be shortened: its first run has the larger limit.
+        recording = run(tracee, MOST_BYTES if tracee.region is Region.PASSES else LIMIT_BYTES)
     except TooLargeError as error:
-        # Programs that mostly allocate or copy write too much. One pass is enough; a program without passes can't be shortened.
+        # Programs that mostly allocate or copy write too much. One pass is enough.
         tracee = reference.passes_for(tracee, WORK_NS / error.times / 2)
         try:
-            recording = recorded(tracee, LIMIT_BYTES)
+            if tracee.region is not Region.PASSES:
+                raise error
+            recording = run(tracee, LIMIT_BYTES)
         except TooLargeError as again:
-            raise UserError(
+            raise UnavailableError(
                 f"the program calls the probed functions so often that perf wrote {again.times * LIMIT_BYTES / 2**30:.1f} GiB"
             ) from again
     by_event = {f"{group}:{probe.event}": probe for probe in chosen}
@@ -248,16 +258,17 @@ def _counted(
                 ),
                 size,
             )
-    operations = operations_in(recording, tracee)
+    runs = recorded(recording, tracee, by_event)
+    operations = runs.operations
     found = tuple(
         Amount(group=group, name=name, value=value / operations) for (group, name), value in sorted(amounts.items())
     )
     notes = (
         "a stack is the caller and the function; calls inside a library that bypass the symbol are not counted",
-        *lost_note(recording, by_event),
+        *runs.notes(),
     )
     profile = adder.profile(NAME, "B", operations, notes)
-    return result(NAME, tracee, reference, recording, amounts=found, profile=profile, notes=notes)
+    return result(NAME, tracee, reference, runs, amounts=found, profile=profile, notes=notes)
 
 
 def fields_of(trace: str) -> dict[str, int]:

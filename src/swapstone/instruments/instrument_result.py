@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from swapstone.instruments import requirements
-from swapstone.instruments.perf import Recording
+from swapstone.instruments.perf import Recording, lost_note
+from swapstone.instruments.run_limit import MOST_TIMES, RunLimit, limit_of
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import Amount, ElapsedTime, InstrumentResult, Profile
 
@@ -22,17 +23,29 @@ class ReferenceRuns:
         objects: files that the process had mapped executable.
         preload: of these, the objects that the loader preloaded.
         folder: a scratch folder.
+        longest_s: duration of the longest reference run, with the start and the end of its processes.
+        notify: called with a line when a wait takes long.
     """
 
     metrics: Mapping[str, float]
     objects: tuple[str, ...]
     preload: tuple[str, ...]
     folder: Path
+    longest_s: float = 1.0
+    notify: Callable[[str], None] = lambda _: None
 
     @property
     def wall_ns(self) -> float:
         """Return the elapsed time of an operation in ns."""
         return self.metrics.get("wall", 0.0)
+
+    def limit(self, most_times: float = MOST_TIMES) -> RunLimit:
+        """Return how long a run under an instrument may take.
+
+        Args:
+            most_times: limit of its overhead.
+        """
+        return limit_of(self.longest_s, self.notify, most_times)
 
     def passes_for(self, tracee: Tracee, work_ns: float, most: int = 20_000) -> Tracee:
         """Return the tracee with the number of passes that takes about this long without an instrument."""
@@ -47,38 +60,77 @@ def operations_in(recording: Recording, tracee: Tracee) -> float:
     return len(recording.windows.pieces) * tracee.operations if tracee.region is Region.PASSES else tracee.operations
 
 
+@dataclasses.dataclass
+class RecordedRuns:
+    """Sums over the recordings of one instrument.
+
+    Attributes:
+        operations: number of operations.
+        took_ns: length of the measured windows.
+        lost, kept: number of records that perf lost, and of those that it kept.
+        command: of perf, as typed in a shell.
+        number: of recordings.
+    """
+
+    operations: float = 0.0
+    took_ns: int = 0
+    lost: int = 0
+    kept: int = 0
+    command: str = ""
+    number: int = 0
+
+    def add(self, recording: Recording, tracee: Tracee, kinds: Collection[str]) -> None:
+        """Add a recording, in which the events of some kinds are counted."""
+        self.operations += operations_in(recording, tracee)
+        self.took_ns += recording.windows.total_ns
+        self.lost += recording.lost
+        self.kept += sum(event.what in kinds for event in recording.events)
+        self.command = recording.command
+        self.number += 1
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a note on lost records; none if no record was lost."""
+        return lost_note(self.lost, self.kept)
+
+
+def recorded(recording: Recording, tracee: Tracee, kinds: Collection[str]) -> RecordedRuns:
+    """Return the sums of a single recording."""
+    found = RecordedRuns()
+    found.add(recording, tracee, kinds)
+    return found
+
+
 def result(
     name: str,
     tracee: Tracee,
     reference: ReferenceRuns,
-    recording: Recording,
+    runs: RecordedRuns,
     *,
     amounts: tuple[Amount, ...] = (),
     profile: Profile | None = None,
     elapsed: ElapsedTime | None = None,
     notes: tuple[str, ...] = (),
 ) -> InstrumentResult:
-    """Build an instrument's result from a recording, with the instrument's overhead.
+    """Build an instrument's result from its recordings, with the instrument's overhead.
 
     Args:
         name: of the instrument.
         tracee: what ran.
         reference: the reference runs.
-        recording: of perf.
+        runs: the recordings of perf.
         amounts: counts.
         profile: stacks.
         elapsed: division of the elapsed time.
         notes: what was lost or left out.
     """
-    operations = operations_in(recording, tracee)
-    took = recording.windows.total_ns / operations
+    took = runs.took_ns / runs.operations
     attached = tracee.region is Region.ATTACHED
     return InstrumentResult(
         instrument=name,
         tool=requirements.version_of("perf"),
         variant=tracee.variant,
-        command=recording.command,
-        operations=operations,
+        command=runs.command,
+        operations=runs.operations,
         overhead=took / reference.wall_ns if reference.wall_ns and not attached else None,
         amounts=amounts,
         profile=profile,

@@ -37,6 +37,11 @@ class MeasuredWindows:
         at = bisect.bisect_right(self.pieces, (time_ns, 1 << 63)) - 1
         return at >= 0 and time_ns < self.pieces[at][1]
 
+    def part_of(self, time_ns: int, parts: int) -> int:
+        """Return in which of some parts of equal length a time lies, from 0: of the time from the first window to the end of the last."""
+        start, end = self.pieces[0][0], self.pieces[-1][1]
+        return max(0, min(parts - 1, (time_ns - start) * parts // max(1, end - start)))
+
     def overlap_ns(self, start: int, end: int) -> int:
         """Return the length of an interval's intersection with them, in ns."""
         at = max(0, bisect.bisect_right(self.pieces, (start, 1 << 63)) - 1)

@@ -5,16 +5,27 @@ from __future__ import annotations
 
 import dataclasses
 
-from swapstone.instruments.instrument_result import ReferenceRuns, operations_in, result
-from swapstone.instruments.perf import Recording, lost_note, record
+from swapstone.instruments.instrument_result import RecordedRuns, ReferenceRuns, result
+from swapstone.instruments.perf import Recording, record, require_kernel_samples
 from swapstone.instruments.perf_script import Event
 from swapstone.instruments.profile_builder import ProfileBuilder
+from swapstone.instruments.repeated_runs import RUNS, planned_runs, repeat
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import KERNEL, KERNEL_LOCKS, ElapsedTime, Frame, InstrumentResult
+from swapstone.model import (
+    KERNEL,
+    KERNEL_LOCKS,
+    RECORDED_SWITCHES,
+    Amount,
+    ElapsedRun,
+    ElapsedTime,
+    Frame,
+    InstrumentResult,
+)
 
 NAME = "off-cpu"
-WORK_NS = 0.6e9
+WORK_NS = 0.8e9
+"""Of all runs together, for a program with passes."""
 STACK_BYTES = 2048
 MOST_SWITCHES_S = 5000
 """Above this rate a server's user stacks are not unwound: copying 2 KiB of stack at each switch takes more CPU time of a small
@@ -88,66 +99,123 @@ def contends(stack: tuple[Frame, ...], *, main_of_several: bool) -> bool:
     return not main_of_several
 
 
+class ElapsedSums:
+    """Sums up the elapsed time of several recordings, by run.
+
+    Attributes:
+        waits: stacks of waiting threads, with their share of the time.
+        off: the same, and stacks of preempted threads, each below `PREEMPTED`.
+        wall_ns: elapsed time.
+        most: maximum number of threads active at the same time.
+        blocked: number of times that a thread gave up its processor.
+    """
+
+    def __init__(self) -> None:
+        self.waits = ProfileBuilder()
+        self.off = ProfileBuilder()
+        self.wall_ns = 0
+        self.most = 0
+        self.blocked = 0
+        self._runs = [{"run": 0.0, "ready": 0.0, "cpu": 0.0}]
+
+    def begin_run(self) -> None:
+        """Begin another run, or another part of a run; the first one has begun already."""
+        self.waits.begin_run()
+        self.off.begin_run()
+        self._runs.append({"run": 0.0, "ready": 0.0, "cpu": 0.0})
+
+    def add(self, what: str, length_ns: float) -> None:
+        """Add time to the run: ``run``, ``ready`` or ``cpu``."""
+        self._runs[-1][what] += length_ns
+
+    def total(self, what: str) -> float:
+        """Return the sum over all runs."""
+        return sum(run[what] for run in self._runs)
+
+    def elapsed(self, operations: float, notes: tuple[str, ...]) -> ElapsedTime:
+        """Return the division of the elapsed time."""
+        runs = tuple(ElapsedRun(running_ns=run["run"], ready_ns=run["ready"], cpu_ns=run["cpu"]) for run in self._runs)
+        return ElapsedTime(
+            wall_ns=float(self.wall_ns),
+            running_ns=self.total("run"),
+            ready_ns=self.total("ready"),
+            waits=self.waits.profile(NAME, "ns", operations, notes),
+            most_threads=self.most,
+            cpu_ns=self.total("cpu"),
+            runs=runs if len(runs) > 1 else (),
+        )
+
+
 class Timeline:
     """Divides the elapsed time of a recording among the active threads.
 
     Args:
         recording: with samples of context switches and the switches themselves.
         symbolizer: names its stacks.
-
-    Attributes:
-        waits: stacks of waiting threads, with their share of the time.
-        off: the same, and stacks of preempted threads, each below `PREEMPTED`.
+        sums: to which the recording is added.
+        parts: into which the recording is divided.
     """
 
-    def __init__(self, recording: Recording, symbolizer: Symbolizer) -> None:
+    def __init__(
+        self, recording: Recording, symbolizer: Symbolizer, sums: ElapsedSums | None = None, parts: int = 1
+    ) -> None:
         self._recording = recording
         self._namer = symbolizer
         self._threads: dict[int, _Thread] = {}
         self._leaving: dict[int, tuple[Frame, ...]] = {}
-        self._amounts = {"run": 0.0, "ready": 0.0}
-        self._most = 0
-        self._cpu_ns = 0.0
         self._idle_ns = 0.0
-        self.waits = ProfileBuilder()
-        self.off = ProfileBuilder()
+        self._parts, self._part = parts, 0
+        self.sums = ElapsedSums() if sums is None else sums
+
+    @property
+    def off(self) -> ProfileBuilder:
+        """Return the stacks of waiting and of preempted threads."""
+        return self.sums.off
 
     def elapsed(self, operations: float, notes: tuple[str, ...]) -> ElapsedTime:
-        """Return the division of the elapsed time."""
-        before = 0
+        """Return the division of the elapsed time of this recording, if it is the only one."""
+        self.follow()
+        return self.sums.elapsed(operations, notes)
+
+    def follow(self) -> None:
+        """Add the recording to the sums."""
+        before, windows = 0, self._recording.windows
+        self.sums.wall_ns += windows.total_ns
         for event in self._recording.events:
             if before and event.time_ns > before:
-                self._divide(self._recording.windows.overlap_ns(before, event.time_ns))
+                self._divide(windows.overlap_ns(before, event.time_ns))
             before = event.time_ns
+            while self._parts > 1 and self._part < windows.part_of(event.time_ns, self._parts):
+                self._next_part()
+            if event.what == "out" and event.tid != windows.pid and windows.contains(event.time_ns):
+                self.sums.blocked += 1
             self._take(event)
         self._charge_idle([thread for thread in self._threads.values() if thread.doing == "wait"])
-        return ElapsedTime(
-            wall_ns=float(self._recording.windows.total_ns),
-            running_ns=self._amounts["run"],
-            ready_ns=self._amounts["ready"],
-            waits=self.waits.profile(NAME, "ns", operations, notes),
-            most_threads=self._most,
-            cpu_ns=self._cpu_ns,
-        )
+        while self._part < self._parts - 1:
+            self._next_part()
+
+    def _next_part(self) -> None:
+        self._part += 1
+        self.sums.begin_run()
 
     def _divide(self, length_ns: int) -> None:
         if not length_ns or not self._threads:
             return
-        self._cpu_ns += length_ns * sum(thread.doing == "run" for thread in self._threads.values())
+        self.sums.add("cpu", length_ns * sum(thread.doing == "run" for thread in self._threads.values()))
         working = [thread for thread in self._threads.values() if thread.counts]
-        self._most = max(self._most, len(working))
+        self.sums.most = max(self.sums.most, len(working))
         if not working:
             self._idle_ns += length_ns
         for thread in working:
             if thread.doing == "wait":
                 self._charge(thread, length_ns / len(working))
             else:
-                self._amounts[thread.doing] += length_ns / len(working)
+                self.sums.add(thread.doing, length_ns / len(working))
                 if thread.doing == "ready":
                     self.off.add((*thread.stack, PREEMPTED), length_ns / len(working))
 
     def _charge(self, thread: _Thread, length_ns: float) -> None:
-        self.waits.add(thread.stack, length_ns)
+        self.sums.waits.add(thread.stack, length_ns)
         self.off.add(thread.stack, length_ns)
 
     def _charge_idle(self, threads: list[_Thread]) -> None:
@@ -211,12 +279,23 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         UnavailableError: perf can't be used.
         UserError: the run failed.
     """
-    tracee = reference.passes_for(tracee, WORK_NS)
+    tracee = reference.passes_for(tracee, WORK_NS / RUNS)
     terms, limits = stacks_of(tracee, reference)
     options = ("-e", f"{_EVENT}/period=1,{terms},name={_EVENT}/", "--switch-events", "-m", "4096")
-    recording = record(tracee, options, reference.folder)
-    notes = (_NOTE, *limits, *lost_note(recording, [_EVENT]))
-    operations, timeline = operations_in(recording, tracee), Timeline(recording, Symbolizer(tracee))
-    elapsed = timeline.elapsed(operations, notes)
-    profile = timeline.off.profile(NAME, "ns", operations, notes) if timeline.off.total else None
-    return result(NAME, tracee, reference, recording, profile=profile, elapsed=elapsed, notes=notes)
+    plan = planned_runs(tracee, reference)
+    symbolizer, sums, runs = Symbolizer(tracee), ElapsedSums(), RecordedRuns()
+
+    def one() -> None:
+        if runs.number:
+            sums.begin_run()
+        recording = record(tracee, options, reference.folder, limit=reference.limit())
+        require_kernel_samples(recording.events, _EVENT)
+        runs.add(recording, tracee, [_EVENT])
+        Timeline(recording, symbolizer, sums, plan.parts).follow()
+
+    repeat(one, plan)
+    notes = (_NOTE, *limits, *runs.notes())
+    elapsed = sums.elapsed(runs.operations, notes)
+    profile = sums.off.profile(NAME, "ns", runs.operations, notes) if sums.off.total else None
+    blocked = Amount(group=RECORDED_SWITCHES, name="voluntary switches", value=sums.blocked / runs.operations)
+    return result(NAME, tracee, reference, runs, amounts=(blocked,), profile=profile, elapsed=elapsed, notes=notes)

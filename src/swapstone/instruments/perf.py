@@ -5,19 +5,20 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
+import threading
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from swapstone.instruments import perf_script, requirements
 from swapstone.instruments.measured_region import MARKER, MeasuredWindows, windows
 from swapstone.instruments.perf_script import Event
+from swapstone.instruments.run_limit import LONGEST_S, RunLimit
 from swapstone.instruments.traced_run import TracedRun, run
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import UnavailableError, UserError
 
 COMM_BYTES = 15
 _DATA = "perf.data"
-_SCRIPT_S = 600
 
 
 class TooLargeError(Exception):
@@ -74,6 +75,7 @@ def record(
     tracepoints: bool = False,
     before: Sequence[str] = (),
     most_bytes: int | None = None,
+    limit: RunLimit | None = None,
 ) -> Recording:
     """Record a run.
 
@@ -84,10 +86,11 @@ def record(
         tracepoints: whether one of the events is a tracepoint.
         before: command prefix to use in place of that of `need`.
         most_bytes: limit of the recording's size.
+        limit: of the run's duration.
 
     Raises:
         TooLargeError: the recording is larger than that.
-        UnavailableError: perf can't be used.
+        UnavailableError: perf can't be used, or the run takes longer than the limit.
         UserError: the program, or perf, failed.
     """
     marked = tracee.region is Region.PASSES
@@ -100,7 +103,7 @@ def record(
         ("-p", str(tracee.pid), "--", "sleep", str(tracee.seconds)) if tracee.region is Region.ATTACHED else ("--",)
     )
     command = (*wrapper, "perf", "record", "-q", "-N", "-o", str(data), *options, *markers, *attached)
-    ended = run(command, tracee, folder)
+    ended = run(command, tracee, folder, limit)
     if (ended.status != 0 and ended.driven is None) or not data.is_file():
         last_lines = ended.stderr.strip().splitlines()[-1:] or ["nothing"]
         raise UserError(f"perf record ended with status {ended.status}: {last_lines[0][:200]}")
@@ -127,14 +130,28 @@ def read(data: Path) -> list[Event]:
     """Read a recording.
 
     Raises:
+        UnavailableError: reading takes longer than `LONGEST_S`.
         UserError: perf can't read it.
     """
     command = ("perf", "script", "-i", str(data), "-F", perf_script.FIELDS, *perf_script.FLAGS)
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
     ) as process:
-        assert process.stdout is not None
-        events = list(perf_script.events(process.stdout))
+        late = threading.Event()
+
+        def give_up() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(LONGEST_S, give_up)
+        timer.start()
+        try:
+            assert process.stdout is not None
+            events = list(perf_script.events(process.stdout))
+        finally:
+            timer.cancel()
+    if late.is_set():
+        raise UnavailableError(f"its recording is so large that reading it takes longer than {LONGEST_S:.0f} s")
     if process.returncode != 0:
         raise UserError(f"perf script ended with status {process.returncode}.")
     return once(sorted(events, key=lambda event: event.time_ns))
@@ -162,9 +179,23 @@ def once(events: Sequence[Event]) -> list[Event]:
     return kept
 
 
-def lost_note(recording: Recording, of: Iterable[str]) -> tuple[str, ...]:
+def lost_note(lost: int, kept: int) -> tuple[str, ...]:
     """Return a note with the number of lost records; none if no record was lost."""
-    kept = sum(event.what in set(of) for event in recording.events)
-    if not recording.lost:
+    if not lost:
         return ()
-    return (f"{recording.lost} records were lost because the kernel's buffer was full; {kept} were kept",)
+    return (f"{lost} records were lost because the kernel's buffer was full; {kept} were kept",)
+
+
+def require_kernel_samples(events: Iterable[Event], kind: str) -> None:
+    """Check that samples of an event include the kernel's.
+
+    perf falls back to the user's code alone where the kernel's samples are refused, and appends ``:u`` to the event's name.
+
+    Raises:
+        UnavailableError: they don't.
+    """
+    if any(event.what.startswith(kind) and event.what.endswith("u") and ":" in event.what for event in events):
+        raise UnavailableError(
+            "the kernel refused samples of its own code, and perf took those of the program alone",
+            "sudo sysctl kernel.perf_event_paranoid=1; in a container also --cap-add PERFMON",
+        )

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from swapstone.artifacts import build_whole
@@ -95,10 +96,20 @@ def prepare_row(context: RowContext, comparison: Comparison) -> tuple[RowVariant
         workload = context.prepared.subjects[comparison.suite, comparison.workload].workload
         supplied = isinstance(workload.origin, UserSupplied)
         make = _server if workload.load_generator else _whole_program if supplied else _passes
-        tracee, plain = make(context, comparison, variant, program)
+        tracee, changed = make(context, comparison, variant, program)
         digest = program.artifact.sha256 if program.artifact else ""
         recorded = statistics.median(values)
-        found.append(RowVariant(tracee, plain, recorded, time_of(comparison, recorded), digest, program.recipe.preload))
+        found.append(
+            RowVariant(
+                tracee,
+                functools.partial(_as_it_is, changed),
+                recorded,
+                time_of(comparison, recorded),
+                digest,
+                program.recipe.preload,
+                changed,
+            )
+        )
     return found[0], found[1]
 
 
@@ -121,6 +132,23 @@ def _medians(samples: tuple[Sample, ...]) -> dict[str, float]:
     return {sample.metric: statistics.median(sample.values) for sample in samples}
 
 
+_MOSTLY = 0.9
+
+
+def _processor_time(facts: Mapping[str, int], user: str, system: str) -> dict[str, float]:
+    """Return how the kernel divides the processor time of a run: ``user`` and ``system``, and ``counted``, their sum, in ns.
+
+    Args:
+        facts: the agent's.
+        user: name of the fact of user time.
+        system: name of the fact of system time.
+    """
+    if user not in facts or system not in facts:
+        return {}
+    spent = {"user": facts[user] * 1e3, "system": facts[system] * 1e3}
+    return {**spent, "counted": spent["user"] + spent["system"]}
+
+
 def _spec(context: RowContext, variant: Variant, program: Program, number: int = 0) -> TrialSpec:
     return TrialSpec(
         identity=f"explain-{number}",
@@ -132,13 +160,27 @@ def _spec(context: RowContext, variant: Variant, program: Program, number: int =
     )
 
 
-def _run(context: RowContext, comparison: Comparison, spec: TrialSpec) -> tuple[tuple[Sample, ...], AgentAnswer]:
+Change = Callable[[TrialRequest], TrialRequest]
+Changed = Callable[[int, Change], ReferenceRun]
+
+
+def _as_it_is(changed: Changed, number: int) -> ReferenceRun:
+    return changed(number, _unchanged)
+
+
+def _unchanged(request: TrialRequest) -> TrialRequest:
+    return request
+
+
+def _run(
+    context: RowContext, comparison: Comparison, spec: TrialSpec, change: Change
+) -> tuple[tuple[Sample, ...], AgentAnswer]:
     """Run a trial without an instrument.
 
     Raises:
         UserError: it is not ok.
     """
-    outcome = context.prepared.subjects[comparison.suite, comparison.workload].run(spec, context.target)
+    outcome = context.prepared.subjects[comparison.suite, comparison.workload].run(spec, context.target, change)
     if outcome.judgement.status is not Status.OK or outcome.answer is None:
         raise UserError(
             f"{comparison.workload} can't be run again with {spec.variant.label}: {outcome.judgement.reason}"
@@ -152,46 +194,50 @@ def _with_symbols(context: RowContext, origin: Source, variant: Variant, program
     return build_whole(origin, program.recipe, folder, like=program.path)
 
 
-def _passes(
-    context: RowContext, comparison: Comparison, variant: Variant, program: Program
-) -> tuple[Tracee, Callable[[int], ReferenceRun]]:
+def _passes(context: RowContext, comparison: Comparison, variant: Variant, program: Program) -> tuple[Tracee, Changed]:
     """Return a program with the harness: its passes are measured."""
     subject = context.prepared.subjects[comparison.suite, comparison.workload]
     origin = subject.workload.origin
     if not (isinstance(origin, Source) and origin.harness):
         raise UnavailableError(f"{subject.workload.name} does not mark the begin and end of its work.")
 
-    def plain(number: int) -> ReferenceRun:
-        samples, answer = _run(context, comparison, _spec(context, variant, program, number))
+    def changed(number: int, change: Change) -> ReferenceRun:
+        samples, answer = _run(context, comparison, _spec(context, variant, program, number), change)
         report = decode_workload_report(answer.stdout)
-        return ReferenceRun({**_medians(samples), "operations": float(report.ops)}, report.mapped)
+        metrics = {**_medians(samples), "operations": float(report.ops)}
+        inside_ns = sum(one.cpu_ns for one in report.passes)
+        spent = _processor_time(dict(answer.facts), "user_us", "system_us")
+        # The facts are of the whole process: they are no measure of its passes if its start and end take much of it.
+        return ReferenceRun(
+            metrics | (spent if inside_ns >= _MOSTLY * spent.get("counted", 0.0) else {}), report.mapped
+        )
 
-    operations = plain(0).metrics["operations"]
+    operations = changed(0, _unchanged).metrics["operations"]
     layout = program.artifact.layout if program.artifact else 0
     symbols = None if layout else _with_symbols(context, origin, variant, program)
     request = subject.request(_spec(context, variant, program))
-    return Tracee(variant.label, request, Region.PASSES, operations, symbols), plain
+    return Tracee(variant.label, request, Region.PASSES, operations, symbols), changed
 
 
 def _whole_program(
     context: RowContext, comparison: Comparison, variant: Variant, program: Program
-) -> tuple[Tracee, Callable[[int], ReferenceRun]]:
+) -> tuple[Tracee, Changed]:
     """Return a user's own program: all of its run is measured."""
     subject = context.prepared.subjects[comparison.suite, comparison.workload]
 
-    def plain(number: int) -> ReferenceRun:
-        samples, answer = _run(context, comparison, _spec(context, variant, program, number))
-        return ReferenceRun(_medians(samples), answer.objects)
+    def changed(number: int, change: Change) -> ReferenceRun:
+        samples, answer = _run(context, comparison, _spec(context, variant, program, number), change)
+        return ReferenceRun(
+            _medians(samples) | _processor_time(dict(answer.facts), "user_us", "system_us"), answer.objects
+        )
 
-    return Tracee(variant.label, subject.request(_spec(context, variant, program)), Region.PROGRAM), plain
+    return Tracee(variant.label, subject.request(_spec(context, variant, program)), Region.PROGRAM), changed
 
 
 _PER_REQUEST = "_per_request"
 
 
-def _server(
-    context: RowContext, comparison: Comparison, variant: Variant, program: Program
-) -> tuple[Tracee, Callable[[int], ReferenceRun]]:
+def _server(context: RowContext, comparison: Comparison, variant: Variant, program: Program) -> tuple[Tracee, Changed]:
     """Return a server: it is measured while its load generator runs."""
     subject = context.prepared.subjects[comparison.suite, comparison.workload]
     origin, generator = subject.workload.origin, subject.workload.load_generator
@@ -199,15 +245,18 @@ def _server(
     def request() -> TrialRequest:
         return subject.request(_spec(context, variant, program))
 
-    def plain(number: int) -> ReferenceRun:
-        samples, answer = _run(context, comparison, _spec(context, variant, program, number))
+    def changed(number: int, change: Change) -> ReferenceRun:
+        samples, answer = _run(context, comparison, _spec(context, variant, program, number), change)
         medians = _medians(samples)
         metrics = {
             name.removesuffix(_PER_REQUEST): value for name, value in medians.items() if name.endswith(_PER_REQUEST)
         }
         if medians.get("requests"):
             metrics["wall"] = 1e9 / medians["requests"]
+        metrics |= _processor_time(dict(answer.facts), "server_user_us", "server_system_us")
         return ReferenceRun(metrics, answer.objects)
 
     symbols = _with_symbols(context, origin, variant, program) if isinstance(origin, Source) else None
-    return Tracee(variant.label, request(), Region.DRIVEN, 1.0, symbols, renew=request, load_generator=generator), plain
+    return Tracee(
+        variant.label, request(), Region.DRIVEN, 1.0, symbols, renew=request, load_generator=generator
+    ), changed

@@ -14,6 +14,8 @@ from swapstone.artifacts import install_command
 
 TRACING = "/sys/kernel/tracing"
 _PROBE_S = 30
+KERNEL_EVENT = "cpu-clock:k"
+"""An event that is refused unless the kernel may be sampled."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,16 +46,22 @@ def missing_tool(tool: str, package: str) -> MissingRequirement | None:
 
 @functools.cache
 def missing_perf() -> MissingRequirement | None:
-    """Return why perf can't sample stacks of user and kernel code; None if it can."""
+    """Return why perf can't sample stacks of user and kernel code; None if it can.
+
+    The event is of the kernel alone (``:k``). Without that, perf samples the user's code alone where the kernel's samples are refused, and
+    reports success.
+    """
     missing = missing_tool("perf", "linux-perf")
     if missing:
         return missing
-    result = _run(("perf", "stat", "-e", "cpu-clock", "--", "true"))
-    if result is not None and result.returncode == 0:
+    result = _run(("perf", "stat", "-e", KERNEL_EVENT, "--", "true"))
+    if result is not None and result.returncode == 0 and "<not" not in result.stderr:
         return None
     setting = _read("/proc/sys/kernel/perf_event_paranoid")
+    user = _run(("perf", "stat", "-e", "cpu-clock:u", "--", "true"))
+    refused = "samples of the kernel" if user is not None and user.returncode == 0 else "perf events"
     return MissingRequirement(
-        f"the kernel refuses perf events (kernel.perf_event_paranoid={setting or 'unreadable'})",
+        f"the kernel refuses {refused} (kernel.perf_event_paranoid={setting or 'unreadable'})",
         "sudo sysctl kernel.perf_event_paranoid=1; in a container also --cap-add PERFMON",
     )
 

@@ -9,9 +9,12 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from swapstone.instruments.run_limit import QUIET_S, RunLimit, wait_for_end
 from swapstone.model import LoadGenerator, UserError
 from swapstone.wire import LoadGeneratorRequest
 from swapstone.workloads.load_generators import read_load_report
@@ -36,46 +39,69 @@ class ServerRun:
 
 
 def drive_server(
-    process: subprocess.Popen[bytes], program: str, request: LoadGeneratorRequest, generator: LoadGenerator
+    process: subprocess.Popen[bytes],
+    pid_file: Path,
+    request: LoadGeneratorRequest,
+    generator: LoadGenerator,
+    limit: RunLimit,
 ) -> ServerRun:
     """Send a server its load, then stop it.
 
     Args:
         process: the instrument, or another ancestor of the server.
-        program: path of the server.
+        pid_file: has the number of the server's first process.
         request: port, load generator and times.
         generator: names the reader of the load generator's output.
+        limit: of each wait.
 
     Raises:
-        UserError: the server accepts no connection in time, or the load generator fails.
+        UserError: the server accepts no connection in time, or does not end, or the load generator fails.
     """
-    _wait_for_port(process, request)
+    _wait_for_port(process, request, limit)
     command = [*_pinned(request.cpus), *with_long_timeout(request.arguments)]
     if request.warm_ms:
         _warm_up(command, request)
     start = time.monotonic_ns()
-    try:
-        finished = subprocess.run(
-            command,
-            env=dict(request.environment),
-            capture_output=True,
-            timeout=DRIVER_S,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UserError(f"The load generator {request.arguments[0]} failed: {error}") from error
+    output = _drive(command, request, limit)
     end = time.monotonic_ns()
-    if finished.returncode != 0:
-        raise UserError(
-            f"The load generator ended with status {finished.returncode}: {finished.stderr.decode(errors='replace')[-200:]}"
-        )
-    answered = read_load_report(generator.reader, finished.stdout)
+    answered = read_load_report(generator.reader, output)
     requests = answered.requests or (answered.per_second or 0.0) * (end - start) / 1e9
     if not requests:
         raise UserError("The load generator got no response.")
-    stop(process, program, request.stop_ms * TIMEOUT_FACTOR / 1000)
+    stop(process, pid_file, min(limit.run_s, request.stop_ms * TIMEOUT_FACTOR / 1000), limit.notify)
     return ServerRun(start, end, float(requests))
+
+
+def _drive(command: list[str], request: LoadGeneratorRequest, limit: RunLimit) -> bytes:
+    """Run the load generator to its end, and return its output.
+
+    Raises:
+        UserError: it can't be started, does not end in time, or fails.
+    """
+    name = Path(request.arguments[0]).name
+    with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+        try:
+            process = subprocess.Popen(
+                command, env=dict(request.environment), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
+            )
+        except OSError as error:
+            raise UserError(f"The load generator {request.arguments[0]} failed: {error}") from error
+        try:
+            within_s = min(DRIVER_S, limit.run_s)
+            status = wait_for_end(process, within_s, f"the end of the load generator {name}", limit.notify)
+        except subprocess.TimeoutExpired as error:
+            raise UserError(f"The load generator {name} did not end within {within_s:.0f} s.") from error
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        stdout.seek(0)
+        stderr.seek(0)
+        if status != 0:
+            raise UserError(
+                f"The load generator ended with status {status}: {stderr.read().decode(errors='replace')[-200:]}"
+            )
+        return stdout.read()
 
 
 def with_long_timeout(arguments: tuple[str, ...]) -> tuple[str, ...]:
@@ -87,13 +113,22 @@ def _pinned(cpus: tuple[int, ...]) -> tuple[str, ...]:
     return ("/usr/bin/taskset", "-c", ",".join(map(str, cpus))) if cpus else ()
 
 
-def _wait_for_port(process: subprocess.Popen[bytes], request: LoadGeneratorRequest) -> None:
-    until = time.monotonic() + request.ready_ms * TIMEOUT_FACTOR / 1000
-    while time.monotonic() < until and process.poll() is None:
+def _wait_for_port(process: subprocess.Popen[bytes], request: LoadGeneratorRequest, limit: RunLimit) -> None:
+    start, noted = time.monotonic(), False
+    within_s = min(limit.run_s, request.ready_ms * TIMEOUT_FACTOR / 1000)
+    while (passed := time.monotonic() - start) < within_s and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", request.port), 1):
             return
+        if passed > QUIET_S and not noted:
+            noted = True
+            limit.notify(
+                f"waiting until the server accepts a connection on port {request.port}, for at most "
+                f"{within_s - passed:.0f} s more"
+            )
         time.sleep(0.01)
-    raise UserError("The server accepted no connection on its port in time under the instrument.")
+    if process.poll() is not None:
+        raise UserError("The server, or the instrument above it, ended before it accepted a connection.")
+    raise UserError(f"The server accepted no connection on its port within {within_s:.0f} s under the instrument.")
 
 
 def _warm_up(command: list[str], request: LoadGeneratorRequest) -> None:
@@ -110,26 +145,53 @@ def _warm_up(command: list[str], request: LoadGeneratorRequest) -> None:
             driver.kill()
 
 
-def stop(process: subprocess.Popen[bytes], program: str, within_s: float) -> None:
-    """Send SIGTERM to the server below a process, so that the instrument above it ends too."""
-    for pid in _descendants(process.pid):
-        with contextlib.suppress(OSError):
-            if os.path.samefile(f"/proc/{pid}/exe", program):  # noqa: PTH121 - a link in procfs
-                os.kill(pid, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(within_s)
+def stop(process: subprocess.Popen[bytes], pid_file: Path, within_s: float, notify: Callable[[str], None]) -> None:
+    """Send SIGTERM to the server below a process, so that the instrument above it ends too; kill the server if it stays.
+
+    The server is its first process: whatever this has executed since, and whatever its file is.
+
+    Args:
+        process: the instrument.
+        pid_file: has the number of the server's first process.
+        within_s: how long the server and the instrument may take.
+        notify: called with a line when that takes long.
+
+    Raises:
+        UserError: the number of the process can't be read, or the instrument does not end either.
+    """
+    try:
+        server = int(pid_file.read_text())
+    except (OSError, ValueError) as error:
+        raise UserError("The number of the server's process can't be read.") from error
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        members = [server] if number == signal.SIGTERM else _descendants(process.pid, below=server)
+        for pid in members:
+            with contextlib.suppress(OSError):
+                os.kill(pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            wait_for_end(process, within_s, f"the end of the server after {number.name}", notify)
+            return
+    raise UserError(f"The instrument did not end within {within_s:.0f} s after its server was killed.")
 
 
-def _descendants(top: int) -> list[int]:
-    """Return the descendants of a process."""
+def _descendants(top: int, below: int) -> list[int]:
+    """Return a process and its descendants; none if it is not below another one any more, nor that itself."""
     parents: dict[int, int] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
-                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                parents[int(entry.name)] = int(
+                    (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[1]
+                )
+    if below != top and below not in _below(parents, top):
+        return []
+    return sorted({below, *_below(parents, below)})
+
+
+def _below(parents: Mapping[int, int], top: int) -> set[int]:
     found, grown = {top}, True
     while grown:
         more = {pid for pid, parent in parents.items() if parent in found} - found
         grown = bool(more)
         found |= more
-    return sorted(found - {top})
+    return found - {top}

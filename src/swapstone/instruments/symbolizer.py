@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 
 from swapstone.instruments.perf_script import Event
@@ -12,10 +13,14 @@ from swapstone.instruments.tracee import Tracee
 from swapstone.model import KERNEL, OWN_OBJECT, Frame
 
 UNKNOWN = "[unknown]"
+_SHARED = re.compile(r"\.so(?:$|[.\d])")
 
 
 class Symbolizer:
     """Names the frames of one tracee's stacks.
+
+    The program's own frames are those of its file. A script executes another file: then those of every mapped file are that is no shared
+    object by its name.
 
     Args:
         tracee: what ran.
@@ -24,6 +29,7 @@ class Symbolizer:
     def __init__(self, tracee: Tracee) -> None:
         self._program = str(Path(tracee.program).resolve())
         self._twin = tracee.symbols
+        self._script = _is_script(self._program)
         self.frame = functools.lru_cache(maxsize=1 << 16)(self._frame)
 
     def stack(self, event: Event) -> tuple[Frame, ...]:
@@ -34,7 +40,9 @@ class Symbolizer:
         """Return the object name of frames in a file."""
         if path.startswith("[kernel") or path.endswith(".ko") or path == "[guest.kernel.kallsyms]":
             return KERNEL
-        return OWN_OBJECT if path == self._program else Path(path).name
+        name = Path(path).name
+        executed = self._script and path.startswith("/") and not _SHARED.search(name)
+        return OWN_OBJECT if executed or path == self._program else name
 
     def table(self, path: str) -> Table | None:
         """Return the functions of a mapped file."""
@@ -51,3 +59,12 @@ class Symbolizer:
         # In a stripped file perf reports the nearest preceding symbol, which may be another function.
         fallback = symbol if table is None or not table.symbols else UNKNOWN
         return Frame(symbol=(own or fallback).split("@@")[0], object=where)
+
+
+def _is_script(path: str) -> bool:
+    """Return whether a file is executed by an interpreter that its first line names."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 
 from swapstone.artifacts import install_command
 from swapstone.instruments import requirements
-from swapstone.instruments.instrument_result import ReferenceRuns, operations_in, result
+from swapstone.instruments.instrument_result import ReferenceRuns, recorded, result
 from swapstone.instruments.measured_region import passes
-from swapstone.instruments.perf import lost_note, record
+from swapstone.instruments.perf import record
 from swapstone.instruments.perf_script import Event
 from swapstone.instruments.profile_builder import ProfileBuilder
 from swapstone.instruments.symbolizer import Symbolizer
@@ -74,11 +74,11 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
 
 def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     options: tuple[str, ...] = ("-e", _EVENT, "-c", "1", "-m", "8192")
-    recording = record(tracee, options, reference.folder, tracepoints=True)
+    limit = reference.limit()
+    recording = record(tracee, options, reference.folder, tracepoints=True, limit=limit)
     if len(recording.events) < MOST_STACKS:  # reading a stack takes a hundred times as long as a count
-        recording = record(
-            tracee, (*options, "--call-graph", f"dwarf,{STACK_BYTES}"), reference.folder, tracepoints=True
-        )
+        options = (*options, "--call-graph", f"dwarf,{STACK_BYTES}")
+        recording = record(tracee, options, reference.folder, tracepoints=True, limit=limit)
     symbolizer, adder, counted = Symbolizer(tracee), ProfileBuilder(), collections.Counter[str]()
     known_names = names()
     for event in recording.events:
@@ -87,11 +87,10 @@ def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResul
             counted[name] += 1
             user = tuple(frame for frame in symbolizer.stack(event) if frame.object != KERNEL)
             adder.add((*user, Frame(symbol=name, object=KERNEL)), 1.0)
-    operations = operations_in(recording, tracee)
-    notes = lost_note(recording, [_EVENT])
-    amounts = _amounts(counted, tracee, len(recording.windows.pieces), operations)
-    profile = adder.profile(NAME, "1", operations, notes)
-    return result(NAME, tracee, reference, recording, amounts=amounts, profile=profile, notes=notes)
+    runs = recorded(recording, tracee, [_EVENT])
+    amounts = _amounts(counted, tracee, len(recording.windows.pieces), runs.operations)
+    profile = adder.profile(NAME, "1", runs.operations, runs.notes())
+    return result(NAME, tracee, reference, runs, amounts=amounts, profile=profile, notes=runs.notes())
 
 
 def _name(event: Event, known_names: dict[int, str]) -> str:
@@ -115,7 +114,7 @@ def _by_ptrace(tracee: Tracee, reference: ReferenceRuns, why: str) -> Instrument
     file = reference.folder / "strace"
     before = ("strace", "-f", "-qq", "-ttt", "-s", "0", "-e", "signal=none", "-o", str(file))
     start = time.monotonic_ns()
-    ended = run(before, tracee, reference.folder)
+    ended = run(before, tracee, reference.folder, reference.limit())
     if ended.status != 0:
         raise UserError(f"strace ended with status {ended.status}: {ended.stderr.strip()[-200:]}")
     elapsed = time.monotonic_ns() - start

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -13,12 +14,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from swapstone.instruments.run_limit import RunLimit, limit_of, wait_for_end
 from swapstone.instruments.server_run import ServerRun, drive_server
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import UserError
+from swapstone.model import UnavailableError, UserError
 
-TIMEOUT_FACTOR = 60
-"""A run's own time-out is multiplied by this under an instrument."""
+_KILL_S = 5.0
+"""How long killed processes may take to end."""
+
+_SERVER_PID = "server.pid"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,36 +36,45 @@ class TracedRun:
     driven: ServerRun | None = None
 
 
-def inner_command(tracee: Tracee) -> tuple[str, ...]:
+def inner_command(tracee: Tracee, pid_file: Path | None = None) -> tuple[str, ...]:
     """Return the command that starts the program with its processors, priority and environment.
 
     The environment is set last, so that preloaded objects are not loaded into the commands before the program.
+
+    Args:
+        tracee: what to run.
+        pid_file: gets the process's number, which all of these commands keep, and the program too; None for none.
     """
     request = tracee.request
+    noted = (_tool("sh"), "-c", 'echo $$ >"$0" && exec "$@"', str(pid_file)) if pid_file else ()
     pinned = (_tool("taskset"), "-c", ",".join(map(str, request.cpus))) if request.cpus else ()
     nice = (_tool("nice"), "-n", str(request.nice)) if request.nice else ()
     variables = (f"{name}={value}" for name, value in request.environment)
-    return (*pinned, *nice, _tool("env"), "-i", *variables, *request.arguments)
+    return (*noted, *pinned, *nice, _tool("env"), "-i", *variables, *request.arguments)
 
 
-def run(before: Sequence[str], tracee: Tracee, folder: Path) -> TracedRun:
+def run(before: Sequence[str], tracee: Tracee, folder: Path, limit: RunLimit | None = None) -> TracedRun:
     """Run a tracee to its end under an instrument.
 
     Args:
         before: the instrument's command; the tracee's command is appended, except for `Region.ATTACHED`.
         tracee: what to run.
         folder: a scratch folder for its output. It runs in the folder that its request names.
+        limit: of the run's duration; None for one that follows from the request's time-out.
 
     Returns:
         How it ended.
 
     Raises:
-        UserError: it did not end in time, or the instrument can't be started.
+        UnavailableError: it did not end within the limit.
+        UserError: the instrument can't be started, or the server or its load generator failed.
     """
     if tracee.renew is not None:
         tracee = dataclasses.replace(tracee, request=tracee.renew())
     request, driven = tracee.request, None
-    command = [*before] if tracee.region is Region.ATTACHED else [*before, *inner_command(tracee)]
+    limit = limit_of(request.timeout_ms / 1000, lambda _: None) if limit is None else limit
+    pid_file = folder / _SERVER_PID if request.load_generator is not None else None
+    command = [*before] if tracee.region is Region.ATTACHED else [*before, *inner_command(tracee, pid_file)]
     start = time.monotonic_ns()
     with (
         Path(request.stdin or os.devnull).open("rb") as stdin,
@@ -74,12 +87,13 @@ def run(before: Sequence[str], tracee: Tracee, folder: Path) -> TracedRun:
             )
         except OSError as error:
             raise UserError(f"{command[0]} can't be started: {error.strerror}.") from error
+        what = f"the end of {Path(tracee.program).name} under {Path(command[0]).name}"
         try:
-            if request.load_generator is not None and tracee.load_generator is not None:
-                driven = drive_server(process, tracee.program, request.load_generator, tracee.load_generator)
-            status = process.wait(request.timeout_ms / 1000 * TIMEOUT_FACTOR)
+            if request.load_generator is not None and tracee.load_generator is not None and pid_file is not None:
+                driven = drive_server(process, pid_file, request.load_generator, tracee.load_generator, limit)
+            status = wait_for_end(process, limit.run_s, what, limit.notify)
         except subprocess.TimeoutExpired as error:
-            raise UserError(f"{tracee.program} did not end within its time under {command[0]}.") from error
+            raise UnavailableError(limit.reason(Path(command[0]).name)) from error
         finally:
             _end(process)
         elapsed = time.monotonic_ns() - start
@@ -89,10 +103,25 @@ def run(before: Sequence[str], tracee: Tracee, folder: Path) -> TracedRun:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill all remaining processes of a run's session."""
+    """Kill all remaining processes of a run's session, those too whose parents have ended."""
+    for pid in session_members(process.pid):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signal.SIGKILL)
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_KILL_S)
+
+
+def session_members(session: int) -> list[int]:
+    """Return the processes of a session, without its first one."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != session:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                if int((entry / "stat").read_text(errors="replace").rpartition(")")[2].split()[3]) == session:
+                    found.append(int(entry.name))
+    return sorted(found)
 
 
 def _tool(name: str) -> str:

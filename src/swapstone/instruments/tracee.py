@@ -54,6 +54,11 @@ class Tracee:
         """Return the path of the program."""
         return self.request.arguments[0]
 
+    @property
+    def passes(self) -> int:
+        """Return the number of passes of a run; 1 for a program without passes."""
+        return int(self.request.arguments[1]) if self.region is Region.PASSES else 1
+
     def with_passes(self, passes: int) -> Tracee:
         """Return the same with another number of passes; unchanged for a program without passes."""
         if self.region is not Region.PASSES:

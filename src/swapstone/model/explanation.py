@@ -3,8 +3,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import msgspec
+
 from swapstone.model.bounds import Number
 from swapstone.model.frozen_struct import FrozenStruct
+
+Samples = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+"""A number of samples."""
 
 KERNEL = "[kernel]"
 """Object name of kernel frames."""
@@ -12,6 +19,9 @@ KERNEL = "[kernel]"
 OWN_OBJECT = "[program]"
 """Object name of frames of the program itself."""
 
+
+RECORDED_SWITCHES = "recorded switches"
+"""Group of the switches that the off-CPU recording has, with which the kernel's counters are compared."""
 
 KERNEL_LOCKS = (
     "rwsem_down_",
@@ -49,6 +59,18 @@ class Stack(FrozenStruct, frozen=True, kw_only=True):
     weight: Number
 
 
+class ProfileRun(FrozenStruct, frozen=True, kw_only=True):
+    """One of the runs that a profile sums up, or a part of one.
+
+    Attributes:
+        samples: number of samples.
+        weights: pairs (index into `Profile.stacks`, weight).
+    """
+
+    samples: Samples
+    weights: tuple[tuple[int, Number], ...]
+
+
 class Profile(FrozenStruct, frozen=True, kw_only=True):
     """Call stacks of one variant, with weights.
 
@@ -59,6 +81,7 @@ class Profile(FrozenStruct, frozen=True, kw_only=True):
         frames: each once.
         stacks: each once.
         notes: limits of the profile: lost records, truncated stacks.
+        runs: the same weights by run; empty if they were not kept apart.
     """
 
     kind: str
@@ -67,6 +90,20 @@ class Profile(FrozenStruct, frozen=True, kw_only=True):
     frames: tuple[Frame, ...]
     stacks: tuple[Stack, ...]
     notes: tuple[str, ...] = ()
+    runs: tuple[ProfileRun, ...] = ()
+
+    @property
+    def samples(self) -> int:
+        """Return the number of samples; 0 if unknown."""
+        return sum(run.samples for run in self.runs)
+
+
+class ElapsedRun(FrozenStruct, frozen=True, kw_only=True):
+    """One of the runs of an `ElapsedTime`, or a part of one; its waits are a run of `ElapsedTime.waits`."""
+
+    running_ns: Number
+    ready_ns: Number
+    cpu_ns: Number
 
 
 class ElapsedTime(FrozenStruct, frozen=True, kw_only=True):
@@ -79,6 +116,7 @@ class ElapsedTime(FrozenStruct, frozen=True, kw_only=True):
         waits: the rest, by the stack of the waiting thread.
         most_threads: maximum number of threads active at the same time.
         cpu_ns: CPU time of all threads in those regions; 0 if not recorded.
+        runs: the same by run, as many as `waits` has; empty if they were not kept apart.
     """
 
     wall_ns: Number
@@ -87,6 +125,7 @@ class ElapsedTime(FrozenStruct, frozen=True, kw_only=True):
     waits: Profile
     most_threads: int
     cpu_ns: Number = 0.0
+    runs: tuple[ElapsedRun, ...] = ()
 
 
 class Amount(FrozenStruct, frozen=True, kw_only=True):
@@ -164,6 +203,7 @@ class Reference(FrozenStruct, frozen=True, kw_only=True):
         time_ns: time per operation whose difference the ledger splits; None if the row is of another metric.
         metrics: pairs (name, median) of the reference runs, per operation, in the record's units.
         runs: number of reference runs.
+        values: pairs (name, value of each run, in the order of the runs) of some of the metrics; empty if they were not kept.
     """
 
     variant: str
@@ -172,6 +212,25 @@ class Reference(FrozenStruct, frozen=True, kw_only=True):
     time_ns: Number | None = None
     metrics: tuple[tuple[str, Number], ...]
     runs: int
+    values: tuple[tuple[str, tuple[Number, ...]], ...] = ()
+
+
+class RemedyRuns(FrozenStruct, frozen=True, kw_only=True):
+    """Runs with a remedy, in turns with both variants without it; all times in ns per operation.
+
+    Attributes:
+        name, text: the remedy, and what it does.
+        faster, slower: of the variants without it, by round.
+        remedied: of the slower variant with the remedy, by round.
+        problem: why it was not measured; empty if it was.
+    """
+
+    name: str
+    text: str
+    faster: tuple[Number, ...] = ()
+    slower: tuple[Number, ...] = ()
+    remedied: tuple[Number, ...] = ()
+    problem: str = ""
 
 
 class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
@@ -185,6 +244,7 @@ class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
         runs: results of instruments.
         missing: instruments without a result.
         differs: whether the record's verdict is a difference; without one there are no findings.
+        remedies: those that were tried; None without `--confirm`.
     """
 
     place: RowKey
@@ -194,6 +254,7 @@ class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
     runs: tuple[InstrumentResult, ...]
     missing: tuple[MissingInstrument, ...]
     differs: bool = True
+    remedies: tuple[RemedyRuns, ...] | None = None
 
 
 class Count(FrozenStruct, frozen=True, kw_only=True):
@@ -212,12 +273,14 @@ class LedgerLine(FrozenStruct, frozen=True, kw_only=True):
         cause: the class.
         detail: subdivision of the class, such as the name of a system call; may be empty.
         baseline, candidate: ns per operation.
+        interval: of the difference, in ns; None if the runs were not kept apart.
     """
 
     cause: str
     detail: str
     baseline: Number
     candidate: Number
+    interval: tuple[Number, Number] | None = None
 
     @property
     def difference(self) -> float:
@@ -235,6 +298,10 @@ class Ledger(FrozenStruct, frozen=True, kw_only=True):
         residual: ns of the difference without a class: unnamed stacks, and `drift`.
         drift: difference in the record less the difference of the reference runs, in ns.
         notes: limits of the ledger.
+        sampling: half-width of the widest interval of a line, in ns; None without intervals.
+        samples: of processor time, baseline and candidate; zeros if unknown.
+        causes: each class with the interval of its difference, in ns; empty without intervals.
+        repeated: interval of the difference of the reference runs, in ns; None without intervals.
     """
 
     metric: str
@@ -244,6 +311,10 @@ class Ledger(FrozenStruct, frozen=True, kw_only=True):
     residual: Number
     drift: Number = 0.0
     notes: tuple[str, ...] = ()
+    sampling: Number | None = None
+    samples: tuple[Samples, Samples] = (0, 0)
+    causes: tuple[tuple[str, tuple[Number, Number]], ...] = ()
+    repeated: tuple[Number, Number] | None = None
 
     @property
     def difference(self) -> float:
@@ -258,13 +329,17 @@ class Finding(FrozenStruct, frozen=True, kw_only=True):
         cause: the class.
         share: of the difference; above 1 if other classes offset it; None without a ledger.
         sentence: its wording.
-        evidence: counts and ledger lines that support it.
+        evidence: counts and ledger lines that support it, those that cover most of the difference first.
+        interval: of the share; None if unknown.
+        how: what distinguishes it from other differences of its class, such as ``same instructions, slower``; may be empty.
     """
 
     cause: str
     share: Number | None
     sentence: str
     evidence: tuple[str, ...]
+    interval: tuple[Number, Number] | None = None
+    how: str = ""
 
 
 class Explanation(FrozenStruct, frozen=True, kw_only=True):
@@ -277,6 +352,7 @@ class Explanation(FrozenStruct, frozen=True, kw_only=True):
         findings: the largest share first.
         paragraph: summary of the first findings.
         caveats: limits of the explanation.
+        differs: whether the record has a difference; without one there are no findings, and shares of it mean nothing.
     """
 
     place: RowKey
@@ -285,3 +361,4 @@ class Explanation(FrozenStruct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     paragraph: str
     caveats: tuple[str, ...]
+    differs: bool = True

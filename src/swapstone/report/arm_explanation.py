@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from swapstone.explanation.arm_costs import PROCESSORS, Bounds, ModelledRow, modelled
-from swapstone.explanation.findings import amount
+from swapstone.explanation.evidence import amount
 from swapstone.model.instruction_counts import ArmCounts, InstructionExplanation
 from swapstone.model.number_text import fixed
 

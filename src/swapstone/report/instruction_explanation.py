@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from swapstone.explanation.findings import amount, percent
+from swapstone.explanation.evidence import amount
+from swapstone.explanation.findings import percent
 from swapstone.model.instruction_counts import (
     AMBIGUOUS,
     KERNEL_CODE,

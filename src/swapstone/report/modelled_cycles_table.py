@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from swapstone.explanation.findings import amount
+from swapstone.explanation.evidence import amount
 from swapstone.model.modelled_cycles import (
     BRANCHES,
     DIFFERENT_CYCLES,

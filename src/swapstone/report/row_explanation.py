@@ -4,13 +4,25 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from swapstone.explanation.findings import SMALLEST_NS, amount, distance, duration, percent
+from swapstone.explanation.evidence import SMALLEST_NS, amount, duration
+from swapstone.explanation.findings import distance, percent, span
 from swapstone.explanation.ledger import run_of
-from swapstone.model import Count, Explanation, Finding, InstrumentResult, Ledger, RowMeasurements
+from swapstone.explanation.remedies_tried import remedy_text
+from swapstone.model import (
+    RECORDED_SWITCHES,
+    Count,
+    Explanation,
+    Finding,
+    InstrumentResult,
+    Ledger,
+    LedgerLine,
+    RowMeasurements,
+)
 from swapstone.model.number_text import ratio
 from swapstone.record.variant_label import short_label
 from swapstone.report.answer.explanation_answer import sentence
@@ -51,7 +63,7 @@ def count_rows(explanation: Explanation) -> Rows:
     whole = [
         count
         for count in explanation.counts
-        if count.group != "calls" and (count.group != INSTRUCTIONS or count.name == "all")
+        if count.group not in {"calls", RECORDED_SWITCHES} and (count.group != INSTRUCTIONS or count.name == "all")
     ]
     shown = [count for count in whole if distance(count) > 0.02]
     return [
@@ -76,34 +88,67 @@ def function_rows(seen: RowMeasurements) -> Rows:
     return rows
 
 
-def ledger_rows(ledger: Ledger) -> Rows:
-    """Return the ledger's rows, the sum of those left out, the residual, and the total."""
+def ledger_head(ledger: Ledger) -> tuple[str, ...]:
+    """Return the heads of the ledger's columns; that of the intervals only if there are any."""
+    interval = () if ledger.sampling is None else ("interval",)
+    return ("time of an operation in", "baseline", "candidate", "difference", *interval, "share")
 
-    def row(name: str, before: float | None, after: float | None, difference: float) -> tuple[str, ...]:
-        share = percent(difference / ledger.difference) if ledger.difference else ""
-        times = ("" if value is None else duration(value) for value in (before, after))
-        sign = "+" if difference >= SMALLEST_NS else ""
-        return (name, *times, f"{sign}{duration(difference)}", share)
 
+def ledger_rows(ledger: Ledger, *, differs: bool = True) -> Rows:
+    """Return the ledger's rows, the sum of those left out, the residual, the sampling error, and the total.
+
+    Args:
+        ledger: of a row.
+        differs: whether the record has a difference; shares of none are left out.
+    """
     rows = [
-        row(f"{line.cause} {line.detail}".strip(), line.baseline, line.candidate, line.difference)
+        _row(ledger, f"{line.cause} {line.detail}".strip(), line, line.interval, differs=differs)
         for line in ledger.lines[:MOST_LINES]
     ]
     rest = ledger.lines[MOST_LINES:]
     if rest:
-        rows.append(
-            row(
-                f"{len(rest)} more",
-                sum(one.baseline for one in rest),
-                sum(one.candidate for one in rest),
-                sum(one.difference for one in rest),
-            )
+        left = LedgerLine(
+            cause="",
+            detail="",
+            baseline=sum(one.baseline for one in rest),
+            candidate=sum(one.candidate for one in rest),
         )
-    rows.append(row("residual: without a name, or not repeated", None, None, ledger.residual))
-    rows.append(row("  of it without a name", None, None, ledger.residual - ledger.drift))
-    rows.append(row("  of it the record's runs less those now", None, None, ledger.drift))
-    rows.append(row(f"whole ({ledger.metric})", ledger.baseline, ledger.candidate, ledger.difference))
+        rows.append(_row(ledger, f"{len(rest)} more", left, None, differs=differs))
+    for name, value in (
+        ("residual: without a name, or not repeated", ledger.residual),
+        ("  of it without a name", ledger.residual - ledger.drift),
+        ("  of it the record's runs less those now", ledger.drift),
+    ):
+        rows.append(_row(ledger, name, value, None, differs=differs))
+    if ledger.sampling is not None:
+        sampling = math.copysign(ledger.sampling, ledger.difference)
+        taken = " and ".join(amount(samples) for samples in ledger.samples)
+        name = f"sampling: half the widest interval; {taken} samples"
+        rows.append((name, "", "", f"+-{duration(ledger.sampling)}", "", _share(ledger, sampling, differs=differs)))
+    whole = LedgerLine(cause="", detail="", baseline=ledger.baseline, candidate=ledger.candidate)
+    rows.append(_row(ledger, f"whole ({ledger.metric})", whole, None, differs=differs))
     return rows
+
+
+def _row(
+    ledger: Ledger, name: str, times: LedgerLine | float, interval: tuple[float, float] | None, *, differs: bool
+) -> tuple[str, ...]:
+    line = times if isinstance(times, LedgerLine) else None
+    sides = (duration(line.baseline), duration(line.candidate)) if line else ("", "")
+    difference = line.difference if line else float(times)  # type: ignore[arg-type]
+    between = f"{_signed(interval[0])} to {_signed(interval[1])}" if interval else ""
+    column = () if ledger.sampling is None else (between,)
+    return (name, *sides, _signed(difference), *column, _share(ledger, difference, differs=differs))
+
+
+def _signed(value_ns: float) -> str:
+    return f"{'+' if value_ns >= SMALLEST_NS else ''}{duration(value_ns)}"
+
+
+def _share(ledger: Ledger, value_ns: float, *, differs: bool) -> str:
+    """Return a share of the difference; empty if there is none that is known to be other than 0."""
+    unknown = ledger.repeated is not None and ledger.repeated[0] <= 0 <= ledger.repeated[1]
+    return "" if not differs or unknown or not ledger.difference else percent(value_ns / ledger.difference)
 
 
 def instrument_rows(seen: RowMeasurements) -> Rows:
@@ -125,7 +170,6 @@ def _order(run: InstrumentResult) -> tuple[str, str]:
 
 
 COUNT_HEAD = ("group", "in one operation", "baseline", "candidate", "ratio")
-LEDGER_HEAD = ("time of an operation in", "baseline", "candidate", "difference", "share")
 FUNCTION_HEAD = ("side", "function", "instructions")
 INSTRUMENT_HEAD = ("instrument", "variant", "operations", "time / without", "tool")
 
@@ -142,14 +186,19 @@ def summary_of(explanation: Explanation, pages: Sequence[tuple[str, str]]) -> Ex
         title=f"{place.workload}, {place.metric}: {place.candidate} against {place.baseline}",
         paragraph=explanation.paragraph,
         evidence=tuple((_heading(finding), finding.evidence) for finding in explanation.findings),
-        ledger=(LEDGER_HEAD, *ledger_rows(explanation.ledger)) if explanation.ledger else (),
+        ledger=(ledger_head(explanation.ledger), *ledger_rows(explanation.ledger, differs=explanation.differs))
+        if explanation.ledger
+        else (),
         pages=tuple(pages),
     )
 
 
 def _heading(finding: Finding) -> str:
-    share = "" if finding.share is None else f", {percent(finding.share)} of the difference"
-    return f"{finding.cause}{share}"
+    if finding.share is None:
+        return finding.cause
+    how = f" ({finding.how})" if finding.how else ""
+    between = "" if finding.interval is None else f" ({span(finding.interval)})"
+    return f"{finding.cause}{how}, {percent(finding.share)}{between} of the difference"
 
 
 def title(seen: RowMeasurements) -> str:
@@ -183,8 +232,13 @@ def _parts(
 ) -> Iterator[tuple[str, tuple[Block, ...]]]:
     findings = tuple(Item(_heading(finding), items=finding.evidence) for finding in explanation.findings)
     yield "Evidence", (BulletList(items=findings),) if findings else ()
+    if seen.remedies is not None:
+        tried = tuple(Item(remedy_text(each)) for each in seen.remedies)
+        none = Item("None is known for what is named, or nothing is named.")
+        yield "Remedies that were tried", (BulletList(items=tried or (none,)),)
     if explanation.ledger is not None:
-        yield "Ledger", (_table("Ledger", LEDGER_HEAD, ledger_rows(explanation.ledger), keys=1),)
+        rows = ledger_rows(explanation.ledger, differs=explanation.differs)
+        yield "Ledger", (_table("Ledger", ledger_head(explanation.ledger), rows, keys=1),)
     yield "Counts in one operation", (_table("Counts", COUNT_HEAD, count_rows(explanation)),)
     functions = function_rows(seen)
     yield "Instructions by function", (_table("Functions", FUNCTION_HEAD, functions),) if functions else ()
@@ -206,5 +260,6 @@ def to_json(seen: RowMeasurements, explanation: Explanation) -> str:
         "references": msgspec.to_builtins(seen.references),
         "runs": runs,
         "missing": msgspec.to_builtins(seen.missing),
+        "remedies": msgspec.to_builtins(seen.remedies),
     }
     return json.dumps(content, indent=1) + "\n"

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from swapstone.explanation.findings import duration, percent
+from swapstone.explanation.evidence import duration
+from swapstone.explanation.findings import percent
 from swapstone.model.wakeup_paths import (
     INTERRUPT,
     PENDING,

@@ -442,6 +442,7 @@ def explain(
     without: Sequence[str] = (),
     trust: bool = False,
     modelled_cycles: bool = False,
+    confirm: bool = False,
     progress: ProgressLike = None,
 ) -> RowExplanation | InstructionsByFunction | WorstWakeups:
     """Explain a row of a record: see `Record.explain`.
@@ -460,6 +461,7 @@ def explain(
         without=tuple(without),
         trust=trust,
         modelled_cycles=modelled_cycles,
+        confirm=confirm,
         progress=progress,
     )
 

@@ -93,6 +93,10 @@ def explain_record(
             "Records of virtual machines are explained by instructions, without classes of cost and without instruments.",
             "Leave --classes and --without out.",
         )
+    if options.confirm:
+        raise UserError(
+            "Remedies are tried beside programs of this machine, not in virtual ones.", "Leave --confirm out."
+        )
     row = choose_row(analysis, options, undecided=measures_wakeups(view.experiment))
     place = RowKey(
         suite=row.suite,

@@ -3,23 +3,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fnmatch
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from swapstone.explanation import explain as split_difference
 from swapstone.explanation import load_classes
-from swapstone.instruments import INSTRUMENTS, run_instruments
+from swapstone.instruments import INSTRUMENTS, RowVariant, run_instruments
 from swapstone.instruments.prepare_row import RowContext, ledger_metric, prepare_row, require_host_record
+from swapstone.instruments.remedies import Gap, remedies_for, try_remedies
 from swapstone.model import (
     Analysis,
     Comparison,
     Explanation,
     MissingInstrument,
+    RemedyRuns,
     RowKey,
     RowMeasurements,
     UserError,
@@ -68,6 +71,7 @@ class ExplainOptions:
         without: names of instruments to leave out.
         trust: whether the record's commands may run though another user or machine made it, or it was edited.
         modelled_cycles: whether a processor is modelled too, of a record on the exact clock.
+        confirm: whether remedies for what is named are tried.
     """
 
     metric: str | None = None
@@ -79,6 +83,7 @@ class ExplainOptions:
     without: tuple[str, ...] = ()
     trust: bool = False
     modelled_cycles: bool = False
+    confirm: bool = False
 
 
 DEFAULT_OPTIONS = ExplainOptions()
@@ -149,6 +154,10 @@ def explain_record(
     folder, evidence = _evidence(view, chosen, options, progress)
     with named_record(view.path):  # stored evidence may come from a stranger
         explanation = split_difference(evidence, classes)
+    if options.confirm and evidence.remedies is None:
+        evidence = _with_remedies(view, chosen, options, progress, (folder, evidence, explanation))
+    with named_record(view.path):
+        explanation = split_difference(evidence, classes)
         files = explanation_files.write(folder, evidence, explanation, classes)
     return RowExplanation(folder, evidence, explanation, tuple(files))
 
@@ -188,7 +197,7 @@ def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool =
     different = [row for row in matching if row.verdict in _DIFFERENT]
     if not different and not undecided and (workload is None or len(matching) > 1):
         raise UserError(
-            f"None of the {len(matching)} rows that match has a different median: there is nothing to explain.",
+            f"There is no difference to explain: none of the {len(matching)} rows that match has a different median.",
             "Name one with --only to see its counts and its ledger.",
         )
     return max(different or matching, key=_distance)
@@ -236,6 +245,28 @@ def _evidence(
     stored = None if options.again or options.without else explanation_files.read(folder, view)
     if stored is not None and not any(each.reason == EXCLUDED for each in stored.missing):
         return folder, stored
+    with _prepared_pair(view, row, options, progress) as (pair, _):
+        only = [name for name in INSTRUMENTS if name not in options.without]
+        seen = run_instruments(place, row.metric.unit, ledger_metric(row), pair, progress.note, only=only)
+    excluded = tuple(MissingInstrument(instrument=name, reason=EXCLUDED) for name in options.without)
+    seen = msgspec.structs.replace(seen, differs=row.verdict in _DIFFERENT, missing=(*seen.missing, *excluded))
+    explanation_files.store(folder, view, seen)
+    return folder, seen
+
+
+@contextlib.contextmanager
+def _prepared_pair(
+    view: RecordView, row: Comparison, options: ExplainOptions, progress: Progress
+) -> Iterator[tuple[tuple[RowVariant, RowVariant], Path]]:
+    """Prepare both variants of a row to run again.
+
+    Yields:
+        The variants, and a scratch folder that programs can read.
+
+    Raises:
+        UntrustedRecordError: the record's commands may not run.
+        UserError: the row can't be run again.
+    """
     require_trust(view, "explain the row", trust=options.trust, more=[f"run all of it under: {', '.join(INSTRUMENTS)}"])
     require_host_record(view.experiment, row.load)
     if view.manifest is None:
@@ -245,13 +276,29 @@ def _evidence(
         prepared = prepare(view.experiment, target, lambda *_: None, progress.note)
         _note_other_programs(view, prepared.programs, progress)
         context = RowContext(view.experiment, prepared, target, passes.get((row.suite, row.workload), 1), Path(scratch))
-        pair = prepare_row(context, row)
-        only = [name for name in INSTRUMENTS if name not in options.without]
-        seen = run_instruments(place, row.metric.unit, ledger_metric(row), pair, progress.note, only=only)
-    excluded = tuple(MissingInstrument(instrument=name, reason=EXCLUDED) for name in options.without)
-    seen = msgspec.structs.replace(seen, differs=row.verdict in _DIFFERENT, missing=(*seen.missing, *excluded))
-    explanation_files.store(folder, view, seen)
-    return folder, seen
+        yield prepare_row(context, row), Path(scratch)
+
+
+def _with_remedies(
+    view: RecordView,
+    row: Comparison,
+    options: ExplainOptions,
+    progress: Progress,
+    found: tuple[Path, RowMeasurements, Explanation],
+) -> RowMeasurements:
+    """Try the remedies that belong to what is named, and store what they gave with the evidence."""
+    folder, evidence, explanation = found
+    remedies = remedies_for(explanation)
+    tried: tuple[RemedyRuns, ...] = ()
+    if remedies:
+        ledger = explanation.ledger
+        slow = int(ledger is None or ledger.difference >= 0)
+        with _prepared_pair(view, row, options, progress) as (pair, scratch):
+            gap = Gap(pair[slow], pair[1 - slow], ledger_metric(row))
+            tried = try_remedies(remedies, gap, scratch, progress.note)
+    evidence = msgspec.structs.replace(evidence, remedies=tried)
+    explanation_files.store(folder, view, evidence)
+    return evidence
 
 
 def _note_other_programs(

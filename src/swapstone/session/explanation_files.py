@@ -23,6 +23,7 @@ from swapstone.model import (
     FrozenStruct,
     InstrumentResult,
     Profile,
+    Reference,
     RowKey,
     RowMeasurements,
     UserError,
@@ -49,6 +50,9 @@ WAKEUPS = "wakeups.json"
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")
 """A file of `replace_in` that a kill left."""
+MOST_RUNS = 1000
+"""Evidence with more runs of a profile is not read."""
+
 MOST_BYTES = 256 << 20
 """A larger page is not read."""
 PAGES = (
@@ -130,16 +134,35 @@ def _evidence(record: RecordFolder, folder: str, view: RecordView) -> RowMeasure
     if manifest.seen != hashlib.sha256(data).hexdigest():
         return None
     seen = _decoded(data, RowMeasurements)
-    return seen if seen is not None and all(map(_usable, seen.runs)) else None
+    return seen if seen is not None and is_usable(seen) else None
+
+
+def is_usable(seen: RowMeasurements) -> bool:
+    """Return whether stored measurements can be computed with: they are consistent, and of no more runs than any version makes."""
+    return all(map(_usable, seen.runs)) and all(map(_is_bounded, seen.references))
+
+
+def _is_bounded(reference: Reference) -> bool:
+    """Return whether the reference runs of a variant are no more than any version makes."""
+    return all(len(values) <= MOST_RUNS for _, values in reference.values)
 
 
 def _usable(run: InstrumentResult) -> bool:
     """Return whether an instrument's result can be computed with: it has operations, and its stacks are of its frames."""
     profiles = [profile for profile in (run.profile, run.elapsed.waits if run.elapsed else None) if profile is not None]
-    return run.operations > 0 and all(
+    parts = run.elapsed is None or len(run.elapsed.runs) == len(run.elapsed.waits.runs)
+    return run.operations > 0 and parts and all(map(_is_consistent, profiles))
+
+
+def _is_consistent(profile: Profile) -> bool:
+    """Return whether a profile has operations, and its stacks and runs are of its frames and stacks."""
+    return (
         profile.operations > 0
+        and len(profile.runs) <= MOST_RUNS
         and all(0 <= frame < len(profile.frames) for stack in profile.stacks for frame in stack.frames)
-        for profile in profiles
+        and all(
+            0 <= stack < len(profile.stacks) and weight >= 0 for run in profile.runs for stack, weight in run.weights
+        )
     )
 
 

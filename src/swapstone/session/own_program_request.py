@@ -27,7 +27,7 @@ from swapstone.model import (
 )
 from swapstone.session.command_lines import command_lines, executable, shown_command
 from swapstone.session.parameters import parse_parameters
-from swapstone.session.server_program import SERVER_EXAMPLE, load_generators, server_arguments
+from swapstone.session.server_program import PROGRAM, SERVER_EXAMPLE, load_generators, server_arguments
 from swapstone.session.values import parse_duration_ns
 from swapstone.workloads import METRIC_EXAMPLE, parse_metric, undirected
 
@@ -210,15 +210,18 @@ def _commands(request: OwnProgramRequest, folder: Path) -> tuple[CommandLine, ..
 
 
 def _server_command(request: OwnProgramRequest) -> OwnProgramRequest:
-    """Use the command of --server as the program.
+    """Use the command of --server as the program; of programs that --program names, its arguments.
 
     Raises:
         UserError: there is another program, or an option that a server does not have.
     """
-    if request.command is not None or request.programs:
+    if request.command is not None:
+        raise UserError("--server names the program: leave out the program after --.", f"For example: {SERVER_EXAMPLE}")
+    words = server_arguments(request.server or "")
+    if request.programs and words[0] != PROGRAM:
         raise UserError(
-            "--server names the program: leave out the program after -- and --program.",
-            f"For example: {SERVER_EXAMPLE}",
+            "With --program, the command of --server starts with {program}, which stands for each of the programs.",
+            "For example: --server '{program} --port {port}' --program old=./old --program new=./new",
         )
     for given, option in (
         (request.output, "--output"),
@@ -229,7 +232,7 @@ def _server_command(request: OwnProgramRequest) -> OwnProgramRequest:
     ):
         if given:
             raise UserError(f"{option} is not for a server.", f"Leave {option} out.")
-    return msgspec.structs.replace(request, command=server_arguments(request.server or ""))
+    return msgspec.structs.replace(request, command=words[1:] if request.programs else words)
 
 
 def _load_generators(request: OwnProgramRequest, arguments: tuple[str, ...], folder: Path) -> tuple[LoadGenerator, ...]:
@@ -267,12 +270,13 @@ def command_line(experiment: Experiment) -> str:
     own = experiment.own
     if own is None:
         return ""
+    programs = " ".join(f"--program {shlex.quote(f'{level}={path}')}" for level, path in own.programs)
     if own.load_generators:
-        return f"--server {shown_command(own.arguments)}"
+        words = (PROGRAM, *own.arguments) if own.programs else own.arguments
+        return " ".join(filter(None, (programs, f"--server {shown_command(words)}")))
     if own.commands:
         shown = (line.words[0] if own.shell else shown_command(line_words(line)) for line in own.commands)
         return " ".join(map(shlex.quote, shown) if own.shell else shown)
-    programs = " ".join(f"--program {shlex.quote(f'{level}={path}')}" for level, path in own.programs)
     rest = f"-- {shlex.join(own.arguments)}" if own.arguments else ""
     return " ".join(filter(None, (programs, rest)))
 

@@ -312,6 +312,7 @@ class Record:
         without: tuple[str, ...] = (),
         trust: bool = False,
         modelled_cycles: bool = False,
+        confirm: bool = False,
         progress: ProgressLike = None,
     ) -> RowExplanation | InstructionsByFunction | WorstWakeups:
         """Explain a row: run its two variants under instruments, and split the difference into causes.
@@ -326,6 +327,7 @@ class Record:
             without: instruments to leave out.
             trust: whether the record's commands may run though another user or machine made it, or it was edited.
             modelled_cycles: also model a processor's caches, branch prediction and divides; of a record on the exact clock.
+            confirm: also try remedies for what is named, and measure how much of the gap each closes.
             progress: receives events.
 
         Raises:
@@ -344,6 +346,7 @@ class Record:
             without=tuple(without),
             trust=trust,
             modelled_cycles=modelled_cycles,
+            confirm=confirm,
         )
         view = self.view if isinstance(self.view.runs, tuple) else load_view(self.path)  # commands of it will run
         return explain_record(view, self._analysis, options, as_progress(progress))

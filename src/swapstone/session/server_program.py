@@ -16,9 +16,12 @@ from swapstone.session.values import parse_duration_ns
 from swapstone.targets import default_target, driver_of
 from swapstone.workloads import workloads_of
 from swapstone.workloads.load_generators import LOAD_GENERATORS, PACE, PATTERN_EXAMPLE, check_reader, is_closed
-from swapstone.workloads.server_metrics import closed_loop_note
+from swapstone.workloads.server_metrics import WRK, closed_loop_notes
 
 MOST_CONNECTIONS = 10_000
+PROGRAM = "{program}"
+"""In --server: each of the programs that --program names."""
+
 SERVER_EXAMPLE = (
     "--server './my-server --port {port}' "
     "--load-generator 'wrk -c {connections} -t 1 -d 10s --latency http://127.0.0.1:{port}/' --connections 1,10"
@@ -56,9 +59,11 @@ def server_notes(experiment: Experiment) -> tuple[str, ...]:
     found: list[LoadGenerator] = []
     with contextlib.suppress(UserError):  # a record of another version may have workloads that this one does not
         found = [work.load_generator for work in workloads_of(experiment).values() if work.load_generator is not None]
-    names = dict.fromkeys(Path(each.command[0]).name for each in found if is_closed(each.reader))
     apart = _apart_note(experiment.target) if found else ()
-    return (*apart, *((closed_loop_note(" and ".join(names)),) if names else ()))
+    names = dict.fromkeys(
+        WRK if each.reader == WRK else Path(each.command[0]).name for each in found if is_closed(each.reader)
+    )
+    return (*apart, *closed_loop_notes(list(names)))
 
 
 def _apart_note(target: str) -> tuple[str, ...]:

@@ -246,8 +246,15 @@ class Subject(abc.ABC):
         del trial, target
         return outcome
 
-    def run(self, trial: TrialSpec, target: Target) -> Outcome:
+    def run(
+        self, trial: TrialSpec, target: Target, change: Callable[[TrialRequest], TrialRequest] = lambda request: request
+    ) -> Outcome:
         """Run a trial and judge its answer. Several threads may call this at once if the target runs several trials at once.
+
+        Args:
+            trial: to run.
+            target: where.
+            change: of the request. No trial of an experiment has one.
 
         Raises:
             TargetError: the target broke.
@@ -255,7 +262,7 @@ class Subject(abc.ABC):
         """
         if (refused := self.before(trial, target)) is not None:
             return refused
-        answer = target.run(self.request(trial), self.machine_config(trial))
+        answer = target.run(change(self.request(trial)), self.machine_config(trial))
         kept = self.kept(answer)
         judgement = self.judge(trial, answer, target.inspect)
         return self.after(trial, target, Outcome(judgement, answer, raw_output(kept), encode_kept(answer, kept)))

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -155,17 +155,35 @@ def _unseen(facts: Mapping[str, int]) -> bool:
     return facts.get("server_unseen_switches", 0) > UNSEEN_SHARE * seen + 100
 
 
-def closed_loop_note(generators: str) -> str:
-    """Return a note on coordinated omission.
+WRK = "wrk"
+_PACE = "swapstone-pace sends at a constant rate and measures each latency from the time when the request was due."
+
+
+def closed_loop_notes(generators: Sequence[str]) -> tuple[str, ...]:
+    """Return notes on coordinated omission.
+
+    wrk corrects its latencies for it since version 4.0 (``stats_correct`` in its stats.c): it adds one latency for each request that it
+    would have sent in the meantime, by the mean time between requests.
 
     Args:
-        generators: names of closed-loop load generators.
+        generators: names of closed-loop load generators, each once.
     """
-    return (
-        f"{generators} sends the next request on a connection only after the last response. While the server stalls it sends none, so the "
-        "requests that would have waited are missing, and high percentiles look better than they are (coordinated omission). "
-        "swapstone-pace sends at a constant rate and measures each latency from the time when the request was due."
-    )
+    found = []
+    if WRK in generators:
+        found.append(
+            f"{WRK}'s percentiles come partly from a model: since version 4.0 it adds latencies for the requests that it did not send "
+            "while the server stalled (coordinated omission). They can't be compared with those of ab or redis-benchmark, which add none. "
+            f"{_PACE}"
+        )
+    others = [name for name in generators if name != WRK]
+    if others:
+        verb = "sends" if len(others) == 1 else "send"
+        found.append(
+            f"{' and '.join(others)} {verb} the next request on a connection only after the last response. While the server stalls no "
+            "request is sent, so those that would have waited are missing, and high percentiles look better than they are (coordinated "
+            f"omission). {_PACE}"
+        )
+    return tuple(found)
 
 
 def check_whole(samples: tuple[Sample, ...]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.explanation.findings import duration, percent
+from swapstone.explanation.evidence import duration
+from swapstone.explanation.findings import percent
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 
 from swapstone.explanation import explain, load_classes
 from swapstone.explanation.findings import counts_of
-from swapstone.explanation.ledger import ledger, wait_class
+from swapstone.explanation.ledger import ledger
+from swapstone.explanation.wait_classes import wait_class
 from swapstone.model import (
     KERNEL,
     OWN_OBJECT,

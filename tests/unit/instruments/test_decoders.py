@@ -7,6 +7,7 @@ import pytest
 from tools.fuzz_seeds import archive
 
 from swapstone.instruments.archive_matching import members
+from swapstone.instruments.callgrind_output import total
 from swapstone.instruments.heap import fields_of
 from swapstone.instruments.instructions import tally
 from swapstone.instruments.measured_region import MeasuredWindows, passes, windows
@@ -209,3 +210,24 @@ def test_an_archive_with_a_damaged_size_is_an_error(size: bytes) -> None:
 def test_an_archive_without_the_name_of_a_member_is_an_error() -> None:
     with pytest.raises(UserError, match="lacks the name"):
         list(members(archive(("one.o", b"content")).replace(b"/0 ", b"/9 ")))
+
+
+def test_simulated_events_are_summed_by_their_names() -> None:
+    lines = (
+        "version: 1",
+        "events: Ir Dr Dw D1mr Bc Bcm",
+        "fn=(1) work",
+        "10 100 20 10 5 7 3",
+        "+1 50 1",  # events at the end that are 0 are left out
+        "cfn=(2) other",
+        "calls=4 20",
+        "12 9000 900 90 9 9 9",  # of the called function
+        "fn=(2)",
+        "20 7 1 1 1 1 1",
+        "totals: 157 22 11 6 8 4",
+    )
+    found = tally(lines)
+    assert found.instructions == {("", "work"): 150, ("", "other"): 7}
+    assert found.events == {"Dr": 22, "Dw": 11, "D1mr": 6, "Bc": 8, "Bcm": 4}
+    assert found.calls == {("", "other"): 4}
+    assert total("\n".join(lines)) == 157

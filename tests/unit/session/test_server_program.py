@@ -9,10 +9,11 @@ import pytest
 
 from swapstone.model import FactorLevels, LoadGenerator, UserError
 from swapstone.session.experiment import resolve
-from swapstone.session.own_program_request import OwnProgramRequest, command_line, own_program
+from swapstone.session.own_program_request import OwnProgramRequest, command_line, own_program, program_factor
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.server_program import server_notes
 from swapstone.workloads import workloads_of
+from swapstone.workloads.server_metrics import closed_loop_notes
 
 SERVER = "./my-server --port {port}"
 LOAD_GENERATOR = "/bin/echo -c {connections} http://127.0.0.1:{port}/"
@@ -57,8 +58,16 @@ def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: p
     assert [work.load_generator for work in works.values()] == list(own.load_generators)
     assert command_line(resolved) == f"--server '{tmp_path}/my-server --port {{port}}'"
     (note,) = server_notes(resolved)
-    assert note.startswith("echo sends the next request on a connection only after the last response")
+    assert note.startswith("wrk's percentiles come partly from a model")  # the reader decides, not the command's name
     assert "coordinated omission" in note
+
+
+def test_wrks_percentiles_are_a_model_and_not_compared_with_those_of_others() -> None:
+    wrk, others = closed_loop_notes(("wrk", "ab", "redis-benchmark"))
+    assert wrk.startswith("wrk's percentiles come partly from a model: since version 4.0 it adds latencies")
+    assert "can't be compared with those of ab" in wrk and "look better" not in wrk
+    assert others.startswith("ab and redis-benchmark send the next request") and "wrk" not in others
+    assert closed_loop_notes(()) == ()
 
 
 def test_one_driver_keeps_the_servers_name() -> None:
@@ -107,7 +116,7 @@ def test_one_driver_keeps_the_servers_name() -> None:
             "With -q, ab does not print the figures that are read",
         ),
         ({"command": ("./x",)}, "--server names the program"),
-        ({"programs": ("a=./x", "b=./y")}, "--server names the program"),
+        ({"programs": ("a=./x", "b=./y")}, "With --program, the command of --server starts with {program}"),
         ({"output": "null"}, "--output is not for a server"),
         ({"artifacts": ("out",)}, "--artifact is not for a server"),
         ({"output_may_differ": True}, "--output-may-differ is not for a server"),
@@ -131,3 +140,26 @@ def test_an_option_of_servers_without_a_server(name: str, option: str) -> None:
 
 def test_the_port_may_be_in_the_environment() -> None:
     assert own_program(server_request(server="/bin/true", variables=("PORT={port}",))) is not None
+
+
+def test_two_builds_of_a_server_are_programs_with_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    own = own_program(
+        server_request(
+            server="{program} --port {port}",
+            programs=("old=./old", "new=./new"),
+            connections=None,
+            load_generator="/bin/echo {port}",
+        )
+    )
+    assert own is not None
+    assert own.arguments == ("--port", "{port}")
+    assert own.programs == (("old", f"{tmp_path}/old"), ("new", f"{tmp_path}/new"))
+    resolved = resolve(ExperimentRequest(name="compare", factors=program_factor(own), suites=(), own=own))
+    options = (f"--program old={tmp_path}/old", f"--program new={tmp_path}/new")
+    assert command_line(resolved) == " ".join((*options, "--server", "'{program} --port {port}'"))
+    (work,) = workloads_of(resolved).values()
+    assert work.load_generator is not None

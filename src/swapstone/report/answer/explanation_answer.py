@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from swapstone.explanation.findings import duration, percent
+from swapstone.explanation.evidence import duration
+from swapstone.explanation.findings import percent
 from swapstone.model import Explanation
 from swapstone.record.variant_label import short_label
 from swapstone.report.answer.wording import listed
@@ -21,6 +22,11 @@ def sentence(explanation: Explanation) -> str:
     """
     place, ledger = explanation.place, explanation.ledger
     candidate, baseline = safe(short_label(place.candidate)), safe(short_label(place.baseline))
+    if not explanation.differs:
+        return (
+            f"There is no difference to explain: the record has no significant one between {candidate} and {baseline} on "
+            f"{safe(place.workload)}."
+        )
     if ledger is None:
         causes = [safe(finding.cause) for finding in explanation.findings[:_MOST]]
         found = f" that are consistent with it: {listed(causes)}" if causes else ", and no count differs"
@@ -31,12 +37,15 @@ def sentence(explanation: Explanation) -> str:
     )
     shares = [
         f"{percent(finding.share)} {'of the difference ' if not number else ''}is {safe(finding.cause)}"
+        + (f" ({safe(finding.how)})" if finding.how else "")
         for number, finding in enumerate(
             [each for each in explanation.findings if each.share is not None and each.share >= _LEAST][:_MOST]
         )
         if finding.share is not None
     ]
     if not shares:
+        if ledger.sampling is not None:
+            return f"{start}; no cause accounts for it beyond the intervals of the measurement."
         return f"{start}; no cause accounts for 5 % of the difference."
     rest = ledger.residual / ledger.difference if ledger.difference else 0.0
     unexplained = f"; {percent(rest)} is unexplained" if abs(rest) >= _LEAST else ""

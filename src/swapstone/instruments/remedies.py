@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Remedies: changes of a program's surroundings that take a cause away, if the cause is what explain named. `explain --confirm` tries them.
+
+None changes the program's file. Each run with a remedy is judged as a trial is: by its status, its output and its levels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from swapstone.instruments.acquisition import ReferenceRun, RowVariant
+from swapstone.model import Explanation, RemedyRuns, UserError
+from swapstone.wire import TrialRequest
+
+LEAST_ROUNDS, MOST_ROUNDS = 8, 20
+BUDGET_S = 60.0
+"""Further rounds than `LEAST_ROUNDS` are made until this time is over."""
+
+_PRELOAD = "LD_PRELOAD"
+_COMPILE_S = 60
+
+_NO_DELAY = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+static int set(int fd) {
+    int on = 1;
+    if (fd >= 0) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return fd;
+}
+int socket(int domain, int type, int protocol) {
+    int (*next)(int, int, int) = (int (*)(int, int, int))dlsym(RTLD_NEXT, "socket");
+    return set(next(domain, type, protocol));
+}
+int accept(int fd, struct sockaddr *name, socklen_t *length) {
+    int (*next)(int, struct sockaddr *, socklen_t *) =
+        (int (*)(int, struct sockaddr *, socklen_t *))dlsym(RTLD_NEXT, "accept");
+    return set(next(fd, name, length));
+}
+int accept4(int fd, struct sockaddr *name, socklen_t *length, int flags) {
+    int (*next)(int, struct sockaddr *, socklen_t *, int) =
+        (int (*)(int, struct sockaddr *, socklen_t *, int))dlsym(RTLD_NEXT, "accept4");
+    return set(next(fd, name, length, flags));
+}
+"""
+
+_BUFFERS = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+static int (*next)(FILE *, char *, int, size_t);
+static void find(void) { next = (int (*)(FILE *, char *, int, size_t))dlsym(RTLD_NEXT, "setvbuf"); }
+int setvbuf(FILE *file, char *buffer, int mode, size_t size) {
+    (void)buffer, (void)mode, (void)size;
+    if (!next) find();
+    return next(file, NULL, _IOFBF, 1 << 16);
+}
+void setbuf(FILE *file, char *buffer) { setvbuf(file, buffer, _IOFBF, 0); }
+__attribute__((constructor)) static void begin(void) { setvbuf(stdout, NULL, _IOFBF, 0); }
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Remedy:
+    """A change of a program's surroundings.
+
+    Attributes:
+        name: a word or two.
+        text: what it does, as a phrase.
+        suits: pairs (class of cost, pattern for the evidence of a finding) to which it belongs; an empty pattern fits any evidence.
+        environment: variables to set.
+        preload: source in C of an object that the loader preloads; empty for none.
+        one_processor: whether the program is pinned to one processor.
+    """
+
+    name: str
+    text: str
+    suits: tuple[tuple[str, str], ...]
+    environment: tuple[tuple[str, str], ...] = ()
+    preload: str = ""
+    one_processor: bool = False
+
+
+_MEMORY_CALLS = r"\b(?:brk|mmap|munmap|madvise|mremap)\b"
+
+REMEDIES: tuple[Remedy, ...] = (
+    Remedy(
+        "one processor",
+        "all of its threads on one processor (taskset)",
+        (("own code", "false sharing"), ("locks", ""), ("waiting", r"\bfutex")),
+        one_processor=True,
+    ),
+    Remedy(
+        "kept memory",
+        "glibc's malloc keeps freed memory and takes large blocks from its heap (MALLOC_TRIM_THRESHOLD_, MALLOC_MMAP_THRESHOLD_, "
+        "MALLOC_TOP_PAD_)",
+        (("page faults", ""), ("system calls", _MEMORY_CALLS), ("locks", "address space")),
+        environment=(
+            ("MALLOC_TRIM_THRESHOLD_", str(1 << 30)),
+            ("MALLOC_MMAP_THRESHOLD_", str(32 << 20)),  # its largest value, DEFAULT_MMAP_THRESHOLD_MAX
+            ("MALLOC_TOP_PAD_", str(64 << 20)),
+        ),
+    ),
+    Remedy(
+        "huge pages",
+        "glibc's malloc requests huge pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1)",
+        (("page faults", ""), ("own code", "sizes of pages")),
+        environment=(("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),),
+    ),
+    Remedy(
+        "larger buffers",
+        "streams of the C library buffer 64 KiB (a preloaded setvbuf)",
+        (("system calls", r"\bwrite\b"),),
+        preload=_BUFFERS,
+    ),
+    Remedy(
+        "TCP_NODELAY",
+        "sockets send small segments at once (a preloaded socket and accept set TCP_NODELAY)",
+        (("waiting", r"\b(?:read|recv\w*|poll|select|epoll_wait)\b"),),
+        preload=_NO_DELAY,
+    ),
+)
+
+
+def remedies_for(explanation: Explanation) -> tuple[Remedy, ...]:
+    """Return the remedies that belong to what an explanation names."""
+    found: list[Remedy] = []
+    for finding in explanation.findings:
+        text = " ".join((finding.sentence, *finding.evidence))
+        found += [
+            remedy
+            for remedy in REMEDIES
+            if any(cause == finding.cause and re.search(pattern, text) for cause, pattern in remedy.suits)
+        ]
+    return tuple(dict.fromkeys(found))
+
+
+Change = Callable[[TrialRequest], TrialRequest]
+
+
+def change_of(remedy: Remedy, folder: Path) -> tuple[Change, str]:
+    """Return what changes a request, and the path of the object that must then be mapped; empty for none.
+
+    Args:
+        remedy: to apply.
+        folder: for the compiled object; it must be readable for the program.
+
+    Raises:
+        UserError: the object can't be compiled.
+    """
+    path = str(_compiled(remedy, folder)) if remedy.preload else ""
+
+    def change(request: TrialRequest) -> TrialRequest:
+        variables = dict(request.environment) | dict(remedy.environment)
+        if path:
+            variables[_PRELOAD] = ":".join(filter(None, (variables.get(_PRELOAD, ""), path)))
+        cpus = (max(os.sched_getaffinity(0)),) if remedy.one_processor else request.cpus
+        return msgspec.structs.replace(request, environment=tuple(variables.items()), cpus=cpus)
+
+    return change, path
+
+
+def _compiled(remedy: Remedy, folder: Path) -> Path:
+    name = re.sub(r"\W", "-", remedy.name)
+    source, made = folder / f"{name}.c", folder / f"{name}.so"
+    source.write_text(remedy.preload)
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise UserError("there is no C compiler cc", "Install gcc and libc6-dev.")
+    command = (compiler, "-O2", "-shared", "-fPIC", "-o", str(made), str(source), "-ldl")
+    try:
+        subprocess.run(command, check=True, capture_output=True, timeout=_COMPILE_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UserError(f"the preloaded object can't be compiled: {error}") from error
+    return made
+
+
+@dataclasses.dataclass(frozen=True)
+class Gap:
+    """The gap between two variants that a remedy may close.
+
+    Attributes:
+        slow, fast: the slower variant, and the other one.
+        metric: of the reference runs, ``wall`` or ``cpu``.
+    """
+
+    slow: RowVariant
+    fast: RowVariant
+    metric: str
+
+
+def try_remedies(
+    remedies: Sequence[Remedy], gap: Gap, folder: Path, notify: Callable[[str], None]
+) -> tuple[RemedyRuns, ...]:
+    """Measure the slower variant with each remedy, in turns with both variants without it.
+
+    Args:
+        remedies: to try.
+        gap: the variants.
+        folder: for objects to preload.
+        notify: called with a line before each remedy.
+    """
+    return tuple(_tried(remedy, gap, folder, notify) for remedy in remedies)
+
+
+def _tried(remedy: Remedy, gap: Gap, folder: Path, notify: Callable[[str], None]) -> RemedyRuns:
+    notify(f"trying a remedy, in turns with both variants without it: {remedy.name}")
+    rows: list[tuple[float, float, float]] = []
+    try:
+        change, path = change_of(remedy, folder)
+        for number in _rounds():
+            times = [variant.plain(number).metrics.get(gap.metric) for variant in (gap.fast, gap.slow)]
+            with_it = _changed(gap.slow, number, change)
+            if path and os.path.realpath(path) not in map(os.path.realpath, with_it.objects):
+                raise UserError("the program did not load the preloaded object: it is static, or ignores LD_PRELOAD")
+            times.append(with_it.metrics.get(gap.metric))
+            fast_ns, slow_ns, remedied_ns = (0.0 if each is None else each for each in times)
+            rows.append((fast_ns, slow_ns, remedied_ns))
+    except UserError as error:
+        return RemedyRuns(name=remedy.name, text=remedy.text, problem=error.message)
+    fast, slower, remedied = zip(*rows, strict=True)
+    return RemedyRuns(name=remedy.name, text=remedy.text, faster=fast, slower=slower, remedied=remedied)
+
+
+def _changed(variant: RowVariant, number: int, change: Change) -> ReferenceRun:
+    if variant.changed is None:
+        raise UserError("this kind of workload can't be run with a remedy")
+    return variant.changed(number, change)
+
+
+def _rounds() -> Iterator[int]:
+    start = time.monotonic()
+    for number in range(MOST_ROUNDS):
+        if number >= LEAST_ROUNDS and time.monotonic() - start > BUDGET_S:
+            return
+        yield number

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""How long a run under an instrument may take, and waits that print what they wait for."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import time
+from collections.abc import Callable
+
+MOST_TIMES = 20.0
+"""A run under an instrument may take this many times as long as the longest run without it, or `SHORTEST_S` where that is longer."""
+
+LONGEST_S = 120.0
+"""What an instrument may add to a run, however long the run is without it."""
+
+SHORTEST_S = 30.0
+"""Shorter limits would measure the start of the instrument, and what else the machine does."""
+
+QUIET_S = 5.0
+"""A longer wait prints what it waits for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunLimit:
+    """Limit of a run's duration.
+
+    Attributes:
+        run_s: the limit.
+        reference_s: the longest run without an instrument.
+        notify: called with a line when a wait takes longer than `QUIET_S`.
+    """
+
+    run_s: float
+    reference_s: float
+    notify: Callable[[str], None]
+
+    def reason(self, instrument: str) -> str:
+        """Return why a run that reaches the limit is given up."""
+        return (
+            f"a run took longer than {self.run_s:.0f} s under {instrument}; without it the longest took "
+            f"{self.reference_s:.3g} s"
+        )
+
+
+def limit_of(longest_s: float, notify: Callable[[str], None], most_times: float = MOST_TIMES) -> RunLimit:
+    """Return the limit of a run under an instrument.
+
+    Args:
+        longest_s: duration of the longest run without it.
+        notify: called with a line when a wait takes long.
+        most_times: limit of the overhead.
+    """
+    return RunLimit(longest_s + min(LONGEST_S, max(SHORTEST_S, (most_times - 1) * longest_s)), longest_s, notify)
+
+
+def wait_for_end(process: subprocess.Popen[bytes], within_s: float, what: str, notify: Callable[[str], None]) -> int:
+    """Wait until a process ends, and return its status.
+
+    Args:
+        process: to wait for.
+        within_s: how long.
+        what: the wait is for, as a phrase.
+        notify: called with a line after `QUIET_S`.
+
+    Raises:
+        subprocess.TimeoutExpired: it did not end in time.
+    """
+    start = time.monotonic()
+    try:
+        return process.wait(min(QUIET_S, within_s))
+    except subprocess.TimeoutExpired:
+        left = within_s - (time.monotonic() - start)
+        if left <= 0:
+            raise
+    notify(f"waiting for {what}, for at most {left:.0f} s more")
+    return process.wait(left)

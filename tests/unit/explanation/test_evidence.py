@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Evidence: what covers most of the difference comes first, and nothing equal or impossible is quoted."""
+
+from __future__ import annotations
+
+import pytest
+
+from swapstone.explanation import explain, load_classes
+from swapstone.explanation.evidence import Sides
+from swapstone.explanation.findings import counts_of
+from swapstone.explanation.instruction_work import instruction_work
+from swapstone.model import (
+    KERNEL,
+    OWN_OBJECT,
+    Amount,
+    ElapsedTime,
+    Explanation,
+    Frame,
+    InstrumentResult,
+    Profile,
+    Reference,
+    RowKey,
+    RowMeasurements,
+    Stack,
+)
+from swapstone.report import row_explanation
+from swapstone.report.answer import explanation_answer
+
+CLASSES = load_classes()
+OWN = (Frame(symbol="work", object=OWN_OBJECT),)
+STRLEN = (*OWN, Frame(symbol="__strlen_avx2", object="libc.so.6"))
+FUTEX = (*OWN, Frame(symbol="__x64_sys_futex", object=KERNEL))
+Amounts = tuple[tuple[str, str, float], ...]
+
+
+def profile(kind: str, weights: dict[tuple[Frame, ...], float]) -> Profile:
+    frames = tuple(dict.fromkeys(frame for stack in weights for frame in stack))
+    stacks = tuple(Stack(frames=tuple(map(frames.index, stack)), weight=weight) for stack, weight in weights.items())
+    return Profile(kind=kind, unit="ns", operations=1.0, frames=frames, stacks=stacks)
+
+
+def result(instrument: str, variant: str, amounts: Amounts = (), **given: object) -> InstrumentResult:
+    counted = tuple(Amount(group=group, name=name, value=value) for group, name, value in amounts)
+    plain = {"tool": "t", "command": "c", "operations": 1.0, "overhead": 1.0}
+    return InstrumentResult(instrument=instrument, variant=variant, amounts=counted, **{**plain, **given})  # type: ignore[arg-type]
+
+
+def row(
+    times: tuple[float, float],
+    stacks: tuple[dict[tuple[Frame, ...], float], dict[tuple[Frame, ...], float]],
+    *counted: tuple[str, Amounts, Amounts],
+    threads: int = 1,
+) -> RowMeasurements:
+    runs = [result("on-cpu", name, profile=profile("on-cpu", each)) for name, each in zip("ab", stacks, strict=True)]
+    for instrument, base, candidate in counted:
+        runs += [result(instrument, "a", base), result(instrument, "b", candidate)]
+    if threads > 1:
+        elapsed = ElapsedTime(
+            wall_ns=1.0, running_ns=1.0, ready_ns=0.0, waits=profile("off-cpu", {}), most_threads=threads
+        )
+        runs.append(result("off-cpu", "b", elapsed=elapsed))
+    sides = [
+        Reference(variant=name, program_sha256="", recorded=time, time_ns=time, metrics=(("cpu", time),), runs=8)
+        for name, time in zip("ab", times, strict=True)
+    ]
+    place = RowKey(suite="", workload="w", load="idle", metric="cpu", baseline="a", candidate="b")
+    return RowMeasurements(
+        place=place, unit="ns", ledger_metric="cpu", references=(sides[0], sides[1]), runs=tuple(runs), missing=()
+    )
+
+
+def explained(seen: RowMeasurements) -> Explanation:
+    return explain(seen, CLASSES)
+
+
+def test_calls_of_functions_of_the_class_are_evidence_and_equal_counts_are_not() -> None:
+    found = explained(
+        row(
+            (1e6, 9e6),
+            ({OWN: 1.0}, {OWN: 1.0, STRLEN: 8.0}),
+            (
+                "instructions",
+                (("instructions", "all", 1e6), ("calls", "memset (libc.so.6)", 5.0)),
+                (
+                    ("instructions", "all", 9e6),
+                    ("calls", "strlen (libc.so.6)", 300_005.0),
+                    ("calls", "memset (libc.so.6)", 5.0),
+                    ("calls", "write (libc.so.6)", 77.0),
+                ),
+            ),
+            ("allocations", (("copies", "bytes copied", 294.2),), (("copies", "bytes copied", 294.4),)),
+        )
+    )
+    (finding,) = found.findings
+    assert finding.cause == "copies and strings"
+    texts = " | ".join(finding.evidence)
+    assert "300 k calls of strlen (libc.so.6) per operation (other variant: 0)" in texts
+    assert "300 k calls of strlen" in found.paragraph
+    assert "memset" not in texts and "294" not in texts and "write" not in texts
+
+
+def test_evidence_is_in_the_direction_of_the_difference_and_ranked_by_what_it_covers() -> None:
+    calls = {
+        name: (*OWN, Frame(symbol=f"__x64_sys_{name}", object=KERNEL)) for name in ("read", "mmap", "brk", "close")
+    }
+    found = explained(
+        row(
+            (10e6, 100e6),
+            (
+                {OWN: 5.0, calls["brk"]: 5.0},
+                {OWN: 5.0, calls["read"]: 60.0, calls["mmap"]: 30.0, calls["close"]: 5.0},
+            ),
+            (
+                "syscalls",
+                (("system calls", "brk", 501.0), ("system calls", "read", 1.0)),
+                (
+                    ("system calls", "brk", 2.0),
+                    ("system calls", "read", 10.0),
+                    ("system calls", "mmap", 9000.0),
+                    ("system calls", "close", 20000.0),
+                ),
+            ),
+        )
+    )
+    finding = found.findings[0]
+    assert finding.cause == "system calls"
+    assert not any("brk" in text for text in finding.evidence)
+    order = [next(name for name in calls if name in text) for text in finding.evidence]
+    assert order == ["read", "read", "mmap", "mmap", "close", "close"]
+
+
+@pytest.mark.parametrize(("recorded", "quoted"), [((0.9, 2.1), True), ((1.0, 400.0), False)])
+def test_switches_that_the_recording_contradicts_are_not_quoted(recorded: tuple[float, float], *, quoted: bool) -> None:
+    found = explained(
+        row(
+            (1e6, 5e6),
+            ({OWN: 1.0}, {OWN: 1.0, FUTEX: 4.0}),
+            ("reference", (("switches", "voluntary switches", 1.0),), (("switches", "voluntary switches", 2.0),)),
+            (
+                "off-cpu",
+                (("recorded switches", "voluntary switches", recorded[0]),),
+                (("recorded switches", "voluntary switches", recorded[1]),),
+            ),
+        )
+    )
+    (finding,) = found.findings
+    assert finding.cause == "locks"
+    assert any("voluntary switches" in text for text in finding.evidence) == quoted
+    assert not any(each[0] == "recorded switches" for each in row_explanation.count_rows(found))
+
+
+WORK = "instructions"
+FEW: Amounts = (
+    ("instructions", "all", 346e6),
+    ("simulated", "mispredicted branches", 4956.0),
+    ("simulated", "misses of the first-level data cache", 2.1e6),
+)
+
+
+def slower(
+    *candidate: tuple[str, float], instructions: float = 346e6, threads: int = 1, ns: float = 580e6
+) -> Explanation:
+    after: Amounts = (
+        ("instructions", "all", instructions),
+        *(("simulated", name, value) for name, value in {**{n: v for _, n, v in FEW[1:]}, **dict(candidate)}.items()),
+    )
+    return explained(row((100e6, ns), ({OWN: 1.0}, {OWN: 1.0}), (WORK, FEW, after), threads=threads))
+
+
+def test_the_same_instructions_that_take_longer_are_called_so_with_the_simulated_event() -> None:
+    found = slower(("mispredicted branches", 22.8e6))
+    (finding,) = found.findings
+    assert (finding.cause, finding.how) == ("own code", "same instructions, slower")
+    assert "22.8 M mispredicted branches per operation (other variant: 4956)" in finding.sentence
+    assert "cache per operation" not in finding.sentence
+    assert explanation_answer.sentence(found).endswith(
+        "100 % of the difference is own code (same instructions, slower)."
+    )
+    misses = slower(("misses of the first-level data cache", 336e6)).findings[0]
+    assert "336 M misses of the first-level data cache per operation (other variant: 2.10 M)" in misses.sentence
+    assert "mispredicted" not in misses.sentence
+
+
+def test_an_event_that_can_not_account_for_the_difference_is_not_named() -> None:
+    (finding,) = slower(("mispredicted branches", 50_000.0)).findings  # ten times as many, and 0.1 ms of 480 ms
+    assert "mispredicted" not in finding.sentence
+    assert "a simulation of caches and branch prediction shows no reason" in finding.sentence
+    assert "false sharing" not in finding.sentence
+    (threads,) = slower(threads=2).findings
+    assert "that several threads write (false sharing): possible, can't be shown here" in threads.sentence
+
+
+@pytest.mark.parametrize(
+    ("instructions", "ns", "how"),
+    [
+        (346e6 * 6, 580e6, "more instructions"),
+        (346e6 * 1.5, 580e6, "more instructions, and slower ones"),
+        (346e6 * 0.5, 580e6, "fewer instructions, slower"),
+        (346e6, 580e6, "same instructions, slower"),
+        (346e6, 104e6, ""),
+    ],
+)
+def test_instructions_are_compared_with_the_time_that_they_take(instructions: float, ns: float, how: str) -> None:
+    findings = slower(instructions=instructions, ns=ns).findings
+    assert [finding.how for finding in findings] == [how]
+
+
+def test_without_counted_instructions_they_are_not_compared() -> None:
+    seen = row((1e6, 5e6), ({OWN: 1.0}, {OWN: 1.0}))
+    pair = Sides(seen.references[1], seen.references[0], swapped=False)
+    assert instruction_work(seen, counts_of(seen), pair) is None
+    assert explained(seen).findings[0].how == ""

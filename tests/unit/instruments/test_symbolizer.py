@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Which frames are the program's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swapstone.instruments.symbolizer import Symbolizer
+from swapstone.instruments.tracee import Region, Tracee
+from swapstone.model import KERNEL, OWN_OBJECT
+from swapstone.wire import TrialRequest
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_what_a_script_executes_is_the_program(tmp_path: Path, *, script: bool) -> None:
+    program = tmp_path / "start"
+    program.write_bytes(b"#!/bin/sh\nexec nginx\n" if script else b"\x7fELF")
+    request = TrialRequest(id="x", arguments=(str(program),), cwd="/", timeout_ms=1)
+    symbolizer = Symbolizer(Tracee("v", request, Region.DRIVEN))
+    assert symbolizer.object_of("/usr/sbin/nginx") == (OWN_OBJECT if script else "nginx")
+    assert symbolizer.object_of(str(program.resolve())) == OWN_OBJECT
+    assert symbolizer.object_of("/lib/libc.so.6") == "libc.so.6"
+    assert symbolizer.object_of("/lib/ld-musl-x86_64.so.1") == "ld-musl-x86_64.so.1"
+    assert symbolizer.object_of("/lib/libssl-3.so") == "libssl-3.so"
+    assert symbolizer.object_of("[vdso]") == "[vdso]"
+    assert symbolizer.object_of("[kernel.kallsyms]") == KERNEL
