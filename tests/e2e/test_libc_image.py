@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import image_programs
 from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.image_program_table import PROGRAMS
 from swapstone.artifacts.libc_image import (
     IMAGE_FILE,
     ROOT_FILE,
@@ -184,7 +184,7 @@ def test_vi_of_both_libraries_finds_the_same(tmp_path: Path, case: str) -> None:
 @pytest.mark.slow
 def test_a_failed_build_prints_its_last_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     _built("x86_64", "musl")
-    broken = dataclasses.replace(image_programs.PROGRAMS["busybox"], command="echo it is broken\nexit 3")
-    monkeypatch.setitem(image_programs.PROGRAMS, "busybox", broken)
+    broken = dataclasses.replace(PROGRAMS["busybox"], command="echo it is broken\nexit 3")
+    monkeypatch.setitem(PROGRAMS, "busybox", broken)
     with pytest.raises(UserError, match="The build of busybox failed:\nit is broken\nThe log: "):
         build_libc_image(LibcImageRequest(architecture="x86_64", libc="musl"), lambda _: None)

@@ -57,7 +57,7 @@ class LibcImage(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         format: version of this description.
-        digest: of the image, as ``swapstone image list`` prints it.
+        image: digest of the image, as ``swapstone image list`` prints it.
         architecture: a name of the image catalog.
         libc: ``glibc`` or ``musl``.
         libc_version: of the package of the lock that the image contains.
@@ -76,7 +76,7 @@ class LibcImage(FrozenStruct, frozen=True, kw_only=True):
     """
 
     format: int
-    digest: str
+    image: str
     architecture: str
     libc: str
     libc_version: str
@@ -141,7 +141,7 @@ def build_libc_image(request: LibcImageRequest, notify: Callable[[str], None]) -
     root = root_archive(overlays)
     description = LibcImage(
         format=1,
-        digest=built.image.digest(),
+        image=built.image.digest(),
         architecture=architecture.name,
         libc=request.libc,
         libc_version=packages[0].version,

@@ -123,7 +123,7 @@ def make_sdk(architecture: str, libc: str, out: str, notify: Callable[[str], Non
 def _answer(image: LibcImage) -> str:
     return (
         f"Every binary of this image for {image.architecture} is of {image.libc} {image.libc_version}: the root has"
-        f" {image.root_bytes / 1e6:.2f} MB in {len(image.files)} binaries, digest {image.digest}."
+        f" {image.root_bytes / 1e6:.2f} MB in {len(image.files)} binaries, digest {image.image}."
     )
 
 
