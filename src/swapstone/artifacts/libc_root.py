@@ -93,7 +93,7 @@ def program_entries(root: Path) -> Entries:
 
 
 def _link(path: str, entry: cpio.Entry) -> cpio.Entry:
-    """Return a link as it is in a root where ``usr`` is the root: relative, by the shortest way."""
+    """Return a link for a root where ``usr`` is the root: relative, by the shortest way."""
     target = posixpath.normpath(posixpath.join("/usr", posixpath.dirname(path), entry.content.decode()))
     if "/" not in entry.content.decode():
         return entry

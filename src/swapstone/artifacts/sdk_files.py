@@ -90,7 +90,7 @@ def _specs(names: SdkNames) -> str:
         "endfile": f"{fast} {ended} %R/usr/lib/crtn.o",
     }
     if names.libc == "musl":
-        shim = f" %{{!static:%{{!static-pie:%R/usr/lib/{SHIM}}}}}" if names.shim else ""
+        shim = f" %{{!static:%{{!static-pie:-l:{SHIM}}}}}" if names.shim else ""
         specs["libgcc"] = f"libgcc.a%s %:if-exists(libgcc_eh.a%s){shim}"
         specs["link"] = f"+ %{{!static:%{{!static-pie:%{{!shared:-dynamic-linker {names.loader}}}}}}}"
     stanzas = "".join(f"*{name}:\n{text}\n\n" for name, text in specs.items())
@@ -123,7 +123,7 @@ def _tool(command: str, package: str) -> str:
 
 
 def _run(names: SdkNames) -> str:
-    """Return the command that runs a program of the SDK here: as it is, by the SDK's loader, or in a user-mode emulator."""
+    """Return the command that runs a program of the SDK here: by this machine's loader, by the SDK's, or in a user-mode emulator."""
     if not names.native:
         command = f"qemu-{names.machine}"
         return (
