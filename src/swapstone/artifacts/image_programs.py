@@ -6,14 +6,18 @@ A finished program stays in the cache, so an interrupted build of an image conti
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -32,6 +36,7 @@ from swapstone.model.directories import cache_dir, share_dir
 LOG = "build.log"
 _INSTALLED, _SEAL = "installed", "seal"
 _TIMEOUT_S = 1800
+_REPORT_S = 20.0
 _KEY_DIGITS = 32
 _LAST_LINES = 12
 _CFLAGS = ("-Os", "-g0")
@@ -117,16 +122,41 @@ def build_program(name: str, sdk: BuiltSdk, compiler: str, notify: Callable[[str
     )
     key = hashlib.sha256("\0".join((*inputs, *(need.key for need in needs))).encode()).hexdigest()[:_KEY_DIGITS]
     home = _home(key)
+    if re.search(r"\s", str(home)):
+        raise UserError(
+            f"The cache folder {home.parent} has a blank in its path, which the makefiles of programs can't have.",
+            "Set XDG_CACHE_HOME to another folder.",
+        )
     with writable_folder(home.parent), locked(home.parent / "lock"):
         if not (home / _SEAL).is_file():
             notify(f"building {name} {described.version} for {sdk.sdk.libc} of {sdk.sdk.architecture} with {compiler}")
             archive = fetch(source, lock)
-            with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as work:
+            with _reported(notify, name), tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as work:
                 _Build(program, sdk, compiler, Path(work), tuple(need.root for need in needs)).run(archive)
                 shutil.rmtree(home, ignore_errors=True)
                 (Path(work) / "done").rename(home)
         os.utime(home / _SEAL)
     return msgspec.structs.replace(described, key=key)
+
+
+@contextlib.contextmanager
+def _reported(notify: Callable[[str], None], name: str) -> Iterator[None]:
+    """Report the duration of a build now and then, while it runs."""
+    done, start = threading.Event(), time.monotonic()
+
+    def report() -> None:
+        while not done.wait(_REPORT_S):
+            notify(
+                f"{name} is being built for {time.monotonic() - start:.0f} s; busybox takes about a minute of a processor"
+            )
+
+    thread = threading.Thread(target=report, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def _home(key: str) -> Path:
