@@ -109,7 +109,7 @@ def report(images: dict[str, BuiltLibcImage], boots: dict[str, Boot]) -> list[st
     used = rows["memory in use, kB"][1]
     lines = [
         f"With musl instead of glibc the root has {ratio['root, bytes']:.3f} of the size, the first process needs"
-        f" {ratio['init to page, ms']:.3f} of the time to a served page, and {used['musl'] - used['glibc']:+.0f} kB are in use.",
+        f" {ratio['init to page, ms']:.3f} of the time to a served page, and {used['musl'] - used['glibc']:+.0f} kB of memory are in use.",
         f"{'':24} {'glibc':>12} {'musl':>12} {'musl/glibc':>11}",
     ]
     for name, (form, row) in rows.items():
