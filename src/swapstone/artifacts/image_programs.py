@@ -34,7 +34,7 @@ from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
 
 LOG = "build.log"
-_INSTALLED, _SEAL = "installed", "seal"
+_INSTALLED, _SEAL, _LOCKS = "installed", "seal", ".locks"
 _TIMEOUT_S = 1800
 _REPORT_S = 20.0
 _KEY_DIGITS = 32
@@ -127,7 +127,10 @@ def build_program(name: str, sdk: BuiltSdk, compiler: str, notify: Callable[[str
             f"The cache folder {home.parent} has a blank in its path, which the makefiles of programs can't have.",
             "Set XDG_CACHE_HOME to another folder.",
         )
-    with writable_folder(home.parent), locked(home.parent / "lock"):
+    with (
+        writable_folder(home.parent / _LOCKS),
+        locked(home.parent / _LOCKS / key),
+    ):  # other programs are built meanwhile
         if not (home / _SEAL).is_file():
             notify(f"building {name} {described.version} for {sdk.sdk.libc} of {sdk.sdk.architecture} with {compiler}")
             archive = fetch(source, lock)

@@ -95,7 +95,7 @@ def test_a_failed_build_keeps_its_log_and_leaves_nothing_else(
         build_program("tiny", sdk, "gcc", lambda _: None)
     log = Path(error.value.message.rpartition("The log: ")[2])
     assert log.read_text() == f"$ {command}\nthe first line\nthe last line\n"
-    assert sorted(path.name for path in (cache / "image-programs").iterdir()) == ["lock", log.name]
+    assert sorted(path.name for path in (cache / "image-programs").iterdir()) == [".locks", log.name]
 
 
 def test_each_program_is_in_its_lock_and_comes_after_what_it_needs() -> None:
