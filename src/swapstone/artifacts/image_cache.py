@@ -22,6 +22,8 @@ _MADE = {
     "kernels": "kernel",
     "roots": "root file system",
     "root-archives": "root archive",
+    "sdks": "SDK",
+    "image-programs": "program of an image",
 }
 """Cache folders for virtual machines and root file systems, with the kind of their entries."""
 
@@ -39,7 +41,8 @@ class CacheEntry:
 
     Attributes:
         kind: ``image``, ``package``, ``package lists``, ``saved machine``, ``run``, ``agent``, ``module``, ``kernel``,
-            ``root file system``, ``root archive`` (the digest of what was unpacked from it), or ``leftover`` of a killed process.
+            ``root file system``, ``root archive`` (the digest of what was unpacked from it), ``SDK``, ``program of an image``, or
+            ``leftover`` of a killed process.
         path: of the file or folder.
         size_bytes: size on disk.
         used_unix_s: time of the last use.

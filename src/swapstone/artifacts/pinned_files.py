@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from swapstone.artifacts.apt import PackageGoneError
+from swapstone.artifacts.image_program_table import LOCK as IMAGE_PROGRAMS
 from swapstone.artifacts.lwip_source import LWIP_LOCK
 from swapstone.artifacts.mirror import SUMS, chunks_of, copy_checked, read_sums, sums_text
 from swapstone.artifacts.packages import Lock, Package, Progress, fetch, images_of, package_file, sha256_of
@@ -25,6 +26,7 @@ SOURCE_LOCKS: tuple[tuple[str, str], ...] = (
     ("the library", "native/libraries.toml"),
     ("the server", "native/servers.toml"),
     ("the shell", "native/companions.toml"),
+    ("the image program", IMAGE_PROGRAMS),
     ("the network stack", LWIP_LOCK),
 )
 """What the sources of each lock are for, and the lock's path."""

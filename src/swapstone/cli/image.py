@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`swapstone image`: builds, lists and boots images of virtual machines."""
+"""`swapstone image`: builds, lists and boots images of virtual machines. `swapstone sdk`: what builds those of one C library."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import subprocess
-import time
 
 import click
 
@@ -19,23 +18,24 @@ from swapstone.session.image_store import (
     KERNELS,
     MODULES,
     BuiltImage,
-    CacheEntry,
     boot_arguments,
     build_console_image,
-    cached_images,
     collect_garbage,
     configurations,
+    garbage_lines,
+    image_output,
+    image_rows,
     kernel_from_source,
     lock_path,
+    module_names,
     require_emulator,
     update_image_lock,
     vendor_files,
 )
+from swapstone.session.libc_images import libc_image, libc_request, make_sdk, write_image
 from swapstone.session.values import parse_age_s
 
 CONSOLE_MEMORY_MB = 512
-_SHOWN_DIGITS = 12
-_COUNTED = ("run", "agent", "module")  # there may be thousands of these, all small
 
 architecture_option = click.option(
     "--arch",
@@ -62,6 +62,11 @@ modules_option = click.option(
     metavar="NAMES",
 )
 
+libc_option = click.option("--libc", default="", help="glibc or musl: build every program with it.", metavar="NAME")
+compiler_option = click.option(
+    "--compiler", default="", help="With --libc: gcc or clang.  [default: gcc]", metavar="NAME"
+)
+
 
 @click.group()
 def image_command() -> None:
@@ -86,28 +91,34 @@ def image_command() -> None:
     help=f"With --kernel source: {', '.join(configurations())}, or a file with lines such as CONFIG_HZ_1000=y.",
     metavar="NAME|PATH",
 )
+@libc_option
+@compiler_option
+@click.option(
+    "--out", default="", help="With --libc: write kernel, initrd, root.tar and image.json here.", metavar="DIR"
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the image's manifest as JSON.")
-def build_command(arch: str, kernel: str, modules_folder: str, modules: str, config: str, as_json: bool) -> None:
+def build_command(config: str, out: str, as_json: bool, **wanted: str) -> None:
     r"""Build an image with a console, or take it from the cache.
 
     The packages are those of the lock file that Swapstone ships. apt-get fetches them without root. Equal input gives equal bytes.
+
+    With --libc, every program is built from source with that C library, and checked: a minute for each program, once.
 
     \b
     Examples:
       swapstone image build --kernel rt
       swapstone image build --kernel ./arch/x86/boot/bzImage --modules-folder ./lib/modules/6.1.0
       swapstone image build --kernel source --config preempt_rt   # compiles a kernel: a long time, and 3 GB
+      swapstone image build --libc musl --arch arm64 --out ./musl
     """
-    kernel = kernel_from_source(arch, kernel, config, print_note)
-    built = _console_image(arch, kernel, modules_folder, modules)
-    if as_json:
-        made = json.loads(built.image.encoded())
-        echo(json.dumps({"digest": built.image.digest(), "folder": str(built.folder), "image": made}, indent=1))
+    request = libc_request(**wanted, out=out)
+    wanted["kernel"] = kernel_from_source(wanted["arch"], wanted["kernel"], config, print_note)
+    if request:
+        image = libc_image(request, wanted["kernel"], print_note)
+        lines = write_image(image, out)
+        echo(image.description.encoded().decode() if as_json else as_typed("\n".join(map(plain, lines))))
         return
-    size = sum(path.stat().st_size for path in (built.kernel, built.initrd)) / 1e6
-    echo(f"{built.image.digest()}  {arch} {kernel}, {size:.1f} MB: {plain(built.image.banner or built.image.release)}")
-    echo(f"  kernel {built.kernel}")
-    echo(f"  initrd {built.initrd}")
+    echo(image_output(_console_image(**wanted), wanted["kernel"], as_json=as_json))
 
 
 @image_command.command("list")
@@ -119,14 +130,7 @@ def list_images(as_json: bool) -> None:
     Example:
       swapstone image list
     """
-    head = ["image", "architecture", "kernel", "release", "digest", "MB", "last used"]
-    rows: list[list[object]] = []
-    for kept in cached_images():
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.used_unix_s))
-        size = round(kept.size_bytes / 1e6, 1)
-        image = kept.image
-        cells = (image.architecture, image.kernel, image.release, image.digest()) if image else ("", "damaged", "", "")
-        rows.append([kept.path.name[:_SHOWN_DIGITS], *cells, size, when])
+    head, rows = image_rows()
     if as_json:
         echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
     elif rows:
@@ -151,16 +155,7 @@ def gc_command(older_than: str, dry_run: bool) -> None:
       swapstone image gc --older-than 0d
     """
     gone = collect_garbage(parse_age_s(older_than), dry_run=dry_run)
-    for kept in gone:
-        if kept.kind not in _COUNTED:
-            echo(f"{kept.size_bytes / 1e6:8.1f} MB  {kept.kind}  {_name(kept)}")
-    for kind in _COUNTED:
-        sizes = [kept.size_bytes for kept in gone if kept.kind == kind]
-        if sizes:
-            echo(f"{sum(sizes) / 1e6:8.1f} MB  {len(sizes)} {kind}{'s' if len(sizes) > 1 else ''}")
-    total = sum(kept.size_bytes for kept in gone) / 1e6
-    did = "would be removed" if dry_run else "removed"
-    echo(f"{total:8.1f} MB {did}." if gone else f"Nothing has been unused for {older_than}.")
+    echo("\n".join(map(plain, garbage_lines(gone, older_than, dry_run=dry_run))))
 
 
 @image_command.command("lock")
@@ -200,11 +195,11 @@ def vendor_command(folder: str, arch: tuple[str, ...]) -> int:
 @kernel_option
 @modules_folder_option
 @modules_option
+@libc_option
+@compiler_option
 @click.option("--memory", default=CONSOLE_MEMORY_MB, show_default=True, help="In MiB.", type=click.IntRange(min=64))
 @click.option("--print-command", is_flag=True, help="Print the emulator's command line instead of running it.")
-def boot_command(
-    arch: str, kernel: str, modules_folder: str, modules: str, memory: int, print_command: bool
-) -> int | None:
+def boot_command(memory: int, print_command: bool, **wanted: str) -> int | None:
     r"""Boot an image in an emulator, with a shell on this terminal. Leave with `exit`, or Ctrl-A X.
 
     \b
@@ -212,20 +207,34 @@ def boot_command(
       swapstone image boot --kernel rt
       swapstone image boot --arch arm64
     """
-    architecture = require_emulator(arch)
-    command = boot_arguments(architecture, _console_image(arch, kernel, modules_folder, modules), memory)
+    architecture = require_emulator(wanted["arch"])
+    request = libc_request(**wanted)
+    built = libc_image(request, wanted["kernel"], print_note).built if request else _console_image(**wanted)
+    command = boot_arguments(architecture, built, memory)
     if print_command:
         echo(shlex.join(command))
         return None
     return subprocess.run(command, check=False).returncode
 
 
-def _console_image(arch: str, kernel: str, modules_folder: str, modules: str) -> BuiltImage:
-    wanted = None if not modules else () if modules == "none" else tuple(name for name in modules.split(",") if name)
-    return build_console_image(arch, kernel, modules_folder, wanted, print_note)
+@click.command()
+@click.option("--libc", default="musl", show_default=True, help="glibc or musl.", metavar="NAME")
+@architecture_option
+@click.option("--out", required=True, help="The folder to write; new or empty.", metavar="DIR")
+def sdk_command(libc: str, arch: str, out: str) -> None:
+    r"""Make an SDK for C: a C library's headers and objects, and commands that compile for it with this distribution's compilers.
+
+    Images of a C library (swapstone image build --libc) are built with the same SDK. The folder can be moved, and has files for CMake,
+    Meson and the shell. It does not contain gcc or clang.
+
+    \b
+    Examples:
+      swapstone sdk --libc musl --arch arm64 --out ./sdk
+      ./sdk/bin/aarch64-linux-musl-gcc -o hello hello.c && ./sdk/bin/aarch64-linux-musl-run ./hello
+      cmake -DCMAKE_TOOLCHAIN_FILE=$PWD/sdk/toolchain.cmake -B out
+    """
+    echo(as_typed("\n".join(map(plain, make_sdk(arch, libc, out, print_note)))))
 
 
-def _name(kept: CacheEntry) -> str:
-    if kept.image is not None:
-        return f"{kept.image.architecture} {kept.image.kernel} {kept.image.digest()}"
-    return plain(kept.path.name[:_SHOWN_DIGITS])
+def _console_image(arch: str, kernel: str, modules_folder: str, modules: str, **_: str) -> BuiltImage:
+    return build_console_image(arch, kernel, modules_folder, module_names(modules), print_note)

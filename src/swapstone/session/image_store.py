@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from swapstone.artifacts.snapshot import pin_snapshot
 from swapstone.artifacts.source_kernel import SOURCE, build_source_kernel, configurations
 from swapstone.model import UnavailableError, UserError, cpio
 from swapstone.model.directories import share_dir
+from swapstone.model.safe_text import safe
 
 __all__ = [
     "KERNELS",
@@ -34,12 +37,19 @@ __all__ = [
     "cached_images",
     "collect_garbage",
     "configurations",
+    "garbage_lines",
+    "image_output",
+    "image_rows",
     "kernel_from_source",
     "lock_path",
+    "module_names",
     "require_emulator",
     "update_image_lock",
     "vendor_files",
 ]
+
+_SHOWN_DIGITS = 12
+_COUNTED = ("run", "agent", "module")  # there may be thousands of these, all small
 
 
 def kernel_from_source(architecture: str, kernel: str, config: str, notify: Callable[[str], None]) -> str:
@@ -157,6 +167,68 @@ def build_console_image(
         overlays=(Overlay(part="console", entries={"init": init}),),
     )
     return build_image(request, progress=notify)
+
+
+def module_names(text: str) -> tuple[str, ...] | None:
+    """Return the modules that a user names, separated by commas: None without names, none of them for ``none``."""
+    return None if not text else () if text == "none" else tuple(name for name in text.split(",") if name)
+
+
+def image_output(built: BuiltImage, kernel: str, *, as_json: bool) -> str:
+    """Return the description of an image with a console, as text or as JSON.
+
+    Args:
+        built: the image.
+        kernel: as the user named it.
+        as_json: return an object with the digest, the folder and the manifest.
+    """
+    image = built.image
+    if as_json:
+        made = msgspec.json.decode(image.encoded())
+        return json.dumps({"digest": image.digest(), "folder": str(built.folder), "image": made}, indent=1)
+    size = sum(path.stat().st_size for path in (built.kernel, built.initrd)) / 1e6
+    what = safe(image.banner or image.release)
+    return (
+        f"{image.digest()}  {image.architecture} {kernel}, {size:.1f} MB: {what}\n"
+        f"  kernel {built.kernel}\n  initrd {built.initrd}"
+    )
+
+
+def image_rows() -> tuple[list[str], list[list[object]]]:
+    """Return the head and the rows of the list of images in the cache, the one used last first."""
+    rows: list[list[object]] = []
+    for kept in cached_images():
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(kept.used_unix_s))
+        image = kept.image
+        cells = (image.architecture, image.kernel, image.release, image.digest()) if image else ("", "damaged", "", "")
+        rows.append([kept.path.name[:_SHOWN_DIGITS], *cells, round(kept.size_bytes / 1e6, 1), when])
+    return ["image", "architecture", "kernel", "release", "digest", "MB", "last used"], rows
+
+
+def garbage_lines(gone: Sequence[CacheEntry], older_than: str, *, dry_run: bool) -> list[str]:
+    """Return what was removed from the cache as lines of text.
+
+    Args:
+        gone: the entries.
+        older_than: as the user typed it.
+        dry_run: nothing was removed.
+    """
+    if not gone:
+        return [f"Nothing has been unused for {older_than}."]
+    shown = [kept for kept in gone if kept.kind not in _COUNTED]
+    lines = [f"{kept.size_bytes / 1e6:8.1f} MB  {kept.kind}  {_entry_name(kept)}" for kept in shown]
+    for kind in _COUNTED:
+        sizes = [kept.size_bytes for kept in gone if kept.kind == kind]
+        if sizes:
+            lines.append(f"{sum(sizes) / 1e6:8.1f} MB  {len(sizes)} {kind}{'s' if len(sizes) > 1 else ''}")
+    total = sum(kept.size_bytes for kept in gone) / 1e6
+    return [*lines, f"{total:8.1f} MB {'would be removed' if dry_run else 'removed'}."]
+
+
+def _entry_name(kept: CacheEntry) -> str:
+    if kept.image is not None:
+        return f"{kept.image.architecture} {kept.image.kernel} {kept.image.digest()}"
+    return kept.path.name[:_SHOWN_DIGITS]
 
 
 def boot_arguments(architecture: Architecture, built: BuiltImage, memory_mb: int) -> list[str]:

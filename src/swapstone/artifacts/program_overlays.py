@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What images change of third-party programs: patches for one C library, and settings. ``native/overlays`` has a folder for each program.
+
+``PROGRAM/config`` has settings for each C library, ``PROGRAM/LIBC/*.patch`` patches for one. A patch begins with lines ``Reason: ...`` and
+``Test: ...``. It is written against the pinned sources, so it must apply exactly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from swapstone.artifacts.distribution_packages import install_command
+from swapstone.model import FrozenStruct, UnavailableError, UserError
+from swapstone.model.directories import share_dir
+
+_FOLDER = "native/overlays"
+_FIELD = re.compile(r"^(Reason|Test): (.+)$", re.MULTILINE)
+
+
+class Patch(FrozenStruct, frozen=True, kw_only=True):
+    """A patch of a program.
+
+    Attributes:
+        name: of its file.
+        sha256: of its file.
+        reason: why the program needs it with this C library.
+        test: that shows its effect.
+    """
+
+    name: str
+    sha256: str
+    reason: str
+    test: str
+
+
+def config_of(program: str) -> str:
+    """Return the settings of a program, one a line; empty if it has none."""
+    path = share_dir() / _FOLDER / program / "config"
+    return path.read_text() if path.is_file() else ""
+
+
+def patches_of(program: str, libc: str) -> tuple[Patch, ...]:
+    """Return the patches of a program for a C library, in the order in which they are applied.
+
+    Raises:
+        UserError: one has no reason, or names no test.
+    """
+    return tuple(_read(path) for path in _paths(program, libc))
+
+
+def apply_patches(program: str, libc: str, tree: Path) -> None:
+    """Apply the patches of a program to a copy of its sources.
+
+    Raises:
+        UnavailableError: the command patch is not installed.
+        UserError: one does not apply.
+    """
+    for path in _paths(program, libc):
+        if shutil.which("patch") is None:
+            raise UnavailableError(
+                f"{program} with {libc} is patched, and the command patch is not installed.",
+                f"Install it: {install_command('patch')}",
+            )
+        command = ["patch", "-p1", "--fuzz=0", "--forward", "--silent", "--no-backup-if-mismatch", "-i", str(path)]
+        result = subprocess.run(command, cwd=tree, capture_output=True, text=True, errors="replace", check=False)
+        if result.returncode != 0:
+            raise UserError(
+                f"{path.name} does not apply to the sources of {program}: {result.stdout.strip()[:300]}",
+                "A patch belongs to the sources that the lock pins. Write it again for other ones.",
+            )
+
+
+def _paths(program: str, libc: str) -> list[Path]:
+    return sorted((share_dir() / _FOLDER / program / libc).glob("*.patch"))
+
+
+def _read(path: Path) -> Patch:
+    content = path.read_bytes()
+    fields = dict(_FIELD.findall(content.decode().partition("\n--- ")[0]))
+    if fields.keys() != {"Reason", "Test"}:
+        raise UserError(f"{path} does not begin with a reason and a test.", "Add lines: Reason: ... and Test: ...")
+    return Patch(
+        name=path.name,
+        sha256=hashlib.sha256(content).hexdigest(),
+        reason=fields["Reason"],
+        test=fields["Test"],
+    )

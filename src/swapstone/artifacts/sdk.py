@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""SDKs: a system root of one C library and commands that compile for it with the distribution's compilers. A folder that can be moved.
+
+An SDK is stored in the cache under the digest of its inputs. Images of a C library are built with it (`swapstone.artifacts.libc_image`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from swapstone.artifacts import cross_musl, sdk_files, sdk_sysroot
+from swapstone.artifacts.apt import locked, writable_folder
+from swapstone.artifacts.cross_compilers import CROSS_COMPILERS, CrossCompiler, check_cross
+from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.packages import read_lock
+from swapstone.artifacts.sdk_files import SdkNames, text_files
+from swapstone.artifacts.sdk_sysroot import fill_sysroot, installed_packages, loader_of
+from swapstone.artifacts.tool_versions import compiler_version
+from swapstone.model import FrozenStruct, UnavailableError, UserError, cpio, unknown
+from swapstone.model.directories import cache_dir
+
+DESCRIPTION = "sdk.json"
+LIBCS = ("glibc", "musl")
+SDK_COMPILERS = ("gcc", "clang")
+_KEY_DIGITS = 32
+_TRIAL = '#include <stdio.h>\nint main(void) { return puts("") == EOF; }\n'
+
+
+class Sdk(FrozenStruct, frozen=True, kw_only=True):
+    """The description of an SDK, as `DESCRIPTION` in it.
+
+    Attributes:
+        format: version of this description.
+        architecture: name in the image catalog.
+        libc: ``glibc`` or ``musl``.
+        triple: prefix of its commands.
+        compiler: version line of the distribution's gcc.
+        needs: commands of the distribution that its commands start.
+        packages: of the distribution and the lock, whose files it contains, as ``NAME VERSION``.
+        content: SHA-256 of all other files: paths, modes and contents.
+    """
+
+    format: int
+    architecture: str
+    libc: str
+    triple: str
+    compiler: str
+    needs: tuple[str, ...]
+    packages: tuple[str, ...]
+    content: str
+
+
+@dataclasses.dataclass(frozen=True)
+class BuiltSdk:
+    """An SDK in the cache: its description and its folder."""
+
+    sdk: Sdk
+    folder: Path
+
+    def command(self, name: str) -> Path:
+        """Return the path of a command, such as ``gcc``."""
+        return self.folder / "bin" / f"{self.sdk.triple}-{name}"
+
+
+def check_sdk(architecture: str, libc: str, compiler: str = "gcc") -> CrossCompiler:
+    """Check that an SDK can be made here; nothing is fetched. Return the distribution's compiler for it.
+
+    Raises:
+        UserError: there is no such architecture, C library or compiler.
+        UnavailableError: a package is missing; the hint names it.
+    """
+    if libc not in LIBCS:
+        raise unknown("C library", libc, LIBCS)
+    if compiler not in SDK_COMPILERS:
+        raise unknown("compiler", compiler, SDK_COMPILERS)
+    name = find_architecture(architecture).name
+    cross = next(each for each in CROSS_COMPILERS.values() if each.name == name)
+    check_cross(cross.machine, compiler, libc)
+    installed_packages(cross, libc)
+    return cross
+
+
+def build_sdk(architecture: str, libc: str, notify: Callable[[str], None]) -> BuiltSdk:
+    """Make an SDK, or return it from the cache.
+
+    Args:
+        architecture: a name of the image catalog.
+        libc: ``glibc`` or ``musl``.
+        notify: called with a line for the user before a download and before the SDK is made.
+
+    Raises:
+        UserError: a name is unknown, musl can't be fetched, the cache can't be written, or the SDK does not compile a program.
+        UnavailableError: a package of the distribution is missing; the hint names it.
+    """
+    cross = check_sdk(architecture, libc)
+    inputs = (*_code(), cross.name, libc, compiler_version((f"{cross.prefix}gcc",)), *_packages(cross, libc))
+    key = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:_KEY_DIGITS]
+    home = cache_dir().resolve() / "sdks" / key
+    with writable_folder(home.parent), locked(home.parent / "lock"):
+        if _read(home) is None:
+            shutil.rmtree(home, ignore_errors=True)
+            notify(f"making the SDK of {libc} for {cross.name}")
+            with tempfile.TemporaryDirectory(dir=home.parent, prefix=".making-") as work:
+                made = Path(work) / "sdk"
+                _make(made, cross, libc, notify)
+                made.rename(home)
+        os.utime(home)  # `swapstone image gc` uses the time of the last use
+    found = _read(home)
+    assert found is not None
+    return BuiltSdk(sdk=found, folder=home)
+
+
+def copy_sdk(built: BuiltSdk, folder: Path) -> None:
+    """Copy an SDK to a folder that does not exist yet, or is empty. An interrupted copy leaves nothing there.
+
+    Raises:
+        UserError: the folder has files, or can't be written.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UserError(f"{folder} exists and is not empty.", "Name a new folder: --out DIR")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as work:
+            shutil.copytree(built.folder, Path(work) / "sdk", symlinks=True)
+            (Path(work) / "sdk").chmod(0o755)
+            (Path(work) / "sdk").rename(folder)
+    except OSError as error:
+        raise UserError(f"{folder} can't be written: {error.strerror or error}.", "Name another folder.") from error
+
+
+def content_digest(folder: Path) -> str:
+    """Return the SHA-256 of an SDK's files, without its description."""
+    entries = {name: entry for name, entry in cpio.tree(folder).items() if name != DESCRIPTION}
+    return hashlib.sha256(cpio.archive(entries)).hexdigest()
+
+
+def _make(folder: Path, cross: CrossCompiler, libc: str, notify: Callable[[str], None]) -> None:
+    fill_sysroot(folder / "sysroot", cross, libc, notify)
+    triple = cross.musl if libc == "musl" else cross.triple
+    names = SdkNames(
+        libc=libc,
+        architecture=cross.name,
+        triple=triple,
+        prefix=cross.prefix,
+        package=cross.package,
+        machine=cross.machine,
+        loader=loader_of(cross, libc),
+        clang=cross.clang,
+        shim=(folder / "sysroot" / "usr" / "lib" / sdk_files.SHIM).exists(),
+        native=os.uname().machine == cross.machine,
+    )
+    for name, (text, executable) in text_files(names).items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755 if executable else 0o644)
+    (folder / "bin" / f"{triple}-cc").symlink_to(f"{triple}-gcc")
+    _try(folder / "bin" / f"{triple}-gcc")
+    description = Sdk(
+        format=1,
+        architecture=cross.name,
+        libc=libc,
+        triple=triple,
+        compiler=compiler_version((f"{cross.prefix}gcc",)),
+        needs=(f"{cross.prefix}gcc", *(f"{cross.prefix}{tool}" for tool in sdk_files.TOOLS)),
+        packages=_packages(cross, libc),
+        content=content_digest(folder),
+    )
+    (folder / DESCRIPTION).write_bytes(msgspec.json.format(description.encoded(), indent=1) + b"\n")
+
+
+def _try(compiler: Path) -> None:
+    """Compile a program, so that an SDK that can't is an error here."""
+    with tempfile.TemporaryDirectory() as work:
+        (Path(work) / "trial.c").write_text(_TRIAL)
+        for options in ((), ("-static",)):
+            result = subprocess.run(
+                [str(compiler), *options, "-o", "trial", "trial.c"],
+                cwd=work,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+            if result.returncode != 0:
+                raise UnavailableError(
+                    f"The SDK can't compile a program: {result.stderr.strip()[:500]}",
+                    "Install the distribution's compiler and its C library again, or report this error.",
+                )
+
+
+def _packages(cross: CrossCompiler, libc: str) -> tuple[str, ...]:
+    """Return the packages whose files an SDK contains: of the lock with their digests."""
+    found = list(installed_packages(cross, libc))
+    if libc == "musl":
+        locked_ones = read_lock().of(find_architecture(cross.name).debian)
+        found += [
+            f"{package.name} {package.version} {package.sha256}"
+            for package in locked_ones
+            if cross_musl.MUSL in {package.name, package.builds}
+        ]
+    return tuple(found)
+
+
+def _code() -> tuple[str, ...]:
+    """Return digests of the code that makes an SDK."""
+    files = (Path(str(module.__file__)) for module in (sdk_files, sdk_sysroot, cross_musl))
+    return tuple(hashlib.sha256(path.read_bytes()).hexdigest() for path in (*files, Path(__file__)))
+
+
+def _read(home: Path) -> Sdk | None:
+    """Return the description of an SDK in the cache; None if there is none, or it is damaged."""
+    try:
+        found = msgspec.json.decode((home / DESCRIPTION).read_bytes(), type=Sdk)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return found if content_digest(home) == found.content else None

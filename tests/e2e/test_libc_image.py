@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Images of one C library and SDKs on the command line: messages and exit status; slow tests build, boot and compare."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.image_program_table import PROGRAMS
+from swapstone.artifacts.libc_image import (
+    IMAGE_FILE,
+    ROOT_FILE,
+    BuiltLibcImage,
+    LibcImageRequest,
+    build_libc_image,
+    write_libc_image,
+)
+from swapstone.artifacts.sdk import LIBCS
+from swapstone.model import UserError
+from swapstone.model.directories import cache_dir
+from swapstone.session.image_store import boot_arguments
+from tests.e2e.cli import swapstone
+
+BOOT_TIMEOUT_S = 300
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["image", "build", "--libc", "dietlibc"], "no C library named 'dietlibc'", "musl"),
+        (["image", "build", "--libc", "musl", "--compiler", "tcc"], "no compiler named 'tcc'", "clang"),
+        (["image", "build", "--libc", "musl", "--arch", "mips"], "no architecture named 'mips'", "arm64"),
+        (["image", "build", "--out", "x"], "--out is for images of one C library", "--libc musl"),
+        (["image", "boot", "--compiler", "gcc"], "--compiler is for images of one C library", "--libc musl"),
+        (["sdk", "--libc", "dietlibc", "--out", "x"], "no C library named 'dietlibc'", "musl"),
+        (["sdk", "--arch", "mips", "--out", "x"], "no architecture named 'mips'", "arm64"),
+        (["sdk"], "Missing option '--out'", "sdk --help"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_input_error_prints_a_message_and_a_hint(
+    tmp_path: Path, arguments: list[str], message: str, hint: str
+) -> None:
+    if arguments[:2] == ["image", "boot"] and shutil.which("qemu-system-x86_64") is None:
+        pytest.skip("qemu-system-x86_64 is not installed")
+    result = swapstone(tmp_path, *arguments, expect=2, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert message in result.stderr and hint in result.stderr
+    assert result.stdout == "" and list(tmp_path.iterdir()) == []
+
+
+def _built(architecture: str, libc: str, compiler: str = "gcc") -> BuiltLibcImage:
+    try:
+        return build_libc_image(
+            LibcImageRequest(architecture=architecture, libc=libc, compiler=compiler), lambda _: None
+        )
+    except UserError as error:
+        if "build of" in error.message or "refused" in error.message:
+            raise
+        pytest.skip(error.message)
+
+
+def _served(architecture: str, image: BuiltLibcImage) -> str:
+    """Boot an image, let it serve its page to itself, and return what its console shows."""
+    machine = find_architecture(architecture)
+    if shutil.which(machine.emulator) is None:
+        pytest.skip(f"{machine.emulator} is not installed")
+    command = boot_arguments(machine, image.built, 256)
+    command[-1] += " swapstone.serve"
+    result = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=BOOT_TIMEOUT_S,
+        check=False,
+    )
+    return result.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["x86_64", "arm64"])
+@pytest.mark.parametrize("libc", LIBCS)
+def test_an_image_boots_and_serves_a_page(architecture: str, libc: str) -> None:
+    image = _built(architecture, libc)
+    assert {file.libc for file in image.description.files.values()} == {libc}
+    console = _served(architecture, image)
+    assert re.search(r"swapstone: init", console), console[-3000:]
+    assert re.search(r"swapstone: served", console), console[-3000:]
+    assert re.search(r"swapstone: MemAvailable: [0-9]+ kB", console), console[-3000:]
+    assert "can't load" not in console and "not found" not in console
+
+
+@pytest.mark.slow
+def test_an_image_built_by_clang_shows_it() -> None:
+    if shutil.which("clang") is None:
+        pytest.skip("clang is not installed")
+    image = _built("x86_64", "musl", "clang")
+    assert image.description.files["bin/busybox"].compiler == "clang"
+    assert "swapstone: served" in _served("x86_64", image)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("libc", LIBCS)
+def test_building_twice_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libc: str) -> None:
+    first = _built("x86_64", libc)
+    cache = cache_dir()
+    (tmp_path / "swapstone" / "sources").mkdir(parents=True)
+    (tmp_path / "swapstone" / "packages").symlink_to(cache / "packages")
+    for path in (cache / "sources").glob("*.*"):  # the archives, and not what was unpacked
+        if path.is_file():
+            (tmp_path / "swapstone" / "sources" / path.name).symlink_to(path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    lines: list[str] = []
+    second = build_libc_image(LibcImageRequest(architecture="x86_64", libc=libc), lines.append)
+    assert any(line.startswith("building busybox") for line in lines), "the programs were not built again"
+    assert first.built.initrd.read_bytes() == second.built.initrd.read_bytes()
+    assert first.root == second.root
+    assert first.description == second.description
+
+
+@pytest.mark.slow
+def test_the_folder_has_the_root_and_a_description(tmp_path: Path) -> None:
+    image = _built("x86_64", "musl")
+    write_libc_image(image, tmp_path / "out")
+    described = json.loads((tmp_path / "out" / IMAGE_FILE).read_text())
+    assert described["libc"] == "musl" and described["files"]["bin/busybox"]["needed"] == ["libc.so"]
+    assert described["programs"][0]["patches"][0]["reason"]
+    (tmp_path / "root").mkdir()
+    subprocess.run(["tar", "-xf", str(tmp_path / "out" / ROOT_FILE)], cwd=tmp_path / "root", check=True, timeout=60)
+    assert (tmp_path / "root" / "bin" / "ls").readlink() == Path("busybox")
+
+
+VI_CASES = {
+    "forward": "/b[0-9]\\+x\rrX:wq\r",
+    "backward": "G?^a.\rrX:wq\r",
+    "empty line": "/^$\riX\033:wq\r",
+    "end of a line": "/x$\rrX:wq\r",
+    "ignoring case": ":set ic\r/LAST\rrX:wq\r",
+    "substitution": ":%s/b\\([0-9]*\\)x/<\\1>/g\r:wq\r",
+    "no match": "/absent\rrX:wq\r",
+}
+VI_TEXT = "a1 b22x\nb3 a4x\n\nab b456x b7x\na9\nthe last\n"
+
+
+def _edited(tmp_path: Path, libc: str, keys: str) -> str:
+    """Return the text after vi of an image has read keys, with the loader and the libraries of the image."""
+    image = _built("x86_64", libc)
+    root = tmp_path / libc
+    if not root.exists():
+        root.mkdir()
+        (tmp_path / "root.tar").write_bytes(image.root)
+        subprocess.run(["tar", "-xf", "../root.tar"], cwd=root, check=True, timeout=60)
+    file = image.description.files["bin/busybox"]
+    libraries = ["--library-path", f"{root}/lib/x86_64-linux-gnu"] if libc == "glibc" else []
+    (tmp_path / "text").write_text(VI_TEXT)
+    subprocess.run(
+        [f"{root}{file.loader}", *libraries, "--argv0", "vi", f"{root}/bin/busybox", "text"],
+        cwd=tmp_path,
+        input=keys.encode(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        timeout=60,
+        check=False,
+    )
+    return (tmp_path / "text").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", VI_CASES)
+def test_vi_of_both_libraries_finds_the_same(tmp_path: Path, case: str) -> None:
+    texts = {libc: _edited(tmp_path, libc, VI_CASES[case]) for libc in LIBCS}
+    assert texts["musl"] == texts["glibc"]
+    assert (texts["musl"] != VI_TEXT) == (case != "no match")
+
+
+@pytest.mark.slow
+def test_a_failed_build_prints_its_last_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    _built("x86_64", "musl")
+    broken = dataclasses.replace(PROGRAMS["busybox"], command="echo it is broken\nexit 3")
+    monkeypatch.setitem(PROGRAMS, "busybox", broken)
+    with pytest.raises(UserError, match="The build of busybox failed:\nit is broken\nThe log: "):
+        build_libc_image(LibcImageRequest(architecture="x86_64", libc="musl"), lambda _: None)
