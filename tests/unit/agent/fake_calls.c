@@ -33,7 +33,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 64, CALLS = 100000, SELF = 40, LEFT = 60 };
+enum { MOST = 1024, CALLS = 100000, SELF = 40, LEFT = 60 };
 static int64_t now_ns = 1000000000;
 static char **rules;
 static int rule_count;

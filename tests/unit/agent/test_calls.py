@@ -19,13 +19,13 @@ EXITED, SIGNALED, SIGNAL_STOP = 1, 2, 6  # enum port_change
 SESSION = [
     *("umask 22", "set_parent_death_signal 9", "setsid"),
     *("open_null 18", "dup2 18 0", "close 18", "dup2 11 1", "dup2 13 2"),
-    *("set_dumpable 1", "open_read /proc/self/schedstat 18", "write 15 1"),
+    *("set_dumpable 1", "open_read /proc/self/schedstat 19", "write 15 1"),
 ]
 PREPARED = [
     *("write_file /proc/self/oom_score_adj 500", "disable_core_dumps"),
     *("close 17", "unblock_signals", "read 16", "limit_file_size 1000"),
 ]
-EXECUTED = ["chdir /work", "lseek 18 0", "read 18", "exec /bin/p /bin/p A=b", "exit 127"]
+EXECUTED = ["chdir /work", "lseek 19 0", "read 19", "exec /bin/p /bin/p A=b", "exit 127"]
 RELEASED = "launch: step 13 failed -2 released 1000000000 delay 222"
 
 
@@ -45,7 +45,7 @@ def test_a_child_is_pinned_has_its_nice_value_and_its_files(calls: Calls) -> Non
     made, left = child(calls, "+pinned", "+nice", "+in", "+out")
     assert made == [
         *(*SESSION, *PREPARED, "set_affinity 0 15", "set_nice -3"),
-        *("open_read /in 19", "dup2 19 0", "close 19", "open_write /out 20", "dup2 20 1", "close 20", *EXECUTED),
+        *("open_read /in 20", "dup2 20 0", "close 20", "open_write /out 21", "dup2 21 1", "close 21", *EXECUTED),
     ]
     assert left == RELEASED
 
@@ -87,7 +87,7 @@ def test_an_error_before_exec_ends_the_child_and_is_left_with_its_step(
     assert made[-1] == "exit 127"
     whole = [*child(calls, "+pinned", "+nice", "+in", "+out")[0]]
     if step > 0:
-        assert made[:-1] == whole[: len(made) - 1]
+        assert made[:-2] == whole[: len(made) - 2]
         assert made[-2].split()[0] == re.split("[@=]", setting)[0] or made[-2].startswith("close")
     else:
         assert made[-2] == "write 15 1"  # the agent need not wait
@@ -97,7 +97,7 @@ def test_an_error_before_exec_ends_the_child_and_is_left_with_its_step(
 def test_no_descriptor_is_made_of_a_file_that_can_not_be_opened(calls: Calls) -> None:
     assert not [call for call in child(calls, "open_null=-24")[0] if call.startswith("dup2")]
     assert child(calls, "+in", "open_read@2=-2")[0][-2:] == ["open_read /in -2", "exit 127"]
-    assert child(calls, "+in", "+out", "dup2@4=-9")[0][-4:] == ["open_read /in 19", "dup2 19 0", "close 19", "exit 127"]
+    assert child(calls, "+in", "+out", "dup2@4=-9")[0][-4:] == ["open_read /in 20", "dup2 20 0", "close 20", "exit 127"]
 
 
 def test_the_kernel_may_refuse_to_choose_the_trial_first_when_memory_is_short(calls: Calls) -> None:
@@ -114,7 +114,7 @@ MOUNTED = [
     *("mkdir /root/dev 755", "mount_tmpfs /root/dev mode=755"),
     *(
         call
-        for number, name in enumerate(("null", "zero", "full", "random", "urandom"), start=19)
+        for number, name in enumerate(("null", "zero", "full", "random", "urandom"), start=20)
         for call in (
             f"open_write /root/dev/{name} {number}",
             f"close {number}",
@@ -321,23 +321,23 @@ NULL = ["open_null 11", "dup2 11 0", "dup2 11 1", "dup2 11 2"]
 
 
 def test_a_keeper_ends_with_the_status_of_the_worker(calls: Calls) -> None:
-    found = calls("keeper", f"wait@2=100{EXITED}", "wait@3=-10", "wait@4=-10", "value=3")
+    found = calls("keeper", "wait=-10", "wait@1=0", f"wait@2=100{EXITED}", "value=3")
     assert found == [*KEPT, *NULL, "wait 0", "poll 10 1 -1", "wait 0", "wait 0", "wait 0", "exit 3", "open: 10 11"]
 
 
 @pytest.mark.parametrize(("change", "status"), [(EXITED, 4), (SIGNALED, 5)])
 def test_a_worker_that_was_killed_has_the_status_5(calls: Calls, change: int, status: int) -> None:
-    assert f"exit {status}" in calls("keeper", f"wait@1=100{change}", "wait@2=-10", "value=4")
+    assert f"exit {status}" in calls("keeper", "wait=-10", f"wait@1=100{change}", "value=4")
 
 
 def test_the_end_of_another_process_is_not_that_of_the_worker(calls: Calls) -> None:
-    found = calls("keeper", f"wait@1=101{EXITED}", f"wait@3=100{EXITED}", "wait@4=-10", "value=3")
+    found = calls("keeper", "wait=-10", f"wait@1=101{EXITED}", "wait@2=0", f"wait@3=100{EXITED}", "value=3")
     assert found.count("poll 10 1 -1") == 1 and "exit 3" in found
 
 
 @pytest.mark.parametrize(("signal", "sent"), [(1, True), (2, True), (15, True), (17, False), (18, False)])
 def test_signals_that_end_the_agent_are_sent_to_the_worker(calls: Calls, signal: int, *, sent: bool) -> None:
-    found = calls("keeper", f"read_signal@1={signal}", f"wait@2=100{EXITED}", "wait@3=-10")
+    found = calls("keeper", f"read_signal@1={signal}", "wait=-10", "wait@1=0", f"wait@2=100{EXITED}")
     assert [call for call in found if call.startswith("kill")] == (["kill 100 15"] if sent else [])
 
 
@@ -356,7 +356,7 @@ def test_a_keeper_gives_up_after_10_s(calls: Calls) -> None:
 
 
 def test_a_keeper_without_a_null_device_keeps_its_descriptors(calls: Calls) -> None:
-    found = calls("keeper", "open_null=-2", f"wait@1=100{EXITED}", "wait@2=-10")
+    found = calls("keeper", "open_null=-2", "wait=-10", f"wait@1=100{EXITED}")
     assert not [call for call in found if call.startswith("dup2")]
 
 

@@ -41,9 +41,9 @@ def test_the_next_process_is_forked_once_while_no_request_waits(calls: Calls) ->
 
 
 def test_a_poll_that_fails_is_repeated(calls: Calls) -> None:
-    assert main(calls, "poll@1=-4", "ready@1=3", "read_signal=15") == [
-        *("write_header", "poll 0 1 -1", "poll 0 1 -1", "returned 4")
-    ]
+    """What it says of the descriptors is then nothing."""
+    found = main(calls, "poll@1=-4", "ready@1=3", "read_signal=15")
+    assert found == ["write_header", "poll 0 1 -1", "poll 0 1 -1", "plan_next", "returned 0"]
 
 
 @pytest.mark.parametrize(("signal", "ends"), [(1, True), (2, True), (15, True), (17, False), (18, False)])
@@ -77,7 +77,7 @@ def test_each_end_has_its_exit_status(calls: Calls, settings: tuple[str, ...], e
         ("become_subreaper@2=-22", "become_subreaper"),
         ("block_signals@2=-24", "block_signals -24"),
         ("open_null=-2", "close_from 3"),
-        ("mmap=0", "mmap 1"),
+        ("mmap=0", "open_read /plan 13"),
         ("open_read=-2", "open_read /plan -2"),
     ],
 )

@@ -52,7 +52,7 @@ def test_nothing_of_a_server_is_in_the_next_answer(printed: Printed) -> None:
 
 
 def test_a_server_after_another_one_is_measured_alike(printed: Printed) -> None:
-    script = (PROC, SERVER, "set warm_ms 0", "at 0 accept", f"at 50 event 200 {EXITED} 0")
+    script = (PROC, SERVER, "set warm_ms 0", "at 2 accept", f"at 50 event 200 {EXITED} 0")
     one, two, _ = both(printed, *script, f"next 50 event 201 {EXITED} 0")
     assert one == two and one.outcome is ProcessOutcome.DRIVEN
 
@@ -61,7 +61,7 @@ def test_a_server_after_another_one_is_measured_alike(printed: Printed) -> None:
 
 
 def test_an_answer_is_written_whole_in_pieces_of_any_size(printed: Printed) -> None:
-    script = (PROC, "set output_bytes 20000", "at 30 out 0 20000", ENDS)
+    script = (PROC, "set output_bytes 30000", "at 30 out 0 30000", ENDS)
     whole, _ = printed(*script)
     assert len(whole) > 3 * 8192
     for size in (1, 7, 8191, 8192):
@@ -74,7 +74,7 @@ def test_an_answer_is_written_whole_in_pieces_of_any_size(printed: Printed) -> N
 
 @pytest.mark.parametrize(("number", "lost"), [(1, ["no header", "no answer"]), (2, ["no answer"]), (4, ["no answer"])])
 def test_a_write_that_fails_ends_the_writing(printed: Printed, number: int, lost: list[str]) -> None:
-    script = (PROC, "set output_bytes 20000", "at 30 out 0 20000", ENDS, f"set write_fails {number}")
+    script = (PROC, "set output_bytes 30000", "at 30 out 0 30000", ENDS, f"set write_fails {number}")
     found, calls = printed(*script)
     assert [call.split(maxsplit=1)[1] for call in calls if " no " in call] == lost
     assert len(found) <= 8192 * (number - 1)

@@ -183,7 +183,7 @@ def test_storage_is_named_from_64_kib_a_run() -> None:
 
 def test_files_that_are_left_are_named_to_80_characters() -> None:
     (message,) = used(0, 0, found_files=("a" * 81, "..."))
-    assert message.endswith(f"which later runs of all variants find: {'a' * 80!r}, ...")
+    assert message.endswith(f"which later runs of all variants find: {'a' * 80!r}, ....")
 
 
 # Sizes and separations

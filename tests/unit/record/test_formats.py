@@ -67,7 +67,7 @@ def test_the_files_of_a_record_have_their_names() -> None:
     assert (origin.ORIGIN, origin.KEY_BYTES) == ("origin.json", 32)
     empty = origin.Origin(key="k", marks=())
     assert origin.file_bytes(empty) == (
-        b'{\n "format": "swapstone-origin",\n "schema": 1,\n "key": "k",\n "marks": []\n}\n'
+        b'{\n "format": "swapstone-origin",\n "key": "k",\n "marks": [],\n "schema": 1\n}\n'
     )
 
 

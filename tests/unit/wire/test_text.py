@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.wire import WireError
+from swapstone.model import WireError
 from swapstone.wire.text import MAX_NUMBER, Place, encode_bytes, show
 
 
