@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import stat
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -115,11 +117,11 @@ def test_a_new_folder_is_named_by_time_and_experiment(
 
 
 def test_a_folder_of_the_same_second_has_a_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Fixed(record_paths.datetime.datetime):  # type: ignore[misc,name-defined] # it stands for a module's class
+    class Fixed(datetime.datetime):
         def astimezone(self, _: object = None) -> Fixed:
             return Fixed(2026, 1, 2, 3, 4, 5)
 
-    monkeypatch.setattr(record_paths.datetime, "datetime", Fixed)
+    monkeypatch.setattr(record_paths, "datetime", SimpleNamespace(datetime=Fixed))
     monkeypatch.setenv("SWAPSTONE_RECORDS", str(tmp_path))
     for expected in ("20260102-030405-x", "20260102-030405-x-2", "20260102-030405-x-3"):
         found = record_paths.new_record_path("x")
