@@ -47,8 +47,10 @@ def made(folder: Path, *, blocks: int = 1, earlier: Sequence[Run] = (), **engine
     target, seen = FakeTarget(folder / "fake.toml"), Seen()
     first: list[int] = []
 
-    def stop(runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used: int, cost: int) -> StopDecision:
-        del runs, used, cost
+    def stop(
+        runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
+    ) -> StopDecision:
+        del runs, used_ns, next_block_ns
         return StopDecision(still_open, "enough" if block == blocks else "", None, None)
 
     with RecordWriter.create(folder / "record", subject) as writer:
