@@ -24,7 +24,7 @@ from swapstone.comparison.rows import Row
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import EXACT, exact_sum, last_end, quotients, span_ns
 from swapstone.comparison.size_agreement import SizeOutcome, _outcome
-from swapstone.comparison.verdicts import mean_inside, verdict_of
+from swapstone.comparison.verdicts import _values, mean_inside, verdict_of
 from swapstone.model import (
     CURRENT_RULES,
     Direction,
@@ -226,6 +226,16 @@ def test_samples_are_separate_beyond_the_limit() -> None:
 )
 def test_a_verdict_at_its_limits(low: float, high: float, verdict: Verdict) -> None:
     assert verdict_of(Interval(low, high), 0.1, Direction.LOWER) is verdict
+
+
+def test_equal_values_are_one_object_and_zeros_keep_their_signs() -> None:
+    for values in ([5.0] * 3, [0.0] * 3, [-5.0] * 3):
+        found = _values(np.array(values))
+        assert found == tuple(values) and len({id(each) for each in found}) == 1
+    assert [math.copysign(1, each) for each in _values(np.array([-0.0, 0.0, -0.0]))] == [-1, 1, -1]
+    assert [math.copysign(1, each) for each in _values(np.array([-0.0, -0.0]))] == [-1, -1]
+    assert _values(np.array([0.0, 5.0])) == (0.0, 5.0) and _values(np.array([5.0])) == (5.0,)
+    assert _values(np.empty(0)) == ()
 
 
 def test_a_mean_is_inside_the_margin_at_its_ends() -> None:

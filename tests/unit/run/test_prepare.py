@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What is checked and refused before the first trial: levels, machines, workloads of which one side can't be built."""
 
-from __future__ import BASE_RECIPE, annotations
+from __future__ import annotations
 
 import importlib
 import os
@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from swapstone.artifacts import BASE_RECIPE
 from swapstone.model import FactorLevels, UnavailableError, UserError, Variant
 from swapstone.run import recipes
 from tests.unit import builders
