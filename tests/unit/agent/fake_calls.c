@@ -16,9 +16,9 @@
  * "+NAME" or "+NAME:LENGTH" sets a field of the request, a path to one of this length; "value=N" is the exit
  * status of each child that ends. "fork=0" makes it a child. A positive result of `wait` is ten times the
  * process's number and an enum port_change. A call of `poll` that returns 0 lets its time pass; the result of
- * "ready" says which of two descriptors are readable, in bits. Descriptors are counted from 10. At the end
- * the program prints what the child left for the agent or what the function returned, and the open
- * descriptors.
+ * "ready" says which of two descriptors are readable, in bits. Descriptors are counted from 10, or from
+ * "first=N". At the end the program prints what the child left for the agent or what the function returned,
+ * and the open descriptors.
  */
 #include "../../../native/agent/answer.h"
 #include "../../../native/agent/conditions.h"
@@ -504,6 +504,9 @@ int main(int count, char **arguments) {
         return 2;
     rules = arguments + 2;
     rule_count = count - 2;
+    long first = next_fd;
+    find("first", &first);
+    next_fd = (int)first;
     request.arguments[0] = program;
     request.environment[0] = variable;
     for (int i = 0; i < rule_count; i++)

@@ -176,6 +176,7 @@ int main(int count, char **arguments) {
 
     if (count != 4)
         return 2;
+    close(0); /* the next file has this descriptor, which is one like others */
     root = arguments[2];
     if (strcmp(arguments[1], "image") == 0) {
         print_image(atoi(arguments[3]));
@@ -201,5 +202,5 @@ int main(int count, char **arguments) {
     }
     print(&after);
     bool processes = strcmp(arguments[1], "task") == 0 || strcmp(arguments[1], "server") == 0;
-    return processes && dup(0) != 3 ? 3 : 0; /* the lowest free descriptor is the first one after standard error */
+    return processes && dup(1) != 0 ? 3 : 0; /* the lowest free descriptor is the first one */
 }

@@ -34,7 +34,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 256, SELF = 10, PROGRAM = 100, GENERATOR = 200, FILES = 1000, FOLDER = 900, OUTPUTS = 500 };
+enum { MOST = 256, SELF = 10, PROGRAM = 100, GENERATOR = 200, FOLDER = 900 };
+#define FILES ((int)*setting("files"))     /* descriptor of the first file */
+#define OUTPUTS ((int)*setting("outputs")) /* of the first output */
 static const int64_t BEGIN_NS = 1000000000000;
 
 static int64_t now_ns = 1000000000000;
@@ -88,6 +90,8 @@ static struct {
                 {"term_ends", 1},
                 {"cpu_ns", 0},
                 {"trials", 1},
+                {"files", 1000},
+                {"outputs", 500},
                 {"second_port", -1},
                 {"write_bytes", 1 << 20},
                 {"write_again", 0},
@@ -197,7 +201,7 @@ int port_open_read(const char *path) {
 }
 
 int port_close(int fd) {
-    if (fd >= FILES)
+    if (fd >= FILES && fd < FILES + file_count)
         files[fd - FILES].open = false;
     return 0;
 }

@@ -372,3 +372,21 @@ def test_a_worker_ends_with_the_keeper(calls: Calls) -> None:
 def test_an_agent_that_can_not_be_split_does_not_begin(calls: Calls) -> None:
     assert calls("keeper", "become_subreaper=-22") == [*KEPT[:2], "returned -22", "open: 10"]
     assert calls("keeper", "fork=-11") == [*KEPT, "returned -11", "open: 10"]
+
+
+# Descriptor 0 is one like others
+
+
+def test_descriptor_0_is_closed_and_used_like_others(calls: Calls) -> None:
+    assert "dup2 0 0" in child(calls, "open_null=0")[0]
+    assert [call for call in calls("start", "first=0", "pipe@2=-24") if call.startswith("close")] == [
+        "close 0",
+        "close 1",
+    ]
+    assert calls("start", "first=0")[-1] == "open: 0 2"
+    assert "close 8" in calls("start", "first=0")
+    device = child(calls, "+root", "open_write=0")[0]
+    assert device.count("close 0") == 5 and "bind /dev/null /root/dev/null 0" in device
+    assert calls("keep", "open_read=0")[:2] == ["open_read /proc/7/ns/mnt 0", "close 0"]
+    found = calls("keeper", "open_null=0", "wait=-10", f"wait@1=100{EXITED}")
+    assert [call for call in found if call.startswith("dup2")] == ["dup2 0 0", "dup2 0 1", "dup2 0 2"]

@@ -96,5 +96,9 @@ def test_a_plan_in_a_file_is_read_from_it(calls: Calls) -> None:
 
 
 def test_the_first_three_descriptors_are_never_those_of_other_files(calls: Calls) -> None:
-    found = calls("main", "fork=0", "open_null@1=1", "open_null@2=2", "open_null@3=3")
-    assert found[:5] == ["set_dumpable 0", "open_null 1", "open_null 2", "open_null 3", "close_from 3"]
+    found = calls("main", "fork=0", "open_null@1=0", "open_null@2=1", "open_null@3=2", "open_null@4=3")
+    assert found[:6] == ["set_dumpable 0", *(f"open_null {fd}" for fd in range(4)), "close_from 3"]
+
+
+def test_signals_may_have_the_descriptor_0(calls: Calls) -> None:
+    assert "plan_open 0" in calls("main", "fork=0", "block_signals@2=0")

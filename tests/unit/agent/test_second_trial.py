@@ -149,3 +149,43 @@ def test_notes_are_cut_after_2048_bytes(printed: Printed) -> None:
     (answer,) = decode_answers(printed(PROC, *longer, ENDS)[0])
     assert sum(len(note) + 1 for note in answer.notes) == 2048
     assert all(note.endswith(": errno 5") for note in answer.notes[:-1])
+
+
+# Descriptor 0 is one like others
+
+
+@pytest.mark.parametrize(
+    "first", ["exe none", "comm true\\", "schedstat 123 456 78\\", "maps 1-2 r-xp 0 0:0 1   /bin/true\\"]
+)
+def test_a_file_of_the_process_may_have_the_descriptor_0(printed: Printed, first: str) -> None:
+    whole, _ = printed(PROC, ENDS)
+    found, calls = printed(f"file /proc/100/{first}", PROC, "set files 0", ENDS)
+    assert found == whole
+    assert not [call for call in calls if " open " in call]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "/a abc",
+        "/proc/100/environ B=1|",
+        "/proc/100/cgroup 0::/x\\",
+        "/sys/fs/cgroup/cgroup.controllers c",
+        "/sys/fs/cgroup/x/n 7",
+    ],
+)
+def test_an_observed_file_may_have_the_descriptor_0(printed: Printed, first: str) -> None:
+    files = ("/a abc", "/proc/100/environ B=1|", "/proc/100/cgroup 0::/x\\", "/sys/fs/cgroup/cgroup.controllers c")
+    every = [f"file {each}" for each in (first, *files, "/sys/fs/cgroup/x/n 7")]
+    asked = ("observe file /a", "observe env B", "observe cgroup n")
+    output, calls = printed(*every, PROC, *asked, "set files 0", ENDS)
+    (answer,) = decode_answers(output)
+    assert [value for _, value in answer.observed] == ["abc", "1", "7"]
+    assert not [call for call in calls if " open " in call]
+
+
+def test_an_output_may_have_the_descriptor_0(printed: Printed) -> None:
+    script = (PROC, "at 30 out 0 10", "at 30 out 1 20", ENDS)
+    assert printed(*script, "set outputs 0")[0] == printed(*script)[0]
+    server = (PROC, SERVER, "set warm_ms 0", "at 0 accept", "at 30 out 2 10", f"at 50 event 200 {EXITED} 0")
+    assert printed(*server, "set outputs 0")[0] == printed(*server)[0]
