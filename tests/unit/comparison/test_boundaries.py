@@ -6,13 +6,15 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
+from statistics import NormalDist
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
-from swapstone.comparison import storage
+from swapstone.comparison import carry_over, storage
 from swapstone.comparison.agreement import SignAgreement, spread
 from swapstone.comparison.cells import Cell
 from swapstone.comparison.clock_scales import ScaleOutcome, separation_p_value
@@ -35,7 +37,7 @@ from swapstone.model import (
     Variant,
     Verdict,
 )
-from swapstone.stats import Interval
+from swapstone.stats import Interval, PredecessorTest
 from tests.unit import builders
 from tests.unit.comparison.conftest import METRICS, Bench
 from tests.unit.comparison.test_limits import row
@@ -333,3 +335,45 @@ def test_the_spread_of_a_record_is_that_of_the_side_with_the_largest_range() -> 
     bench.pairs("t", "res", [0.0, 1.0], [1.0, 1.0])
     found = spread(bench.analysis().comparisons)
     assert (found.rows, found.largest, found.where) == (4, None, "")
+
+
+# Carry-over by discarded runs
+
+
+def step_of(known: int, *, follows: bool, blocks: int = 12) -> carry_over.Evidence | None:
+    """Return the test of discarded runs: of the baseline they are known in some blocks, in which they followed another variant or not."""
+    order = np.tile([0, 1], (blocks, 1))
+    previous = np.tile([1, 0], (blocks, 1))
+    earlier = np.tile(np.linspace(1.0, 2.0, blocks)[:, None] ** 2, (1, 2)) + np.array([0.0, 0.5])
+    earlier[known:, 0] = np.nan
+    if not follows:
+        previous[:known, 0] = 0
+    group: Any = SimpleNamespace(order=order, runs=SimpleNamespace(previous=previous))
+    measured = np.tile(np.linspace(1.0, 2.0, blocks)[:, None], (1, 2))
+    return carry_over._step(group, earlier, measured, (0, 1), diluted=True)
+
+
+def test_discarded_runs_must_follow_another_variant_in_six_blocks() -> None:
+    found = step_of(6, follows=True)
+    assert found is not None and found.bias == pytest.approx(0.5)
+    assert found.means[0] == found.means[2] == pytest.approx(1.5)
+    known = np.linspace(1.0, 2.0, 12)
+    assert found.means[1] - found.means[0] == pytest.approx(float((known**2 - known)[:6].mean()))
+    assert found.means[3] - found.means[2] == pytest.approx(float((known**2 - known).mean()) + 0.5)
+    assert step_of(5, follows=True) is None
+    assert step_of(6, follows=False) is None, "no known one followed another variant"
+    half = step_of(6, follows=True, blocks=6)
+    assert half is not None and half.half_width == math.inf  # six pairs have no interval at 99 %
+    assert step_of(12, follows=True).half_width == 0.0  # type: ignore[union-attr] # it is not None
+
+
+def test_the_half_width_of_a_bias_by_predecessors_is_that_of_99_percent_of_the_normal_distribution() -> None:
+    found = carry_over._of_predecessors(PredecessorTest(0.01, 0.5, 0.2, (1.0, 2.0, 3.0, 4.0), 0.75))
+    assert (found.p_value, found.bias, found.means) == (0.01, 0.5 * 0.75, (1.0, 2.0, 3.0, 4.0))
+    assert found.half_width == pytest.approx(NormalDist().inv_cdf(0.995) * 0.2 * 0.75, rel=1e-4)
+
+
+def test_the_figures_of_carry_over() -> None:
+    assert (carry_over.FAMILY_RATE, carry_over.FEWEST_BLOCKS, carry_over.NEGLIGIBLE) == (0.005, 6, 0.1)
+    assert carry_over.MORE == {0: 1, 1: 2, 2: 4}
+    assert carry_over._exp(700.0) == carry_over._exp(701.0) == math.exp(700.0) and carry_over._exp(0.5) == math.exp(0.5)
