@@ -93,6 +93,7 @@ static struct {
                 {"files", 1000},
                 {"outputs", 500},
                 {"second_port", -1},
+                {"second_root", 0},
                 {"write_bytes", 1 << 20},
                 {"write_again", 0},
                 {"write_fails", 0}};
@@ -542,6 +543,7 @@ int main(int count, char **arguments) {
                 actions[action_count] = later[i];
                 actions[action_count++].at_ns += now_ns;
             }
+            request.root = *setting("second_root") ? "/root" : request.root;
             if (*setting("second_port") >= 0)
                 request.server.port = (int)*setting("second_port");
         }

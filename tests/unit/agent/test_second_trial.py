@@ -51,6 +51,15 @@ def test_nothing_of_a_server_is_in_the_next_answer(printed: Printed) -> None:
     assert two == alone
 
 
+def test_free_space_of_a_trial_is_not_that_of_the_root_of_the_next(printed: Printed) -> None:
+    """The folder of a trial with a root is in that root, so its free space is not compared."""
+    script = ("next 100 free 0", f"next 2500 event 100 {EXIT_STOP} 0", f"next 2500 event 100 {EXITED} 4")
+    _, two, _ = both(printed, PROC, ENDS, "set second_root 1", *script)
+    assert two.outcome is ProcessOutcome.EXITED
+    _, two, _ = both(printed, PROC, ENDS, *script)
+    assert two.outcome is ProcessOutcome.DISK
+
+
 def test_a_server_after_another_one_is_measured_alike(printed: Printed) -> None:
     script = (PROC, SERVER, "set warm_ms 0", "at 2 accept", f"at 50 event 200 {EXITED} 0")
     one, two, _ = both(printed, *script, f"next 50 event 201 {EXITED} 0")
