@@ -26,7 +26,7 @@ from swapstone.comparison.rows import Row
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import EXACT, exact_sum, last_end, quotients, span_ns
 from swapstone.comparison.size_agreement import SizeOutcome, _outcome
-from swapstone.comparison.verdicts import _values, mean_inside, verdict_of
+from swapstone.comparison.verdicts import _values, comparison, mean_inside, verdict_of
 from swapstone.model import (
     CURRENT_RULES,
     Direction,
@@ -377,3 +377,13 @@ def test_the_figures_of_carry_over() -> None:
     assert (carry_over.FAMILY_RATE, carry_over.FEWEST_BLOCKS, carry_over.NEGLIGIBLE) == (0.005, 6, 0.1)
     assert carry_over.MORE == {0: 1, 1: 2, 2: 4}
     assert carry_over._exp(700.0) == carry_over._exp(701.0) == math.exp(700.0) and carry_over._exp(0.5) == math.exp(0.5)
+
+
+@pytest.mark.parametrize(("rules", "means"), [(CURRENT_RULES, True), (CURRENT_RULES - 1, False), (1, False)])
+def test_means_are_of_the_current_rules(rules: int, *, means: bool) -> None:
+    values = np.linspace(1.0, 2.0, 20)
+    found = comparison(row(values, 1.5 * values, rules=rules), alpha=0.05, margin=0.02, preferred=True)
+    assert (found.mean_effect is not None, found.baseline_runs is not None) == (means, means)
+    for changes in ({"means": None}, {"exclusion": (Verdict.INVALID, "why")}):
+        left = comparison(row(values, values, **changes), alpha=0.05, margin=0.02, preferred=True)
+        assert left.mean_effect is None and left.baseline_runs is None
