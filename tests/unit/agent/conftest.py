@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.targets.agent_build import build_agent
-from tests.unit.agent.harness import SANITIZED
+from tests.unit.agent.harness import SANITIZED, Calls, Printed
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +34,52 @@ def fake_proc(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["cc", "-std=gnu11", "-O1", *SANITIZED, "-o", program, *sources, native / "wire" / "words.c"], check=True
     )
     return program
+
+
+@pytest.fixture(scope="session")
+def fake_trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile the agent's trial with a scripted system."""
+    native = Path(__file__).parents[3] / "native"
+    program = tmp_path_factory.mktemp("fake-trial") / "fake_trial"
+    names = ("answer", "conditions", "counters", "kill", "observation", "observe", "server", "text", "trial")
+    sources = [Path(__file__).parent / "fake_trial.c", native / "wire" / "words.c"]
+    sources += [native / "agent" / f"{name}.c" for name in names]
+    subprocess.run(["cc", "-std=gnu11", "-O1", *SANITIZED, "-o", program, *sources], check=True)
+    return program
+
+
+@pytest.fixture
+def printed(fake_trial: Path, tmp_path: Path) -> Printed:
+    """Return a function that runs a script; it returns what the agent writes, and the calls."""
+
+    def printed(*parts: str) -> tuple[bytes, list[str]]:
+        script = tmp_path / "script"
+        script.write_text("".join(f"{part.rstrip()}\n" for part in parts if part))
+        result = subprocess.run([fake_trial, script], capture_output=True, check=True, timeout=60)
+        return result.stdout, result.stderr.decode().splitlines()
+
+    return printed
+
+
+@pytest.fixture(scope="session")
+def fake_calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compile what forks, mounts and waits, with calls that are printed."""
+    native = Path(__file__).parents[3] / "native"
+    program = tmp_path_factory.mktemp("fake-calls") / "fake_calls"
+    sources = [Path(__file__).parent / "fake_calls.c", native / "wire" / "words.c"]
+    sources += [
+        native / "agent" / f"{name}.c" for name in ("keeper", "kill", "main", "observe", "root", "start", "text")
+    ]
+    subprocess.run(["cc", "-std=gnu11", "-O1", *SANITIZED, "-o", program, *sources], check=True)
+    return program
+
+
+@pytest.fixture
+def calls(fake_calls: Path) -> Calls:
+    """Return a function that makes the calls with some settings and returns them, with what is printed at the end."""
+
+    def calls(*arguments: str) -> list[str]:
+        result = subprocess.run([fake_calls, *arguments], capture_output=True, check=True, text=True, timeout=60)
+        return result.stdout.splitlines()
+
+    return calls

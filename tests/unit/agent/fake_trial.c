@@ -7,7 +7,8 @@
  *
  * Lines of the script: "set NAME VALUE" (see `settings`); "file PATH CONTENT" (the last character "\" stands
  * for a newline); "fail PATH OFFSET ERRNO" (the read at this offset fails); "observe KIND NAME"; "child PID
- * PARENT" (a process that is left at the end); and "at MS WHAT A B C", MS after the start in order:
+ * PARENT" (a process that is left at the end); and "at MS WHAT A B C", MS after the start in order. "next MS
+ * WHAT A B C" is the same after the start of the second trial, which "set trials 2" makes:
  *
  *     event PID CHANGE VALUE    what wait reports (enum port_change)
  *     signal NUMBER             for the agent
@@ -16,9 +17,10 @@
  *     free BYTES                free space from now on
  *     accept                    the server accepts connections from now on
  *
- * Each read of the file "/slow" takes 500 ms. SIGKILL ends a process unless "immortal" is its number. Prints
- * the answer to standard output, and each call that has an effect outside the agent to standard error as "MS
- * NAME ARGUMENTS".
+ * Each read of the file "/slow" takes 500 ms. SIGKILL ends a process unless "immortal" is its number. The
+ * answer is written in pieces of at most "write_bytes"; the write with the number "write_again" finds a full
+ * pipe, and from the number "write_fails" on each fails. Prints the answer to standard output, and each call
+ * that has an effect outside the agent to standard error as "MS NAME ARGUMENTS".
  */
 #include "../../../native/agent/answer.h"
 #include "../../../native/agent/conditions.h"
@@ -32,16 +34,18 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 256, SELF = 10, PROGRAM = 100, GENERATOR = 200, FILES = 1000, FOLDER = 900, OUTPUTS = 500 };
+enum { MOST = 256, SELF = 10, PROGRAM = 100, GENERATOR = 200, FOLDER = 900 };
+#define FILES ((int)*setting("files"))     /* descriptor of the first file */
+#define OUTPUTS ((int)*setting("outputs")) /* of the first output */
 static const int64_t BEGIN_NS = 1000000000000;
 
 static int64_t now_ns = 1000000000000;
-static struct {
+static struct action {
     long long at_ns;
     char what[16];
     long long a, b, c;
     bool done;
-} actions[MOST];
+} actions[MOST], later[MOST];
 static struct {
     char path[128], *content;
     size_t size;
@@ -53,7 +57,7 @@ static struct {
     int pid, parent;
     bool gone;
 } processes[MOST];
-static int action_count, file_count, process_count, listed;
+static int action_count, later_count, file_count, process_count, listed, writes;
 static int64_t pending[4];
 static bool accepts, closed;
 
@@ -84,7 +88,15 @@ static struct {
                 {"delay_ns", 0},
                 {"generator_failed", 0},
                 {"term_ends", 1},
-                {"cpu_ns", 0}};
+                {"cpu_ns", 0},
+                {"trials", 1},
+                {"files", 1000},
+                {"outputs", 500},
+                {"second_port", -1},
+                {"second_root", 0},
+                {"write_bytes", 1 << 20},
+                {"write_again", 0},
+                {"write_fails", 0}};
 
 static long long *setting(const char *name) {
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -147,6 +159,10 @@ int64_t port_now_ns(void) {
 }
 
 int port_poll(struct port_pollfd *polled, unsigned count, int64_t wait_ns) {
+    if (count == 1 && polled->events == PORT_POLL_OUT) {
+        log("writable %d %lld\n", polled->fd, (long long)wait_ns);
+        return 1;
+    }
     int64_t until_ns = wait_ns < 0 || wait_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + wait_ns;
     bool woken = false;
     for (int i = 0; i < action_count; i++)
@@ -186,7 +202,7 @@ int port_open_read(const char *path) {
 }
 
 int port_close(int fd) {
-    if (fd >= FILES)
+    if (fd >= FILES && fd < FILES + file_count)
         files[fd - FILES].open = false;
     return 0;
 }
@@ -253,7 +269,12 @@ const char *port_next_dirent(const void *buffer, size_t *offset) {
 }
 
 long port_write(int fd, const void *data, size_t size) {
-    return write(fd, data, size);
+    writes++;
+    if (writes == *setting("write_again"))
+        return -PORT_E_AGAIN;
+    if (*setting("write_fails") && writes >= *setting("write_fails"))
+        return -32;
+    return write(fd, data, size < (size_t)*setting("write_bytes") ? size : (size_t)*setting("write_bytes"));
 }
 
 int port_available_bytes(const char *path, int64_t *bytes) {
@@ -443,9 +464,17 @@ void root_drop(void) {
 
 /* The script */
 
+static void read_action(struct action *action, const char *text) {
+    *action = (struct action){0};
+    if (sscanf(text, "%lld %15s %lld %lld %lld", &action->at_ns, action->what, &action->a, &action->b,
+               &action->c) < 2)
+        exit(2);
+    action->at_ns *= 1000000;
+}
+
 static void read_script(const char *path, struct request *request) {
     char line[70000], word[128];
-    long long a, b, c;
+    long long a, b;
     FILE *script = fopen(path, "r");
     if (!script)
         exit(2);
@@ -474,12 +503,10 @@ static void read_script(const char *path, struct request *request) {
                 exit(2);
             }
             request->observation_count++;
-        } else if (a = b = c = 0, sscanf(line, "at %lld %15s %lld %lld %lld", &actions[action_count].at_ns,
-                                         actions[action_count].what, &a, &b, &c) >= 2) {
-            actions[action_count].at_ns = BEGIN_NS + actions[action_count].at_ns * 1000000;
-            actions[action_count].a = a;
-            actions[action_count].b = b;
-            actions[action_count++].c = c;
+        } else if (strncmp(line, "at ", 3) == 0) {
+            read_action(&actions[action_count++], line + 3);
+        } else if (strncmp(line, "next ", 5) == 0) {
+            read_action(&later[later_count++], line + 5);
         } else {
             fprintf(stderr, "%s", line);
             exit(2);
@@ -504,14 +531,29 @@ int main(int count, char **arguments) {
     request.server.warm_ms = *setting("warm_ms");
     request.server.drain_ms = *setting("drain_ms");
     request.server.stop_ms = *setting("stop_ms");
-    request.read_ns = now_ns - 7;
     begin_conditions();
     begin_trials();
-    enum agent_state state = run_trial(&request, 0, &answer);
-    write_header();
-    write_answer(answer);
-    prepare_trial(&request);
-    log("state %d\n", state);
+    if (!write_header())
+        log("no header\n");
+    for (int i = 0; i < action_count; i++)
+        actions[i].at_ns += BEGIN_NS;
+    for (int trial = 0; trial < *setting("trials"); trial++) {
+        if (trial > 0) {
+            for (int i = 0; i < later_count; i++) {
+                actions[action_count] = later[i];
+                actions[action_count++].at_ns += now_ns;
+            }
+            request.root = *setting("second_root") ? "/root" : request.root;
+            if (*setting("second_port") >= 0)
+                request.server.port = (int)*setting("second_port");
+        }
+        request.read_ns = now_ns - 7;
+        enum agent_state state = run_trial(&request, 0, &answer);
+        if (!write_answer(answer))
+            log("no answer\n");
+        prepare_trial(&request);
+        log("state %d\n", state);
+    }
     for (int i = 0; i < file_count; i++)
         if (files[i].open)
             log("open %s\n", files[i].path);

@@ -15,6 +15,12 @@ MARK = "SWAPSTONE_TEST_MARK"
 SANITIZED = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
 """Options of a compiler: an index outside an array, or a sum beyond its type, ends the program. They need no library."""
 
+Printed = Callable[..., tuple[bytes, list[str]]]
+"""Runs a script of `fake_trial.c`: returns what the agent writes, and the calls."""
+
+Calls = Callable[..., list[str]]
+"""Runs `fake_calls.c` with arguments: returns what it prints."""
+
 
 def request(folder: Path, *arguments: str | Path, **changed: object) -> TrialRequest:
     """Return a request for a program. A variable of its environment marks all its descendants."""

@@ -42,12 +42,22 @@ def used(pid: int) -> tuple[int, int, int]:
 
 
 def settled(pid: int) -> tuple[int, int, int]:
-    """Return what is used when the agent waits for the next request, which it does soon after an answer."""
-    earlier, found = None, used(pid)
-    while found != earlier:
+    """Return what is used when the agent waits for the next request, and the process of the next trial for its release."""
+    earlier = found = None
+    while found is None or found != earlier:
         time.sleep(0.01)
-        earlier, found = found, used(pid)
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        waiting = len(children) == 1 and all(state(each) == "S" for each in (pid, *children))
+        earlier, found = found, used(pid) if waiting else None
     return found
+
+
+def state(pid: object) -> str:
+    """Return the state of a process (proc(5)): ``R`` of one that runs or that waits for a processor, ``S`` of one that sleeps."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
 
 
 def trials(folder: Path) -> dict[ProcessOutcome, TrialRequest]:

@@ -112,6 +112,9 @@ def test_times_of_processors_that_are_incomplete_are_unknown(fake_proc: Path, tm
         ("0,44", None),
         ("1.x5", None),
         ("1.5x", None),
+        ("0.99", 990),
+        ("1000000.00", 1_000_000_000),
+        ("1000001.00", None),
         ("88888888888888880.00", None),
     ],
 )
@@ -317,3 +320,16 @@ def test_mappings_are_read_to_the_first_line_that_is_too_long(
     assert found[0] == "interp /lib/ld-test.so.1"
     assert found[-2:] == ([f"object {path}", "object /after"] if known else found[-2:])
     assert ("object /after" in found) == known
+
+
+@pytest.mark.parametrize(("count", "whole"), [(1024, True), (1025, False)])
+def test_a_server_of_more_processes_than_are_counted_has_no_counters(
+    fake_proc: Path, tmp_path: Path, count: int, whole: bool
+) -> None:
+    files: dict[str, str] = {}
+    for number in range(count):
+        files |= process(5000 + number, 1, 1)
+    folder = lay_out(tmp_path, files)
+    found = facts(fake_proc, "server", folder, folder)
+    assert (found["server_processes"], found["server_threads"]) == (1024, 1024)
+    assert ("server_cpu_ns" in found) == whole

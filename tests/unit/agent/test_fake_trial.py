@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from swapstone.wire import AgentAnswer, ProcessOutcome, decode_answers
-from tests.unit.agent.harness import SANITIZED
+from tests.unit.agent.harness import Printed
 
 EXITED, SIGNALED, EXIT_STOP, GROUP_STOP, TRACE_STOP, SIGNAL_STOP = range(1, 7)  # enum port_change
 ENDS = f"at 200 event 100 {EXIT_STOP} 0\nat 200 event 100 {EXITED} 4\n"
@@ -22,28 +20,14 @@ PROC = (
 Run = Callable[..., tuple[AgentAnswer, list[str]]]
 
 
-@pytest.fixture(scope="session")
-def fake_trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile the agent's trial with a scripted system."""
-    native = Path(__file__).parents[3] / "native"
-    program = tmp_path_factory.mktemp("fake-trial") / "fake_trial"
-    names = ("answer", "conditions", "counters", "kill", "observation", "observe", "server", "text", "trial")
-    sources = [Path(__file__).parent / "fake_trial.c", native / "wire" / "words.c"]
-    sources += [native / "agent" / f"{name}.c" for name in names]
-    subprocess.run(["cc", "-std=gnu11", "-O1", *SANITIZED, "-o", program, *sources], check=True)
-    return program
-
-
 @pytest.fixture
-def run(fake_trial: Path, tmp_path: Path) -> Run:
+def run(printed: Printed) -> Run:
     """Return a function that runs a script; it returns the answer and the calls."""
 
     def run(*parts: str) -> tuple[AgentAnswer, list[str]]:
-        script = tmp_path / "script"
-        script.write_text("".join(f"{part.rstrip()}\n" for part in parts if part))
-        result = subprocess.run([fake_trial, script], capture_output=True, check=True, timeout=60)
-        (answer,) = decode_answers(result.stdout)
-        return answer, result.stderr.decode().splitlines()
+        output, calls = printed(*parts)
+        (answer,) = decode_answers(output)
+        return answer, calls
 
     return run
 

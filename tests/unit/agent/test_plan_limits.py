@@ -86,3 +86,18 @@ def test_lines_that_repeat_are_refused_unless_they_are_lists(agent: Path) -> Non
         else:
             with pytest.raises(AgentRefusedError, match=f"line {place + 3} .*the trial has such a line already"):
                 reader.feed(sent(agent, plan))
+
+
+@pytest.mark.parametrize("last", ["arg a", "env A=b", "observe env A"])
+@pytest.mark.parametrize(("room", "accepted"), [(0, True), (-1, False)])
+def test_the_texts_of_a_trial_have_1_mib_together(agent: Path, last: str, room: int, *, accepted: bool) -> None:
+    """Each text takes its bytes and a zero byte; those of `TRIAL` and the last line take the rest."""
+    rest = len("/nonexistent\0/\0") + len(last.rpartition(" ")[2]) + 1
+    size = (1 << 20) - rest - room - 2 * 400_000
+    lines = [*TRIAL[:2], *(f"arg {'a' * (each - 1)}" for each in (400_000, 400_000, size)), *TRIAL[2:], last, "run"]
+    reader, plan = AnswerReader(), encode_plan_header() + "".join(f"{each}\n" for each in lines).encode()
+    if accepted:
+        assert [answer.id for answer in reader.feed(sent(agent, plan))] == ["t"]
+    else:
+        with pytest.raises(AgentRefusedError, match=f"line {len(lines)} .*longer than 1 MiB together"):
+            reader.feed(sent(agent, plan))

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Signs, names and clauses of comparisons: each case of the functions that choose words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from swapstone.comparison import clock_scales, outputs
+from swapstone.comparison.agreement import SignAgreement, _names, _same, sign_of
+from swapstone.comparison.clock_scales import ScaleOutcome
+from swapstone.comparison.outputs import Agreement, Relation
+from swapstone.comparison.size_agreement import SizeOutcome
+from swapstone.comparison.verdicts import FEW_PAIRS, too_few_pairs_reason, undecided_reason
+from swapstone.model import Comparison, OwnProgram, Scale, Verdict
+from swapstone.stats import Interval
+from tests.unit import builders
+from tests.unit.comparison.conftest import METRICS, Bench
+
+
+def compared(verdict: Verdict = Verdict.WORSE, effect: float | None = 1.5, **changes: Any) -> Comparison:
+    bench = Bench()
+    bench.pairs("w", "wall", [1.0] * 6, [1.5] * 6)
+    (found,) = bench.analysis().comparisons
+    return msgspec.structs.replace(found, verdict=verdict, effect=effect, **changes)
+
+
+SIGNED = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED, Verdict.MIXED}
+WITHIN = {Verdict.EQUIVALENT, Verdict.SAME_MEDIAN}
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_a_sign_is_that_of_the_effect_where_a_verdict_states_one(verdict: Verdict) -> None:
+    def sign(effect: float | None, scale: Scale = Scale.RATIO) -> int | None:
+        return sign_of(compared(verdict, effect, scale=scale))
+
+    signs = [sign(1.5), sign(0.5), sign(0.5, Scale.DIFFERENCE), sign(-0.5, Scale.DIFFERENCE), sign(None)]
+    if verdict in WITHIN:
+        assert signs == [0] * 5
+    elif verdict in SIGNED:
+        assert signs == [1, -1, 1, -1, None]
+    else:
+        assert signs == [None] * 5
+
+
+BOTH = ("host", "vm")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "several", "expected"),
+    [
+        (None, compared(), False, (SignAgreement.NOT_COMPARABLE, "host: not measured", False)),
+        (compared(), None, False, (SignAgreement.NOT_COMPARABLE, "vm: not measured", False)),
+        (
+            compared(),
+            compared(),
+            True,
+            (
+                SignAgreement.NOT_COMPARABLE,
+                "it uses several processors, and a machine on the virtual clock has one",
+                False,
+            ),
+        ),
+        (
+            compared(),
+            compared(metric=METRICS["rate"]),
+            False,
+            (SignAgreement.NOT_COMPARABLE, "one side has wall, the other rate", False),
+        ),
+        (
+            compared(Verdict.INCONCLUSIVE),
+            compared(Verdict.UNAVAILABLE),
+            False,
+            (SignAgreement.NOT_COMPARABLE, "host: inconclusive, vm: unavailable", False),
+        ),
+        (
+            compared(),
+            compared(Verdict.INVALID),
+            False,
+            (SignAgreement.NOT_COMPARABLE, "vm: invalid", False),
+        ),
+        (compared(), compared(), False, (SignAgreement.AGREE, "", False)),
+        (compared(Verdict.EQUIVALENT), compared(Verdict.SAME_MEDIAN), False, (SignAgreement.AGREE, "", False)),
+        (compared(), compared(effect=0.5), False, (SignAgreement.DISAGREE, "opposite signs", True)),
+        (
+            compared(),
+            compared(Verdict.EQUIVALENT),
+            False,
+            (SignAgreement.DISAGREE, "only host has a difference", False),
+        ),
+        (compared(Verdict.EQUIVALENT), compared(), False, (SignAgreement.DISAGREE, "only vm has a difference", False)),
+    ],
+)
+def test_two_signs(
+    first: Comparison | None, second: Comparison | None, several: bool, expected: tuple[SignAgreement, str, bool]
+) -> None:
+    assert _same(first, second, BOTH, several=several) == expected
+
+
+def test_records_are_named_by_what_differs() -> None:
+    one = builders.experiment()
+    assert _names(one, one) == ("first", "second")
+    assert _names(one, msgspec.structs.replace(one, target="vm")) == ("host", "vm")
+    assert _names(one, msgspec.structs.replace(one, clock="virtual", target="vm")) == ("wall clock", "virtual clock")
+
+
+# Clocks
+
+
+AGREE, DIFFER, UNDECIDED = SizeOutcome.AGREE, SizeOutcome.DIFFER, SizeOutcome.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("sides", "sizes", "expected"),
+    [
+        ([compared(effect=0.5), compared()], [AGREE], (ScaleOutcome.VERDICT, "1 ns: worse, less, 2 ns: worse, more")),
+        (
+            [compared(Verdict.EQUIVALENT), compared()],
+            [AGREE],
+            (ScaleOutcome.VERDICT, "1 ns: equivalent, 2 ns: worse"),
+        ),
+        ([compared(), None], [AGREE], (ScaleOutcome.NOT_COMPARABLE, "1 ns: worse, 2 ns: not measured")),
+        (
+            [compared(Verdict.INVALID), compared(Verdict.INVALID)],
+            [AGREE],
+            (ScaleOutcome.NOT_COMPARABLE, "invalid"),
+        ),
+        ([compared(), compared()], [DIFFER], (ScaleOutcome.SIZE, "another size at 2 ns than at 1 ns")),
+        ([compared(effect=1.4), compared()], [AGREE], (ScaleOutcome.SAME, "")),
+        ([compared(), compared()], [UNDECIDED], (ScaleOutcome.SAME, "")),
+        (
+            [compared(effect=1.4), compared()],
+            [UNDECIDED],
+            (ScaleOutcome.UNDECIDED, "the sizes at 1 ns and 2 ns are not shown to be equal"),
+        ),
+        (
+            [compared(), compared(), compared(Verdict.INCONCLUSIVE)],
+            [AGREE, AGREE],
+            (ScaleOutcome.UNDECIDED, "1 ns: worse, 2 ns: worse, 4 ns: inconclusive"),
+        ),
+        (
+            [compared(), compared(effect=1.4), compared(effect=1.3)],
+            [DIFFER, DIFFER],
+            (ScaleOutcome.SIZE, "another size at 2 ns, 4 ns than at 1 ns"),
+        ),
+        (
+            [compared(), compared(effect=1.4), compared(effect=1.3)],
+            [AGREE, UNDECIDED],
+            (ScaleOutcome.UNDECIDED, "the sizes at 1 ns and 4 ns are not shown to be equal"),
+        ),
+    ],
+)
+def test_a_row_on_several_clocks(
+    sides: list[Comparison | None], sizes: list[SizeOutcome], expected: tuple[ScaleOutcome, str]
+) -> None:
+    assert clock_scales._judged(sides, sizes, (1, 2, 4)[: len(sides)]) == expected
+
+
+# Outputs
+
+
+def test_workloads_whose_outputs_are_not_compared_are_named_up_to_three() -> None:
+    unknown = {"stdout": list("abcd"), "made": list("abc"), "other": ["a"]}
+    found = [
+        each.message.partition(" is not known for ")[2].partition(" varies")[0]
+        for each in outputs._not_compared(unknown)
+    ]
+    assert found == [
+        "a, b, c and 1 more: standard output",
+        "a, b, c: the file 'made'",
+        "a: the file 'other'",
+    ]
+
+
+def test_a_discarded_output_is_a_caveat_unless_files_are_compared() -> None:
+    own = OwnProgram(name="p", arguments=("p",))
+    asked = builders.experiment(own=own)
+    assert len(list(outputs._discarded(asked, ["w"]))) == 1
+    assert list(outputs._discarded(asked, [])) == []
+    files = builders.experiment(own=msgspec.structs.replace(own, artifacts=("f",)))
+    assert list(outputs._discarded(files, ["w"])) == []
+
+
+def test_each_relation_of_outputs_has_its_words() -> None:
+    shown = {
+        Agreement.NONE: "none, so nothing shows that it is the same work",
+        Agreement.EQUAL: "equal (x)",
+        Agreement.SIMILAR: "equal but for what varies from run to run",
+        Agreement.DIFFERENT: "different",
+        Agreement.UNKNOWN: "not compared, because it varies from run to run",
+        Agreement.DISCARDED: "discarded, so nothing shows that it is the same work",
+        Agreement.ALLOWED: "not compared",
+    }
+    for agreement, text in shown.items():
+        relations = {
+            "stdout": Relation(agreement, "x"),
+            "exit_status": Relation(agreement),
+            "f": Relation(agreement, "x"),
+        }
+        assert outputs.agreement_text(relations) == f"output: {text}, 'f': {text}"
+    assert outputs.agreement_text({}) == ""
+
+
+# Reasons
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "sides"), [(-1.0, 1.0, "smaller or larger"), (-1.0, 0.0, "smaller"), (0.0, 1.0, "larger")]
+)
+def test_an_undecided_interval_names_its_sides(low: float, high: float, sides: str) -> None:
+    text = f"the interval contains both no difference and one outside the margin ({sides})"
+    assert undecided_reason(Interval(low, high)) == text
+    assert undecided_reason(Interval(low, high), "interaction") == text.replace("difference", "interaction")
+
+
+@pytest.mark.parametrize(("alpha", "text"), [(0.05, "95 % needs 6"), (0.01, "99 % needs 8"), (1e-6, "100 % needs 21")])
+def test_too_few_pairs_name_what_is_needed(alpha: float, text: str) -> None:
+    reason = too_few_pairs_reason(alpha, 3)
+    assert reason == f"few blocks: an interval at {text} pairs, and there are 3"
+    found = FEW_PAIRS.fullmatch(reason)
+    assert found is not None and found["have"] == "3"

@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What is checked and refused before the first trial: levels, machines, workloads of which one side can't be built."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from swapstone.artifacts import BASE_RECIPE
+from swapstone.model import FactorLevels, UnavailableError, UserError, Variant
+from swapstone.run import recipes
+from tests.unit import builders
+
+prepare: Any = importlib.import_module("swapstone.run.prepare")  # the package has a function of this name
+BASE: Any = BASE_RECIPE
+
+GLIBC, MUSL, OTHER, AGAIN = "libc=glibc", "libc=musl", "libc=other", "libc=glibc (again)"
+
+
+def variants(*labels: str) -> dict[str, Variant]:
+    return {label: builders.variant(label) for label in labels}
+
+
+def refused_after(
+    *broken: str, labels: tuple[str, ...] = (GLIBC, AGAIN, MUSL, OTHER)
+) -> tuple[dict[str, str], set[str]]:
+    """Return why each variant of one workload is refused if some can't be built, and the variants that keep their program."""
+    programs: dict[Any, Any] = {("s", "w", label): object() for label in labels if label not in broken}
+    programs[("s", "v", GLIBC)] = object()
+    refused = {("s", "w", label): f"why {label}" for label in broken}
+    prepare._refuse_incomparable([("s", "w")], variants(*labels), programs, refused)
+    assert programs.pop(("s", "v", GLIBC))
+    return {label: why for (_, _, label), why in refused.items()}, {label for _, _, label in programs}
+
+
+def test_a_workload_without_its_baseline_is_refused_on_all_variants() -> None:
+    refused, left = refused_after(GLIBC)
+    because = f"the baseline {GLIBC} can't be built: why {GLIBC}"
+    assert refused == {GLIBC: f"why {GLIBC}", AGAIN: because, MUSL: because, OTHER: because}
+    assert left == set()
+
+
+def test_a_workload_without_any_candidate_is_refused_on_all_variants() -> None:
+    refused, left = refused_after(MUSL, OTHER)
+    because = f"no candidate can be built: {MUSL}: why {MUSL}"
+    assert refused == {MUSL: f"why {MUSL}", OTHER: f"why {OTHER}", GLIBC: because, AGAIN: because}
+    assert left == set()
+
+
+@pytest.mark.parametrize("broken", [(), (MUSL,), (OTHER,), (AGAIN,)])
+def test_a_workload_with_a_baseline_and_a_candidate_is_kept(broken: tuple[str, ...]) -> None:
+    refused, left = refused_after(*broken)
+    assert refused == {label: f"why {label}" for label in broken}
+    assert left == {GLIBC, AGAIN, MUSL, OTHER} - {*broken}
+
+
+def test_a_baseline_alone_is_kept() -> None:
+    assert refused_after(labels=(GLIBC, AGAIN)) == ({}, {GLIBC, AGAIN})
+
+
+def test_the_baseline_decides_whether_a_workload_runs() -> None:
+    made = prepare.Prepared({}, variants(GLIBC, MUSL), {}, {("s", "w", GLIBC): "why", ("s", "v", MUSL): "why"})
+    assert [made.runs("s", name) for name in ("w", "v", "u")] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("varied", "linking", "names"),
+    [
+        (False, "dynamic", ["empty (dynamic)", "empty (static)"]),
+        (True, "dynamic", ["empty"]),
+        (False, "static", ["empty"]),
+        (True, "static", ["empty"]),
+    ],
+)
+def test_empty_programs_are_linked_as_the_variants_are(
+    monkeypatch: pytest.MonkeyPatch, *, varied: bool, linking: str, names: list[str]
+) -> None:
+    label = "libc=glibc,linking=dynamic" if varied else GLIBC
+    monkeypatch.setattr(prepare, "build_empty", lambda program, recipe: (program.name, recipe.linking))
+    monkeypatch.setattr(prepare, "artifact_of", lambda suite, program, variant, built: (suite, variant.label, built))
+    known = {label: msgspec.structs.replace(BASE, linking=linking), f"{label} (again)": BASE}
+    every = [builders.variant(each) for each in (label, f"{label} (again)", "libc=unresolved")]
+    assert list(prepare._empty(every, known)) == [("size", label, (name, linking)) for name in names]
+
+
+def test_an_empty_program_that_can_not_be_linked_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(program: Any, _: object) -> str:
+        if "static" in program.name:
+            raise UserError("no static library", "")
+        return str(program.name)
+
+    monkeypatch.setattr(prepare, "build_empty", build)
+    monkeypatch.setattr(prepare, "artifact_of", lambda *parts: parts[3])
+    assert list(prepare._empty([builders.variant(GLIBC)], {GLIBC: BASE})) == ["empty (dynamic)"]
+
+
+# Machines and levels
+
+
+def target(**changes: Any) -> Any:
+    fields = {"boots": False, "name": "host", "shares_files": False, "carries_files": False, "takes_libraries": False}
+    return SimpleNamespace(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "needs"),
+    [
+        ({}, None),
+        ({"loads": ("idle", "cpu")}, "the load cpu"),
+        ({"factors": (FactorLevels(factor="kernel", levels=("a", "b")),), "loads": ("cpu",)}, "the factor kernel"),
+        ({"held": (("kernel", "a"),)}, "the factor kernel"),
+    ],
+)
+def test_a_target_that_boots_nothing_has_no_factor_of_the_boot_and_no_load(
+    changes: dict[str, object], needs: str | None
+) -> None:
+    asked = builders.experiment(**changes)
+    prepare._check_machine(asked, target(boots=True))
+    if needs is None:
+        prepare._check_machine(asked, target())
+        return
+    with pytest.raises(UnavailableError) as caught:
+        prepare._check_machine(asked, target())
+    assert caught.value.message == f"The target host starts no machine of its own, and {needs} needs one."
+    assert caught.value.hint == "Measure on --target vm."
+
+
+@pytest.mark.parametrize(
+    ("shares", "carries", "subjects", "has"),
+    [
+        (True, False, (False,), True),
+        (False, True, (True, True), True),
+        (False, True, (True, False), False),
+        (False, False, (True,), False),
+    ],
+)
+def test_files_of_the_machine_are_shared_or_carried_for_each_subject(
+    shares: bool, carries: bool, subjects: tuple[bool, ...], has: bool
+) -> None:
+    every = [SimpleNamespace(carries_files=each) for each in subjects]
+    assert prepare._has_files(every, target(shares_files=shares, carries_files=carries)) == has
+
+
+@pytest.mark.parametrize(
+    ("impossible", "named"),
+    [((), None), (("musl",), None), (("other",), None), (("musl", "other"), "libc=musl"), (("glibc",), "libc=glibc")],
+)
+def test_an_experiment_needs_its_baseline_and_a_candidate(
+    monkeypatch: pytest.MonkeyPatch, impossible: tuple[str, ...], named: str | None
+) -> None:
+    asked = builders.experiment(factors=(FactorLevels(factor="libc", levels=("glibc", "musl", "other")),))
+
+    def check(recipe: Any) -> None:
+        if recipe.libc in impossible:
+            raise UnavailableError("it is impossible.", "a hint")
+
+    monkeypatch.setattr(prepare, "recipe_of", lambda variant, _: SimpleNamespace(libc=dict(variant.levels)["libc"]))
+    if named is None:
+        prepare._check_variants(asked, BASE, (), check)
+        return
+    with pytest.raises(UnavailableError) as caught:
+        prepare._check_variants(asked, BASE, (), check)
+    assert (caught.value.message, caught.value.hint) == (f"{named}: it is impossible.", "a hint")
+
+
+def test_the_compiler_is_checked_for_each_subject_that_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(recipe: Any) -> None:
+        if recipe == "bad":
+            raise UnavailableError("no compiler.", "install it")
+
+    monkeypatch.setattr(prepare, "recipe_of", lambda variant, base: base)
+    monkeypatch.setattr(prepare, "check_compiler", check)
+    subjects = [SimpleNamespace(base_recipe=lambda *_, each=each: each) for each in ("good", "bad")]
+    variant = builders.variant(GLIBC)
+    assert prepare._impossible(variant, "base", subjects[:1], lambda _: None) is None
+    found = prepare._impossible(variant, "base", subjects, lambda _: None)
+    assert (found.message, found.hint) == (f"{GLIBC}: no compiler.", "install it")
+
+
+@pytest.mark.parametrize("factor", ["compiler", "libc", "linking"])
+@pytest.mark.parametrize("architecture", ["", "aarch64"])
+def test_tools_of_another_architecture_are_checked_by_its_compiler(
+    monkeypatch: pytest.MonkeyPatch, factor: str, architecture: str
+) -> None:
+    error = UnavailableError("no tool.", "")
+
+    def require(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(prepare, "require_tools", require)
+    monkeypatch.setattr(prepare, "find_level", lambda *_: None)
+    monkeypatch.setattr(prepare, "find_factor", lambda *_: None)
+    base = msgspec.structs.replace(BASE, architecture=architecture)
+    found = prepare._missing_tools(factor, "x", base)
+    assert found is (None if architecture and factor != "linking" else error)
+    monkeypatch.setattr(prepare, "require_tools", lambda *_: None)
+    assert prepare._missing_tools(factor, "x", base) is None
+
+
+# Recipes
+
+
+def test_the_recipe_of_this_machine_is_the_plain_one() -> None:
+    assert recipes.base_recipe("") is BASE
+    other = "arm64" if os.uname().machine == "x86_64" else "x86_64"
+    assert recipes.base_recipe(other) == msgspec.structs.replace(
+        BASE, architecture={"arm64": "aarch64"}.get(other, other)
+    )
+
+
+def test_lists_of_preloaded_objects_have_equally_much_room() -> None:
+    one, two = (msgspec.structs.replace(BASE, preload=each) for each in (("/a", "/bc"), ()))
+    found = recipes.equally_large({"one": one, "two": two})
+    assert {name: each.preload_bytes for name, each in found.items()} == {"one": 6, "two": 6}
+    assert recipes.equally_large({}) == {}
+
+
+def resolved(*, has_files: bool = True) -> tuple[Any, list[str]]:
+    """Return the recipes of three variants, of which one can't be resolved, and the notes."""
+    notes: list[str] = []
+    labels = ("libc=glibc", "libc=musl", "libc=musl (again)")
+
+    def resolve(recipe: Any) -> Any:
+        if recipe.libc == "musl":
+            raise UserError("no musl.", "install it")
+        return msgspec.structs.replace(recipe, preload=("/lib/a.so",))
+
+    made = recipes.VariantRecipes(
+        BASE,
+        [builders.variant(label) for label in labels],
+        SimpleNamespace(put_library=lambda path, keep_path: f"{Path(path).name} {keep_path}"),  # type: ignore[arg-type]
+        resolve,
+        notes.append,
+        has_files=has_files,
+    )
+    return made, notes
+
+
+def test_a_variant_that_can_not_be_resolved_is_noted_once() -> None:
+    made, notes = resolved()
+    subject: Any = SimpleNamespace(base_recipe=lambda variant, base: base)
+    for _ in range(2):
+        made.resolve([subject], with_default=False)
+    assert notes == ["left out: libc=musl: no musl. install it"]
+    assert set(made.by_label(subject)) == set(made.default()) == {"libc=glibc"}
+    assert made.impossible(subject, builders.variant("libc=musl")) == "no musl. install it"
+
+
+@pytest.mark.parametrize("has_files", [True, False])
+def test_a_target_without_the_files_gets_the_preloaded_objects(*, has_files: bool) -> None:
+    made, _ = resolved(has_files=has_files)
+    made.resolve([], with_default=True)
+    (recipe,) = made.default().values()
+    assert recipe.preload == (("/lib/a.so",) if has_files else ("a.so False",))
+
+
+def test_recipes_of_other_bases_are_not_the_default_ones() -> None:
+    made, notes = resolved()
+    other = msgspec.structs.replace(BASE, command=("other",))
+    subject: Any = SimpleNamespace(base_recipe=lambda variant, base: other)
+    made.resolve([subject], with_default=False)
+    assert made.default() == {} and set(made.by_label(subject)) == {"libc=glibc"}
+    made.resolve([subject], with_default=True)
+    assert set(made.default()) == {"libc=glibc"}
+    assert len(notes) == 1
