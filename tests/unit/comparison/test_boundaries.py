@@ -39,6 +39,7 @@ from swapstone.model import (
 )
 from swapstone.stats import Interval, PredecessorTest
 from tests.unit import builders
+from tests.unit.comparison import crossing
 from tests.unit.comparison.conftest import METRICS, Bench
 from tests.unit.comparison.test_limits import row
 
@@ -387,3 +388,13 @@ def test_means_are_of_the_current_rules(rules: int, *, means: bool) -> None:
     for changes in ({"means": None}, {"exclusion": (Verdict.INVALID, "why")}):
         left = comparison(row(values, values, **changes), alpha=0.05, margin=0.02, preferred=True)
         assert left.mean_effect is None and left.baseline_runs is None
+
+
+@pytest.mark.parametrize(("glibc", "musl", "exact"), [(False, False, True), (True, False, False), (False, True, False)])
+def test_an_effect_is_exact_if_each_variant_is_constant(glibc: bool, musl: bool, exact: bool) -> None:
+    def value(_: str, levels: Any, block: int) -> float:
+        varies = musl if levels["libc"] == "musl" else glibc
+        return (150.0 if levels["libc"] == "musl" else 100.0) + varies * block
+
+    found = crossing.main_effect(crossing.analysed(value), "libc=musl")
+    assert found.exact == exact

@@ -363,6 +363,21 @@ def test_latencies_and_series_have_the_names_of_their_runs() -> None:
     assert (series.block, series.series) == (1, (("wall", (1.0, 2.0)),))
 
 
+# Orders
+
+
+def test_before_the_first_block_nothing_ran_and_before_others_the_last_of_the_block_before() -> None:
+    experiment = builders.experiment()
+    runs = list(builders.runs(experiment, 4))
+    for first, found in ((0, runs), (1, [run for run in runs if run.trial.block > 0])):
+        group = next(iter(group_runs(experiment, as_table(found)).values()))
+        assert group.blocks == (1, 2, 3, 4)
+        mine = [run.trial for run in runs if run.trial.workload == runs[0].trial.workload]
+        last = {number: [trial.variant for trial in mine if trial.block == number][-1] for number in range(5)}
+        before = [group.labels.index(last[number]) for number in range(4)]
+        assert group.before.tolist() == (before if first == 0 else [-1, *before[1:]])
+
+
 # Cycles of balanced orders
 
 
