@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from typing import Any
@@ -234,6 +235,35 @@ def judged(discarded: int, bias: float = 0.1) -> carry_over.Judged:
     return carry_over.Judged(
         carry_over.Tested(row([1.0], [1.0]), discarded, evidence, (evidence,)), True, evidence, True
     )
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        (1, "in the only row (w wall)."),
+        (4, "in 4 of 4 rows (w wall, w wall, w wall, w wall)."),
+        (5, "in 5 of 5 rows (w wall, w wall, w wall, w wall and 1 more)."),
+    ],
+)
+@pytest.mark.parametrize("discarded", [0, 1])
+def test_carry_over_that_does_not_matter_names_four_rows(rows: int, text: str, discarded: int) -> None:
+    one = dataclasses.replace(judged(discarded), matters=False)
+    (found,) = carry_over._settled(builders.experiment(), [one] * rows, 2)
+    assert found.message.startswith(
+        f"A run depends on what ran before it {text} In w wall, musl takes 1 ns after musl and "
+    )
+    assert found.message.endswith("same variant." if discarded else "It is too small to change their verdicts.")
+    assert found.hint.startswith("If the programs never" if discarded else "--prime 1 discards")
+    assert not list(carry_over._settled(builders.experiment(), [judged(discarded)] * rows, 2))
+    silent = dataclasses.replace(one, fires=False, found=None)
+    assert not list(carry_over._settled(builders.experiment(), [silent], 2))
+
+
+def test_a_bias_of_discarded_runs_is_named_above_half_the_margin() -> None:
+    half = math.log(1.02) / 2
+    for bias, named in ((0.99 * half, False), (1.01 * half, True), (-1.01 * half, True)):
+        one = dataclasses.replace(judged(1, bias), matters=False)
+        assert bool(list(carry_over._settled(builders.experiment(), [one], 2))) == named
 
 
 PRIME, BUDGET, PREPARE = "measure with --prime {}", "give it a longer --budget", "reset the state with --prepare CMD"
