@@ -398,3 +398,39 @@ def test_an_effect_is_exact_if_each_variant_is_constant(glibc: bool, musl: bool,
 
     found = crossing.main_effect(crossing.analysed(value), "libc=musl")
     assert found.exact == exact
+
+
+def test_with_layouts_and_without_runs_there_is_no_pair() -> None:
+    bench = Bench(layouts=2, rules=CURRENT_RULES)
+    bench.workload("w", "wall")
+    bench.run("w", "libc=glibc", 1, wall=5.0)
+    (found,) = bench.analysis().comparisons
+    assert (found.verdict, found.baseline_values, found.reason) == (
+        Verdict.INCONCLUSIVE,
+        (),
+        "no complete pair of runs",
+    )
+
+
+@pytest.mark.parametrize("missing", [None, 1, 2])
+def test_both_tests_of_discarded_runs_are_needed(monkeypatch: pytest.MonkeyPatch, missing: int | None) -> None:
+    evidence = carry_over.Evidence(0.5, 0.0, 0.0, (0.0, 0.0, 0.0, 0.0))
+    calls: list[bool] = []
+
+    def step(*_: object, diluted: bool) -> carry_over.Evidence | None:
+        calls.append(diluted)
+        return None if len(calls) == missing else evidence
+
+    monkeypatch.setattr(carry_over, "_step", step)
+    group: Any = SimpleNamespace(
+        labels=("libc=glibc", "libc=musl"),
+        logarithms=lambda *_: None,
+        runs=SimpleNamespace(test=lambda *_: None),
+        discarded=2,
+    )
+    found = carry_over._tests_of(group, row([1.0], [2.0]))
+    assert calls == [True, False]
+    assert (found is None) == (missing is not None)
+    assert found is None or (found.discarded, found.remaining) == (2, (evidence,))
+    group.labels = ("libc=glibc", "libc=other")
+    assert carry_over._tests_of(group, row([1.0], [2.0])) is None
