@@ -189,11 +189,7 @@ def _by_place(analysis: Analysis) -> dict[Place, Comparison]:
 def _sizes(
     first: Mapping[Place, Comparison], other: Mapping[Place, Comparison], margin: float, rate: float
 ) -> dict[Place, SizeOutcome]:
-    pairs = {
-        place: (found, other[place])
-        for place, found in first.items()
-        if place in other and _positive(found) and _positive(other[place])
-    }
+    pairs = {place: (found, other[place]) for place, found in first.items() if place in other}
     return {place: size.outcome for place, size in sizes(pairs, ("first", "other"), margin=margin, rate=rate).items()}
 
 

@@ -25,7 +25,7 @@ def by_layout(blocks: Sequence[int], sides: Sequence[Floats], layouts: int) -> t
     """Reduce blocks to layouts. Blocks of one layout ran the same two programs, so they are no independent sample of links.
 
     Args:
-        blocks: numbers of the blocks with a pair, at least one.
+        blocks: numbers of the blocks with a pair.
         sides: values by block, each of shape (blocks,).
         layouts: number of links that take turns.
 

@@ -187,7 +187,7 @@ def run_rows(
                     blocks = tuple(paired.tolist())
                     runs = means = before, after
                     observed_s = None if experiment.virtual else _observed_s(sides, paired)
-                    if experiment.layouts and blocks:
+                    if experiment.layouts:
                         turns = [layout_of(block, experiment.layouts) for block in blocks]
                         means = unit_means(before, turns), unit_means(after, turns)
                         blocks, (before, after) = by_layout(blocks, (before, after), experiment.layouts)

@@ -189,7 +189,7 @@ def tail(n: int, count: int) -> float:
     """
     if n <= EXACT_LIMIT:
         return float(_exact(n)[count])
-    mean, deviation = n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
+    mean, deviation = _moments(n)
     return 0.5 * math.erfc(-(count + 0.5 - mean) / deviation / math.sqrt(2))
 
 
@@ -197,13 +197,18 @@ def critical(n: int, alpha: float) -> int:
     """Return the number of values c of the statistic with 2 P(T <= c) <= alpha: the k of the interval's ends; 0 for none."""
     if n <= EXACT_LIMIT:
         return int(np.searchsorted(2 * _exact(n), alpha, side="right"))
-    mean, deviation = n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
+    mean, deviation = _moments(n)
     k = max(0, round(mean + deviation * _NORMAL.inv_cdf(alpha / 2)))
     while k > 0 and 2 * tail(n, k - 1) > alpha:
         k -= 1
     while 2 * tail(n, k) <= alpha:
         k += 1
     return k
+
+
+def _moments(n: int) -> tuple[float, float]:
+    """Return the mean and the standard deviation of the statistic of n untied values."""
+    return n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
 
 
 def pairs_needed(alpha: float) -> int:

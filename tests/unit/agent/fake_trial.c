@@ -16,6 +16,7 @@
  *     closed                    the reading end of the agent's standard output is closed
  *     free BYTES                free space from now on
  *     accept                    the server accepts connections from now on
+ *     executed                the load generator, which "set generator_waits 1" made wait, is executed
  *
  * Each read of the file "/slow" takes 500 ms. SIGKILL ends a process unless "immortal" is its number. The
  * answer is written in pieces of at most "write_bytes"; the write with the number "write_again" finds a full
@@ -59,6 +60,7 @@ static struct {
 } processes[MOST];
 static int action_count, later_count, file_count, process_count, listed, writes;
 static int64_t pending[4];
+static struct launch launches[2]; /* of the program, and of the load generator */
 static bool accepts, closed;
 
 static struct {
@@ -87,6 +89,7 @@ static struct {
                 {"generator_error", 0},
                 {"delay_ns", 0},
                 {"generator_failed", 0},
+                {"generator_waits", 0},
                 {"term_ends", 1},
                 {"cpu_ns", 0},
                 {"trials", 1},
@@ -123,6 +126,8 @@ static void advance(int64_t to_ns) {
             *setting("free") = actions[i].a;
         else if (strcmp(what, "accept") == 0)
             accepts = true;
+        else if (strcmp(what, "executed") == 0)
+            launches[1].released_ns = now_ns;
         else
             continue; /* events and signals are taken by the agent */
         actions[i].done = true;
@@ -405,8 +410,6 @@ int port_get_limit(int resource, uint64_t both[2]) {
 
 /* start.h and root.h */
 
-static struct launch launches[2];
-
 static int begin_process(struct started *started, int pid, int error, bool generator) {
     struct launch *launch = &launches[generator];
     *started = (struct started)NOT_STARTED;
@@ -414,7 +417,7 @@ static int begin_process(struct started *started, int pid, int error, bool gener
         return -error;
     *launch = (struct launch){.delay_ns = *setting("delay_ns")};
     launch->failed = (int)-*setting(generator ? "generator_failed" : "failed");
-    launch->released_ns = *setting("released") ? now_ns : 0;
+    launch->released_ns = *setting("released") && !(generator && *setting("generator_waits")) ? now_ns : 0;
     launch->step = (int)*setting("step");
     started->launch = launch;
     started->pid = pid;

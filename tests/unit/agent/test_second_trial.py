@@ -66,6 +66,16 @@ def test_a_server_after_another_one_is_measured_alike(printed: Printed) -> None:
     assert one == two and one.outcome is ProcessOutcome.DRIVEN
 
 
+@pytest.mark.parametrize(("executed", "killed"), [(3, 303), (250, 550), (400, 700)])
+def test_a_warm_up_is_counted_from_the_start_of_the_load_generator(
+    printed: Printed, executed: int, killed: int
+) -> None:
+    script = ("set generator_waits 1", "at 2 accept", f"at {executed} executed", f"at 2000 event 201 {EXITED} 0")
+    _, calls = printed(PROC, SERVER, *script)
+    (first, *_) = (int(call.split()[0]) for call in calls if call.endswith(" kill 200 9"))
+    assert killed <= first <= killed + 2
+
+
 # Writing
 
 

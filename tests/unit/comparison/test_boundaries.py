@@ -39,6 +39,7 @@ from swapstone.model import (
 )
 from swapstone.stats import Interval, PredecessorTest
 from tests.unit import builders
+from tests.unit.comparison import crossing
 from tests.unit.comparison.conftest import METRICS, Bench
 from tests.unit.comparison.test_limits import row
 
@@ -387,3 +388,49 @@ def test_means_are_of_the_current_rules(rules: int, *, means: bool) -> None:
     for changes in ({"means": None}, {"exclusion": (Verdict.INVALID, "why")}):
         left = comparison(row(values, values, **changes), alpha=0.05, margin=0.02, preferred=True)
         assert left.mean_effect is None and left.baseline_runs is None
+
+
+@pytest.mark.parametrize(("glibc", "musl", "exact"), [(False, False, True), (True, False, False), (False, True, False)])
+def test_an_effect_is_exact_if_each_variant_is_constant(glibc: bool, musl: bool, exact: bool) -> None:
+    def value(_: str, levels: Any, block: int) -> float:
+        varies = musl if levels["libc"] == "musl" else glibc
+        return (150.0 if levels["libc"] == "musl" else 100.0) + varies * block
+
+    found = crossing.main_effect(crossing.analysed(value), "libc=musl")
+    assert found.exact == exact
+
+
+def test_with_layouts_and_without_runs_there_is_no_pair() -> None:
+    bench = Bench(layouts=2, rules=CURRENT_RULES)
+    bench.workload("w", "wall")
+    bench.run("w", "libc=glibc", 1, wall=5.0)
+    (found,) = bench.analysis().comparisons
+    assert (found.verdict, found.baseline_values, found.reason) == (
+        Verdict.INCONCLUSIVE,
+        (),
+        "no complete pair of runs",
+    )
+
+
+@pytest.mark.parametrize("missing", [None, 1, 2])
+def test_both_tests_of_discarded_runs_are_needed(monkeypatch: pytest.MonkeyPatch, missing: int | None) -> None:
+    evidence = carry_over.Evidence(0.5, 0.0, 0.0, (0.0, 0.0, 0.0, 0.0))
+    calls: list[bool] = []
+
+    def step(*_: object, diluted: bool) -> carry_over.Evidence | None:
+        calls.append(diluted)
+        return None if len(calls) == missing else evidence
+
+    monkeypatch.setattr(carry_over, "_step", step)
+    group: Any = SimpleNamespace(
+        labels=("libc=glibc", "libc=musl"),
+        logarithms=lambda *_: None,
+        runs=SimpleNamespace(test=lambda *_: None),
+        discarded=2,
+    )
+    found = carry_over._tests_of(group, row([1.0], [2.0]))
+    assert calls == [True, False]
+    assert (found is None) == (missing is not None)
+    assert found is None or (found.discarded, found.remaining) == (2, (evidence,))
+    group.labels = ("libc=glibc", "libc=other")
+    assert carry_over._tests_of(group, row([1.0], [2.0])) is None

@@ -19,7 +19,7 @@ from swapstone.comparison.clock_scales import (
     same_but_for_the_clock,
     separation_p_value,
 )
-from swapstone.model import CURRENT_RULES, Analysis, Experiment, FactorLevels, UserError
+from swapstone.model import CURRENT_RULES, Analysis, Experiment, FactorLevels, OwnProgram, UserError
 from swapstone.report.clock_scale_table import answer, document_of, to_csv, to_json
 from swapstone.report.render import markdown, terminal
 from tests.unit.comparison.conftest import Bench
@@ -186,12 +186,13 @@ def test_sizes_of_files_are_no_rows() -> None:
     [
         ({"clock": "wall"}, "between two or more records on the virtual clock"),
         ({"ns_per_instruction": 1}, "Two records count 1 ns"),
-        ({"architecture": "arm64"}, "in their architectures"),
-        ({"target": "vm:rt"}, "in their targets"),
-        ({"factors": (FactorLevels(factor="libc", levels=("musl", "glibc")),)}, "in their factors or levels"),
-        ({"cpu_model": "Nehalem"}, "in their processors"),
-        ({"processors": 2}, "in their numbers of processors"),
-        ({"module_files": ("/x.ko",)}, "in their modules"),
+        ({"architecture": "arm64"}, "in their architectures\\."),
+        ({"target": "vm:rt"}, "in their targets\\."),
+        ({"factors": (FactorLevels(factor="libc", levels=("musl", "glibc")),)}, "in their factors or levels\\."),
+        ({"cpu_model": "Nehalem"}, "in their processors\\."),
+        ({"processors": 2}, "in their numbers of processors\\."),
+        ({"module_files": ("/x.ko",)}, "in their modules\\."),
+        ({"own": OwnProgram(name="p", arguments=("p",))}, "in their programs\\."),
     ],
 )
 def test_records_that_differ_in_more_are_refused(changes: dict[str, object], message: str) -> None:
@@ -201,6 +202,15 @@ def test_records_that_differ_in_more_are_refused(changes: dict[str, object], mes
     assert not same_but_for_the_clock(first[0], changed)
     with pytest.raises(UserError, match=message):
         clock_scales([first, (changed, analysis)])
+
+
+@pytest.mark.parametrize("zero", [0, 1])
+def test_values_of_zero_on_one_clock_have_no_ratio_on_another(zero: int) -> None:
+    """Such a row is compared by its difference: it is neither separate nor equal in size."""
+    rows = [(SAME, times(1.5)), ([0.0, *SAME[1:]], times(1.5))]
+    first, second = (record(scale, {"w": rows[number == zero]}) for number, scale in enumerate((1, 2)))
+    (row,) = clock_scales([first, second]).rows
+    assert row.outcome is ScaleOutcome.UNDECIDED
 
 
 def test_records_without_a_common_row_are_refused() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from typing import Any
@@ -236,6 +237,35 @@ def judged(discarded: int, bias: float = 0.1) -> carry_over.Judged:
     )
 
 
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        (1, "in the only row (w wall)."),
+        (4, "in 4 of 4 rows (w wall, w wall, w wall, w wall)."),
+        (5, "in 5 of 5 rows (w wall, w wall, w wall, w wall and 1 more)."),
+    ],
+)
+@pytest.mark.parametrize("discarded", [0, 1])
+def test_carry_over_that_does_not_matter_names_four_rows(rows: int, text: str, discarded: int) -> None:
+    one = dataclasses.replace(judged(discarded), matters=False)
+    (found,) = carry_over._settled(builders.experiment(), [one] * rows, 2)
+    assert found.message.startswith(
+        f"A run depends on what ran before it {text} In w wall, musl takes 1 ns after musl and "
+    )
+    assert found.message.endswith("same variant." if discarded else "It is too small to change their verdicts.")
+    assert found.hint.startswith("If the programs never" if discarded else "--prime 1 discards")
+    assert not list(carry_over._settled(builders.experiment(), [judged(discarded)] * rows, 2))
+    silent = dataclasses.replace(one, fires=False, found=None)
+    assert not list(carry_over._settled(builders.experiment(), [silent], 2))
+
+
+def test_a_bias_of_discarded_runs_is_named_above_half_the_margin() -> None:
+    half = math.log(1.02) / 2
+    for bias, named in ((0.99 * half, False), (1.01 * half, True), (-1.01 * half, True)):
+        one = dataclasses.replace(judged(1, bias), matters=False)
+        assert bool(list(carry_over._settled(builders.experiment(), [one], 2))) == named
+
+
 PRIME, BUDGET, PREPARE = "measure with --prime {}", "give it a longer --budget", "reset the state with --prepare CMD"
 
 
@@ -361,6 +391,21 @@ def test_latencies_and_series_have_the_names_of_their_runs() -> None:
     assert first.percentiles == ((50.0, 3000.0), *((each, 4000.0) for each in (99.0, 99.9, 99.99, 99.999)))
     series = time_series(subject, variants, runs)[0]
     assert (series.block, series.series) == (1, (("wall", (1.0, 2.0)),))
+
+
+# Orders
+
+
+def test_before_the_first_block_nothing_ran_and_before_others_the_last_of_the_block_before() -> None:
+    experiment = builders.experiment()
+    runs = list(builders.runs(experiment, 4))
+    for first, found in ((0, runs), (1, [run for run in runs if run.trial.block > 0])):
+        group = next(iter(group_runs(experiment, as_table(found)).values()))
+        assert group.blocks == (1, 2, 3, 4)
+        mine = [run.trial for run in runs if run.trial.workload == runs[0].trial.workload]
+        last = {number: [trial.variant for trial in mine if trial.block == number][-1] for number in range(5)}
+        before = [group.labels.index(last[number]) for number in range(4)]
+        assert group.before.tolist() == (before if first == 0 else [-1, *before[1:]])
 
 
 # Cycles of balanced orders

@@ -283,3 +283,11 @@ def test_a_value_that_never_changes_has_the_p_value_1() -> None:
     valid = np.ones(order.shape, dtype=np.bool_)
     cells = runs._cells(order, runs.previous, 0, 1)
     assert runs._randomised(np.zeros(order.shape), valid, cells, 0, 1) == 1.0
+
+
+@pytest.mark.parametrize("n", [201, 202, 333])
+def test_no_value_of_the_statistic_is_as_rare_as_the_smallest_levels(n: int) -> None:
+    assert critical(n, 1e-200) == 0
+    for count in (0, 50, 5000):
+        level = 2 * tail(n, count)
+        assert (critical(n, level), critical(n, math.nextafter(level, 0))) == (count + 1, count)
