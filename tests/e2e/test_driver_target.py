@@ -61,6 +61,27 @@ def test_the_paced_load_generator_is_copied_and_both_machines_are_in_the_record(
     assert "another machine" in refused.stderr
 
 
+@pytest.mark.skipif(not shutil.which("wrk"), reason="wrk is not installed")
+def test_a_study_finds_its_load_generator_on_the_other_machine(server: SshServer, tmp_path: Path) -> None:
+    chosen = ("study", "musl-malloc", "--only-part", "one-thread", "--only", "http(c=10,t=1)", "--blocks", "1")
+    where = ("--driver-target", server.target, "--server-address", ADDRESS, "--out", str(tmp_path / "s"))
+    asked = environment(tmp_path, PATH=path_with(server))
+    made = subprocess.run(
+        command(*chosen, *where), env=asked, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert made.returncode in {0, 4}, made.stderr  # 4: a busy machine disturbs every block
+    record = tmp_path / "s" / "one-thread"
+    runs = [run for run in runs_of(record) if run["status"] == "ok"]
+    assert {run["trial"]["variant"] for run in runs} >= {
+        "libc=musl,allocator=default",
+        "libc=musl,allocator=mimalloc",
+    }
+    assert all(values(run)["requests"] > 0 for run in runs)
+    tools = dict(json.loads((record / "manifest.json").read_text())["tools"])
+    assert tools["driver wrk"].partition(",")[0].endswith("/wrk")
+    assert (tools["servers listen on"], "driver swapstone-pace" in tools) == (ADDRESS, False)
+
+
 def test_requests_cross_a_network_to_the_address_from_which_ssh_comes(tmp_path: Path) -> None:
     """The other machine is a network namespace, which reaches the server at no other address."""
     (tmp_path / "ssh").mkdir()

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+from importlib import resources
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,14 @@ from tests.unit.report.test_throughput import analysis, comparison
 from swapstone.model import Comparison, Direction, FactorLevels, Metric, Quantity, UserError, Verdict
 from swapstone.report.measured import Analysed
 from swapstone.report.published_coverage import document_of, to_json
-from swapstone.report.published_differences import Differences, Reason, decode_reasons, differences, ratios
+from swapstone.report.published_differences import (
+    Differences,
+    Reason,
+    _reason_of,
+    decode_reasons,
+    differences,
+    ratios,
+)
 from swapstone.report.render.terminal import render
 from swapstone.session.published_catalog import published_coverage
 
@@ -156,6 +165,16 @@ reason = "musl's malloc is another one."
 study = "musl-vs-glibc"
 reason = "Something else."
 """
+
+
+def test_every_shipped_reason_is_of_a_published_ratio_and_no_two_are_the_same() -> None:
+    content = resources.files("swapstone.published").joinpath("reasons.toml").read_bytes()
+    shipped = decode_reasons(content, "reasons.toml")
+    rows = [(figure, place) for figure, place, _, _ in ratios()]
+    for each in shipped:
+        assert any(_reason_of(figure, place, [each]) for figure, place in rows), each
+    patterns = [msgspec.structs.replace(each, reason="") for each in shipped]
+    assert len(set(patterns)) == len(patterns)
 
 
 def test_the_first_matching_reason_is_printed() -> None:

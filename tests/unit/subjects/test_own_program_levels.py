@@ -8,7 +8,7 @@ import pytest
 from swapstone.factors import COMMAND_LINE, NOT_OBSERVED, Evidence, ProgramFacts
 from swapstone.model import CommandLine, OwnProgram, Variant, environment_variable
 from swapstone.subjects.evidence import wrong_level
-from swapstone.subjects.own_program_levels import Expected, levels_seen
+from swapstone.subjects.own_program_levels import Expected, _same, levels_seen
 
 LINES = (CommandLine(name="a", words=("/x/p", "1", "")), CommandLine(name="b", words=("/x/p", "2")))
 OWN = OwnProgram(name="p", arguments=(), commands=LINES)
@@ -113,3 +113,16 @@ def test_a_value_that_looks_like_a_port_placeholder_matches_a_port() -> None:
     own = OwnProgram(name="p", arguments=("/x/p", "{port}", "{n}"))
     arguments = ("/x/p", "{port}", "1")
     assert seen("/x/p\x0020123\x001\x00", own=own, variant=variant, arguments=arguments) == {"{n}": "1"}
+
+
+@pytest.mark.parametrize(
+    ("seen", "same"),
+    [
+        (("./s", "--listen=10.0.0.2:20000"), True),
+        (("./s", "--listen=127.0.0.1:5"), True),
+        (("./s", "--listen=board:20000"), False),
+        (("./s", "--listen=10.0.0.2:port"), False),
+    ],
+)
+def test_any_port_and_any_address_may_be_filled_in(seen: tuple[str, ...], same: bool) -> None:
+    assert _same(seen, ("./s", "--listen={address}:{port}")) == same

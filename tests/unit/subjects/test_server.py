@@ -12,6 +12,7 @@ import pytest
 
 from swapstone.factors import ProgramFacts, Recipe
 from swapstone.model import Cpus, LoadGenerator, OwnProgram, Source, Status, UnavailableError, Variant, Workload
+from swapstone.model.load_generator import filled
 from swapstone.subjects import BuildContext, Program, raw_output, server, subject_of
 from swapstone.subjects.server import free_port
 from swapstone.targets.carried_files import CarriedFiles
@@ -55,6 +56,12 @@ def test_the_port_is_filled_in_everywhere() -> None:
         made.load_generator.drain_ms,
         made.load_generator.stop_ms,
     ) == (1, 2, 3, 4)
+
+
+def test_the_address_is_that_of_this_machine_unless_another_one_reaches_it() -> None:
+    assert filled(("{address}:{port}", "{port}"), 20000) == ("127.0.0.1:20000", "20000")
+    assert GENERATOR.with_port(20000, "10.0.0.2") == ("wrk", "http://127.0.0.1:20000/")
+    assert filled(("--listen={address}",), 1, "10.0.0.2") == ("--listen=10.0.0.2",)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How often the loops of the suite `core` run in an iteration: counted by gcov, and equal to what docs/os-suite.md states."""
+"""How often the loops of the suite `core`, and those of bw_mem, run: counted by gcov, and equal to what docs/os-suite.md states."""
 
 from __future__ import annotations
 
@@ -38,32 +38,42 @@ LINES = {
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("gcov")
+    return _built(tmp_path_factory.mktemp("gcov"), "core")
+
+
+def _built(folder: Path, name: str) -> Path:
+    """Build a workload whose executed lines are counted."""
     (folder / "dump.c").write_text(DUMP)
-    for flags, source in ((("--coverage",), SOURCES / "core.c"), ((), SOURCES / "harness.c"), ((), folder / "dump.c")):
+    for flags, source in (
+        (("--coverage",), SOURCES / f"{name}.c"),
+        ((), SOURCES / "harness.c"),
+        ((), folder / "dump.c"),
+    ):
         command = ["gcc", "-std=gnu11", "-O0", *flags, "-I", str(SOURCES), "-c", str(source)]
         subprocess.run(command, check=True, cwd=folder, timeout=60)
-    objects = ["core.o", "harness.o", "dump.o"]
+    objects = [f"{name}.o", "harness.o", "dump.o"]
     subprocess.run(
-        ["gcc", "--coverage", *objects, "-Wl,--wrap=_exit", "-pthread", "-o", "core"],
+        ["gcc", "--coverage", *objects, "-Wl,--wrap=_exit", "-pthread", "-o", name],
         check=True,
         cwd=folder,
         timeout=60,
     )
-    return folder / "core"
+    return folder / name
 
 
-def _counts(program: Path, part: str, passes: int) -> dict[int, int]:
+def _counts(program: Path, argument: str, passes: int) -> dict[int, int]:
     """Return how often each line was executed."""
     folder = program.parent
     for old in folder.glob("*.gcda"):
         old.unlink()
-    subprocess.run([str(program), str(passes), f"1:{part}"], check=True, cwd=folder, capture_output=True, timeout=60)
-    subprocess.run(["gcov", "--json-format", "core.gcda"], check=True, cwd=folder, capture_output=True, timeout=60)
+    subprocess.run([str(program), str(passes), argument], check=True, cwd=folder, capture_output=True, timeout=60)
+    subprocess.run(
+        ["gcov", "--json-format", f"{program.name}.gcda"], check=True, cwd=folder, capture_output=True, timeout=60
+    )
     (found,) = folder.glob("*.gcov.json.gz")
     content = json.loads(gzip.decompress(found.read_bytes()))
     found.unlink()
-    (file,) = (each for each in content["files"] if each["file"].endswith("core.c"))
+    (file,) = (each for each in content["files"] if each["file"].endswith(f"{program.name}.c"))
     return {line["line_number"]: line["count"] for line in file["lines"]}
 
 
@@ -83,7 +93,18 @@ def test_every_part_is_documented() -> None:
 @pytest.mark.parametrize("part", LINES)
 def test_an_iteration_does_the_documented_work(part: str, program: Path) -> None:
     source = (SOURCES / "core.c").read_text().splitlines()
-    one, two = (_counts(program, part, passes) for passes in (1, 2))
+    one, two = (_counts(program, f"1:{part}", passes) for passes in (1, 2))
     for text, expected in zip(LINES[part].values(), _documented()[part], strict=True):
         (number,) = (place for place, line in enumerate(source, start=1) if line.strip().startswith(text))
         assert round((two[number] - one[number]) / ITERATIONS, 1) == expected, text
+
+
+@pytest.mark.skipif(not shutil.which("gcov"), reason="gcov is not installed")
+@pytest.mark.parametrize(("way", "text"), [("fwr", "SIXTEEN(SET)"), ("fcp", "SIXTEEN(COPY)")])
+def test_bw_mem_stores_to_every_word(way: str, text: str, tmp_path: Path) -> None:
+    """A line of 16 words of four bytes, twice 8 MiB in a pass."""
+    program = _built(tmp_path, "bw_mem")
+    source = (SOURCES / "bw_mem.c").read_text().splitlines()
+    (number,) = (place for place, line in enumerate(source, start=1) if line.strip() == text)
+    one, two = (_counts(program, f"8m:{way}", passes) for passes in (1, 2))
+    assert (two[number] - one[number]) * 64 == 2 * (8 << 20)
