@@ -22,14 +22,13 @@ from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.traced_run import TracedRun, inner_command, run
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import OWN_OBJECT, Amount, InstrumentResult, UnavailableError, UserError
+from swapstone.model import LISTED_FUNCTIONS, OWN_OBJECT, Amount, InstrumentResult, UnavailableError, UserError
 
 NAME = "instructions"
 SLOWDOWN = 60
 """Approximate slowdown of a program under callgrind."""
 
 LONGEST_S = 120.0
-MOST_FUNCTIONS = 40
 CACHES = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64")
 """First-level caches of 32 KiB, and a last-level cache of 1 MiB: bytes, ways, bytes of a line."""
 
@@ -176,7 +175,7 @@ def _amounts(tracee: Tracee, counted: Tally) -> tuple[Amount, ...]:
         events = sum(counted.events[name] for name in names)
         found.append(Amount(group=SIMULATED, name=words, value=events / tracee.operations))
     for group, counts in (("instructions", instructions), ("calls", calls)):
-        for name, count in counts.most_common(MOST_FUNCTIONS):
+        for name, count in counts.most_common(LISTED_FUNCTIONS):
             found.append(Amount(group=group, name=name, value=count / tracee.operations))
     return tuple(found)
 
