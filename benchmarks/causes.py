@@ -189,8 +189,8 @@ def main(arguments: Sequence[str]) -> int:
             loud += bool(found.named)
             print(row(f"null {name}"[:14], found, "LOUD" if found.named else "silent", seconds), flush=True)
     print(
-        f"{right} of {len(chosen) - absent} causes were named first with their evidence, and {absent} had no effect; {confident} wrong classes were named first; "
-        f"{loud} of {len(asked.nulls)} nulls named a cause"
+        f"{right} of {len(chosen) - absent} causes were named first with their evidence, and {absent} had no effect; {confident} wrong "
+        f"classes were named first; {loud} of {len(asked.nulls)} nulls named a cause"
     )
     return 1 if confident or loud else 0
 
