@@ -88,6 +88,8 @@ class Outcome:
         how: how the instructions compare.
         evidence: all of its texts.
         answer: the first sentence.
+        differs: whether the record has a difference; on a busy machine a planted cause may have no effect, such as false sharing of
+            threads that never run at the same time.
     """
 
     named: str
@@ -96,6 +98,7 @@ class Outcome:
     how: str
     evidence: str
     answer: str
+    differs: bool = True
 
     def is_right(self, cause: Cause) -> bool:
         """Return whether the planted cause is named first, with what its evidence must contain."""
@@ -106,7 +109,7 @@ def outcome_of(explanation: Mapping[str, Any]) -> Outcome:
     """Return what an explanation, as JSON, names first."""
     findings = explanation["findings"]
     if not findings:
-        return Outcome("", 0.0, None, "", "", explanation["paragraph"])
+        return Outcome("", 0.0, None, "", "", explanation["paragraph"], explanation.get("differs", True))
     first = findings[0]
     interval = first.get("interval")
     return Outcome(
@@ -167,7 +170,7 @@ def main(arguments: Sequence[str]) -> int:
     asked = parser.parse_args(arguments)
     if wrong := [name for name in (*asked.causes, *asked.nulls) if name not in CAUSES]:
         parser.error(f"there is no {wrong[0]!r}; there are {', '.join(CAUSES)}")
-    right = confident = loud = 0
+    right = confident = loud = absent = 0
     chosen = asked.causes or list(CAUSES)
     print(f"{'planted':14} {'':6} {'named first':22} {'share':>5} {'interval':14} {'instructions':26}")
     with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch:
@@ -176,17 +179,18 @@ def main(arguments: Sequence[str]) -> int:
             found, seconds = explained(program, name, ("0", "1"), CAUSES[name].metric, asked.blocks)
             good = found.is_right(CAUSES[name])
             right += good
+            absent += not found.differs
             confident += bool(found.named) and found.named not in CAUSES[name].named
-            print(row(name, found, "right" if good else "WRONG", seconds), flush=True)
-            if asked.verbose or not good:
+            print(row(name, found, "right" if good else "WRONG" if found.differs else "none", seconds), flush=True)
+            if asked.verbose or (found.differs and not good):
                 print(f"    {found.evidence or found.answer}", flush=True)
         for name in asked.nulls:
             found, seconds = explained(program, name, ("0", "00"), CAUSES[name].metric, asked.blocks)
             loud += bool(found.named)
             print(row(f"null {name}"[:14], found, "LOUD" if found.named else "silent", seconds), flush=True)
     print(
-        f"{right} of {len(chosen)} causes were named first with their evidence; {confident} wrong classes were named first; "
-        f"{loud} of {len(asked.nulls)} nulls named a cause"
+        f"{right} of {len(chosen) - absent} causes were named first with their evidence, and {absent} had no effect; {confident} wrong "
+        f"classes were named first; {loud} of {len(asked.nulls)} nulls named a cause"
     )
     return 1 if confident or loud else 0
 

@@ -12,9 +12,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import msgspec
 import pytest
+from benchmarks.causes import built
 
 from swapstone.explanation.profile_formats import SCHEMA
+from swapstone.explanation.remedies_tried import closed_gap
+from swapstone.model import RemedyRuns
 from tests.e2e.cli import swapstone
 
 COMMON = r"""
@@ -262,3 +266,18 @@ def check_speedscope(scope: dict[str, Any]) -> None:
         assert len(profile["samples"]) == len(profile["weights"]) > 0
         assert all(0 <= number < len(frames) for sample in profile["samples"] for number in sample)
         assert profile["endValue"] - profile["startValue"] == sum(profile["weights"])
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@needs_perf
+def test_a_remedy_confirms_the_cause_that_explain_names(tmp_path: Path) -> None:
+    program, record = built(tmp_path), str(tmp_path / "r")
+    commands = (f"{program} nagle 0", f"{program} nagle 1", "-n", "plain", "-n", "planted")
+    swapstone(tmp_path, "compare", *commands, "--blocks", "12", "--out", record)
+    found = explained(tmp_path, "wall", "--only", "*", *QUICK, "--confirm")
+    assert found["explanation"]["findings"][0]["cause"] == "waiting"
+    (tried,) = (each for each in found["remedies"] if each["name"] == "TCP_NODELAY")
+    gap = closed_gap(msgspec.convert(tried, RemedyRuns))
+    assert gap is not None and gap.interval is not None and gap.interval[0] > 0.5, tried  # 40 ms for each request
+    assert "Confirmed by a remedy: TCP_NODELAY" in found["explanation"]["paragraph"]

@@ -7,11 +7,11 @@ import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from swapstone.explanation.call_counts import calls
 from swapstone.explanation.cost_classes import CostClass, CostClasses
 from swapstone.explanation.ledger import run_of
 from swapstone.model import (
     KERNEL,
-    OWN_OBJECT,
     RECORDED_SWITCHES,
     Count,
     Frame,
@@ -173,28 +173,32 @@ class ClassEvidence:
         by_detail = {line.detail.rpartition("in ")[2]: abs(line.difference) for line in self._lines}
         found = []
         for count in self._counts:
-            own = self._is_of_function(count)
-            if not (own or self._kind.has_count(count, details)) or not self._exceeds(count):
+            if not self._kind.has_count(count, details) or not self._exceeds(count):
                 continue
             more, less = self._pair.order(count.baseline or 0.0, count.candidate or 0.0)
             share = by_detail.get(count.name, self._share * self._difference) / self._difference
             found.append(Evidence(_count_words(count, more, less), share * (more - less) / more))
+        found += self._of_calls()
         return sorted(found, key=lambda one: -one.cover)[:MOST_NAMES]
 
-    def _is_of_function(self, count: Count) -> bool:
-        """Return whether a count of calls is of a function of this class."""
-        if count.group != "calls":
-            return False
-        symbol, _, where = count.name.partition(" (")
-        frame = Frame(symbol=symbol, object=where.removesuffix(")") or OWN_OBJECT)
-        return self._kind.has_functions and self._classes.of([frame])[0] == self._kind.name
+    def _of_calls(self) -> list[Evidence]:
+        """Return the calls of functions of this class that the slower variant makes more often."""
+        found = []
+        for each in calls(self._counts) if self._kind.has_functions else ():
+            more, less = self._pair.order(each.baseline, each.candidate)
+            if self._classes.of([each.frame])[0] != self._kind.name or not _is_more(more, less):
+                continue
+            other = f"{'at most ' if each.bounded else ''}{amount(less)}"
+            text = f"{amount(more)} calls of {each.name} per operation (other variant: {other})"
+            found.append(Evidence(text, self._share * (more - less) / more))
+        return found
 
     def _exceeds(self, count: Count) -> bool:
         """Return whether the slower variant has more, by what can be read and is possible."""
         if count.baseline is None or count.candidate is None:
             return False
         more, less = self._pair.order(count.baseline, count.candidate)
-        if more - less < LEAST_EXCESS * more or amount(more) == amount(less):
+        if not _is_more(more, less):
             return False
         return count.name != "voluntary switches" or not self._contradicts(count)
 
@@ -210,6 +214,11 @@ class ClassEvidence:
         return False
 
 
+def _is_more(more: float, less: float) -> bool:
+    """Return whether two counts differ by what can be read."""
+    return more - less >= LEAST_EXCESS * more and amount(more) != amount(less)
+
+
 def is_shown(line: LedgerLine) -> bool:
     """Return whether a line's interval excludes 0, if it has one."""
     return line.interval is None or line.interval[0] > 0 or line.interval[1] < 0
@@ -218,5 +227,4 @@ def is_shown(line: LedgerLine) -> bool:
 def _count_words(count: Count, more: float, less: float) -> str:
     unit = "instructions" if count.group == "instructions" else count.name
     unit = f"allocations {unit}" if unit.startswith("of ") else unit
-    unit = f"calls of {unit}" if count.group == "calls" else unit
     return f"{amount(more)} {unit} per operation (other variant: {amount(less)})"

@@ -11,10 +11,10 @@ from swapstone.explanation.cost_classes import (
     ALLOCATOR,
     COPIES,
     FAULTS,
-    LOCKS,
     OWN,
     READY,
     SYSTEM_CALLS,
+    WAITING,
     CostClasses,
 )
 from swapstone.explanation.evidence import (
@@ -175,7 +175,7 @@ def _from_counts(pair: Sides, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
     causes = {
         "system calls": SYSTEM_CALLS,
         "faults": FAULTS,
-        "switches": LOCKS,
+        "switches": WAITING,
         "copies": COPIES,
         "allocations": ALLOCATOR,
     }

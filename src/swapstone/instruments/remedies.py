@@ -82,6 +82,7 @@ class Remedy:
         environment: variables to set.
         preload: source in C of an object that the loader preloads; empty for none.
         one_processor: whether the program is pinned to one processor.
+        of_glibc: whether only programs with a shared glibc heed it.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Remedy:
     environment: tuple[tuple[str, str], ...] = ()
     preload: str = ""
     one_processor: bool = False
+    of_glibc: bool = False
 
 
 _MEMORY_CALLS = r"\b(?:brk|mmap|munmap|madvise|mremap)\b"
@@ -111,12 +113,14 @@ REMEDIES: tuple[Remedy, ...] = (
             ("MALLOC_MMAP_THRESHOLD_", str(32 << 20)),  # its largest value, DEFAULT_MMAP_THRESHOLD_MAX
             ("MALLOC_TOP_PAD_", str(64 << 20)),
         ),
+        of_glibc=True,
     ),
     Remedy(
         "huge pages",
         "glibc's malloc requests huge pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1)",
         (("page faults", ""), ("own code", "sizes of pages")),
         environment=(("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),),
+        of_glibc=True,
     ),
     Remedy(
         "larger buffers",
@@ -222,8 +226,8 @@ def _tried(remedy: Remedy, gap: Gap, folder: Path, notify: Callable[[str], None]
         for number in _rounds():
             times = [variant.plain(number).metrics.get(gap.metric) for variant in (gap.fast, gap.slow)]
             with_it = _changed(gap.slow, number, change)
-            if path and os.path.realpath(path) not in map(os.path.realpath, with_it.objects):
-                raise UserError("the program did not load the preloaded object: it is static, or ignores LD_PRELOAD")
+            if problem := _no_effect(remedy, path, with_it.objects):
+                raise UserError(problem)
             times.append(with_it.metrics.get(gap.metric))
             fast_ns, slow_ns, remedied_ns = (0.0 if each is None else each for each in times)
             rows.append((fast_ns, slow_ns, remedied_ns))
@@ -231,6 +235,21 @@ def _tried(remedy: Remedy, gap: Gap, folder: Path, notify: Callable[[str], None]
         return RemedyRuns(name=remedy.name, text=remedy.text, problem=error.message)
     fast, slower, remedied = zip(*rows, strict=True)
     return RemedyRuns(name=remedy.name, text=remedy.text, faster=fast, slower=slower, remedied=remedied)
+
+
+def _no_effect(remedy: Remedy, path: str, objects: Sequence[str]) -> str:
+    """Return why a remedy can't have an effect on a program; empty if it can.
+
+    Args:
+        remedy: that was applied.
+        path: of the preloaded object; empty for none.
+        objects: files that the program had mapped.
+    """
+    if path and os.path.realpath(path) not in map(os.path.realpath, objects):
+        return "the program did not load the preloaded object: it is static, or ignores LD_PRELOAD"
+    if remedy.of_glibc and not any(Path(each).name in {"libc.so.6", "libc.so.6.1"} for each in objects):
+        return "the slower variant has no shared glibc, which alone heeds it"
+    return ""
 
 
 def _changed(variant: RowVariant, number: int, change: Change) -> ReferenceRun:

@@ -87,19 +87,25 @@ def run(before: Sequence[str], tracee: Tracee, folder: Path, limit: RunLimit | N
             )
         except OSError as error:
             raise UserError(f"{command[0]} can't be started: {error.strerror}.") from error
-        what = f"the end of {Path(tracee.program).name} under {Path(command[0]).name}"
+        under = _instrument(before)
+        what = f"the end of {Path(tracee.program).name} under {under}"
         try:
             if request.load_generator is not None and tracee.load_generator is not None and pid_file is not None:
                 driven = drive_server(process, pid_file, request.load_generator, tracee.load_generator, limit)
             status = wait_for_end(process, limit.run_s, what, limit.notify)
         except subprocess.TimeoutExpired as error:
-            raise UnavailableError(limit.reason(Path(command[0]).name)) from error
+            raise UnavailableError(limit.reason(under)) from error
         finally:
             _end(process)
         elapsed = time.monotonic_ns() - start
         stdout.seek(0)
         stderr.seek(0)
         return TracedRun(stdout.read(), stderr.read().decode(errors="replace"), status, elapsed, driven)
+
+
+def _instrument(before: Sequence[str]) -> str:
+    """Return the name of the instrument in a command, which may begin with others such as ``env`` or ``unshare``."""
+    return next((name for name in ("perf", "strace", "valgrind") if name in before), Path(before[0]).name)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -47,6 +47,7 @@ from swapstone.model.experiment import (
 from swapstone.model.explanation import (
     KERNEL,
     KERNEL_LOCKS,
+    LISTED_FUNCTIONS,
     OWN_OBJECT,
     RECORDED_SWITCHES,
     Amount,
@@ -120,6 +121,7 @@ __all__ = [
     "KERNEL",
     "KERNEL_LOCKS",
     "KILLED",
+    "LISTED_FUNCTIONS",
     "MOST_PROCESSORS",
     "OWN_OBJECT",
     "OWN_SUITE",

@@ -20,6 +20,10 @@ OWN_OBJECT = "[program]"
 """Object name of frames of the program itself."""
 
 
+LISTED_FUNCTIONS = 40
+"""Counts of calls and instructions have the most frequent functions of a variant; one that is not among as many was called at most as often
+as the last of them."""
+
 RECORDED_SWITCHES = "recorded switches"
 """Group of the switches that the off-CPU recording has, with which the kernel's counters are compared."""
 

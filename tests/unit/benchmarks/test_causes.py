@@ -40,6 +40,7 @@ def test_a_cause_is_right_with_its_evidence_and_how_the_instructions_compare() -
         assert not outcome_of(explanation(finding(**changed))).is_right(PLANTED)
     nothing = outcome_of(explanation())
     assert (nothing.named, nothing.answer, nothing.is_right(PLANTED)) == ("", "nothing", False)
+    assert nothing.differs and not outcome_of({**explanation(), "differs": False}).differs
     assert row("branches", found, "right", 9.0).split() == [
         *("branches", "right", "own", "code", "90%", "80%", "to", "100%", "same", "instructions,", "slower", "9", "s"),
     ]

@@ -6,11 +6,13 @@ from __future__ import annotations
 import pytest
 
 from swapstone.explanation import explain, load_classes
+from swapstone.explanation.call_counts import plain_name
 from swapstone.explanation.evidence import Sides
 from swapstone.explanation.findings import counts_of
 from swapstone.explanation.instruction_work import instruction_work
 from swapstone.model import (
     KERNEL,
+    LISTED_FUNCTIONS,
     OWN_OBJECT,
     Amount,
     ElapsedTime,
@@ -94,7 +96,7 @@ def test_calls_of_functions_of_the_class_are_evidence_and_equal_counts_are_not()
     (finding,) = found.findings
     assert finding.cause == "copies and strings"
     texts = " | ".join(finding.evidence)
-    assert "300 k calls of strlen (libc.so.6) per operation (other variant: 0)" in texts
+    assert "300 k calls of strlen per operation (other variant: 0)" in texts
     assert "300 k calls of strlen" in found.paragraph
     assert "memset" not in texts and "294" not in texts and "write" not in texts
 
@@ -147,6 +149,67 @@ def test_switches_that_the_recording_contradicts_are_not_quoted(recorded: tuple[
     assert finding.cause == "locks"
     assert any("voluntary switches" in text for text in finding.evidence) == quoted
     assert not any(each[0] == "recorded switches" for each in row_explanation.count_rows(found))
+
+
+def test_one_function_with_two_names_is_called_equally_often() -> None:
+    found = explained(
+        row(
+            (1e6, 9e6),
+            ({OWN: 1.0}, {OWN: 1.0, STRLEN: 8.0}),
+            (
+                "instructions",
+                (
+                    ("calls", "__strlen_avx2 (libc.so.6)", 2000.0),
+                    ("calls", "__memmove_avx_unaligned_erms (libc.so.6)", 7.0),
+                ),
+                (
+                    ("calls", "strlen (libc.so)", 2000.0),
+                    ("calls", "memcpy (libc.so)", 7.0),
+                    ("calls", "strnlen (libc.so)", 9000.0),
+                ),
+            ),
+        )
+    )
+    (finding,) = found.findings
+    assert [text for text in finding.evidence if "calls of" in text] == [
+        "9000 calls of strnlen per operation (other variant: 0)"
+    ]
+
+
+def test_a_function_beyond_the_end_of_a_list_was_not_called_never() -> None:
+    others = tuple(("calls", f"function{number} (libc.so.6)", 100.0 + number) for number in range(LISTED_FUNCTIONS))
+    found = explained(
+        row(
+            (1e6, 9e6),
+            ({OWN: 1.0}, {OWN: 1.0, STRLEN: 8.0}),
+            (
+                "instructions",
+                others,
+                (("calls", "strlen (libc.so.6)", 9000.0), ("calls", "strcmp (libc.so.6)", 90.0)),
+            ),
+        )
+    )
+    assert [text for text in found.findings[0].evidence if "calls of" in text] == [
+        "9000 calls of strlen per operation (other variant: at most 100)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("__strlen_avx2", "strlen"),
+        ("__memcpy_avx_unaligned_erms", "memcpy"),
+        ("__memset_evex_unaligned_erms", "memset"),
+        ("__libc_malloc_impl", "malloc"),
+        ("_int_malloc", "_int_malloc"),
+        ("alloc_slot", "alloc_slot"),
+        ("memmove", "memcpy"),
+        ("operator new(unsigned long)", "operator new(unsigned long)"),
+        ("0x0000000000072a10", "0x0000000000072a10"),
+    ],
+)
+def test_names_of_the_variants_of_a_function(symbol: str, name: str) -> None:
+    assert plain_name(symbol) == name
 
 
 WORK = "instructions"

@@ -86,7 +86,8 @@ def test_rounds_have_both_variants_and_the_slower_one_with_the_remedy(
 ) -> None:
     monkeypatch.setattr(remedies, "BUDGET_S", 0.0)
     lines: list[str] = []
-    gap = Gap(slow=variant(3.0, 1.5), fast=variant(1.0, 9.0), metric="wall")
+    glibc = ("/lib/libc.so.6",)
+    gap = Gap(slow=variant(3.0, 1.5, glibc), fast=variant(1.0, 9.0, glibc), metric="wall")
     (found,) = try_remedies((BY_NAME["kept memory"],), gap, tmp_path, lines.append)
     assert (found.faster, found.slower, found.remedied) == ((1.0,) * 8, (3.0,) * 8, (1.5,) * 8)
     assert lines == ["trying a remedy, in turns with both variants without it: kept memory"]
@@ -100,3 +101,9 @@ def test_a_program_that_does_not_load_the_object_is_not_measured(tmp_path: Path)
     loaded = variant(3.0, 1.5, (str(tmp_path / "TCP_NODELAY.so"),))
     (found,) = try_remedies((BY_NAME["TCP_NODELAY"],), dataclasses.replace(gap, slow=loaded), tmp_path, lambda _: None)
     assert found.problem == "" and set(found.remedied) == {1.5}
+
+
+def test_a_remedy_of_glibc_is_not_measured_without_glibc(tmp_path: Path) -> None:
+    gap = Gap(slow=variant(3.0, 1.5, ("/lib/ld-musl-x86_64.so.1",)), fast=variant(1.0, 9.0), metric="wall")
+    (found,) = try_remedies((BY_NAME["huge pages"],), gap, tmp_path, lambda _: None)
+    assert found.remedied == () and found.problem == "the slower variant has no shared glibc, which alone heeds it"
