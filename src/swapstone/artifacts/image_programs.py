@@ -149,9 +149,7 @@ def _reported(notify: Callable[[str], None], name: str) -> Iterator[None]:
 
     def report() -> None:
         while not done.wait(_REPORT_S):
-            notify(
-                f"{name} is being built for {time.monotonic() - start:.0f} s; busybox takes about a minute of a processor"
-            )
+            notify(f"building {name}: {time.monotonic() - start:.0f} s so far")
 
     thread = threading.Thread(target=report, daemon=True)
     thread.start()
