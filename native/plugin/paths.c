@@ -302,6 +302,7 @@ static void watch_block(struct qemu_plugin_tb *tb, size_t count, uint32_t block)
                                      QEMU_PLUGIN_MEM_RW, single);
 }
 
+/* QEMU 7.2 takes loads for stores when it selects callbacks (accel/tcg/plugin-gen.c: op_rw). */
 static void watch_end(struct qemu_plugin_insn *last, uint32_t block) {
     const unsigned char *bytes = qemu_plugin_insn_data(last);
     size_t size = qemu_plugin_insn_size(last);
@@ -309,7 +310,7 @@ static void watch_end(struct qemu_plugin_insn *last, uint32_t block) {
         qemu_plugin_register_vcpu_mem_cb(last, called, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
                                          (void *)(uintptr_t)block);
     else if (is_return(bytes, size))
-        qemu_plugin_register_vcpu_mem_cb(last, returned, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_R,
+        qemu_plugin_register_vcpu_mem_cb(last, returned, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
                                          (void *)(uintptr_t)block);
 }
 

@@ -33,7 +33,7 @@ struct qemu_plugin_insn;   /* an instruction of it; valid while the block is tra
 struct qemu_plugin_hwaddr; /* a place in physical memory or of a device */
 
 enum qemu_plugin_cb_flags { QEMU_PLUGIN_CB_NO_REGS };
-enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_R = 1, QEMU_PLUGIN_MEM_W = 2, QEMU_PLUGIN_MEM_RW = 3 };
+enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_W = 2, QEMU_PLUGIN_MEM_RW = 3 };
 enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
 
 typedef void (*translated_callback)(qemu_plugin_id_t id, struct qemu_plugin_tb *block);
