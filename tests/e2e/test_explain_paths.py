@@ -59,7 +59,7 @@ PATHS = {
     "main;other;spin": (200_000, 200_000),
     f"main;{'down;' * 6}spin": (300_000, 300_000),
     "main;after;spin": (400_000, 400_000),
-    "thread;spin": (500_000, 500_000),
+    "clone3;start_thread;thread;spin": (500_000, 500_000),
     "main;spin": (600_000, 600_000),
 }
 """How often the loop of two instructions is executed on each path."""
@@ -95,9 +95,11 @@ def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(tmp_path:
         assert sum(each[number] for each in stacks.values()) == side["instructions"] and not side["lost"]
     one = {each["name"]: each for each in found["functions"]}["spin"]
     assert [one["baseline"], one["candidate"]] == [sum(stacks[path][side] for path in PATHS) for side in (0, 1)]
-    written = swapstone(tmp_path, "profile", str(record), "wall", "--only", "*", "--instructions").stdout  # runs nothing
+    written = swapstone(
+        tmp_path, "profile", str(record), "wall", "--only", "*", "--instructions"
+    ).stdout  # runs nothing
     assert "instructions-difference.html" in written and "instructions-baseline.speedscope.json" in written
-    assert "instructions-difference.html" in swapstone(tmp_path, "show", str(record), "--all").stdout
+    assert "instructions-difference.html" in swapstone(tmp_path, "report", str(record), "--format", "markdown").stdout
     refused = swapstone(tmp_path, "profile", str(record), "wall", "--only", "*", "--off-cpu", expect=2)
     assert "There is no profile off-cpu" in refused.stderr and "--instructions" in refused.stderr
 

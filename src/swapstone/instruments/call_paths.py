@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Decode what the emulator's plugin writes in its mode `paths` (native/plugin/paths.c): executions of blocks by the calls that led to them."""
+"""Decode what the emulator's plugin writes in its mode `paths` (native/plugin/paths.c): executions of blocks by call path."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ class CallPaths:
     @property
     def instructions(self) -> int:
         """Return how many instructions were executed, with the lost ones."""
-        return self.lost + sum(
-            completed(began, self.blocks[block]) * times for _, block, began, times in self.leaves
-        )
+        return self.lost + sum(completed(began, self.blocks[block]) * times for _, block, began, times in self.leaves)
 
     def by_address(self) -> dict[int, int]:
         """Return how often the instruction at each address was completed."""

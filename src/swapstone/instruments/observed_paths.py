@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Record the call paths of a trial that runs again under the emulator's plugin, and check them against the instructions that were counted."""
+"""Read the call paths of a trial that ran again under the emulator's plugin, and check them against the counted instructions."""
 
 from __future__ import annotations
 

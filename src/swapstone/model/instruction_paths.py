@@ -116,7 +116,5 @@ class InstructionPaths(FrozenStruct, frozen=True, kw_only=True):
 
     def profiles(self, found: InstructionExplanation) -> tuple[Profile, Profile]:
         """Return the stacks of both sides."""
-        before, after = (
-            tree.profile(side.operations) for side, tree in zip(found.sides, self.sides, strict=True)
-        )
+        before, after = (tree.profile(side.operations) for side, tree in zip(found.sides, self.sides, strict=True))
         return before, after

@@ -28,7 +28,7 @@ static void print(uint32_t path) {
 
 int main(void) {
     char event;
-    bool known;
+    bool known = false;
     while (scanf(" %c", &event) == 1) {
         uint64_t address = 0;
         uint32_t site = 0, path = 0;
@@ -41,7 +41,10 @@ int main(void) {
             path = stacks_called(address, site, extend);
             break;
         case 'r':
-            path = stacks_returned(address);
+            path = stacks_returned(address, &known);
+            break;
+        case 'l':
+            path = stacks_leave();
             break;
         case 'k':
             path = stacks_enter_kernel(site, extend);

@@ -80,7 +80,13 @@ def test_calls_below_a_later_call_or_return_have_ended(run: Run) -> None:
 
 
 def test_an_unknown_return_changes_nothing_above_it(run: Run) -> None:
-    assert run(*USER, _call(STACK, 1), _return(STACK - 64), _call(STACK - 16, 2))[-2:] == ["1", "1 2"]
+    assert run(*USER, _call(STACK, 1), _return(STACK - 64), _call(STACK - 16, 2))[-2:] == ["unknown 1", "1 2"]
+
+
+def test_a_call_whose_return_address_was_moved_ends_on_request(run: Run) -> None:
+    moved = (_call(STACK, 1), _call(STACK - 16, 2), _return(STACK - 64), "l", _call(STACK - 32, 3))
+    assert run(*USER, *moved)[2:] == ["1", "1 2", "unknown 1 2", "1", "1 3"]
+    assert run(*USER, "l", "l")[2:] == ["-", "-"]
 
 
 def test_the_kernel_is_below_the_user_code_that_entered_it(run: Run) -> None:
@@ -131,7 +137,23 @@ def test_threads_have_their_own_callers_though_user_stacks_have_equal_addresses(
         _return(OTHER + switch),
         "u",
     )
-    assert found[2:] == ["1", "1 2", "1 2 3", "-", "-", "4", "4 5", "4 5 6", "1 2", "1", "-", "2", "2 3", "4 5", "4"]
+    assert found[2:] == [
+        "1",
+        "1 2",
+        "1 2 3",
+        "unknown -",
+        "-",
+        "4",
+        "4 5",
+        "4 5 6",
+        "1 2",
+        "1",
+        "-",
+        "2",
+        "2 3",
+        "4 5",
+        "4",
+    ]
 
 
 def test_a_new_thread_with_a_used_kernel_stack_has_no_callers(run: Run) -> None:
@@ -145,7 +167,7 @@ def test_a_new_thread_with_a_used_kernel_stack_has_no_callers(run: Run) -> None:
         _return(TASK + 0x3F50),  # where the kernel begins a thread; the ended one had a call there
         "u",
     )
-    assert found[-3:] == ["-", "-", "-"]
+    assert found[-3:] == ["unknown -", "unknown -", "-"]
 
 
 def test_a_new_program_has_no_callers(run: Run) -> None:
@@ -162,5 +184,6 @@ def test_a_user_stack_far_away_is_another_one(run: Run) -> None:
 
 def test_more_threads_than_have_room_are_followed(run: Run) -> None:
     """The callers of some are forgotten; nothing else happens."""
-    calls = [_call(TASK + (number << 14) + 0x3F50, 1) for number in range(20_000)]
-    assert len(run(*calls)) == len(calls)
+    places = [TASK + (number << 14) + 0x3F50 for number in range(20_000)]
+    found = run(*(event for place in places for event in (_call(place, 1), _return(place))))
+    assert found == ["1", "-"] * len(places)

@@ -42,7 +42,10 @@ def test_the_graph_has_the_instructions_of_the_table() -> None:
         ({"above": (-1, 1)}, "not before its callee"),
         ({"above": (-2, 0)}, "not before its callee"),
         ({"own": (0, 30)}, "don't sum to the instructions of libc=glibc"),
-        ({"above": (-1,) * (MOST_NODES + 1), "frame": (0,) * (MOST_NODES + 1), "own": (0,) * (MOST_NODES + 1)}, "too many"),
+        (
+            {"above": (-1,) * (MOST_NODES + 1), "frame": (0,) * (MOST_NODES + 1), "own": (0,) * (MOST_NODES + 1)},
+            "too many",
+        ),
     ],
 )
 def test_contradictions_are_named(change: dict[str, Any], words: str) -> None:
