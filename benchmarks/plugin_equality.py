@@ -2,9 +2,9 @@
 """Check that the emulator's plugin does not change a run, and measure its processor time. `benchmarks/plugin-equality`.
 
 Each trial of a workload runs twice in a virtual machine on the exact clock, in turns: without the plugin, and with the plugin of
-`swapstone explain`, which counts instructions, models a processor (`--mode model`), or keeps the path of the worst wake-up
-(`--mode wakeups`). The program's output, the machine's whole report and its console must be equal to the byte. The processor time is that
-of the emulators. The cache of runs is not used.
+`swapstone explain`, which counts instructions, models a processor (`--mode model`), follows calls (`--mode paths`), or keeps the path
+of the worst wake-up (`--mode wakeups`). The program's output, the machine's whole report and its console must be equal to the byte. The
+processor time is that of the emulators. The cache of runs is not used.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ def main() -> int:
     parser.add_argument("--load", default="idle", help="a load (default idle)")
     parser.add_argument("--arch", default="", help="x86_64, arm64, armhf or riscv64")
     parser.add_argument(
-        "--mode", default="counts", choices=("counts", "model", "wakeups"), help="of the plugin (default counts)"
+        "--mode",
+        default="counts",
+        choices=("counts", "model", "paths", "wakeups"),
+        help="of the plugin (default counts)",
     )
     parser.add_argument("--trials", type=int, default=10, help="trials, shared among the levels (default 10)")
     asked = parser.parse_args()

@@ -17,10 +17,12 @@ from swapstone.artifacts.missing_library import (
     needs_cxx_library,
 )
 from swapstone.artifacts.replaced_flags import replaced_flags_warning
+from swapstone.explanation import folded, folded_difference
 from swapstone.explanation.cost_classes import CostClasses, decode_classes
 from swapstone.factors import parse_choice
 from swapstone.instruments import (
     block_counts,
+    call_paths,
     callgrind_output,
     code_files,
     heap,
@@ -28,12 +30,14 @@ from swapstone.instruments import (
     kernel_symbols,
     measured_region,
     model_counts,
+    path_tree,
     perf,
     perf_script,
     syscalls,
     wakeup_path,
     wakeup_trace,
 )
+from swapstone.instruments.function_names import FunctionKey
 from swapstone.instruments.instruction_kinds import PROCESSORS, Processor
 from swapstone.instruments.tracee import Region
 from swapstone.model import (
@@ -45,7 +49,8 @@ from swapstone.model import (
     UserError,
 )
 from swapstone.model.driver_target import parse_driver_target, parse_host_detail
-from swapstone.model.instruction_counts import InstructionExplanation
+from swapstone.model.instruction_counts import KERNEL_CODE, PROGRAM, InstructionExplanation
+from swapstone.model.instruction_paths import InstructionPaths
 from swapstone.model.wakeup_paths import WakeupExplanation
 from swapstone.published import data as published
 from swapstone.published.claims import decode_claims
@@ -155,6 +160,27 @@ def _wakeup_row(data: bytes) -> object:
     if found is None or found.problem():
         raise UserError("It can't be read.")
     return wakeup_explanation.document_of(found), wakeup_explanation.summary_of(found, [])
+
+
+def _call_paths(data: bytes) -> object:
+    """Return the tree of valid call paths; every page is a function."""
+
+    def name_at(address: int) -> tuple[FunctionKey, bool]:
+        kernel = address >> 63
+        return (f"f{address >> 12:x}", "", KERNEL_CODE if kernel else PROGRAM), False
+
+    found = call_paths.decode_paths(data)
+    tree = path_tree.tree_of(found, lambda _: name_at, most=2)
+    assert tree.total == found.instructions - found.lost
+    return tree, folded(tree.profile(1.0)), found.by_address()
+
+
+def _paths_of_row(data: bytes) -> object:
+    row = explanation_files._decoded(fuzz_seeds.COUNTED_ROW, InstructionExplanation)
+    found = explanation_files._decoded(data, InstructionPaths)
+    if row is None or found is None or found.problem(row):
+        raise UserError("It can't be read.")
+    return folded_difference(*found.profiles(row))
 
 
 def _kallsyms(data: bytes) -> object:
@@ -267,6 +293,8 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("callgrind", "valgrind", _callgrind, constant(fuzz_seeds.CALLGRIND)),
     Decoder("plugin counts", "emulator", _plugin_counts, constant(*fuzz_seeds.COUNTS)),
     Decoder("plugin model", "emulator", _plugin_model, constant(fuzz_seeds.MODEL)),
+    Decoder("plugin paths", "emulator", _call_paths, constant(*fuzz_seeds.CALL_PATHS)),
+    Decoder("paths of a row", "record", _paths_of_row, constant(fuzz_seeds.PATHS_OF_ROW)),
     Decoder("plugin wakeups", "emulator", _wakeups, constant(*fuzz_seeds.WAKEUPS)),
     Decoder("wakeup row", "record", _wakeup_row, constant(fuzz_seeds.WAKEUP_ROW)),
     Decoder("kallsyms", "guest", _kallsyms, constant(*fuzz_seeds.KALLSYMS)),

@@ -9,7 +9,7 @@ import lzma
 import struct
 from typing import NamedTuple
 
-from tools.plugin_output import block, counts_file, model_file, traced_block, wakeups_file
+from tools.plugin_output import block, counts_file, model_file, paths_file, traced_block, wakeups_file
 
 PERF = b"""\
 perf-exec     0/0         0.000000000: PERF_RECORD_COMM: perf-exec:7/7
@@ -455,6 +455,22 @@ WAKEUPS = (
 )
 """Of the emulator's plugin in its mode for wake-ups."""
 
+CALL_PATHS = (
+    paths_file(
+        [
+            traced_block(0x401000, [b"\x48\x89\xf8", b"\xe8\0\0\0\0"]),
+            traced_block((1 << 64) - 4096, [b"\xfa", b"\xe8\0\0\0\0"]),
+        ],
+        [(0, 1), (1, 1), (2, 2), (0, 0)],
+        [(0, 1, 2, 3), (2, 1, 1, 5), (3, 2, 2, 7), (4, 2, 2, 1)],
+        begins=4,
+        windows=1,
+        full=1,
+        deep=2,
+    ),
+)
+"""Of the emulator's plugin in its mode for call paths."""
+
 KALLSYMS = (
     b"ffffffff81000000 T _text\nffffffff81000000 T startup_64\nffffffffc0000010 t zram_make\t[zram]\n",
     b"c0008000 T _text\n",
@@ -472,6 +488,14 @@ COUNTED_ROW = (
     b'{"name":"__x64_sys_brk","file":"","kind":"kernel","baseline":29,"candidate":20,"entries":[2,1]}]}'
 )
 """Of a row on the exact clock: the instructions of both sides by function."""
+
+PATHS_OF_ROW = (
+    b'{"chain":"c","sides":[{"frames":[{"symbol":"main","object":"[program]"},{"symbol":"__x64_sys_brk","object":"[kernel]"}],'
+    b'"above":[-1,0],"frame":[0,1],"own":[0,29],"least":0,"deep":0,"full":0},'
+    b'{"frames":[{"symbol":"main","object":"[program]"},{"symbol":"strlen","object":"libc.so"},{"symbol":"[unknown]","object":"[kernel]"}],'
+    b'"above":[-1,0,0],"frame":[0,1,2],"own":[0,40,20],"least":3,"deep":1,"full":2}]}'
+)
+"""The same row's instructions by call path."""
 
 WAKEUP_ROW = (
     b'{"record":"r","chain":"c","swapstone":"0","created":"now","emulator":"QEMU",'

@@ -81,3 +81,25 @@ def model_file(**values: int) -> bytes:
     names = (*first, "devices", "unseen", *misses, "branches", "mispredictions", "interrupted", *divides)
     numbers = {**sizes, "line_bytes": 64, "history_bits": 12, **values}
     return b"swapstone-model 1\n" + "".join(f"{name} {numbers.get(name, 0)}\n" for name in names).encode() + b"end\n"
+
+
+def paths_file(
+    blocks: Sequence[bytes] = (),
+    paths: Sequence[tuple[int, int]] = (),
+    leaves: Sequence[tuple[int, int, int, int]] = (),
+    **values: int,
+) -> bytes:
+    """Return a file of call paths (native/plugin/paths.c).
+
+    Args:
+        blocks: made by `traced_block`.
+        paths: pairs (number of the path above, number of a block), from 1.
+        leaves: number of a path, number of a block, instructions that began, executions.
+        values: of the other lines of text that are not 0.
+    """
+    counts = {"blocks": len(blocks), "paths": len(paths), "leaves": len(leaves), **values}
+    names = ("begins", "windows", "open", "lost", "full", "deep", "blocks", "paths", "leaves")
+    lines = "".join(f"{name} {counts.get(name, 0)}\n" for name in names)
+    tables = [struct.pack("<2I", *each) for each in paths]
+    tables += [struct.pack("<4IQ", *each[:3], 0, each[3]) for each in leaves]
+    return b"swapstone-paths 1\n" + lines.encode() + b"\n" + b"".join((*blocks, *tables)) + b"end\n"

@@ -102,6 +102,20 @@ static bool conditional_x86(const unsigned char *code, size_t size, uint64_t add
     return true;
 }
 
+/* CALL near, relative and indirect (volume 2, CALL). */
+bool is_call(const unsigned char *code, size_t size) {
+    struct opcode one;
+    if (!split(code, size, &one) || one.extended)
+        return false;
+    return one.value == 0xe8 || (one.value == 0xff && (one.modrm >> 3 & 7) == 2);
+}
+
+/* RET near (volume 2, RET). */
+bool is_return(const unsigned char *code, size_t size) {
+    struct opcode one;
+    return split(code, size, &one) && !one.extended && (one.value == 0xc3 || one.value == 0xc2);
+}
+
 /* ==== arm64 ==== */
 
 static enum divide divide_arm64(uint32_t word) {

@@ -32,6 +32,12 @@ enum divide divide_of(enum architecture architecture, const unsigned char *code,
 bool is_conditional(enum architecture architecture, const unsigned char *code, size_t size, uint64_t address,
                     uint64_t *target);
 
+/* Return whether an instruction of x86_64 calls a function and stores the return address, or returns by
+ * loading it.
+ */
+bool is_call(const unsigned char *code, size_t size);
+bool is_return(const unsigned char *code, size_t size);
+
 /* Returns whether an instruction writes memory without a callback of QEMU: DC ZVA of arm64 (QEMU 7.2,
  * target/arm/helper-a64.c: dc_zva). */
 bool writes_unseen(enum architecture architecture, const unsigned char *code, size_t size);

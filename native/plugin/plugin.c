@@ -26,7 +26,7 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 
 struct window window = {.cycle = 1};
 
-static const struct mode *const modes[] = {&counts_mode, &model_mode, &wakeups_mode};
+static const struct mode *const modes[] = {&counts_mode, &model_mode, &paths_mode, &wakeups_mode};
 static const struct mode *mode;
 static const char *out_path;
 static FILE *out;
@@ -91,9 +91,9 @@ static bool set(const char *argument) {
         const char *name;
         uint64_t *number;
     } numbers[] = {
-        {"begin", &window.begin},  {"end", &window.end},    {"cycle", &window.cycle},
-        {"first", &window.first},  {"last", &window.last},  {"low", &watched.low},
-        {"entry", &watched.entry}, {"mark", &watched.mark}, {"keep", &watched.keep},
+        {"begin", &window.begin}, {"end", &window.end},  {"cycle", &window.cycle},  {"first", &window.first},
+        {"last", &window.last},   {"low", &watched.low}, {"entry", &watched.entry}, {"mark", &watched.mark},
+        {"keep", &watched.keep},  {"exec", &paths_exec},
     };
     const char *value = strchr(argument, '=');
     size_t length = value ? (size_t)(value - argument) : 0;

@@ -38,6 +38,9 @@ struct watched {
 
 extern struct watched watched;
 
-extern const struct mode counts_mode, model_mode, wakeups_mode;
+/* The address that the mode `paths` watches; paths.c describes it. */
+extern uint64_t paths_exec;
+
+extern const struct mode counts_mode, model_mode, paths_mode, wakeups_mode;
 
 #endif

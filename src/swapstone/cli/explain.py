@@ -116,6 +116,12 @@ def explain_command(
 @click.option("--allocations", "kind", flag_value="allocations", help="Allocated bytes, by caller.")
 @click.option("--syscalls", "kind", flag_value="syscalls", help="System calls, by caller.")
 @click.option(
+    "--instructions",
+    "kind",
+    flag_value="instructions",
+    help="Instructions, by caller (records of virtual machines).",
+)
+@click.option(
     "--classes", "classes", metavar="FILE", help="Rules in TOML that come before the bundled table of cost classes."
 )
 @click.option("--again", is_flag=True, help="Run under instruments although evidence is stored.")
@@ -140,6 +146,7 @@ def profile_command(
     Examples:
       swapstone profile last --off-cpu --open
       swapstone profile last --only b_malloc_big1
+      swapstone profile last --instructions
     """
     result = open_record(record).explain(
         only, metric=metric, candidate=candidate, classes=classes, again=again, trust=trust, progress=display()

@@ -14,26 +14,28 @@ from pathlib import Path
 from swapstone.artifacts import build_whole
 from swapstone.instruments.arm_kinds import count_arm
 from swapstone.instruments.block_counts import MOST_BYTES, Block, BlockCounts, decode_counts
-from swapstone.instruments.code_files import CodeFile, CodeMap, read_code
+from swapstone.instruments.code_files import CodeFile, read_code
 from swapstone.instruments.debug_files import DebugFiles
+from swapstone.instruments.function_names import FunctionKey, NamesOf, TableOf, names_of
 from swapstone.instruments.kernel_symbols import COMMAND, KernelSymbols, decode_kallsyms
 from swapstone.instruments.kernel_symbols import MOST_BYTES as MOST_SYMBOL_BYTES
 from swapstone.instruments.model_counts import ModelCounts, read_model
-from swapstone.instruments.symbol_tables import Table, table_of
+from swapstone.instruments.observed_paths import MODE as PATHS
+from swapstone.instruments.observed_paths import path_words, read_paths, unfollowed
+from swapstone.instruments.symbol_tables import table_of
 from swapstone.model import IDLE, Run, Source, UnavailableError, UserError
 from swapstone.model.cpio import Entry
 from swapstone.model.directories import cache_dir
 from swapstone.model.instruction_counts import (
-    AMBIGUOUS,
     C_LIBRARY,
     KERNEL_CODE,
     PASSES,
     PROGRAM,
-    UNKNOWN,
     WHOLE_RUN,
     CountedSide,
     FunctionCount,
 )
+from swapstone.model.instruction_paths import PathTree
 from swapstone.model.workload import Origin
 from swapstone.record import FileProblemError, read_regular, record_format
 from swapstone.run.prepare import Prepared
@@ -44,9 +46,6 @@ from swapstone.targets.vm.qemu import GuestRun
 from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.workloads import find_load
-
-FunctionKey = tuple[str, str, str]
-"""Name of a function, its file, and the file's kind."""
 
 _MARK = {
     "x86_64": "__x64_sys_getrusage",
@@ -97,12 +96,16 @@ class CountedRun:
         functions: instructions and entries by function.
         region: `PASSES` or `WHOLE_RUN`.
         model: events of a modelled processor, if they were requested.
+        paths: the instructions by call path.
+        no_paths: why there are none; empty if there are.
     """
 
     side: CountedSide
     functions: Mapping[FunctionKey, tuple[int, int]]
     region: str
     model: ModelCounts | None = None
+    paths: PathTree | None = None
+    no_paths: str = ""
 
 
 def machine_target(target: Target) -> VmTarget:
@@ -188,7 +191,14 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         require_equal(run, answer, plain, observed)
         model = read_model(folder / "model", counts)
     files = code_files(target.files(config), request, folder, lambda copy: _with_symbols(origin, program, copy) or copy)
-    functions = by_function(counts.blocks, files, kernel, KERNEL_START[target.architecture], table=context.debug.table)
+    names = names_of(counts.blocks, files, kernel, KERNEL_START[target.architecture], table=context.debug.table)
+    functions = _by_function(counts.blocks, names)
+    paths, no_paths = None, unfollowed(target.architecture)
+    if not no_paths:
+        option = plugin_arguments(folder / PATHS, mark, PATHS, path_words(kernel))
+        answer, observed = target.run_observed(request, config, option)
+        require_equal(run, answer, plain, observed)
+        paths, no_paths = read_paths(folder / PATHS, counts, names)
     side = CountedSide(
         variant=run.trial.variant,
         trial=run.trial.key,
@@ -202,7 +212,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         lost=counts.lost,
         arm=count_arm(counts.blocks, files, KERNEL_START["arm"]) if target.architecture == "arm" else None,
     )
-    return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, model)
+    return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, model, paths, no_paths)
 
 
 def mark_name(architecture: str) -> str:
@@ -210,7 +220,9 @@ def mark_name(architecture: str) -> str:
     return _MARK[architecture]
 
 
-def plugin_arguments(out: Path, mark: int | None = None, mode: str = "counts") -> tuple[str, ...]:
+def plugin_arguments(
+    out: Path, mark: int | None = None, mode: str = "counts", words: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """Return QEMU's arguments that load the plugin for the windows of passes; it is compiled first.
 
     Args:
@@ -218,12 +230,13 @@ def plugin_arguments(out: Path, mark: int | None = None, mode: str = "counts") -
         mark: the address whose executions delimit passes: each begins with the second of four, and ends with the third. None for the
             whole run.
         mode: what it observes: a file of native/plugin.
+        words: other arguments of the mode.
 
     Raises:
         UserError: it can't be compiled.
     """
     window = () if mark is None else (f"begin={mark:#x}", f"end={mark:#x}", "cycle=4", "first=2", "last=3")
-    return plugin_option(out, f"mode={mode}", *window)
+    return plugin_option(out, f"mode={mode}", *window, *words)
 
 
 def plugin_option(out: Path, *words: str) -> tuple[str, ...]:
@@ -331,10 +344,6 @@ def _add_archive(library: Path) -> None:
         shutil.copyfile(_ARCHIVE, library.with_name("libc.a"))
 
 
-TableOf = Callable[[CodeFile], Table | None]
-"""Returns the functions of a file; None if it can't be read."""
-
-
 def by_function(
     blocks: Iterable[Block],
     files: list[CodeFile],
@@ -352,48 +361,19 @@ def by_function(
         kernel_start: the lowest address of the kernel.
         table: returns the functions of a file; called only for files whose code was executed.
     """
-    instructions, entries = collections.Counter[FunctionKey](), collections.Counter[FunctionKey]()
     all_blocks = list(blocks)
-    places = CodeMap(files, [block for block in all_blocks if block.address < kernel_start])
-    for block in all_blocks:
-        name_at = _kernel_names(kernel) if block.address >= kernel_start else _user_names(places, block, table)
+    return _by_function(all_blocks, names_of(all_blocks, files, kernel, kernel_start, table=table))
+
+
+def _by_function(blocks: Iterable[Block], names: NamesOf) -> dict[FunctionKey, tuple[int, int]]:
+    instructions, entries = collections.Counter[FunctionKey](), collections.Counter[FunctionKey]()
+    for block in blocks:
+        name_at = names(block)
         for address, count in _addresses(block):
             key, is_entry = name_at(address)
             instructions[key] += count
             entries[key] += count if is_entry else 0
     return {key: (count, entries[key]) for key, count in instructions.items() if count}
-
-
-NameAt = Callable[[int], tuple[FunctionKey, bool]]
-"""Returns the function of an address, and whether the address is the function's first."""
-
-
-def _kernel_names(kernel: KernelSymbols) -> NameAt:
-    def name_at(address: int) -> tuple[FunctionKey, bool]:
-        found = kernel.name_at(address)
-        if found is None:
-            return ("", "", KERNEL_CODE), False
-        name, module, start = found
-        return (name, module, KERNEL_CODE), address == start
-
-    return name_at
-
-
-def _user_names(places: CodeMap, block: Block, table: TableOf) -> NameAt:
-    owners = places.owners(block)
-    if len(owners) != 1:
-        nowhere: FunctionKey = ("", "", AMBIGUOUS if owners else UNKNOWN)
-        return lambda _: (nowhere, False)
-    file, base = owners[0]
-    functions = table(file)
-
-    def name_at(address: int) -> tuple[FunctionKey, bool]:
-        if functions is None:
-            return ("", file.name, file.kind), False
-        name = functions.name_at(address - base).split("@@")[0]  # the default version of a versioned symbol
-        return (name, file.name, file.kind), bool(name) and functions.begins_at(address - base)
-
-    return name_at
 
 
 def _addresses(block: Block) -> Iterator[tuple[int, int]]:

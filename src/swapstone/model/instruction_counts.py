@@ -104,6 +104,7 @@ class InstructionExplanation(FrozenStruct, frozen=True, kw_only=True):
         ns_per_instruction: guest time of an instruction on the machine's clock.
         notes: what the numbers contain, as sentences.
         model: events of a modelled processor; None if they were not requested.
+        no_graph: why there is no flame graph; empty if there is one.
     """
 
     record: str
@@ -118,6 +119,7 @@ class InstructionExplanation(FrozenStruct, frozen=True, kw_only=True):
     ns_per_instruction: int = 1
     notes: tuple[str, ...] = ()
     model: ModelledCycles | None = None
+    no_graph: str = "the explanation is of an earlier version; run swapstone explain RECORD --again"
 
     def problem(self) -> str:
         """Return why the numbers contradict each other; empty if they don't."""

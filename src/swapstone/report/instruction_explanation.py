@@ -35,6 +35,11 @@ _NAMED = 2
 _SYSTEM_CALL = re.compile(r"__(?:x64|arm64|riscv)_sys_(\w+)|sys_(\w+)")
 _FAULT = "handle_mm_fault"
 _NO_NAME = "code without a name"
+GRAPH = "instructions-difference.html"
+"""The page with the flame graph of the difference."""
+GRAPH_NOTE = (
+    f"The flame graph of the difference is {GRAPH}: the same instructions by call path. Callers of main are left out."
+)
 Rows = list[tuple[str, ...]]
 
 
@@ -171,7 +176,7 @@ def notes(found: InstructionExplanation) -> list[str]:
         *found.notes,
         *(model_notes(found.model) if found.model else []),
         *arm_model_notes(found),
-        "A flame graph of the difference is unavailable: the plugin counts instructions and records no stacks.",
+        f"A flame graph of the difference is unavailable: {found.no_graph}." if found.no_graph else GRAPH_NOTE,
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from swapstone.instruments.debug_files import DebugFiles
 from swapstone.instruments.model_counts import require_modelled
 from swapstone.model import Analysis, Comparison, RowKey, Run, Status, UnavailableError, UserError
 from swapstone.model.instruction_counts import EXPLAINED_TIMES, InstructionExplanation
+from swapstone.model.instruction_paths import InstructionPaths
 from swapstone.model.modelled_cycles import Costs, ModelledCycles
+from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.record import RecordView
 from swapstone.report import instruction_explanation
@@ -29,6 +32,9 @@ from swapstone.session.trust import require_trust
 from swapstone.session.worst_wakeups import has_wakeups, measures_wakeups
 from swapstone.targets import find_target_kind
 from swapstone.version import __version__
+
+INSTRUCTIONS = "instructions"
+"""The kind of the profiles."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,12 +67,19 @@ class InstructionsByFunction:
         """Return the files of the profiles of a kind.
 
         Raises:
-            UnavailableError: always; the plugin records no stacks.
+            UnavailableError: it is not ``instructions``, or there is no flame graph of them.
         """
-        raise UnavailableError(
-            f"There is no profile {kind}: instructions are counted in the emulator, which records no stacks.",
-            "Print them by function: swapstone explain RECORD",
-        )
+        if kind != INSTRUCTIONS:
+            raise UnavailableError(
+                f"There is no profile {kind}: records on the exact clock have instructions by call path.",
+                "Write those: swapstone profile RECORD --instructions",
+            )
+        if self.explanation.no_graph:
+            raise UnavailableError(
+                f"There is no profile {kind}: {safe(self.explanation.no_graph)}.",
+                "Print the instructions by function: swapstone explain RECORD",
+            )
+        return tuple(sorted(path for path in self.files if path.name.startswith(f"{kind}-")))
 
 
 def explain_record(
@@ -80,6 +93,7 @@ def explain_record(
     Raises:
         UntrustedRecordError: nothing is stored, and the user did not make the record here, or it was damaged or edited.
         UserError: no row matches the options, none of them differs, or the row can't be run again.
+        UnavailableError: the machines have several processors, or the row is of a metric that instructions don't explain.
     """
     if not (view.experiment.virtual and find_target_kind(view.experiment.target).opens.boots):
         if options.modelled_cycles:
@@ -96,6 +110,12 @@ def explain_record(
     if options.confirm:
         raise UserError(
             "Remedies are tried beside programs of this machine, not in virtual ones.", "Leave --confirm out."
+        )
+    if view.experiment.processors > 1:
+        raise UnavailableError(
+            f"A record of machines with {view.experiment.processors} processors can't be explained: the emulator's plugin follows the "
+            "instructions of one processor.",
+            "Compare without --smp and explain that record.",
         )
     row = choose_row(analysis, options, undecided=measures_wakeups(view.experiment))
     place = RowKey(
@@ -115,25 +135,20 @@ def explain_record(
         return explain_wakeups(view, row, place, options, progress)
     folder = explanation_files.folder_of(view, place)
     found = None if options.again else explanation_files.read_counts(folder, view)
-    if found is None or (options.modelled_cycles and found.model is None):
-        found = _count(view, row, place, options, progress)
-        explanation_files.store_counts(folder, found)
-    return InstructionsByFunction(folder, found, tuple(explanation_files.write_counts(folder, found)))
+    paths = explanation_files.read_paths(folder, view, found) if found is not None else None
+    if found is None or (options.modelled_cycles and found.model is None) or (paths is None and not found.no_graph):
+        found, paths = _count(view, row, place, options, progress)
+        explanation_files.store_counts(folder, found, paths)
+    return InstructionsByFunction(folder, found, tuple(explanation_files.write_counts(folder, found, paths)))
 
 
 def _count(
     view: RecordView, row: Comparison, place: RowKey, options: ExplainOptions, progress: Progress
-) -> InstructionExplanation:
-    if view.experiment.processors > 1:
-        raise UnavailableError(
-            f"A record of machines with {view.experiment.processors} processors can't be explained: the emulator's plugin counts the "
-            "instructions of one processor.",
-            "Compare without --smp and explain that record.",
-        )
+) -> tuple[InstructionExplanation, InstructionPaths | None]:
     if row.metric.name not in EXPLAINED_TIMES:
         raise UnavailableError(
             f"Instructions explain elapsed time and CPU time; this row is of {row.metric.name}.",
-            f"Name one of these: swapstone explain {view.path} wall",
+            f"Name one of these: swapstone explain {shlex.quote(str(view.path))} wall",
         )
     require_trust(
         view, "explain the row", trust=options.trust, more=["run both variants again under the emulator's plugin"]
@@ -156,7 +171,8 @@ def _count(
             progress.note(f"running {run.trial.key} again under the emulator's plugin")
             counted.append(count_run(context, run))
         tools = dict(target.tools())
-    return InstructionExplanation(
+    paths = _paths(view, *counted)
+    found = InstructionExplanation(
         record=view.meta.id,
         chain=view.last_chain,
         swapstone=__version__,
@@ -169,7 +185,15 @@ def _count(
         ns_per_instruction=view.experiment.ns_per_instruction,
         notes=(*notes_of(counted[0]), *debug.notes()),
         model=_model(*counted),
+        no_graph="" if paths else next(side.no_paths for side in counted if side.no_paths),
     )
+    return found, paths
+
+
+def _paths(view: RecordView, baseline: CountedRun, candidate: CountedRun) -> InstructionPaths | None:
+    if baseline.paths is None or candidate.paths is None:
+        return None
+    return InstructionPaths(chain=view.last_chain, sides=(baseline.paths, candidate.paths))
 
 
 def _model(baseline: CountedRun, candidate: CountedRun) -> ModelledCycles | None:

@@ -132,7 +132,8 @@ class RowExplanation:
         written = tuple(sorted(path for path in self.files if path.name.startswith(f"{kind}-")))
         if not written:
             missing = next((each for each in self.evidence.missing if each.instrument == kind), None)
-            reason = missing.reason if missing else "neither side has any stack"
+            unfollowed = "callgrind counts them without their callers" if kind == "instructions" else ""
+            reason = unfollowed or (missing.reason if missing else "neither side has any stack")
             raise UserError(f"There is no profile {kind}: {reason}.", missing.remedy if missing else "")
         return written
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from swapstone.explanation import CostClasses, folded, folded_difference, speedscope
+from swapstone.explanation import CostClasses, folded, folded_difference, load_classes, speedscope
 from swapstone.explanation.ledger import run_of
 from swapstone.model import (
     Explanation,
@@ -29,6 +29,7 @@ from swapstone.model import (
     UserError,
 )
 from swapstone.model.instruction_counts import InstructionExplanation
+from swapstone.model.instruction_paths import InstructionPaths
 from swapstone.model.wakeup_paths import WakeupExplanation
 from swapstone.record import FileProblemError, RecordFolder, RecordView, open_folder, replace_in
 from swapstone.record.validation import amount_problem
@@ -45,6 +46,8 @@ SIDES = ("baseline", "candidate")
 EXPLANATION = "explanation.json"
 COUNTS = "instructions.json"
 """The explanation of a row on the exact clock."""
+PATHS = "paths.json"
+"""Its instructions by call path, from which its flame graphs are drawn."""
 WAKEUPS = "wakeups.json"
 """The explanation of a row of latencies on the exact clock."""
 
@@ -57,7 +60,7 @@ MOST_BYTES = 256 << 20
 """A larger page is not read."""
 PAGES = (
     ("explanation.html", "all of it"),
-    *((f"{kind}-difference.html", f"flame graph {kind}") for kind in KINDS),
+    *((f"{kind}-difference.html", f"flame graph {kind}") for kind in (*KINDS, "instructions")),
 )
 """The pages that a report links to, each with the text of the link."""
 
@@ -200,8 +203,7 @@ def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | N
     place, folder = f"{FOLDER}/{name}", view.path / FOLDER / name
     base = str(folder) if beside is None else quote(os.path.relpath(folder.resolve(), beside.resolve()))
     if (counts := _counts(record, place, view)) is not None:
-        page = (f"{base}/{PAGES[0][0]}", PAGES[0][1])
-        yield instruction_explanation.summary_of(counts, [page] if record.is_regular(f"{place}/{PAGES[0][0]}") else [])
+        yield instruction_explanation.summary_of(counts, _pages(record, place, base))
         return
     if (wakeups := _wakeups(record, place, view)) is not None:
         page = (f"{base}/{PAGES[0][0]}", PAGES[0][1])
@@ -212,8 +214,12 @@ def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | N
     kept = _decoded(record.read(f"{place}/{EXPLANATION}"), _ExplanationFile)
     if kept is None:
         return
-    pages = [(f"{base}/{page}", words) for page, words in PAGES if record.is_regular(f"{place}/{page}")]
-    yield row_explanation.summary_of(kept.explanation, pages)
+    yield row_explanation.summary_of(kept.explanation, _pages(record, place, base))
+
+
+def _pages(record: RecordFolder, place: str, base: str) -> list[tuple[str, str]]:
+    """Return the pages in a folder of the record, each with the text of a link to it."""
+    return [(f"{base}/{page}", words) for page, words in PAGES if record.is_regular(f"{place}/{page}")]
 
 
 def read_counts(folder: Path, view: RecordView) -> InstructionExplanation | None:
@@ -232,6 +238,16 @@ def read_counts(folder: Path, view: RecordView) -> InstructionExplanation | None
 def _counts(record: RecordFolder, folder: str, view: RecordView) -> InstructionExplanation | None:
     found = _decoded(record.read(f"{folder}/{COUNTS}"), InstructionExplanation)
     return found if found is not None and found.chain == view.last_chain and not found.problem() else None
+
+
+def read_paths(folder: Path, view: RecordView, found: InstructionExplanation) -> InstructionPaths | None:
+    """Return the stored call paths of a row whose instructions by function are stored; None as `read_counts`."""
+    try:
+        with RecordFolder(view.path) as record:
+            paths = _decoded(record.read(f"{FOLDER}/{folder.name}/{PATHS}"), InstructionPaths)
+    except FileProblemError:
+        return None
+    return paths if paths is not None and not paths.problem(found) else None
 
 
 def read_wakeups(folder: Path, view: RecordView) -> WakeupExplanation | None:
@@ -268,8 +284,8 @@ def write_wakeups(folder: Path, found: WakeupExplanation) -> list[Path]:
     return _write_pages(folder, wakeup_explanation.document_of(found), WAKEUPS)
 
 
-def store_counts(folder: Path, found: InstructionExplanation) -> None:
-    """Write the instructions of a row by function, in the place of an earlier explanation.
+def store_counts(folder: Path, found: InstructionExplanation, paths: InstructionPaths | None) -> None:
+    """Write the instructions of a row by function and by call path, in the place of an earlier explanation.
 
     Raises:
         UserError: the record's folder can't be written.
@@ -277,15 +293,25 @@ def store_counts(folder: Path, found: InstructionExplanation) -> None:
     with _opened(folder) as opened:
         _clear(opened)
         replace_in(opened, COUNTS, msgspec.json.format(found.encoded(), indent=1))
+        if paths is not None:
+            replace_in(opened, PATHS, paths.encoded())
 
 
-def write_counts(folder: Path, found: InstructionExplanation) -> list[Path]:
-    """Write the pages that are computed from the instructions by function, and return all files.
+def write_counts(folder: Path, found: InstructionExplanation, paths: InstructionPaths | None) -> list[Path]:
+    """Write the pages and flame graphs that are computed from the instructions, and return all files.
 
     Raises:
         UserError: the record's folder can't be written.
     """
-    return _write_pages(folder, instruction_explanation.document_of(found), COUNTS)
+    written = _write_pages(folder, instruction_explanation.document_of(found), COUNTS)
+    if paths is None:
+        return written
+    variants = (found.place.baseline, found.place.candidate)
+    graphs = list(_graphs("instructions", found.place.workload, variants, paths.profiles(found), load_classes()))
+    with _opened(folder) as opened:
+        for name, content in graphs:
+            replace_in(opened, name, content.encode("utf-8", "backslashreplace"))
+    return [*written, folder / PATHS, *(folder / name for name, _ in graphs)]
 
 
 def _write_pages(folder: Path, document: Document, stored: str) -> list[Path]:
@@ -384,21 +410,33 @@ def _files(seen: RowMeasurements, explanation: Explanation, classes: CostClasses
     yield EXPLANATION, row_explanation.to_json(seen, explanation)
     yield "explanation.md", markdown.render(row_explanation.document_of(seen, explanation))
     pages = []
+    variants = (seen.references[0].variant, seen.references[1].variant)
     for kind in KINDS:
-        pair = profiles(seen, kind)
-        for side, reference, profile in zip(SIDES, seen.references, pair, strict=True):
-            if profile is not None and profile.stacks:
-                title = f"{kind} {seen.place.workload} {reference.variant}"
-                yield f"{kind}-{side}.folded", folded(profile)
-                yield f"{kind}-{side}.speedscope.json", speedscope(profile, title)
-                yield f"{kind}-{side}.html", flame_graph.page(title, profile, None, classes)
-        before, after = pair
-        if before is not None and after is not None and (before.stacks or after.stacks):
-            title = f"{kind} {seen.place.workload}: {seen.references[1].variant} against {seen.references[0].variant}"
-            yield f"{kind}-difference.folded", folded_difference(before, after)
-            yield f"{kind}-difference.html", flame_graph.page(title, before, after, classes)
-            pages.append((f"{kind}-difference.html", kind))
+        graphs = list(_graphs(kind, seen.place.workload, variants, profiles(seen, kind), classes))
+        yield from graphs
+        pages += [(name, kind) for name, _ in graphs if name == f"{kind}-difference.html"]
     yield "explanation.html", html.render(row_explanation.document_of(seen, explanation, pages))
+
+
+def _graphs(
+    kind: str,
+    workload: str,
+    variants: tuple[str, str],
+    pair: tuple[Profile | None, Profile | None],
+    classes: CostClasses,
+) -> Iterator[tuple[str, str]]:
+    """Yield the files of a kind of profile: name and content."""
+    for side, variant, profile in zip(SIDES, variants, pair, strict=True):
+        if profile is not None and profile.stacks:
+            title = f"{kind} {workload} {variant}"
+            yield f"{kind}-{side}.folded", folded(profile)
+            yield f"{kind}-{side}.speedscope.json", speedscope(profile, title)
+            yield f"{kind}-{side}.html", flame_graph.page(title, profile, None, classes)
+    before, after = pair
+    if before is not None and after is not None and (before.stacks or after.stacks):
+        title = f"{kind} {workload}: {variants[1]} against {variants[0]}"
+        yield f"{kind}-difference.folded", folded_difference(before, after)
+        yield f"{kind}-difference.html", flame_graph.page(title, before, after, classes)
 
 
 def profiles(seen: RowMeasurements, kind: str) -> tuple[Profile | None, Profile | None]:

@@ -7,8 +7,17 @@ import msgspec
 import pytest
 from tools.fuzz_seeds import COUNTED_ROW
 
+from swapstone.instruments.observed_paths import unfollowed
 from swapstone.model.instruction_counts import InstructionExplanation
-from swapstone.report.instruction_explanation import event_rows, function_rows, kind_rows, sentence
+from swapstone.report.instruction_explanation import (
+    GRAPH,
+    GRAPH_NOTE,
+    event_rows,
+    function_rows,
+    kind_rows,
+    notes,
+    sentence,
+)
 
 FOUND = msgspec.json.decode(COUNTED_ROW, type=InstructionExplanation)
 
@@ -45,3 +54,11 @@ def test_contradicting_numbers_are_named() -> None:
     sides = (msgspec.structs.replace(FOUND.sides[0], instructions=31), FOUND.sides[1])
     assert "don't sum" in msgspec.structs.replace(FOUND, sides=sides).problem()
     assert "between" in msgspec.structs.replace(FOUND, ns_per_instruction=0).problem()
+
+
+def test_the_notes_name_the_flame_graph_or_why_there_is_none() -> None:
+    assert GRAPH_NOTE in notes(msgspec.structs.replace(FOUND, no_graph="")) and GRAPH in GRAPH_NOTE
+    missing = msgspec.structs.replace(FOUND, no_graph=unfollowed("aarch64"))
+    assert any(note.startswith("A flame graph of the difference is unavailable: calls") for note in notes(missing))
+    assert not any(GRAPH in note for note in notes(missing))
+    assert any("is of an earlier version" in note for note in notes(FOUND))

@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * Mode `paths`: how often each block was executed in the windows, by the calls that led to it. x86_64 only.
+ *
+ *     [exec=ADDRESS]
+ *
+ * `exec` is the address of the kernel's function where a thread gets a new program: it has none of the former
+ * callers.
+ *
+ * A path is a list of blocks that end with a call and have not been returned to. Below user code, the last
+ * block before the kernel was entered is a part of it too. Paths are nodes of a tree: each is a block below a
+ * path.
+ *
+ * Instructions count when they complete, as in the mode `counts` (counts.c).
+ *
+ * Output, after the lines of text and an empty line (all numbers little-endian):
+ *
+ *     for each block    8 bytes virtual address, 2 bytes number of its instructions, 2 bytes size of their
+ *                       code, a byte for the size of each instruction, the code
+ *     for each path     4 bytes number of the path above it, from 1; 0 for none. 4 bytes number of a block,
+ * from 1; 0 if there was no room for this path, so it stands for all such for each leaf     4 bytes number of
+ * a path, or 0. 4 bytes number of the block, 4 bytes how many of its instructions began, 4 bytes that are 0,
+ * 8 bytes how often
+ *
+ * A path is behind the one above it.
+ */
+#include "instruction.h"
+#include "plugin.h"
+#include "shadow_stacks.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BUCKETS = 1 << 18,
+    MOST_BLOCKS = 1 << 18,
+    MOST_PATHS = 1 << 20,
+    MOST_LEAVES = 1 << 20,
+    MOST_SINGLES = 1 << 20,
+    MOST_DEPTH = 200,
+    MOST_CODE = 1 << 15,
+    MOST_INSTRUCTIONS = 1 << 12,
+    FULL = 1 /* the path that stands for those that found no room */
+};
+
+#define NUMBER(pointer) ((uint32_t)(uintptr_t)(pointer))
+
+struct block {
+    uint64_t address;
+    unsigned count, code_size;
+    unsigned char *code, *sizes;
+    uint32_t same_bucket, number;
+    uint32_t caller, path; /* the last path that was extended by this block, and the result */
+    uint32_t leaf;         /* the last one that was executed whole */
+};
+
+struct path {
+    uint32_t above, block, same_bucket, number;
+    unsigned depth;
+};
+
+struct leaf {
+    uint64_t times;
+    uint32_t path, block, same_bucket;
+    unsigned began;
+};
+
+/* A translation of a block of one instruction. */
+struct single {
+    uint32_t block;
+    bool begun;
+};
+
+uint64_t paths_exec;
+
+/* The first of each stands for none. */
+static struct block *blocks;
+static struct path *paths;
+static struct leaf *leaves;
+static uint32_t block_count = 1, path_count = FULL + 1, leaf_count = 1, single_count;
+static uint32_t block_buckets[BUCKETS], path_buckets[BUCKETS], leaf_buckets[BUCKETS];
+static unsigned char code[MOST_CODE], sizes[MOST_INSTRUCTIONS];
+
+static uint64_t executed; /* incremented before each instruction */
+static uint64_t lost, full, deep;
+static bool counting, in_kernel = true;
+static bool moved;       /* the last return loaded from where no call had stored */
+static uint32_t current; /* path */
+
+/* The block that is executed. */
+static struct {
+    uint32_t block, path;
+    uint64_t before; /* instructions that were executed before it */
+} run;
+
+/* ==== Tables ==== */
+
+/* FNV-1a, 64 bits. */
+static uint64_t hash(uint64_t value, const void *bytes, size_t size) {
+    for (const unsigned char *byte = bytes; size--; byte++)
+        value = (value ^ *byte) * 1099511628211u;
+    return value;
+}
+
+static uint32_t *bucket_of(uint32_t *buckets, const uint32_t *key, size_t words) {
+    return &buckets[hash(14695981039346656037u, key, words * sizeof *key) % BUCKETS];
+}
+
+static bool is_block(const struct block *one, uint64_t address, size_t count, size_t code_size) {
+    return one->address == address && one->count == count && one->code_size == code_size &&
+           memcmp(one->code, code, code_size) == 0 && memcmp(one->sizes, sizes, count) == 0;
+}
+
+/* Returns the number of the block with the code in `code`; 0 if there is no room. */
+static uint32_t find_block(uint64_t address, size_t count, size_t code_size) {
+    uint64_t digest = hash(14695981039346656037u, &address, sizeof address);
+    uint32_t *bucket = &block_buckets[hash(hash(digest, code, code_size), sizes, count) % BUCKETS];
+    for (uint32_t one = *bucket; one; one = blocks[one].same_bucket)
+        if (is_block(&blocks[one], address, count, code_size))
+            return one;
+    unsigned char *bytes = block_count < MOST_BLOCKS ? malloc(code_size + count) : NULL;
+    if (!bytes)
+        return 0;
+    memcpy(bytes, code, code_size);
+    memcpy(bytes + code_size, sizes, count);
+    blocks[block_count] = (struct block){.address = address,
+                                         .count = (unsigned)count,
+                                         .code_size = (unsigned)code_size,
+                                         .code = bytes,
+                                         .sizes = bytes + code_size,
+                                         .same_bucket = *bucket};
+    return *bucket = block_count++;
+}
+
+static uint32_t find_path(uint32_t above, uint32_t block) {
+    const uint32_t key[] = {above, block};
+    uint32_t *bucket = bucket_of(path_buckets, key, 2);
+    for (uint32_t one = *bucket; one; one = paths[one].same_bucket)
+        if (paths[one].above == above && paths[one].block == block)
+            return one;
+    if (path_count == MOST_PATHS)
+        return 0;
+    paths[path_count] = (struct path){
+        .above = above, .block = block, .same_bucket = *bucket, .depth = paths[above].depth + 1};
+    return *bucket = path_count++;
+}
+
+/* Returns the path of what a block calls. */
+static uint32_t extend(uint32_t path, uint32_t site) {
+    struct block *block = &blocks[site];
+    if (path == FULL || !site)
+        return FULL;
+    if (block->path && block->caller == path)
+        return block->path;
+    if (paths[path].depth == MOST_DEPTH) {
+        deep++;
+        return path;
+    }
+    uint32_t found = find_path(path, site);
+    if (!found) {
+        full++;
+        return FULL;
+    }
+    block->caller = path;
+    block->path = found;
+    return found;
+}
+
+static struct leaf *find_leaf(uint32_t path, uint32_t block, unsigned began) {
+    bool whole = began == blocks[block].count;
+    if (whole && blocks[block].leaf && leaves[blocks[block].leaf].path == path)
+        return &leaves[blocks[block].leaf];
+    const uint32_t key[] = {path, block, began};
+    uint32_t *bucket = bucket_of(leaf_buckets, key, 3), one = *bucket;
+    while (one && (leaves[one].path != path || leaves[one].block != block || leaves[one].began != began))
+        one = leaves[one].same_bucket;
+    if (!one) {
+        if (leaf_count == MOST_LEAVES)
+            return NULL;
+        one = leaf_count++;
+        leaves[one] = (struct leaf){.path = path, .block = block, .same_bucket = *bucket, .began = began};
+        *bucket = one;
+    }
+    if (whole)
+        blocks[block].leaf = one;
+    return &leaves[one];
+}
+
+/* ==== Execution ==== */
+
+static void count_leaf(uint32_t path, uint32_t block, unsigned began) {
+    struct leaf *leaf = block ? find_leaf(path, block, began) : NULL;
+    if (leaf)
+        leaf->times++;
+    else
+        lost += began;
+}
+
+/* Counts what was executed of the last block. */
+static void finish(void) {
+    if (counting && executed != run.before)
+        count_leaf(run.path, run.block, (unsigned)(executed - run.before));
+}
+
+/* Returns whether an address is behind the call that a path ends with. */
+static bool is_behind(uint32_t path, uint64_t address) {
+    const struct block *site = &blocks[paths[path].block];
+    return paths[path].block && site->address + site->code_size == address;
+}
+
+static void begin(uint32_t block) {
+    finish();
+    if (moved && block && is_behind(current, blocks[block].address))
+        current = stacks_leave();
+    moved = false;
+    bool kernel = block ? blocks[block].address >> 63 : in_kernel;
+    if (kernel != in_kernel)
+        current = kernel ? stacks_enter_kernel(run.block, extend) : stacks_leave_kernel();
+    in_kernel = kernel;
+    run.block = block;
+    run.path = current;
+    run.before = executed;
+}
+
+static void began(unsigned processor, void *data) {
+    (void)processor;
+    begin(NUMBER(data));
+}
+
+static void began_single(unsigned processor, void *data) {
+    (void)processor;
+    struct single *single = data;
+    single->begun = true;
+    begin(single->block);
+}
+
+/* An access to a device, for which QEMU made a block without callbacks of execution (counts.c). */
+static void accessed(unsigned processor, qemu_plugin_meminfo_t access, uint64_t address, void *data) {
+    (void)processor;
+    const struct single *single = data;
+    struct qemu_plugin_hwaddr *place = single->begun ? NULL : qemu_plugin_get_hwaddr(access, address);
+    if (counting && place && qemu_plugin_hwaddr_is_io(place))
+        count_leaf(current, single->block, 1);
+}
+
+/* Returns whether a block's last instruction is executed. After an exception QEMU 7.2 calls back for accesses
+ * of later instructions, too, if these call its helpers and have no callback of their own
+ * (cpu->plugin_mem_cbs). */
+static bool is_at_end(uint32_t block) {
+    return run.block == block && executed - run.before == blocks[block].count;
+}
+
+static void called(unsigned processor, qemu_plugin_meminfo_t access, uint64_t address, void *data) {
+    (void)processor;
+    if (qemu_plugin_mem_is_store(access) && is_at_end(NUMBER(data)))
+        current = stacks_called(address, NUMBER(data), extend);
+}
+
+static void returned(unsigned processor, qemu_plugin_meminfo_t access, uint64_t address, void *data) {
+    (void)processor;
+    if (!qemu_plugin_mem_is_store(access) && is_at_end(NUMBER(data))) {
+        bool known;
+        current = stacks_returned(address, &known);
+        moved = !known;
+    }
+}
+
+static void new_program(unsigned processor, void *data) {
+    (void)processor, (void)data;
+    stacks_execute();
+}
+
+/* ==== Translation ==== */
+
+/* Copies a block to `code` and `sizes`. Returns the number of its instructions; 0 if there is no room. */
+static size_t copy_block(struct qemu_plugin_tb *tb, size_t count, size_t *used) {
+    *used = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
+        size_t size = qemu_plugin_insn_size(instruction);
+        if (i == MOST_INSTRUCTIONS || *used + size > MOST_CODE || size > UCHAR_MAX)
+            return 0;
+        memcpy(code + *used, qemu_plugin_insn_data(instruction), size);
+        sizes[i] = (unsigned char)size;
+        *used += size;
+    }
+    return count;
+}
+
+static void watch_block(struct qemu_plugin_tb *tb, size_t count, uint32_t block) {
+    struct single *single =
+        count == 1 && block && single_count < MOST_SINGLES ? calloc(1, sizeof *single) : NULL;
+    if (!single) {
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, began, QEMU_PLUGIN_CB_NO_REGS, (void *)(uintptr_t)block);
+        return;
+    }
+    single_count++;
+    single->block = block;
+    qemu_plugin_register_vcpu_tb_exec_cb(tb, began_single, QEMU_PLUGIN_CB_NO_REGS, single);
+    qemu_plugin_register_vcpu_mem_cb(qemu_plugin_tb_get_insn(tb, 0), accessed, QEMU_PLUGIN_CB_NO_REGS,
+                                     QEMU_PLUGIN_MEM_RW, single);
+}
+
+/* QEMU 7.2 takes loads for stores when it selects callbacks (accel/tcg/plugin-gen.c: op_rw). */
+static void watch_end(struct qemu_plugin_insn *last, uint32_t block) {
+    const unsigned char *bytes = qemu_plugin_insn_data(last);
+    size_t size = qemu_plugin_insn_size(last);
+    if (is_call(bytes, size))
+        qemu_plugin_register_vcpu_mem_cb(last, called, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_W,
+                                         (void *)(uintptr_t)block);
+    else if (is_return(bytes, size))
+        qemu_plugin_register_vcpu_mem_cb(last, returned, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+                                         (void *)(uintptr_t)block);
+}
+
+static void translated(struct qemu_plugin_tb *tb, size_t count) {
+    size_t used;
+    uint32_t block = copy_block(tb, count, &used) ? find_block(qemu_plugin_tb_vaddr(tb), count, used) : 0;
+    watch_block(tb, count, block);
+    for (size_t i = 0; i < count; i++) {
+        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
+        qemu_plugin_register_vcpu_insn_exec_inline(instruction, QEMU_PLUGIN_INLINE_ADD_U64, &executed, 1);
+        if (paths_exec && qemu_plugin_insn_vaddr(instruction) == paths_exec)
+            qemu_plugin_register_vcpu_insn_exec_cb(instruction, new_program, QEMU_PLUGIN_CB_NO_REGS, NULL);
+    }
+    watch_end(qemu_plugin_tb_get_insn(tb, count - 1), block);
+}
+
+/* ==== Windows and output ==== */
+
+static const char *start(const char *target) {
+    if (architecture_of(target) != X86_64)
+        return "calls are followed on x86_64 only: elsewhere they do not store their return addresses";
+    blocks = calloc(MOST_BLOCKS, sizeof *blocks);
+    paths = calloc(MOST_PATHS, sizeof *paths);
+    leaves = calloc(MOST_LEAVES, sizeof *leaves);
+    return blocks && paths && leaves ? NULL : "there is no memory";
+}
+
+static void open_window(void) {
+    counting = true;
+    run.before = executed;
+}
+
+static void close_window(void) {
+    finish();
+    counting = false;
+}
+
+static void put(FILE *out, uint64_t number, unsigned bytes) {
+    for (; bytes; bytes--, number >>= 8)
+        putc((int)(number & 255), out);
+}
+
+static void put_block(FILE *out, const struct block *block) {
+    put(out, block->address, 8);
+    put(out, block->count, 2);
+    put(out, block->code_size, 2);
+    fwrite(block->sizes, 1, block->count, out);
+    fwrite(block->code, 1, block->code_size, out);
+}
+
+/* Gives numbers to the blocks and paths of all leaves; sets how many there are. */
+static void number_used(uint32_t *used_blocks, uint32_t *used_paths) {
+    for (uint32_t i = 1; i < leaf_count; i++) {
+        blocks[leaves[i].block].number = 1;
+        for (uint32_t path = leaves[i].path; path && !paths[path].number; path = paths[path].above) {
+            paths[path].number = 1;
+            blocks[paths[path].block].number = 1;
+        }
+    }
+    *used_blocks = *used_paths = 0;
+    blocks[0].number = 0;
+    for (uint32_t i = 1; i < block_count; i++)
+        if (blocks[i].number)
+            blocks[i].number = ++*used_blocks;
+    for (uint32_t i = 1; i < path_count; i++)
+        if (paths[i].number)
+            paths[i].number = ++*used_paths;
+}
+
+static void write_paths(FILE *out) {
+    uint32_t used_blocks, used_paths;
+    number_used(&used_blocks, &used_paths);
+    const struct {
+        const char *name;
+        uint64_t number;
+    } lines[] = {{"begins", window.begins},
+                 {"windows", window.closed},
+                 {"open", window.open},
+                 {"lost", lost},
+                 {"full", full},
+                 {"deep", deep},
+                 {"blocks", used_blocks},
+                 {"paths", used_paths},
+                 {"leaves", leaf_count - 1}};
+    fprintf(out, "swapstone-paths 1\n");
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        fprintf(out, "%s %llu\n", lines[i].name, (unsigned long long)lines[i].number);
+    putc('\n', out);
+    for (uint32_t i = 1; i < block_count; i++)
+        if (blocks[i].number)
+            put_block(out, &blocks[i]);
+    for (uint32_t i = 1; i < path_count; i++)
+        if (paths[i].number) {
+            put(out, paths[paths[i].above].number, 4);
+            put(out, blocks[paths[i].block].number, 4);
+        }
+    for (uint32_t i = 1; i < leaf_count; i++) {
+        put(out, paths[leaves[i].path].number, 4);
+        put(out, blocks[leaves[i].block].number, 4);
+        put(out, leaves[i].began, 4);
+        put(out, 0, 4);
+        put(out, leaves[i].times, 8);
+    }
+}
+
+const struct mode paths_mode = {"paths", translated, open_window, close_window, write_paths, start};

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Decode what the emulator's plugin writes in its mode `paths` (native/plugin/paths.c): executions of blocks by call path."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import re
+import struct
+
+from swapstone.instruments.block_counts import Block
+from swapstone.model import UserError
+
+HEADER = b"swapstone-paths 1"
+MOST_BYTES = 256 << 20
+
+_NAMES = ("begins", "windows", "open", "lost", "full", "deep", "blocks", "paths", "leaves")
+_LINE = re.compile(rb"([a-z]+) (0|[1-9][0-9]{0,18})\n")
+_BLOCK, _PATH, _LEAF = struct.Struct("<QHH"), struct.Struct("<2I"), struct.Struct("<4IQ")
+_END = b"end\n"
+_MOST_DEPTH = 256
+"""The plugin follows fewer calls (native/plugin/paths.c, MOST_DEPTH)."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CallPaths:
+    """Executions of blocks in the observed windows, by the calls that led to them.
+
+    Attributes:
+        begins: how often the instruction was executed that may begin a window.
+        windows: complete windows.
+        open: whether the machine ended inside a window.
+        lost: instructions that were counted without a path, because there were too many.
+        full: calls that found no room for their path.
+        deep: calls that were not followed, because the path was too long.
+        blocks: what was executed, and what called it.
+        paths: pairs (index of the path above, index of the block that calls). -1 is no path above, and no room for the path. A path is
+            behind the one above it.
+        leaves: (index of a path or -1, index of a block, how many of its instructions began, how often).
+    """
+
+    begins: int
+    windows: int
+    open: bool
+    lost: int
+    full: int
+    deep: int
+    blocks: tuple[Block, ...]
+    paths: tuple[tuple[int, int], ...]
+    leaves: tuple[tuple[int, int, int, int], ...]
+
+    @property
+    def instructions(self) -> int:
+        """Return how many instructions were executed, with the lost ones."""
+        return self.lost + sum(completed(began, self.blocks[block]) * times for _, block, began, times in self.leaves)
+
+    def by_address(self) -> dict[int, int]:
+        """Return how often the instruction at each address was completed."""
+        found = collections.Counter[int]()
+        for _, number, began, times in self.leaves:
+            block = self.blocks[number]
+            address = block.address
+            for size in block.sizes[: completed(began, block)]:
+                found[address] += times
+                address += size
+        return {address: count for address, count in found.items() if count}
+
+
+def completed(began: int, block: Block) -> int:
+    """Return how many instructions of a block were completed: the last that began was not, if the block was left there."""
+    return began if began == len(block.sizes) else began - 1
+
+
+def decode_paths(data: bytes) -> CallPaths:
+    """Decode the plugin's file.
+
+    Raises:
+        UserError: it is damaged; the text names where.
+    """
+    if len(data) > MOST_BYTES:
+        raise _damaged(f"it has more than {MOST_BYTES >> 20} MiB")
+    if not data.startswith(HEADER + b"\n"):
+        raise _damaged(f"it starts with {data[:24]!r} and not with {HEADER.decode()}")
+    values, at = _numbers(data, len(HEADER) + 1)
+    blocks, at = _blocks(data, at, values["blocks"])
+    rows, at = _table(data, at, values["paths"], _PATH)
+    paths = _paths(rows, len(blocks))
+    rows, at = _table(data, at, values["leaves"], _LEAF)
+    leaves = tuple((path - 1, block - 1, began, times) for path, block, began, _, times in rows)
+    for path, number, began, times in leaves:
+        if path >= len(paths) or not 0 <= number < len(blocks) or times >= 1 << 63:
+            raise _damaged(f"a leaf is of path {path + 1} of {len(paths)} and of block {number + 1} of {len(blocks)}")
+        if not 0 < began <= len(blocks[number].sizes):
+            raise _damaged(f"a leaf has {began} instructions of block {number + 1}")
+    if data[at:] != _END:
+        raise _damaged(f"at byte {at} it does not end after {len(leaves)} leaves")
+    if values["open"] > 1:
+        raise _damaged(f"open is {values['open']}, not 0 or 1")
+    return CallPaths(
+        begins=values["begins"],
+        windows=values["windows"],
+        open=bool(values["open"]),
+        lost=values["lost"],
+        full=values["full"],
+        deep=values["deep"],
+        blocks=blocks,
+        paths=paths,
+        leaves=leaves,
+    )
+
+
+def _numbers(data: bytes, at: int) -> tuple[dict[str, int], int]:
+    values = {}
+    for name in _NAMES:
+        line = _LINE.match(data, at)
+        if line is None or line[1] != name.encode() or int(line[2]) >= 1 << 63:
+            raise _damaged(f"at byte {at} it has {data[at : at + 24]!r} and not the number of {name}")
+        values[name] = int(line[2])
+        at = line.end()
+    if data[at : at + 1] != b"\n":
+        raise _damaged(f"at byte {at} it has no empty line")
+    return values, at + 1
+
+
+def _table(data: bytes, at: int, count: int, row: struct.Struct) -> tuple[list[tuple[int, ...]], int]:
+    """Decode rows of numbers; return them and the position after them."""
+    end = at + count * row.size
+    if end > len(data):
+        raise _damaged(f"it ends inside a table of {count} rows at byte {at}")
+    return list(row.iter_unpack(data[at:end])), end
+
+
+def _paths(rows: list[tuple[int, ...]], blocks: int) -> tuple[tuple[int, int], ...]:
+    """Check the paths, and return them."""
+    depths, found = [0], []
+    for number, (above, block) in enumerate(rows, 1):
+        if above >= number or block > blocks:
+            raise _damaged(f"path {number} is below path {above}, and calls from block {block} of {blocks}")
+        depths.append(depths[above] + 1)
+        found.append((above - 1, block - 1))
+    if max(depths) > _MOST_DEPTH:
+        raise _damaged(f"a path has {max(depths)} calls")
+    return tuple(found)
+
+
+def _blocks(data: bytes, at: int, count: int) -> tuple[tuple[Block, ...], int]:
+    """Decode blocks; return them and the position after them."""
+    blocks = []
+    for number in range(count):
+        if at + _BLOCK.size > len(data):
+            raise _damaged(f"it ends before block {number} of {count}")
+        address, instructions, code_size = _BLOCK.unpack_from(data, at)
+        code_at = at + _BLOCK.size + instructions
+        end = code_at + code_size
+        if end > len(data):
+            raise _damaged(f"it ends inside block {number} of {count}")
+        sizes = data[at + _BLOCK.size : code_at]
+        if not instructions or sum(sizes) != code_size or 0 in sizes or address + code_size > 1 << 64:
+            raise _damaged(f"block {number} at byte {at} has {code_size} bytes of code for {instructions} instructions")
+        blocks.append(Block(address, data[code_at:end], sizes, ()))
+        at = end
+    return tuple(blocks), at
+
+
+def _damaged(what: str) -> UserError:
+    return UserError(f"The output of the emulator's plugin is damaged: {what}.")

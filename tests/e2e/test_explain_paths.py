@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Flame graphs of records on the exact clock: the calls of known programs, with the instructions of each."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cli import swapstone
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.uname().machine != "x86_64", reason="calls are followed on x86_64 only"),
+]
+
+PROGRAM = """\
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#define FUNCTION __attribute__((noinline)) static void
+static jmp_buf back;
+FUNCTION spin(long count) { __asm__ volatile("nop\\n 1: sub $1, %0\\n jnz 1b" : "+r"(count)); }
+FUNCTION inner(long count) { spin(count); __asm__ volatile(""); }
+FUNCTION outer(long count) { inner(count); __asm__ volatile(""); }
+FUNCTION other(void) { spin(200000); __asm__ volatile(""); }
+FUNCTION down(int depth) {
+    if (depth) down(depth - 1);
+    else spin(300000);
+    __asm__ volatile("");
+}
+FUNCTION throw(int depth) {
+    if (depth) throw(depth - 1);
+    else longjmp(back, 1);
+    __asm__ volatile("");
+}
+FUNCTION after(void) { spin(400000); __asm__ volatile(""); }
+static void *thread(void *unused) { spin(500000); return unused; }
+int main(int count, char **arguments) {
+    outer(atol(arguments[count - 1]));
+    other();
+    down(5);
+    if (!setjmp(back)) throw(7);
+    after();
+    pthread_t one;
+    pthread_create(&one, NULL, thread, NULL);
+    spin(600000);
+    pthread_join(one, NULL);
+}
+"""
+FEW, MANY = 1_000_000, 1_500_000
+PATHS = {
+    "main;outer;inner;spin": (FEW, MANY),
+    "main;other;spin": (200_000, 200_000),
+    f"main;{'down;' * 6}spin": (300_000, 300_000),
+    "main;after;spin": (400_000, 400_000),
+    "clone3;start_thread;thread;spin": (500_000, 500_000),
+    "main;spin": (600_000, 600_000),
+}
+"""How often the loop of two instructions is executed on each path."""
+
+
+def _stacks(folder: Path) -> dict[str, tuple[int, int]]:
+    lines = (folder / "instructions-difference.folded").read_text().splitlines()
+    found = (line.rsplit(" ", 2) for line in lines)
+    return {stack: (int(before), int(after)) for stack, before, after in found}
+
+
+def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(tmp_path: Path) -> None:
+    assert shutil.which("qemu-system-x86_64"), "install it: apt-get install qemu-system-x86"
+    (tmp_path / "calls.c").write_text(PROGRAM)
+    subprocess.run(["cc", "-O1", "-static", "-pthread", "calls.c", "-o", "calls"], check=True, cwd=tmp_path)
+    record = tmp_path / "r"
+    pair = (f"./calls {FEW}", f"./calls {MANY}")
+    swapstone(tmp_path, "compare", *pair, "--target", "vm", "--blocks", "2", "--out", str(record))
+    found = json.loads(swapstone(tmp_path, "explain", str(record), "wall", "--only", "*", "--json").stdout)
+    (folder,) = (record / "explain").iterdir()
+    stacks = _stacks(folder)
+    for path, turns in PATHS.items():
+        rest = [instructions - 2 * turn for instructions, turn in zip(stacks[path], turns, strict=True)]
+        assert all(2 <= each < 8 for each in rest), (path, stacks[path])  # nop and return
+    spins = {stack for stack in stacks if re.search(r"(^|;)spin$", stack)}
+    assert spins == PATHS.keys()
+    below = {stack for stack in stacks if ";throw" in stack and "spin" in stack}
+    assert not below, "longjmp has ended the calls of throw"
+    calls = "main;outer;inner;spin;"  # its page faults and timers
+    assert all("_[k]" in stack.removeprefix(calls).split(";")[0] for stack in stacks if stack.startswith(calls))
+    for number in (0, 1):
+        side = found["sides"][number]
+        assert sum(each[number] for each in stacks.values()) == side["instructions"] and not side["lost"]
+    one = {each["name"]: each for each in found["functions"]}["spin"]
+    assert [one["baseline"], one["candidate"]] == [sum(stacks[path][side] for path in PATHS) for side in (0, 1)]
+    written = swapstone(
+        tmp_path, "profile", str(record), "wall", "--only", "*", "--instructions"
+    ).stdout  # runs nothing
+    assert "instructions-difference.html" in written and "instructions-baseline.speedscope.json" in written
+    assert "instructions-difference.html" in swapstone(tmp_path, "report", str(record), "--format", "markdown").stdout
+    refused = swapstone(tmp_path, "profile", str(record), "wall", "--only", "*", "--off-cpu", expect=2)
+    assert "There is no profile off-cpu" in refused.stderr and "--instructions" in refused.stderr
+
+
+def test_stored_paths_that_contradict_the_table_are_not_used(tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    asked = ("libc=glibc,musl", "--only", "b_string_strlen", "--blocks", "2", "--target", "vm", "--seed", "4")
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    row = ("explain", str(record), "wall", "--only", "*")
+    swapstone(tmp_path, *row)
+    (folder,) = (record / "explain").iterdir()
+    stacks = _stacks(folder)
+    assert any(stack.startswith("main;") and stack.endswith(";strlen") for stack in stacks)
+    paths = folder / "paths.json"
+    whole = paths.read_bytes()
+    paths.write_bytes(whole.replace(b'"least":0', b'"least":-1', 1))
+    swapstone(tmp_path, *row)  # runs both variants again
+    assert paths.read_bytes() == whole and _stacks(folder) == stacks

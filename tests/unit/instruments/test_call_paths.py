@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Call paths, from what the emulator's plugin writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tools.plugin_output import block, counts_file, paths_file, traced_block
+
+from swapstone.instruments.block_counts import decode_counts
+from swapstone.instruments.call_paths import decode_paths
+from swapstone.instruments.function_names import FunctionKey, NamesOf
+from swapstone.instruments.kernel_symbols import KernelSymbols
+from swapstone.instruments.observed_paths import path_words, read_paths, unfollowed
+from swapstone.instruments.path_tree import frame_of, tree_of
+from swapstone.model import KERNEL, OWN_OBJECT, Frame, UserError
+from swapstone.model.instruction_counts import AMBIGUOUS, C_LIBRARY, KERNEL_CODE, PROGRAM, UNKNOWN
+from swapstone.model.instruction_paths import PathTree
+
+ADD, CALL = b"\x48\x83\xc0\x01", b"\xe8\0\0\0\0"
+MAIN, WORK, LIBRARY, SYSTEM = 0x401000, 0x402000, 0x7F0000001000, (1 << 63) + 0x1000
+BLOCKS = [traced_block(address, [ADD, CALL]) for address in (MAIN, WORK, LIBRARY, SYSTEM)]
+PATHS = [(0, 1), (1, 2), (2, 3)]
+LEAVES = [(0, 1, 2, 3), (1, 2, 2, 5), (2, 3, 1, 9), (3, 4, 2, 4)]
+FILE = paths_file(BLOCKS, PATHS, LEAVES, begins=8, windows=2, deep=1)
+NAMES: Mapping[int, FunctionKey] = {
+    MAIN >> 12: ("main", "p", PROGRAM),
+    WORK >> 12: ("work", "p", PROGRAM),
+    LIBRARY >> 12: ("read", "libc.so.6", C_LIBRARY),
+    SYSTEM >> 12: ("__x64_sys_read", "", KERNEL_CODE),
+}
+
+
+def _names(names: Mapping[int, FunctionKey] = NAMES) -> NamesOf:
+    return lambda _: lambda address: (names[address >> 12], False)
+
+
+def _lines(tree: PathTree) -> dict[str, int]:
+    """Return the instructions of each path."""
+    profile = tree.profile(1.0)
+    return {
+        ";".join(profile.frames[number].symbol for number in stack.frames): int(stack.weight)
+        for stack in profile.stacks
+    }
+
+
+def test_a_file_is_decoded() -> None:
+    found = decode_paths(FILE)
+    assert (found.begins, found.windows, found.open, found.lost, found.full, found.deep) == (8, 2, False, 0, 0, 1)
+    assert found.paths == ((-1, 0), (0, 1), (1, 2))
+    assert found.leaves == ((-1, 0, 2, 3), (0, 1, 2, 5), (1, 2, 1, 9), (2, 3, 2, 4))
+    assert found.instructions == 2 * 3 + 2 * 5 + 0 * 9 + 2 * 4
+    assert found.by_address() == {MAIN: 3, MAIN + 4: 3, WORK: 5, WORK + 4: 5, SYSTEM: 4, SYSTEM + 4: 4}
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "it starts with"),
+        (FILE.replace(b"paths 1\n", b"paths 2\n", 1), "it starts with"),
+        (FILE.replace(b"windows 2\n", b""), "not the number of windows"),
+        (FILE.replace(b"lost 0", b"lost 9999999999999999999"), "not the number of lost"),
+        (FILE.replace(b"open 0", b"open 2"), "open is 2"),
+        (FILE.replace(b"leaves 4\n\n", b"leaves 4\n"), "has no empty line"),
+        (FILE.replace(b"leaves 4", b"leaves 40"), "inside a table of 40 rows"),
+        (FILE.replace(b"leaves 4", b"leaves 3"), "does not end after 3 leaves"),
+        (FILE.replace(b"blocks 4", b"blocks 9000"), "block"),
+        (FILE + b"x", "does not end"),
+        (paths_file(BLOCKS, [(1, 1)]), "path 1 is below path 1"),
+        (paths_file(BLOCKS, [(0, 5)]), "calls from block 5 of 4"),
+        (paths_file(BLOCKS, [(number, 1) for number in range(300)]), "a path has 300 calls"),
+        (paths_file(BLOCKS, PATHS, [(4, 1, 1, 1)]), "path 4 of 3"),
+        (paths_file(BLOCKS, PATHS, [(1, 0, 1, 1)]), "block 0 of 4"),
+        (paths_file(BLOCKS, PATHS, [(1, 5, 1, 1)]), "block 5 of 4"),
+        (paths_file(BLOCKS, PATHS, [(1, 1, 3, 1)]), "3 instructions of block 1"),
+        (paths_file(BLOCKS, PATHS, [(1, 1, 0, 1)]), "0 instructions of block 1"),
+    ],
+)
+def test_damage_is_named(data: bytes, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        decode_paths(data)
+
+
+def test_functions_are_below_their_callers() -> None:
+    tree = tree_of(decode_paths(FILE), _names())
+    assert _lines(tree) == {"main": 6, "main;work": 10, "main;work;read;__x64_sys_read": 8}
+    assert tree.total == decode_paths(FILE).instructions
+    assert tree.frames[-1] == Frame(symbol="__x64_sys_read", object=KERNEL)
+    assert tree.problem() == "" and "longest path that is followed: 1." in tree.notes()[0]
+
+
+def test_what_precedes_the_program_is_left_out() -> None:
+    start = {**NAMES, MAIN >> 12: ("__libc_start_main", "libc.so.6", C_LIBRARY), WORK >> 12: ("main", "p", PROGRAM)}
+    assert "main" in _lines(tree_of(decode_paths(FILE), _names(start)))
+    thread = {**NAMES, MAIN >> 12: ("start_thread", "libc.so.6", C_LIBRARY)}
+    assert "work" in _lines(tree_of(decode_paths(FILE), _names(thread)))
+    static = {**NAMES, MAIN >> 12: ("_start", "p", PROGRAM), WORK >> 12: ("main", "p", PROGRAM)}
+    assert "main" in _lines(tree_of(decode_paths(FILE), _names(static)))
+    callback = {**NAMES, SYSTEM >> 12: ("compare", "p", PROGRAM)}
+    assert "main;work;read;compare" in _lines(tree_of(decode_paths(FILE), _names(callback)))
+
+
+def test_a_recursion_of_main_is_kept() -> None:
+    names = {**NAMES, WORK >> 12: ("main", "p", PROGRAM)}
+    assert "main;main" in _lines(tree_of(decode_paths(FILE), _names(names)))
+
+
+def test_paths_of_equal_names_are_added() -> None:
+    names = {**NAMES, WORK >> 12: ("main", "p", PROGRAM)}
+    data = paths_file(BLOCKS, [(0, 1), (0, 2)], [(1, 3, 2, 1), (2, 3, 2, 10)])
+    assert _lines(tree_of(decode_paths(data), _names(names))) == {"main;read": 22}
+
+
+def test_a_block_of_two_functions_counts_for_both() -> None:
+    edge = 0x402FFC
+    data = paths_file([traced_block(edge, [ADD, ADD, CALL])], [], [(0, 1, 3, 2), (0, 1, 2, 7)])
+    names = {edge >> 12: ("one", "p", PROGRAM), (edge >> 12) + 1: ("two", "p", PROGRAM)}
+    assert _lines(tree_of(decode_paths(data), _names(names))) == {"one": 2 + 7, "two": 4}
+
+
+def test_small_functions_are_added_to_their_callers_if_there_are_too_many() -> None:
+    tree = tree_of(decode_paths(FILE), _names(), most=2)
+    assert _lines(tree) == {"main": 6, "main;work": 18} and tree.total == 24
+    assert tree.notes()[0] == "Functions with fewer than 16 instructions on a path were added to their callers."
+
+
+def test_callers_without_room_have_a_name() -> None:
+    data = paths_file(BLOCKS, [(0, 0)], [(1, 2, 2, 1)], full=3)
+    tree = tree_of(decode_paths(data), _names())
+    assert _lines(tree) == {"[callers not kept];work": 2}
+    assert tree.notes() == ("Calls that found no room: 3. Their functions are below [callers not kept].",)
+
+
+def test_frames_of_each_kind_of_code() -> None:
+    assert frame_of(("f", "p", PROGRAM)) == Frame(symbol="f", object=OWN_OBJECT)
+    assert frame_of(("", "", KERNEL_CODE)) == Frame(symbol="[unknown]", object=KERNEL)
+    assert frame_of(("", "", UNKNOWN)) == Frame(symbol="[unknown]", object=UNKNOWN)
+    assert frame_of(("", "", AMBIGUOUS)) == Frame(symbol="[unknown]", object=AMBIGUOUS)
+    assert frame_of(("a\nb", "lib\x1b.so", C_LIBRARY)) == Frame(symbol="a\\x0ab", object="lib\\x1b.so")
+
+
+COUNTS = counts_file(
+    [
+        block(MAIN, [(ADD, 3), (CALL, 3)]),
+        block(WORK, [(ADD, 5), (CALL, 5)]),
+        block(SYSTEM, [(ADD, 4), (CALL, 4)]),
+        block(LIBRARY, [(ADD, 0), (CALL, 0)]),
+    ],
+    begins=8,
+    windows=2,
+)
+
+
+@pytest.mark.parametrize(
+    ("paths", "counts", "reason"),
+    [
+        (FILE, COUNTS, ""),
+        (FILE.replace(b"lost 0", b"lost 2"), COUNTS, "2 instructions found no room"),
+        (FILE, COUNTS.replace(b"begins 8", b"begins 4"), "have 8 executions of the mark, and 4 were counted"),
+        (FILE, COUNTS.replace(b"windows 2", b"windows 1"), "have 2 passes, and 1 were counted"),
+        (paths_file(BLOCKS, PATHS, LEAVES[1:], begins=8, windows=2), COUNTS, "have 18 instructions, and 24"),
+        (
+            paths_file(BLOCKS, PATHS, [(0, 1, 2, 4), (1, 2, 2, 4), *LEAVES[2:]], begins=8, windows=2),
+            COUNTS,
+            f"have 4 executions of the instruction at {MAIN:#x}, and 3 were counted",
+        ),
+    ],
+)
+def test_paths_must_have_the_counted_instructions(paths: bytes, counts: bytes, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "paths").write_bytes(paths)
+    tree, missing = read_paths(tmp_path / "paths", decode_counts(counts), _names())
+    assert (tree is None) == bool(reason) and reason in missing
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="wrote no call paths"):
+        read_paths(tmp_path / "paths", decode_counts(COUNTS), _names())
+
+
+def test_which_machines_are_followed() -> None:
+    assert unfollowed("x86_64") == ""
+    assert "on aarch64 a call stores none" in unfollowed("aarch64")
+    symbols = [(0x1000, "begin_new_exec", "")]
+    assert path_words(KernelSymbols(symbols)) == ("exec=0x1000",) and path_words(KernelSymbols([])) == ()

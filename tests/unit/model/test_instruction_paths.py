@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Call paths of a row: what contradicts itself or the instructions by function is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tools.fuzz_seeds import COUNTED_ROW, PATHS_OF_ROW
+
+from swapstone.explanation import folded, folded_difference
+from swapstone.model.instruction_counts import InstructionExplanation
+from swapstone.model.instruction_paths import MOST_DEPTH, MOST_NODES, InstructionPaths, PathTree
+
+ROW = msgspec.json.decode(COUNTED_ROW, type=InstructionExplanation)
+PATHS = msgspec.json.decode(PATHS_OF_ROW, type=InstructionPaths)
+
+
+def test_the_graph_has_the_instructions_of_the_table() -> None:
+    assert PATHS.problem(ROW) == ""
+    before, after = PATHS.profiles(ROW)
+    assert folded(before) == "main;__x64_sys_brk_[k] 29\n"
+    assert folded_difference(before, after).splitlines() == [
+        "main;[unknown]_[k] 0 20",
+        "main;__x64_sys_brk_[k] 29 0",
+        "main;strlen 0 40",
+    ]
+    for profile, side in zip((before, after), ROW.sides, strict=True):
+        assert sum(stack.weight for stack in profile.stacks) == side.instructions - side.lost
+        assert profile.operations == side.operations
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"own": (0,)}, "different lengths"),
+        ({"own": (0, -29)}, "between 0 and"),
+        ({"least": -1}, "between 0 and"),
+        ({"frame": (0, 2)}, "none of its own"),
+        ({"frame": (0, -1)}, "none of its own"),
+        ({"above": (-1, 1)}, "not before its callee"),
+        ({"above": (-2, 0)}, "not before its callee"),
+        ({"own": (0, 30)}, "don't sum to the instructions of libc=glibc"),
+        (
+            {"above": (-1,) * (MOST_NODES + 1), "frame": (0,) * (MOST_NODES + 1), "own": (0,) * (MOST_NODES + 1)},
+            "too many",
+        ),
+    ],
+)
+def test_contradictions_are_named(change: dict[str, Any], words: str) -> None:
+    side: PathTree = msgspec.structs.replace(PATHS.sides[0], **change)
+    assert words in msgspec.structs.replace(PATHS, sides=(side, PATHS.sides[1])).problem(ROW)
+
+
+def test_long_paths_and_other_records_are_refused() -> None:
+    size = MOST_DEPTH + 1
+    side = msgspec.structs.replace(PATHS.sides[0], above=tuple(range(-1, size - 1)), frame=(0,) * size, own=(0,) * size)
+    assert side.problem() == "a path is too long"
+    assert "another state" in msgspec.structs.replace(PATHS, chain="d").problem(ROW)
+
+
+def test_what_is_missing_is_noted() -> None:
+    assert PATHS.profiles(ROW)[1].notes == (
+        "Functions with fewer than 3 instructions on a path were added to their callers.",
+        "Calls beyond the longest path that is followed: 1. Their functions are below the last caller that had room.",
+        "Calls that found no room: 2. Their functions are below [callers not kept].",
+    )
+    assert PATHS.sides[0].notes() == ()

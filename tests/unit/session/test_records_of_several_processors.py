@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Which commands refuse records of machines with several processors (docs/virtual-machines.md, "Several processors")."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import UnavailableError, UserError
+from swapstone.record import Manifest, RecordWriter
+from swapstone.session import explain_machine, explain_wakeup, verification
+from swapstone.session.agreement_output import agreement_of
+from swapstone.session.record_handle import Record
+from tests.unit import builders
+
+
+def _record(path: Path, processors: int, **changes: object) -> Record:
+    """Return a record of machines on the virtual clock, whose candidate takes 1.5 times as long."""
+    subject = builders.experiment(clock="virtual", target="vm", processors=processors, **changes)
+    with RecordWriter.create(path, subject) as writer:
+        writer.write_manifest(Manifest(machine=(), tools=(), artifacts=(), passes=()))
+        for run in builders.runs(subject, 8):
+            writer.append(run)
+    return Record(path)
+
+
+def test_records_of_different_numbers_of_processors_are_not_compared(tmp_path: Path) -> None:
+    one, two = _record(tmp_path / "one", 1), _record(tmp_path / "two", 2)
+    with pytest.raises(UserError, match=r"have 1 and 2 processors.*1/N of the speed") as caught:
+        agreement_of([one, two])
+    assert caught.value.hint == "Repeat one of them with the --smp of the other."
+    same = agreement_of([two, _record(tmp_path / "again", 2)])
+    assert "b_string_strlen" in same.text("markdown")
+
+
+def test_a_host_s_record_is_compared_with_one_of_several_processors(tmp_path: Path) -> None:
+    host = _record(tmp_path / "host", 1)
+    (tmp_path / "h").mkdir()
+    subject = builders.experiment()
+    with RecordWriter.create(tmp_path / "h" / "r", subject) as writer:
+        writer.write_manifest(Manifest(machine=(), tools=(), artifacts=(), passes=()))
+        for run in builders.runs(subject, 8):
+            writer.append(run)
+    two = _record(tmp_path / "two", 2)
+    assert host.experiment.virtual
+    assert "b_string_strlen" in agreement_of([Record(tmp_path / "h" / "r"), two]).text("markdown")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_rows_of_machines_with_several_processors_are_not_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, again: bool
+) -> None:
+    monkeypatch.setattr(explain_machine, "open_experiment_target", lambda *_: pytest.fail("a machine was started"))
+    record = _record(tmp_path / "r", 2)
+    with pytest.raises(UnavailableError, match="machines with 2 processors can't be explained") as caught:
+        record.explain("b_string_strlen", metric="wall", again=again)
+    assert caught.value.hint == "Compare without --smp and explain that record."
+    assert not (tmp_path / "r" / "explain").exists()
+
+
+def test_worst_wake_ups_of_several_processors_are_not_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(explain_wakeup, "open_experiment_target", lambda *_: pytest.fail("a machine was started"))
+    record = _record(tmp_path / "r", 4, workloads=(("latency", "cyclictest"),))
+    with pytest.raises(UnavailableError, match="machines with 4 processors can't be explained"):
+        record.explain(metric="max")
+
+
+def test_trials_of_several_processors_are_not_recomputed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "open_experiment_target", lambda *_: pytest.fail("a machine was started"))
+    record = _record(tmp_path / "r", 2)
+    with pytest.raises(UserError, match="machines with 2 processors: most of their runs repeat to the byte") as caught:
+        record.verify(2)
+    assert "swapstone rerun" in caught.value.hint
+    assert not any("processors" in problem for problem in record.verify().problems)  # without trials it is verified
