@@ -107,9 +107,11 @@ def report(images: dict[str, BuiltLibcImage], boots: dict[str, Boot]) -> list[st
     }
     ratio = {name: row["musl"] / row["glibc"] for name, (_, row) in rows.items()}
     used = rows["memory in use, kB"][1]
+    change = used["musl"] - used["glibc"]
+    less = "less" if change < 0 else "more"
     lines = [
         f"With musl instead of glibc the root has {ratio['root, bytes']:.3f} of the size, the first process needs"
-        f" {ratio['init to page, ms']:.3f} of the time to a served page, and {used['musl'] - used['glibc']:+.0f} kB of memory are in use.",
+        f" {ratio['init to page, ms']:.3f} of the time to a served page, and {abs(change):.0f} kB {less} memory is in use.",
         f"{'':24} {'glibc':>12} {'musl':>12} {'musl/glibc':>11}",
     ]
     for name, (form, row) in rows.items():

@@ -50,7 +50,7 @@ def test_the_answer_comes_first_and_ratios_are_of_glibc() -> None:
     lines = report({"glibc": image(400), "musl": image(100)}, boots)
     assert lines[0] == (
         "With musl instead of glibc the root has 0.250 of the size, the first process needs 0.500 of the time to a served page,"
-        " and -100 kB of memory are in use."
+        " and 100 kB less memory is in use."
     )
     assert lines[2].split() == ["root,", "bytes", "400", "100", "0.250"]
     assert lines[6].split() == ["init", "to", "page,", "ms", "20.000", "10.000", "0.500"]
