@@ -282,7 +282,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     tracee = reference.passes_for(tracee, WORK_NS / RUNS)
     terms, limits = stacks_of(tracee, reference)
     options = ("-e", f"{_EVENT}/period=1,{terms},name={_EVENT}/", "--switch-events", "-m", "4096")
-    plan = planned_runs(tracee, reference)
+    plan = planned_runs(tracee, reference, switches=True)
     symbolizer, sums, runs = Symbolizer(tracee), ElapsedSums(), RecordedRuns()
 
     def one() -> None:

@@ -22,6 +22,9 @@ BUDGET_S = 30.0
 FEW_RUNS = 5
 """Fewer runs are divided into parts of equal length, so that there are `RUNS` parts: the intervals are then of parts of runs."""
 
+_SWITCH_S = 3e-4
+"""Approximate time to read a switch with its stack."""
+
 _START_S = 0.5
 """Approximate duration of the start of perf, and of the reading of a small recording."""
 
@@ -34,7 +37,9 @@ class RunPlan:
     parts: int
 
 
-def planned_runs(tracee: Tracee, reference: ReferenceRuns, *, samples: int = 0, rate_hz: float = 0.0) -> RunPlan:
+def planned_runs(
+    tracee: Tracee, reference: ReferenceRuns, *, samples: int = 0, rate_hz: float = 0.0, switches: bool = False
+) -> RunPlan:
     """Return how often to run a tracee.
 
     Args:
@@ -42,6 +47,7 @@ def planned_runs(tracee: Tracee, reference: ReferenceRuns, *, samples: int = 0, 
         reference: its runs without an instrument.
         samples: wanted in all runs together; 0 if the number of samples does not matter.
         rate_hz: samples in a second of processor time.
+        switches: whether each switch of a thread is recorded, which then takes most of the time.
     """
     run_s = reference.longest_s
     if tracee.region is Region.PASSES:
@@ -50,8 +56,17 @@ def planned_runs(tracee: Tracee, reference: ReferenceRuns, *, samples: int = 0, 
     if samples:
         busy = reference.metrics.get("cpu", 0.0) / reference.wall_ns if reference.wall_ns else 0.0
         wanted = max(RUNS, min(MOST_RUNS, math.ceil(samples / max(1.0, busy * run_s * rate_hz))))
-    runs = max(1, min(wanted, int(BUDGET_S / (2 * run_s + _START_S))))
+    read_s = _switches(tracee, reference, run_s) * _SWITCH_S if switches else 0.0
+    runs = max(1, min(wanted, int(BUDGET_S / (2 * run_s + read_s + _START_S))))
     return RunPlan(runs, 1 if runs >= FEW_RUNS else math.ceil(RUNS / runs))
+
+
+def _switches(tracee: Tracee, reference: ReferenceRuns, run_s: float) -> float:
+    """Return the number of switches in a run, as the kernel counts them: of a pass, of a program, or of a request."""
+    counted = sum(reference.metrics.get(name, 0.0) for name in ("nvcsw", "nivcsw"))
+    if tracee.region is Region.DRIVEN:
+        return counted * run_s * 1e9 / reference.wall_ns if reference.wall_ns else 0.0
+    return counted * tracee.passes
 
 
 def repeat(run: Callable[[], None], plan: RunPlan, enough: Callable[[], bool] = lambda: True) -> None:

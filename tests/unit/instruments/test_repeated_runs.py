@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""How often a run under an instrument is repeated, and into how many parts a long one is divided."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from swapstone.instruments import repeated_runs
+from swapstone.instruments.instrument_result import ReferenceRuns
+from swapstone.instruments.profile_builder import ProfileBuilder
+from swapstone.instruments.repeated_runs import RUNS, RunPlan, planned_runs, repeat
+from swapstone.instruments.tracee import Region, Tracee
+from swapstone.model import OWN_OBJECT, Frame
+from swapstone.wire import TrialRequest
+
+REQUEST = TrialRequest(id="x", arguments=("/bin/true", "3"), cwd="/", timeout_ms=1)
+
+
+def plan(seconds: float, region: Region = Region.PROGRAM, samples: int = 0, **metrics: float) -> RunPlan:
+    reference = ReferenceRuns({"wall": seconds * 1e9, "cpu": seconds * 1e9, **metrics}, (), (), Path(), seconds)
+    return planned_runs(Tracee("v", REQUEST, region), reference, samples=samples, rate_hz=2000.0, switches=not samples)
+
+
+def test_short_runs_are_repeated_until_there_are_enough_samples() -> None:
+    assert plan(1.0, samples=1000) == RunPlan(8, 1)
+    assert plan(0.05, samples=1000) == RunPlan(10, 1)
+    assert plan(0.001, samples=1000) == RunPlan(59, 1)  # of MOST_RUNS, in the time
+
+
+def test_long_runs_are_divided_into_parts() -> None:
+    assert plan(7.0, samples=1000) == RunPlan(2, 4)
+    assert plan(100.0, samples=1000) == RunPlan(1, RUNS)
+
+
+def test_reading_many_switches_leaves_time_for_fewer_runs() -> None:
+    assert plan(0.1, nvcsw=10.0) == RunPlan(RUNS, 1)
+    assert plan(0.1, nvcsw=30_000.0, nivcsw=10_000.0) == RunPlan(2, 4)
+    # of three passes, and of a server 0.1 switches in each of 1000 requests
+    assert plan(0.1, Region.PASSES, nvcsw=10_000.0) == RunPlan(2, 4)
+    served = ReferenceRuns({"wall": 1e5, "nvcsw": 0.1}, (), (), Path(), 0.1)
+    assert planned_runs(Tracee("v", REQUEST, Region.DRIVEN), served, switches=True) == RunPlan(RUNS, 1)
+
+
+def test_runs_end_with_the_plan_the_samples_or_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    repeat(lambda: made.append(1), RunPlan(3, 1))
+    assert len(made) == 3
+    repeat(lambda: made.append(1), RunPlan(3, 1), lambda: len(made) >= 12)
+    assert len(made) == 12
+    monkeypatch.setattr(repeated_runs, "BUDGET_S", -1.0)
+    repeat(lambda: made.append(1), RunPlan(3, 1))
+    assert len(made) == 13
+
+
+def test_a_profile_keeps_its_runs_apart() -> None:
+    one, other = (Frame(symbol="a", object=OWN_OBJECT),), (Frame(symbol="b", object=OWN_OBJECT),)
+    builder = ProfileBuilder()
+    builder.add(one, 2.0)
+    builder.begin_run()
+    builder.add(other, 5.0)
+    builder.add(one, 1.0)
+    profile = builder.profile("on-cpu", "ns", 2.0)
+    assert [stack.weight for stack in profile.stacks] == [5.0, 3.0]
+    assert [(run.samples, run.weights) for run in profile.runs] == [(1, ((1, 2.0),)), (2, ((0, 5.0), (1, 1.0)))]
+    assert profile.samples == 3
+    single = ProfileBuilder()
+    single.add(one, 1.0)
+    assert single.profile("on-cpu", "ns", 1.0).runs == ()
