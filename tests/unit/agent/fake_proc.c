@@ -207,6 +207,8 @@ int main(int count, char **arguments) {
         set_window_facts(&after, &first, &second);
     } else if (strcmp(arguments[1], "conditions") == 0) {
         begin_conditions();
+        for (int fact = FACT_AGENT_CPUS; fact <= FACT_GOVERNOR_CRC; fact++)
+            after.known[fact] = true; /* of a trial before */
         root = arguments[3];
         observe_conditions(&after);
     } else {

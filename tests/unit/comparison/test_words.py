@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import msgspec
@@ -13,11 +14,13 @@ from swapstone.comparison.agreement import SignAgreement, _names, _same, sign_of
 from swapstone.comparison.clock_scales import ScaleOutcome
 from swapstone.comparison.outputs import Agreement, Relation
 from swapstone.comparison.size_agreement import SizeOutcome
+from swapstone.comparison.suite_index import index_estimates
 from swapstone.comparison.verdicts import FEW_PAIRS, too_few_pairs_reason, undecided_reason
 from swapstone.model import Comparison, OwnProgram, Scale, Verdict
 from swapstone.stats import Interval
 from tests.unit import builders
 from tests.unit.comparison.conftest import METRICS, Bench
+from tests.unit.comparison.test_limits import row
 
 
 def compared(verdict: Verdict = Verdict.WORSE, effect: float | None = 1.5, **changes: Any) -> Comparison:
@@ -221,3 +224,25 @@ def test_too_few_pairs_name_what_is_needed(alpha: float, text: str) -> None:
     assert reason == f"few blocks: an interval at {text} pairs, and there are 3"
     found = FEW_PAIRS.fullmatch(reason)
     assert found is not None and found["have"] == "3"
+
+
+def test_ratios_of_any_positive_values_are_compared_between_clocks() -> None:
+    small = compared(baseline_values=(0.5,), candidate_values=(0.25,))
+    assert clock_scales._positive(small)
+    assert not clock_scales._positive(msgspec.structs.replace(small, candidate_values=(0.0,)))
+    assert not clock_scales._positive(msgspec.structs.replace(small, baseline_values=(), candidate_values=()))
+    assert not clock_scales._positive(msgspec.structs.replace(small, scale=Scale.DIFFERENCE))
+
+
+def test_indices_of_each_load_and_copy_are_a_family() -> None:
+    again = builders.variant("libc=glibc (again)")
+    one = row([1.0, 2.0], [2.0, 4.5])
+    places = [("s", "w", "idle"), ("s", "v", "cpu"), ("t", "w", "idle")]
+    rows = [dataclasses.replace(one, group=group) for group in places]
+    rows.append(dataclasses.replace(one, candidate=again, null=True))
+    families = [each.family for each in index_estimates(rows)]
+    assert [each.name for each in families] == [
+        *(("index", suite, load, "wall") for suite, _, load in places),
+        ("index", "s", "idle", "wall"),
+    ]
+    assert [each.copy for each in families] == [None, None, None, again]
