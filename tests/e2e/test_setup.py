@@ -212,7 +212,15 @@ def test_the_launcher_knows_every_command_that_builds_nothing() -> None:
     """A new command is put on one of the two lists on purpose."""
     line = next(line for line in (TOP / "swapstone").read_text().splitlines() if "| show |" in line)
     builds_nothing = set(line.partition(")")[0].replace("|", " ").split()) - {'""', "-*"}
-    assert set(COMMANDS_OF_SWAPSTONE) - builds_nothing == {"compare", "study", "explain", "profile", "rerun", "image"}
+    assert set(COMMANDS_OF_SWAPSTONE) - builds_nothing == {
+        "compare",
+        "study",
+        "explain",
+        "profile",
+        "rerun",
+        "image",
+        "sdk",
+    }
     assert builds_nothing <= set(COMMANDS_OF_SWAPSTONE)
 
 

@@ -47,8 +47,12 @@ PRINTING: dict[str, tuple[str, ...]] = {
 IN_EACH_WAY = ("compare", "show", "report", "list")
 """Commands that are tested with a stream that is full, one that is closed and one without a reader; the others with one that is full."""
 
-REFUSED = {"explain": ("explain", "one"), "profile": ("profile", "one")}
-"""Commands that the records of the fake target don't have, and that print their error on standard error."""
+REFUSED = {
+    "explain": ("explain", "one"),
+    "profile": ("profile", "one"),
+    "sdk": ("sdk", "--libc", "none", "--out", "sdk"),
+}
+"""Commands that end with an error on standard error: the fake target has no explanations, and there is no such C library."""
 
 UNPRINTED = re.compile(r"error: Standard output (?P<why>.*): not all results were printed\.\n")
 
