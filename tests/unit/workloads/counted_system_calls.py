@@ -33,6 +33,8 @@ _SAME = {
 
 _LINE = re.compile(r"^(\d+) +([a-z_0-9]+)\((.*)")
 _UNWANTED = re.compile(r"resumed>|^\d+ \+\+\+|^\d+ ---")
+_RESTARTED = re.compile(r"^\d+ +(?:([a-z_0-9]+)\(|<\.\.\. ([a-z_0-9]+) resumed>).*= \? ERESTARTNOINTR")
+"""A call that a signal interrupts before it does anything, e.g. fork() beside SIGCHLD. The kernel makes it again, in a further line."""
 _MEMORY = '"/proc/self/smaps"'
 _OWN_FILES = '"/proc/self/'
 _MOVED = re.compile(r"^(\d+) +(?:<\.\.\. )?(read|write|recvfrom|sendto)(?:\(| resumed>).* = (\d+)$")
@@ -98,6 +100,10 @@ def counted(lines: Iterable[str]) -> Counter[str]:
     counts: Counter[str] = Counter()
     reads_memory = set()
     for line in lines:
+        if again := _RESTARTED.match(line):
+            if again[2]:  # its first part has been counted
+                counts[_SAME.get(again[2], again[2])] -= 1
+            continue
         if _UNWANTED.search(line) or not (found := _LINE.match(line)):
             continue
         process, call, arguments = found.groups()

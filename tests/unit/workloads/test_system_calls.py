@@ -82,6 +82,17 @@ def test_calls_that_read_the_memory_and_random_numbers_do_not_count() -> None:
     assert counted(lines) == {"read": 2, "close": 1, "wait": 1}
 
 
+def test_a_call_that_the_kernel_makes_again_counts_once() -> None:
+    lines = """\
+7 vfork( <unfinished ...>
+8 clone(child_stack=NULL, flags=SIGCHLD) = ? ERESTARTNOINTR (To be restarted)
+8 clone(child_stack=NULL, flags=SIGCHLD) = 9
+7 <... vfork resumed>) = ? ERESTARTNOINTR (To be restarted)
+7 vfork() = 10
+""".splitlines()
+    assert counted(lines) == {"fork": 2}
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
     "name",
