@@ -4,19 +4,15 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import struct
 
-from swapstone.model import UserError
+from swapstone.instruments.plugin_file import damaged, decode_block, decode_numbers, require_end
 
 HEADER = b"swapstone-counts 1"
 MOST_BYTES = 300 << 20
 """The plugin writes less (native/plugin/counts.c, MOST_OUTPUT_BYTES)."""
 
 _NAMES = ("begins", "windows", "open", "left", "accesses", "lost", "blocks")
-_LINE = re.compile(rb"([a-z]+) (0|[1-9][0-9]{0,19})\n")
-_START = struct.Struct("<QHH")
-_END = b"end\n"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,49 +71,30 @@ def decode_counts(data: bytes) -> BlockCounts:
     Raises:
         UserError: it is damaged; the text names where.
     """
-    if len(data) > MOST_BYTES:
-        raise _damaged(f"it has more than {MOST_BYTES >> 20} MiB")
-    if not data.startswith(HEADER + b"\n"):
-        raise _damaged(f"it starts with {data[:24]!r} and not with {HEADER.decode()}")
-    at, values = len(HEADER) + 1, []
-    for name in _NAMES:
-        line = _LINE.match(data, at)
-        if line is None or line[1] != name.encode() or int(line[2]) >= 1 << 64:
-            raise _damaged(f"at byte {at} it has {data[at : at + 24]!r} and not the number of {name}")
-        values.append(int(line[2]))
-        at = line.end()
-    if data[at : at + 1] != b"\n":
-        raise _damaged(f"at byte {at} it has no empty line")
-    begins, windows, is_open, left, accesses, lost, count = values
-    blocks, at = _blocks(data, at + 1, count)
-    if data[at:] != _END:
-        raise _damaged(f"at byte {at} it does not end after {count} blocks")
-    if is_open > 1:
-        raise _damaged(f"open is {is_open}, not 0 or 1")
-    return BlockCounts(begins, windows, bool(is_open), left, accesses, lost, blocks)
+    values, at = decode_numbers(data, HEADER, _NAMES, most_bytes=MOST_BYTES, bits=64)
+    blocks, at = _blocks(data, at, values["blocks"])
+    require_end(data, at, f"{values['blocks']} blocks")
+    if values["open"] > 1:
+        raise damaged(f"open is {values['open']}, not 0 or 1")
+    return BlockCounts(
+        begins=values["begins"],
+        windows=values["windows"],
+        open=bool(values["open"]),
+        left=values["left"],
+        accesses=values["accesses"],
+        lost=values["lost"],
+        blocks=blocks,
+    )
 
 
 def _blocks(data: bytes, at: int, count: int) -> tuple[tuple[Block, ...], int]:
-    """Decode blocks; return them and the position after them."""
+    """Decode blocks with a count of each instruction; return them and the position after them."""
     blocks = []
     for number in range(count):
-        if at + _START.size > len(data):
-            raise _damaged(f"it ends before block {number} of {count}")
-        address, instructions, code_size = _START.unpack_from(data, at)
-        sizes_at = at + _START.size
-        code_at = sizes_at + instructions
-        counts_at = code_at + code_size
-        end = counts_at + 8 * instructions
-        if end > len(data):
-            raise _damaged(f"it ends inside block {number} of {count}")
-        sizes = data[sizes_at:code_at]
-        if not instructions or sum(sizes) != code_size or 0 in sizes or address + code_size > 1 << 64:
-            raise _damaged(f"block {number} at byte {at} has {code_size} bytes of code for {instructions} instructions")
-        counts = struct.unpack_from(f"<{instructions}Q", data, counts_at)
-        blocks.append(Block(address, data[code_at:counts_at], sizes, counts))
-        at = end
+        which = f"block {number} of {count}"
+        address, code, sizes, counts_at = decode_block(data, at, which)
+        at = counts_at + 8 * len(sizes)
+        if at > len(data):
+            raise damaged(f"it ends inside {which}")
+        blocks.append(Block(address, code, sizes, struct.unpack_from(f"<{len(sizes)}Q", data, counts_at)))
     return tuple(blocks), at
-
-
-def _damaged(what: str) -> UserError:
-    return UserError(f"The output of the emulator's plugin is damaged: {what}.")

@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import re
 import struct
+from collections.abc import Sequence
 
 from swapstone.instruments.block_counts import Block
-from swapstone.model import UserError
+from swapstone.instruments.plugin_file import damaged, decode_block, decode_numbers, decode_table, require_end
 
 HEADER = b"swapstone-paths 1"
 MOST_BYTES = 256 << 20
 
 _NAMES = ("begins", "windows", "open", "lost", "full", "deep", "blocks", "paths", "leaves")
-_LINE = re.compile(rb"([a-z]+) (0|[1-9][0-9]{0,18})\n")
-_BLOCK, _PATH, _LEAF = struct.Struct("<QHH"), struct.Struct("<2I"), struct.Struct("<4IQ")
-_END = b"end\n"
+_PATH, _LEAF = struct.Struct("<2I"), struct.Struct("<4IQ")
 _MOST_DEPTH = 256
 """The plugin follows fewer calls (native/plugin/paths.c, MOST_DEPTH)."""
 
@@ -77,25 +75,20 @@ def decode_paths(data: bytes) -> CallPaths:
     Raises:
         UserError: it is damaged; the text names where.
     """
-    if len(data) > MOST_BYTES:
-        raise _damaged(f"it has more than {MOST_BYTES >> 20} MiB")
-    if not data.startswith(HEADER + b"\n"):
-        raise _damaged(f"it starts with {data[:24]!r} and not with {HEADER.decode()}")
-    values, at = _numbers(data, len(HEADER) + 1)
+    values, at = decode_numbers(data, HEADER, _NAMES, most_bytes=MOST_BYTES, bits=63)
     blocks, at = _blocks(data, at, values["blocks"])
-    rows, at = _table(data, at, values["paths"], _PATH)
+    rows, at = decode_table(data, at, values["paths"], _PATH)
     paths = _paths(rows, len(blocks))
-    rows, at = _table(data, at, values["leaves"], _LEAF)
+    rows, at = decode_table(data, at, values["leaves"], _LEAF)
     leaves = tuple((path - 1, block - 1, began, times) for path, block, began, _, times in rows)
     for path, number, began, times in leaves:
         if path >= len(paths) or not 0 <= number < len(blocks) or times >= 1 << 63:
-            raise _damaged(f"a leaf is of path {path + 1} of {len(paths)} and of block {number + 1} of {len(blocks)}")
+            raise damaged(f"a leaf is of path {path + 1} of {len(paths)} and of block {number + 1} of {len(blocks)}")
         if not 0 < began <= len(blocks[number].sizes):
-            raise _damaged(f"a leaf has {began} instructions of block {number + 1}")
-    if data[at:] != _END:
-        raise _damaged(f"at byte {at} it does not end after {len(leaves)} leaves")
+            raise damaged(f"a leaf has {began} instructions of block {number + 1}")
+    require_end(data, at, f"{len(leaves)} leaves")
     if values["open"] > 1:
-        raise _damaged(f"open is {values['open']}, not 0 or 1")
+        raise damaged(f"open is {values['open']}, not 0 or 1")
     return CallPaths(
         begins=values["begins"],
         windows=values["windows"],
@@ -109,37 +102,16 @@ def decode_paths(data: bytes) -> CallPaths:
     )
 
 
-def _numbers(data: bytes, at: int) -> tuple[dict[str, int], int]:
-    values = {}
-    for name in _NAMES:
-        line = _LINE.match(data, at)
-        if line is None or line[1] != name.encode() or int(line[2]) >= 1 << 63:
-            raise _damaged(f"at byte {at} it has {data[at : at + 24]!r} and not the number of {name}")
-        values[name] = int(line[2])
-        at = line.end()
-    if data[at : at + 1] != b"\n":
-        raise _damaged(f"at byte {at} it has no empty line")
-    return values, at + 1
-
-
-def _table(data: bytes, at: int, count: int, row: struct.Struct) -> tuple[list[tuple[int, ...]], int]:
-    """Decode rows of numbers; return them and the position after them."""
-    end = at + count * row.size
-    if end > len(data):
-        raise _damaged(f"it ends inside a table of {count} rows at byte {at}")
-    return list(row.iter_unpack(data[at:end])), end
-
-
-def _paths(rows: list[tuple[int, ...]], blocks: int) -> tuple[tuple[int, int], ...]:
+def _paths(rows: Sequence[tuple[int, ...]], blocks: int) -> tuple[tuple[int, int], ...]:
     """Check the paths, and return them."""
     depths, found = [0], []
     for number, (above, block) in enumerate(rows, 1):
         if above >= number or block > blocks:
-            raise _damaged(f"path {number} is below path {above}, and calls from block {block} of {blocks}")
+            raise damaged(f"path {number} is below path {above}, and calls from block {block} of {blocks}")
         depths.append(depths[above] + 1)
         found.append((above - 1, block - 1))
     if max(depths) > _MOST_DEPTH:
-        raise _damaged(f"a path has {max(depths)} calls")
+        raise damaged(f"a path has {max(depths)} calls")
     return tuple(found)
 
 
@@ -147,20 +119,6 @@ def _blocks(data: bytes, at: int, count: int) -> tuple[tuple[Block, ...], int]:
     """Decode blocks; return them and the position after them."""
     blocks = []
     for number in range(count):
-        if at + _BLOCK.size > len(data):
-            raise _damaged(f"it ends before block {number} of {count}")
-        address, instructions, code_size = _BLOCK.unpack_from(data, at)
-        code_at = at + _BLOCK.size + instructions
-        end = code_at + code_size
-        if end > len(data):
-            raise _damaged(f"it ends inside block {number} of {count}")
-        sizes = data[at + _BLOCK.size : code_at]
-        if not instructions or sum(sizes) != code_size or 0 in sizes or address + code_size > 1 << 64:
-            raise _damaged(f"block {number} at byte {at} has {code_size} bytes of code for {instructions} instructions")
-        blocks.append(Block(address, data[code_at:end], sizes, ()))
-        at = end
+        address, code, sizes, at = decode_block(data, at, f"block {number} of {count}")
+        blocks.append(Block(address, code, sizes, ()))
     return tuple(blocks), at
-
-
-def _damaged(what: str) -> UserError:
-    return UserError(f"The output of the emulator's plugin is damaged: {what}.")

@@ -9,20 +9,17 @@ with the highest address: the maximum.
 from __future__ import annotations
 
 import dataclasses
-import re
 import struct
 from collections.abc import Sequence
 
-from swapstone.model import UserError
+from swapstone.instruments.plugin_file import damaged, decode_block, decode_numbers, decode_table, require_end
 
 HEADER = b"swapstone-wakeups 1"
 MOST_BYTES = 96 << 20
 """The plugin writes less: 4 Mi steps of 8 bytes, and the blocks that they execute."""
 
 _NAMES = ("base", "marks", "cycle", "maximum", "writes", "bins", "cut", "blocks", "steps")
-_LINE = re.compile(rb"([a-z]+) (0|[1-9][0-9]{0,19})\n")
-_WRITE, _BIN, _BLOCK, _STEP = struct.Struct("<5Qq"), struct.Struct("<2Q"), struct.Struct("<QHH"), struct.Struct("<2I")
-_END = b"end\n"
+_WRITE, _BIN, _STEP = struct.Struct("<5Qq"), struct.Struct("<2Q"), struct.Struct("<2I")
 _WIDTHS = (8, 4)
 """Sizes of a bin: an `unsigned long` of a processor with 64 or 32 bits."""
 
@@ -96,20 +93,15 @@ def decode_wakeups(data: bytes) -> WakeupTrace:
     Raises:
         UserError: it is damaged; the text names where.
     """
-    if len(data) > MOST_BYTES:
-        raise _damaged(f"it has more than {MOST_BYTES >> 20} MiB")
-    if not data.startswith(HEADER + b"\n"):
-        raise _damaged(f"it starts with {data[:24]!r} and not with {HEADER.decode()}")
-    values, at = _numbers(data, len(HEADER) + 1)
-    writes, at = _table(data, at, values["writes"], _WRITE)
-    bins, at = _table(data, at, values["bins"], _BIN)
+    values, at = decode_numbers(data, HEADER, _NAMES, most_bytes=MOST_BYTES, bits=64)
+    writes, at = decode_table(data, at, values["writes"], _WRITE)
+    bins, at = decode_table(data, at, values["bins"], _BIN)
     blocks, at = _blocks(data, at, values["blocks"])
-    steps, at = _table(data, at, values["steps"], _STEP)
-    if data[at:] != _END:
-        raise _damaged(f"at byte {at} it does not end after {len(steps)} steps")
+    steps, at = decode_table(data, at, values["steps"], _STEP)
+    require_end(data, at, f"{len(steps)} steps")
     for number, executed in steps:
         if number > len(blocks) or (number and executed > len(blocks[number - 1].sizes)):
-            raise _damaged(f"a step has {executed} instructions of block {number} of {len(blocks)}")
+            raise damaged(f"a step has {executed} instructions of block {number} of {len(blocks)}")
     return WakeupTrace(
         base=values["base"],
         marks=values["marks"],
@@ -122,47 +114,12 @@ def decode_wakeups(data: bytes) -> WakeupTrace:
     )
 
 
-def _numbers(data: bytes, at: int) -> tuple[dict[str, int], int]:
-    values = {}
-    for name in _NAMES:
-        line = _LINE.match(data, at)
-        if line is None or line[1] != name.encode() or int(line[2]) >= 1 << 64:
-            raise _damaged(f"at byte {at} it has {data[at : at + 24]!r} and not the number of {name}")
-        values[name] = int(line[2])
-        at = line.end()
-    if data[at : at + 1] != b"\n":
-        raise _damaged(f"at byte {at} it has no empty line")
-    return values, at + 1
-
-
-def _table(data: bytes, at: int, count: int, row: struct.Struct) -> tuple[tuple[tuple[int, ...], ...], int]:
-    """Decode rows of numbers; return them and the position after them."""
-    end = at + count * row.size
-    if end > len(data):
-        raise _damaged(f"it ends before {count} entries of {row.size} bytes at byte {at}")
-    return tuple(row.iter_unpack(data[at:end])), end
-
-
 def _blocks(data: bytes, at: int, count: int) -> tuple[tuple[TracedBlock, ...], int]:
     """Decode blocks; return them and the position after them."""
     blocks = []
     for number in range(count):
-        if at + _BLOCK.size > len(data):
-            raise _damaged(f"it ends before block {number} of {count}")
-        address, instructions, code_size = _BLOCK.unpack_from(data, at)
-        code_at = at + _BLOCK.size + instructions
-        end = code_at + code_size
-        sizes = data[at + _BLOCK.size : code_at]
-        if (
-            end > len(data)
-            or not instructions
-            or sum(sizes) != code_size
-            or 0 in sizes
-            or address + code_size > 1 << 64
-        ):
-            raise _damaged(f"block {number} at byte {at} has {code_size} bytes of code for {instructions} instructions")
-        blocks.append(TracedBlock(address, data[code_at:end], sizes))
-        at = end
+        address, code, sizes, at = decode_block(data, at, f"block {number} of {count}")
+        blocks.append(TracedBlock(address, code, sizes))
     return tuple(blocks), at
 
 
@@ -199,7 +156,3 @@ def matches(bins: Sequence[tuple[int, int]], histogram: Histogram) -> bool:
         )
         for width in _WIDTHS
     )
-
-
-def _damaged(what: str) -> UserError:
-    return UserError(f"The output of the emulator's plugin is damaged: {what}.")

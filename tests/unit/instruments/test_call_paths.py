@@ -64,7 +64,7 @@ def test_a_file_is_decoded() -> None:
         (FILE.replace(b"lost 0", b"lost 9999999999999999999"), "not the number of lost"),
         (FILE.replace(b"open 0", b"open 2"), "open is 2"),
         (FILE.replace(b"leaves 4\n\n", b"leaves 4\n"), "has no empty line"),
-        (FILE.replace(b"leaves 4", b"leaves 40"), "inside a table of 40 rows"),
+        (FILE.replace(b"leaves 4", b"leaves 40"), "it ends before 40 entries"),
         (FILE.replace(b"leaves 4", b"leaves 3"), "does not end after 3 leaves"),
         (FILE.replace(b"blocks 4", b"blocks 9000"), "block"),
         (FILE + b"x", "does not end"),
