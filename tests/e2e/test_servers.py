@@ -79,11 +79,6 @@ def test_truncated_load_generator_output_fails_the_trial(tmp_path: Path) -> None
     assert {run["status"] for run in runs.values()} == {"ok"}
 
 
-def test_servers_are_refused_on_the_vm_target(tmp_path: Path) -> None:
-    result = swapstone(tmp_path, "compare", "libc=glibc,musl", "--suite", "server", "--target", "vm", expect=2)
-    assert "has no load generators" in result.stderr
-
-
 def test_help_describes_servers(tmp_path: Path) -> None:
     stdout = swapstone(tmp_path, "compare", "--help").stdout
     assert "Your own server" in stdout
@@ -143,6 +138,34 @@ def test_a_server_and_its_load_generator_run_in_one_machine(tmp_path: Path) -> N
         assert {values(run)["minflt_per_request"] > 60 for run in mine} == {level == "musl"}
     verified = swapstone(tmp_path, "verify", str(record), "--recompute", "1")
     assert "1 of 1 trials gave the same bytes" in verified.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        pytest.param(
+            "x86_64",
+            marks=pytest.mark.skipif(os.uname().machine != "x86_64", reason="musl-gcc builds for this machine"),
+        ),
+        "arm64",
+    ],
+)
+def test_a_server_of_the_suite_runs_in_a_machine(tmp_path: Path, architecture: str) -> None:
+    """Its load generator comes along, built for the machine; a run is exact."""
+    asked = ("libc=glibc,musl", "--suite", "server", "--only", "http(paced)", "--target", "vm", "--arch", architecture)
+    swapstone(tmp_path, "compare", *asked, "--blocks", "1", "--seed", "4", "--out", str(tmp_path / "r"))
+    runs = {run["trial"]["variant"]: run for run in runs_of(tmp_path / "r")}
+    assert {(run["status"], run["reason"]) for run in runs.values()} == {("ok", "")}
+    for level in ("glibc", "musl"):
+        run = runs[f"libc={level}"]
+        assert dict(run["observed"])["libc"] == level
+        assert round(values(run)["requests"]) == 1001  # 1000 in 0.999 s
+        assert (values(run)["minflt_per_request"] > 60) == (level == "musl")
+    verified = swapstone(tmp_path, "verify", str(tmp_path / "r"), "--recompute", "1")
+    assert "1 of 1 trials gave the same bytes" in verified.stdout
+    refused = swapstone(tmp_path, "explain", str(tmp_path / "r"), "--only", "http*", expect=2)
+    assert "Instructions don't explain servers" in refused.stderr
 
 
 @pytest.mark.slow

@@ -9,6 +9,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import msgspec
+
 from swapstone.artifacts.recipe_resolution import resolve_recipe
 from swapstone.artifacts.source_build import SOURCE_RECIPE, SourceBuilder
 from swapstone.artifacts.tool_versions import compiler_identity
@@ -84,28 +86,30 @@ def is_installed_name(name: str) -> bool:
 _SYSTEM_FOLDERS = frozenset({"/bin", "/usr/bin", "/usr/local/bin", "/usr/sbin", "/usr/local/sbin"})
 
 
-def find_load_generator(generator: LoadGenerator, *, alone: bool = False) -> Path:
+def find_load_generator(generator: LoadGenerator, *, alone: bool = False, architecture: str = "") -> Path:
     """Return the path of a load generator; bundled ones are built once, others must be installed.
 
     Args:
         generator: the load generator.
         alone: whether a bundled one must need no file of this machine, to run on another one.
+        architecture: for which one that can be built is built; empty for this machine's.
 
     Raises:
-        UnavailableError: it is not installed; the hint names the package.
+        UnavailableError: it is not installed, or there is no compiler for the architecture; the hint names the package.
         UserError: a bundled one can't be built.
     """
     name = generator.command[0]
     if name == PACE:
-        return _build_pace(_ALONE if alone else ())
+        return _build_pace(architecture, _ALONE if alone else ())
     if "/" in name:
         return Path(name)
     check_load_generator(generator)
-    if found := shutil.which(name):
+    if (found := shutil.which(name)) and not (architecture and name in _DRIVERS_OF_SERVERS):
         return Path(found).resolve()
     package, program = _DRIVERS_OF_SERVERS[name]
     command = _MAKES[package][1].replace("redis-server", name)
-    return unpacked_builder(package, program, command, LOCK).build(resolve_recipe(SOURCE_RECIPE), lambda _: "").path
+    recipe = resolve_recipe(msgspec.structs.replace(SOURCE_RECIPE, architecture=architecture))
+    return unpacked_builder(package, program, command, LOCK).build(recipe, lambda _: "").path
 
 
 def check_load_generator(generator: LoadGenerator) -> None:
@@ -129,10 +133,10 @@ def load_generator_identity(path: str) -> tuple[str, str]:
     return (f"driver {Path(path).name}", f"sha256 {hashlib.sha256(Path(path).read_bytes()).hexdigest()}")
 
 
-def _build_pace(more: tuple[str, ...] = ()) -> Path:
+def _build_pace(architecture: str, more: tuple[str, ...] = ()) -> Path:
     source = share_dir() / "native" / "load_generator" / "pace.c"
     header = share_dir() / "native" / "workloads" / "figures.h"
-    command = resolve_recipe(SOURCE_RECIPE).command
+    command = resolve_recipe(msgspec.structs.replace(SOURCE_RECIPE, architecture=architecture)).command
     flags = (*_PACE_FLAGS, *more)
     parts = (source.read_text(), header.read_text(), *flags, compiler_identity(command))
     home = cache_dir() / "drivers" / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]

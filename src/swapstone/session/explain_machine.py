@@ -145,6 +145,11 @@ def explain_record(
 def _count(
     view: RecordView, row: Comparison, place: RowKey, options: ExplainOptions, progress: Progress
 ) -> tuple[InstructionExplanation, InstructionPaths | None]:
+    if workload_of(view, row).load_generator:
+        raise UnavailableError(
+            "Instructions don't explain servers: the runs of two variants answer different numbers of requests.",
+            "Compare the servers on this machine, without --target, and explain that record.",
+        )
     if row.metric.name not in EXPLAINED_TIMES:
         raise UnavailableError(
             f"Instructions explain elapsed time and CPU time; this row is of {row.metric.name}.",

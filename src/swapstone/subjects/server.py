@@ -79,7 +79,7 @@ class Server(Subject):
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise also if the target has no load generators."""
         self._inner.check(experiment, target)
-        if not target.has_load_generators and not (self._inner.carries_files and target.carries_files):
+        if not target.has_load_generators and not target.carries_files:
             raise UnavailableError(
                 f"{self.workload.name} is a server, and the target {target.name} has no load generators.",
                 "Leave --target out: servers are measured on this machine.",
@@ -130,11 +130,13 @@ class Server(Subject):
 
     def _carried(self, program: Program, target: Target) -> str:
         """Give the load generator to a machine, with its loader and libraries; return its path."""
-        path = str(find_load_generator(self._generator).absolute())
+        generator = find_load_generator(self._generator, alone=True, architecture=program.recipe.architecture)
+        path = str(generator.absolute())
         memory_bytes = self.workload.machine.memory_bytes if self.workload.machine else 0
         alone = OwnProgram(name=self.workload.name, arguments=(path,), memory_bytes=memory_bytes)
         environment = program.recipe.environment
-        target.put_files(carried_files(alone, path, program.folder, target.architecture, environment=environment))
+        folder = program.folder or str(Path(path).parent)
+        target.put_files(carried_files(alone, path, folder, target.architecture, environment=environment))
         return path
 
     def machine_config(self, trial: TrialSpec) -> MachineConfig:

@@ -10,8 +10,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from swapstone.artifacts import BASE_RECIPE, resolve_recipe
 from swapstone.factors import ProgramFacts, Recipe
-from swapstone.model import Cpus, LoadGenerator, OwnProgram, Source, Status, UnavailableError, Variant, Workload
+from swapstone.model import (
+    Cpus,
+    LoadGenerator,
+    OwnProgram,
+    Source,
+    Status,
+    UnavailableError,
+    UserError,
+    Variant,
+    Workload,
+)
 from swapstone.model.load_generator import filled
 from swapstone.subjects import BuildContext, Program, raw_output, server, subject_of
 from swapstone.subjects.server import free_port
@@ -125,6 +136,35 @@ def test_in_a_machine_both_programs_are_carried_and_meet_on_a_fixed_port() -> No
     assert first.arguments == ("/bin/cat", "20000")
     assert subject.machine_config(trial).prepare == ("ip link set lo up",)
     assert "busybox" in workload.parts  # has ip
+
+
+def test_a_server_of_the_suite_takes_its_load_generator_into_the_machine() -> None:
+    workload = find_workload("server", "http(paced)")
+    variant, subject, guest = Variant(levels=()), subject_of(workload), Guest()
+    subject.check(experiment(), guest)
+    program = subject.build(variant, resolve_recipe(BASE_RECIPE), BuildContext("server", guest))
+    assert list(guest.carried.files) == [program.load_generator], "linked statically, it needs nothing else"
+    assert "busybox" in workload.parts  # has ip
+    request = subject.request(trial_spec(variant, program))
+    assert request.load_generator is not None
+    assert request.load_generator.arguments[:5] == (program.load_generator, "--address", "127.0.0.1", "--port", "20000")
+
+
+def test_a_load_generator_of_another_architecture_fails_that_row_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "find_load_generator", lambda *_, **__: Path("/bin/ls").resolve())
+    monkeypatch.setattr(Guest, "architecture", "sparc")
+    variant, subject = Variant(levels=()), subject_of(find_workload("server", "http(c=10,t=1)"))
+    monkeypatch.setattr("swapstone.subjects.own_program_carried._MACHINES", {"sparc": ("EM_SPARC", 32)})
+    with pytest.raises(UserError, match="the machine is sparc"):
+        subject.build(variant, resolve_recipe(BASE_RECIPE), BuildContext("server", Guest()))
+
+
+def test_a_target_that_can_neither_run_nor_take_load_generators_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = subject_of(find_workload("server", "http(paced)"))
+    monkeypatch.setattr(Guest, "has_load_generators", False)
+    monkeypatch.setattr(Guest, "carries_files", False)
+    with pytest.raises(UnavailableError, match="has no load generators"):
+        subject.check(experiment(), Guest())
 
 
 def verdict(how: ProcessOutcome, code: int = 0, **changed: object) -> tuple[Status, str]:

@@ -17,6 +17,9 @@ RATE = 1000
 
 TIMEOUT_MS = 60_000
 
+_PARTS = ("busybox",)
+"""Of a virtual machine: it has the ip that configures the loopback device."""
+
 
 def _http(connections: int, *, cores: bool) -> Workload:
     generator = LoadGenerator(
@@ -45,6 +48,7 @@ def _server(name: str, generator: LoadGenerator, *, cores: bool) -> Workload:
         cpus=Cpus.ALL if cores else Cpus.ONE,
         threads=ALL_PROCESSORS if cores else 2,  # with the load generator
         waits=True,
+        parts=_PARTS,
         timeout_ms=TIMEOUT_MS,
         load_generator=generator,
     )
@@ -83,6 +87,7 @@ REDIS = Workload(
     cpus=Cpus.ONE,
     threads=2,
     waits=True,
+    parts=_PARTS,
     timeout_ms=TIMEOUT_MS,
     load_generator=_REDIS_BENCHMARK,
 )
