@@ -361,6 +361,8 @@ def test_few_blocks_name_the_fewest_and_what_is_needed() -> None:
     for needed, end in ((4, "3; 4 are needed)."), (3, "the fewest: 3)."), (0, "the fewest: 3).")):
         (found,) = _few_blocks(builders.experiment(), few, needed)
         assert found.message.endswith(end)
+    (one,) = _few_blocks(builders.experiment(), few[1:], 6)
+    assert one.message.startswith("1 of 3 comparisons has too few pairs")
     assert list(_few_blocks(builders.experiment(), few[2:], 6)) == []
 
 
