@@ -4,7 +4,8 @@
 Tables, each of ratios within one run, because machines differ and are noisy:
 
     a trial     from the end of one run of a program to the first instruction of the next, for the target `host` and for hyperfine -N,
-                in turns; and the two parts of that time before and after the caller of the target has the answer
+                in turns; and the two parts of that time before and after the caller of the target has the answer. Once for a
+                program without a C library, and once for one whose C library first prepares itself: the same time for both sides
     comparison  the same time in `swapstone compare`, which also judges each run and syncs it to the record
     start-up    `swapstone --help` beside `python -c pass`
     analysis    a million values in three shapes, as benchmarks/analysis prints it alone
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import shutil
 import statistics
 import subprocess
@@ -30,6 +32,17 @@ from swapstone.wire import ProcessOutcome, TrialRequest
 
 TOP = Path(__file__).resolve().parent.parent
 TURNS = 5
+_BETWEEN = "end of one to first instruction of the next"
+_FREESTANDING = (
+    "-O2",
+    "-ffreestanding",
+    "-fno-builtin",
+    "-fno-stack-protector",
+    "-fno-pie",
+    "-no-pie",
+    "-static",
+    "-nostdlib",
+)
 
 
 def main() -> int:
@@ -46,44 +59,53 @@ def main() -> int:
 
 
 def _trials(folder: Path, runs: int) -> None:
-    program = folder / "stamp"
+    bare, program = folder / "bare", folder / "stamp"
+    sources = [TOP / "benchmarks" / "stamp_bare.c", TOP / "native" / "agent" / "text.c"]
+    sources += sorted((TOP / "native" / "port").glob("[lm]*.c"))
+    subprocess.run(["cc", *_FREESTANDING, "-o", bare, *sources, "-lgcc"], check=True)
     subprocess.run(["cc", "-O2", "-static", "-o", program, TOP / "benchmarks" / "stamp.c"], check=True)
+    print(
+        f"a trial of a static program that ends at once, {runs} runs in {TURNS} turns, median (10th to 90th percentile)"
+    )
+    print("without a C library")
+    _one_program(folder, bare, runs)
+    print("with a C library")
+    _one_program(folder, program, runs)
+    _line(f"swapstone compare: {_BETWEEN}", _by_compare(program, folder, runs // 2))
+
+
+def _one_program(folder: Path, program: Path, runs: int) -> None:
     has_hyperfine = shutil.which("hyperfine") is not None
     ours: list[float] = []
     theirs: list[float] = []
     answers: list[float] = []
     starts: list[float] = []
     for turn in range(TURNS):
-        gaps, ends, begins = _by_target(program, folder / f"ours-{turn}", runs // TURNS)
+        gaps, ends, begins = _by_target(program, _Stamps(folder / f"{program.name}-ours-{turn}"), runs // TURNS)
         ours, answers, starts = ours + gaps, answers + ends, starts + begins
         if has_hyperfine:
-            theirs += _by_hyperfine(program, folder / f"theirs-{turn}", runs // TURNS)
-    print(
-        f"a trial of a static program that ends at once, {runs} runs in {TURNS} turns, median (10th to 90th percentile)"
-    )
-    _line("target host: end of one to first instruction of the next", ours)
+            theirs += _by_hyperfine(program, _Stamps(folder / f"{program.name}-theirs-{turn}"), runs // TURNS)
+    _line(f"target host: {_BETWEEN}", ours)
     _line("  of that, end to answer", answers)
     _line("  of that, request to first instruction", starts)
-    whole = _by_compare(program, folder, runs // 2)
     if has_hyperfine:
-        _line("hyperfine -N: end of one to first instruction of the next", theirs)
+        _line(f"hyperfine -N: {_BETWEEN}", theirs)
         print(f"  ratio of the medians, target / hyperfine: {statistics.median(ours) / statistics.median(theirs):.2f}")
     else:
         print("  hyperfine is not installed: nothing beside it")
-    _line("swapstone compare: end of one to first instruction of the next", whole)
 
 
 def _by_compare(program: Path, folder: Path, blocks: int) -> list[float]:
     """Return the times between the trials of a comparison of two equal commands. Its record is on the disk of the current folder."""
-    stamps = folder / "compared"
+    stamps = _Stamps(folder / "compared")
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as records:
         names = ("-n", "one", "-n", "two", "--blocks", str(blocks), "--prime", "0", "--out", f"{records}/record")
-        command = ["./swapstone", "compare", *names, f"{program} {stamps}", f"{program} {stamps} again"]
+        command = ["./swapstone", "compare", *names, f"{program} {stamps.path}", f"{program} {stamps.path} again"]
         subprocess.run(command, check=True, capture_output=True, cwd=TOP)
-    return _gaps(_read(stamps))
+    return _gaps(stamps.read())
 
 
-def _by_target(program: Path, stamps: Path, runs: int) -> tuple[list[float], list[float], list[float]]:
+def _by_target(program: Path, stamps: _Stamps, runs: int) -> tuple[list[float], list[float], list[float]]:
     """Return the times between trials, from the end of each to its answer, and from each request to the first instruction."""
     asked, answered = [], []
     with open_target("host") as target:
@@ -91,7 +113,7 @@ def _by_target(program: Path, stamps: Path, runs: int) -> tuple[list[float], lis
         for number in range(runs):
             request = TrialRequest(
                 id=str(number),
-                arguments=(path, str(stamps)),
+                arguments=(path, str(stamps.path)),
                 environment=(),
                 cwd=target.scratch(),
                 cpus=(max(target.describe().cpus),),
@@ -104,7 +126,7 @@ def _by_target(program: Path, stamps: Path, runs: int) -> tuple[list[float], lis
             answer = target.run(request)
             answered.append(time.monotonic_ns())
             assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0), answer
-    times = _read(stamps)
+    times = stamps.read()
     return (
         _gaps(times),
         [at - end for at, (_, end) in zip(answered, times, strict=True)],
@@ -112,14 +134,25 @@ def _by_target(program: Path, stamps: Path, runs: int) -> tuple[list[float], lis
     )
 
 
-def _by_hyperfine(program: Path, stamps: Path, runs: int) -> list[float]:
-    command = ["hyperfine", "-N", "--warmup", "0", "--runs", str(runs), f"{program} {stamps}"]
+def _by_hyperfine(program: Path, stamps: _Stamps, runs: int) -> list[float]:
+    command = ["hyperfine", "-N", "--warmup", "0", "--runs", str(runs), f"{program} {stamps.path}"]
     subprocess.run(command, check=True, capture_output=True)
-    return _gaps(_read(stamps))
+    return _gaps(stamps.read())
 
 
-def _read(stamps: Path) -> list[tuple[int, int]]:
-    return [(int(begin), int(end)) for begin, end in (line.split() for line in stamps.read_text().splitlines())]
+class _Stamps:
+    """A FIFO, into which a program writes the times of its start and end: 64 KiB hold those of 2000 runs."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self._fd = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+
+    def read(self) -> list[tuple[int, int]]:
+        """Return the times of all runs in nanoseconds, and close the FIFO."""
+        with os.fdopen(self._fd, "rb", closefd=True) as opened:
+            lines = opened.read().decode().splitlines()
+        return [(int(begin), int(end)) for begin, end in (line.split() for line in lines)]
 
 
 def _gaps(times: list[tuple[int, int]]) -> list[float]:

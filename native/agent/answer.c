@@ -3,7 +3,7 @@
 
 #include "../port/port.h"
 
-enum { STANDARD_OUTPUT = 1, CHUNK = 512 };
+enum { STANDARD_OUTPUT = 1, CHUNK = 512, FIRST_CONDITION = FACT_AGENT_CPUS };
 
 /* Bytes that are not written yet, and the counts for the line `end`. */
 static struct {
@@ -11,6 +11,7 @@ static struct {
     size_t used;
     int64_t lines;
     uint32_t crc;
+    bool begun; /* the first part of an answer was written */
     bool failed;
 } writer;
 
@@ -132,7 +133,21 @@ bool write_plan_error(int64_t line, const char *error) {
     return !writer.failed;
 }
 
-bool write_answer(const struct answer *answer) {
+/* The facts from `first` to the one before `end`. */
+static void put_facts(const struct facts *facts, int first, int end) {
+    for (int fact = first; fact < end; fact++) {
+        if (!facts->known[fact])
+            continue;
+        put(WORD_FACT " ");
+        put(fact_names[fact]);
+        put(" ");
+        put_number(facts->values[fact]);
+        put("\n");
+    }
+}
+
+void begin_answer(const struct answer *answer) {
+    writer.begun = true;
     writer.lines = 0;
     writer.crc = CRC_START;
     put(WORD_BEGIN " ");
@@ -143,15 +158,15 @@ bool write_answer(const struct answer *answer) {
         put(answer->nonce);
         put("\n");
     }
-    for (int fact = 0; fact < FACT_COUNT; fact++) {
-        if (!answer->facts.known[fact])
-            continue;
-        put(WORD_FACT " ");
-        put(fact_names[fact]);
-        put(" ");
-        put_number(answer->facts.values[fact]);
-        put("\n");
-    }
+    put_facts(&answer->facts, 0, FIRST_CONDITION);
+    flush();
+}
+
+bool write_answer(const struct answer *answer) {
+    if (!writer.begun)
+        begin_answer(answer);
+    writer.begun = false;
+    put_facts(&answer->facts, FIRST_CONDITION, FACT_COUNT);
     if (answer->has_image && answer->image.has_interp)
         put_line(WORD_INTERP, answer->image.interp, text_length(answer->image.interp));
     if (answer->has_image)

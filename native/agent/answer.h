@@ -39,6 +39,10 @@ void note_end(struct answer *answer);
 /* Each returns false when standard output is closed at the other end. */
 bool write_header(void);
 bool write_plan_error(int64_t line, const char *error);
+/* Writes an answer up to the facts before those of the conditions, so that its reader decodes them while the
+ * agent observes the conditions. An error is returned by `write_answer`. */
+void begin_answer(const struct answer *answer);
+/* Writes the rest of an answer, or all of it if it was not begun. */
 bool write_answer(const struct answer *answer);
 
 #endif

@@ -20,15 +20,23 @@ static struct request
     *request;         /* in memory that children share: a waiting one reads it when it is released */
 static bool answered; /* since the last trial, nothing was prepared for the next one */
 
+/* After an answer, the agent does not sleep for this time, because to wake it up often takes longer than the
+ * next request does. Nothing is measured then. */
+static const int64_t AWAKE_NS = 300000;
+
 /* Waits for more of the plan. Returns false after SIGTERM, SIGINT or SIGHUP. */
 static bool wait_for_plan(int fd) {
     struct port_pollfd polled[] = {{fd, PORT_POLL_IN, 0}, {signal_fd, PORT_POLL_IN, 0}};
+    int64_t asleep_ns = 0; /* from when on it may sleep */
 
-    if (answered && port_poll(polled, 1, 0) == 0)
+    if (answered && port_poll(polled, 1, 0) == 0) {
+        if (port_count_allowed_cpus(0) > 1) /* else the reader of the answer needs the processor */
+            asleep_ns = port_now_ns() + AWAKE_NS;
         prepare_trial(request);
+    }
     answered = false;
     for (;;) {
-        if (port_poll(polled, 2, -1) < 0)
+        if (port_poll(polled, 2, port_now_ns() < asleep_ns ? 0 : -1) <= 0)
             continue;
         if (polled[1].revents)
             for (int signal; (signal = port_read_signal(signal_fd)) > 0;)

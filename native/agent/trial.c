@@ -394,7 +394,6 @@ static void measure(const struct facts *before) {
 
     observe_machine(facts, &machine_files);
     facts_grow(facts, before);
-    observe_conditions(facts);
     port_suspended_ns(&suspended_ns, &most_ns);
     suspended_ns -= trial.suspended_ns;
     fact_set(facts, FACT_SUSPENDED_NS, suspended_ns > 0 ? suspended_ns : 0);
@@ -529,6 +528,9 @@ enum agent_state run_trial(const struct request *request, int signal_fd, const s
     drain(&trial.answer.generator_err);
     decide_outcome();
     measure(&before);
+    if (trial.agent == AGENT_CONTINUES)
+        begin_answer(&trial.answer);
+    observe_conditions(&trial.answer.facts);
     root_drop();
     return trial.agent;
 }

@@ -9,14 +9,14 @@
  *     untraced     `start_untraced`
  *     keep         `root_keep` of 7 and 8, `root_drop` twice, and the same of 9
  *     keeper       `split_from_keeper`; the fork returns 100
- *     main         `port_main`, with a plan from standard input; "+path" gives it a file, "+none" no
+ *     main         `port_main`, on "cpus=N" processors, with a plan from standard input; "+path" gives it a file, "+none" no
  * argument. Reading the plan and running trials are calls like others
  *
  * Settings: "NAME=RESULT" is the result of a call, "NAME@N=RESULT" that of the N-th call of this name;
  * "+NAME" or "+NAME:LENGTH" sets a field of the request, a path to one of this length; "value=N" is the exit
  * status of each child that ends. "fork=0" makes it a child. A positive result of `wait` is ten times the
- * process's number and an enum port_change. A call of `poll` that returns 0 lets its time pass; the result of
- * "ready" says which of two descriptors are readable, in bits. Descriptors are counted from 10, or from
+ * process's number and an enum port_change. A call of `poll` that returns 0 lets its time pass, and each
+ * call "poll_takes=N" nanoseconds; the result of "ready" says which of two descriptors are readable, in bits. Descriptors are counted from 10, or from
  * "first=N". At the end the program prints what the child left for the agent or what the function returned,
  * and the open descriptors.
  */
@@ -206,6 +206,7 @@ int64_t port_now_ns(void) {
 int port_poll(struct port_pollfd *polled, unsigned count, int64_t wait_ns) {
     long found = result("poll", count ? 1 : 0);
     print("poll %d %d %lld", count ? polled->fd : -1, count ? polled->events : 0, (long long)wait_ns);
+    now_ns += result("poll_takes", 0);
     if (found == 0 && wait_ns > 0)
         now_ns += wait_ns;
     long ready = count == 2 ? result("ready", 1) : 0;
@@ -315,7 +316,7 @@ int port_set_affinity(int pid, const struct port_cpu_set *cpus) {
 }
 
 int port_count_allowed_cpus(int pid) {
-    return pid;
+    return (int)result("cpus", pid);
 }
 
 int port_set_nice(int nice) {

@@ -99,7 +99,8 @@ static struct {
                 {"second_root", 0},
                 {"write_bytes", 1 << 20},
                 {"write_again", 0},
-                {"write_fails", 0}};
+                {"write_fails", 0},
+                {"policy_counts_writes", 0}};
 
 static long long *setting(const char *name) {
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -400,7 +401,7 @@ int port_get_affinity(int pid, struct port_cpu_set *cpus) {
 }
 
 int port_get_policy(void) {
-    return 0;
+    return *setting("policy_counts_writes") ? writes : 0;
 }
 
 int port_get_limit(int resource, uint64_t both[2]) {

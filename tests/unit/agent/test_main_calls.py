@@ -40,6 +40,35 @@ def test_the_next_process_is_forked_once_while_no_request_waits(calls: Calls) ->
     ]
 
 
+def test_the_agent_stays_awake_for_a_short_time_after_an_answer(calls: Calls) -> None:
+    """It has a processor for itself, and it sleeps without a limit when the next request is late."""
+    late = [f"poll@{number}=0" for number in (2, 3, 4, 5)]
+    found = main(calls, "plan_next@1=0", "cpus=2", "poll_takes=100000", *late)
+    awake = ["poll 0 1 0"] * 3
+    assert found == [
+        *("write_header", *TRIAL, "write_answer", "poll 0 1 0", "prepare_trial 1"),
+        *(*awake, *NEXT, "returned 0"),
+    ]
+
+
+def test_a_request_that_comes_while_the_agent_is_awake_is_read(calls: Calls) -> None:
+    found = main(calls, "plan_next@1=0", "cpus=2", "poll@2=0", "poll@3=0")
+    assert found == [
+        *("write_header", *TRIAL, "write_answer", "poll 0 1 0", "prepare_trial 1"),
+        *("poll 0 1 0", "poll 0 1 0", "plan_next", "returned 0"),
+    ]
+
+
+@pytest.mark.parametrize(("cpus", "wait"), [(1, -1), (2, 0)])
+def test_the_agent_stays_awake_only_beside_another_processor(calls: Calls, cpus: int, wait: int) -> None:
+    """Else the program that reads its answer would wait for it. Signals end it in both cases."""
+    found = main(calls, "plan_next@1=0", f"cpus={cpus}", "poll@2=0", "ready@2=2", "read_signal@1=15")
+    assert found == [
+        *("write_header", *TRIAL, "write_answer", "poll 0 1 0", "prepare_trial 1"),
+        *(f"poll 0 1 {wait}", "returned 4"),
+    ]
+
+
 def test_a_poll_that_fails_is_repeated(calls: Calls) -> None:
     """What it says of the descriptors is then nothing."""
     found = main(calls, "poll@1=-4", "ready@1=3", "read_signal=15")

@@ -91,6 +91,21 @@ def test_an_answer_is_written_whole_in_pieces_of_any_size(printed: Printed) -> N
         assert [call.split()[1:] for call in calls if "writable" in call] == [["writable", "1", "-1"]]
 
 
+@pytest.mark.parametrize(
+    ("script", "writes"),
+    [
+        (ENDS, 2),  # the header and the first part
+        (f"set trials 2\n{ENDS}next 200 event 100 {EXIT_STOP} 0\nnext 200 event 100 {EXITED} 4", 4),
+        ("at 30 signal 15", 1),  # the agent ends: there is no answer
+    ],
+)
+def test_the_conditions_are_observed_while_the_first_part_of_an_answer_is_read(
+    printed: Printed, script: str, writes: int
+) -> None:
+    output, _ = printed(PROC, script, "set policy_counts_writes 1")
+    assert dict(decode_answers(output)[-1].facts)["agent_policy"] == writes
+
+
 @pytest.mark.parametrize(("number", "lost"), [(1, ["no header", "no answer"]), (2, ["no answer"]), (4, ["no answer"])])
 def test_a_write_that_fails_ends_the_writing(printed: Printed, number: int, lost: list[str]) -> None:
     script = (PROC, "set output_bytes 30000", "at 30 out 0 30000", ENDS, f"set write_fails {number}")
