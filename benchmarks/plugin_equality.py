@@ -16,7 +16,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from swapstone.instruments.counted_runs import machine_target, plugin_arguments, plugin_option
+from swapstone.instruments.counted_runs import kernel_symbols, machine_target, plugin_arguments, plugin_option
+from swapstone.instruments.observed_paths import MODE as PATHS
+from swapstone.instruments.observed_paths import path_words
 from swapstone.instruments.traced_wakeups import watched_program
 from swapstone.instruments.wakeup_trace import decode_wakeups, find_mark
 from swapstone.model import Experiment
@@ -95,6 +97,7 @@ def _pairs(experiment: Experiment, target: VmTarget, trials: int, mode: str) -> 
     print(f"{key[1]} under {load.name}, {trials} trials, {target.architecture}")
     found: list[Pair] = []
     marks: dict[str, int] = {}
+    words: dict[str, tuple[str, ...]] = {}
     for number in range(-len(labels), trials):
         label = labels[number % len(labels)]
         spec = TrialSpec(
@@ -110,6 +113,8 @@ def _pairs(experiment: Experiment, target: VmTarget, trials: int, mode: str) -> 
             answer, _ = target.run_observed(request, config)
             if mode == "wakeups":
                 marks[label] = _mark(target, request, config, answer)
+            if mode == PATHS:
+                words[label] = path_words(target.architecture, kernel_symbols(target, config))
             continue
         runs, times = {}, {}
         with tempfile.TemporaryDirectory() as scratch:
@@ -119,7 +124,7 @@ def _pairs(experiment: Experiment, target: VmTarget, trials: int, mode: str) -> 
                 tracing = program.tracing(marks[label], _KEPT_US, experiment.ns_per_instruction)
                 plugins[True] = plugin_option(Path(scratch) / mode, *tracing)
             else:
-                plugins[True] = plugin_arguments(Path(scratch) / mode, mode=mode)
+                plugins[True] = plugin_arguments(Path(scratch) / mode, mode=mode, words=words.get(label, ()))
             for observed in (False, True) if number // len(labels) % 2 == 0 else (True, False):
                 before = _emulators_s()
                 runs[observed] = target.run_observed(request, config, plugins[observed])

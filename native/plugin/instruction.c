@@ -167,6 +167,40 @@ static bool conditional_arm64(uint32_t word, uint64_t address, uint64_t *target)
     return true;
 }
 
+/* Branches to an address in a register (C4.1, unconditional branch (register)): BLR, BLRAA, BLRAAZ, BLRAB and
+ * BLRABZ call; RET, RETAA and RETAB return, and so does BR with X30. */
+enum flow flow_of(const unsigned char *code, size_t size) {
+    static const struct {
+        uint32_t mask, value;
+        enum flow flow;
+    } encodings[] = {
+        {0xfc000000, 0x94000000, FLOW_CALL},             /* BL */
+        {0xfffffc1f, 0xd63f0000, FLOW_CALL},             /* BLR */
+        {0xfffff81f, 0xd63f081f, FLOW_CALL},             /* BLRAAZ, BLRABZ */
+        {0xfffff800, 0xd73f0800, FLOW_CALL},             /* BLRAA, BLRAB */
+        {0xfffffc1f, 0xd65f0000, FLOW_RETURN},           /* RET */
+        {0xfffffbff, 0xd65f0bff, FLOW_RETURN},           /* RETAA, RETAB */
+        {0xffffffff, 0xd61f03c0, FLOW_RETURN},           /* BR X30 */
+        {0xffffffff, 0xd69f03e0, FLOW_EXCEPTION_RETURN}, /* ERET */
+        {0xfffffbff, 0xd69f0bff, FLOW_EXCEPTION_RETURN}, /* ERETAA, ERETAB */
+    };
+    uint32_t word = size == 4 ? word_of(code) : 0;
+    for (size_t i = 0; i < sizeof encodings / sizeof *encodings; i++)
+        if ((word & encodings[i].mask) == encodings[i].value)
+            return encodings[i].flow;
+    return FLOW_OTHER;
+}
+
+/* Of 64 bits (C4.1, load/store register pair, and load/store register with an immediate). */
+bool moves_link(const unsigned char *code, size_t size, bool *on_stack) {
+    uint32_t word = size == 4 ? word_of(code) : 0;
+    bool pair = (word & 0xfe000000) == 0xa8000000;
+    bool one = (word & 0xff800000) == 0xf9000000 /* unsigned offset */ ||
+               (word & 0xffa00000) == 0xf8000000 /* unscaled, before and after */;
+    *on_stack = (word >> 5 & 31) == 31;
+    return ((pair || one) && (word & 31) == 30) || (pair && (word >> 10 & 31) == 30);
+}
+
 /* ==== Both ==== */
 
 enum divide divide_of(enum architecture architecture, const unsigned char *code, size_t size) {

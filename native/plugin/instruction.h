@@ -32,6 +32,20 @@ enum divide divide_of(enum architecture architecture, const unsigned char *code,
 bool is_conditional(enum architecture architecture, const unsigned char *code, size_t size, uint64_t address,
                     uint64_t *target);
 
+/* Where control goes behind an instruction of arm64. */
+enum flow {
+    FLOW_OTHER,
+    FLOW_CALL,             /* the return address is in X30 */
+    FLOW_RETURN,           /* to the address in a register */
+    FLOW_EXCEPTION_RETURN, /* to the interrupted code */
+};
+
+enum flow flow_of(const unsigned char *code, size_t size);
+
+/* Returns whether an instruction of arm64 loads or stores X30, the link register. `on_stack` is set to
+ * whether that is relative to SP. */
+bool moves_link(const unsigned char *code, size_t size, bool *on_stack);
+
 /* Return whether an instruction of x86_64 calls a function and stores the return address, or returns by
  * loading it.
  */

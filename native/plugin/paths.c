@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Mode `paths`: how often each block was executed in the windows, by the calls that led to it. x86_64 only.
+ * Mode `paths`: how often each block was executed in the windows, by the calls that led to it.
  *
- *     [exec=ADDRESS]
+ *     [exec=ADDRESS][,switch=ADDRESS,switch_end=ADDRESS,vectors=ADDRESS]
  *
  * `exec` is the address of the kernel's function where a thread gets a new program: it has none of the former
- * callers.
+ * callers. The others are needed on arm64: where the function that switches threads begins and where it ends,
+ * and the exception vectors. Calls are followed by shadow_stacks.c on x86_64 and by link_stacks.c on arm64.
  *
  * A path is a list of blocks that end with a call and have not been returned to. Below user code, the last
  * block before the kernel was entered is a part of it too. Paths are nodes of a tree: each is a block below a
@@ -18,13 +19,14 @@
  *     for each block    8 bytes virtual address, 2 bytes number of its instructions, 2 bytes size of their
  *                       code, a byte for the size of each instruction, the code
  *     for each path     4 bytes number of the path above it, from 1; 0 for none. 4 bytes number of a block,
- * from 1; 0 if there was no room for this path, so it stands for all such for each leaf     4 bytes number of
- * a path, or 0. 4 bytes number of the block, 4 bytes how many of its instructions began, 4 bytes that are 0,
- * 8 bytes how often
+ *                       from 1; 0 if there was no room for this path, so it stands for all such
+ *     for each leaf     4 bytes number of a path, or 0. 4 bytes number of the block, 4 bytes how many of its
+ *                       instructions began, 4 bytes that are 0, 8 bytes how often
  *
  * A path is behind the one above it.
  */
 #include "instruction.h"
+#include "link_stacks.h"
 #include "plugin.h"
 #include "shadow_stacks.h"
 
@@ -50,6 +52,7 @@ struct block {
     uint64_t address;
     unsigned count, code_size;
     unsigned char *code, *sizes;
+    enum flow flow; /* behind its last instruction, on arm64 */
     uint32_t same_bucket, number;
     uint32_t caller, path; /* the last path that was extended by this block, and the result */
     uint32_t leaf;         /* the last one that was executed whole */
@@ -72,7 +75,9 @@ struct single {
     bool begun;
 };
 
-uint64_t paths_exec;
+uint64_t paths_exec, paths_switch, paths_switch_end, paths_vectors;
+
+static enum architecture architecture;
 
 /* The first of each stands for none. */
 static struct block *blocks;
@@ -91,7 +96,8 @@ static uint32_t current; /* path */
 /* The block that is executed. */
 static struct {
     uint32_t block, path;
-    uint64_t before; /* instructions that were executed before it */
+    uint64_t entered; /* instructions that were executed before it */
+    uint64_t before;  /* the same, or before the window, if that began later */
 } run;
 
 /* ==== Tables ==== */
@@ -124,12 +130,15 @@ static uint32_t find_block(uint64_t address, size_t count, size_t code_size) {
         return 0;
     memcpy(bytes, code, code_size);
     memcpy(bytes + code_size, sizes, count);
-    blocks[block_count] = (struct block){.address = address,
-                                         .count = (unsigned)count,
-                                         .code_size = (unsigned)code_size,
-                                         .code = bytes,
-                                         .sizes = bytes + code_size,
-                                         .same_bucket = *bucket};
+    size_t last = sizes[count - 1];
+    blocks[block_count] =
+        (struct block){.address = address,
+                       .count = (unsigned)count,
+                       .code_size = (unsigned)code_size,
+                       .code = bytes,
+                       .sizes = bytes + code_size,
+                       .flow = architecture == ARM64 ? flow_of(bytes + code_size - last, last) : FLOW_OTHER,
+                       .same_bucket = *bucket};
     return *bucket = block_count++;
 }
 
@@ -209,18 +218,57 @@ static bool is_behind(uint32_t path, uint64_t address) {
     return paths[path].block && site->address + site->code_size == address;
 }
 
-static void begin(uint32_t block) {
-    finish();
+static bool is_whole(void) {
+    return run.block && executed - run.entered == blocks[run.block].count;
+}
+
+/* x86_64: calls and returns were followed where they accessed memory. */
+static void follow_stack(uint32_t block, bool kernel) {
     if (moved && block && is_behind(current, blocks[block].address))
         current = stacks_leave();
     moved = false;
-    bool kernel = block ? blocks[block].address >> 63 : in_kernel;
     if (kernel != in_kernel)
         current = kernel ? stacks_enter_kernel(run.block, extend) : stacks_leave_kernel();
+}
+
+/* Returns whether an exception that interrupts the kernel begins at an address. Arm ARM, "Exception vectors":
+ * four of 0x80 bytes each are for the current exception level with SP_ELx. */
+static bool is_vector(uint64_t address) {
+    uint64_t offset = address - paths_vectors;
+    return offset >= 0x200 && offset < 0x400 && offset % 0x80 == 0;
+}
+
+/* arm64: the flow of control shows calls and returns. */
+static void follow_link(uint32_t block, bool kernel) {
+    const struct block *last = &blocks[run.block];
+    uint64_t address = blocks[block].address;
+    enum flow flow = is_whole() ? last->flow : FLOW_OTHER;
+    if (flow == FLOW_CALL)
+        current = links_called(last->address + last->code_size, run.block, extend);
+    else if (flow == FLOW_RETURN)
+        links_returning();
+    if (kernel && !in_kernel)
+        links_enter_kernel(flow == FLOW_CALL ? current : extend(current, run.block));
+    else if (!kernel && in_kernel)
+        links_leave_kernel();
+    else if (kernel && flow == FLOW_EXCEPTION_RETURN)
+        links_end_exception();
+    else if (kernel && is_vector(address))
+        links_begin_exception();
+    current = links_arrived(address);
+}
+
+static void begin(uint32_t block) {
+    finish();
+    bool kernel = block ? blocks[block].address >> 63 : in_kernel;
+    if (architecture == ARM64)
+        follow_link(block, kernel);
+    else
+        follow_stack(block, kernel);
     in_kernel = kernel;
     run.block = block;
     run.path = current;
-    run.before = executed;
+    run.entered = run.before = executed;
 }
 
 static void began(unsigned processor, void *data) {
@@ -248,7 +296,7 @@ static void accessed(unsigned processor, qemu_plugin_meminfo_t access, uint64_t 
  * of later instructions, too, if these call its helpers and have no callback of their own
  * (cpu->plugin_mem_cbs). */
 static bool is_at_end(uint32_t block) {
-    return run.block == block && executed - run.before == blocks[block].count;
+    return run.block == block && is_whole();
 }
 
 static void called(unsigned processor, qemu_plugin_meminfo_t access, uint64_t address, void *data) {
@@ -266,9 +314,23 @@ static void returned(unsigned processor, qemu_plugin_meminfo_t access, uint64_t 
     }
 }
 
+/* User code of arm64 accessed its return address on the stack. The block is compared as in is_at_end(). */
+static void accessed_link(unsigned processor, qemu_plugin_meminfo_t access, uint64_t address, void *data) {
+    (void)processor;
+    if (qemu_plugin_mem_is_store(access) && run.block == NUMBER(data))
+        run.path = current = links_stored(address, extend);
+}
+
+/* The kernel of arm64 switches threads. */
+static void switched(unsigned processor, qemu_plugin_meminfo_t access, uint64_t address, void *data) {
+    (void)processor;
+    if (run.block == NUMBER(data))
+        (qemu_plugin_mem_is_store(access) ? links_leave_thread : links_enter_thread)(address);
+}
+
 static void new_program(unsigned processor, void *data) {
     (void)processor, (void)data;
-    stacks_execute();
+    (architecture == ARM64 ? links_execute : stacks_execute)();
 }
 
 /* ==== Translation ==== */
@@ -314,6 +376,17 @@ static void watch_end(struct qemu_plugin_insn *last, uint32_t block) {
                                          (void *)(uintptr_t)block);
 }
 
+static void watch_link(struct qemu_plugin_insn *instruction, uint32_t block) {
+    uint64_t address = qemu_plugin_insn_vaddr(instruction);
+    bool switches = address >= paths_switch && address < paths_switch_end, on_stack;
+    if (!moves_link(qemu_plugin_insn_data(instruction), qemu_plugin_insn_size(instruction), &on_stack))
+        return;
+    access_callback watch = switches ? switched : on_stack && !(address >> 63) ? accessed_link : NULL;
+    if (watch)
+        qemu_plugin_register_vcpu_mem_cb(instruction, watch, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
+                                         (void *)(uintptr_t)block);
+}
+
 static void translated(struct qemu_plugin_tb *tb, size_t count) {
     size_t used;
     uint32_t block = copy_block(tb, count, &used) ? find_block(qemu_plugin_tb_vaddr(tb), count, used) : 0;
@@ -323,15 +396,21 @@ static void translated(struct qemu_plugin_tb *tb, size_t count) {
         qemu_plugin_register_vcpu_insn_exec_inline(instruction, QEMU_PLUGIN_INLINE_ADD_U64, &executed, 1);
         if (paths_exec && qemu_plugin_insn_vaddr(instruction) == paths_exec)
             qemu_plugin_register_vcpu_insn_exec_cb(instruction, new_program, QEMU_PLUGIN_CB_NO_REGS, NULL);
+        if (architecture == ARM64)
+            watch_link(instruction, block);
     }
-    watch_end(qemu_plugin_tb_get_insn(tb, count - 1), block);
+    if (architecture == X86_64)
+        watch_end(qemu_plugin_tb_get_insn(tb, count - 1), block);
 }
 
 /* ==== Windows and output ==== */
 
 static const char *start(const char *target) {
-    if (architecture_of(target) != X86_64)
-        return "calls are followed on x86_64 only: elsewhere they do not store their return addresses";
+    architecture = architecture_of(target);
+    if (architecture == OTHER_ARCHITECTURE)
+        return "calls are followed on x86_64 and arm64 only";
+    if (architecture == ARM64 && !(paths_switch && paths_switch_end && paths_vectors))
+        return "on arm64 it needs switch=ADDRESS,switch_end=ADDRESS,vectors=ADDRESS";
     blocks = calloc(MOST_BLOCKS, sizeof *blocks);
     paths = calloc(MOST_PATHS, sizeof *paths);
     leaves = calloc(MOST_LEAVES, sizeof *leaves);

@@ -91,9 +91,11 @@ static bool set(const char *argument) {
         const char *name;
         uint64_t *number;
     } numbers[] = {
-        {"begin", &window.begin}, {"end", &window.end},  {"cycle", &window.cycle},  {"first", &window.first},
-        {"last", &window.last},   {"low", &watched.low}, {"entry", &watched.entry}, {"mark", &watched.mark},
-        {"keep", &watched.keep},  {"exec", &paths_exec},
+        {"begin", &window.begin},    {"end", &window.end},      {"cycle", &window.cycle},
+        {"first", &window.first},    {"last", &window.last},    {"low", &watched.low},
+        {"entry", &watched.entry},   {"mark", &watched.mark},   {"keep", &watched.keep},
+        {"exec", &paths_exec},       {"switch", &paths_switch}, {"switch_end", &paths_switch_end},
+        {"vectors", &paths_vectors},
     };
     const char *value = strchr(argument, '=');
     size_t length = value ? (size_t)(value - argument) : 0;

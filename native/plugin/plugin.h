@@ -38,8 +38,8 @@ struct watched {
 
 extern struct watched watched;
 
-/* The address that the mode `paths` watches; paths.c describes it. */
-extern uint64_t paths_exec;
+/* The addresses that the mode `paths` watches; paths.c describes them. */
+extern uint64_t paths_exec, paths_switch, paths_switch_end, paths_vectors;
 
 extern const struct mode counts_mode, model_mode, paths_mode, wakeups_mode;
 

@@ -16,16 +16,21 @@ from tests.e2e.cli import swapstone
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(os.uname().machine != "x86_64", reason="calls are followed on x86_64 only"),
+    pytest.mark.skipif(os.uname().machine != "x86_64", reason="the compilers are those of an x86_64 host"),
 ]
 
 PROGRAM = """\
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdlib.h>
+#ifdef __aarch64__
+#define TURN "subs %0, %0, #1\\n b.ne 1b"
+#else
+#define TURN "sub $1, %0\\n jnz 1b"
+#endif
 #define FUNCTION __attribute__((noinline)) static void
 static jmp_buf back;
-FUNCTION spin(long count) { __asm__ volatile("nop\\n 1: sub $1, %0\\n jnz 1b" : "+r"(count)); }
+FUNCTION spin(long count) { __asm__ volatile("nop\\n 1: " TURN "\\n" : "+r"(count)); }
 FUNCTION inner(long count) { spin(count); __asm__ volatile(""); }
 FUNCTION outer(long count) { inner(count); __asm__ volatile(""); }
 FUNCTION other(void) { spin(200000); __asm__ volatile(""); }
@@ -59,10 +64,17 @@ PATHS = {
     "main;other;spin": (200_000, 200_000),
     f"main;{'down;' * 6}spin": (300_000, 300_000),
     "main;after;spin": (400_000, 400_000),
-    "clone3;start_thread;thread;spin": (500_000, 500_000),
     "main;spin": (600_000, 600_000),
 }
-"""How often the loop of two instructions is executed on each path."""
+"""How often the loop of two instructions is executed on each path of the first thread."""
+THREAD = (500_000, 500_000)
+
+Machine = tuple[str, str, str, str, str]
+MACHINES: list[Machine] = [
+    ("x86_64", "cc", "qemu-system-x86_64", "qemu-system-x86", "clone3"),
+    ("arm64", "aarch64-linux-gnu-gcc", "qemu-system-aarch64", "qemu-system-arm", "thread_start"),
+]
+"""Architecture, compiler, emulator, its package, and the C library's function in which a thread begins."""
 
 
 def _stacks(folder: Path) -> dict[str, tuple[int, int]]:
@@ -71,21 +83,27 @@ def _stacks(folder: Path) -> dict[str, tuple[int, int]]:
     return {stack: (int(before), int(after)) for stack, before, after in found}
 
 
-def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(tmp_path: Path) -> None:
-    assert shutil.which("qemu-system-x86_64"), "install it: apt-get install qemu-system-x86"
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine[0])
+def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(machine: Machine, tmp_path: Path) -> None:
+    architecture, compiler, emulator, package, thread = machine
+    assert shutil.which(emulator), f"install it: apt-get install {package}"
+    assert shutil.which(compiler), "install it: apt-get install gcc-aarch64-linux-gnu"
+    known = {**PATHS, f"{thread};start_thread;thread;spin": THREAD}
     (tmp_path / "calls.c").write_text(PROGRAM)
-    subprocess.run(["cc", "-O1", "-static", "-pthread", "calls.c", "-o", "calls"], check=True, cwd=tmp_path)
+    subprocess.run([compiler, "-O1", "-static", "-pthread", "calls.c", "-o", "calls"], check=True, cwd=tmp_path)
     record = tmp_path / "r"
     pair = (f"./calls {FEW}", f"./calls {MANY}")
-    swapstone(tmp_path, "compare", *pair, "--target", "vm", "--blocks", "2", "--out", str(record))
+    swapstone(
+        tmp_path, "compare", *pair, "--target", "vm", "--arch", architecture, "--blocks", "1", "--out", str(record)
+    )
     found = json.loads(swapstone(tmp_path, "explain", str(record), "wall", "--only", "*", "--json").stdout)
     (folder,) = (record / "explain").iterdir()
     stacks = _stacks(folder)
-    for path, turns in PATHS.items():
+    for path, turns in known.items():
         rest = [instructions - 2 * turn for instructions, turn in zip(stacks[path], turns, strict=True)]
         assert all(2 <= each < 8 for each in rest), (path, stacks[path])  # nop and return
     spins = {stack for stack in stacks if re.search(r"(^|;)spin$", stack)}
-    assert spins == PATHS.keys()
+    assert spins == known.keys()
     below = {stack for stack in stacks if ";throw" in stack and "spin" in stack}
     assert not below, "longjmp has ended the calls of throw"
     calls = "main;outer;inner;spin;"  # its page faults and timers
@@ -94,7 +112,7 @@ def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(tmp_path:
         side = found["sides"][number]
         assert sum(each[number] for each in stacks.values()) == side["instructions"] and not side["lost"]
     one = {each["name"]: each for each in found["functions"]}["spin"]
-    assert [one["baseline"], one["candidate"]] == [sum(stacks[path][side] for path in PATHS) for side in (0, 1)]
+    assert [one["baseline"], one["candidate"]] == [sum(stacks[path][side] for path in known) for side in (0, 1)]
     written = swapstone(
         tmp_path, "profile", str(record), "wall", "--only", "*", "--instructions"
     ).stdout  # runs nothing

@@ -193,9 +193,9 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     files = code_files(target.files(config), request, folder, lambda copy: _with_symbols(origin, program, copy) or copy)
     names = names_of(counts.blocks, files, kernel, KERNEL_START[target.architecture], table=context.debug.table)
     functions = _by_function(counts.blocks, names)
-    paths, no_paths = None, unfollowed(target.architecture)
+    paths, no_paths = None, unfollowed(target.architecture, kernel)
     if not no_paths:
-        option = plugin_arguments(folder / PATHS, mark, PATHS, path_words(kernel))
+        option = plugin_arguments(folder / PATHS, mark, PATHS, path_words(target.architecture, kernel))
         answer, observed = target.run_observed(request, config, option)
         require_equal(run, answer, plain, observed)
         paths, no_paths = read_paths(folder / PATHS, counts, names)

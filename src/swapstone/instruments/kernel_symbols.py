@@ -50,6 +50,12 @@ class KernelSymbols:
         """Return the address of a function."""
         return self._addresses.get(name)
 
+    def end(self, name: str) -> int | None:
+        """Return the address of the function behind another one; None if that is not known or is the last one."""
+        start = self.address(name)
+        at = len(self._starts) if start is None else bisect.bisect_right(self._starts, start)
+        return self._starts[at] if at < len(self._starts) else None
+
 
 def _rank(name: str) -> tuple[bool, bool, int, str]:
     """Return how much worse a name is than others of the same address: an entry of a system call, no marker such as ``_stext``, short."""

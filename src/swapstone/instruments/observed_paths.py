@@ -18,25 +18,36 @@ from swapstone.record import FileProblemError, read_regular
 
 MODE = "paths"
 
-_FOLLOWED = "x86_64"
+_BY_ADDRESS, _BY_FLOW = "x86_64", "aarch64"
+"""Where the plugin follows calls: by the stored return addresses (shadow_stacks.c), and by the flow of control (link_stacks.c)."""
+_SWITCHES, _VECTORS = "cpu_switch_to", "vectors"
+"""The function of arm64's kernel that switches threads, and its exception vectors (arch/arm64/kernel/entry.S)."""
 _NEW_PROGRAM = "begin_new_exec"
 """The function of the kernel (fs/exec.c, since Linux 5.8) that removes the program that a thread had before."""
 
 
-def unfollowed(architecture: str) -> str:
-    """Return why calls can't be followed on an architecture; empty if they can."""
-    if architecture == _FOLLOWED:
-        return ""
-    return (
-        f"calls are followed by the return addresses that they store, and on {architecture} a call stores none. "
-        "Functions may store it later, but those that call nothing never do"
+def unfollowed(architecture: str, kernel: KernelSymbols) -> str:
+    """Return why calls can't be followed on a machine; empty if they can."""
+    if architecture not in {_BY_ADDRESS, _BY_FLOW}:
+        return f"calls and returns are decoded on x86_64 and arm64 only, and this machine is {architecture}"
+    missing = (
+        [] if architecture == _BY_ADDRESS else [name for name in (_SWITCHES, _VECTORS) if kernel.end(name) is None]
     )
+    return f"the kernel's list of functions has no {' and no '.join(missing)}" if missing else ""
 
 
-def path_words(kernel: KernelSymbols) -> tuple[str, ...]:
-    """Return the plugin's arguments for its mode `paths`, beside the window."""
-    address = kernel.address(_NEW_PROGRAM)
-    return () if address is None else (f"exec={address:#x}",)
+def path_words(architecture: str, kernel: KernelSymbols) -> tuple[str, ...]:
+    """Return the plugin's arguments for its mode `paths`, beside the window.
+
+    Args:
+        architecture: of a machine whose calls can be followed.
+        kernel: its functions.
+    """
+    words = {"exec": kernel.address(_NEW_PROGRAM)}
+    if architecture == _BY_FLOW:
+        words["switch"], words["switch_end"] = kernel.address(_SWITCHES), kernel.end(_SWITCHES)
+        words["vectors"] = kernel.address(_VECTORS)
+    return tuple(f"{name}={address:#x}" for name, address in words.items() if address is not None)
 
 
 def read_paths(path: Path, counts: BlockCounts, names_of: NamesOf) -> tuple[PathTree | None, str]:

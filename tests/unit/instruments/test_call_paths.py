@@ -179,8 +179,25 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_paths(tmp_path / "paths", decode_counts(COUNTS), _names())
 
 
+SYMBOLS = [
+    (0x1000, "begin_new_exec", ""),
+    (0x2000, "vectors", ""),
+    (0x3000, "cpu_switch_to", ""),
+    (0x3080, "ret_from_fork", ""),
+]
+
+
 def test_which_machines_are_followed() -> None:
-    assert unfollowed("x86_64") == ""
-    assert "on aarch64 a call stores none" in unfollowed("aarch64")
-    symbols = [(0x1000, "begin_new_exec", "")]
-    assert path_words(KernelSymbols(symbols)) == ("exec=0x1000",) and path_words(KernelSymbols([])) == ()
+    kernel = KernelSymbols(SYMBOLS)
+    assert unfollowed("x86_64", KernelSymbols([])) == "" == unfollowed("aarch64", kernel)
+    assert "on x86_64 and arm64 only, and this machine is riscv64" in unfollowed("riscv64", kernel)
+    assert unfollowed("aarch64", KernelSymbols(SYMBOLS[:2])).endswith("functions has no cpu_switch_to and no vectors")
+    assert unfollowed("aarch64", KernelSymbols(SYMBOLS[:3])).endswith("has no cpu_switch_to"), "its end is not known"
+
+
+def test_the_plugin_gets_the_addresses_of_the_kernel() -> None:
+    assert path_words("x86_64", KernelSymbols(SYMBOLS)) == ("exec=0x1000",)
+    assert path_words("x86_64", KernelSymbols([])) == ()
+    words = ("exec=0x1000", "switch=0x3000", "switch_end=0x3080", "vectors=0x2000")
+    assert path_words("aarch64", KernelSymbols(SYMBOLS)) == words
+    assert path_words("aarch64", KernelSymbols(SYMBOLS[1:])) == words[1:]
