@@ -142,7 +142,9 @@ def libc_root(libc: str, machine: str, notify: Callable[[str], None]) -> LibcRoo
         os.utime(kept)  # `swapstone image gc` uses the time of the last use
         sources = ((program.name, program.version, program.source_sha256) for program in files.programs)
         library = (files.library.name, files.library.version, files.library.sha256)
-        _roots[key] = LibcRoot(kept, tuple((f"{name} {version}", sha256) for name, version, sha256 in (library, *sources)))
+        _roots[key] = LibcRoot(
+            kept, tuple((f"{name} {version}", sha256) for name, version, sha256 in (library, *sources))
+        )
     return _roots[key]
 
 

@@ -25,7 +25,19 @@ from swapstone.factors.rootfs import ROOTFS, mounted_content
 from swapstone.factors.swap import SWAP, swap_commands, swap_memory_bytes
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 
-FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR, LINKING, COMPILER, OPTIMIZATION, KERNEL, SWAP, NETSTACK, ROOTFS, IMAGE, FLOAT)
+FACTORS: tuple[Factor, ...] = (
+    LIBC,
+    ALLOCATOR,
+    LINKING,
+    COMPILER,
+    OPTIMIZATION,
+    KERNEL,
+    SWAP,
+    NETSTACK,
+    ROOTFS,
+    IMAGE,
+    FLOAT,
+)
 
 ROOT_FACTORS: tuple[str, ...] = (ROOTFS.name, IMAGE.name)
 """Names of the factors whose levels are root file systems of an own program."""

@@ -18,8 +18,18 @@ class LibcImageFactor:
     stage = Stage.LAUNCH
     description = "an image whose every program is built with one C library, in which your program runs"
     levels: tuple[Level, ...] = (
-        Level(name="glibc", description="busybox, dropbear, sqlite and lua with the GNU C library"),
-        Level(name="musl", description="the same programs with musl"),
+        Level(
+            name="glibc",
+            description="busybox, dropbear, sqlite and lua with the GNU C library",
+            needs=("cc", "make", "tclsh"),
+            package="gcc libc6-dev make tcl",
+        ),
+        Level(
+            name="musl",
+            description="the same programs with musl",
+            needs=("cc", "make", "tclsh", "patch"),
+            package="gcc libc6-dev make tcl patch",
+        ),
     )
     observes = (MOUNTS,)
     unseen = "The root or the C library of the process could not be observed."

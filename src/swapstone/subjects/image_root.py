@@ -86,9 +86,7 @@ def root_of(
         root = unpack_root(level.level, architecture)
         return root, ((f"{level.factor} {level.level}", root.sha256),)
     made = libc_root(level.level, architecture, notify)
-    root = msgspec.structs.replace(
-        unpack_root(str(made.archive), architecture), source=f"{level.factor}={level.level}"
-    )
+    root = msgspec.structs.replace(unpack_root(str(made.archive), architecture), source=f"{level.factor}={level.level}")
     return root, ((f"{level.factor} {level.level}", root.sha256), *made.sources)
 
 

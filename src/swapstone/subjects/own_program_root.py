@@ -118,7 +118,8 @@ def _check_options(own: OwnProgram, experiment: Experiment, factor: str) -> None
     ):
         if given:
             raise UnavailableError(
-                f"{option} is unavailable with the factor {factor}: a program after -- runs in the root, and what it writes is gone with it.",
+                f"{option} is unavailable with the factor {factor}: a program after -- runs in the root, and what it writes is gone "
+                "with it.",
                 f"For example: {_EXAMPLES[factor]}",
             )
 
