@@ -100,8 +100,7 @@ def check_library(level: RootLevel, program: str, facts: ProgramFacts) -> None:
     found = find_factor("libc").observe(evidence)
     if found is not None and found != level.level:
         raise UserError(
-            f"{safe(program)} is of {found}, and the image is of {level.level}: the program does not use the image's C library.",
-            f"Compile it with the image's compiler, one for each image: swapstone sdk --libc {level.level} --out DIR",
+            f"{safe(program)} is of {found}, and the image is of {level.level}: the program does not use the image's C library."
         )
 
 

@@ -88,14 +88,15 @@ def _check_program(own: OwnProgram, level: RootLevel, root: RootFileSystem, arch
     environment = _environment(own)
     view = RootView(root.source, root.folder, own.directory)
     try:
-        path = view.find_program(own.arguments[0], environment["PATH"])
-    except UserError as error:
+        facts = view.check(view.find_program(own.arguments[0], environment["PATH"]), architecture, environment)
         if level.is_image:
-            raise UserError(error.message, f"{contents_of(root)}\n{error.hint}") from error
-        raise
-    facts = view.check(path, architecture, environment)
-    if level.is_image:
-        check_library(level, own.arguments[0], facts)
+            check_library(level, own.arguments[0], facts)
+    except UserError as error:
+        if not level.is_image:
+            raise
+        raise UserError(
+            error.message, f"{contents_of(root)}\nName one of them, or a script for sh or lua: sh bench.sh"
+        ) from error
 
 
 def _check_options(own: OwnProgram, experiment: Experiment, factor: str) -> None:

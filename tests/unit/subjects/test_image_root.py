@@ -104,6 +104,5 @@ def test_a_program_of_another_c_library_is_refused() -> None:
     level = RootLevel("image", "musl")
     check_library(level, "sh", ProgramFacts(path="/bin/sh", interp="/lib/ld-musl-x86_64.so.1", needed=("libc.so",)))
     check_library(level, "./unknown", ProgramFacts(path="/swapstone/unknown"))
-    with pytest.raises(UserError, match=r"\./p is of glibc, and the image is of musl") as caught:
+    with pytest.raises(UserError, match=r"\./p is of glibc, and the image is of musl"):
         check_library(level, "./p", ProgramFacts(path="/swapstone/p", sections=(".note.ABI-tag",)))
-    assert "swapstone sdk --libc musl" in caught.value.hint
