@@ -66,16 +66,16 @@ def _built(architecture: str, libc: str, compiler: str = "gcc") -> BuiltLibcImag
         pytest.skip(error.message)
 
 
-def _served(architecture: str, image: BuiltLibcImage) -> str:
-    """Boot an image, let it serve its page to itself, and return what its console shows."""
+def _console(architecture: str, image: BuiltLibcImage, options: str, typed: str = "") -> str:
+    """Boot an image with options on the kernel's command line, and return what its console shows."""
     machine = find_architecture(architecture)
     if shutil.which(machine.emulator) is None:
         pytest.skip(f"{machine.emulator} is not installed")
     command = boot_arguments(machine, image.built, 256)
-    command[-1] += " swapstone.serve"
+    command[-1] += options
     result = subprocess.run(
         command,
-        stdin=subprocess.DEVNULL,
+        input=typed,
         capture_output=True,
         text=True,
         errors="replace",
@@ -85,8 +85,20 @@ def _served(architecture: str, image: BuiltLibcImage) -> str:
     return result.stdout
 
 
+def _served(architecture: str, image: BuiltLibcImage) -> str:
+    """Boot an image, let it serve its page to itself, and return what its console shows."""
+    return _console(architecture, image, " swapstone.serve")
+
+
+ARCHITECTURES = [
+    "x86_64",
+    "arm64",
+    *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("armhf", "riscv64")),
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ["x86_64", "arm64"])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("libc", LIBCS)
 def test_an_image_boots_and_serves_a_page(architecture: str, libc: str) -> None:
     image = _built(architecture, libc)
@@ -96,6 +108,21 @@ def test_an_image_boots_and_serves_a_page(architecture: str, libc: str) -> None:
     assert re.search(r"swapstone: served", console), console[-3000:]
     assert re.search(r"swapstone: MemAvailable: [0-9]+ kB", console), console[-3000:]
     assert "can't load" not in console and "not found" not in console
+
+
+LUA_SCRIPT = """print(_VERSION, 6 * 7, string.format('%.3f', math.sqrt(2)))"""
+SQL_SCRIPT = "create table t(a, b); insert into t select value, value * value from generate_series(1, 10);"
+SQL_QUERY = "select sqlite_version(), count(*), sum(b), round(sum(b) / 7.0, 3) from t where a > 2;"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("libc", ["musl", pytest.param("glibc", marks=pytest.mark.exhaustive)])
+def test_scripts_run_in_a_booted_image(libc: str) -> None:
+    lost = ": " + "x" * 64  # the console drops what comes before the kernel has opened it
+    lines = (lost, f'lua -e "{LUA_SCRIPT}"', f"sqlite3 :memory: '{SQL_SCRIPT}' '{SQL_QUERY}'", "exit", "")
+    console = _console("x86_64", _built("x86_64", libc), "", "\n".join(lines))
+    assert "Lua 5.4\t42\t1.414" in console, console[-3000:]
+    assert "3.40.1|8|380|54.286" in console, console[-3000:]
 
 
 @pytest.mark.slow

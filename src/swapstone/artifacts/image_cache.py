@@ -24,6 +24,7 @@ _MADE = {
     "root-archives": "root archive",
     "sdks": "SDK",
     "image-programs": "program of an image",
+    "image-roots": "root of an image",
 }
 """Cache folders for virtual machines and root file systems, with the kind of their entries."""
 
@@ -41,8 +42,8 @@ class CacheEntry:
 
     Attributes:
         kind: ``image``, ``package``, ``package lists``, ``saved machine``, ``run``, ``agent``, ``module``, ``kernel``,
-            ``root file system``, ``root archive`` (the digest of what was unpacked from it), ``SDK``, ``program of an image``, or
-            ``leftover`` of a killed process.
+            ``root file system``, ``root archive`` (the digest of what was unpacked from it), ``SDK``, ``program of an image``,
+            ``root of an image``, or ``leftover`` of a killed process.
         path: of the file or folder.
         size_bytes: size on disk.
         used_unix_s: time of the last use.

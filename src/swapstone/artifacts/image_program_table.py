@@ -26,6 +26,7 @@ class ImageProgram:
         needs: programs that are built before it.
         folder: of the sources in the archive.
         version: where the lock's version is of the package that carries it.
+        build_tools: pairs (command, package) of what runs on this machine while it is built, beside a compiler and make.
     """
 
     name: str
@@ -34,6 +35,7 @@ class ImageProgram:
     needs: tuple[str, ...] = ()
     folder: str = "."
     version: str = ""
+    build_tools: tuple[tuple[str, str], ...] = ()
 
 
 _SETTINGS = (
@@ -62,6 +64,14 @@ PROGRAMS: dict[str, ImageProgram] = {
             name="zlib",
             lock=(LIBRARIES, "zlib"),
             command="CC={cc} AR={ar} RANLIB={ranlib} CFLAGS={cflags} ./configure --prefix={out}\nmake -j{jobs} install",
+        ),
+        ImageProgram(
+            name="sqlite",
+            lock=(LOCK, "sqlite"),
+            # The generators of its parser run on this machine; the two generated files are the library and the shell.
+            command="make -f main.mk TOP=. BCC=cc TCC=cc NAWK=awk OPTS= sqlite3.c shell.c\nmkdir -p {out}/bin\n"
+            "{cc} {cflags} -DSQLITE_THREADSAFE=0 -DSQLITE_OMIT_LOAD_EXTENSION -DHAVE_USLEEP=1 -o {out}/bin/sqlite3 shell.c sqlite3.c -lm",
+            build_tools=(("tclsh", "tcl"),),
         ),
         ImageProgram(
             name="lua",

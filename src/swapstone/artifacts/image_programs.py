@@ -24,6 +24,7 @@ import msgspec
 
 from swapstone.artifacts.apt import locked, writable_folder
 from swapstone.artifacts.build_command import build_environment, run_build
+from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.image_program_table import PROGRAMS, ImageProgram
 from swapstone.artifacts.placeholders import fill
 from swapstone.artifacts.program_overlays import Patch, apply_patches, config_of, patches_of
@@ -69,6 +70,21 @@ class BuiltProgram(FrozenStruct, frozen=True, kw_only=True):
     def root(self) -> Path:
         """The folder of the installed files."""
         return _home(self.key) / _INSTALLED
+
+
+def check_build_tools(names: tuple[str, ...]) -> None:
+    """Check that this machine has the commands with which programs are built, so that a missing one is an error before any download.
+
+    Raises:
+        UnavailableError: one is missing; the hint names its package.
+    """
+    for name in names:
+        for command, package in PROGRAMS[name].build_tools:
+            if shutil.which(command) is None:
+                raise UnavailableError(
+                    f"{name} is built with the command {command!r}, which is not installed.",
+                    f"Install it: {install_command(package)}",
+                )
 
 
 def fetch_sources(names: tuple[str, ...], notify: Callable[[str], None]) -> None:

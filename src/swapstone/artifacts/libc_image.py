@@ -15,15 +15,13 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.image_assembly import Overlay
 from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.image_program_table import PROGRAMS
-from swapstone.artifacts.image_programs import BuiltProgram, build_program, fetch_sources
+from swapstone.artifacts.image_programs import BuiltProgram
 from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
-from swapstone.artifacts.libc_check import ObservedFile, observe_files
-from swapstone.artifacts.libc_root import init_entries, libc_entries, libc_packages, program_entries, root_archive
-from swapstone.artifacts.packages import fetch
-from swapstone.artifacts.sdk import build_sdk, check_sdk
+from swapstone.artifacts.libc_check import ObservedFile
+from swapstone.artifacts.libc_files import make_libc_files
+from swapstone.artifacts.libc_root import root_archive
 from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import FrozenStruct, UserError
 
@@ -114,19 +112,9 @@ def build_libc_image(request: LibcImageRequest, notify: Callable[[str], None]) -
         UserError: a name is unknown, a download or a build fails, or a binary is of another C library.
         UnavailableError: a tool is missing; the hint names its package.
     """
-    check_sdk(request.architecture, request.libc, request.compiler)
     architecture = find_architecture(request.architecture)
-    packages = libc_packages(architecture.debian, request.libc)
-    sdk = build_sdk(architecture.name, request.libc, notify)
-    fetch_sources(request.programs, notify)
-    fetch(packages, notify)
-    programs = tuple(build_program(name, sdk, request.compiler, notify) for name in request.programs)
-    parts = {program.name: program_entries(program.root) for program in programs} | {"init": init_entries()}
-    own = libc_entries(packages, request.libc, parts.values())
-    overlays = tuple(Overlay(part=name, entries=entries) for name, entries in (own | parts).items())
-    every = {path: entry for overlay in overlays for path, entry in overlay.entries.items()}
-    of_package = frozenset(path for entries in own.values() for path in entries)
-    observed = observe_files(every, of_package, request.libc, request.compiler)
+    files = make_libc_files(architecture.name, request.libc, request.compiler, request.programs, notify)
+    sdk, every = files.sdk.sdk, files.entries
     built = build_image(
         ImageRequest(
             architecture=architecture.name,
@@ -134,24 +122,24 @@ def build_libc_image(request: LibcImageRequest, notify: Callable[[str], None]) -
             modules_folder=request.modules_folder,
             modules=request.modules,
             parts=(),
-            overlays=overlays,
+            overlays=files.overlays,
         ),
         progress=notify,
     )
-    root = root_archive(overlays)
+    root = root_archive(files.overlays)
     description = LibcImage(
         format=1,
         image=built.image.digest(),
         architecture=architecture.name,
         libc=request.libc,
-        libc_version=packages[0].version,
-        compiler=sdk.sdk.compiler if request.compiler == "gcc" else compiler_version((request.compiler,)),
+        libc_version=files.library.version,
+        compiler=sdk.compiler if request.compiler == "gcc" else compiler_version((request.compiler,)),
         kernel=built.image.kernel,
         kernel_release=built.image.release,
-        sdk=sdk.sdk.content,
-        sdk_packages=sdk.sdk.packages,
-        programs=programs,
-        files=observed,
+        sdk=sdk.content,
+        sdk_packages=sdk.packages,
+        programs=files.programs,
+        files=files.observed,
         links=sum(stat.S_ISLNK(entry.mode) for entry in every.values()),
         root_bytes=sum(len(entry.content) for entry in every.values() if stat.S_ISREG(entry.mode)),
         initrd_bytes=built.initrd.stat().st_size,

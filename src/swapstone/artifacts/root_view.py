@@ -130,8 +130,11 @@ class RootView:
         place = self.place(path)
         return place is not None and bool(place.stat().st_mode & 0o111)
 
-    def check(self, program: str, architecture: str, environment: dict[str, str]) -> None:
+    def check(self, program: str, architecture: str, environment: dict[str, str]) -> ProgramFacts:
         """Check that a program can start: interpreter, architecture, loader and libraries.
+
+        Returns:
+            The facts of the ELF file that the kernel starts: of a script, its interpreter.
 
         Args:
             program: a path that `find_program` returned.
@@ -153,7 +156,7 @@ class RootView:
                 "Take a root file system of the machine's architecture, or another machine: --target vm --arch NAME",
             )
         if facts.interp is None:
-            return
+            return facts
         if not self.real(facts.interp):
             raise UserError(
                 f"{safe(binary)} needs the loader {safe(facts.interp)}, which is not in the root file system {safe(self.source)}.",
@@ -173,6 +176,7 @@ class RootView:
                 f"{safe(needed_by)} needs {safe(name)}, which is not in the root file system {safe(self.source)}.",
                 "Install its package in the root, or name its folder: --env LD_LIBRARY_PATH=DIR",
             )
+        return facts
 
     def _binary(self, program: str, path_variable: str) -> str:
         """Return the ELF file that the kernel starts for a program: of a script, its interpreter."""

@@ -14,28 +14,46 @@ from swapstone.factors.factor import Evidence, Factor, Level, ProgramFacts, Reci
 from swapstone.factors.facts import RECORDED, RELEVANT_SYMBOLS, read_facts
 from swapstone.factors.float_abi import FLOAT
 from swapstone.factors.free_factor import NOT_OBSERVED, free_factor, is_unobserved
+from swapstone.factors.image import IMAGE
 from swapstone.factors.kernel import KERNEL
 from swapstone.factors.libc import LIBC
 from swapstone.factors.linking import LINKING
 from swapstone.factors.netstack import NETSTACK
 from swapstone.factors.optimization import OPTIMIZATION
 from swapstone.factors.program import PROGRAM
-from swapstone.factors.rootfs import ROOTFS
+from swapstone.factors.rootfs import ROOTFS, mounted_content
 from swapstone.factors.swap import SWAP, swap_commands, swap_memory_bytes
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 
-FACTORS: tuple[Factor, ...] = (LIBC, ALLOCATOR, LINKING, COMPILER, OPTIMIZATION, KERNEL, SWAP, NETSTACK, ROOTFS, FLOAT)
+FACTORS: tuple[Factor, ...] = (
+    LIBC,
+    ALLOCATOR,
+    LINKING,
+    COMPILER,
+    OPTIMIZATION,
+    KERNEL,
+    SWAP,
+    NETSTACK,
+    ROOTFS,
+    IMAGE,
+    FLOAT,
+)
+
+ROOT_FACTORS: tuple[str, ...] = (ROOTFS.name, IMAGE.name)
+"""Names of the factors whose levels are root file systems of an own program."""
 
 __all__ = [
     "COMMAND_FACTOR",
     "COMMAND_LINE",
     "FACTORS",
     "FLOAT",
+    "IMAGE",
     "NOT_OBSERVED",
     "PROGRAM",
     "RECORDED",
     "RELEVANT_SYMBOLS",
     "ROOTFS",
+    "ROOT_FACTORS",
     "SWAP",
     "Evidence",
     "Factor",
@@ -51,6 +69,7 @@ __all__ = [
     "free_factor",
     "free_levels",
     "is_unobserved",
+    "mounted_content",
     "parse_choice",
     "read_facts",
     "recipe_of",

@@ -60,7 +60,7 @@ class Recipe(FrozenStruct, frozen=True, kw_only=True):
         prefix: folder with ``include`` and ``lib`` of the libraries that ``--with`` names; empty for none.
         libraries: the texts in ``.comment`` by which a program or shared object that contains one of them is recognized.
         values: pairs (placeholder, text) of the user's free factors.
-        root: level of the factor ``rootfs``; empty for the root of the target.
+        root: level of the factor ``rootfs``, a path, or of ``image``, a name; empty for the root of the target.
         float_abi: level of the factor ``float``; empty for the compiler's default.
     """
 

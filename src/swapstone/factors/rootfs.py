@@ -11,7 +11,9 @@ import msgspec
 from swapstone.factors.factor import Evidence, Level, Recipe, Stage
 from swapstone.model import UserError, process_file
 
-_MOUNTS = process_file("mountinfo")
+MOUNTS = process_file("mountinfo")
+"""The mounts of the process, at the end of a run."""
+
 _INVALID = re.compile(r"[\s,=:()%*?\[\]{}\\]")
 _EXAMPLE = "For example: swapstone compare rootfs=./alpine.tar,./debian.tar -- /bin/sh bench.sh"
 
@@ -27,7 +29,7 @@ class Rootfs:
         Level(name="FOLDER", description="of Buildroot, Yocto or debootstrap, for example"),
         Level(name="ARCHIVE", description="a tar, plain or compressed; an OCI archive; the output of docker save"),
     )
-    observes = (_MOUNTS,)
+    observes = (MOUNTS,)
     unseen = "The mounts of the process could not be read, or are more than the agent keeps."
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
@@ -63,28 +65,21 @@ class Rootfs:
             The requested level if its unpacked folder is mounted there, itself or below a layer; another text if something else is;
             None if the mounts are unknown.
         """
-        mounts = evidence.value(_MOUNTS)
-        mounted = _root_of(mounts) if mounts is not None else None
+        mounted = mounted_root(evidence)
         if mounted is None:
             return None
         level = evidence.path_of(self.name)
         return level if level and mounted == evidence.root else f"the root {mounted}"
 
-    def mounted_content(self, evidence: Evidence, sha256: str) -> str:
-        """Return the folder that is mounted at / of the process if a root of this content is unpacked there; else an empty text.
 
-        Args:
-            evidence: with the mounts of the process.
-            sha256: of the content, which names the folder to which a root is unpacked, on this machine and in a virtual one.
-        """
-        mounted = _root_of(evidence.value(_MOUNTS) or "")
-        return mounted if mounted is not None and sha256 and sha256 in mounted.split("/") else ""
+def mounted_root(evidence: Evidence) -> str | None:
+    """Return the folder that is mounted at / of the process: of an overlay its lower folder, else the root of the mount.
 
-
-def _root_of(mounts: str) -> str | None:
-    """Return the folder that is mounted at /: of an overlay its lower folder, else the root of the mount (proc(5), mountinfo)."""
+    Returns:
+        Its path on the target, as /proc/PID/mountinfo lists it (proc(5)); None if the mounts are unknown.
+    """
     found = None
-    for line in mounts.splitlines():
+    for line in (evidence.value(MOUNTS) or "").splitlines():
         fields, separator, rest = line.partition(" - ")
         words, source = fields.split(" "), rest.split(" ")
         if not separator or len(words) < 5 or len(source) < 3 or words[4] != "/":
@@ -93,6 +88,17 @@ def _root_of(mounts: str) -> str | None:
         lower = next((option.removeprefix("lowerdir=") for option in options if option.startswith("lowerdir=")), "")
         found = lower if source[0] == "overlay" else words[3]  # the last mount covers those before it
     return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), found) if found is not None else None
+
+
+def mounted_content(evidence: Evidence, sha256: str) -> str:
+    """Return the folder that is mounted at / of the process if a root of this content is unpacked there; else an empty text.
+
+    Args:
+        evidence: with the mounts of the process.
+        sha256: of the content, which names the folder to which a root is unpacked, on this machine and in a virtual one.
+    """
+    mounted = mounted_root(evidence) or ""
+    return mounted if sha256 and sha256 in mounted.split("/") else ""
 
 
 ROOTFS = Rootfs()

@@ -91,7 +91,7 @@ def prepare_row(context: RowContext, comparison: Comparison) -> tuple[RowVariant
         if program.root:
             raise UnavailableError(
                 f"{label} runs in a root file system of its own, in which the instruments are missing.",
-                "Explain a comparison without the factor rootfs.",
+                "Explain a comparison without the factors rootfs and image.",
             )
         workload = context.prepared.subjects[comparison.suite, comparison.workload].workload
         supplied = isinstance(workload.origin, UserSupplied)

@@ -15,7 +15,7 @@ from typing import TypedDict
 import msgspec
 
 from swapstone.artifacts.image_catalog import find_architecture
-from swapstone.factors import ROOTFS
+from swapstone.factors import ROOT_FACTORS
 from swapstone.model import (
     CURRENT_RULES,
     OWN_SUITE,
@@ -107,10 +107,10 @@ def resolve(request: ExperimentRequest) -> Experiment:
     if request.own:
         _check_no_workloads(request)
         chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
-    elif any(choice.factor == ROOTFS.name for choice in factors):
+    elif rooted := next((choice for choice in factors if choice.factor in ROOT_FACTORS), None):
         raise UserError(
-            "The factor rootfs is for a program of yours: Swapstone's workloads are built for this machine.",
-            "Name it after --: swapstone compare rootfs=./one.tar,./other.tar -- /bin/sh bench.sh",
+            f"The factor {rooted.factor} is for a program of yours: Swapstone's workloads are built for this machine.",
+            f"Name it after --: swapstone compare {rooted.factor}={','.join(rooted.levels)} -- /bin/sh bench.sh",
         )
     else:
         found = find_workloads(request.suites or default_suites(factors, request.only), request.only)

@@ -27,6 +27,8 @@ from swapstone.model import (
 )
 from swapstone.run.recipes import base_recipe
 from swapstone.session.image_contents import image_contents
+from swapstone.subjects.image_root import root_levels, root_of
+from swapstone.subjects.own_program_root import machine_of
 from swapstone.targets import Target, find_target_kind, spec_of
 from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.emulator import check_cpu, find_emulator
@@ -47,7 +49,7 @@ def open_experiment_target(
     guest_timeout_s: float = 0.0,
     snapshots: bool = True,
 ) -> Target:
-    """Open the target of an experiment. Images are built first where it boots machines.
+    """Open the target of an experiment. Images are built first: those that machines boot, and those in which an own program runs.
 
     Args:
         experiment: its field `target` names it.
@@ -59,6 +61,9 @@ def open_experiment_target(
     Raises:
         UserError: there is no such target, or it can't be opened.
     """
+    for level in root_levels(experiment):
+        if level.is_image:
+            root_of(level, machine_of(experiment), notify)
     spec = spec_of(experiment, no_cache=no_cache, guest_timeout_s=guest_timeout_s, snapshots=snapshots)
     return spec.open(lambda vm: build_vm_images(experiment, vm, notify))
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone import plan, workloads
-from swapstone.factors import ROOTFS, Evidence, find_factor, is_unobserved
+from swapstone.factors import ROOT_FACTORS, Evidence, find_factor, is_unobserved, mounted_content
 from swapstone.model import Run, Sample, Status, UserError, Variant, WireError
 from swapstone.model.trial_conditions import changed_conditions
 from swapstone.record import RecordView, raw_bytes
@@ -240,12 +240,12 @@ class _Deriver:
             if level != requested and not is_unobserved(name, level):
                 raise _ContradictionError(f"is marked ok, and {name}={level or 'unknown'} was in force")
             # A path would be read on this machine. A static program shows by its file alone that it has no loader.
-            hidden = "/" in requested or (name == "linking" and answer.interp is None)
-            content = sources.get(f"{ROOTFS.name} {requested}", "") if name == ROOTFS.name else ""
+            hidden = "/" in requested or name in ROOT_FACTORS or (name == "linking" and answer.interp is None)
+            content = sources.get(f"{name} {requested}", "") if name in ROOT_FACTORS else ""
             # The folder of a root is named by its content's digest, which the manifest has: nothing is read.
             if content:
-                rooted = {"root": ROOTFS.mounted_content(evidence, content), "path_levels": ((name, requested),)}
-                now = ROOTFS.observe(msgspec.structs.replace(evidence, **rooted))
+                rooted = {"root": mounted_content(evidence, content), "path_levels": ((name, requested),)}
+                now = find_factor(name).observe(msgspec.structs.replace(evidence, **rooted))
             else:
                 now = None if hidden else find_factor(name).observe(evidence)
             if now is None:

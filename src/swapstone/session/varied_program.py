@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.factors import ROOTFS, free_levels
+from swapstone.factors import ROOT_FACTORS, free_levels
 from swapstone.model import FactorLevels, OwnProgram, UserError
 from swapstone.session.own_program_request import OwnProgramRequest, own_program, program_factor
 from swapstone.session.parameters import check_placeholders, parse_free_factors
@@ -33,7 +33,7 @@ def varied_program(
     free = parse_free_factors(request.vary)
     single = request.commands if len(request.commands) == 1 else ()
     names = {*(choice.factor for choice in factors), *(text.partition("=")[0].strip() for text in held)}
-    own = own_program(request, rooted=ROOTFS.name in names)
+    own = own_program(request, rooted=not names.isdisjoint(ROOT_FACTORS))
     named = program_factor(own) if own else ()
     every = (*named, *free, *factors)
     if own is not None and not every and own.parameters:

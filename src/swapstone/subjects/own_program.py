@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from swapstone.factors import NOT_OBSERVED, ROOTFS, Evidence, Recipe
+from swapstone.factors import NOT_OBSERVED, ROOT_FACTORS, Evidence, Recipe
 from swapstone.model import Experiment, OwnProgram, Sample, Status, UserError, Variant, Workload
 from swapstone.model.safe_text import safe
 from swapstone.subjects.answers import raw_output, shortened, trouble_of
@@ -114,7 +114,7 @@ class UserProgram(Subject):
 
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
         """Return the recipe with the user's environment, and the C library of a program that is not built here."""
-        rooted = ROOTFS.name in dict(variant.applied)
+        rooted = any(name in ROOT_FACTORS for name, _ in variant.applied)
         recipe = self._state.build.base_recipe(self._as_run(variant), rooted=rooted)
         return msgspec.structs.replace(recipe, architecture=default.architecture) if self._own.build else recipe
 

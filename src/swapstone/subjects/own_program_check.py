@@ -21,8 +21,9 @@ from swapstone.model import (
     Workload,
     placeholders_in,
 )
+from swapstone.subjects.image_root import root_levels
 from swapstone.subjects.own_program_carried import carried_files, check_files
-from swapstone.subjects.own_program_root import check_rooted, root_levels
+from swapstone.subjects.own_program_root import check_rooted
 from swapstone.subjects.own_program_variant import as_run
 from swapstone.subjects.variant_program import Program
 from swapstone.targets import Capabilities

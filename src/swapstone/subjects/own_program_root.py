@@ -13,31 +13,36 @@ import msgspec
 
 from swapstone.artifacts import SOURCE_RECIPE, sha256_of, stripped_sizes
 from swapstone.artifacts.image_catalog import find_architecture
-from swapstone.artifacts.root_file_systems import RootFileSystem, unpack_root
+from swapstone.artifacts.root_file_systems import RootFileSystem
 from swapstone.artifacts.root_view import RootView
-from swapstone.factors import ROOTFS, Recipe, Stage, find_factor
+from swapstone.factors import IMAGE, ROOTFS, Recipe, Stage, find_factor
 from swapstone.factors.allocator import ALLOCATOR, DEFAULT
 from swapstone.model import ROOT_FILES, USUAL_MEMORY_BYTES, Experiment, OwnProgram, UnavailableError, UserError
 from swapstone.model.safe_text import safe
 from swapstone.record import Artifact
+from swapstone.subjects.image_root import (
+    RootLevel,
+    check_image,
+    check_library,
+    contents_of,
+    level_of_recipe,
+    root_levels,
+    root_of,
+)
 from swapstone.subjects.own_program_carried import folder_files
 from swapstone.subjects.variant_program import Program, ProgramRoot, stamp_of
 from swapstone.targets import Capabilities, Target
 from swapstone.targets.carried_files import CarriedFiles, memory_for, room_bytes
 from swapstone.wire import ProcessOutcome, TrialRequest
 
-_EXAMPLE = "swapstone compare rootfs=./one.tar,./other.tar -- /bin/sh bench.sh"
+_EXAMPLES = {
+    ROOTFS.name: "swapstone compare rootfs=./one.tar,./other.tar -- /bin/sh bench.sh",
+    IMAGE.name: "swapstone compare image=glibc,musl --target vm -- /bin/sh bench.sh",
+}
 _NO_PROGRAM = "/.swapstone-no-such-program"
 _PROBE_MS = 10_000
 _IMAGE_BYTES = 32 << 20
 """What the image has in the same file system: modules and tools."""
-
-
-def root_levels(experiment: Experiment) -> tuple[str, ...]:
-    """Return the root file systems of an experiment; none if it does not vary or hold the factor."""
-    return tuple(
-        level for choice in experiment.applied_factors if choice.factor == ROOTFS.name for level in choice.levels
-    )
 
 
 def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Experiment, target: Capabilities) -> None:
@@ -52,11 +57,16 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
     Raises:
         UserError: a root or the program in it can't be used; the message names what is missing.
     """
-    _check_options(own, experiment)
+    levels = root_levels(experiment)
+    _check_options(own, experiment, levels[0].factor)
     if not Path(own.directory).is_dir():
         raise UserError(f"The folder {own.directory}, in which the program runs, is not there any more.")
     architecture = machine_of(experiment)
-    roots = [unpack_root(level, architecture) for level in root_levels(experiment)]
+    if levels[0].is_image and not isinstance(target, Target):
+        for level in levels:
+            check_image(architecture, level)
+        return  # images are built when the target is opened
+    roots = [root_of(level, architecture)[0] for level in levels]
     for number, root in enumerate(roots):
         if same := next((each for each in roots[:number] if each.sha256 == root.sha256), None):
             raise UserError(
@@ -64,9 +74,7 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
                 "To learn how often a root differs from itself by chance, add --null instead.",
             )
         for each in every:
-            environment = _environment(each)
-            view = RootView(root.source, root.folder, own.directory)
-            view.check(view.find_program(each.arguments[0], environment["PATH"]), architecture, environment)
+            _check_program(each, levels[number], root, architecture)
     if target.shares_files:
         if isinstance(target, Target):
             _check_mounts(roots[0], target)
@@ -76,14 +84,29 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
             working_files(each)
 
 
-def _check_options(own: OwnProgram, experiment: Experiment) -> None:
+def _check_program(own: OwnProgram, level: RootLevel, root: RootFileSystem, architecture: str) -> None:
+    environment = _environment(own)
+    view = RootView(root.source, root.folder, own.directory)
+    try:
+        facts = view.check(view.find_program(own.arguments[0], environment["PATH"]), architecture, environment)
+        if level.is_image:
+            check_library(level, own.arguments[0], facts)
+    except UserError as error:
+        if not level.is_image:
+            raise
+        raise UserError(
+            error.message, f"{contents_of(root)}\nName one of them, or a script for sh or lua: sh bench.sh"
+        ) from error
+
+
+def _check_options(own: OwnProgram, experiment: Experiment, factor: str) -> None:
     for choice in experiment.applied_factors:
         acts_outside = (
             find_factor(choice.factor).stage in {Stage.COMPILE, Stage.LINK} or choice.factor == ALLOCATOR.name
         )
         if acts_outside and choice.levels != (DEFAULT,):
             raise UnavailableError(
-                f"The factor {choice.factor} is unavailable with the factor rootfs: it builds or loads files of this machine.",
+                f"The factor {choice.factor} is unavailable with the factor {factor}: it builds or loads files of this machine.",
                 f"Leave {choice.factor} out, or make one root file system for each of its levels.",
             )
     for given, option in (
@@ -96,8 +119,9 @@ def _check_options(own: OwnProgram, experiment: Experiment) -> None:
     ):
         if given:
             raise UnavailableError(
-                f"{option} is unavailable with the factor rootfs: a program after -- runs in the root, and what it writes is gone with it.",
-                f"For example: {_EXAMPLE}",
+                f"{option} is unavailable with the factor {factor}: a program after -- runs in the root, and what it writes is gone "
+                "with it.",
+                f"For example: {_EXAMPLES[factor]}",
             )
 
 
@@ -158,7 +182,7 @@ def rooted_program(own: OwnProgram, recipe: Recipe, artifact: Artifact, target: 
     Raises:
         UserError: as `check_rooted`.
     """
-    root = unpack_root(recipe.root, target.architecture)
+    root, sources = root_of(level_of_recipe(recipe.root), target.architecture)
     view = RootView(root.source, root.folder, own.directory)
     path = view.find_program(own.arguments[0], dict(recipe.environment).get("PATH", ""))
     file = view.place(path)
@@ -173,7 +197,7 @@ def rooted_program(own: OwnProgram, recipe: Recipe, artifact: Artifact, target: 
             path=str(file),
             sha256=sha256_of(file),
             sizes=stripped_sizes(file),
-            sources=((f"rootfs {recipe.root}", root.sha256),),
+            sources=sources,
         ),
         view.facts(path),
         ROOT_FILES,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts import BASE_RECIPE
-from swapstone.factors import ROOTFS, Evidence, find_level, parse_choice
+from swapstone.factors import ROOTFS, Evidence, find_level, mounted_content, parse_choice
 from swapstone.model import UserError, process_file
 
 OVERLAY = "69 45 0:40 / / rw,relatime - overlay swapstone rw,lowerdir=/c/roots/ab/root,upperdir=/c/u,workdir=/c/w\n"
@@ -57,7 +57,7 @@ def test_the_last_mount_at_the_root_decides(mounts: str | None, root: str, level
 )
 def test_a_mounted_root_is_recognized_by_the_digest_in_its_path(mounts: str | None, sha256: str, folder: str) -> None:
     values = () if mounts is None else ((process_file("mountinfo"), mounts),)
-    assert ROOTFS.mounted_content(Evidence(interp=None, objects=(), observed=values), sha256) == folder
+    assert mounted_content(Evidence(interp=None, objects=(), observed=values), sha256) == folder
 
 
 def test_a_level_is_the_path_of_a_folder_or_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

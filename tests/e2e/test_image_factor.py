@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`image=glibc,musl`: a program of the user in images of each C library; slow tests build the images and boot machines."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from swapstone.artifacts.libc_files import libc_root
+from swapstone.model import UserError
+from swapstone.record import load
+from swapstone.session.sample_check import derive
+from tests.e2e.cli import runs_of, swapstone
+
+SCRIPT = """\
+seq 1 200 | awk '{ s += $1 } END { print s }'
+sqlite3 :memory: 'create table t(a); insert into t select value * value from generate_series(1, 100); select sum(a) from t;'
+lua -e 's = 0 for i = 1, 100 do s = s + i * i end print(s)'
+"""
+PRINTED = "20100\n338350\n338350\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["image=glibc,dietlibc", "--", "sh", "-c", ":"], "no level named 'dietlibc'", "glibc, musl"),
+        (["image=glibc,./x.tar", "--", "sh", "-c", ":"], "'./x.tar' is no level of the factor image", "rootfs="),
+        (["image=glibc,musl"], "The factor image is for a program of yours", "image=glibc,musl -- /bin/sh"),
+        (["image=glibc,musl", "rootfs=.,..", "--", "sh"], "image and rootfs both name the root", "Leave one"),
+        (
+            ["image=glibc,musl", "libc=glibc,musl", "--", "sh"],
+            "The factor libc is unavailable with the factor image",
+            "",
+        ),
+    ],
+)
+def test_an_input_error_prints_a_message_and_a_hint(
+    tmp_path: Path, arguments: list[str], message: str, hint: str
+) -> None:
+    result = swapstone(tmp_path, "compare", *arguments, expect=2, XDG_CACHE_HOME=str(tmp_path / "cache"))
+    text = " ".join(result.stderr.split())
+    assert message in text and hint in text and result.stdout == ""
+
+
+def test_a_host_without_a_compiler_is_refused_before_anything_is_fetched(tmp_path: Path) -> None:
+    asked = ("compare", "image=glibc,musl", "--target", "vm", "--arch", "arm64", "--", "sh", "-c", ":")
+    result = swapstone(tmp_path, *asked, expect=2, XDG_CACHE_HOME=str(tmp_path / "cache"), PATH=str(tmp_path))
+    assert "aarch64-linux-gnu-gcc" in result.stderr and "gcc-aarch64-linux-gnu" in result.stderr
+    assert not (tmp_path / "cache" / "swapstone" / "packages").exists()
+
+
+def _require_images() -> None:
+    """Build the images, or skip the test where a tool or a source is missing."""
+    if shutil.which("qemu-system-x86_64") is None:
+        pytest.skip("qemu-system-x86_64 is not installed")
+    for libc in ("glibc", "musl"):
+        try:
+            libc_root(libc, "x86_64", lambda _: None)
+        except UserError as error:
+            if "build of" in error.message or "refused" in error.message:
+                raise
+            pytest.skip(error.message)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the images of this test are of x86_64")
+def test_a_script_is_compared_in_both_images(tmp_path: Path) -> None:
+    _require_images()
+    (tmp_path / "bench.sh").write_text(SCRIPT)
+    asked = ("compare", "image=glibc,musl", "--target", "vm", "--blocks", "1")
+    swapstone(tmp_path, *asked, "--out", "r", "--", "sh", "bench.sh")
+    view = load(tmp_path / "r")
+    runs = runs_of(tmp_path / "r")
+    assert {run["trial"]["variant"]: run["observed"] for run in runs} == {
+        f"image={level}": [["image", level]] for level in ("glibc", "musl")
+    }
+    for run in runs:
+        assert (tmp_path / "r" / "raw" / f"{run['output']}.txt").read_text().startswith(f"--- stdout\n{PRINTED}---")
+    assert view.manifest is not None
+    for artifact in view.manifest.artifacts:
+        names = [name.split(" ")[0] for name, _ in artifact.sources]
+        assert names[0] == "image" and {"busybox", "sqlite", "lua", "zlib", "dropbear"} <= set(names)
+    found = derive(view)
+    assert (found.whole, found.levels, found.problems) == (found.runs, (), ()) and found.runs == 2
+    _refuse_foreign_programs(tmp_path, asked)
+
+
+def _refuse_foreign_programs(folder: Path, asked: tuple[str, ...]) -> None:
+    """A program that the images lack, and one that brings its own C library."""
+    result = swapstone(folder, *asked, "--", "python3", "bench.py", expect=2)
+    text = " ".join(result.stderr.split())
+    assert "image=glibc has no program python3 in /usr/bin:/bin" in text
+    assert "lua, sqlite3, and" in text and "commands of busybox, such as awk" in text
+    (folder / "p.c").write_text("int main(void) { return 0; }\n")
+    subprocess.run(["cc", "-static", "-o", "p", "p.c"], cwd=folder, check=True)
+    result = swapstone(folder, *asked, "--", "./p", expect=2)
+    assert "./p is of glibc, and the image is of musl" in " ".join(result.stderr.split())
