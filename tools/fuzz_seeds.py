@@ -30,6 +30,25 @@ prog 7/8     10.000000850: PERF_RECORD_LOST lost 12950
 prog 7/8     10.000000900: PERF_RECORD_EXIT(7:8):(6:6)
 """
 
+SCHEDULER = b"""\
+prog 7/7 [000] 10.000000300: PERF_RECORD_FORK(7:8):(7:7)
+prog 7/7 [000] 10.000000400: sched:sched_switch: prev_comm=p prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=a b next_pid=9 next_prio=0
+\tffffffff821facd8 __schedule ([kernel.kallsyms])
+
+a b 9/9 [000] 10.040000400: timer:timer_expire_entry: timer=0xffff888304e73bf8 function=tcp_delack_timer now=4300891297 baseclk=4300891297
+\tffffffff8141edf9 call_timer_fn ([kernel.kallsyms])
+
+a b 9/9 [000] 10.040000500: sched:sched_waking: comm=prog pid=7 prio=120 target_cpu=000
+\tffffffff813aa9c4 try_to_wake_up ([kernel.kallsyms])
+\tffffffff81e695bb net_rx_action ([kernel.kallsyms])
+\tffffffff81000e06 asm_sysvec_apic_timer_interrupt ([kernel.kallsyms])
+\t            25a7 compute (/tmp/a b)
+
+a b 9/9 [000] 10.050000500: sched:sched_switch: prev_comm=a b prev_pid=9 prev_prio=120 prev_state=R+ ==> next_comm=p next_pid=7 next_prio=0
+\tffffffff821facd8 __schedule ([kernel.kallsyms])
+
+"""
+
 STRACE = b"""\
 10 100.000001 execve("/usr/bin/env", ["env"], 0x1) = 0
 10 100.000010 execve("/a/prog", ["prog"], 0x1) = 0
