@@ -168,7 +168,7 @@ def _finding(
         facts = dataclasses.replace(facts, counts=rest)
     evidence = ClassEvidence(kind, lines, facts)
     sentence = kind.sentence(short_label(pair.slow.variant), _details(lines, pair), ", ".join(evidence.functions()[:3]))
-    waits = wait_name(seen, pair, cause)
+    waits = wait_name(seen, pair, cause, abs(sum(line.difference for line in lines)))
     numbers = [*([work.sentence] if work else []), *waits.texts[:1], *evidence.numbers()[:3]]
     how = work.how if work else waits.how
     return Finding(

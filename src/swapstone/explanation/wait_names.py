@@ -36,6 +36,9 @@ MOST_OF = 0.5
 _HAND_OFFS = 0.25
 """Share of hand-offs from which waits in futex are hand-offs: threads that take turns also meet at the lock of their condition."""
 
+_COVERS = 0.25
+"""Least share of a class's time that its waits, of all threads together, must have."""
+
 _MENTIONED, _MOST_TEXTS = 0.1, 3
 
 _NAMES: Mapping[str, str] = {
@@ -72,13 +75,14 @@ class WaitName:
 NO_NAME = WaitName("", ())
 
 
-def wait_name(seen: RowMeasurements, pair: Sides, cause: str) -> WaitName:
+def wait_name(seen: RowMeasurements, pair: Sides, cause: str, more_ns: float = 0.0) -> WaitName:
     """Return the name of the waits of a class, by what ended them.
 
     Args:
         seen: the measurements of both variants.
         pair: the variants.
         cause: a class of cost; those other than waiting, locks and no processor have no name.
+        more_ns: that the slower variant spends in this class, by the ledger; waits that are much shorter don't name it.
     """
     slow, fast = (run_of(seen, "waits", each.variant) for each in (pair.slow, pair.fast))
     if slow is None or fast is None:
@@ -86,7 +90,8 @@ def wait_name(seen: RowMeasurements, pair: Sides, cause: str) -> WaitName:
     if cause == READY:
         return _taken(slow.taken)
     if cause == WAITING:
-        return _named(_excess(slow.waits, fast.waits, {LOCK}))
+        found = _excess(slow.waits, fast.waits, {LOCK})
+        return _named(found) if sum(each.more_ns for each in found) >= _COVERS * more_ns else NO_NAME
     if cause == LOCKS:
         return _locks(slow.waits, fast.waits)
     return NO_NAME

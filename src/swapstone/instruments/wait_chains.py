@@ -38,7 +38,7 @@ MOST_LENGTHS = 20_000
 MOST_REASONS = 40
 
 Reason = tuple[str, str]
-"""A reason and whose it is, as in `EndedWaits`."""
+"""A reason and its thread, as in `EndedWaits`."""
 Parts = collections.Counter[Reason]
 """Time by reason, in ns."""
 
@@ -198,7 +198,7 @@ class WaitChains:
             self._ready.setdefault(thread.cpu, set()).add(tid)
 
     def _count_ready(self, tid: int, at: int) -> None:
-        """Add the time since the last call to whoever has the processor for which a thread of the program is ready."""
+        """Add the time since the last call to the thread that has the processor for which a thread of the program is ready."""
         thread = self._threads.get(tid)
         if thread is None or thread.state != "ready" or tid not in self._own:
             return

@@ -24,6 +24,7 @@ from swapstone.model.ended_waits import (
     EndedWaits,
     ProcessorTaken,
 )
+from swapstone.report import row_explanation
 from swapstone.report.answer import explanation_answer
 from tests.unit.explanation.test_evidence import profile, result, row
 
@@ -112,6 +113,11 @@ def test_names(slow: list[EndedWaits], fast: list[EndedWaits], cause: str, expec
     assert named(measured(tuple(slow), tuple(fast)), cause) == expected
 
 
+def test_waits_that_are_much_shorter_than_the_ledgers_do_not_name_it() -> None:
+    seen = measured((ended(TIMER, 1e-4),))  # 100 ns of 900 ns
+    assert [(each.cause, each.how) for each in explained(seen).findings] == [("waiting", "")]
+
+
 @pytest.mark.parametrize(
     ("taken", "expected"),
     [
@@ -142,3 +148,12 @@ def test_time_without_a_processor_alone_is_no_finding_where_it_is_unknown_who_ha
 def test_the_programs_own_threads_are_a_finding() -> None:
     found = explained(measured(taken=((OWN_THREADS, 800.0),), off_ns=(0.0, 900.0)))
     assert [(each.cause, each.how) for each in found.findings] == [("no processor", OWN_THREADS)]
+
+
+def test_the_table_has_both_variants_and_who_had_the_processor() -> None:
+    seen = measured((ended(DELAYED_ACK, 800.0), ended(DISK, 1e-12)), (ended(DELAYED_ACK, 1.0, 2.0),), (("hog", 7.0),))
+    assert row_explanation.wait_rows(seen) == [
+        (DELAYED_ACK, "", "2", "1 ms", "20", "800 ms"),
+        (row_explanation.TAKEN, "hog", "", "0 ns", "", "7 ns"),
+    ]
+    assert row_explanation.wait_rows(measured()) == []
