@@ -49,6 +49,22 @@ a b 9/9 [000] 10.050000500: sched:sched_switch: prev_comm=a b prev_pid=9 prev_pr
 
 """
 
+PERF_STAT = b"""\
+# started on Tue Nov 24 16:01:48 2026
+
+1000000;;cycles:u;66585414;100.00;;
+2500000;;instructions;66585414;83.20;2.50;insn per cycle
+<not counted>;;branch-misses;0;0.00;;
+1000000;;topdown-bad-spec;66585414;100.00;25.0;
+"""
+
+ROLLUP = b"""\
+55d4b7600000-7ffe0a5e5000 ---p 00000000 00:00 0                          [rollup]
+Rss:              131072 kB
+AnonHugePages:    129024 kB
+FilePmdMapped:      2048 kB
+"""
+
 STRACE = b"""\
 10 100.000001 execve("/usr/bin/env", ["env"], 0x1) = 0
 10 100.000010 execve("/a/prog", ["prog"], 0x1) = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from swapstone.explanation.cost_classes import (
     ALLOCATOR,
@@ -26,7 +26,7 @@ from swapstone.explanation.evidence import (
     function_times,
     is_shown,
 )
-from swapstone.explanation.instruction_work import instruction_work
+from swapstone.explanation.instruction_work import SLOWER_WORD, instruction_work
 from swapstone.explanation.ledger import ledger
 from swapstone.explanation.processor_split import split_problem
 from swapstone.explanation.remedies_tried import closed_gap, remedy_text
@@ -40,6 +40,7 @@ from swapstone.model import (
     RowMeasurements,
 )
 from swapstone.model.number_text import fixed
+from swapstone.model.processor_events import HARDWARE
 from swapstone.record.variant_label import short_label
 
 LEAST_SHARE = 0.1
@@ -67,7 +68,7 @@ def explain(seen: RowMeasurements, classes: CostClasses) -> Explanation:
         ledger=split,
         findings=findings,
         paragraph=_paragraph(seen, split, findings),
-        caveats=tuple(_caveats(seen, split)),
+        caveats=tuple(_caveats(seen, split, findings)),
         differs=seen.differs,
     )
 
@@ -286,8 +287,10 @@ def _mapping(seen: RowMeasurements, pair: Sides) -> str:
     )
 
 
-def _caveats(seen: RowMeasurements, split: Ledger | None) -> Iterable[str]:
+def _caveats(seen: RowMeasurements, split: Ledger | None, findings: Sequence[Finding]) -> Iterable[str]:
     for missing in seen.missing:
+        if missing.instrument == HARDWARE and not any(SLOWER_WORD in finding.how for finding in findings):
+            continue  # counters would add nothing
         yield f"{missing.instrument} is unavailable: {missing.reason.rstrip('.')}." + (
             f" To enable it: {missing.remedy}." if missing.remedy else ""
         )

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from swapstone.instruments import heap, instructions, offcpu, oncpu, syscalls, waits
+from swapstone.instruments import hardware, heap, instructions, offcpu, oncpu, pages, syscalls, waits
 from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.tracee import Tracee
 from swapstone.model import (
@@ -34,6 +34,8 @@ INSTRUMENTS: dict[str, Measure] = {
     waits.NAME: waits.measure,
     syscalls.NAME: syscalls.measure,
     heap.NAME: heap.measure,
+    pages.NAME: pages.measure,
+    hardware.NAME: hardware.measure,
     instructions.NAME: instructions.measure,
 }
 """By name, in the order in which they run."""

@@ -22,7 +22,8 @@ from swapstone.model import UnavailableError, UserError
 _KILL_S = 5.0
 """How long killed processes may take to end."""
 
-_SERVER_PID = "server.pid"
+PID_FILE = "server.pid"
+"""Name of the file with the number of the first process, in the scratch folder of a run."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +78,7 @@ def run(
         tracee = dataclasses.replace(tracee, request=tracee.renew())
     request, driven = tracee.request, None
     limit = limit_of(request.timeout_ms / 1000, lambda _: None) if limit is None else limit
-    pid_file = folder / _SERVER_PID if note_pid or request.load_generator is not None else None
+    pid_file = folder / PID_FILE if note_pid or request.load_generator is not None else None
     command = [*before] if tracee.region is Region.ATTACHED else [*before, *inner_command(tracee, pid_file)]
     start = time.monotonic_ns()
     with (

@@ -24,6 +24,7 @@ from swapstone.model import (
     RowMeasurements,
 )
 from swapstone.model.number_text import ratio
+from swapstone.model.page_sizes import MEMORY
 from swapstone.record.variant_label import short_label
 from swapstone.report.answer.explanation_answer import sentence
 from swapstone.report.context import ExplanationSummary
@@ -65,7 +66,8 @@ def count_rows(explanation: Explanation) -> Rows:
     whole = [
         count
         for count in explanation.counts
-        if count.group not in {"calls", RECORDED_SWITCHES} and (count.group != INSTRUCTIONS or count.name == "all")
+        if count.group not in {"calls", MEMORY, RECORDED_SWITCHES}
+        and (count.group != INSTRUCTIONS or count.name == "all")
     ]
     shown = [count for count in whole if distance(count) > 0.02]
     return [
