@@ -52,8 +52,8 @@ CAUSES: Mapping[str, Cause] = {
     "stride": Cause(OWN, "misses of the", SLOWER),
     "columns": Cause(OWN, "misses of the", SLOWER),
     "huge-pages": Cause((*OWN, "page faults")),
-    "condvar": Cause(("waiting", "locks"), "futex", metric="wall"),
-    "lock": Cause(("locks",), "futex", metric="wall"),
+    "condvar": Cause(("waiting", "locks"), "futex", "hand-off between threads", metric="wall"),
+    "lock": Cause(("locks",), "futex", "a lock that another thread holds", metric="wall"),
     "O0": Cause(OWN, "instructions", "more instructions"),
     "turns": Cause(OWN, "instructions", "more instructions"),
     "strlen": Cause(("copies and strings",), "strlen"),
@@ -69,8 +69,8 @@ CAUSES: Mapping[str, Cause] = {
     "direct": Cause((*CALLS, "waiting"), "read", metric="wall"),
     "faults": Cause(("page faults",), "faults"),
     "mmap": Cause(("page faults", *CALLS), ""),
-    "sleep": Cause(("waiting",), "nanosleep", metric="wall"),
-    "nagle": Cause(("waiting",), "read", metric="wall"),
+    "sleep": Cause(("waiting",), "nanosleep", "sleep or time-out", metric="wall"),
+    "nagle": Cause(("waiting",), "read", "Nagle's algorithm with delayed ACK", metric="wall"),
     "libraries": Cause(("start-up and loading", "page faults", *CALLS)),
 }
 NULLS = ("turns", "copies", "faults", "unbuffered", "sleep")

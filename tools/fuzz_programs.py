@@ -25,15 +25,19 @@ from swapstone.instruments import (
     call_paths,
     callgrind_output,
     code_files,
+    hardware,
     heap,
     instructions,
     kernel_symbols,
     measured_region,
     model_counts,
+    pages,
     path_tree,
     perf,
     perf_script,
+    sched_events,
     syscalls,
+    wait_chains,
     wakeup_path,
     wakeup_trace,
 )
@@ -117,6 +121,22 @@ def _perf(data: bytes) -> object:
     classes = CostClasses(*decode_classes(fuzz_seeds.CLASSES, "the seed"))
     stacks = [[Frame(symbol=symbol, object=path) for _, symbol, path in event.stack] for event in found]
     return found, maps, windows, lost, fields, [classes.of(stack) for stack in stacks]
+
+
+def _waits(data: bytes) -> object:
+    events = list(perf_script.events(text_of(data).splitlines(keepends=True)))
+    decoded = [(sched_events.switch(event.trace), sched_events.woken(event.trace)) for event in events]
+    ordered = sorted(events, key=lambda event: event.time_ns)
+    span = ((ordered[0].time_ns, ordered[-1].time_ns + 1),) if ordered else ()
+    chains = wait_chains.WaitChains(
+        measured_region.MeasuredWindows(span),
+        7,
+        "wrk",
+        lambda event: tuple(Frame(symbol=symbol, object=path) for _, symbol, path in reversed(event.stack)),
+    )
+    if span:
+        chains.follow(ordered)
+    return decoded, perf.process_tree(ordered, 7), chains.ended(1.0), chains.taken(1.0)
 
 
 def _strace(data: bytes) -> object:
@@ -288,6 +308,14 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("driver host", "load generator", _driver_answer, constant(*fuzz_seeds.DRIVER_ANSWERS)),
     Decoder("driver target", "user", _driver_target, constant(b"ssh:me@board.example:2222", b"ssh:[fe80::1]")),
     Decoder("perf script", "perf", _perf, constant(fuzz_seeds.PERF)),
+    Decoder("scheduler events", "perf", _waits, constant(fuzz_seeds.SCHEDULER)),
+    Decoder(
+        "perf stat",
+        "perf",
+        lambda data: hardware.counted(text_of(data).splitlines()),
+        constant(fuzz_seeds.PERF_STAT),
+    ),
+    Decoder("page sizes", "kernel", lambda data: pages.sizes(text_of(data).splitlines()), constant(fuzz_seeds.ROLLUP)),
     Decoder("probe fields", "perf", lambda data: heap.fields_of(text_of(data)), constant(fuzz_seeds.FIELDS)),
     Decoder("strace", "strace", _strace, constant(fuzz_seeds.STRACE)),
     Decoder("callgrind", "valgrind", _callgrind, constant(fuzz_seeds.CALLGRIND)),

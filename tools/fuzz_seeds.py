@@ -30,6 +30,41 @@ prog 7/8     10.000000850: PERF_RECORD_LOST lost 12950
 prog 7/8     10.000000900: PERF_RECORD_EXIT(7:8):(6:6)
 """
 
+SCHEDULER = b"""\
+prog 7/7 [000] 10.000000300: PERF_RECORD_FORK(7:8):(7:7)
+prog 7/7 [000] 10.000000400: sched:sched_switch: prev_comm=p prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=a b next_pid=9 next_prio=0
+\tffffffff821facd8 __schedule ([kernel.kallsyms])
+
+a b 9/9 [000] 10.040000400: timer:timer_expire_entry: timer=0xffff888304e73bf8 function=tcp_delack_timer now=4300891297 baseclk=4300891297
+\tffffffff8141edf9 call_timer_fn ([kernel.kallsyms])
+
+a b 9/9 [000] 10.040000500: sched:sched_waking: comm=prog pid=7 prio=120 target_cpu=000
+\tffffffff813aa9c4 try_to_wake_up ([kernel.kallsyms])
+\tffffffff81e695bb net_rx_action ([kernel.kallsyms])
+\tffffffff81000e06 asm_sysvec_apic_timer_interrupt ([kernel.kallsyms])
+\t            25a7 compute (/tmp/a b)
+
+a b 9/9 [000] 10.050000500: sched:sched_switch: prev_comm=a b prev_pid=9 prev_prio=120 prev_state=R+ ==> next_comm=p next_pid=7 next_prio=0
+\tffffffff821facd8 __schedule ([kernel.kallsyms])
+
+"""
+
+PERF_STAT = b"""\
+# started on Tue Nov 24 16:01:48 2026
+
+1000000;;cycles:u;66585414;100.00;;
+2500000;;instructions;66585414;83.20;2.50;insn per cycle
+<not counted>;;branch-misses;0;0.00;;
+1000000;;topdown-bad-spec;66585414;100.00;25.0;
+"""
+
+ROLLUP = b"""\
+55d4b7600000-7ffe0a5e5000 ---p 00000000 00:00 0                          [rollup]
+Rss:              131072 kB
+AnonHugePages:    129024 kB
+FilePmdMapped:      2048 kB
+"""
+
 STRACE = b"""\
 10 100.000001 execve("/usr/bin/env", ["env"], 0x1) = 0
 10 100.000010 execve("/a/prog", ["prog"], 0x1) = 0

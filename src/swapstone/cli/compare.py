@@ -26,7 +26,7 @@ _GROUPS = {
     "Workloads": ("suites", "only", "hold"),
     "Your own commands": ("names", "parameters", "parameter_list", "parameter_scan", "vary", "shell"),
     "Your own program": ("build", "source", "build_timeout", "libraries", "rebuild", "programs"),
-    "Your own server": ("server", "load_generator", "connections", "reader", "warm_up", "ready_timeout"),
+    "Your own server": ("server", "load_generator", "connections", "reader", "warm_up", "ready_timeout", "template"),
     "The machine of the load generator": ("driver_target", "server_address"),
     "How it runs and what it prints": (
         "stdin",

@@ -138,6 +138,7 @@ server_options = Chain(
         "--warm-up", metavar="TIME", help="Send requests for this long before measuring; 0 for none.  [300ms]"
     ),
     click.option("--ready-timeout", metavar="TIME", help="The server must accept connections within this.  [10s]"),
+    click.option("--template", metavar="FILE", help="Its configuration file with {port}, for {template} in --server."),
     DRIVER_TARGET,
     SERVER_ADDRESS,
 )

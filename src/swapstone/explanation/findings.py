@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from swapstone.explanation.cost_classes import (
     ALLOCATOR,
@@ -26,10 +26,11 @@ from swapstone.explanation.evidence import (
     function_times,
     is_shown,
 )
-from swapstone.explanation.instruction_work import instruction_work
+from swapstone.explanation.instruction_work import SLOWER_WORD, instruction_work
 from swapstone.explanation.ledger import ledger
 from swapstone.explanation.processor_split import split_problem
 from swapstone.explanation.remedies_tried import closed_gap, remedy_text
+from swapstone.explanation.wait_names import FOREIGN, wait_name
 from swapstone.model import (
     Count,
     Explanation,
@@ -39,6 +40,7 @@ from swapstone.model import (
     RowMeasurements,
 )
 from swapstone.model.number_text import fixed
+from swapstone.model.processor_events import HARDWARE
 from swapstone.record.variant_label import short_label
 
 LEAST_SHARE = 0.1
@@ -66,7 +68,7 @@ def explain(seen: RowMeasurements, classes: CostClasses) -> Explanation:
         ledger=split,
         findings=findings,
         paragraph=_paragraph(seen, split, findings),
-        caveats=tuple(_caveats(seen, split)),
+        caveats=tuple(_caveats(seen, split, findings)),
         differs=seen.differs,
     )
 
@@ -125,15 +127,23 @@ def _findings(
     parts = {cause: sum(line.difference for line in lines) / split.difference for cause, lines in of.items()}
     facts, spans = RowFacts(pair, split.difference, counts, function_times(seen, classes), classes), _shares(split)
     found: list[Finding] = []
-    # Foreign load is no property of a variant, and on a busy machine it is large: it comes last.
+    # Time without a processor comes last, and never alone: on a busy machine it is large, and foreign load is no property of a variant.
     for cause in sorted(parts, key=lambda cause: (cause == READY, -parts[cause])):
         if parts[cause] < LEAST_SHARE and (found or parts[cause] <= 0):
             continue
         interval = spans.get(cause)
         if interval is not None and interval[0] <= 0:
             continue
+        if cause == READY and _is_foreign(seen, pair, named=bool(found)):
+            continue
         found.append(_finding(seen, cause, of[cause], facts, (parts[cause], interval)))
     return tuple(found)
+
+
+def _is_foreign(seen: RowMeasurements, pair: Sides, *, named: bool) -> bool:
+    """Return whether time without a processor is no finding: other programs had it, or it is unknown who, and nothing else is named."""
+    how = wait_name(seen, pair, READY).how
+    return how == FOREIGN or (not how and not named)
 
 
 def _shares(split: Ledger) -> dict[str, tuple[float, float]]:
@@ -159,14 +169,16 @@ def _finding(
         facts = dataclasses.replace(facts, counts=rest)
     evidence = ClassEvidence(kind, lines, facts)
     sentence = kind.sentence(short_label(pair.slow.variant), _details(lines, pair), ", ".join(evidence.functions()[:3]))
-    numbers = ([work.sentence] if work else []) + evidence.numbers()[:3]
+    waits = wait_name(seen, pair, cause, abs(sum(line.difference for line in lines)))
+    numbers = [*([work.sentence] if work else []), *waits.texts[:1], *evidence.numbers()[:3]]
+    how = work.how if work else waits.how
     return Finding(
         cause=cause,
         share=share[0],
         sentence=f"{sentence}: {'; '.join(numbers)}" if numbers else sentence,
-        evidence=(*((work.sentence,) if work else ()), *evidence.texts()),
+        evidence=(*((work.sentence,) if work else ()), *waits.texts, *evidence.texts()),
         interval=share[1],
-        how=work.how if work else "",
+        how=how,
     )
 
 
@@ -275,11 +287,14 @@ def _mapping(seen: RowMeasurements, pair: Sides) -> str:
     )
 
 
-def _caveats(seen: RowMeasurements, split: Ledger | None) -> Iterable[str]:
+def _caveats(seen: RowMeasurements, split: Ledger | None, findings: Sequence[Finding]) -> Iterable[str]:
     for missing in seen.missing:
+        if missing.instrument == HARDWARE and not any(SLOWER_WORD in finding.how for finding in findings):
+            continue  # counters would add nothing
         yield f"{missing.instrument} is unavailable: {missing.reason.rstrip('.')}." + (
             f" To enable it: {missing.remedy}." if missing.remedy else ""
         )
+    yield from _foreign_load(seen, split)
     if split is not None:
         base, candidate = (dict(reference.metrics).get(seen.ledger_metric, 0.0) for reference in seen.references)
         now = candidate - base
@@ -301,6 +316,20 @@ def _caveats(seen: RowMeasurements, split: Ledger | None) -> Iterable[str]:
     for run in seen.runs:
         if notes := [note for note in run.notes if any(word in note for word in ("lost", "strace", "wanted"))]:
             yield f"{run.instrument} on {short_label(run.variant)}: {'; '.join(notes)}."
+
+
+def _foreign_load(seen: RowMeasurements, split: Ledger | None) -> Iterable[str]:
+    """Return a caveat if other programs account for a relevant part of a difference."""
+    lost = sum(line.difference for line in split.lines if line.cause == READY) if split is not None else 0.0
+    if split is None or not seen.differs or not split.difference or lost / split.difference < LEAST_SHARE:
+        return
+    name = wait_name(seen, _sides(seen, split), READY)
+    if name.how in {FOREIGN, ""}:
+        who = f"; {name.texts[0]}" if name.texts else ", and it is unknown who had it"
+        yield (
+            f"{percent(lost / split.difference)} of the difference is time without a processor{who}: {FOREIGN} is no reason why the "
+            "variants differ. Measure on a quiet machine."
+        )
 
 
 def span(interval: tuple[float, float]) -> str:

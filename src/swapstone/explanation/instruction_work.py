@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from swapstone.explanation.evidence import Sides, amount
 from swapstone.explanation.ledger import run_of
+from swapstone.explanation.processor_counts import processor_text
 from swapstone.explanation.processor_split import kernel_share
 from swapstone.model import Count, Reference, RowMeasurements
+from swapstone.model.number_text import quantity
+from swapstone.model.page_sizes import HUGE, MEMORY, RESIDENT
 
 SAME = 0.05
 """Relative difference of instructions that counts as none."""
@@ -26,7 +29,14 @@ _COST_NS: Mapping[str, float] = {
 """What an event costs at least, by simulation's name: about half of what it costs processors of 2015 to 2025 at 3 GHz. A simulated event is
 only named if its number at this cost is a relevant part of the difference."""
 
+SLOWER_WORD = "slower"
+"""Part of each comparison of instructions that the number of instructions does not explain."""
+
 _LEAST_PART, _LEAST_RATIO = 0.1, 1.5
+
+LEAST_HUGE, LEAST_HUGE_BYTES = 0.25, 8 << 20
+"""Part of the resident memory that must be in huge pages on one side alone, and at least so much: the first two levels of a TLB cover about
+as much with small pages (2048 entries of 4 KiB)."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,7 +79,9 @@ def instruction_work(seen: RowMeasurements, counts: Sequence[Count], pair: Sides
         else "fewer instructions, slower"
     )
     several = _has_threads(seen)
-    return InstructionWork(how, f"it executes {numbers}; {_events(found, pair, slow_ns - fast_ns, several=several)}")
+    events = _events(found, pair, slow_ns - fast_ns, several=several)
+    counted = processor_text(found, pair)
+    return InstructionWork(how, "; ".join(filter(None, (f"it executes {numbers}", counted, events))))
 
 
 def _user_ns(seen: RowMeasurements, reference: Reference) -> float | None:
@@ -94,10 +106,30 @@ def _events(counts: Mapping[tuple[str, str], Count], pair: Sides, difference_ns:
             named.append(
                 ((less - more) * cost_ns, f"{amount(more)} {name} per operation (other variant: {amount(less)})")
             )
+    pages = _pages(counts, pair)
     if named:
-        return "a simulation of caches and branch prediction has " + ", ".join(text for _, text in sorted(named))
+        text = "a simulation of caches and branch prediction has " + ", ".join(text for _, text in sorted(named))
+        return f"{text}; {pages}" if pages else text
+    if pages:
+        return f"{pages}; a simulation of caches and branch prediction shows no other reason" if simulated else pages
     others = "misses of the TLB and sizes of pages, prefetching, aliasing of addresses, dependent instructions"
     if several:
         others += ", and cache lines that several threads write (false sharing): possible, can't be shown here"
     start = "a simulation of caches and branch prediction shows no reason" if simulated else "no events were simulated"
     return f"{start}; it has no model of {others}" if simulated else f"{start}; possible: {others}"
+
+
+def _pages(counts: Mapping[tuple[str, str], Count], pair: Sides) -> str:
+    """Return how much memory is in huge pages if the slower variant has a relevant part of its memory less in them; else nothing."""
+    resident, huge = counts.get((MEMORY, RESIDENT)), counts.get((MEMORY, HUGE))
+    sizes = [each for count in (resident, huge) if count for each in (count.baseline, count.candidate)]
+    if resident is None or huge is None or None in sizes:
+        return ""
+    slow, fast = pair.order(huge.baseline or 0.0, huge.candidate or 0.0)
+    whole, other = pair.order(resident.baseline or 0.0, resident.candidate or 0.0)
+    if fast - slow < max(LEAST_HUGE_BYTES, LEAST_HUGE * other):
+        return ""
+    return (
+        f"{quantity(slow, 'B')} of {quantity(whole, 'B')} are in huge pages (other variant: {quantity(fast, 'B')} of "
+        f"{quantity(other, 'B')}), which is consistent with more misses of the TLB"
+    )

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from swapstone.instruments import heap, instructions, offcpu, oncpu, syscalls
+from swapstone.instruments import hardware, heap, instructions, offcpu, oncpu, pages, syscalls, waits
 from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.tracee import Tracee
 from swapstone.model import (
@@ -31,8 +31,11 @@ Measure = Callable[[Tracee, ReferenceRuns], InstrumentResult]
 INSTRUMENTS: dict[str, Measure] = {
     oncpu.NAME: oncpu.measure,
     offcpu.NAME: offcpu.measure,
+    waits.NAME: waits.measure,
     syscalls.NAME: syscalls.measure,
     heap.NAME: heap.measure,
+    pages.NAME: pages.measure,
+    hardware.NAME: hardware.measure,
     instructions.NAME: instructions.measure,
 }
 """By name, in the order in which they run."""
@@ -126,6 +129,8 @@ def run_instruments(
     found: list[InstrumentResult] = []
     missing: list[MissingInstrument] = []
     for name in only:
+        if name == waits.NAME and ledger_metric != "wall":
+            continue  # processor time has no waits
         notify(f"running both variants under {name}")
         try:
             found += [

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from swapstone.instruments import perf_script, requirements
@@ -42,6 +42,7 @@ class Recording:
     ended: how the run ended.
     lost: number of records that perf lost because its buffer was full.
     command: of perf, as typed in a shell.
+    tree: the processes that were started, of a recording of the whole machine.
     """
 
     events: list[Event]
@@ -49,6 +50,7 @@ class Recording:
     ended: TracedRun
     lost: int
     command: str
+    tree: Collection[int] = ()
 
 
 def need(*, tracepoints: bool) -> tuple[str, ...]:
@@ -76,6 +78,7 @@ def record(
     before: Sequence[str] = (),
     most_bytes: int | None = None,
     limit: RunLimit | None = None,
+    whole_machine: bool = False,
 ) -> Recording:
     """Record a run.
 
@@ -87,6 +90,7 @@ def record(
         before: command prefix to use in place of that of `need`.
         most_bytes: limit of the recording's size.
         limit: of the run's duration.
+        whole_machine: whether the options record all processes; events then have their processor.
 
     Raises:
         TooLargeError: the recording is larger than that.
@@ -103,37 +107,51 @@ def record(
         ("-p", str(tracee.pid), "--", "sleep", str(tracee.seconds)) if tracee.region is Region.ATTACHED else ("--",)
     )
     command = (*wrapper, "perf", "record", "-q", "-N", "-o", str(data), *options, *markers, *attached)
-    ended = run(command, tracee, folder, limit)
+    ended = run(command, tracee, folder, limit, note_pid=whole_machine)
     if (ended.status != 0 and ended.driven is None) or not data.is_file():
         last_lines = ended.stderr.strip().splitlines()[-1:] or ["nothing"]
         raise UserError(f"perf record ended with status {ended.status}: {last_lines[0][:200]}")
     try:
         if most_bytes is not None and (size := data.stat().st_size) > most_bytes:
             raise TooLargeError(size / most_bytes)
-        events = read(data)
+        events = read(data, perf_script.WITH_PROCESSORS if whole_machine else perf_script.FIELDS)
     finally:
         data.unlink()
     name = Path(tracee.program).name[:COMM_BYTES]
+    tree = process_tree(events, ended.pid) if whole_machine else frozenset[int]()
     where = (
         MeasuredWindows(((ended.driven.start_ns, ended.driven.end_ns),))
         if ended.driven is not None
-        else windows(events, tracee.region, name)
+        else windows([each for each in events if each.pid in tree] if whole_machine else events, tracee.region, name)
     )
     if not where.pieces:
         raise UserError("The recording has no markers of the work's begin and end.")
     lost = sum(int(event.trace) for event in events if event.what == "lost")
     shown = " ".join(("perf", "record", *options, *markers, "--", *tracee.request.arguments))
-    return Recording(events, where, ended, lost, shown)
+    return Recording(events, where, ended, lost, shown, tree)
 
 
-def read(data: Path) -> list[Event]:
+def process_tree(events: Iterable[Event], root: int) -> frozenset[int]:
+    """Return a process and its descendants, by the records of forks in order of time."""
+    found = {root}
+    for event in events:
+        if event.what == "fork" and event.parent in found:
+            found.add(event.pid)
+    return frozenset(found)
+
+
+def read(data: Path, fields: str = perf_script.FIELDS) -> list[Event]:
     """Read a recording.
+
+    Args:
+        data: perf's file.
+        fields: `perf_script.FIELDS` or `perf_script.WITH_PROCESSORS`.
 
     Raises:
         UnavailableError: reading takes longer than `LONGEST_S`.
         UserError: perf can't read it.
     """
-    command = ("perf", "script", "-i", str(data), "-F", perf_script.FIELDS, *perf_script.FLAGS)
+    command = ("perf", "script", "-i", str(data), "-F", fields, *perf_script.FLAGS)
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
     ) as process:

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator
 FIELDS = "comm,pid,tid,time,event,ip,sym,dso,trace"
 """The fields that `events` expects: ``perf script -F``."""
 
+WITH_PROCESSORS = "comm,pid,tid,cpu,time,event,ip,sym,dso,trace"
+"""The same, with the processor of each event."""
+
 FLAGS = (
     "--no-inline",
     "--ns",
@@ -22,7 +25,7 @@ FLAGS = (
 
 # Every repetition before another one is bounded or can't match what follows: a line of a million blanks takes no longer than its length.
 _HEAD = re.compile(
-    r"(?<=\s)(?P<pid>-?[0-9]{1,10})/(?P<tid>-?[0-9]{1,10})\s{1,80}(?P<s>[0-9]{1,12})\.(?P<ns>[0-9]{9}):\s"
+    r"(?<=\s)(?P<pid>-?[0-9]{1,10})/(?P<tid>-?[0-9]{1,10})\s{1,80}(?:\[(?P<cpu>[0-9]{1,6})\]\s{1,80})?(?P<s>[0-9]{1,12})\.(?P<ns>[0-9]{9}):\s"
 )
 _EVENT = re.compile(r"(?P<event>[\w.\-/]++(?::[\w.\-]++)?):\s*+(?P<trace>.*)$")
 _FRAME = re.compile(r"\s++(?P<ip>[0-9a-f]{1,16})\s(?P<symbol>.*) \((?P<dso>[^()]*+(?:\([^()]*+\)[^()]*+)*+)\)$")
@@ -31,7 +34,7 @@ _MAP = re.compile(
     r"@ (?P<offset>0x[0-9a-f]{1,16}|0) [^\]]*+\]: \S++ (?P<path>.*)$"
 )
 _EXEC = re.compile(r"PERF_RECORD_COMM exec: (?P<comm>.*):[0-9]{1,10}/[0-9]{1,10}$")
-_FORK = re.compile(r"PERF_RECORD_FORK\((?P<pid>[0-9]{1,10}):(?P<tid>[0-9]{1,10})\)")
+_FORK = re.compile(r"PERF_RECORD_FORK\((?P<pid>[0-9]{1,10}):(?P<tid>[0-9]{1,10})\)(?::\((?P<parent>[0-9]{1,10}):)?")
 _EXIT = re.compile(r"PERF_RECORD_EXIT\((?P<pid>[0-9]{1,10}):(?P<tid>[0-9]{1,10})\)")
 _LOST = re.compile(r"PERF_RECORD_LOST(?:_SAMPLES)? lost (?P<count>[0-9]{1,18})")
 
@@ -47,6 +50,8 @@ class Event:
         time_ns: when.
         trace: what a tracepoint prints of itself; the name of what was executed; the number of lost records.
         stack: pairs (address in the object's file, symbol, object's path), the innermost first.
+        cpu: the processor; -1 if it was not printed.
+        parent: of a ``fork``, the process that forked; -1 if it was not printed.
     """
 
     what: str
@@ -56,6 +61,8 @@ class Event:
     time_ns: int
     trace: str = ""
     stack: tuple[tuple[int, str, str], ...] = ()
+    cpu: int = -1
+    parent: int = -1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,9 +113,10 @@ def _event(found: re.Match[str]) -> Event | None:
     comm, rest = found.string[: found.start()].strip(), found.string[found.end() :].strip()
     time_ns = int(found["s"]) * 1_000_000_000 + int(found["ns"])
     whose = (comm, int(found["pid"]), int(found["tid"]), time_ns)
+    cpu = int(found["cpu"] or -1)
     if not rest.startswith("PERF_RECORD_"):
         event = _EVENT.match(rest)
-        return Event(event["event"], *whose, trace=event["trace"]) if event else None
+        return Event(event["event"], *whose, trace=event["trace"], cpu=cpu) if event else None
     if rest.startswith("PERF_RECORD_SWITCH"):
         words = rest.split()
         return Event("in" if words[1:2] == ["IN"] else "taken" if "preempt" in words else "out", *whose)
@@ -117,5 +125,6 @@ def _event(found: re.Match[str]) -> Event | None:
             return Event(what, *whose, trace=hit[group])
     for what, pattern in (("fork", _FORK), ("exit", _EXIT)):
         if hit := pattern.match(rest):
-            return Event(what, comm, int(hit["pid"]), int(hit["tid"]), time_ns)
+            parent = int(hit.groupdict().get("parent") or -1)
+            return Event(what, comm, int(hit["pid"]), int(hit["tid"]), time_ns, parent=parent)
     return Event("map", *whose, trace=rest) if rest.startswith("PERF_RECORD_MMAP2") else None

@@ -22,18 +22,20 @@ from swapstone.model import UnavailableError, UserError
 _KILL_S = 5.0
 """How long killed processes may take to end."""
 
-_SERVER_PID = "server.pid"
+PID_FILE = "server.pid"
+"""Name of the file with the number of the first process, in the scratch folder of a run."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TracedRun:
-    """A finished run: output of the program and the instrument, exit status, duration, and the load of a server."""
+    """A finished run: output of the program and the instrument, exit status, duration, the load of a server, the process if noted."""
 
     stdout: bytes
     stderr: str
     status: int
     elapsed_ns: int
     driven: ServerRun | None = None
+    pid: int = 0
 
 
 def inner_command(tracee: Tracee, pid_file: Path | None = None) -> tuple[str, ...]:
@@ -53,7 +55,9 @@ def inner_command(tracee: Tracee, pid_file: Path | None = None) -> tuple[str, ..
     return (*noted, *pinned, *nice, _tool("env"), "-i", *variables, *request.arguments)
 
 
-def run(before: Sequence[str], tracee: Tracee, folder: Path, limit: RunLimit | None = None) -> TracedRun:
+def run(
+    before: Sequence[str], tracee: Tracee, folder: Path, limit: RunLimit | None = None, *, note_pid: bool = False
+) -> TracedRun:
     """Run a tracee to its end under an instrument.
 
     Args:
@@ -61,6 +65,7 @@ def run(before: Sequence[str], tracee: Tracee, folder: Path, limit: RunLimit | N
         tracee: what to run.
         folder: a scratch folder for its output. It runs in the folder that its request names.
         limit: of the run's duration; None for one that follows from the request's time-out.
+        note_pid: whether the result has the number of the program's first process.
 
     Returns:
         How it ended.
@@ -73,7 +78,7 @@ def run(before: Sequence[str], tracee: Tracee, folder: Path, limit: RunLimit | N
         tracee = dataclasses.replace(tracee, request=tracee.renew())
     request, driven = tracee.request, None
     limit = limit_of(request.timeout_ms / 1000, lambda _: None) if limit is None else limit
-    pid_file = folder / _SERVER_PID if request.load_generator is not None else None
+    pid_file = folder / PID_FILE if note_pid or request.load_generator is not None else None
     command = [*before] if tracee.region is Region.ATTACHED else [*before, *inner_command(tracee, pid_file)]
     start = time.monotonic_ns()
     with (
@@ -100,7 +105,17 @@ def run(before: Sequence[str], tracee: Tracee, folder: Path, limit: RunLimit | N
         elapsed = time.monotonic_ns() - start
         stdout.seek(0)
         stderr.seek(0)
-        return TracedRun(stdout.read(), stderr.read().decode(errors="replace"), status, elapsed, driven)
+        return TracedRun(
+            stdout.read(), stderr.read().decode(errors="replace"), status, elapsed, driven, _noted(pid_file)
+        )
+
+
+def _noted(pid_file: Path | None) -> int:
+    """Return the number of a process in a file; 0 for none."""
+    try:
+        return int(pid_file.read_text()) if pid_file is not None else 0
+    except (OSError, ValueError):
+        return 0
 
 
 def _instrument(before: Sequence[str]) -> str:

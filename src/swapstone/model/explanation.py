@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 
 from swapstone.model.bounds import Number
+from swapstone.model.ended_waits import EndedWaits, ProcessorTaken
 from swapstone.model.frozen_struct import FrozenStruct
 
 Samples = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
@@ -158,6 +159,8 @@ class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed
         overhead: time per operation under the instrument / without; None if unknown.
         amounts, profile, elapsed: what it measured. ``elapsed`` is ``passing`` on disk.
         notes: what was lost or left out.
+        waits: what ended the waits of all threads, those with the longest sum first.
+        taken: who had the processor for which threads were ready, in the same order.
     """
 
     instrument: str
@@ -170,6 +173,8 @@ class InstrumentResult(FrozenStruct, frozen=True, kw_only=True, rename={"elapsed
     profile: Profile | None = None
     elapsed: ElapsedTime | None = None
     notes: tuple[str, ...] = ()
+    waits: tuple[EndedWaits, ...] = ()
+    taken: tuple[ProcessorTaken, ...] = ()
 
 
 class MissingInstrument(FrozenStruct, frozen=True, kw_only=True, rename={"remedy": "mend"}):

@@ -9,10 +9,11 @@ PORT = "{port}"
 ADDRESS = "{address}"
 LOOPBACK = "127.0.0.1"
 CONNECTIONS = "{connections}"
+TEMPLATE, FOLDER = "{template}", "{folder}"
 
 
 class LoadGenerator(FrozenStruct, frozen=True, kw_only=True):
-    """A load generator and its timing.
+    """A load generator and its timing, and what the server gets for it.
 
     Attributes:
         command: program and arguments; ``{port}`` stands for the port of the trial, ``{address}`` for the address on which the
@@ -23,6 +24,8 @@ class LoadGenerator(FrozenStruct, frozen=True, kw_only=True):
         ready_ms: time limit for the server to accept its first connection.
         drain_ms: pause after each run of the load generator.
         stop_ms: time limit for the server to exit after SIGTERM.
+        template: text of the server's configuration file with ``{port}``, ``{address}`` and ``{folder}``, a folder in which the server
+            may write; ``{template}`` in its command is the path of the filled file. Empty for none.
     """
 
     command: tuple[str, ...]
@@ -32,6 +35,7 @@ class LoadGenerator(FrozenStruct, frozen=True, kw_only=True):
     ready_ms: int = 10_000
     drain_ms: int = 50
     stop_ms: int = 5_000
+    template: str = ""
 
     def with_port(self, port: int, address: str = LOOPBACK) -> tuple[str, ...]:
         """Return the command with the port and the server's address filled in."""

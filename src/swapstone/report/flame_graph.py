@@ -13,8 +13,10 @@ from typing import Any
 from markupsafe import Markup
 
 from swapstone.explanation import CostClasses
+from swapstone.explanation.aligned_stacks import aligned, aligned_label
 from swapstone.explanation.profile_formats import label
-from swapstone.model import Frame, Profile
+from swapstone.model import Frame, Ledger, Profile
+from swapstone.model.number_text import quantity
 from swapstone.report.render.html import template
 
 LEAST_SHARE = 1e-5
@@ -51,7 +53,7 @@ def tree(before: Profile | None, after: Profile, classes: CostClasses) -> _Node:
         node = root
         _add(node, weights)
         for depth, frame in enumerate(frames):
-            name = label(frame)
+            name = label(frame) if before is None else aligned_label(frame)
             if name not in node.under:
                 cause, detail = classes.of(frames[: depth + 1])
                 node.under[name] = _Node(name, f"{cause} {detail}".strip() if cause == "system calls" else cause)
@@ -74,19 +76,25 @@ def _plain(node: _Node, kinds: dict[str, int], least: float) -> list[Any]:
     return [node.name, number, *(float(f"{weight:.6g}") for weight in (*node.weights, node.widest)), below]
 
 
-def page(title: str, first: Profile, second: Profile | None, classes: CostClasses) -> str:
-    """Render one profile, or the difference of two, as an interactive page.
+def page(
+    title: str, first: Profile, second: Profile | None, classes: CostClasses, more_notes: Sequence[str] = ()
+) -> str:
+    """Render one profile, or the difference of two with aligned stacks, as an interactive page.
 
     Args:
         title: its heading.
         first: the profile; of a difference, the baseline's.
         second: the candidate's, or None for one profile.
         classes: gives the colours.
+        more_notes: printed before those of the profiles.
 
     Returns:
         The page. Its own policy lets it load nothing and run no script but its own.
     """
     before, after = (first, second) if second is not None else (None, first)
+    if before is not None:
+        pair = aligned(before, after)
+        before, after, more_notes = pair.before, pair.after, (*more_notes, *pair.notes)
     root = tree(before, after, classes)
     kinds: dict[str, int] = {}
     data = {
@@ -99,7 +107,7 @@ def page(title: str, first: Profile, second: Profile | None, classes: CostClasse
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # In a script element of type JSON only "</" and "<!--" could end it early.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    notes = tuple(dict.fromkeys((*first.notes, *(second.notes if second else ()))))
+    notes = tuple(dict.fromkeys((*more_notes, *first.notes, *(second.notes if second else ()))))
     return template("flame.html.j2").render(
         title=title,
         data=Markup(text),  # noqa: S704 - escaped above
@@ -107,4 +115,27 @@ def page(title: str, first: Profile, second: Profile | None, classes: CostClasse
         digest=digest,
         notes=notes,
         difference=second is not None,
+    )
+
+
+def total_notes(pair: Sequence[Profile | None], ledger: Ledger | None) -> tuple[str, ...]:
+    """Return why the totals of a graph of times are not those of the ledger; none for other graphs.
+
+    Args:
+        pair: baseline's and candidate's profile.
+        ledger: of the row.
+    """
+    before, after = pair
+    if before is None or after is None or ledger is None or before.unit != "ns":
+        return ()
+    totals = [sum(stack.weight for stack in each.stacks) / each.operations for each in (before, after)]
+    of = {
+        "on-cpu": "processor time of all threads, sampled",
+        "off-cpu": "elapsed time without a running thread, recorded",
+    }
+    what = {"wall": "elapsed time", "cpu": "processor time"}.get(ledger.metric, ledger.metric)
+    return (
+        f"The whole is {quantity(totals[0], 'ns')} and {quantity(totals[1], 'ns')} per operation: {of.get(before.kind, before.kind)} in "
+        f"runs under perf, which slows a program. The ledger's whole is {quantity(ledger.baseline, 'ns')} and "
+        f"{quantity(ledger.candidate, 'ns')}: {what} in the record's runs without an instrument.",
     )

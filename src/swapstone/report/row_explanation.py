@@ -24,6 +24,7 @@ from swapstone.model import (
     RowMeasurements,
 )
 from swapstone.model.number_text import ratio
+from swapstone.model.page_sizes import MEMORY
 from swapstone.record.variant_label import short_label
 from swapstone.report.answer.explanation_answer import sentence
 from swapstone.report.context import ExplanationSummary
@@ -44,6 +45,8 @@ INSTRUCTIONS = "instructions"
 MOST_COUNTS = 24
 MOST_FUNCTIONS = 8
 MOST_LINES = 14
+MOST_WAITS = 12
+TAKEN = "ready, and its processor taken by"
 Rows = list[tuple[str, ...]]
 
 
@@ -63,7 +66,8 @@ def count_rows(explanation: Explanation) -> Rows:
     whole = [
         count
         for count in explanation.counts
-        if count.group not in {"calls", RECORDED_SWITCHES} and (count.group != INSTRUCTIONS or count.name == "all")
+        if count.group not in {"calls", MEMORY, RECORDED_SWITCHES}
+        and (count.group != INSTRUCTIONS or count.name == "all")
     ]
     shown = [count for count in whole if distance(count) > 0.02]
     return [
@@ -151,6 +155,23 @@ def _share(ledger: Ledger, value_ns: float, *, differs: bool) -> str:
     return "" if not differs or unknown or not ledger.difference else percent(value_ns / ledger.difference)
 
 
+def wait_rows(seen: RowMeasurements) -> Rows:
+    """Return what ended the waits of both variants, those with the most time first, and who had the processor meanwhile."""
+    sides: list[dict[tuple[str, str], tuple[str, float]]] = []
+    for reference in seen.references:
+        run = run_of(seen, "waits", reference.variant)
+        found = {} if run is None else {(w.reason, w.whose): (amount(w.waits), w.total_ns) for w in run.waits}
+        taken = {} if run is None else {(TAKEN, each.whose): ("", each.total_ns) for each in run.taken}
+        sides.append({**found, **taken})
+    keys = sorted({*sides[0], *sides[1]}, key=lambda key: (-max(side.get(key, ("", 0.0))[1] for side in sides), key))
+    rows = [(*key, *(text for side in sides for text in _wait_cells(side.get(key)))) for key in keys[:MOST_WAITS]]
+    return [row for row in rows if row[3] != "0 ns" or row[5] != "0 ns"]
+
+
+def _wait_cells(found: tuple[str, float] | None) -> tuple[str, str]:
+    return ("", "0 ns") if found is None else (found[0], duration(found[1]))
+
+
 def instrument_rows(seen: RowMeasurements) -> Rows:
     """Return each variant under each instrument, with the overhead."""
     return [
@@ -170,6 +191,7 @@ def _order(run: InstrumentResult) -> tuple[str, str]:
 
 
 COUNT_HEAD = ("group", "in one operation", "baseline", "candidate", "ratio")
+WAIT_HEAD = ("waits, all threads", "whose", "baseline", "time", "candidate", "time")
 FUNCTION_HEAD = ("side", "function", "instructions")
 INSTRUMENT_HEAD = ("instrument", "variant", "operations", "time / without", "tool")
 
@@ -240,6 +262,8 @@ def _parts(
         rows = ledger_rows(explanation.ledger, differs=explanation.differs)
         yield "Ledger", (_table("Ledger", ledger_head(explanation.ledger), rows, keys=1),)
     yield "Counts in one operation", (_table("Counts", COUNT_HEAD, count_rows(explanation)),)
+    waits = wait_rows(seen)
+    yield "Waits in one operation", (_table("Waits", WAIT_HEAD, waits),) if waits else ()
     functions = function_rows(seen)
     yield "Instructions by function", (_table("Functions", FUNCTION_HEAD, functions),) if functions else ()
     links = tuple((kind, file) for file, kind in pages)

@@ -130,6 +130,7 @@ def compare(
     read: str | None = None,
     warm_up: Duration = None,
     ready_timeout: Duration = None,
+    template: str | Path | None = None,
     no_cache: bool = False,
     guest_timeout: Duration = None,
     out: str | Path | None = None,
@@ -201,6 +202,7 @@ def compare(
         read: how the load generator's output is read.
         warm_up: the load generator runs this long before the measurement.
         ready_timeout: the server must accept connections within this.
+        template: its configuration file, with ``{port}``.
         no_cache: repeat runs of virtual machines that are in the cache.
         guest_timeout: limit of a virtual machine's run, in this machine's time; 10 minutes if None.
         out: the record's folder; a new one under the root of records if None.
@@ -214,7 +216,7 @@ def compare(
         UserError: an argument is wrong, or the experiment can't run here.
         Interrupted: a signal ended it (a `KeyboardInterrupt`); the record is sealed, and its path is in the exception.
     """
-    own_request = OwnProgramRequest(
+    own = OwnProgramRequest(
         command=command_words(command),
         commands=tuple(command_text(each) or "" for each in command_list(commands)),
         names=tuple(commands) if isinstance(commands, Mapping) else (),
@@ -248,8 +250,8 @@ def compare(
         reader=read,
         warm_up=duration_text(warm_up),
         ready_timeout=duration_text(ready_timeout),
+        template=None if template is None else str(template),
     )
-    receiver = as_progress(progress)
     request = ExperimentRequest(
         name="compare",
         factors=(),
@@ -278,8 +280,8 @@ def compare(
         hold=tuple(f"{name}={level}" for name, level in (hold or {}).items()),
     )
     texts = [f"{name}={','.join(name_list(each))}" for name, each in _factors(factors, levels).items()]
-    options = RunOptions(rebuild=rebuild, no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout))
-    return run_request(request, texts, own_request, out=Path(out) if out else None, options=options, progress=receiver)
+    how = RunOptions(rebuild=rebuild, no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout))
+    return run_request(request, texts, own, out=Path(out) if out else None, options=how, progress=as_progress(progress))
 
 
 def run_request(

@@ -25,6 +25,9 @@ SHELL_HINT = (
 LONGEST_LABEL = 32
 LONGEST_NAME = 60
 
+ADMINISTRATORS = "/usr/local/sbin:/usr/sbin:/sbin"
+"""Folders of programs for administrators, such as servers."""
+
 _ASSIGNMENT = re.compile(rf"({NAME})=(.*)", re.ASCII | re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./{}-]+", re.ASCII)
 _SPECIAL = {
@@ -140,7 +143,7 @@ def _line(label: str, words: Sequence[str], folder: Path, *, built: bool) -> Com
 
 def _require_found(program: str, folder: Path) -> None:
     """Raise a `UserError` for a name without a slash that is not on PATH, as execvp(3) fails then."""
-    if "/" in program or placeholders_in(program) or shutil.which(program):
+    if "/" in program or placeholders_in(program) or found_program(program):
         return
     here = (folder / program).is_file()
     hint = (
@@ -160,6 +163,14 @@ def _assignments(words: Sequence[str]) -> int:
     return next((at for at, word in enumerate(words) if not _ASSIGNMENT.fullmatch(word)), len(words))
 
 
+def found_program(name: str) -> str | None:
+    """Return where a program without a slash in its name is: on PATH, or in a folder that an administrator's PATH has.
+
+    Servers are in these folders, and on Debian a user's PATH lacks them.
+    """
+    return shutil.which(name) or shutil.which(name, path=ADMINISTRATORS)
+
+
 def executable(program: str, folder: Path) -> str:
     """Return a program's absolute path without following links, as execvp(3) finds it; the file need not exist.
 
@@ -168,7 +179,7 @@ def executable(program: str, folder: Path) -> str:
     if "/" not in program:
         if placeholders_in(program):
             return program
-        found = shutil.which(program)
+        found = found_program(program)
         if found:
             return os.path.normpath(Path.cwd() / found)
     return os.path.normpath(folder / program)

@@ -412,7 +412,9 @@ def _files(seen: RowMeasurements, explanation: Explanation, classes: CostClasses
     pages = []
     variants = (seen.references[0].variant, seen.references[1].variant)
     for kind in KINDS:
-        graphs = list(_graphs(kind, seen.place.workload, variants, profiles(seen, kind), classes))
+        pair = profiles(seen, kind)
+        notes = flame_graph.total_notes(pair, explanation.ledger)
+        graphs = list(_graphs(kind, seen.place.workload, variants, pair, classes, notes=notes))
         yield from graphs
         pages += [(name, kind) for name, _ in graphs if name == f"{kind}-difference.html"]
     yield "explanation.html", html.render(row_explanation.document_of(seen, explanation, pages))
@@ -424,8 +426,10 @@ def _graphs(
     variants: tuple[str, str],
     pair: tuple[Profile | None, Profile | None],
     classes: CostClasses,
+    *,
+    notes: tuple[str, ...] = (),
 ) -> Iterator[tuple[str, str]]:
-    """Yield the files of a kind of profile: name and content."""
+    """Yield the files of a kind of profile: name and content. The notes are of the difference."""
     for side, variant, profile in zip(SIDES, variants, pair, strict=True):
         if profile is not None and profile.stacks:
             title = f"{kind} {workload} {variant}"
@@ -436,7 +440,7 @@ def _graphs(
     if before is not None and after is not None and (before.stacks or after.stacks):
         title = f"{kind} {workload}: {variants[1]} against {variants[0]}"
         yield f"{kind}-difference.folded", folded_difference(before, after)
-        yield f"{kind}-difference.html", flame_graph.page(title, before, after, classes)
+        yield f"{kind}-difference.html", flame_graph.page(title, before, after, classes, notes)
 
 
 def profiles(seen: RowMeasurements, kind: str) -> tuple[Profile | None, Profile | None]:

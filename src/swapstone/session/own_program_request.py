@@ -85,6 +85,7 @@ class OwnProgramRequest(FrozenStruct, frozen=True, kw_only=True):
     reader: str | None = None
     warm_up: str | None = None
     ready_timeout: str | None = None
+    template: str | None = None
 
 
 _OPTION_NAMES = {
@@ -107,7 +108,7 @@ _LEAST_MEMORY_BYTES = 128 << 20
 
 _MOST_MEMORY_BYTES = 64 << 30
 
-_SERVER_OPTIONS = ("load_generator", "connections", "reader", "warm_up", "ready_timeout")
+_SERVER_OPTIONS = ("load_generator", "connections", "reader", "warm_up", "ready_timeout", "template")
 
 
 def own_program(request: OwnProgramRequest, *, rooted: bool = False) -> OwnProgram | None:
@@ -246,6 +247,7 @@ def _load_generators(request: OwnProgramRequest, arguments: tuple[str, ...], fol
             reader=request.reader,
             warm_up=request.warm_up,
             ready_timeout=request.ready_timeout,
+            template=request.template,
         )
     for name in _SERVER_OPTIONS:
         if getattr(request, name) is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from swapstone.model import Experiment, LoadGenerator, UserError
 from swapstone.model.driver_target import DRIVER_EXAMPLE, parse_driver_target
 from swapstone.model.load_generator import CONNECTIONS, PORT
+from swapstone.session.server_template import template_text
 from swapstone.session.values import parse_duration_ns
 from swapstone.targets import default_target, driver_of
 from swapstone.workloads import workloads_of
@@ -96,6 +97,7 @@ def load_generators(
     reader: str | None,
     warm_up: str | None,
     ready_timeout: str | None,
+    template: str | None = None,
 ) -> tuple[LoadGenerator, ...]:
     """Return the load generators of a server: one for each number of connections.
 
@@ -108,16 +110,18 @@ def load_generators(
         reader: how the load generator's output is read.
         warm_up: a duration.
         ready_timeout: a duration.
+        template: a configuration file.
 
     Raises:
         UserError: one of them is missing or has the wrong form.
     """
     if not command:
         raise UserError("--server needs --load-generator, which sends the requests.", f"For example: {SERVER_EXAMPLE}")
-    if not any(PORT in text for text in (*server, *variables)):
+    configuration = template_text(template, folder, server, variables)
+    if not any(PORT in text for text in (*server, *variables, configuration)):
         raise UserError(
             "--server receives no port: {port} is neither in its command nor in an --env.",
-            "Each trial has a port of its own: --server './my-server --port {port}'",
+            "Each trial has a port of its own: --server './my-server --port {port}', or --template FILE for a configuration file.",
         )
     words = _words("--load-generator", command)
     if not any(PORT in word for word in words):
@@ -135,6 +139,7 @@ def load_generators(
             connections=count,
             warm_ms=_milliseconds(warm_up, 300),
             ready_ms=max(1, _milliseconds(ready_timeout, 10_000)),
+            template=configuration,
         )
         for count in counts
     )

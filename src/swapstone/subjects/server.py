@@ -14,7 +14,8 @@ import msgspec
 from swapstone.artifacts import check_load_generator, find_load_generator, is_installed_name
 from swapstone.factors import Evidence, Recipe
 from swapstone.model import Cpus, Experiment, LoadGenerator, OwnProgram, Sample, UnavailableError, UserError, Variant
-from swapstone.model.load_generator import LOOPBACK, filled
+from swapstone.model.load_generator import ADDRESS, FOLDER, LOOPBACK, PORT, TEMPLATE, filled
+from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.subjects.answers import last_line, trouble_of
 from swapstone.subjects.own_program_carried import carried_files
 from swapstone.subjects.subject import BuildContext, Inspect, Measured, Outcome, Subject, TrialSpec
@@ -75,6 +76,7 @@ class Server(Subject):
         self._driver: DriverHost | None = None
         self._remote = RemoteProgram(path="", sha256="")
         """The load generator on the driver's machine."""
+        self._folder: TemporaryFolder | None = None
 
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise also if the target has no load generators."""
@@ -108,6 +110,11 @@ class Server(Subject):
         elif target.shares_files:
             generator = target.put(find_load_generator(self._generator))
         else:
+            if self._generator.template:
+                raise UnavailableError(
+                    "--template is for servers of this machine: the filled file is not in the virtual machine.",
+                    "Leave --target out, or --template.",
+                )
             self._in_guest = True
             generator = self._carried(program, target)
         links = tuple(dataclasses.replace(link, load_generator=generator) for link in program.links)
@@ -176,10 +183,14 @@ class Server(Subject):
         command = driver.command(self._remote, words, limit_s) if driver else (trial.program.load_generator, *words)
         apart = self.workload.cpus is Cpus.ONE and len(trial.cpus) > 1
         last = max(trial.cpus, default=0)
+        template = self._filled_template(port, address)
         return msgspec.structs.replace(
             request,
-            arguments=filled(request.arguments, port, address),
-            environment=tuple((name, *filled((value,), port, address)) for name, value in request.environment),
+            arguments=_with_template(filled(request.arguments, port, address), template),
+            environment=tuple(
+                (name, *_with_template(filled((value,), port, address), template))
+                for name, value in request.environment
+            ),
             cpus=(last,) if apart else (),
             load_generator=LoadGeneratorRequest(
                 port=port,
@@ -192,6 +203,26 @@ class Server(Subject):
                 stop_ms=self._generator.stop_ms,
             ),
         )
+
+    def _filled_template(self, port: int, address: str) -> str:
+        """Write the server's configuration file for a trial, in the place of the last one; return its path, empty for none.
+
+        Raises:
+            UserError: it can't be written.
+        """
+        text = self._generator.template
+        if not text:
+            return ""
+        if self._folder is None:
+            self._folder = TemporaryFolder("server")
+        path = self._folder.path / "filled.conf"
+        for placeholder, value in ((PORT, str(port)), (ADDRESS, address), (FOLDER, str(self._folder.path))):
+            text = text.replace(placeholder, value)
+        try:
+            path.write_text(text)
+        except OSError as error:
+            raise UserError(f"{path} can't be written: {error.strerror}.", "Free space in its folder.") from error
+        return str(path)
 
     def kept(self, answer: AgentAnswer) -> AgentAnswer:
         """Return what is kept of the server's output, and of the load generator's."""
@@ -223,6 +254,10 @@ class Server(Subject):
         samples = server_samples(self._generator, dict(answer.facts), answer.driver_stdout)
         check_whole(samples)
         return Measured((*samples, *self.printed_samples(answer.driver_stdout, answer.driver_stderr)))
+
+
+def _with_template(words: tuple[str, ...], path: str) -> tuple[str, ...]:
+    return tuple(word.replace(TEMPLATE, path) for word in words) if path else words
 
 
 def server_trouble(answer: AgentAnswer) -> str:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from swapstone.explanation import explain, load_classes
@@ -19,6 +20,7 @@ from swapstone.model import (
     Explanation,
     Frame,
     InstrumentResult,
+    MissingInstrument,
     Profile,
     Reference,
     RowKey,
@@ -273,3 +275,79 @@ def test_without_counted_instructions_they_are_not_compared() -> None:
     pair = Sides(seen.references[1], seen.references[0], swapped=False)
     assert instruction_work(seen, counts_of(seen), pair) is None
     assert explained(seen).findings[0].how == ""
+
+
+COUNTERS: Amounts = (
+    ("hardware", "cycles", 100e6),
+    ("hardware", "instructions", 200e6),
+    ("hardware", "slots", 400e6),
+    ("hardware", "slots lost to bad speculation", 20e6),
+    ("hardware", "slots lost at the back end", 40e6),
+    ("hardware", "misses of the TLB", 1000.0),
+)
+
+
+def _counters(*changed: tuple[str, float]) -> Amounts:
+    return tuple((group, name, dict(changed).get(name, value)) for group, name, value in COUNTERS)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        (
+            (("cycles", 400e6), ("slots", 1600e6), ("slots lost to bad speculation", 960e6)),
+            "the processor's counters have 0.50 instructions per cycle (other variant: 2.00), 60 % of its slots are lost to bad "
+            "speculation: mispredicted branches (other variant: 5 %)",
+        ),
+        (
+            (
+                ("cycles", 400e6),
+                ("slots", 1600e6),
+                ("slots lost at the back end", 160e6),
+                ("misses of the TLB", 5.12e6),
+            ),
+            "the processor's counters have 0.50 instructions per cycle (other variant: 2.00), 5.12 M misses of the TLB per operation "
+            "(other variant: 1000)",
+        ),
+    ],
+)
+def test_the_processors_counters_come_before_the_simulation(
+    changed: tuple[tuple[str, float], ...], expected: str
+) -> None:
+    found = explained(
+        row((100e6, 580e6), ({OWN: 1.0}, {OWN: 1.0}), (WORK, FEW, FEW), ("hardware", COUNTERS, _counters(*changed)))
+    )
+    (finding,) = found.findings
+    assert finding.how == "same instructions, slower"
+    assert f"(other variant: 346 M); {expected}; a simulation" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("slow", "fast", "named"),
+    [
+        ((0.0, 130e6), (128e6, 130e6), True),
+        ((126e6, 130e6), (128e6, 130e6), False),
+        ((128e6, 130e6), (0.0, 130e6), False),
+    ],
+)
+def test_memory_that_only_the_faster_variant_has_in_huge_pages(
+    slow: tuple[float, float], fast: tuple[float, float], *, named: bool
+) -> None:
+    sizes = [
+        (("memory", "bytes in huge pages", huge), ("memory", "resident bytes", all_of_it))
+        for huge, all_of_it in (fast, slow)
+    ]
+    found = explained(row((100e6, 580e6), ({OWN: 1.0}, {OWN: 1.0}), (WORK, FEW, FEW), ("pages", sizes[0], sizes[1])))
+    (finding,) = found.findings
+    assert ("are in huge pages (other variant: 122 MiB of 124 MiB), which is consistent" in finding.sentence) == named
+    assert not any("huge" in each[1] for each in row_explanation.count_rows(found))
+
+
+def test_missing_counters_are_mentioned_where_they_would_explain_something() -> None:
+    missing = (MissingInstrument(instrument="hardware", reason="no cycles", remedy="a PMU"),)
+    slow = row((100e6, 580e6), ({OWN: 1.0}, {OWN: 1.0}), (WORK, FEW, FEW))
+    more: Amounts = (("instructions", "all", 2000e6), *FEW[1:])
+    clear = row((100e6, 580e6), ({OWN: 1.0}, {OWN: 1.0}), (WORK, FEW, more))
+    for seen, mentioned in ((slow, True), (clear, False)):
+        caveats = explained(msgspec.structs.replace(seen, missing=missing)).caveats
+        assert any(text.startswith("hardware is unavailable: no cycles") for text in caveats) == mentioned

@@ -71,7 +71,7 @@ def test_the_page_holds_both_sides_and_lets_no_name_out_of_its_data() -> None:
     assert (name, before, after, widest) == ("all", 60.0, 370.0, 380.0)
     (main,) = under
     assert {child[0]: child[2:5] for child in main[5]} == {
-        "[libc.so]": [10.0, 0.0, 10.0],
+        "[C library]": [10.0, 0.0, 10.0],
         "free</script><b>": [0.0, 300.0, 300.0],
     }
     assert "system calls munmap" in data["kinds"]

@@ -53,6 +53,28 @@ def asked(cpus: tuple[int, ...], pinned: Cpus) -> TrialRequest:
     return subject_of(workload).request(trial_spec(Variant(levels=()), program, cpus=cpus))
 
 
+def test_a_template_is_filled_for_each_trial() -> None:
+    generator = msgspec.structs.replace(GENERATOR, template="listen {address}:{port}; pid {folder}/pid; {other} {}")
+    workload = Workload(
+        name="s",
+        origin=Source(file="server.c", harness=False),
+        arguments=("-c", "{template}"),
+        description="serves",
+        metrics=(),
+        load_generator=generator,
+    )
+    recipe = Recipe(environment=(("CONF", "{template}"),))
+    subject = subject_of(workload)
+    spec = trial_spec(Variant(levels=()), Program("/s", recipe, None, load_generator="/bin/wrk"), cpus=(0,))
+    first, second = subject.request(spec), subject.request(spec)
+    path = Path(second.arguments[-1])
+    assert first.arguments == second.arguments == ("/s", "-c", str(path))
+    assert second.environment == (("CONF", str(path)),)
+    assert second.load_generator is not None
+    port = second.load_generator.port
+    assert path.read_text() == f"listen 127.0.0.1:{port}; pid {path.parent}/pid; {{other}} {{}}"
+
+
 def test_the_port_is_filled_in_everywhere() -> None:
     made = asked((0, 1), Cpus.ONE)
     assert made.load_generator is not None

@@ -14,10 +14,11 @@ let zoomed = [data.tree];
 let focused = null;
 
 function amount(value) {
+  if (Math.abs(value) < 0.001) value = 0; // the rounding error of a difference
   if (data.unit === "ns") {
     for (const [size, unit] of [[1e9, "s"], [1e6, "ms"], [1e3, "us"]])
       if (Math.abs(value) >= size) return (value / size).toPrecision(3) + " " + unit;
-    return value.toPrecision(3) + " ns";
+    return (value ? value.toPrecision(3) : 0) + " ns";
   }
   const number = Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(3)));
   return number + (data.unit === "B" ? " B" : "");

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Equal work of two C libraries is at one place of the graph of their difference."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from swapstone.explanation import load_classes
+from swapstone.explanation.aligned_stacks import aligned, aligned_label, canonical
+from swapstone.model import KERNEL, OWN_OBJECT, Frame, Ledger, Profile, Stack
+from swapstone.report import flame_graph
+
+GLIBC, MUSL = "libc.so.6", "ld-musl-x86_64.so.1"
+ENTRY = ("entry_SYSCALL_64_after_hwframe[k]", "do_syscall_64[k]", "x64_sys_call[k]")
+
+
+def stack(*names: str, library: str = GLIBC) -> tuple[Frame, ...]:
+    """Make a stack; names that end with [k] are the kernel's, with [p] the program's."""
+    objects = {"[k]": KERNEL, "[p]": OWN_OBJECT}
+    return tuple(Frame(symbol=re.sub(r"\[[kp]\]$", "", name), object=objects.get(name[-3:], library)) for name in names)
+
+
+def profile(weights: dict[tuple[Frame, ...], float]) -> Profile:
+    frames = list(dict.fromkeys(frame for one in weights for frame in one))
+    stacks = tuple(Stack(frames=tuple(map(frames.index, one)), weight=weight) for one, weight in weights.items())
+    return Profile(kind="on-cpu", unit="ns", operations=1.0, frames=tuple(frames), stacks=stacks)
+
+
+WRITE, OPEN = (*ENTRY, "__x64_sys_write[k]", "vfs_write[k]"), (*ENTRY, "__x64_sys_openat[k]")
+FAULT = ("asm_exc_page_fault[k]", "exc_page_fault[k]", "handle_mm_fault[k]")
+
+
+@pytest.mark.parametrize(
+    ("glibc", "musl", "expected"),
+    [
+        (("__GI___libc_write", *WRITE), ("__syscall_cp_asm", *WRITE), "syscall:write;vfs_write_[k]"),
+        (("__libc_malloc",), ("__libc_malloc_impl",), "malloc"),
+        (("__memcpy_avx_unaligned_erms",), ("memcpy",), "memcpy"),
+        (("__GI___libc_open64", *OPEN), ("open", *OPEN), "syscall:openat"),
+        (("free", *FAULT), ("free", FAULT[0], FAULT[2]), "free;page fault;handle_mm_fault_[k]"),
+    ],
+)
+def test_equal_work_has_equal_stacks(glibc: tuple[str, ...], musl: tuple[str, ...], expected: str) -> None:
+    found = [canonical(stack(*names, library=of), cut=False) for names, of in ((glibc, GLIBC), (musl, MUSL))]
+    assert found[0] == found[1]
+    assert ";".join(map(aligned_label, found[0])) == expected
+
+
+def test_a_function_that_does_more_than_the_call_stays() -> None:
+    frames = canonical(stack("main[p]", "__libc_malloc", "sysmalloc", "brk", *ENTRY, "__x64_sys_brk[k]"), cut=False)
+    assert [aligned_label(frame) for frame in frames] == ["main", "malloc", "sysmalloc", "syscall:brk"]
+
+
+def test_start_up_code_is_left_out_above_the_program_only() -> None:
+    frames = stack("_start[p]", "__libc_start_main_impl", "__libc_start_call_main", "main[p]", "work[p]")
+    assert [frame.symbol for frame in canonical(frames, cut=False)] == ["main", "work"]
+    assert canonical(stack("_start[p]"), cut=False) == stack("_start[p]")
+
+
+BEFORE = profile({stack("main[p]", "__GI___libc_write", *WRITE): 60.0, stack("main[p]", "work[p]"): 40.0})
+AFTER = profile(
+    {stack("__syscall_cp_asm", *WRITE, library=MUSL): 136.0, stack("main[p]", "work[p]", library=MUSL): 64.0}
+)
+
+
+def test_without_unwind_tables_both_sides_are_drawn_from_the_library_on() -> None:
+    found = aligned(BEFORE, AFTER)
+    for side in (found.before, found.after):
+        names = {";".join(aligned_label(side.frames[number]) for number in one.frames) for one in side.stacks}
+        assert names == {"[C library];syscall:write;vfs_write_[k]", "main;work"}
+    assert "0 % and 68 % of the two sides" in found.notes[-1]
+
+
+def test_with_unwind_tables_callers_stay() -> None:
+    found = aligned(BEFORE, BEFORE)
+    assert len(found.notes) == 1
+    assert aligned_label(found.before.frames[found.before.stacks[0].frames[0]]) == "main"
+
+
+def test_sums_stay_and_equal_stacks_are_added_up() -> None:
+    both = profile({stack("__GI___libc_write", *WRITE): 1.0, stack("write", *WRITE): 2.0})
+    found = aligned(both, both).after
+    assert [one.weight for one in found.stacks] == [3.0]
+
+
+def test_the_page_states_why_its_total_is_not_the_ledgers() -> None:
+    ledger = Ledger(metric="wall", baseline=200.0, candidate=300.0, lines=(), residual=100.0, drift=0.0)
+    notes = flame_graph.total_notes((BEFORE, AFTER), ledger)
+    assert notes[0].startswith("The whole is 100 ns and 200 ns per operation: processor time of all threads, sampled")
+    assert "The ledger's whole is 200 ns and 300 ns: elapsed time" in notes[0]
+    assert flame_graph.total_notes((BEFORE, AFTER), None) == ()
+    page = flame_graph.page("t", BEFORE, AFTER, load_classes(), notes)
+    assert "The whole is 100 ns" in page
+    text = re.search(r'id="data">(.*?)</script>', page)
+    assert text is not None
+    data = json.loads(text[1])
+    library = next(child for child in data["tree"][5] if child[0] == "[C library]")
+    assert library[5][0][:1] == ["syscall:write"] and library[5][0][2:4] == [60.0, 136.0]
+    assert data["kinds"][library[5][0][1]] == "system calls write"

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Waits have names by what ended them, and foreign load is never a reason."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from swapstone.explanation import explain, load_classes
+from swapstone.explanation.cost_classes import LOCKS, READY, WAITING
+from swapstone.explanation.evidence import Sides
+from swapstone.explanation.wait_names import FOREIGN, wait_name
+from swapstone.model import KERNEL, OWN_OBJECT, ElapsedTime, Explanation, Frame, InstrumentResult, RowMeasurements
+from swapstone.model.ended_waits import (
+    COMPUTING,
+    DELAYED_ACK,
+    DISK,
+    HAND_OFF,
+    IDLE,
+    LOAD_GENERATOR,
+    LOCK,
+    OWN_THREADS,
+    TIMER,
+    EndedWaits,
+    ProcessorTaken,
+)
+from swapstone.report import row_explanation
+from swapstone.report.answer import explanation_answer
+from tests.unit.explanation.test_evidence import profile, result, row
+
+OWN = (Frame(symbol="work", object=OWN_OBJECT),)
+READ = (*OWN, Frame(symbol="__x64_sys_read", object=KERNEL))
+MS = 1e6
+
+
+def ended(reason: str, total_ms: float, waits: float = 20.0, whose: str = "") -> EndedWaits:
+    return EndedWaits(
+        reason=reason, whose=whose, waits=waits, total_ns=total_ms * MS, short_ns=40 * MS, long_ns=44 * MS
+    )
+
+
+def measured(
+    slow: tuple[EndedWaits, ...] = (),
+    fast: tuple[EndedWaits, ...] = (),
+    taken: tuple[tuple[str, float], ...] = (),
+    *,
+    off_ns: tuple[float, float] = (900.0, 0.0),
+) -> RowMeasurements:
+    """Return a row whose candidate takes 1000 ns instead of 100 ns: waiting in read, and without a processor."""
+    seen = row((100.0, 1000.0), ({OWN: 1.0}, {OWN: 1.0}))
+
+    def passed(waited: float, ready: float, run: float) -> ElapsedTime:
+        waits = profile("off-cpu", {READ: waited} if waited else {})
+        return ElapsedTime(
+            wall_ns=waited + ready + run, running_ns=run, ready_ns=ready, waits=waits, most_threads=1, cpu_ns=run
+        )
+
+    runs: list[InstrumentResult] = [
+        *seen.runs,
+        result("off-cpu", "a", elapsed=passed(0.0, 0.0, 100.0)),
+        result("off-cpu", "b", elapsed=passed(*off_ns, 100.0)),
+    ]
+    if slow or fast or taken:
+        had = tuple(ProcessorTaken(whose=whose, total_ns=total) for whose, total in taken)
+        runs += [result("waits", "a", waits=fast), result("waits", "b", waits=slow, taken=had)]
+    sides = [
+        msgspec.structs.replace(each, metrics=(("wall", wall), ("cpu", 100.0)))
+        for each, wall in zip(seen.references, (100.0, 1000.0), strict=True)
+    ]
+    place = msgspec.structs.replace(seen.place, metric="wall")
+    return msgspec.structs.replace(
+        seen, place=place, ledger_metric="wall", references=(sides[0], sides[1]), runs=tuple(runs)
+    )
+
+
+def named(seen: RowMeasurements, cause: str) -> str:
+    base, candidate = seen.references
+    return wait_name(seen, Sides(candidate, base, swapped=False), cause).how
+
+
+def explained(seen: RowMeasurements) -> Explanation:
+    return explain(seen, load_classes())
+
+
+def test_nagle_is_named_in_the_answer_with_its_numbers() -> None:
+    found = explained(measured((ended(DELAYED_ACK, 800.0), ended(TIMER, 90.0)), (ended(TIMER, 80.0),)))
+    (finding,) = found.findings
+    assert (finding.cause, finding.how) == ("waiting", "Nagle's algorithm with delayed ACK")
+    assert finding.evidence[0] == (
+        "20 waits per operation, 800 ms of all threads together, most of 40 ms to 44 ms, ended by a delayed ACK, whose timer "
+        "released data that Nagle's algorithm had held back (other variant: none)"
+    )
+    assert "is waiting (Nagle's algorithm with delayed ACK)" in explanation_answer.sentence(found)
+    assert finding.evidence[0] in found.paragraph
+
+
+@pytest.mark.parametrize(
+    ("slow", "fast", "cause", "expected"),
+    [
+        ([ended(LOCK, 150, 27, OWN_THREADS), ended(HAND_OFF, 1, 1, OWN_THREADS)], [], LOCKS, "a lock that another thread holds"),
+        ([ended(LOCK, 22, 20e3, OWN_THREADS), ended(HAND_OFF, 33, 20e3, OWN_THREADS)], [], LOCKS, "hand-off between threads"),
+        ([ended(LOCK, 22, 20e3), ended(HAND_OFF, 25, 20e3)], [ended(HAND_OFF, 28, 20)], LOCKS, "hand-off between threads"),
+        ([ended(HAND_OFF, 33, 20e3, OWN_THREADS), ended(LOCK, 22, 20e3, OWN_THREADS)], [], WAITING, "hand-off between threads"),
+        ([ended(DISK, 100)], [ended(DISK, 99.99)], WAITING, "disk"),
+        ([ended(DISK, 100)], [ended(DISK, 100)], WAITING, ""),  # both variants wait as long
+        ([ended(DISK, 100), ended(TIMER, 90), ended(COMPUTING, 80, whose="cc1")], [], WAITING, ""),  # none has half
+        ([ended(COMPUTING, 100, whose=LOAD_GENERATOR)], [], WAITING, "until the load generator had computed"),
+        ([ended(TIMER, 500), ended(LOCK, 1, 5)], [], LOCKS, "a lock that another thread holds"),  # sleeps are no locks
+        ([ended(TIMER, 500)], [], "page faults", ""),
+    ],
+)  # fmt: skip
+def test_names(slow: list[EndedWaits], fast: list[EndedWaits], cause: str, expected: str) -> None:
+    assert named(measured(tuple(slow), tuple(fast)), cause) == expected
+
+
+def test_waits_that_are_much_shorter_than_the_ledgers_do_not_name_it() -> None:
+    seen = measured((ended(TIMER, 1e-4),))  # 100 ns of 900 ns
+    assert [(each.cause, each.how) for each in explained(seen).findings] == [("waiting", "")]
+
+
+@pytest.mark.parametrize(
+    ("taken", "expected"),
+    [
+        ((("hog", 700.0), (OWN_THREADS, 100.0), (IDLE, 5000.0)), FOREIGN),
+        (((OWN_THREADS, 700.0), ("hog", 100.0)), OWN_THREADS),
+        (((LOAD_GENERATOR, 700.0), ("hog", 100.0)), LOAD_GENERATOR),
+        (((IDLE, 700.0),), ""),
+    ],
+)
+def test_who_had_the_processor(taken: tuple[tuple[str, float], ...], expected: str) -> None:
+    assert named(measured(taken=taken), READY) == expected
+
+
+def test_foreign_load_is_no_finding_and_a_caveat_names_it() -> None:
+    found = explained(measured(taken=(("hog", 800.0),), off_ns=(0.0, 900.0)))
+    assert found.findings == ()
+    assert found.caveats[0].startswith(
+        "100 % of the difference is time without a processor; the processor was taken per operation by hog 800 ns: foreign load"
+    )
+
+
+def test_time_without_a_processor_alone_is_no_finding_where_it_is_unknown_who_had_it() -> None:
+    found = explained(measured(off_ns=(0.0, 900.0)))
+    assert found.findings == ()
+    assert "it is unknown who had it" in found.caveats[0]
+
+
+def test_the_programs_own_threads_are_a_finding() -> None:
+    found = explained(measured(taken=((OWN_THREADS, 800.0),), off_ns=(0.0, 900.0)))
+    assert [(each.cause, each.how) for each in found.findings] == [("no processor", OWN_THREADS)]
+
+
+def test_the_table_has_both_variants_and_who_had_the_processor() -> None:
+    seen = measured((ended(DELAYED_ACK, 800.0), ended(DISK, 1e-12)), (ended(DELAYED_ACK, 1.0, 2.0),), (("hog", 7.0),))
+    assert row_explanation.wait_rows(seen) == [
+        (DELAYED_ACK, "", "2", "1 ms", "20", "800 ms"),
+        (row_explanation.TAKEN, "hog", "", "0 ns", "", "7 ns"),
+    ]
+    assert row_explanation.wait_rows(measured()) == []
