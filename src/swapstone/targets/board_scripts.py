@@ -17,8 +17,8 @@ NEEDED = ("cat", "chmod", "env", "mkdir", "mv", "rm", "uname")
 
 _PATH = re.compile(r"/[A-Za-z0-9_.,+=@/-]{1,400}", re.ASCII)
 
-LOCKS = "/tmp/swapstone-board-lock"  # noqa: S108 - every user of the board must find the locks
-"""Begins the paths of locks, which end with the process and its start time. All users of a board look there."""
+LOCKS = "${SWAPSTONE_BOARD_LOCKS:-/tmp}/swapstone-board-lock"
+"""Begins the paths of locks, which end with the process and its start time. All users of a board must find them there."""
 
 REFUSED = ("locked", "no-proc", "no-folder", "no-exec", "missing")
 """Parts of an answer that state why trials can't run, in the order in which they are checked."""
@@ -77,13 +77,14 @@ end_process() {
 
 _LOCK = r"""
 start=$(start_of $$)
-mine=@LOCKS@-$$-$start
+locks=@LOCKS@
+mine=$locks-$$-$start
 session=@SESSION@ scratch=$folder/scratch-@SESSION@ agent=$folder/agent-@SESSION@
 rm -f "$mine"
 (umask 022; set -C; printf '%s %s\n' "$session" '@OWNER@' >"$mine") || refuse no-folder "$mine can't be written"
-for lock in @LOCKS@-*-*; do
+for lock in "$locks"-*-*; do
     [ -f "$lock" ] && [ "$lock" != "$mine" ] || continue
-    name=${lock#@LOCKS@-}
+    name=${lock#"$locks"-}
     other=${name%%-*} began=${name#*-}
     case $other$began in *[!0-9]*) continue ;; esac
     if [ "$(start_of "$other")" != "$began" ]; then
@@ -196,9 +197,10 @@ word={word}
 {_FUNCTIONS.replace("@SENSORS@", "")}
 folder={folder or default_folder()}
 case $folder in /*) ;; *) folder=/tmp/swapstone-$(id -u) ;; esac
-for lock in {LOCKS}-*-*; do
+locks={LOCKS}
+for lock in "$locks"-*-*; do
     [ -f "$lock" ] || continue
-    name=${{lock#{LOCKS}-}}
+    name=${{lock#"$locks"-}}
     other=${{name%%-*}} began=${{name#*-}}
     case $other$began in *[!0-9]*) continue ;; esac
     if [ "$(start_of "$other")" = "$began" ]; then
