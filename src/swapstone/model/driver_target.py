@@ -37,11 +37,10 @@ def parse_driver_target(text: str, address: str = "") -> DriverTarget:
     Raises:
         UserError: one of them has another form.
     """
-    kind, colon, machine = text.partition(":")
     what = "names no machine for load generators: it has the form ssh:[USER@]HOST[:PORT]"
-    if not colon or kind != "ssh":
+    if not text.startswith("ssh:"):
         raise UserError(f"{safe_excerpt(text, 80)!r} {what}.", f"For example: {DRIVER_EXAMPLE}")
-    found = parse_ssh_address(machine, what, DRIVER_EXAMPLE)
+    found = parse_ssh_address(text.removeprefix("ssh:"), what, DRIVER_EXAMPLE)
     return DriverTarget(host=found.host, user=found.user, port=found.port, address=_address(address) if address else "")
 
 

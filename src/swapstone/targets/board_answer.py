@@ -20,6 +20,7 @@ _FILE = re.compile(r"/(?:proc|sys|etc)/[A-Za-z0-9_.:/-]{1,300}", re.ASCII)
 _DIGITS = re.compile(r"-?[0-9]{1,12}", re.ASCII)
 _BITS = re.compile(r"[0-9a-f]{1,8}", re.ASCII)
 _CPUS = re.compile(r"^Cpus_allowed_list:[ \t]*([0-9,-]{1,2000})$", re.ASCII | re.MULTILINE)
+_SPAN = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?", re.ASCII)
 _BOOT = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _HIGHEST_CPU = 4095
 
@@ -95,11 +96,11 @@ def cpus_of(answer: BoardAnswer) -> tuple[int, ...]:
     match = _CPUS.search(answer.file("/proc/self/status"))
     found: set[int] = set()
     for span in match[1].split(",") if match else ():
-        first, _, last = span.partition("-")
-        if not first.isdecimal() or (last and not last.isdecimal()) or max(len(first), len(last)) > 4:
+        ends = _SPAN.fullmatch(span)
+        if ends is None or int(ends[2] or ends[1]) < int(ends[1]):
             found.clear()
             break
-        found.update(range(int(first), int(last or first) + 1))
+        found.update(range(int(ends[1]), int(ends[2] or ends[1]) + 1))
     if not found or max(found) > _HIGHEST_CPU:
         raise WireError("The board's list of processors is not valid.")
     return tuple(sorted(found))

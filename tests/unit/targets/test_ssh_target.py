@@ -116,7 +116,7 @@ def test_one_user_at_a_time_and_dead_locks_are_ignored(ssh: FakeSsh) -> None:
     with SshTarget(PLACE) as target:
         assert not stale.exists()
         target.run(asked(target, "/bin/true"))
-        with pytest.raises(UserError, match="in use by .*@") as raised:
+        with pytest.raises(UserError, match=r"in use by .*@") as raised:
             SshTarget(PLACE)
         assert "kill" in raised.value.hint
         with pytest.raises(UserError, match="in use by"):
@@ -202,7 +202,7 @@ def test_a_board_that_stays_away_or_changes_ends_the_session(
     monkeypatch.setattr(module, "RECONNECT_S", 0.1)
     (ssh.folder / "down").touch()
     ssh.cut()
-    with pytest.raises(AgentStartError, match="can't be made again: me@board:2222 can't be reached.*refused"):
+    with pytest.raises(AgentStartError, match=r"can't be made again: me@board:2222 can't be reached.*refused"):
         target.run(asked(target, "/bin/true"))
     (ssh.folder / "down").unlink()
     monkeypatch.setattr(module, "cpus_of", lambda _: (0, 77))
@@ -248,6 +248,13 @@ def test_the_target_s_text() -> None:
     assert parse_target("ssh:pi@board:22,folder=/data/s") == SshSpec(
         place=BoardFolder(host="board", user="pi", port=22, folder="/data/s")
     )
-    for text in ("ssh:", "ssh:-oProxyCommand=x", "ssh:a b", "ssh:board,folder=x", "ssh:board,folder=/a/../b", "ssh:b,x=/y"):
+    for text in (
+        "ssh:",
+        "ssh:-oProxyCommand=x",
+        "ssh:a b",
+        "ssh:board,folder=x",
+        "ssh:board,folder=/a/../b",
+        "ssh:b,x=/y",
+    ):
         with pytest.raises(UserError, match="names no board"):
             parse_target(text)
