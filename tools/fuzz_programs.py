@@ -66,6 +66,7 @@ from swapstone.session.outcome import parse_fail_if
 from swapstone.session.parameters import parse_free_factors, parse_parameters
 from swapstone.session.values import parse_age_s, parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.subjects.own_program_output import OutputDigests
+from swapstone.targets.board_answer import cpus_of, decode_board_answer, machine_of, sensor_facts, uname_of
 from swapstone.targets.driver_answer import decode_driver_answer, decode_program
 from swapstone.targets.fake_spec import decode_spec
 from swapstone.workloads import parse_metric
@@ -255,6 +256,11 @@ def _driver_answer(data: bytes) -> object:
     return found, decode_program(data) if "path" in found else None
 
 
+def _board_answer(data: bytes) -> object:
+    found = decode_board_answer(data, fuzz_seeds.BOARD_WORD)
+    return found.text("folder"), cpus_of(found), uname_of(found), machine_of(found), sensor_facts(found.files, "before")
+
+
 def _driver_target(data: bytes) -> object:
     found = parse_driver_target(text_of(data), "127.0.0.1")
     return found, parse_host_detail(found.target.removeprefix("host:"))
@@ -306,6 +312,7 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
         errors=(netstack_output.UnreadableError,),
     ),
     Decoder("driver host", "load generator", _driver_answer, constant(*fuzz_seeds.DRIVER_ANSWERS)),
+    Decoder("board", "board", _board_answer, constant(fuzz_seeds.BOARD_ANSWER)),
     Decoder("driver target", "user", _driver_target, constant(b"ssh:me@board.example:2222", b"ssh:[fe80::1]")),
     Decoder("perf script", "perf", _perf, constant(fuzz_seeds.PERF)),
     Decoder("scheduler events", "perf", _waits, constant(fuzz_seeds.SCHEDULER)),

@@ -103,6 +103,33 @@ DRIVER_ANSWERS = (
     b"swapstone-driver 1\npath 2f62696e2f77726b\nsha256 " + b"6162" * 32 + b"\nend\n",
 )
 
+BOARD_WORD = "swapstone-0"
+
+BOARD_ANSWER = b"""Welcome
+
+swapstone-0 folder
+/home/pi/.cache/swapstone-board
+
+swapstone-0 uname
+Linux
+6.1.0
+#1 SMP
+aarch64
+
+swapstone-0 shell
+
+swapstone-0 file /proc/cpuinfo
+processor : 0
+
+swapstone-0 file /proc/self/status
+Cpus_allowed_list:\t0-3
+
+swapstone-0 file /sys/class/thermal/thermal_zone0/temp
+48312
+
+swapstone-0 end
+"""
+
 FIELDS = b"(7f1) a0=64 a1=0x10 a2=007 caller=0x55b95feee010"
 
 HOST = b"""\

@@ -11,6 +11,7 @@ import pytest
 
 from swapstone.targets import Target, open_target
 from tests.contract.vm_fixture import vm_fixture
+from tests.fake_ssh import FakeSsh
 from tests.shared import Shared
 
 SPEC = """
@@ -39,7 +40,12 @@ def _vm(folder: Path, shared: Shared) -> Target:
     return vm_fixture(shared).open()
 
 
-OPENERS: dict[str, Callable[[Path, Shared], Target]] = {"fake": _fake, "vm": _vm}
+def _ssh(folder: Path, shared: Shared) -> Target:
+    with FakeSsh(folder / "board").first():
+        return open_target("ssh:board")
+
+
+OPENERS: dict[str, Callable[[Path, Shared], Target]] = {"fake": _fake, "vm": _vm, "ssh": _ssh}
 """Functions that open a target, by kind. Kinds that are not listed open by their name alone."""
 
 SLOW = frozenset({"vm"})

@@ -25,11 +25,23 @@ class SshServer(NamedTuple):
         target: value of ``--driver-target``.
         bin: folder with an ``ssh`` that uses only the test's keys; it comes first in PATH.
         known_hosts: the file with the server's key.
+        pid: its process.
     """
 
     target: str
     bin: Path
     known_hosts: Path
+    pid: int = 0
+
+    def sessions(self) -> list[int]:
+        """Return the processes of its connections."""
+        found = []
+        for status in Path("/proc").glob("[0-9]*/status"):
+            with contextlib.suppress(OSError):
+                fields = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+                if int(fields["PPid"]) == self.pid:
+                    found.append(int(fields["Pid"]))
+        return found
 
 
 def missing() -> str:
@@ -102,6 +114,7 @@ def ssh_server(folder: Path, address: str = "127.0.0.1", namespace: str = "") ->
     shutil.copy(keys / "user.pub", keys / "authorized")
     (folder / "sshd_config").write_text(
         f"Port {port}\nListenAddress {address}\nHostKey {keys}/host\nAuthorizedKeysFile {keys}/authorized\nPidFile none\n"
+        f"SetEnv SWAPSTONE_BOARD_LOCKS={folder}\n"
         "UsePAM no\nStrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n"
     )
     (folder / "ssh_config").write_text(
@@ -118,7 +131,7 @@ def ssh_server(folder: Path, address: str = "127.0.0.1", namespace: str = "") ->
     try:
         _wait(address, port, process, folder / "log")
         user = pwd.getpwuid(os.geteuid()).pw_name
-        yield SshServer(f"ssh:{user}@{address}:{port}", binaries, known)
+        yield SshServer(f"ssh:{user}@{address}:{port}", binaries, known, process.pid)
     finally:
         process.terminate()
         process.wait(10)

@@ -51,8 +51,9 @@ REFUSED = {
     "explain": ("explain", "one"),
     "profile": ("profile", "one"),
     "sdk": ("sdk", "--libc", "none", "--out", "sdk"),
+    "target": ("target", "clean", "host"),
 }
-"""Commands that end with an error on standard error: the fake target has no explanations, and there is no such C library."""
+"""Commands that end with an error on standard error: the fake target has no explanations, and there is no such C library or board."""
 
 UNPRINTED = re.compile(r"error: Standard output (?P<why>.*): not all results were printed\.\n")
 

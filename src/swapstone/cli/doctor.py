@@ -11,7 +11,8 @@ import click
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.output import echo
 from swapstone.cli.tables import terminal_columns
-from swapstone.session.capabilities import Finding, State, capabilities, examine
+from swapstone.session.boards import examine_board
+from swapstone.session.capabilities import Finding, State, capabilities, examine, plain, summary
 
 _LEAST_ROOM = 20
 _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", State.UNKNOWN: None}
@@ -19,44 +20,26 @@ _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", St
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-def doctor_command(as_json: bool) -> None:
-    r"""Check what this machine can do, and what makes its timings noisy.
+@click.option("--target", metavar="TARGET", help="Check a board instead of this machine: ssh:[USER@]HOST.")
+def doctor_command(as_json: bool, target: str | None) -> None:
+    r"""Check what this machine or a board can do, and what makes its timings noisy.
 
     Where a command would help, it is printed. The doctor itself changes nothing.
 
     \b
-    Example:
+    Examples:
       swapstone doctor
+      swapstone doctor --target ssh:pi@board
     """
-    found = capabilities()
-    noise = list(examine())
+    found, noise = examine_board(target) if target else (capabilities(), list(examine()))
     if as_json:
-        echo(json.dumps({"can": _plain(found), "noise": _plain(noise)}, indent=1))
+        echo(json.dumps({"can": plain(found), "noise": plain(noise)}, indent=1))
         return
-    echo(_answer(found, noise))
-    echo("\nWhat this machine can do")
+    echo(summary(found, noise))
+    echo(f"\nWhat {'the board' if target else 'this machine'} can do")
     _print(found)
     echo("\nWhat makes timings noisy")
     _print(noise)
-
-
-def _answer(found: list[Finding], noise: list[Finding]) -> str:
-    """Return the sentences that the user came for."""
-    missing = [finding.name for finding in found if finding.state is State.MISSING]
-    noisy = [finding.name for finding in noise if finding.state in {State.NOISY, State.MISSING}]
-    can = f"{len(found) - len(missing)} of {len(found)} features are available"
-    can += f"; unavailable: {', '.join(missing)}." if missing else "."
-    disturbed = (
-        f"{len(noisy)} of {len(noise)} checks found noise: {', '.join(noisy)}." if noisy else "No check found noise."
-    )
-    return f"{can}\n{disturbed}"
-
-
-def _plain(findings: list[Finding]) -> list[dict[str, str]]:
-    return [
-        {"name": f.name, "state": f.state.value, "found": f.found, "meaning": f.meaning, "remedy": f.remedy}
-        for f in findings
-    ]
 
 
 def _print(findings: list[Finding]) -> None:

@@ -37,6 +37,7 @@ COMMANDS = {
     "published": ("published", "List the published figures, and check them."),
     "image": ("image", "Build, list and boot images of virtual machines."),
     "sdk": ("image", "Make an SDK: a C library and compiler commands, with which images are built."),
+    "target": ("target", "Remove what was copied to a board."),
     "completion": ("shell_completion", "Print the completion script of bash, zsh or fish."),
     "man": ("man_pages", "Print or write man pages."),
     "docs": ("docs", "Print a page of the documentation, or list the pages."),

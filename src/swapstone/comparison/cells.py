@@ -8,9 +8,10 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from swapstone.comparison.run_columns import as_table
-from swapstone.comparison.run_table import OK, STATUSES, Floats, Group, Ints, Runs, RunTable, last_end
+from swapstone.comparison.run_table import ABSENT, OK, STATUSES, Floats, Group, Ints, Runs, RunTable, last_end
 from swapstone.model import CONSOLE, Status, Verdict
 
 __all__ = ["TROUBLES", "Cell", "Cells", "Group", "collect"]
@@ -92,6 +93,7 @@ def collect(runs: Runs) -> Cells:
     if not len(table):
         return cells
     kept = np.flatnonzero((table.status == OK) & (table.prime == 0) & table.counted)
+    kept = kept[~_across_boots(table, kept)]
     kept = kept[np.lexsort((table.block[kept], table.place[kept]))]
     borders = np.searchsorted(table.place[kept], np.arange(len(table.places) + 1))
     counts = np.bincount(table.place * len(STATUSES) + table.status, minlength=len(table.places) * len(STATUSES))
@@ -111,6 +113,26 @@ def collect(runs: Runs) -> Cells:
             reasons=firsts.get(number, {}),
         )
     return cells
+
+
+def _across_boots(table: RunTable, rows: Ints) -> NDArray[np.bool_]:
+    """Return which runs are of a block during whose runs of the same workload and load a board rebooted: they pair with none.
+
+    Args:
+        table: of all runs.
+        rows: of the runs that count, shape (runs,).
+    """
+    boots = table.fact("board_boots")[rows]
+    if not (boots > 0).any():
+        return np.zeros(rows.size, dtype=np.bool_)
+    boots = np.where(boots == ABSENT, 0, boots)
+    _, units = np.unique(np.stack([table.group[rows], table.block[rows]]), axis=1, return_inverse=True)
+    units = units.reshape(-1)
+    least = np.full(units.max() + 1, np.iinfo(np.int64).max)
+    most = np.full(units.max() + 1, np.iinfo(np.int64).min)
+    np.minimum.at(least, units, boots)
+    np.maximum.at(most, units, boots)
+    return least[units] != most[units]
 
 
 def _first_reasons(table: RunTable) -> dict[int, dict[Status, str]]:

@@ -4,43 +4,22 @@
 from __future__ import annotations
 
 import ipaddress
-import re
 
 from swapstone.model.errors import UserError
-from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.safe_text import safe_excerpt
+from swapstone.model.ssh_address import SshAddress, parse_ssh_address
 
 DRIVER_EXAMPLE = "--driver-target ssh:me@board.example --server-address 192.168.1.2"
 
-# None of these begins with a hyphen or has a character that a shell or ssh interprets.
-_SSH = re.compile(
-    r"ssh:(?:(?P<user>[A-Za-z_][A-Za-z0-9_.-]{0,63})@)?"
-    r"(?P<host>[A-Za-z0-9][A-Za-z0-9_.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?",
-    re.ASCII,
-)
-_HIGHEST_PORT = 65_535
 
-
-class DriverTarget(FrozenStruct, frozen=True, kw_only=True):
-    """A machine that ssh reaches.
+class DriverTarget(SshAddress, frozen=True, kw_only=True):
+    """A machine on which load generators run.
 
     Attributes:
-        host: its name or address, or a Host of the user's ssh configuration.
-        user: the name to log in with; empty for ssh's choice.
-        port: of its ssh server; 0 for ssh's choice.
         address: IPv4 address of this machine on which servers listen; empty for the one from which ssh came.
     """
 
-    host: str
-    user: str = ""
-    port: int = 0
     address: str = ""
-
-    @property
-    def name(self) -> str:
-        """Return ``USER@HOST:PORT`` without the parts that ssh chooses."""
-        user = f"{self.user}@" if self.user else ""
-        return f"{user}{self.host}{f':{self.port}' if self.port else ''}"
 
     @property
     def target(self) -> str:
@@ -58,22 +37,11 @@ def parse_driver_target(text: str, address: str = "") -> DriverTarget:
     Raises:
         UserError: one of them has another form.
     """
-    match = _SSH.fullmatch(text)
-    port = int(match["port"]) if match and match["port"] else 0
-    if match is None or port > _HIGHEST_PORT or (match["port"] and not port):
-        raise UserError(
-            f"{safe_excerpt(text, 80)!r} names no machine for load generators: it has the form ssh:[USER@]HOST[:PORT].",
-            f"For example: {DRIVER_EXAMPLE}",
-        )
-    host = match["host"]
-    if host.startswith("["):
-        try:
-            ipaddress.IPv6Address(host[1:-1])
-        except ValueError as error:
-            raise UserError(
-                f"{safe_excerpt(host, 60)} is no IPv6 address.", f"For example: {DRIVER_EXAMPLE}"
-            ) from error
-    return DriverTarget(host=host, user=match["user"] or "", port=port, address=_address(address) if address else "")
+    what = "names no machine for load generators: it has the form ssh:[USER@]HOST[:PORT]"
+    if not text.startswith("ssh:"):
+        raise UserError(f"{safe_excerpt(text, 80)!r} {what}.", f"For example: {DRIVER_EXAMPLE}")
+    found = parse_ssh_address(text.removeprefix("ssh:"), what, DRIVER_EXAMPLE)
+    return DriverTarget(host=found.host, user=found.user, port=found.port, address=_address(address) if address else "")
 
 
 def parse_host_detail(detail: str) -> DriverTarget:

@@ -12,6 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from swapstone.artifacts import BASE_RECIPE
+from swapstone.artifacts.carried_c_library import carried_c_library, linked_for_folder, needs_c_library
 from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.factors import Recipe, recipe_of
 from swapstone.model import Copy, UserError, Variant
@@ -89,6 +90,10 @@ class VariantRecipes:
             if recipe.preload and not self._has_files:
                 put = functools.partial(self._target.put_library, keep_path="/" in recipe.allocator)
                 recipe = msgspec.structs.replace(recipe, preload=tuple(put(Path(each)) for each in recipe.preload))
+            if self._target.takes_loaders and needs_c_library(recipe):
+                library = carried_c_library(recipe, self._notify)
+                folder = self._target.put_loader(library.files, library.digest())
+                recipe = linked_for_folder(recipe, library.loader, folder)
         except UserError as error:
             known = {label for _, label in self._impossible}
             self._impossible[key] = " ".join(filter(None, (error.message, error.hint)))

@@ -10,11 +10,11 @@ from swapstone.factors import FACTORS, Level
 from swapstone.model import UserError
 from swapstone.session.emulator_findings import emulator_findings, kvm_finding
 from swapstone.session.tool_findings import instrument_findings, load_generator_findings
-from swapstone.targets import open_target
+from swapstone.targets import Target, open_target
 from swapstone.targets.health import Finding, State, examine
 from swapstone.wire import ProcessOutcome, TrialRequest
 
-__all__ = ["Finding", "State", "capabilities", "examine"]
+__all__ = ["Finding", "State", "agent_findings", "capabilities", "examine", "plain", "summary"]
 
 
 def capabilities() -> list[Finding]:
@@ -67,29 +67,46 @@ def _found(factor: str, level: Level) -> str:
 
 
 def _agent() -> list[Finding]:
-    """Start a program through the agent, as a trial does, and return what the agent can observe of it."""
-    name = "observing a trial"
     try:
         with open_target("host") as target:
-            answer = target.run(
-                TrialRequest(
-                    id="doctor",
-                    arguments=("/bin/true",),
-                    environment=(),
-                    cwd=target.scratch(),
-                    cpus=(),
-                    nice=None,
-                    timeout_ms=10_000,
-                    output_bytes=4096,
-                    disk_bytes=1 << 20,
-                )
-            )
+            return agent_findings(target, ("/bin/true",))
     except UserError as error:
-        return [
-            Finding(
-                name=name, state=State.MISSING, found="the agent does not run", meaning=error.message, remedy=error.hint
-            )
-        ]
+        return _no_agent(error)
+
+
+_OBSERVING = "observing a trial"
+
+
+def _no_agent(error: UserError) -> list[Finding]:
+    found = "the agent does not run"
+    return [
+        Finding(name=_OBSERVING, state=State.MISSING, found=found, meaning=error.message, remedy=error.hint),
+    ]
+
+
+def agent_findings(target: Target, arguments: tuple[str, ...]) -> list[Finding]:
+    """Start a program through the agent, as a trial does, and return what the agent can observe of it.
+
+    Args:
+        target: where.
+        arguments: of the program there, with its path first; it has no effect.
+    """
+    name = _OBSERVING
+    request = TrialRequest(
+        id="doctor",
+        arguments=arguments,
+        environment=(),
+        cwd=target.scratch(),
+        cpus=(),
+        nice=None,
+        timeout_ms=10_000,
+        output_bytes=4096,
+        disk_bytes=1 << 20,
+    )
+    try:
+        answer = target.run(request)
+    except UserError as error:
+        return _no_agent(error)
     facts = dict(answer.facts)
     findings = []
     if answer.outcome is ProcessOutcome.EXITED and answer.objects:
@@ -112,3 +129,23 @@ def _agent() -> list[Finding]:
         state, found = (State.GOOD, "recorded") if fact in facts else (State.UNKNOWN, "this kernel does not report it")
         findings.append(Finding(name=what, state=state, found=found))
     return findings
+
+
+def summary(found: list[Finding], noise: list[Finding]) -> str:
+    """Return the sentences that the user of the doctor came for."""
+    missing = [finding.name for finding in found if finding.state is State.MISSING]
+    noisy = [finding.name for finding in noise if finding.state in {State.NOISY, State.MISSING}]
+    can = f"{len(found) - len(missing)} of {len(found)} features are available"
+    can += f"; unavailable: {', '.join(missing)}." if missing else "."
+    disturbed = (
+        f"{len(noisy)} of {len(noise)} checks found noise: {', '.join(noisy)}." if noisy else "No check found noise."
+    )
+    return f"{can}\n{disturbed}"
+
+
+def plain(findings: list[Finding]) -> list[dict[str, str]]:
+    """Return findings as JSON has them."""
+    return [
+        {"name": f.name, "state": f.state.value, "found": f.found, "meaning": f.meaning, "remedy": f.remedy}
+        for f in findings
+    ]

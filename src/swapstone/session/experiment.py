@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import os
 import secrets
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import TypedDict
 
 import msgspec
 
-from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.image_catalog import ARCHITECTURES, find_architecture
 from swapstone.factors import ROOT_FACTORS
 from swapstone.model import (
     CURRENT_RULES,
@@ -54,7 +55,7 @@ from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.request import ExperimentRequest, check_loads, check_order, discarded_runs, parse_held
 from swapstone.session.trust import require_own_record, require_trust
-from swapstone.targets import AgentStartError, TargetOptions, clock_of, find_target_kind, parse_target
+from swapstone.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.workloads import find_workloads, own_names
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
@@ -207,7 +208,17 @@ def check_experiment(experiment: Experiment) -> None:
     Raises:
         UserError: it can't.
     """
-    check_levels(experiment, find_target_kind(experiment.target).opens)
+    kind = find_target_kind(experiment.target).opens
+    if not kind.probes_architecture:
+        check_levels(experiment, kind)
+
+
+def _of_target(experiment: Experiment, target: Target) -> Experiment:
+    """Return an experiment with the architecture that its target was found to have; empty for this machine's."""
+    if not target.probes_architecture:
+        return experiment
+    known = {each.machine: each.name for each in ARCHITECTURES if each.machine != os.uname().machine}
+    return msgspec.structs.replace(experiment, architecture=known.get(target.architecture, ""))
 
 
 def start(
@@ -244,6 +255,7 @@ def start(
     # Everything that can be wrong with the experiment is checked before the record is created, and if possible before any download.
     check_experiment(experiment)
     with open_experiment_target(experiment, progress.note, **options.of_target()) as target:
+        experiment = _of_target(experiment, target)
         check_levels(experiment, target)
         if experiment.layouts and not target.needs_build:
             raise UserError(

@@ -37,7 +37,7 @@ class CrateProgram(BuiltProgram):
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise unless this machine is the target and can run the crate's trials, and no other link is requested."""
         name = self.workload.name
-        if target.boots or not target.needs_build:
+        if target.boots or not target.needs_build or not target.shares_files:
             raise UnavailableError(
                 f"{name} is built by cargo for this machine, and not for the target {target.name}.",
                 "Measure on --target host.",

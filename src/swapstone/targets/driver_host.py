@@ -1,58 +1,28 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Another machine on which load generators run, reached by ssh.
 
-One connection lasts from `DriverHost` to its `close`; each load generator is a session of it (OpenSSH's ControlMaster). The standard
-input of a session ends with the connection, and then that machine kills the load generator.
+One connection lasts from `DriverHost` to its `close`; each load generator is a session of it. The standard input of a session ends with
+the connection, and then that machine kills the load generator.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import secrets
-import selectors
-import shutil
 import socket
-import subprocess
-import time
 from pathlib import Path
 from typing import IO
 
-from swapstone.model import FrozenStruct, UnavailableError, UserError, WireError
+from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.driver_target import DriverTarget
 from swapstone.model.safe_text import safe_excerpt
-from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.driver_answer import FACTS, MOST_BYTES, decode_driver_answer, decode_program
 from swapstone.targets.driver_scripts import END, keeper_script, octal
+from swapstone.targets.ssh_connection import SshConnection
 
-CONNECT_S = 10
-"""Limit for the connection, of ssh itself."""
-
-ANSWER_S = 60.0
-"""Limit for the answer of a script."""
-
-_STOP_S = 5.0
 _MOST_COMMAND_BYTES = 100_000
 """Of the words of a load generator: they are one argument of ssh, which may have 128 KiB."""
-
-_LONGEST_SOCKET = 90
-"""A socket's path has at most 107 bytes, and ssh adds 17 while it creates one."""
-
-_OPTIONS = {
-    "BatchMode": "yes",
-    "StrictHostKeyChecking": "yes",
-    "ConnectTimeout": str(CONNECT_S),
-    "ServerAliveInterval": "5",
-    "ServerAliveCountMax": "3",
-    "ClearAllForwardings": "yes",
-    "ForwardAgent": "no",
-    "ForwardX11": "no",
-    "PermitLocalCommand": "no",
-    "RequestTTY": "no",
-    "ControlPersist": "no",
-    "LogLevel": "ERROR",
-}
 
 
 class RemoteProgram(FrozenStruct, frozen=True, kw_only=True):
@@ -80,15 +50,11 @@ class DriverHost:
 
     def __init__(self, driver: DriverTarget) -> None:
         self.driver = driver
-        self._folder = TemporaryFolder("driver")
-        self._socket = self._folder.path / "s"
-        self._endless = self._folder.path / "endless"
+        self._connection = SshConnection(driver, "The load generators' machine", "driver")
+        self._endless = self._connection.folder / "endless"
         self._there = f"/tmp/swapstone-driver-{secrets.token_hex(16)}"  # noqa: S108 - there; mkdir fails if it exists
         self._programs: dict[str, RemoteProgram] = {}
-        self._keeper: subprocess.Popen[bytes] | None = None
         try:
-            self._ssh = _ssh()
-            self._check_socket()
             os.mkfifo(self._endless, 0o600)
             self._facts = self._connect()
             self.address = driver.address or self._facts.get("client", "")
@@ -96,13 +62,6 @@ class DriverHost:
         except BaseException:
             self.close()
             raise
-
-    def _check_socket(self) -> None:
-        if len(os.fsencode(self._socket)) > _LONGEST_SOCKET:
-            raise UnavailableError(
-                f"The path of ssh's socket would be too long: {self._socket}.",
-                "Set TMPDIR to a folder with a short path.",
-            )
 
     @property
     def architecture(self) -> str:
@@ -198,46 +157,20 @@ class DriverHost:
 
     def close(self) -> None:
         """End the connection; that machine then kills what runs there and removes its folder. May be called twice."""
-        keeper, self._keeper = self._keeper, None
-        if keeper is not None:
-            for stream in (keeper.stdin, keeper.stdout, keeper.stderr):
-                if stream is not None:
-                    with contextlib.suppress(OSError):
-                        stream.close()
-            try:
-                keeper.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                keeper.kill()
-                keeper.wait()
-        self._folder.close()
-
-    def _common(self) -> tuple[str, ...]:
-        options = [word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}")]
-        port = ("-p", str(self.driver.port)) if self.driver.port else ()
-        user = ("-l", self.driver.user) if self.driver.user else ()
-        return (*options, "-S", str(self._socket), *port, *user)
+        self._connection.close()
 
     def _client(self, script: str, argument: str) -> tuple[str, ...]:
         """Return the command of a session of the connection; it does not connect anew if that is gone."""
-        there = f"exec /bin/sh {self._there}/{script} {argument}"
-        only = ("-o", "ControlMaster=no", "-o", "ProxyCommand=/bin/false")
-        return (self._ssh, *self._common(), *only, "--", self.driver.host.strip("[]"), there)
+        return self._connection.session(self._script(script, argument))
+
+    def _script(self, script: str, argument: str) -> str:
+        return f"exec /bin/sh {self._there}/{script} {argument}"
 
     def _connect(self) -> dict[str, str]:
         """Open the connection; return what the machine printed of itself."""
-        words = (*self._common(), "-o", "ControlMaster=yes", "--", self.driver.host.strip("[]"), "exec /bin/sh -s")
-        keeper = self._keeper = _start((self._ssh, *words), subprocess.PIPE)
-        assert keeper.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # then its error says why
-            keeper.stdin.write(keeper_script(self._there).encode())
-            keeper.stdin.flush()
-        output, errors = _read(keeper, until=f"\n{END}\n".encode())
-        if not output:
-            raise UnavailableError(
-                f"{self.driver.name} can't be reached by ssh: {_last_line(errors)}",
-                f"This must work without a question: ssh -o BatchMode=yes {self.driver.name} true",
-            )
-        found = decode_driver_answer(output)
+        found = decode_driver_answer(
+            self._connection.open(keeper_script(self._there).encode(), f"\n{END}\n".encode(), MOST_BYTES)
+        )
         if missing := found.get("missing"):
             raise UnavailableError(
                 f"{self.driver.name} lacks programs: {missing}.", "Install coreutils and util-linux there."
@@ -246,76 +179,7 @@ class DriverHost:
 
     def _call(self, script: str, argument: str, content: IO[bytes] | None = None) -> bytes:
         """Run a script there and return its output."""
-        process = _start(self._client(script, argument), content or subprocess.DEVNULL)
-        try:
-            output, errors = _read(process)
-            status = process.wait(_STOP_S)
-        except subprocess.TimeoutExpired as error:
-            raise UserError(f"A session of {self.driver.name} did not end.") from error
-        finally:
-            process.kill()
-            process.wait()
-            for stream in (process.stdout, process.stderr):
-                assert stream is not None
-                stream.close()
-        if status != 0:
-            raise UserError(f"A command failed on {self.driver.name}: {_last_line(errors)}")
-        return output
-
-
-def _ssh() -> str:
-    found = shutil.which("ssh")
-    if found is None:
-        raise UnavailableError(
-            "ssh is not installed on this machine.", "On Debian: sudo apt-get install openssh-client"
-        )
-    return str(Path(found).absolute())
-
-
-def _start(command: tuple[str, ...], stdin: int | IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start ssh in a session of its own, so that Ctrl-C does not reach it."""
-    return subprocess.Popen(
-        command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True, bufsize=0
-    )
-
-
-def _read(process: subprocess.Popen[bytes], until: bytes = b"") -> tuple[bytes, bytes]:
-    """Read what a process prints to its end, or until its output ends with a text.
-
-    Returns:
-        Its output and its errors.
-
-    Raises:
-        UserError: there was no end in time.
-        WireError: it printed more than `MOST_BYTES`.
-    """
-    found: dict[int, bytearray] = {}
-    deadline = time.monotonic() + ANSWER_S
-    with selectors.DefaultSelector() as selector:
-        for stream in (process.stdout, process.stderr):
-            assert stream is not None
-            found[stream.fileno()] = bytearray()
-            selector.register(stream.fileno(), selectors.EVENT_READ)
-        first, second = found
-        while selector.get_map():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise UnavailableError(f"The load generators' machine did not answer within {ANSWER_S:g} s.")
-            for key, _ in selector.select(left):
-                data = os.read(key.fd, 4096)
-                found[key.fd] += data
-                if not data:
-                    selector.unregister(key.fd)
-                if len(found[key.fd]) > MOST_BYTES:
-                    raise WireError(f"The load generators' machine printed more than {MOST_BYTES} bytes.")
-            if until and found[first].endswith(until):
-                break
-    return bytes(found[first]), bytes(found[second])
-
-
-def _last_line(errors: bytes) -> str:
-    lines = errors.decode(errors="replace").strip().splitlines()
-    return safe_excerpt(lines[-1].strip(), 200) if lines else "it ended without a message"
+        return self._connection.call(self._script(script, argument), content, MOST_BYTES)
 
 
 def _check_address(address: str, *, given: bool) -> None:

@@ -61,6 +61,14 @@ class HostFiles:
         except OSError:
             return ""
 
+    def processors(self) -> int:
+        """Return how many processors trials may use."""
+        return len(os.sched_getaffinity(0))
+
+    def free_bytes(self) -> int | None:
+        """Return the free space for records, in the working folder; None if it is unknown."""
+        return shutil.disk_usage(Path.cwd()).free
+
     def texts(self, pattern: str) -> list[str]:
         """Return the texts of all files that match a pattern (glob)."""
         return [self.text(str(path.relative_to(self.root))) for path in sorted(self.root.glob(pattern.lstrip("/")))]
@@ -244,8 +252,7 @@ def _huge_pages(machine: HostFiles) -> Finding:
 
 
 def _cores(machine: HostFiles) -> Finding:
-    del machine
-    count = len(os.sched_getaffinity(0))
+    count = machine.processors()
     if count > 1:
         return Finding(name="processors", state=State.GOOD, found=str(count))
     return Finding(
@@ -257,8 +264,9 @@ def _cores(machine: HostFiles) -> Finding:
 
 
 def _disk(machine: HostFiles) -> Finding:
-    del machine
-    free = shutil.disk_usage(Path.cwd()).free
+    free = machine.free_bytes()
+    if free is None:
+        return Finding(name="free disk", state=State.UNKNOWN, found="not reported")
     if free > 1024**3:
         return Finding(name="free disk", state=State.GOOD, found=f"{free / 1024**3:.0f} GiB")
     return Finding(

@@ -5,25 +5,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import os
-import secrets
-import select
 import shlex
 import stat
 import subprocess
-import time
 from pathlib import Path
 
 import msgspec
 
-from swapstone.model import FrozenStruct, UserError, WireError, process_file
+from swapstone.model import FrozenStruct, UserError, process_file
 from swapstone.model.directories import cache_dir
 from swapstone.model.driver_target import DriverTarget, parse_host_detail
 from swapstone.model.system_errors import remedy
 from swapstone.model.temporary_folder import TemporaryFolder
-from swapstone.model.trial_conditions import changed_conditions
 from swapstone.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
+from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
 from swapstone.targets.driver_host import DriverHost
 from swapstone.targets.host_description import describe_host
 from swapstone.targets.memory_cgroup import MemoryCgroup
@@ -40,24 +36,16 @@ from swapstone.targets.target import (
     require_default_machine,
 )
 from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
-from swapstone.wire import NONCE_BYTES, AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
-
-SLACK_S = 30.0
-"""Added to a trial's time-out: the agent waits up to 20 s until killed processes have ended."""
-
-STOP_TIMEOUT_S = 25.0
-"""Limit for the agent to end its trial and exit; then it is killed."""
-
+from swapstone.wire import AgentAnswer, TrialRequest
 
 _OF_THE_GENERATOR = frozenset({"driver_user_us", "driver_system_us", "driven_ns"})
 """Facts of the process that the agent started as the load generator."""
 
-_LONGEST_POLL_MS = 3_600_000
 _SCRATCH_MODE = 0o700
 _CGROUP = process_file("cgroup")
 
 
-class HostTarget(Target):
+class HostTarget(AgentTarget):
     """Runs trials on this machine through an agent process.
 
     A new agent is started after an error, and after a trial that changed what later trials would inherit from the agent. If none can be
@@ -81,18 +69,13 @@ class HostTarget(Target):
         stop_timeout_s: float = STOP_TIMEOUT_S,
         driver: DriverHost | None = None,
     ) -> None:
+        super().__init__(slack_s, stop_timeout_s)
         self.driver = driver
         self._agent = agent
         self._builds_agent = agent is None
         self._agent_sha256 = ""
-        self._slack_s = slack_s
-        self._stop_timeout_s = stop_timeout_s
-        self._process: subprocess.Popen[bytes] | None = None
         self._group: MemoryCgroup | None = None
         """In which the agent is started."""
-        self._poll = select.poll()
-        """Of the agent's output."""
-        self._reader = AnswerReader()
         self._folder = TemporaryFolder("scratch")
         self._scratch = self._folder.path
 
@@ -176,26 +159,6 @@ class HostTarget(Target):
         process = self._process
         return process.pid if process else None
 
-    def _run(self, request: TrialRequest) -> AgentAnswer:
-        nonce = secrets.token_hex(NONCE_BYTES)
-        plan = encode_request(request, nonce)
-        self._clear()
-        try:
-            self._send(plan)
-            self._reader.expect(nonce)
-            answer = self._wait(time.monotonic() + request.timeout_ms / 1000 + self._slack_s)
-            if answer.id != request.id:
-                raise TargetError(f"The agent answered trial {answer.id}, not {request.id}.")
-        except WireError as error:
-            self._stop()
-            raise TargetError(f"The agent's answer is invalid: {error.message}", error.hint) from error
-        except BaseException:
-            self._stop()
-            raise
-        if changed_conditions(dict(answer.facts)):
-            self._stop()
-        return answer
-
     def close(self) -> None:
         """End the agent and its trial and the connection to the load generators' machine, and remove the scratch folder."""
         self._stop()
@@ -216,6 +179,9 @@ class HostTarget(Target):
             hint = f"Remove what is in {self._scratch}."
             raise TargetError(f"The scratch folder can't be emptied: {error}.", hint) from error
 
+    def _start_agent(self) -> subprocess.Popen[bytes]:
+        return _start(self._agent_path(), self._group)
+
     def _agent_path(self) -> Path:
         """Return the agent's program. It is compiled if there is none, or if its file has changed.
 
@@ -231,83 +197,6 @@ class HostTarget(Target):
         assert self._agent is not None
         self._agent_sha256 = sha256_of(self._agent)
         return self._agent
-
-    def _send(self, plan: bytes) -> None:
-        """Send a trial's plan; start an agent first if there is none."""
-        if self._process is None:
-            self._reader = AnswerReader()
-            self._process = _start(self._agent_path(), self._group)
-            assert self._process.stdout is not None
-            self._poll = select.poll()
-            self._poll.register(self._process.stdout, select.POLLIN)
-            plan = encode_plan_header() + plan
-        else:
-            self._check_silence()
-        assert self._process.stdin is not None
-        try:
-            self._process.stdin.write(plan)
-            self._process.stdin.flush()
-        except BrokenPipeError as error:
-            raise self._gone() from error
-
-    def _wait(self, until_s: float) -> AgentAnswer:
-        """Read until one answer is complete."""
-        assert self._process is not None
-        assert self._process.stdout is not None
-        output = self._process.stdout.fileno()
-        while True:
-            left_ms = math.ceil((until_s - time.monotonic()) * 1000)
-            if left_ms <= 0:
-                raise TargetError("The agent did not answer in time.", "The next trial starts a new one.")
-            if not self._poll.poll(min(left_ms, _LONGEST_POLL_MS)):
-                continue
-            data = os.read(output, 1 << 16)
-            if not data:
-                self._reader.finish()
-                raise self._gone()
-            answers = self._reader.feed(data)
-            if answers:
-                self._check_silence()
-                return answers[0]
-
-    def _check_silence(self) -> None:
-        """Check that the agent's pipe is empty.
-
-        Raises:
-            TargetError: there are bytes after the last answer.
-        """
-        assert self._process is not None
-        assert self._process.stdout is not None
-        output = self._process.stdout.fileno()
-        # An agent that has ended is noticed when the next request is sent.
-        more = any(events & select.POLLIN for _, events in self._poll.poll(0)) and os.read(output, 1) != b""
-        if more or not self._reader.between_answers:
-            raise TargetError(
-                "The agent's output goes on after its answer.",
-                "Another process than the agent may have written into its pipe: `swapstone docs wire`, section 1.",
-            )
-
-    def _gone(self) -> TargetError:
-        assert self._process is not None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1)
-        status = self._process.returncode
-        return TargetError(f"The agent ended (status {status}).", "The next trial starts a new one.")
-
-    def _stop(self) -> None:
-        """End the agent: it kills its trial and exits when its pipes are closed."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        for stream in (process.stdout, process.stdin):
-            assert stream is not None
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()
-        try:
-            process.wait(self._stop_timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def _compiler() -> str:

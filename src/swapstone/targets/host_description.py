@@ -20,12 +20,25 @@ def describe_host(root: Path = Path("/")) -> TargetDescription:
         What could be read; other fields are empty.
     """
     name = platform.uname()
+    kernel = f"{name.system} {name.release} {name.version}"
+    return describe_machine(root, kernel, name.machine, tuple(sorted(os.sched_getaffinity(0))))
+
+
+def describe_machine(root: Path, kernel: str, architecture: str, cpus: tuple[int, ...]) -> TargetDescription:
+    """Describe a machine by its files.
+
+    Args:
+        root: the folder that contains its ``proc``, ``sys`` and ``etc``.
+        kernel: name, release and version.
+        architecture: as ``uname -m`` prints it.
+        cpus: numbers of the processors that trials may use.
+    """
     cpu = _first_processor(root / "proc/cpuinfo")
     return TargetDescription(
-        kernel=f"{name.system} {name.release} {name.version}",
-        architecture=name.machine,
+        kernel=kernel,
+        architecture=architecture,
         cpu=cpu.get("model name") or cpu.get("uarch") or cpu.get("Processor") or cpu.get("CPU part", ""),
-        cpus=tuple(sorted(os.sched_getaffinity(0))),
+        cpus=cpus,
         microcode=cpu.get("microcode", ""),
         governor=_governors(root),
         mitigations=_mitigations(root / "sys/devices/system/cpu/vulnerabilities"),

@@ -8,11 +8,12 @@ from pathlib import Path
 from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UserError, unknown
 from swapstone.targets.fake import FAKE
 from swapstone.targets.host import HOST
+from swapstone.targets.ssh_target import SSH
 from swapstone.targets.target import Target
 from swapstone.targets.target_kind import TargetKind, TargetOptions, TargetSpec
 from swapstone.targets.vm.vm_kind import VM
 
-TARGETS: tuple[TargetKind, ...] = (HOST, FAKE, VM)
+TARGETS: tuple[TargetKind, ...] = (HOST, FAKE, VM, SSH)
 """All kinds of targets. Where the user names none, the first kind that has the capabilities is taken."""
 
 
@@ -96,7 +97,7 @@ def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
         clock_of(text, options.clock)
     if options.architecture and not kind.has_architectures:
         names = " or ".join(other.name for other in TARGETS if other.has_architectures)
-        raise UserError("--arch is a virtual machine's architecture.", f"Add: --target {names}")
+        raise UserError("--arch is the architecture of a virtual machine or a board.", f"Add: --target {names}")
     if options.cpu_model and (not kind.has_architectures or options.clock == WALL_CLOCK):
         raise UserError("--cpu-model is of an emulated machine on the virtual clock.", "Add: --target vm")
     if options.ns_per_instruction != 1 and clock_of(text, options.clock) != VIRTUAL_CLOCK:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import abc
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, TypeAlias
@@ -145,6 +146,8 @@ class Target(abc.ABC):
         shares_files: whether this machine's files have the same paths on the target.
         carries_files: whether `put_files` gives it files of this machine at their own paths, if it does not share them.
         takes_libraries: whether `put_library` gives it shared objects of this machine, if it does not share files.
+        takes_loaders: whether `put_loader` gives it the C library of a dynamic program, if it does not share files.
+        probes_architecture: whether the architecture that programs are built for is known only when it is open.
         boots: whether it boots a machine for each trial, and so accepts another configuration than `DEFAULT_MACHINE`.
         limits_memory: whether it accepts `MachineConfig.memory_bytes` though it boots no machine.
         runs_instruments: whether perf, strace and the like on this machine reach its processes.
@@ -158,6 +161,8 @@ class Target(abc.ABC):
     shares_files: bool = True
     carries_files: bool = False
     takes_libraries: bool = False
+    takes_loaders: bool = False
+    probes_architecture: bool = False
     boots: bool = False
     limits_memory: bool = False
     runs_instruments: bool = False
@@ -227,6 +232,21 @@ class Target(abc.ABC):
                 "Add --hold linking=static: an allocator that is linked in works there.",
             )
         return str(path)
+
+    def put_loader(self, files: Mapping[str, Path], digest: str) -> str:
+        """Copy a C library to the target, which its programs then use instead of one that is there.
+
+        Args:
+            files: files of this machine by their names in the folder: the loader and shared objects.
+            digest: of the contents, in hexadecimal.
+
+        Returns:
+            The folder's absolute path on the target. The paths of all C libraries are equally long.
+
+        Raises:
+            UserError: it takes none, or there is no room for it.
+        """
+        raise UnavailableError(f"The target {self.name} takes no C library ({digest[:12]}, {len(files)} files).")
 
     def put_root(self, folder: Path, name: str) -> str:
         """Copy a root file system to the target, if its files are not shared.

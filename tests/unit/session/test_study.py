@@ -171,7 +171,7 @@ def test_a_machine_that_is_not_there_is_unavailable_and_no_record_is_left(run: M
     content = STUDY.replace(b'only = ["b_malloc_tiny*"]', b'only = ["b_malloc_tiny*"]\narchitecture = "vax"')
     assert study.start_study(run(content), tmp_path / "s").ok
     found = _index(tmp_path / "s")["malloc"]
-    assert found["state"] == "unavailable" and "--arch is a virtual machine's architecture" in str(found["reason"])
+    assert found["state"] == "unavailable" and "--arch is the architecture of a virtual machine" in str(found["reason"])
     assert not (tmp_path / "s" / "malloc").exists()
 
 

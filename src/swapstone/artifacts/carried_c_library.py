@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The loader and shared objects of a C library, for machines that don't have them: programs are linked to use copies in a folder there."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from swapstone.artifacts.c_library_tree import installed_musl
+from swapstone.artifacts.cross_compilers import cross_compiler
+from swapstone.artifacts.cross_musl import musl_specs
+from swapstone.artifacts.tool_versions import first_line
+from swapstone.artifacts.toolchain import cross_prefix
+from swapstone.factors import Recipe
+from swapstone.model import UnavailableError
+
+_LOADERS = {
+    "x86_64": ("ld-linux-x86-64.so.2", "ld-musl-x86_64.so.1"),
+    "aarch64": ("ld-linux-aarch64.so.1", "ld-musl-aarch64.so.1"),
+    "arm": ("ld-linux-armhf.so.3", "ld-musl-armhf.so.1"),
+    "riscv64": ("ld-linux-riscv64-lp64d.so.1", "ld-musl-riscv64.so.1"),
+}
+"""Names of the loaders of glibc and musl, by the machine's name in recipes."""
+
+_OF_GLIBC = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libgcc_s.so.1")
+
+
+@dataclasses.dataclass(frozen=True)
+class CarriedCLibrary:
+    """A C library's files.
+
+    Attributes:
+        loader: name of the loader.
+        files: files of this machine by their names: the loader and shared objects.
+    """
+
+    loader: str
+    files: dict[str, Path]
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all names and contents, in hexadecimal."""
+        digest = hashlib.sha256()
+        for name, path in sorted(self.files.items()):
+            digest.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+        return digest.hexdigest()
+
+
+def needs_c_library(recipe: Recipe) -> bool:
+    """Return whether programs of a recipe need a loader and shared objects."""
+    return bool(recipe.command) and recipe.linking != "static"
+
+
+def carried_c_library(recipe: Recipe, notify: Callable[[str], None]) -> CarriedCLibrary:
+    """Return the C library with which a recipe's dynamic programs run on a machine that does not have it.
+
+    Args:
+        recipe: resolved.
+        notify: called with a line for the user before a download.
+
+    Raises:
+        UnavailableError: its files are not known, or not installed.
+        UserError: musl of another architecture can't be fetched.
+    """
+    machine = recipe.architecture or os.uname().machine
+    if recipe.libc not in {"glibc", "musl"} or recipe.float_abi or machine not in _LOADERS:
+        raise UnavailableError(
+            f"The shared objects of {recipe.libc} can't be carried to another machine.", "Add --hold linking=static."
+        )
+    glibc_loader, musl_loader = _LOADERS[machine]
+    if recipe.libc == "musl":
+        return CarriedCLibrary(musl_loader, {musl_loader: _musl(recipe, notify)})
+    files: dict[str, Path] = {}
+    for name in (glibc_loader, *_OF_GLIBC):
+        path = Path(first_line([f"{cross_prefix(recipe.architecture)}gcc", f"-print-file-name={name}"]))
+        if path.is_absolute() and path.is_file():
+            files[name] = path.resolve()
+    if missing := {glibc_loader, "libc.so.6"} - files.keys():
+        raise UnavailableError(f"The shared objects of glibc for {machine} are not installed: {min(missing)}.")
+    return CarriedCLibrary(glibc_loader, files)
+
+
+def _musl(recipe: Recipe, notify: Callable[[str], None]) -> Path:
+    if recipe.architecture:
+        cross = cross_compiler(recipe.architecture)
+        specs = musl_specs(cross.name, cross.musl, cross.prefix, notify)
+        return specs.parent / "lib" / cross.musl / "libc.so"
+    loader = installed_musl().loader
+    if not loader:
+        raise UnavailableError("The loader of musl is not installed.", "On Debian: sudo apt-get install musl")
+    return Path(loader).resolve()
+
+
+def linked_for_folder(recipe: Recipe, loader: str, folder: str) -> Recipe:
+    """Return a recipe whose programs use the loader and shared objects of a folder.
+
+    Args:
+        recipe: resolved.
+        loader: its name there.
+        folder: absolute path on the machine that runs the programs, without commas.
+    """
+    flags = (f"-Wl,--dynamic-linker={folder}/{loader}", f"-Wl,-rpath,{folder}")
+    return msgspec.structs.replace(recipe, ldflags=(*recipe.ldflags, *flags))

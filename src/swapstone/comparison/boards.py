@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Did a board change while its runs were made? Lost connections, reboots, heat and clock rate: see docs/boards.md.
+
+The facts are those that the target `ssh` adds to a run. Records of other targets have none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from swapstone.comparison.findings import Findings
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import ABSENT, OK, Ints, Runs, RunTable
+from swapstone.model import Caveat, CaveatKind, Experiment, Variant, Workload
+
+SAME_FREQUENCY = 0.02
+"""Frequencies at the ends of runs that differ by more than this share are reported: it is the default margin of a comparison."""
+
+SAME_MILLIDEGREES = 10_000
+"""Temperatures that differ by more than 10 degrees Celsius are reported: the first runs were on a cold board."""
+
+_COLDEST, _LARGEST = -273_150, 2**53
+"""Other numbers of a record are no measurements."""
+
+
+def check(
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
+) -> Findings:
+    """Return the caveats; arguments as `swapstone.comparison.checks.check`."""
+    del variants, workloads
+    if experiment.virtual:
+        return Findings()
+    table = as_table(runs, ())
+    return Findings(caveats=(*_lost(table), *_throttled(table), *_drifted(table)))
+
+
+def _fact(table: RunTable, name: str) -> Ints:
+    """Return the values of a fact in runs that are ok; `ABSENT` where there is none."""
+    column = table.fact(name)
+    return np.where((table.status == OK) & (column >= _COLDEST) & (column < _LARGEST), column, ABSENT)
+
+
+def _lost(table: RunTable) -> Iterator[Caveat]:
+    reconnects = _fact(table, "reconnects")
+    if count := int((reconnects > 0).sum()):
+        what = "one trial" if count == 1 else f"{count} trials"
+        yield _caveat(
+            f"The connection to the board ended during {what}, which {'was' if count == 1 else 'were'} made again.",
+            "What a trial leaves, such as warm caches, may differ after it. Look for the cause: dmesg on the board.",
+        )
+    boots = _fact(table, "board_boots")
+    if (boots > 0).any():
+        number = int(boots.max())
+        yield _caveat(
+            f"The board rebooted {'once' if number == 1 else f'{number} times'} between runs: a comparison pairs runs of one boot only.",
+            "Look for the cause: the power supply, a watchdog, or the kernel's log. Repeat the experiment: swapstone rerun",
+        )
+
+
+def _throttled(table: RunTable) -> Iterator[Caveat]:
+    before, after = _fact(table, "board_throttled_before"), _fact(table, "board_throttled_after")
+    known = (before != ABSENT) & (after != ABSENT)
+    # A count grows, and the bits of a present state are set.
+    count = int((known & (after > before)).sum())
+    if count:
+        yield _caveat(
+            f"The board was throttled during {count} of {int(known.sum())} runs: its clock rate was lowered because of heat or voltage.",
+            "Cool it, or use a stronger power supply, and repeat the experiment: swapstone rerun",
+        )
+
+
+def _drifted(table: RunTable) -> Iterator[Caveat]:
+    frequency = _fact(table, "board_frequency_after")
+    found = frequency[(frequency != ABSENT) & (frequency > 0)]
+    if found.size and found.max() > found.min() * (1 + SAME_FREQUENCY):
+        yield _caveat(
+            f"The board's clock rate was not the same at the ends of all runs: {found.min() / 1000:.0f} to "
+            f"{found.max() / 1000:.0f} MHz.",
+            "Set its governor to performance: echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+        )
+    temperature = _fact(table, "board_temperature_after")
+    found = temperature[temperature != ABSENT]
+    if found.size and found.max() - found.min() > SAME_MILLIDEGREES:
+        yield _caveat(
+            f"The board's temperature at the ends of runs was between {found.min() / 1000:.0f} and {found.max() / 1000:.0f} degrees "
+            "Celsius.",
+            "Let it run for some minutes before the experiment. The runs of a pair are neighbours in time, so slow heating hardly matters.",
+        )
+
+
+def _caveat(message: str, hint: str) -> Caveat:
+    return Caveat(kind=CaveatKind.CHANGED_CONDITIONS, message=message, hint=hint)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What a board can do, what makes its timings noisy, and the removal of what was copied there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from swapstone.artifacts import check_compiler, compiler_version, require_tools
+from swapstone.artifacts.image_catalog import ARCHITECTURES
+from swapstone.artifacts.toolchain import cross_prefix
+from swapstone.factors import Recipe, find_factor, find_level
+from swapstone.model import UserError
+from swapstone.model.temporary_folder import TemporaryFolder
+from swapstone.run.recipes import base_recipe
+from swapstone.session.capabilities import agent_findings
+from swapstone.targets import find_target_kind
+from swapstone.targets.board import clean_board, mirror
+from swapstone.targets.board_answer import sensor_facts
+from swapstone.targets.health import Finding, HostFiles, State, examine
+from swapstone.targets.ssh_target import SSH, SshTarget, parse_board
+
+_DISK, _ENOUGH_KIB = "free disk", 32 << 10
+_LEVELS = (("libc", "glibc"), ("libc", "musl"), ("compiler", "clang"))
+_SENSORS = {
+    "temperature": "whether a board is hot",
+    "frequency": "whether the clock rate changed",
+    "throttled": "whether the board was throttled",
+}
+
+
+def examine_board(text: str) -> tuple[list[Finding], list[Finding]]:
+    """Connect to a board and check it.
+
+    Args:
+        text: the target, as ``ssh:pi@board``.
+
+    Returns:
+        What it can do, and what makes its timings noisy.
+
+    Raises:
+        UserError: it is no board, can't be reached, or can't run trials.
+    """
+    with SshTarget(parse_board(_detail(text))) as target:
+        answer = target.board.ask("sample")
+        described = target.describe()
+        user = "root" if target.board.answer.text("user") == "0" else "not root: no metric needs it"
+        can = [
+            Finding(name="connection", state=State.GOOD, found=f"{described.system or 'reached'}, {described.kernel}"),
+            Finding(name="user", state=State.GOOD, found=user),
+            Finding(name="folder", state=State.GOOD, found=f"{target.board.folder}: programs can be written and run"),
+            *(_level(target.architecture, factor, level) for factor, level in _LEVELS),
+            *agent_findings(target, ("/bin/sh", "-c", ":")),
+            *(_sensor(name, sensor_facts(answer.files, "before")) for name in _SENSORS),
+        ]
+        disk = target.board.answer.text("disk").split()
+        with TemporaryFolder("facts") as folder:
+            mirror(target.board.answer.files, folder)
+            noise = examine(_BoardFiles(folder, len(described.cpus)))
+        return can, [_room(disk) if each.name == _DISK else each for each in noise]
+
+
+class _BoardFiles(HostFiles):
+    """The files of a board that the checks read, and what this machine's functions would return of it."""
+
+    def __init__(self, root: Path, processors: int) -> None:
+        super().__init__(root)
+        self._processors = processors
+
+    def processors(self) -> int:
+        """Return how many processors trials may use there."""
+        return self._processors
+
+    def free_bytes(self) -> None:
+        """Return None: records are on this machine."""
+
+
+def _room(disk: list[str]) -> Finding:
+    """Return whether there is room for programs, from the words of `df -P`, which end with: available, capacity, mounted on."""
+    kib = disk[-3] if len(disk) >= 6 else ""
+    if not kib.isdecimal() or len(kib) > 15:
+        return Finding(name=_DISK, state=State.UNKNOWN, found="not reported")
+    found = f"{int(kib) // 1024} MiB"
+    if int(kib) >= _ENOUGH_KIB:
+        return Finding(name=_DISK, state=State.GOOD, found=found)
+    meaning = "the programs of a suite take some MiB, and a trial may write files"
+    return Finding(
+        name=_DISK, state=State.MISSING, found=found, meaning=meaning, remedy="name another folder: ,folder=/path"
+    )
+
+
+def clean_target(text: str) -> str:
+    """Remove what was copied to a board, and return a sentence about it.
+
+    Raises:
+        UserError: it is no board, can't be reached, or is in use.
+    """
+    place = parse_board(_detail(text))
+    found = clean_board(place)
+    if found.kib is None:
+        return f"There is nothing to remove on {place.name}: {found.folder} does not exist."
+    return f"Removed {found.kib} KiB of {place.name}: the programs and C libraries in {found.folder}."
+
+
+def _detail(text: str) -> str:
+    """Return what follows the name of a target that is a board."""
+    if find_target_kind(text) is not SSH:
+        raise UserError(f"The target {text.partition(':')[0]} is no board.", "Name one: ssh:[USER@]HOST")
+    return text.partition(":")[2]
+
+
+def _level(machine: str, factor: str, level: str) -> Finding:
+    architecture = next((each.name for each in ARCHITECTURES if each.machine == machine), "")
+    recipe = base_recipe(architecture)
+    changed: Recipe = msgspec.structs.replace(recipe, **{factor: level})
+    name = f"{factor}={level}"
+    try:
+        if machine == os.uname().machine:
+            require_tools(factor, find_level(find_factor(factor), level))
+        check_compiler(changed)
+    except UserError as error:
+        return Finding(name=name, state=State.MISSING, found="missing", meaning=error.message, remedy=error.hint)
+    gcc = f"{cross_prefix(recipe.architecture)}gcc"
+    found = f"programs for {architecture or machine} by {compiler_version((level if level == 'clang' else gcc,))}"
+    return Finding(name=name, state=State.GOOD, found=found)
+
+
+def _sensor(name: str, facts: dict[str, int]) -> Finding:
+    value = facts.get(f"board_{name}_before")
+    if value is None:
+        meaning = f"a report can't show {_SENSORS[name]}"
+        return Finding(name=name, state=State.UNKNOWN, found="no such file in /sys", meaning=meaning)
+    found = {"temperature": f"{value / 1000:.1f} degrees Celsius", "frequency": f"{value / 1000:.0f} MHz"}
+    return Finding(name=name, state=State.GOOD, found=found.get(name, f"{value} so far"))

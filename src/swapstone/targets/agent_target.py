@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A target whose trials run through one agent process, over a pair of pipes: this machine's, or those of an ssh session."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import math
+import os
+import secrets
+import select
+import subprocess
+import time
+
+from swapstone.model import WireError
+from swapstone.model.trial_conditions import changed_conditions
+from swapstone.targets.target import Target, TargetError
+from swapstone.wire import NONCE_BYTES, AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
+
+SLACK_S = 30.0
+"""Added to a trial's time-out: the agent waits up to 20 s until killed processes have ended."""
+
+STOP_TIMEOUT_S = 25.0
+"""Limit for the agent to end its trial and exit; then it is killed."""
+
+_LONGEST_POLL_MS = 3_600_000
+
+
+class AgentTarget(Target):
+    """Sends trials to an agent and reads its answers.
+
+    A new agent is started after an error, and after a trial that changed what later trials would inherit from the agent. If none can be
+    started, that is no result of a trial: the error is no `TargetError`, and ends the session.
+
+    Args:
+        slack_s: time after a trial's time-out until the agent counts as hung.
+        stop_timeout_s: limit for the agent to exit.
+    """
+
+    def __init__(self, slack_s: float = SLACK_S, stop_timeout_s: float = STOP_TIMEOUT_S) -> None:
+        self._slack_s = slack_s
+        self._stop_timeout_s = stop_timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._poll = select.poll()
+        """Of the agent's output."""
+        self._reader = AnswerReader()
+
+    @abc.abstractmethod
+    def _start_agent(self) -> subprocess.Popen[bytes]:
+        """Start an agent with pipes as standard input and output.
+
+        Raises:
+            AgentStartError: it can't be started.
+            OSError: neither, because a resource of this machine is used up.
+        """
+
+    @abc.abstractmethod
+    def _clear(self) -> None:
+        """Empty the scratch folder.
+
+        Raises:
+            TargetError: it can't be emptied.
+        """
+
+    def _run(self, request: TrialRequest) -> AgentAnswer:
+        nonce = secrets.token_hex(NONCE_BYTES)
+        plan = encode_request(request, nonce)
+        self._clear()
+        try:
+            self._send(plan)
+            self._reader.expect(nonce)
+            answer = self._wait(time.monotonic() + request.timeout_ms / 1000 + self._slack_s)
+            if answer.id != request.id:
+                raise TargetError(f"The agent answered trial {answer.id}, not {request.id}.")
+        except WireError as error:
+            self._stop()
+            raise TargetError(f"The agent's answer is invalid: {error.message}", error.hint) from error
+        except BaseException:
+            self._stop()
+            raise
+        if changed_conditions(dict(answer.facts)):
+            self._stop()
+        return answer
+
+    def _send(self, plan: bytes) -> None:
+        """Send a trial's plan; start an agent first if there is none."""
+        if self._process is None:
+            self._reader = AnswerReader()
+            self._process = self._start_agent()
+            assert self._process.stdout is not None
+            self._poll = select.poll()
+            self._poll.register(self._process.stdout, select.POLLIN)
+            plan = encode_plan_header() + plan
+        else:
+            self._check_silence()
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(plan)
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise self._gone() from error
+
+    def _wait(self, until_s: float) -> AgentAnswer:
+        """Read until one answer is complete."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        while True:
+            left_ms = math.ceil((until_s - time.monotonic()) * 1000)
+            if left_ms <= 0:
+                raise TargetError("The agent did not answer in time.", "The next trial starts a new one.")
+            if not self._poll.poll(min(left_ms, _LONGEST_POLL_MS)):
+                continue
+            data = os.read(output, 1 << 16)
+            if not data:
+                self._reader.finish()
+                raise self._gone()
+            answers = self._reader.feed(data)
+            if answers:
+                self._check_silence()
+                return answers[0]
+
+    def _check_silence(self) -> None:
+        """Check that the agent's pipe is empty.
+
+        Raises:
+            TargetError: there are bytes after the last answer.
+        """
+        assert self._process is not None
+        assert self._process.stdout is not None
+        output = self._process.stdout.fileno()
+        # An agent that has ended is noticed when the next request is sent.
+        more = any(events & select.POLLIN for _, events in self._poll.poll(0)) and os.read(output, 1) != b""
+        if more or not self._reader.between_answers:
+            raise TargetError(
+                "The agent's output goes on after its answer.",
+                "Another process than the agent may have written into its pipe: `swapstone docs wire`, section 1.",
+            )
+
+    def _gone(self) -> TargetError:
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        status = self._process.returncode
+        return TargetError(f"The agent ended (status {status}).", "The next trial starts a new one.")
+
+    def _stop(self) -> None:
+        """End the agent: it kills its trial and exits when its pipes are closed."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for stream in (process.stdout, process.stdin):
+            assert stream is not None
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+        try:
+            process.wait(self._stop_timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

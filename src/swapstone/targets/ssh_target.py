@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A board as a target: another machine, which ssh reaches. See docs/boards.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import functools
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from swapstone.factors import ProgramFacts, read_facts
+from swapstone.model import FrozenStruct, Observation, ObservationKind, UserError
+from swapstone.model.directories import cache_dir
+from swapstone.model.safe_text import safe
+from swapstone.model.ssh_address import parse_ssh_address
+from swapstone.model.temporary_folder import TemporaryFolder
+from swapstone.targets.agent_build import agent_compiler, build_agent, sha256_of
+from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
+from swapstone.targets.board import Board, BoardFolder, mirror
+from swapstone.targets.board_answer import cpus_of, machine_of, sensor_facts, uname_of
+from swapstone.targets.board_scripts import SENSORS, is_board_path
+from swapstone.targets.host_description import describe_machine
+from swapstone.targets.ssh_connection import ConnectionEndedError
+from swapstone.targets.target import (
+    DEFAULT_MACHINE,
+    AgentStartError,
+    MachineConfig,
+    Target,
+    TargetDescription,
+    TargetError,
+    require_default_machine,
+)
+from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
+from swapstone.targets.vm.machine_models import COMPILERS
+from swapstone.wire import AgentAnswer, TrialRequest
+
+RECONNECT_S = 180.0
+"""A board that is not reachable for so long ends the session. A reboot takes about a minute."""
+
+ATTEMPTS = 3
+"""A trial during which the connection ends so often fails."""
+
+_LONGEST_WAIT_S = 10.0
+_MOST_SENSORS = 40  # of the agent's 64 observations
+_EXAMPLE = "--target ssh:pi@board.example"
+_FORM = "names no board: it has the form ssh:[USER@]HOST[:PORT][,folder=/PATH]"
+
+
+@dataclasses.dataclass
+class _Losses:
+    """Connections and boots that were lost since the target was opened.
+
+    Attributes:
+        boots: how often the board was found with another boot identifier.
+    """
+
+    boots: int = 0
+
+
+class SshTarget(AgentTarget):
+    """Runs trials on a board through an agent there, whose pipes are those of an ssh session.
+
+    Args:
+        place: the board.
+        architecture: that programs are built for, as in recipes; empty for that of the board's own programs.
+        slack_s: as of `AgentTarget`.
+        stop_timeout_s: as of `AgentTarget`.
+
+    Raises:
+        UserError: the board can't be reached, or can't run trials.
+    """
+
+    name = "ssh"
+    shares_files = False
+    takes_libraries = True
+    takes_loaders = True
+    probes_architecture = True
+    has_load_generators = False
+
+    def __init__(
+        self,
+        place: BoardFolder,
+        architecture: str = "",
+        slack_s: float = SLACK_S,
+        stop_timeout_s: float = STOP_TIMEOUT_S,
+    ) -> None:
+        super().__init__(slack_s, stop_timeout_s)
+        self._losses = _Losses()
+        self._here: dict[str, Path] = {}
+        """Files of this machine by their paths there."""
+        self._libraries: dict[str, str] = {}
+        """Digests of the C libraries that were copied, by one of their files."""
+        self.board = Board(place)
+        try:
+            self._boot = self.board.boot
+            self._architecture = architecture or machine_of(self.board.answer)
+        except BaseException:
+            self.board.close()
+            raise
+
+    @property
+    def architecture(self) -> str:
+        """The architecture that programs are built for."""
+        return self._architecture
+
+    def describe(self) -> TargetDescription:
+        """Return the board's description, as it was when the target was opened."""
+        return self._description
+
+    @functools.cached_property
+    def _description(self) -> TargetDescription:
+        return self._describe_now()
+
+    def _describe_now(self) -> TargetDescription:
+        answer = self.board.answer
+        name, release, version, machine = uname_of(answer)
+        with TemporaryFolder("facts") as folder:
+            mirror(answer.files, folder)
+            found = describe_machine(folder, f"{name} {release} {version}", machine, cpus_of(answer))
+        model = answer.file("/proc/device-tree/model")
+        shown = {
+            field: safe(getattr(found, field))[:2000]
+            for field in ("cpu", "microcode", "governor", "mitigations", "virtualization", "system")
+        }
+        shown["virtualization"] = shown["virtualization"] or safe(model)[:200]
+        return msgspec.structs.replace(found, **shown)
+
+    def tools(self) -> tuple[tuple[str, str], ...]:
+        """Return the digests of the agent's sources and of its program, its compiler, and the board."""
+        agent = self._agent
+        built = f"{agent.parent.name}, SHA-256 {sha256_of(agent)}, built by {agent_compiler(self._compiler())}"
+        libraries = ((f"C library of {name}", f"SHA-256 {digest}") for name, digest in sorted(self._libraries.items()))
+        return (("agent", built), ("board", f"{self.board.place.name}, folder {self.board.folder}"), *libraries)
+
+    @functools.cached_property
+    def _agent(self) -> Path:
+        return build_agent(cache_dir() / "agents", self._compiler())
+
+    def _compiler(self) -> str:
+        here = self._architecture == os.uname().machine
+        return os.environ.get("CC") or "cc" if here else COMPILERS[self._architecture]
+
+    def put(self, path: Path) -> str:
+        """Copy a program to the board, unless it is there."""
+        if not os.access(path, os.X_OK) or not path.is_file():
+            raise UserError(f"{path} is not an executable file.")
+        return self._put(path)
+
+    def put_library(self, path: Path, *, keep_path: bool) -> str:
+        """Copy a shared object; see `Target.put_library`."""
+        if keep_path:
+            raise UserError(
+                f"{safe(str(path))} can't have its path on the board {self.board.place.name}.",
+                "Compare allocators that Swapstone builds: swapstone list levels allocator",
+            )
+        return self._put(path)
+
+    def put_loader(self, files: Mapping[str, Path], digest: str) -> str:
+        """Copy a C library into one folder; see `Target.put_loader`."""
+        self._libraries[min(files)] = digest
+        folders = {self._put(path, name, digest).rpartition("/")[0] for name, path in files.items()}
+        return min(folders)
+
+    def _put(self, path: Path, name: str = "", digest: str = "") -> str:
+        there = self.board.put(path, name=name, folder_digest=digest)
+        self._here[there] = path
+        return there
+
+    def real_path(self, path: str) -> str:
+        """Return the path: Swapstone makes no links there."""
+        return path
+
+    def inspect(self, path: str) -> ProgramFacts | None:
+        """Read the file here that was copied there; None for other files of the board."""
+        here = self._here.get(path)
+        facts = read_facts(here) if here else None
+        return msgspec.structs.replace(facts, path=path) if facts else None
+
+    def scratch(self) -> str:
+        """Return the folder that is emptied before each trial."""
+        return self.board.scratch
+
+    def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
+        """Run one trial; see `Target.run`. If the connection ends, it is made again, and the trial too.
+
+        Facts of the answer are ``reconnects``, ``board_boots``, and those of `swapstone.targets.board_answer.sensor_facts`.
+
+        Raises:
+            AgentStartError: the board can't be reached any more, or came back as another machine.
+        """
+        require_default_machine(config, self.name)
+        reconnects = 0
+        while True:
+            try:
+                answer = self._observed(request)
+                break
+            except (TargetError, ConnectionEndedError) as error:
+                if isinstance(error, TargetError) and self._is_connected():
+                    raise
+                reconnects += 1
+                self._reconnect(error)
+                if reconnects == ATTEMPTS:
+                    raise TargetError(
+                        f"The connection to {self.board.place.name} ended {reconnects} times during this trial.",
+                        f"Observe it: ssh {self.board.place.words} dmesg",
+                    ) from error
+        more = {"reconnects": reconnects, "board_boots": self._losses.boots}
+        facts = (*answer.facts, *((name, value) for name, value in more.items() if value))
+        return msgspec.structs.replace(answer, facts=facts)
+
+    def _observed(self, request: TrialRequest) -> AgentAnswer:
+        """Run a trial, with the sensors' values before it, and at the end of its process."""
+        before = self.board.ask("ready; sample")
+        if "not-cleared" in before.parts:
+            raise TargetError(
+                f"The scratch folder on {self.board.place.name} can't be emptied.", f"Look at {self.scratch()} there."
+            )
+        paths = sorted(path for path in before.files if any(fnmatch.fnmatchcase(path, each) for each in SENSORS))
+        added = tuple(Observation(kind=ObservationKind.FILE, name=path) for path in paths[:_MOST_SENSORS])
+        added = tuple(each for each in added if each not in request.observe)
+        answer = self._run(msgspec.structs.replace(request, observe=(*request.observe, *added)))
+        after = {what.name: value.encode(errors="replace") for what, value in answer.observed if what in added}
+        facts = {**sensor_facts(before.files, "before"), **sensor_facts(after, "after")}
+        return msgspec.structs.replace(
+            answer,
+            facts=(*answer.facts, *facts.items()),
+            observed=tuple(pair for pair in answer.observed if pair[0] not in added),
+            absent=tuple(what for what in answer.absent if what not in added),
+        )
+
+    def _clear(self) -> None:
+        """Do nothing: `_observed` has emptied the scratch folder."""
+
+    def _is_connected(self) -> bool:
+        try:
+            self.board.ask(":")
+        except UserError:
+            return False
+        return True
+
+    def _reconnect(self, cause: UserError) -> None:
+        """Connect again, as soon as the board is reachable.
+
+        Raises:
+            AgentStartError: it is not for `RECONNECT_S`, or is another machine now.
+        """
+        self._stop()
+        before, deadline, wait_s = self._description, time.monotonic() + RECONNECT_S, 0.5
+        while True:
+            try:
+                self.board.connect()
+                break
+            except UserError as error:
+                if time.monotonic() + wait_s > deadline:
+                    raise AgentStartError(
+                        f"The connection to {self.board.place.name} ended, and can't be made again: {error.message}",
+                        error.hint,
+                    ) from cause
+                time.sleep(wait_s)
+                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+        if self.board.boot != self._boot:
+            self._boot = self.board.boot
+            self._losses.boots += 1
+        now = self._describe_now()
+        if (now.kernel, now.architecture, now.cpus) != (before.kernel, before.architecture, before.cpus):
+            raise AgentStartError(
+                f"{self.board.place.name} came back as another machine: {now.kernel}, before {before.kernel}.",
+                "Boot it as before.",
+            ) from cause
+
+    def _start_agent(self) -> subprocess.Popen[bytes]:
+        """Start an agent there, in a new session here, so that Ctrl-C at the terminal does not reach it."""
+        agent = self.board.put(self._agent)
+        command = self.board.agent_command(agent)
+        try:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise AgentStartError(
+                f"ssh can't be started: {error.strerror}.", f"Run it by hand: {shlex.join(command[:1])} -V"
+            ) from error
+
+    def close(self) -> None:
+        """End the agent, the connection and the lock, and remove the scratch folder. The copied files stay for the next session."""
+        self._stop()
+        self.board.close()
+
+
+class SshSpec(FrozenStruct, frozen=True, kw_only=True):
+    """A board as a target.
+
+    Attributes:
+        place: the board.
+        architecture: as of `SshTarget`.
+    """
+
+    place: BoardFolder
+    architecture: str = ""
+
+    def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - boots no machine
+        """Connect to the board."""
+        return SshTarget(self.place, self.architecture)
+
+
+def parse_board(detail: str) -> BoardFolder:
+    """Parse what follows ``ssh:`` in a target.
+
+    Raises:
+        UserError: it has another form.
+    """
+    machine, comma, option = detail.partition(",")
+    name, _, folder = option.partition("=")
+    found = parse_ssh_address(machine, _FORM, _EXAMPLE)
+    if comma and (name != "folder" or not is_board_path(folder)):
+        raise UserError(f"{safe(f'ssh:{detail}')[:200]!r} {_FORM}.", f"For example: {_EXAMPLE},folder=/data/swapstone")
+    return BoardFolder(host=found.host, user=found.user, port=found.port, folder=folder)
+
+
+_NAMES = {"arm64": "aarch64", "armhf": "arm"}
+"""Of the image catalog, where it differs from the name in recipes."""
+
+
+def _parse(detail: str, options: TargetOptions) -> SshSpec:
+    return SshSpec(place=parse_board(detail), architecture=_NAMES.get(options.architecture, options.architecture))
+
+
+SSH = TargetKind(
+    name="ssh",
+    description="another machine, such as a board, on its own clock",
+    opens=SshTarget,
+    parse=_parse,
+    usage="ssh:[USER@]HOST[:PORT]",
+    usages=(
+        ("ssh:USER@HOST", "another machine, such as a board, on its own clock; it needs sshd and a writable folder"),
+        ("ssh:HOST,folder=/PATH", "the same, with another folder for the programs there"),
+    ),
+    has_architectures=True,
+    does=lambda detail: f"connect by ssh to {detail}, and run the programs of trials there",
+)

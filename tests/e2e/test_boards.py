@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Boards: comparisons through a program in ssh's place, and through a real sshd on 127.0.0.1 where there is one."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.cli import command, environment, runs_of, swapstone
+from tests.e2e.ssh_server import SshServer, missing, ssh_server
+from tests.fake_ssh import FakeSsh
+
+EXPERIMENT = ("compare", "libc=glibc,musl", "--only", "b_malloc_tiny1", "--seed", "1")
+
+
+def test_a_comparison_on_a_board_uses_its_own_copies_of_both_c_libraries(tmp_path: Path) -> None:
+    ssh, record = FakeSsh(tmp_path / "board"), tmp_path / "r"
+    swapstone(tmp_path, *EXPERIMENT, "--target", "ssh:board", "--blocks", "2", "--out", str(record), PATH=ssh.path)
+    runs = runs_of(record)
+    assert len(runs) == 6 and {run["status"] for run in runs} == {"ok"}
+    assert {dict(run["observed"])["libc"] for run in runs} == {"glibc", "musl"}
+    manifest = json.loads((record / "manifest.json").read_text())
+    tools = dict(manifest["tools"])
+    assert tools["board"] == f"board, folder {ssh.board}"
+    assert {name.split("-")[1] for name in tools if name.startswith("C library of ld-")} == {"linux", "musl"}
+    for each in manifest["artifacts"]:
+        if each["command"] and "--dynamic-linker" in each["command"]:
+            assert f"--dynamic-linker={ssh.board}/files/" in each["command"]
+    swapstone(tmp_path, "verify", str(record))
+    assert not list(ssh.board.glob("scratch-*")) and not list(ssh.folder.glob("swapstone-board-lock-*"))
+
+
+def test_doctor_and_clean_of_a_board(tmp_path: Path) -> None:
+    ssh = FakeSsh(tmp_path / "board")
+    text = swapstone(tmp_path, "doctor", "--target", "ssh:board", PATH=ssh.path).stdout
+    assert "What the board can do" in text and "programs can be written and run" in text
+    found = json.loads(swapstone(tmp_path, "doctor", "--target", "ssh:board", "--json", PATH=ssh.path).stdout)
+    assert {each["name"]: each["state"] for each in found["can"]}["observing a trial"] == "good"
+    assert "Removed " in swapstone(tmp_path, "target", "clean", "ssh:board", PATH=ssh.path).stdout
+    assert "nothing to remove" in swapstone(tmp_path, "target", "clean", "ssh:board", PATH=ssh.path).stdout
+    refused = swapstone(tmp_path, "doctor", "--target", "host", expect=2)
+    assert refused.stderr.startswith("error: The target host is no board.\n")
+
+
+def test_what_a_board_does_not_have_is_refused_before_anything_is_built(tmp_path: Path) -> None:
+    ssh = FakeSsh(tmp_path / "board")
+    for words, message in (
+        (("compare", "kernel=generic,rt"), "starts no machine of its own"),
+        (("compare", "allocator=default,mimalloc", "--suite", "server"), "no load generators"),
+        (("compare", "--vary", "env:A=1,2", "--", "/bin/true"), "can't run on the target ssh"),
+        (("compare", "netstack=kernel,lwip"), "not for the target ssh"),
+    ):
+        target = ("--target", "ssh:board", "--blocks", "1")
+        refused = swapstone(tmp_path, words[0], *target, *words[1:], PATH=ssh.path, expect=2)
+        assert message in refused.stderr
+
+
+needs_sshd = pytest.mark.skipif(bool(missing()), reason=missing() or "sshd is there")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
+    with ssh_server(tmp_path_factory.mktemp("ssh")) as found:
+        yield found
+
+
+def board_of(server: SshServer, tmp_path: Path) -> str:
+    return f"{server.target},folder={tmp_path}/there"
+
+
+def lines_of(record: Path) -> str:
+    path = record / "runs.jsonl"
+    return path.read_text() if path.exists() else ""
+
+
+@needs_sshd
+@pytest.mark.slow
+def test_a_connection_that_is_cut_loses_and_doubles_nothing(server: SshServer, tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    words = (*EXPERIMENT, "--target", board_of(server, tmp_path), "--blocks", "8", "--out", str(record))
+    asked = environment(tmp_path, PATH=f"{server.bin}:{os.environ['PATH']}")
+    process = subprocess.Popen(command(*words), env=asked, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    for number in (3, 7):
+        while process.poll() is None and lines_of(record).count("\n") < number:
+            time.sleep(0.02)
+        for session in server.sessions():
+            os.kill(session, signal.SIGKILL)
+    assert process.stderr is not None
+    assert process.wait(120) == 0, process.stderr.read()
+    process.stderr.close()
+    runs = [json.loads(line)["run"] for line in lines_of(record).splitlines()]
+    assert len(runs) == 18 and {run["status"] for run in runs} == {"ok"}
+    assert len({json.dumps(run["trial"], sort_keys=True) for run in runs}) == 18
+    assert sum(dict(run["facts"]).get("reconnects", 0) for run in runs) in {1, 2}
+    assert "The connection to the board ended during" in swapstone(tmp_path, "show", str(record), "--all").stdout
+    swapstone(tmp_path, "verify", str(record))
+
+
+@needs_sshd
+@pytest.mark.slow
+def test_an_unknown_host_key_and_a_refused_key_are_errors_with_the_next_step(server: SshServer, tmp_path: Path) -> None:
+    path = f"{server.bin}:{os.environ['PATH']}"
+    known = server.known_hosts.read_text()
+    try:
+        server.known_hosts.write_text("")
+        refused = swapstone(tmp_path, "doctor", "--target", server.target, PATH=path, expect=2)
+        assert "Host key verification failed" in refused.stderr and "Connect once by hand" in refused.stderr
+    finally:
+        server.known_hosts.write_text(known)
+    somebody = server.target.replace("ssh:", "ssh:nobody-", 1)
+    refused = swapstone(tmp_path, "doctor", "--target", somebody, PATH=path, expect=2)
+    assert "Permission denied" in refused.stderr and "ssh-copy-id" in refused.stderr

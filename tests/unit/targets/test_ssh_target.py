@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Boards: trials, files, the lock and lost connections, with a program in ssh's place that runs the commands here."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import UnavailableError, UserError
+from swapstone.targets import AgentStartError, TargetError, parse_target
+from swapstone.targets import ssh_target as module
+from swapstone.targets.board import Board, BoardFolder, Cleaned, clean_board
+from swapstone.targets.ssh_target import SshSpec, SshTarget
+from swapstone.wire import ProcessOutcome, TrialRequest
+from tests.fake_ssh import FakeSsh
+
+PLACE = BoardFolder(host="board", user="me", port=2222)
+
+
+@pytest.fixture
+def ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSsh:
+    found = FakeSsh(tmp_path / "board")
+    monkeypatch.setenv("PATH", found.path)
+    return found
+
+
+@pytest.fixture
+def target(ssh: FakeSsh) -> Iterator[SshTarget]:
+    with SshTarget(PLACE) as found:
+        yield found
+
+
+def asked(target: SshTarget, *arguments: str, trial: str = "1-0") -> TrialRequest:
+    return TrialRequest(
+        id=trial, arguments=arguments, environment=(("LC_ALL", "C"),), cwd=target.scratch(), timeout_ms=20_000
+    )
+
+
+def test_a_trial_finds_an_empty_folder_and_its_own_environment_only(target: SshTarget) -> None:
+    first = target.run(asked(target, "/bin/sh", "-c", "mkdir d; touch d/f; chmod 0 d; env; pwd"))
+    assert first.outcome is ProcessOutcome.EXITED
+    assert first.stdout.decode().splitlines() == ["LC_ALL=C", f"PWD={target.scratch()}", target.scratch()]
+    again = target.run(asked(target, "/bin/sh", "-c", "echo *", trial="1-1"))
+    assert again.stdout == b"*\n"
+    assert "reconnects" not in dict(again.facts)
+
+
+def test_the_description_is_that_of_the_board(target: SshTarget) -> None:
+    found = target.describe()
+    assert found.kernel.split()[:2] == [os.uname().sysname, os.uname().release]
+    assert found.architecture == target.architecture == os.uname().machine
+    assert set(found.cpus) == os.sched_getaffinity(0)
+    assert dict(target.tools())["board"].startswith("me@board:2222, folder ")
+
+
+def test_the_users_configuration_decides_and_host_keys_are_checked(target: SshTarget, ssh: FakeSsh) -> None:
+    target.run(asked(target, "/bin/true"))
+    calls = ssh.called().split("-o\nBatchMode=yes\n")[1:]
+    assert len(calls) >= 3  # the shell, a copy, the agent
+    for words in calls:
+        assert "StrictHostKeyChecking=yes\n" in words
+        assert "\n-p\n2222\n-l\nme\n" in words
+        assert "\n--\nboard\n" in words
+    assert sum("ControlMaster=yes" in words for words in calls) == 1
+    assert "KnownHosts" not in ssh.called()
+
+
+def test_files_go_over_once_and_are_found_again_by_content(ssh: FakeSsh, tmp_path: Path) -> None:
+    programs = [tmp_path / name / "program" for name in ("a", "b")]
+    for number, path in enumerate(programs):
+        path.parent.mkdir()
+        path.write_text(f"#!/bin/sh\necho {number}\n")
+        path.chmod(0o755)
+    with SshTarget(PLACE) as target:
+        places = [target.put(path) for path in programs]
+        assert len(set(places)) == 2 and len({len(place) for place in places}) == 1
+        assert target.run(asked(target, places[1])).stdout == b"1\n"
+        assert stat.S_IMODE(Path(places[0]).stat().st_mode) == 0o700
+    copies = ssh.called().count("cat >")
+    with SshTarget(PLACE) as target:
+        assert [target.put(path) for path in programs] == places
+        target.run(asked(target, places[0]))
+    assert ssh.called().count("cat >") == copies
+    Path(places[0]).write_text("#!/bin/sh\necho changed\n")
+    with SshTarget(PLACE) as target:
+        target.put(programs[0])
+        assert target.run(asked(target, places[0])).stdout == b"0\n"
+    assert ssh.called().count("cat >") == copies + 1
+
+
+def test_without_sha256sum_files_are_read_back(ssh: FakeSsh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = tmp_path / "few"
+    few.mkdir()
+    for name in ("cat", "chmod", "dd", "df", "env", "id", "mkdir", "mv", "rm", "sh", "sleep", "uname"):
+        (few / name).symlink_to(str(shutil.which(name)))
+    script = (ssh.bin / "ssh").read_text().replace('exec /bin/sh -c "$*"', f'PATH={few} exec /bin/sh -c "$*"')
+    (ssh.bin / "ssh").write_text(script)
+    with SshTarget(PLACE) as target:
+        place = target.put(Path("/bin/true"))
+        assert Path(place).read_bytes() == Path("/bin/true").read_bytes()
+        assert target.run(asked(target, place)).outcome is ProcessOutcome.EXITED
+        Path(place).write_bytes(b"other")
+        assert not target.board._has(place, Path("/bin/true").read_bytes())
+
+
+def test_one_user_at_a_time_and_dead_locks_are_ignored(ssh: FakeSsh) -> None:
+    stale = ssh.folder / "swapstone-board-lock-1-999999999999"
+    stale.write_text("x somebody@elsewhere\n")
+    with SshTarget(PLACE) as target:
+        assert not stale.exists()
+        target.run(asked(target, "/bin/true"))
+        with pytest.raises(UserError, match=r"in use by .*@") as raised:
+            SshTarget(PLACE)
+        assert "kill" in raised.value.hint
+        with pytest.raises(UserError, match="in use by"):
+            clean_board(PLACE)
+        assert target.run(asked(target, "/bin/true", trial="1-1")).outcome is ProcessOutcome.EXITED
+        assert Path(target.scratch()).is_dir()
+    assert not list(ssh.folder.glob("swapstone-board-lock-*"))
+    assert not list(ssh.board.glob("scratch-*"))
+    SshTarget(PLACE).close()
+
+
+def test_clean_removes_what_was_copied(ssh: FakeSsh) -> None:
+    with SshTarget(PLACE) as target:
+        target.put(Path("/bin/true"))
+    assert ssh.board.is_dir()
+    found = clean_board(PLACE)
+    assert found.folder == str(ssh.board) and found.kib
+    assert not ssh.board.exists()
+    assert clean_board(PLACE) == Cleaned(folder=str(ssh.board), kib=None)
+
+
+def cut_during(ssh: FakeSsh, started: Path) -> threading.Thread:
+    """End the connection once a trial has created a file."""
+
+    def wait() -> None:
+        while not started.exists():
+            time.sleep(0.01)
+        ssh.cut()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_after_a_lost_connection_the_trial_is_made_again_and_the_answer_states_it(
+    target: SshTarget, ssh: FakeSsh, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    # The first time it waits to be killed.
+    script = f'echo $$ >>{log}; [ "$(wc -l <{log})" = 1 ] && exec sleep 60; echo done'
+    cutter = cut_during(ssh, log)
+    answer = target.run(asked(target, "/bin/sh", "-c", script))
+    cutter.join()
+    assert answer.stdout == b"done\n"
+    assert dict(answer.facts)["reconnects"] == 1
+    assert "board_boots" not in dict(answer.facts)
+    first, second = map(int, log.read_text().split())
+    assert first != second and not Path(f"/proc/{first}").exists()
+    assert "reconnects" not in dict(target.run(asked(target, "/bin/true", trial="1-1")).facts)
+    assert len(list(ssh.folder.glob("swapstone-board-lock-*"))) == 1
+
+
+def test_a_connection_that_ends_between_trials_is_made_again(target: SshTarget, ssh: FakeSsh) -> None:
+    target.run(asked(target, "/bin/true"))
+    place = Path(target.put(Path("/bin/true")))
+    ssh.cut()
+    place.unlink()
+    answer = target.run(asked(target, str(place), trial="1-1"))
+    assert (answer.outcome, dict(answer.facts)["reconnects"]) == (ProcessOutcome.EXITED, 1)
+
+
+def test_a_trial_that_always_cuts_the_connection_fails(target: SshTarget, ssh: FakeSsh) -> None:
+    pids = f"{ssh.folder}/pids"
+    kill = f"pids=$(cat {pids}); : >{pids}; kill -9 $pids; sleep 60"
+    with pytest.raises(TargetError, match="ended 3 times during this trial"):
+        target.run(asked(target, "/bin/sh", "-c", kill))
+    assert target.run(asked(target, "/bin/true", trial="1-1")).outcome is ProcessOutcome.EXITED
+
+
+def test_a_reboot_is_counted(target: SshTarget, ssh: FakeSsh, monkeypatch: pytest.MonkeyPatch) -> None:
+    target.run(asked(target, "/bin/true"))
+    monkeypatch.setattr(Board, "boot", "another")
+    ssh.cut()
+    assert dict(target.run(asked(target, "/bin/true", trial="1-1")).facts)["board_boots"] == 1
+    facts = dict(target.run(asked(target, "/bin/true", trial="1-2")).facts)
+    assert facts["board_boots"] == 1 and "reconnects" not in facts
+
+
+def test_a_board_that_stays_away_or_changes_ends_the_session(
+    target: SshTarget, ssh: FakeSsh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert target.describe().kernel
+    monkeypatch.setattr(module, "RECONNECT_S", 0.1)
+    (ssh.folder / "down").touch()
+    ssh.cut()
+    with pytest.raises(AgentStartError, match=r"can't be made again: me@board:2222 can't be reached.*refused"):
+        target.run(asked(target, "/bin/true"))
+    (ssh.folder / "down").unlink()
+    monkeypatch.setattr(module, "cpus_of", lambda _: (0, 77))
+    with pytest.raises(AgentStartError, match="another machine"):
+        target.run(asked(target, "/bin/true"))
+
+
+def test_an_agent_that_ends_while_the_connection_lasts_is_the_targets_failure(target: SshTarget) -> None:
+    with pytest.raises(TargetError, match="ended"):
+        target.run(asked(target, "/bin/sh", "-c", "kill -9 $PPID; sleep 60"))
+    assert target.run(asked(target, "/bin/true", trial="1-1")).outcome is ProcessOutcome.EXITED
+
+
+@pytest.mark.parametrize(
+    ("rest", "message", "hint"),
+    [
+        ("echo 'Host key verification failed.' >&2; exit 255", "Host key verification failed", "ssh -p 2222 me@board"),
+        ("echo 'me@board: Permission denied (publickey,password).' >&2; exit 255", "Permission denied", "ssh-copy-id"),
+        ("exit 0", "without a message", "BatchMode"),
+    ],
+)
+def test_a_board_that_can_t_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest: str, message: str, hint: str
+) -> None:
+    monkeypatch.setenv("PATH", FakeSsh(tmp_path / "b", rest).path)
+    with pytest.raises(UnavailableError, match=message) as raised:
+        SshTarget(PLACE)
+    assert hint in raised.value.hint
+
+
+def test_a_greeting_of_the_login_shell_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", FakeSsh(tmp_path / "b", 'echo Welcome; exec /bin/sh -c "$*"').path)
+    SshTarget(PLACE).close()
+
+
+def test_a_folder_that_can_t_be_written_is_refused_with_the_next_step(ssh: FakeSsh) -> None:
+    with pytest.raises(UnavailableError, match="/proc/none") as raised:
+        SshTarget(BoardFolder(host="board", folder="/proc/none"))
+    assert "--target ssh:board,folder=/path" in raised.value.hint
+
+
+def test_the_target_s_text() -> None:
+    assert parse_target("ssh:pi@board:22,folder=/data/s") == SshSpec(
+        place=BoardFolder(host="board", user="pi", port=22, folder="/data/s")
+    )
+    for text in (
+        "ssh:",
+        "ssh:-oProxyCommand=x",
+        "ssh:a b",
+        "ssh:board,folder=x",
+        "ssh:board,folder=/a/../b",
+        "ssh:b,x=/y",
+    ):
+        with pytest.raises(UserError, match="names no board"):
+            parse_target(text)
