@@ -84,8 +84,8 @@ def _few_blocks(experiment: Experiment, comparisons: Sequence[Comparison], neede
         least = f"; {needed} are needed" if needed > fewest else ""
         yield Caveat(
             kind=CaveatKind.FEW_BLOCKS,
-            message=f"{len(few)} of {len(comparisons)} comparisons {'has' if len(few) == 1 else 'have'} too few pairs of {_what_pairs(experiment)} "
-            f"for a confidence interval (the fewest: {fewest}{least}).",
+            message=f"{len(few)} of {len(comparisons)} comparisons {'has' if len(few) == 1 else 'have'} too few pairs of "
+            f"{_what_pairs(experiment)} for a confidence interval (the fewest: {fewest}{least}).",
             hint="Raise --layouts, or select fewer workloads with --only."
             if experiment.layouts
             else "Raise --budget, or select fewer workloads with --only.",

@@ -132,7 +132,8 @@ def _across_boots(table: RunTable, rows: Ints) -> NDArray[np.bool_]:
     most = np.full(units.max() + 1, np.iinfo(np.int64).min)
     np.minimum.at(least, units, boots)
     np.maximum.at(most, units, boots)
-    return least[units] != most[units]
+    differs: NDArray[np.bool_] = least[units] != most[units]
+    return differs
 
 
 def _first_reasons(table: RunTable) -> dict[int, dict[Status, str]]:
