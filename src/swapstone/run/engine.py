@@ -146,9 +146,9 @@ class Engine:
         self._conditions: Mapping[str, int] = {}
         """The facts of this session's first run that is ok: each other run must have the same conditions."""
         self._ahead: TrialsAhead[Attempt] = TrialsAhead(self._attempt, target)
-        self._began_ns = time.monotonic_ns()
+        self._began_ns: int
         self._earlier_ns = sum(run.elapsed_ns for run in earlier)
-        self._between_ns = 0
+        self._between_ns: int
         """Time of the last block that no trial took: writing and syncing the record."""
         self._cpus = target.describe().cpus
         baseline = next(iter(prepared.variants))

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
 from swapstone import plan
+from swapstone.comparison import caveats
 from swapstone.comparison.run_columns import CHUNK, FACTS, as_table
 from swapstone.comparison.run_table import ABSENT, by_number, exact_sum, largest, quotients
-from swapstone.model import Sample, counted_blocks
+from swapstone.model import FactorLevels, Sample, Status, counted_blocks
 from tests.unit import builders
 
 
@@ -48,6 +50,18 @@ def test_a_table_has_the_runs_in_columns() -> None:
     assert table.fact("late_ns").tolist() == [ABSENT] * len(made)
     half = table.rows(table.block % 2 == 0)
     assert half.run(1) is made[int(half.numbers[1])] and len(half) < len(table)
+
+
+def test_variants_and_workloads_come_in_the_order_of_their_names() -> None:
+    """Whatever the order of the runs, and of a set of texts in this process."""
+    levels = tuple(f"level{number}" for number in range(9, 0, -1))
+    workloads = tuple(("libc", name) for name in "hgfedcba")
+    subject = builders.experiment(factors=(FactorLevels(factor="x", levels=levels),), workloads=workloads)
+    made = [msgspec.structs.replace(run, status=Status.FAILED, reason="it") for run in builders.runs(subject, 1)]
+    table = as_table(made, ())
+    assert len(table.labels) > 8 and list(table.labels) == sorted(table.labels)
+    (caveat,) = caveats._without_numbers(table)
+    assert caveat.message.startswith(f"{len(made)} of {len(made)} trials failed (a, b, c, d and 4 more). ")
 
 
 def test_the_last_value_of_a_name_counts_as_in_a_dictionary() -> None:

@@ -135,6 +135,17 @@ def test_raw_output_is_kept_by_digest_and_checked(tmp_path: Path) -> None:
     assert "missing" in str(check_raw(load(path))[0])
 
 
+def test_missing_raw_outputs_are_listed_in_the_order_of_their_names(tmp_path: Path) -> None:
+    """Two checks of a record print the same."""
+    subject = builders.experiment()
+    path = tmp_path / "r"
+    with RecordWriter.create(path, subject) as writer:
+        for number, run in enumerate(builders.runs(subject, 3)):
+            writer.append(msgspec.structs.replace(run, output=record_format.file_sha256(b"%d" % number)))
+    files = [damage.file for damage in check_raw(load(path))]
+    assert len(files) > 10 and files == sorted(files)
+
+
 def test_another_schema_version_is_refused_naming_both(tmp_path: Path) -> None:
     path = _made(tmp_path / "r")
     text = (path / "record.json").read_text()
