@@ -151,9 +151,9 @@ uint32_t links_arrived(uint64_t address) {
 }
 
 uint32_t links_stored(uint64_t address, extend_path extend) {
-    struct stack *stack = active();
+    struct stack *stack = &thread->user;
     struct call *last = stack->count ? &stack->calls[stack->count - 1] : NULL;
-    if (in_kernel || !last || last->stored || stack->without_room)
+    if (!last || last->stored || stack->without_room)
         return current;
     last->stored = address;
     uint32_t kept = stack->count - 1;

@@ -108,6 +108,8 @@ def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(machine: 
     assert not below, "longjmp has ended the calls of throw"
     calls = "main;outer;inner;spin;"  # its page faults and timers
     assert all("_[k]" in stack.removeprefix(calls).split(";")[0] for stack in stacks if stack.startswith(calls))
+    left = re.compile(r"_\[k\];ret_to_user_\[k\]")
+    assert not [stack for stack in stacks if left.search(stack)], "the kernel's functions have returned at its exit"
     for number in (0, 1):
         side = found["sides"][number]
         assert sum(each[number] for each in stacks.values()) == side["instructions"] and not side["lost"]

@@ -140,6 +140,11 @@ def test_threads_have_their_own_calls(run: Run) -> None:
     ]
 
 
+def test_a_switch_is_only_at_its_return(run: Run) -> None:
+    found = run("u", _call(1), "k 2", _call(3), _switch(ONE, TWO, 50), _switch(TWO, ONE, 3), _call(4), _return(9))
+    assert found[-3:] == ["1 2", "1 2 4", "1 2 4"]
+
+
 def test_a_new_thread_in_the_place_of_an_ended_one_has_no_calls(run: Run) -> None:
     found = run(*("u", _call(1), "k 2", _call(3)), _switch(ONE, TWO, 50), _switch(TWO, ONE, 50), "u", f"a {CODE:x}")
     assert found[-2:] == ["-", "-"]
@@ -163,6 +168,10 @@ def test_more_calls_than_have_room_return_in_order(run: Run) -> None:
     found = run("u", _call(1), *["c 1000 2"] * depth, *["r\na 1000"] * depth, _return(1))
     assert found[-2:] == ["1", "-"]
     assert found[depth - 1 : depth + 1] == [f"{(1 << 14)} calls"] * 2, "the callees have the last caller with room"
+
+
+def test_a_handler_with_more_calls_than_have_room_ends(run: Run) -> None:
+    assert run(_call(1), "e", *["c 1000 2"] * ((1 << 14) + 100), "E", _return(1))[-1] == "-"
 
 
 def test_more_threads_than_have_room_are_followed(run: Run) -> None:
