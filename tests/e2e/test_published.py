@@ -79,6 +79,16 @@ def test_claims_are_listed_and_judged(tmp_path: Path, record: Path) -> None:
     assert "record (simulated): b_malloc_sparse, wall, musl / glibc: " in " ".join(judged.split())
 
 
+def test_the_folder_of_a_study_stands_for_its_records(tmp_path: Path, record: Path) -> None:
+    shutil.copytree(record, tmp_path / "study" / "one")
+    alone, whole, twice = (
+        swapstone(tmp_path, "published", "coverage", *names, "--format", "json", expect=STATUS).stdout
+        for names in (("study/one",), ("study",), ("study", "study/one"))
+    )
+    assert whole == alone == twice
+    assert json.loads(whole)["compared"]["records"] == ["one (simulated)"]
+
+
 def test_a_record_that_does_not_exist_is_named(tmp_path: Path) -> None:
     for command in ("coverage", "claims"):
         assert "error: " in swapstone(tmp_path, "published", command, "absent", expect=2).stderr

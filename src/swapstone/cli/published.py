@@ -103,7 +103,7 @@ def print_claims(records: tuple[str, ...], kind: str) -> None:
     \b
     Examples:
       swapstone published claims
-      swapstone published claims records/20261121-180000-preempt-rt/latency-x86_64
+      swapstone published claims records/20261121-180000-preempt-rt
     """
     found = claims_output(records)
     if kind == "json":

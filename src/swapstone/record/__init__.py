@@ -5,7 +5,14 @@ from swapstone.record.files import FileProblemError, RecordFolder, open_runs, re
 from swapstone.record.origin import ORIGIN, file_bytes, foreign_reason, has_origin, mark_file, origin_reason
 from swapstone.record.reader import RecordView, check_raw, load, raw_bytes
 from swapstone.record.record_format import SCHEMA, Artifact, Damage, Manifest, Meta, Seal, manifest_differences
-from swapstone.record.record_paths import default_root, find_record, list_records, new_record_path, record_name
+from swapstone.record.record_paths import (
+    default_root,
+    find_record,
+    find_records,
+    list_records,
+    new_record_path,
+    record_name,
+)
 from swapstone.record.replace_file import open_folder, replace_file, replace_in
 from swapstone.record.validation import require_readable
 from swapstone.record.writer import RecordWriter
@@ -26,6 +33,7 @@ __all__ = [
     "default_root",
     "file_bytes",
     "find_record",
+    "find_records",
     "foreign_reason",
     "has_origin",
     "list_records",

@@ -79,6 +79,21 @@ def find_record(text: str) -> Path:
     return path
 
 
+def find_records(text: str) -> tuple[Path, ...]:
+    """Return the folder of a record that a user named, or those of the records of a study that the user named.
+
+    Args:
+        text: as in `find_record`, or the path or the name of a study's folder.
+
+    Raises:
+        RecordError: as `find_record`.
+    """
+    for candidate in (Path(text), default_root() / text):
+        if not is_record(candidate) and (parts := sorted(_records_at(candidate))):
+            return tuple(find_record(str(part)) for part in parts)
+    return (find_record(text),)
+
+
 def _find(text: str) -> Path:
     if text == "last":
         records = list_records()

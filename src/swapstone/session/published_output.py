@@ -11,6 +11,7 @@ from swapstone.model import FrozenStruct, UserError
 from swapstone.model.system_errors import as_user_error
 from swapstone.model.toml_file import MOST_BYTES
 from swapstone.published.claims import page_claims
+from swapstone.record import find_records
 from swapstone.report import published_claims, published_coverage
 from swapstone.report.claim_verdicts import judge
 from swapstone.report.document import Document
@@ -36,7 +37,7 @@ def coverage_output(records: Sequence[str], reasons: str | None = None) -> Publi
     """Return which published figures have a row, and how records differ from the pages.
 
     Args:
-        records: names of records.
+        records: names of records and studies.
         reasons: path of a file of reasons why ratios differ; None for those of this program alone.
 
     Raises:
@@ -59,10 +60,14 @@ def coverage_output(records: Sequence[str], reasons: str | None = None) -> Publi
 def analysed(names: Sequence[str]) -> tuple[Analysed, ...]:
     """Return records with their analyses, each once.
 
+    Args:
+        names: of records, and of studies, whose records are meant.
+
     Raises:
         UserError: a record can't be read.
     """
-    found = [open_record(name) for name in dict.fromkeys(names)]
+    paths = dict.fromkeys(path for name in names for path in find_records(name))
+    found = [open_record(str(path)) for path in paths]
     return tuple(
         Analysed(
             name=f"{record.name} (simulated)" if record.experiment.target.startswith("fake") else record.name,
