@@ -6,7 +6,9 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -184,6 +186,17 @@ static void huge_pages(int planted) {
     sink += sum;
 }
 
+static void divides(int planted) {
+    double value = 1.5, by = 1.0000001;
+
+    for (int i = 0; i < 20000000; i++)
+        if (planted)
+            value = value / by;
+        else
+            value = value - by;
+    sink += value > 0;
+}
+
 /* ---- more instructions */
 
 __attribute__((noinline, optimize("O0"))) static void slowly(unsigned turns) {
@@ -265,6 +278,18 @@ static void allocations(int planted) {
             char *volatile kept = malloc(48 + n % 64);
             free(kept);
         }
+    }
+}
+
+static void clearing(int planted) {
+    static char area[1 << 16];
+
+    for (int i = 0; i < 4000; i++) {
+        char *volatile kept = area;
+
+        compute(10000);
+        for (int n = 0; planted && n < 8; n++)
+            memset(kept, n, sizeof area);
     }
 }
 
@@ -446,6 +471,59 @@ static void nagle(int planted) {
     waitpid(child, NULL, 0);
 }
 
+static void timeouts(int planted) {
+    int ends[2];
+
+    check(pipe(ends) == 0, "pipe");
+    for (int i = 0; i < 60; i++) {
+        struct pollfd readable = {.fd = ends[0], .events = POLLIN};
+
+        compute(200000);
+        check(poll(&readable, 1, planted ? 5 : 0) == 0, "poll");
+    }
+}
+
+static sem_t turns_of[2];
+
+static void *wait_and_post(void *given) {
+    int mine = given != NULL;
+
+    for (int i = 0; i < 20000 / batch; i++) {
+        while (sem_wait(&turns_of[mine]) != 0)
+            ;
+        compute((unsigned)batch * 400);
+        sem_post(&turns_of[!mine]);
+    }
+    return NULL;
+}
+
+static void semaphores(int planted) {
+    pthread_t other;
+
+    batch = planted ? 1 : 1000;
+    sem_init(&turns_of[0], 0, 1);
+    sem_init(&turns_of[1], 0, 0);
+    pthread_create(&other, NULL, wait_and_post, &batch);
+    wait_and_post(NULL);
+    pthread_join(other, NULL);
+}
+
+static void messages(int planted) {
+    static char text[1 << 16];
+    size_t size = planted ? 8 : sizeof text / 4;
+    int ends[2];
+
+    check(pipe(ends) == 0, "pipe");
+    if (fork() == 0) {
+        for (size_t sent = 0; sent < 4 * sizeof text; sent += size)
+            check(write(ends[1], text, size) == (ssize_t)size, "write");
+        _exit(0);
+    }
+    for (size_t got = 0; got < 4 * sizeof text; got += size)
+        whole_read(ends[0], text, size);
+    wait(NULL);
+}
+
 /* ---- start-up */
 
 static void libraries(int planted) {
@@ -487,6 +565,11 @@ static const struct {
     {"sleep", sleeps},
     {"nagle", nagle},
     {"libraries", libraries},
+    {"divides", divides},
+    {"clearing", clearing},
+    {"timeouts", timeouts},
+    {"semaphores", semaphores},
+    {"messages", messages},
 };
 
 int main(int count, char **arguments) {

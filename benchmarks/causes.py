@@ -71,6 +71,11 @@ CAUSES: Mapping[str, Cause] = {
     "mmap": Cause(("page faults", *CALLS), ""),
     "sleep": Cause(("waiting",), "nanosleep", "sleep or time-out", metric="wall"),
     "nagle": Cause(("waiting",), "read", "Nagle's algorithm with delayed ACK", metric="wall"),
+    "divides": Cause(OWN, "dependent instructions", SLOWER),
+    "clearing": Cause(("copies and strings",), "memset"),
+    "timeouts": Cause(("waiting",), "poll", "sleep or time-out", metric="wall"),
+    "semaphores": Cause(("waiting", "locks"), "futex", "hand-off between threads", metric="wall"),
+    "messages": Cause(CALLS, "read"),
     "libraries": Cause(("start-up and loading", "page faults", *CALLS)),
 }
 NULLS = ("turns", "copies", "faults", "unbuffered", "sleep")

@@ -486,6 +486,17 @@ def evidence_by_run(runs: int = 5) -> bytes:
                 profile["runs"] = [{"samples": 9, "weights": weights} for _ in range(runs)]
         if passing:
             passing["runs"] = [{"running_ns": 20.0, "ready_ns": 2.0, "cpu_ns": 20.0} for _ in range(runs)]
+    waits = [
+        {"reason": reason, "whose": "", "waits": 2.0, "total_ns": 500.0, "short_ns": 100.0, "long_ns": 300.0}
+        for reason in ("delayed ACK", "lock", "hand-off")
+    ]
+    for variant in ("libc=glibc", "libc=musl"):
+        given = {"tool": "t", "variant": variant, "command": "c", "operations": 1.0, "overhead": 1.0}
+        counts = [{"group": "hardware", "name": name, "value": 5.0} for name in ("cycles", "instructions", "slots")]
+        content["runs"] += [
+            {**given, "instrument": "waits", "waits": waits, "taken": [{"whose": "hog", "total_ns": 7.0}]},
+            {**given, "instrument": "hardware", "amounts": counts},
+        ]
     times = {"faster": [10.0, 11.0], "slower": [30.0, 31.0], "remedied": [12.0, 12.0]}
     content["remedies"] = [{"name": "a", "text": "b", **{name: 4 * some for name, some in times.items()}}]
     return json.dumps(content, sort_keys=True).encode()

@@ -71,7 +71,8 @@ def aligned(before: Profile, after: Profile) -> AlignedProfiles:
         shares = " and ".join(f"{fixed(100 * share, 0)} %" for share in lost)
         notes.append(
             f"{shares} of the two sides end in the C library without callers, because it has no unwind tables. So stacks that end "
-            f"there, or in the kernel below it, are drawn without callers on both sides, under [{LIBRARY}]."
+            f"there are drawn without callers on both sides, under [{LIBRARY}], and the kernel's below it without its functions too: they "
+            "are in the graphs of one side."
         )
     return AlignedProfiles(_rebuilt(before, cut=cut), _rebuilt(after, cut=cut), tuple(notes))
 
@@ -112,7 +113,7 @@ def canonical(frames: Sequence[Frame], *, cut: bool) -> tuple[Frame, ...]:
             library.pop()
     if cut and inside:
         callers = [Frame(symbol="[unknown]", object=LIBRARY)]
-        library = [frame for frame in library if frame != callers[0]]
+        library = [frame for frame in library if frame != callers[0]] if not kernel else []
     return (*callers, *library, *kernel)
 
 

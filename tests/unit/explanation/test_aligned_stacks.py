@@ -74,6 +74,15 @@ def test_without_unwind_tables_both_sides_are_drawn_from_the_library_on() -> Non
     assert "0 % and 68 % of the two sides" in found.notes[-1]
 
 
+def test_faults_of_different_functions_of_the_library_are_at_one_place() -> None:
+    faults = (
+        canonical(stack("main[p]", "malloc", "_int_malloc", *FAULT), cut=True),
+        canonical(stack("__libc_malloc_impl", *FAULT, library=MUSL), cut=True),
+    )
+    assert [";".join(map(aligned_label, each)) for each in faults] == ["[C library];page fault;handle_mm_fault_[k]"] * 2
+    assert aligned_label(canonical(stack("main[p]", "malloc", "_int_malloc"), cut=True)[-1]) == "_int_malloc"
+
+
 def test_with_unwind_tables_callers_stay() -> None:
     found = aligned(BEFORE, BEFORE)
     assert len(found.notes) == 1

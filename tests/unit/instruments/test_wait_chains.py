@@ -261,6 +261,16 @@ def test_events_have_their_processor_and_forks_their_parent() -> None:
     assert perf.process_tree([first, fork], 14020) == {14020, 14052}
 
 
+def test_a_program_whose_name_is_a_number_loses_no_event() -> None:
+    """An event without a stack is followed by the next at once, which must not be taken for a frame of it."""
+    line = "             cc1 7/7 10.000000100: raw_syscalls:sys_enter: NR 202 (1, 2)"
+    found = list(events([line, line.replace("100:", "200:")]))
+    assert [(event.comm, event.time_ns, event.stack) for event in found] == [
+        ("cc1", 10_000_000_100, ()),
+        ("cc1", 10_000_000_200, ()),
+    ]
+
+
 def test_other_numbers_than_perfs_are_no_evidence() -> None:
     here = switch(0, PROGRAM, "S", HOG)
     elsewhere = switch(0, PROGRAM + 1, "S", HOG, pid=PROGRAM)
