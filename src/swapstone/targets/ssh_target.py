@@ -24,7 +24,7 @@ from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.agent_build import agent_compiler, build_agent, sha256_of
 from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
 from swapstone.targets.board import Board, BoardFolder, mirror
-from swapstone.targets.board_answer import cpus_of, machine_of, sensor_facts, uname_of
+from swapstone.targets.board_answer import check_machine, cpus_of, machine_of, sensor_facts, uname_of
 from swapstone.targets.board_scripts import SENSORS, is_board_path
 from swapstone.targets.host_description import describe_machine
 from swapstone.targets.ssh_connection import ConnectionEndedError
@@ -100,6 +100,8 @@ class SshTarget(AgentTarget):
         self.board = Board(place)
         try:
             self._boot = self.board.boot
+            if architecture:
+                check_machine(self.board.answer, architecture)
             self._architecture = architecture or machine_of(self.board.answer)
         except BaseException:
             self.board.close()
