@@ -41,7 +41,7 @@ from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOption
 from swapstone.targets.vm.machine_models import COMPILERS
 from swapstone.wire import AgentAnswer, TrialRequest
 
-RECONNECT_S = 180.0
+RECONNECT_S = 300.0
 """A board that is not reachable for so long ends the session. A reboot takes about a minute."""
 
 ATTEMPTS = 3
@@ -263,7 +263,7 @@ class SshTarget(AgentTarget):
                 if time.monotonic() + wait_s > deadline:
                     raise AgentStartError(
                         f"The connection to {self.board.place.name} ended, and can't be made again: {error.message}",
-                        error.hint,
+                        f"Wait until this works: ssh {self.board.place.words} true.",
                     ) from cause
                 time.sleep(wait_s)
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
