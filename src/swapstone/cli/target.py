@@ -11,7 +11,12 @@ from swapstone.session.boards import clean_target
 
 @click.group()
 def target_command() -> None:
-    """Manage the files of Swapstone on boards."""
+    r"""Manage the files of Swapstone on boards.
+
+    \b
+    Example:
+      swapstone target clean ssh:pi@board
+    """
 
 
 @target_command.command("clean")

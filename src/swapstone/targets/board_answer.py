@@ -154,6 +154,26 @@ def machine_of(answer: BoardAnswer) -> str:
     return _MACHINES[found]
 
 
+def check_machine(answer: BoardAnswer, wanted: str) -> None:
+    """Check that a board's kernel runs programs of an architecture that the user named.
+
+    Args:
+        answer: of the board.
+        wanted: a name in recipes.
+
+    Raises:
+        UnavailableError: it does not.
+        WireError: the answer has no architecture.
+    """
+    kernel = uname_of(answer)[3]
+    runs = {"aarch64": {"aarch64", "arm"}, "armv8l": {"arm"}, "armv7l": {"arm"}}.get(kernel, {kernel})
+    if wanted not in runs:
+        raise UnavailableError(
+            f"The board's kernel is of {safe_excerpt(kernel, 40)}, and runs no programs of {wanted}.",
+            "Leave --arch out: the architecture is that of the board's own programs.",
+        )
+
+
 def sensor_facts(files: Mapping[str, bytes], when: str) -> dict[str, int]:
     """Return facts from the files of `swapstone.targets.board_scripts.SENSORS`.
 

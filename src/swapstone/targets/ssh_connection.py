@@ -182,6 +182,8 @@ class SshConnection:
         except subprocess.TimeoutExpired:
             first.kill()
             first.wait()
+        # A killed ssh leaves its socket, with which the next one would have no ControlMaster.
+        self._socket.unlink(missing_ok=True)
 
     def close(self) -> None:
         """End the connection and remove the folder. May be called twice."""

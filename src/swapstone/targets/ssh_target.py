@@ -24,7 +24,7 @@ from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.agent_build import agent_compiler, build_agent, sha256_of
 from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
 from swapstone.targets.board import Board, BoardFolder, mirror
-from swapstone.targets.board_answer import cpus_of, machine_of, sensor_facts, uname_of
+from swapstone.targets.board_answer import check_machine, cpus_of, machine_of, sensor_facts, uname_of
 from swapstone.targets.board_scripts import SENSORS, is_board_path
 from swapstone.targets.host_description import describe_machine
 from swapstone.targets.ssh_connection import ConnectionEndedError
@@ -41,7 +41,7 @@ from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOption
 from swapstone.targets.vm.machine_models import COMPILERS
 from swapstone.wire import AgentAnswer, TrialRequest
 
-RECONNECT_S = 180.0
+RECONNECT_S = 300.0
 """A board that is not reachable for so long ends the session. A reboot takes about a minute."""
 
 ATTEMPTS = 3
@@ -100,6 +100,8 @@ class SshTarget(AgentTarget):
         self.board = Board(place)
         try:
             self._boot = self.board.boot
+            if architecture:
+                check_machine(self.board.answer, architecture)
             self._architecture = architecture or machine_of(self.board.answer)
         except BaseException:
             self.board.close()
@@ -261,7 +263,7 @@ class SshTarget(AgentTarget):
                 if time.monotonic() + wait_s > deadline:
                     raise AgentStartError(
                         f"The connection to {self.board.place.name} ended, and can't be made again: {error.message}",
-                        error.hint,
+                        f"Wait until this works: ssh {self.board.place.words} true.",
                     ) from cause
                 time.sleep(wait_s)
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)

@@ -14,6 +14,7 @@ from swapstone.targets.board_answer import (
     MOST_ANSWER_BYTES,
     BoardAnswer,
     boot_of,
+    check_machine,
     cpus_of,
     decode_board_answer,
     machine_of,
@@ -112,6 +113,15 @@ def test_the_architecture_is_that_of_the_board_s_own_programs(found: BoardAnswer
 def test_boards_that_nothing_can_be_built_for(found: BoardAnswer, reason: str) -> None:
     with pytest.raises(UnavailableError, match=reason):
         machine_of(found)
+
+
+def test_an_architecture_that_the_user_names_must_run_there() -> None:
+    for kernel, wanted in (("aarch64", "arm"), ("aarch64", "aarch64"), ("armv7l", "arm"), ("x86_64", "x86_64")):
+        check_machine(board(kernel), wanted)
+    for kernel, wanted in (("x86_64", "arm"), ("armv7l", "aarch64"), ("armv6l", "arm")):
+        with pytest.raises(UnavailableError, match=f"of {kernel}, and runs no programs of {wanted}") as raised:
+            check_machine(board(kernel), wanted)
+        assert "--arch" in raised.value.hint
 
 
 def test_the_kernel_s_name_and_the_boot() -> None:

@@ -178,6 +178,14 @@ def test_a_connection_that_ends_between_trials_is_made_again(target: SshTarget, 
     assert (answer.outcome, dict(answer.facts)["reconnects"]) == (ProcessOutcome.EXITED, 1)
 
 
+def test_the_socket_of_a_killed_ssh_is_removed(target: SshTarget, ssh: FakeSsh) -> None:
+    socket = target.board._connection.folder / "s"
+    socket.touch()
+    ssh.cut()
+    assert dict(target.run(asked(target, "/bin/true")).facts)["reconnects"] == 1
+    assert not socket.exists()
+
+
 def test_a_trial_that_always_cuts_the_connection_fails(target: SshTarget, ssh: FakeSsh) -> None:
     pids = f"{ssh.folder}/pids"
     kill = f"pids=$(cat {pids}); : >{pids}; kill -9 $pids; sleep 60"
