@@ -69,6 +69,8 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
             ended. Empty if there was no answer, and in records before 0.2.
         found_files: of an own program, files in its working folder that earlier runs left and this run found, by their paths in it: at
             most three, and ``...`` if there are more. Examined in the first runs only.
+        seen: pairs (name, text) that the workload's program reports of what it measured, such as the congestion control in force
+            (docs/wire.md, section 4).
     """
 
     trial: Trial
@@ -89,3 +91,4 @@ class Run(FrozenStruct, frozen=True, kw_only=True):
     answer: Name = ""
     found_files: tuple[Text, ...] = ()
     by_processor: tuple[tuple[NonNegative, tuple[tuple[NonNegative, NonNegative], ...]], ...] = ()
+    seen: tuple[tuple[Name, Text], ...] = ()

@@ -71,6 +71,7 @@ def run_of(trial: Trial, outcome: Outcome, *, passes: int, times: Mapping[str, i
         histogram=judgement.histogram,
         by_processor=judgement.by_processor,
         series=judgement.series,
+        seen=judgement.seen,
         started_unix_ns=times["started_unix_ns"],
         elapsed_ns=times["elapsed_ns"],
         output=output,

@@ -14,6 +14,7 @@ from swapstone.model.instruction_counts import EXPLAINED_TIMES
 from swapstone.record import RecordView
 from swapstone.report.context import ReportContext
 from swapstone.session import explanation_files
+from swapstone.session.network_settings import network_facts, network_notes
 from swapstone.session.own_program_request import command_line, report_notes
 from swapstone.session.program_outputs import output_notes
 from swapstone.session.server_program import server_notes
@@ -48,6 +49,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
     manifest = view.manifest
     held = (("held in all variants", held_text(view.experiment)),) if view.experiment.held else ()
     facts = (*held, *manifest.machine, *manifest.tools) if manifest else held
+    facts = (*facts, *network_facts(view))
     return ReportContext(
         experiment=view.experiment,
         record_id=view.meta.id,
@@ -61,6 +63,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
             *report_notes(view.experiment),
             *output_notes(view),
             *server_notes(view.experiment),
+            *network_notes(view),
             *(
                 (_clock_note(view.experiment.ns_per_instruction, view.experiment.processors),)
                 if view.experiment.virtual

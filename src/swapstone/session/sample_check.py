@@ -216,6 +216,8 @@ class _Deriver:
         ):
             if name := _different(then, now, extra=extra):
                 raise _ContradictionError(f"has other {what} of {name} than its raw output")
+        if run.seen and run.seen != measured.seen:  # older records have none
+            raise _ContradictionError("has other observations than its raw output")
         if run.check != measured.check:
             raise _ContradictionError("has another checksum of its work than its raw output")
         if (run.histogram, run.by_processor) != (measured.histogram, measured.by_processor):

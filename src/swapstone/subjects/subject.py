@@ -124,6 +124,7 @@ class Judgement:
     histogram: tuple[tuple[int, int], ...] = ()
     by_processor: tuple[tuple[int, tuple[tuple[int, int], ...]], ...] = ()
     series: tuple[Sample, ...] = ()
+    seen: tuple[tuple[str, str], ...] = ()
     digests: tuple[tuple[str, str], ...] = ()
     found_files: tuple[str, ...] = ()
 
@@ -368,6 +369,7 @@ class Subject(abc.ABC):
             histogram=measured.histogram,
             by_processor=measured.by_processor,
             series=measured.series,
+            seen=measured.seen,
         )
 
     def _read(self, answer: AgentAnswer) -> tuple[Measured, str]:

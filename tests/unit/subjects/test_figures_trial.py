@@ -68,4 +68,5 @@ def test_what_the_program_saw_of_the_server_decides_its_stack() -> None:
             trial_spec(Variant(levels=(("netstack", "lwip"),)), PROGRAM), answer, lambda _: None
         )
         assert found.status is status, found.reason
+        assert found.seen == (seen if status is Status.OK else ())
     assert "netstack=lwip was requested, but lwip on the kernel's sockets was in force" in found.reason

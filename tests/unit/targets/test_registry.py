@@ -61,8 +61,18 @@ def test_an_experiment_has_a_specification() -> None:
         ("host:x", TargetOptions(), "host takes nothing after its name", "--target host"),
         ("fake", TargetOptions(), "fake needs the file", "fake:SPEC.toml"),
         ("host", TargetOptions(clock=VIRTUAL_CLOCK), "The target host has a wall clock.", "--target vm"),
-        ("host", TargetOptions(architecture="arm64"), "--arch is the architecture of a virtual machine", "Add: --target vm"),
-        ("fake:x", TargetOptions(architecture="arm64"), "--arch is the architecture of a virtual machine", "Add: --target vm"),
+        (
+            "host",
+            TargetOptions(architecture="arm64"),
+            "--arch is the architecture of a virtual machine",
+            "Add: --target vm",
+        ),
+        (
+            "fake:x",
+            TargetOptions(architecture="arm64"),
+            "--arch is the architecture of a virtual machine",
+            "Add: --target vm",
+        ),
         ("host", TargetOptions(ns_per_instruction=2), "--ns-per-instruction is of the virtual clock", "--target vm"),
         ("fake:x", TargetOptions(ns_per_instruction=2), "--ns-per-instruction is of the virtual clock", "--target vm"),
         (

@@ -3,11 +3,13 @@
 
 use std::fmt::Write;
 
+use super::network::Fact;
+
 /// The name of a figure and its value; `None` if it could not be measured.
 pub type Figure = (&'static str, Option<f64>);
 
 /// The complete output: observations and figures.
-pub fn encode(name: &str, seen: &[(&'static str, String)], figures: &[Figure]) -> String {
+pub fn encode(name: &str, seen: &[Fact], figures: &[Figure]) -> String {
     let mut text = format!("swapstone-figures 1\nname {name}\n");
     for (what, how) in seen {
         let _ = writeln!(text, "seen {what} {how}");
@@ -54,7 +56,7 @@ mod tests {
     fn lines_are_counted_and_summed() {
         let text = encode(
             "work",
-            &[("tap", "tap0".into())],
+            &[("tap".into(), "tap0".into())],
             &[("rate", Some(1.5)), ("lost", None)],
         );
         let (before, sum) = text.trim_end().rsplit_once(' ').unwrap();

@@ -6,6 +6,7 @@
 //! The namespaces belong to these processes and are removed when they end.
 
 mod figures;
+mod network;
 mod place;
 mod seen;
 mod works;
@@ -18,9 +19,10 @@ use lexopt::prelude::*;
 use place::Place;
 
 pub const HELP: &str = "\
-Usage: swapstone-net-bench trial --work WORK [--stack STACK]
+Usage: swapstone-net-bench trial --work WORK [--stack STACK] [--congestion-control NAME]
 
 It needs root. Without --stack, the environment variable NETSTACK names the stack.
+--congestion-control is that of the kernel's TCP in every namespace, default cubic; the host's own default has no effect.
 Works: http-keepalive, http-churn, ab, bulk-in, bulk-out, udp-in, round-trip; in a build that counts: counts-plain, counts-tuned.
 ";
 
@@ -31,11 +33,13 @@ Works: http-keepalive, http-churn, ab, bulk-in, bulk-out, udp-in, round-trip; in
 /// A requirement is missing, or a request failed: such a trial has no figures.
 pub fn run() -> Result<(), Box<dyn Error>> {
     let (mut work, mut stack) = (None, None);
+    let mut control = network::DEFAULT_CONTROL.to_owned();
     let mut parser = lexopt::Parser::from_args(std::env::args_os().skip(2));
     while let Some(argument) = parser.next()? {
         match argument {
             Long("work") => work = Some(parser.value()?.string()?),
             Long("stack") => stack = Some(parser.value()?.string()?),
+            Long("congestion-control") => control = parser.value()?.string()?,
             Short('h') | Long("help") => {
                 print!("{HELP}");
                 return Ok(());
@@ -48,18 +52,19 @@ pub fn run() -> Result<(), Box<dyn Error>> {
         Some(stack) => stack,
         None => std::env::var("NETSTACK").map_err(|_| "a trial needs --stack, or NETSTACK")?,
     };
-    let report = measure(work, stack.trim())?;
+    let report = measure(work, stack.trim(), &control)?;
     let mut out = std::io::stdout().lock();
     out.write_all(report.as_bytes())?;
     out.flush()?;
     Ok(())
 }
 
-fn measure(work: &works::Work, stack: &str) -> Result<String, Box<dyn Error>> {
-    let mut place = Place::make(stack, work)?;
+fn measure(work: &works::Work, stack: &str, control: &str) -> Result<String, Box<dyn Error>> {
+    let mut place = Place::make(stack, work, control)?;
     let ended = place.client(work);
     // The server is observed while it still runs, after its work.
     let seen = seen::of(place.server_id());
+    let facts = place.facts();
     let served = place.stop()?;
     let (client, in_time) = ended?;
     if !in_time {
@@ -67,7 +72,11 @@ fn measure(work: &works::Work, stack: &str) -> Result<String, Box<dyn Error>> {
     }
     let measured = works::read(work, &client, &served)?;
     let mut sight = seen?;
-    sight.push(("stack", seen::named(&served)));
+    sight.push(("stack".into(), seen::named(&served)));
+    if stack != "kernel" {
+        sight.extend(network::reported(&served));
+    }
+    sight.extend(facts?);
     Ok(figures::encode(
         &work.name.replace('-', "_"),
         &sight,

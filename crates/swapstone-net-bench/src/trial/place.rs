@@ -16,6 +16,7 @@ use rustix::thread::{
 };
 use serde_json::Value;
 
+use super::network::{self, Fact, Traffic};
 use super::works::{Client, Work};
 
 /// The time limit of a client in seconds.
@@ -24,7 +25,10 @@ pub const LONGEST_S: u64 = 40;
 const CLIENT: &str = "10.9.0.1";
 pub const SERVER: &str = "10.9.0.2";
 pub const PORT: u16 = 80;
+const SUBNET: &str = "10.9.0.0/24";
 const TAP: &str = "tap0";
+/// The devices of the client and of the server where the server's stack is the kernel's.
+const VETH: (&str, &str) = ("v0", "v1");
 /// The search path: Swapstone starts trials with a smaller environment.
 const PATH: &str = "/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
 /// The length of the longest stack name: the environment has the same size for all stacks.
@@ -45,12 +49,18 @@ pub struct Place {
     server: Owned,
     stdout: BufReader<ChildStdout>,
     client_cpu: Option<usize>,
+    /// The client's network device, and its traffic before the work.
+    link: &'static str,
+    before: Traffic,
+    facts: Vec<Fact>,
 }
 
 impl Place {
     /// Creates the namespaces, starts the server on `stack`, and resolves its address in the
     /// client's kernel.
-    pub fn make(stack: &str, work: &Work) -> Result<Self, Box<dyn Error>> {
+    ///
+    /// Every namespace has the congestion control `control`, whatever the host's default is.
+    pub fn make(stack: &str, work: &Work, control: &str) -> Result<Self, Box<dyn Error>> {
         let wired = stack != "kernel";
         let all = cpus()?;
         let pair = (all.len() > 1).then(|| (all[0], all[1]));
@@ -61,28 +71,46 @@ impl Place {
             tap.extend(offload.then_some("vnet_hdr"));
             ip(&tap)?;
             up(TAP, CLIENT)?;
+            network::set(TAP, SUBNET, CLIENT, control)?;
         }
         pin(pair.map(|pair| pair.0))?;
+        let mut facts = Vec::new();
         let (server, stdout) = serve(stack, work, wired)?;
         if !wired {
             let home = File::open("/proc/thread-self/ns/net")?;
             new_namespace()?;
             let here = File::open("/proc/thread-self/ns/net")?;
             let id = server.0.id().to_string();
+            let (ours, theirs) = VETH;
             ip(&[
-                "link", "add", "name", "v0", "type", "veth", "peer", "name", "v1", "netns", &id,
+                "link", "add", "name", ours, "type", "veth", "peer", "name", theirs, "netns", &id,
             ])?;
-            up("v0", CLIENT)?;
+            up(ours, CLIENT)?;
+            network::set(ours, SUBNET, CLIENT, control)?;
             enter(&home)?;
-            up("v1", SERVER)?;
+            up(theirs, SERVER)?;
+            network::set(theirs, SUBNET, SERVER, control)?;
+            facts.extend(network::observe("server", theirs, CLIENT, control)?);
             enter(&here)?;
         }
         acquaint()?;
+        let link = if wired { TAP } else { VETH.0 };
+        facts.extend(network::observe("client", link, SERVER, control)?);
         Ok(Self {
             server,
             stdout,
             client_cpu: pair.map(|pair| pair.1),
+            link,
+            before: Traffic::read(link)?,
+            facts,
         })
+    }
+
+    /// Returns the network's settings that were in force, and the mean size of a frame up to now.
+    pub fn facts(&self) -> Result<Vec<Fact>, Box<dyn Error>> {
+        let mut facts = self.facts.clone();
+        facts.push(Traffic::read(self.link)?.bytes_per_frame(self.before));
+        Ok(facts)
     }
 
     /// Returns the process of the server.
@@ -182,7 +210,8 @@ fn serve(
     Ok((server, stdout))
 }
 
-fn new_namespace() -> Result<(), Box<dyn Error>> {
+/// Moves this thread to a new network namespace.
+pub fn new_namespace() -> Result<(), Box<dyn Error>> {
     // SAFETY: without CLONE_FILES, no descriptor changes its owner.
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
         .map_err(|error| format!("no network namespace can be made: {error}"))?;
@@ -194,12 +223,14 @@ fn enter(namespace: &File) -> rustix::io::Result<()> {
     move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
 }
 
-fn up(link: &str, address: &str) -> Result<(), Box<dyn Error>> {
+/// Gives a device an address and sets it up.
+pub fn up(link: &str, address: &str) -> Result<(), Box<dyn Error>> {
     ip(&["address", "add", &format!("{address}/24"), "dev", link])?;
     ip(&["link", "set", link, "up"])
 }
 
-fn ip(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
+/// Runs ip(8).
+pub fn ip(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
     let done = Command::new("ip")
         .args(arguments)
         .env("PATH", PATH)

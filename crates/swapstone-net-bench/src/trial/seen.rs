@@ -9,13 +9,15 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::network::Fact;
+
 /// Observes a process: its open TAP, the kernel's sockets that it listens on, and its network
 /// namespace.
 ///
 /// # Errors
 ///
 /// It can't be observed, for example because it has ended.
-pub fn of(process: u32) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
+pub fn of(process: u32) -> Result<Vec<Fact>, Box<dyn Error>> {
     let folder = format!("/proc/{process}");
     let failed = |error| format!("the server can't be looked at: {error}");
     let (mut taps, mut sockets) = (Vec::new(), HashSet::new());
@@ -44,8 +46,8 @@ pub fn of(process: u32) -> Result<Vec<(&'static str, String)>, Box<dyn Error>> {
         listening.extend(ports.into_iter().map(|port| format!("{table}:{port}")));
     }
     Ok(vec![
-        ("tap", or_none(taps)),
-        ("kernel_sockets", or_none(listening)),
+        ("tap".into(), or_none(taps)),
+        ("kernel_sockets".into(), or_none(listening)),
     ])
 }
 
@@ -122,7 +124,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen = of(std::process::id()).unwrap();
-        assert_eq!(seen[0], ("tap", "none".to_owned()));
+        assert_eq!(seen[0], ("tap".to_owned(), "none".to_owned()));
         let listed: Vec<&str> = seen[1].1.split(',').collect();
         assert!(listed.contains(&format!("tcp:{port}").as_str()), "{seen:?}");
         assert!(of(u32::MAX).is_err());

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What a report prints of the network of each level of the factor ``netstack``: the settings that its trials observed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from swapstone.model import Run, Status
+from swapstone.record import RecordView
+
+FACTOR = "netstack"
+CONTROL = "_control"
+"""How the names of the observations of congestion control end: ``server_control``, ``client_control``."""
+
+_NOT_SETTINGS = frozenset({"tap", "kernel_sockets", "stack"})
+_VARY = frozenset({"bytes_per_frame"})
+"""Observations that differ from workload to workload."""
+_MOST = 3
+
+
+def network_facts(view: RecordView) -> tuple[tuple[str, str], ...]:
+    """Return pairs (label, settings) of each level of the factor in a record; none without the factor.
+
+    Different settings of one level are all listed, so that a change within the record shows.
+
+    Args:
+        view: the record.
+    """
+    return tuple(
+        (f"network of {variant}", "; ".join(f"{name} {_listed(texts)}" for name, texts in settings.items()))
+        for variant, settings in _settings(view).items()
+    )
+
+
+def network_notes(view: RecordView) -> tuple[str, ...]:
+    """Return a sentence that names the congestion control in force on both sides of every level; none without the factor.
+
+    Args:
+        view: the record.
+    """
+    clauses = []
+    for variant, settings in _settings(view).items():
+        sides = [
+            f"{name.removesuffix(CONTROL)} {_listed(texts)}"
+            for name, texts in settings.items()
+            if name.endswith(CONTROL)
+        ]
+        if sides:
+            clauses.append(f"{variant}: {', '.join(sides)}")
+    return (f"Congestion control in force, as observed. {'; '.join(clauses)}.",) if clauses else ()
+
+
+def _settings(view: RecordView) -> dict[str, dict[str, list[str]]]:
+    """Return for each variant the observations by name, each with its different texts in order."""
+    if FACTOR not in {choice.factor for choice in view.experiment.factors}:
+        return {}
+    return settings_of(view.runs)
+
+
+def settings_of(runs: Iterable[Run]) -> dict[str, dict[str, list[str]]]:
+    """Return the settings that valid runs observed: for each variant, by name, the different texts in the order of the runs.
+
+    Args:
+        runs: of a record.
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for run in runs:
+        if run.status is not Status.OK:
+            continue
+        for name, text in run.seen:
+            if name in _NOT_SETTINGS:
+                continue
+            place = f"{name} of {run.trial.workload}" if name in _VARY else name
+            texts = found.setdefault(run.trial.variant, {}).setdefault(place, [])
+            if text not in texts:
+                texts.append(text)
+    return found
+
+
+def _listed(texts: list[str]) -> str:
+    more = f" and {len(texts) - _MOST} others" if len(texts) > _MOST else ""
+    return " or ".join(texts[:_MOST]) + more

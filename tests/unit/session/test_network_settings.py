@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The network's settings of each level: different ones are all listed, and runs without figures have none."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import msgspec
+
+from swapstone.model import FactorLevels, Status, Trial
+from swapstone.record import RecordView
+from swapstone.session.network_settings import network_facts, network_notes, settings_of
+from tests.unit.builders import experiment, run
+
+SEEN = (
+    ("tap", "tap0"),
+    ("stack", "lwip 2.2.1"),
+    ("server_control", "newreno"),
+    ("client_control", "cubic"),
+    ("bytes_per_frame", "in:10000 out:66"),
+)
+
+
+def _trial(work: str, variant: str = "netstack=lwip", block: int = 1) -> Trial:
+    return Trial(suite="netstack", workload=work, load="none", variant=variant, block=block, position=0)
+
+
+class _View(msgspec.Struct):
+    experiment: object
+    runs: object
+
+
+def _view(*levels: str) -> RecordView:
+    choice = FactorLevels(factor="netstack" if levels else "libc", levels=levels or ("glibc", "musl"))
+    runs = (
+        run(_trial("bulk-in"), seen=SEEN),
+        run(_trial("ab", block=2), seen=(*SEEN[:3], ("client_control", "bbr"))),
+        run(_trial("ab", "netstack=kernel"), seen=(("server_control", "cubic"), ("client_control", "cubic"))),
+        run(_trial("ab", "netstack=smoltcp"), seen=SEEN, status=Status.FAILED),
+    )
+    return cast(RecordView, _View(experiment=msgspec.structs.replace(experiment(), factors=(choice,)), runs=runs))
+
+
+def test_settings_are_listed_once_and_frames_for_each_workload() -> None:
+    found = settings_of(_view("kernel", "lwip").runs)
+    assert found == {
+        "netstack=lwip": {
+            "server_control": ["newreno"],
+            "client_control": ["cubic", "bbr"],
+            "bytes_per_frame of bulk-in": ["in:10000 out:66"],
+        },
+        "netstack=kernel": {"server_control": ["cubic"], "client_control": ["cubic"]},
+    }
+
+
+def test_the_report_names_the_congestion_control_of_both_sides() -> None:
+    view = _view("kernel", "lwip")
+    assert network_notes(view) == (
+        "Congestion control in force, as observed. netstack=lwip: server newreno, client cubic or bbr; "
+        "netstack=kernel: server cubic, client cubic.",
+    )
+    assert [label for label, _ in network_facts(view)] == ["network of netstack=lwip", "network of netstack=kernel"]
+
+
+def test_other_experiments_have_no_network() -> None:
+    assert network_notes(_view()) == ()
+    assert network_facts(_view()) == ()
