@@ -58,6 +58,11 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
         UserError: a root or the program in it can't be used; the message names what is missing.
     """
     levels = root_levels(experiment)
+    if not target.shares_files and not target.boots:
+        raise UnavailableError(
+            f"The factor {levels[0].factor} is unavailable on the target {target.name}, which takes no root file system.",
+            "Leave --target out, or measure on --target vm",
+        )
     _check_options(own, experiment, levels[0].factor)
     if not Path(own.directory).is_dir():
         raise UserError(f"The folder {own.directory}, in which the program runs, is not there any more.")

@@ -125,6 +125,14 @@ def test_copies_and_allocations_of_a_request() -> None:
     )
 
 
+def test_many_clauses_on_a_request_name_one_difference_each() -> None:
+    pair = (_count(COPIES, Verdict.BETTER, 22, 15), _count(HEAP, Verdict.WORSE, 0.25, 2))
+    works = ("counts-plain", "counts-tuned", "counts-other")
+    rows = [msgspec.structs.replace(row, workload=work) for work in works for row in pair]
+    clauses = [f"smoltcp makes 15 copies instead of 22 with lwip for a request ({work[7:]})" for work in works]
+    assert _said(*rows) == "; ".join(clauses) + "."
+
+
 @pytest.mark.parametrize(
     ("verdict", "text"),
     [

@@ -23,6 +23,7 @@ from swapstone.subjects.image_root import (
 )
 from swapstone.subjects.own_program_root import check_rooted
 from swapstone.targets.host import HostTarget
+from swapstone.targets.ssh_target import SshTarget
 from tests.unit.builders import experiment
 
 IMAGES = FactorLevels(factor="image", levels=("glibc", "musl"))
@@ -54,6 +55,15 @@ def test_nothing_is_built_before_the_target_is_open(monkeypatch: pytest.MonkeyPa
     architecture = own_program_root.machine_of(_experiment(IMAGES))
     check_rooted(own, [own], _experiment(IMAGES), HostTarget)
     assert checked == [(architecture, RootLevel("image", "glibc")), (architecture, RootLevel("image", "musl"))]
+
+
+@pytest.mark.parametrize("factor", ["image", "rootfs"])
+def test_a_board_takes_no_root(tmp_path: Path, factor: str) -> None:
+    own = OwnProgram(name="p", arguments=("sh",), directory=str(tmp_path))
+    roots = FactorLevels(factor=factor, levels=("glibc", "musl"))
+    with pytest.raises(UnavailableError, match=f"The factor {factor} is unavailable on the target ssh") as caught:
+        check_rooted(own, [own], _experiment(roots), SshTarget)
+    assert "--target vm" in caught.value.hint
 
 
 def test_options_that_build_on_this_machine_are_refused(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ _METRICS = (
     ("heap_calls", "allocations from the heap"),
     ("store_calls", "allocations from pools"),
 )
+_MOST_WHOLE = 2
+"""Number of clauses that name all differences."""
 
 
 def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
@@ -47,16 +49,18 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
 
 
 def _clauses(rows: Sequence[Comparison]) -> list[str]:
-    found = []
+    """Return a clause for each workload and candidate; of more than two, each names one difference, and the table has the others."""
+    parts: dict[tuple[str, Variant], list[Comparison]] = {}
     for work in dict.fromkeys(row.workload for row in rows):
         for candidate in dict.fromkeys(row.candidate for row in rows):
             mine = [row for row in rows if (row.workload, row.candidate) == (work, candidate)]
             if mine:
-                found.append(_clause(work, mine))
-    return found
+                parts[work, candidate] = mine
+    most = len(_METRICS) if len(parts) <= _MOST_WHOLE else 1
+    return [_clause(work, mine, most) for (work, _), mine in parts.items()]
 
 
-def _clause(work: str, rows: Sequence[Comparison]) -> str:
+def _clause(work: str, rows: Sequence[Comparison], most: int) -> str:
     candidate, baseline = (_name(variant) for variant in (rows[0].candidate, rows[0].baseline))
     names = dict(_METRICS)
     parts = [
@@ -64,7 +68,7 @@ def _clause(work: str, rows: Sequence[Comparison]) -> str:
         f"{_number(statistics.median(row.baseline_values))}"
         for row in rows
         if row.verdict in MEDIAN_DIFFERS and row.metric.name != "copied"
-    ]
+    ][:most]
     where = f"for a request ({formatting.safe(work.removeprefix('counts-'))})"
     beside = "".join(f"; {text}" for text in tails.clauses(rows))
     if parts:
