@@ -8,13 +8,13 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from swapstone.model import UnavailableError, UserError
-from swapstone.targets import AgentStartError, TargetError, parse_target
+from swapstone.targets import AgentStartError, TargetError, board_scripts, parse_target
 from swapstone.targets import ssh_target as module
 from swapstone.targets.board import Board, BoardFolder, Cleaned, clean_board
 from swapstone.targets.ssh_target import SshSpec, SshTarget
@@ -136,6 +136,22 @@ def test_clean_removes_what_was_copied(ssh: FakeSsh) -> None:
     assert found.folder == str(ssh.board) and found.kib
     assert not ssh.board.exists()
     assert clean_board(PLACE) == Cleaned(folder=str(ssh.board), kib=None)
+
+
+def test_sensors_are_read_before_a_trial_and_at_its_end(ssh: FakeSsh, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "/proc/sys/kernel/ostype"
+    for each in (board_scripts, module):
+        monkeypatch.setattr(each, "SENSORS", (path,))
+
+    def facts(files: Mapping[str, bytes], when: str) -> dict[str, int]:
+        return {f"board_{when}": int(files.get(path, b"").strip() == b"Linux")}
+
+    monkeypatch.setattr(module, "sensor_facts", facts)
+    with SshTarget(PLACE) as target:
+        answer = target.run(asked(target, "/bin/true"))
+    found = dict(answer.facts)
+    assert (found["board_before"], found["board_after"]) == (1, 1)
+    assert answer.observed == () and answer.absent == ()  # factors find what they observe, and nothing else
 
 
 def cut_during(ssh: FakeSsh, started: Path) -> threading.Thread:
