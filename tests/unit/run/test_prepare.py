@@ -234,7 +234,7 @@ def resolved(*, has_files: bool = True) -> tuple[Any, list[str]]:
     made = recipes.VariantRecipes(
         BASE,
         [builders.variant(label) for label in labels],
-        SimpleNamespace(put_library=lambda path, keep_path: f"{Path(path).name} {keep_path}"),  # type: ignore[arg-type]
+        SimpleNamespace(takes_loaders=False, put_library=lambda path, keep_path: f"{Path(path).name} {keep_path}"),  # type: ignore[arg-type]
         resolve,
         notes.append,
         has_files=has_files,
