@@ -28,7 +28,7 @@ def estimates(
     *,
     sizes: SizeValues,
     busy: frozenset[str],
-    excluded: Mapping[Place, tuple[Verdict, str]] | None = None,
+    excluded: Mapping[Place, tuple[Verdict, str]],
 ) -> list[Estimate]:
     """Estimate the effects and interactions of an experiment's factors.
 
@@ -59,7 +59,7 @@ def estimates(
     labels = [variant.label for variant in variants if variant.copy is Copy.FIRST]
     needed = pairs_for(experiment)
     measured = [
-        *(_without(each, excluded or {}) for each in _of_runs(experiment, labels, workloads, cells, busy)),
+        *(_without(each, excluded) for each in _of_runs(experiment, labels, workloads, cells, busy)),
         *_of_sizes(experiment, labels, sizes),
     ]
     found = [estimate(each, question, needed) for each in measured for question in questions]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -13,13 +14,15 @@ import numpy as np
 import pytest
 
 from swapstone.comparison.clock_scales import (
+    Place,
     ScaleOutcome,
     ScaleTable,
     clock_scales,
     same_but_for_the_clock,
     separation_p_value,
 )
-from swapstone.model import CURRENT_RULES, Analysis, Experiment, FactorLevels, OwnProgram, UserError
+from swapstone.comparison.size_agreement import SizeOutcome
+from swapstone.model import CURRENT_RULES, Analysis, Comparison, Experiment, FactorLevels, OwnProgram, UserError
 from swapstone.report.clock_scale_table import answer, document_of, to_csv, to_json
 from swapstone.report.render import markdown, terminal
 from tests.unit.comparison.conftest import Bench
@@ -109,6 +112,21 @@ def test_a_dependent_row_is_never_printed_as_one_number(table: ScaleTable) -> No
     assert text.index("turns") < text.index("\ncompute")
     assert "answer four" in markdown.render(document)
     assert "show one" in text
+
+
+@pytest.mark.parametrize("clocks", [2, 3, 5])
+def test_the_rate_is_divided_by_the_number_of_the_other_clocks(monkeypatch: pytest.MonkeyPatch, clocks: int) -> None:
+    """Each other clock is compared with the first one: Bonferroni's correction."""
+    rates: list[float] = []
+
+    def sizes(first: Mapping[Place, Comparison], other: object, margin: float, rate: float) -> dict[Place, SizeOutcome]:
+        del other, margin
+        rates.append(rate)
+        return dict.fromkeys(first, SizeOutcome.AGREE)
+
+    monkeypatch.setattr(sys.modules[clock_scales.__module__], "_sizes", sizes)
+    clock_scales([record(scale, {"w": (SAME, times(1.5))}) for scale in range(1, clocks + 1)])
+    assert rates == [pytest.approx(0.01 / (clocks - 1))] * (clocks - 1)
 
 
 def test_an_equal_verdict_whose_difference_is_not_shown_is_undecided() -> None:

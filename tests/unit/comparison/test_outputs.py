@@ -178,6 +178,18 @@ def test_random_text_is_a_caveat_and_no_verdict() -> None:
     assert CaveatKind.OUTPUT_NOT_COMPARED not in caveats(experiment(output_may_differ=True), runs)
 
 
+def test_a_caveat_names_a_workload_once_whatever_the_number_of_its_variants() -> None:
+    names = ("a", "b", "c")
+    commands = tuple(CommandLine(name=name, words=(f"/{name}",)) for name in names)
+    subject = msgspec.structs.replace(
+        experiment(commands=commands), factors=(FactorLevels(factor="command", levels=names),)
+    )
+    words = [b"red\n", b"green\n", b"blue\n", b"black\n"]
+    runs = [run for name in names for run in side(f"command={name}", [name.encode(), *words[:3]], 500.0)]
+    (caveat,) = [each for each in analysed(subject, runs).caveats if each.kind is CaveatKind.OUTPUT_NOT_COMPARED]
+    assert "is not known for p: standard output varies" in caveat.message
+
+
 def test_silent_programs_get_no_caveat() -> None:
     runs = [*side(BASE, [b""] * 20, 1000.0), *side(CANDIDATE, [b""] * 20, 500.0)]
     assert relation(experiment(), runs) is Agreement.NONE

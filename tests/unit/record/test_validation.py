@@ -22,6 +22,7 @@ from swapstone.model import (
     Run,
     Sample,
 )
+from swapstone.model.bounds import LONGEST_TEXT
 from swapstone.plan import variants
 from swapstone.record import Manifest, Meta, Seal, validation
 from swapstone.record.validation import RunCheck, experiment_problem
@@ -78,6 +79,16 @@ def test_the_largest_experiment_that_is_read() -> None:
 def test_labels_that_collide_are_named() -> None:
     factors = (FactorLevels(factor="a", levels=("x", "x (again)")),)
     assert "same name" in experiment_problem(builders.experiment(factors=factors, null=True))
+
+
+@pytest.mark.parametrize("why", ["x" * (LONGEST_TEXT + 1), "a\0b"])
+def test_a_text_of_a_seal_or_an_identity_that_no_command_line_can_hold_is_named(why: str) -> None:
+    """Every text is checked, not only those with a form of their own."""
+    seal = Seal(runs=1, chain="", state="complete", why=why, verdicts="", manifest="", experiment="", sessions=1)
+    assert validation.seal_problem(seal).startswith("a text has ")
+    assert "64 bits" in validation.seal_problem(msgspec.structs.replace(seal, why="", runs=2**64))
+    meta = Meta(id="x", created="2026-01-31T10:20:30+00:00", swapstone=why)
+    assert validation.meta_problem(meta).startswith("a text has ")
 
 
 def test_numbers_of_seal_manifest_and_identity() -> None:
