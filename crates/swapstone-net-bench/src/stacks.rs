@@ -36,13 +36,19 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
             )
         }
         #[cfg(feature = "smoltcp")]
-        "smoltcp" => {
+        name @ ("smoltcp" | "smoltcp:shipped") => {
+            use swapstone_net_smoltcp::{Mends, Smoltcp};
             let (tap, platform) = wired::device(options)?;
-            let stack = swapstone_net_smoltcp::Smoltcp::new(tap, &wired::config(options)?)?;
+            let mends = if name == "smoltcp" {
+                Mends::ALL
+            } else {
+                Mends::NONE
+            };
+            let stack = Smoltcp::with_mends(tap, &wired::config(options)?, mends)?;
             over(
                 stack,
                 platform,
-                |stack| wired::counted(stack.device().counters()),
+                |stack| wired::mended(stack.device().counters(), stack.mends().names()),
                 options,
                 stop,
             )
@@ -109,6 +115,14 @@ mod wired {
             limits: options.limits,
             ..Config::new(&options.addresses, seed)
         })
+    }
+
+    /// The counters of the device, and the mends that are on in the stack.
+    #[cfg(feature = "smoltcp")]
+    pub fn mended(counters: Counters, names: impl Iterator<Item = &'static str>) -> Value {
+        let mut device = counted(counters);
+        device["mends"] = names.collect();
+        device
     }
 
     pub fn counted(counters: Counters) -> Value {

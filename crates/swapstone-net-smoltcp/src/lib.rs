@@ -84,6 +84,7 @@ mod conn;
 mod discovery;
 mod ip;
 mod keys;
+mod mends;
 mod port;
 mod slots;
 mod stack;
@@ -93,4 +94,5 @@ mod timers;
 mod udp;
 mod wire;
 
+pub use mends::Mends;
 pub use stack::{NewError, Smoltcp};
