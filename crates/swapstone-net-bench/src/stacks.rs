@@ -37,18 +37,18 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
         }
         #[cfg(feature = "smoltcp")]
         name @ ("smoltcp" | "smoltcp:shipped") => {
-            use swapstone_net_smoltcp::{Mends, Smoltcp};
+            use swapstone_net_smoltcp::{Fixes, Smoltcp};
             let (tap, platform) = wired::device(options)?;
-            let mends = if name == "smoltcp" {
-                Mends::ALL
+            let fixes = if name == "smoltcp" {
+                Fixes::ALL
             } else {
-                Mends::NONE
+                Fixes::NONE
             };
-            let stack = Smoltcp::with_mends(tap, &wired::config(options)?, mends)?;
+            let stack = Smoltcp::with_fixes(tap, &wired::config(options)?, fixes)?;
             over(
                 stack,
                 platform,
-                |stack| wired::mended(stack.device().counters(), stack.mends().names()),
+                |stack| wired::fixed(stack.device().counters(), stack.fixes().names()),
                 options,
                 stop,
             )
@@ -117,11 +117,11 @@ mod wired {
         })
     }
 
-    /// The counters of the device, and the mends that are on in the stack.
+    /// The counters of the device, and the fixes that are on in the stack.
     #[cfg(feature = "smoltcp")]
-    pub fn mended(counters: Counters, names: impl Iterator<Item = &'static str>) -> Value {
+    pub fn fixed(counters: Counters, names: impl Iterator<Item = &'static str>) -> Value {
         let mut device = counted(counters);
-        device["mends"] = names.collect();
+        device["fixes"] = names.collect();
         device
     }
 

@@ -320,7 +320,7 @@ impl<D: Device> Smoltcp<D> {
             let size = wire::drop_payload(&mut frame.bytes, segment.at, segment.payload);
             frame.bytes.narrow(0..size);
         }
-        if self.mends.ack_beyond_window {
+        if self.fixes.ack_beyond_window {
             self.process_ack_beyond_window(&frame, segment, index);
         }
         let Some(conn) = self.slots.conn(index) else {

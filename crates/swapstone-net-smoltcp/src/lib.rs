@@ -82,9 +82,9 @@ extern crate std;
 
 mod conn;
 mod discovery;
+mod fixes;
 mod ip;
 mod keys;
-mod mends;
 mod port;
 mod slots;
 mod stack;
@@ -94,5 +94,5 @@ mod timers;
 mod udp;
 mod wire;
 
-pub use mends::Mends;
+pub use fixes::Fixes;
 pub use stack::{NewError, Smoltcp};

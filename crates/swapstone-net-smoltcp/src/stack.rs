@@ -17,7 +17,7 @@ use swapstone_net::{
     Capabilities, Cidr, Config, Instant, Limits, Readiness, SocketId, Stack, Statistics,
 };
 
-use crate::Mends;
+use crate::Fixes;
 use crate::discovery;
 use crate::keys::{Key, Realm, Secrets, Table};
 use crate::port::{Output, Port, Sink};
@@ -125,7 +125,7 @@ pub struct Smoltcp<D> {
     )]
     pub(crate) spare_udp: Vec<Box<Udp>>,
     pub(crate) statistics: Statistics,
-    pub(crate) mends: Mends,
+    pub(crate) fixes: Fixes,
 }
 
 /// Converts a time to smoltcp's type.
@@ -147,15 +147,15 @@ impl<D: Device> Smoltcp<D> {
     ///
     /// See [`NewError`].
     pub fn new(device: D, config: &Config) -> Result<Self, NewError> {
-        Self::with_mends(device, config, Mends::ALL)
+        Self::with_fixes(device, config, Fixes::ALL)
     }
 
-    /// As [`Smoltcp::new`], with these mends only.
+    /// As [`Smoltcp::new`], with these fixes only.
     ///
     /// # Errors
     ///
     /// See [`NewError`].
-    pub fn with_mends(device: D, config: &Config, mends: Mends) -> Result<Self, NewError> {
+    pub fn with_fixes(device: D, config: &Config, fixes: Fixes) -> Result<Self, NewError> {
         let limits = device.limits();
         let most = ADDRESSES - 1;
         if config.addresses.len() > most {
@@ -206,7 +206,7 @@ impl<D: Device> Smoltcp<D> {
             spare_tcp: Vec::new(),
             spare_udp: Vec::new(),
             statistics: Statistics::default(),
-            mends,
+            fixes,
         };
         stack.configure(config);
         Ok(stack)
@@ -266,9 +266,9 @@ impl<D: Device> Smoltcp<D> {
         &mut self.device
     }
 
-    /// Returns which mends are on.
-    pub fn mends(&self) -> Mends {
-        self.mends
+    /// Returns which fixes are on.
+    pub fn fixes(&self) -> Fixes {
+        self.fixes
     }
 
     /// Returns the number of connections in TIME-WAIT. They are not counted as sockets and have no

@@ -13,8 +13,8 @@ VARIABLE = "NETSTACK"
 
 _NONE = "none"
 _SMOLTCP, _SHIPPED = "smoltcp", "smoltcp:shipped"
-_MENDS = "ack-beyond-window"
-"""All mends, as the server's stack reports those that are on (crates/swapstone-net-smoltcp/src/mends.rs)."""
+_FIXES = "ack-beyond-window"
+"""All fixes, as the server's stack reports those that are on (crates/swapstone-net-smoltcp/src/fixes.rs)."""
 _NEEDS = ("cargo", "ip")
 _PACKAGES = "cargo-web rustc-web iproute2"
 
@@ -36,12 +36,12 @@ class Netstack:
         Level(name="lwip", description="lwIP in the server's process, over a TAP", needs=_NEEDS, package=_PACKAGES),
         Level(
             name=_SMOLTCP,
-            description="smoltcp in the server's process, over a TAP; with the mend ack-beyond-window: without it two-way streams hang"
+            description="smoltcp in the server's process, over a TAP; with the fix ack-beyond-window: without it two-way streams hang"
             " after a loss",
             needs=_NEEDS,
             package=_PACKAGES,
         ),
-        Level(name=_SHIPPED, description="smoltcp as shipped, without mends", needs=_NEEDS, package=_PACKAGES),
+        Level(name=_SHIPPED, description="smoltcp as shipped, without fixes", needs=_NEEDS, package=_PACKAGES),
     )
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
@@ -63,15 +63,15 @@ class Netstack:
         places = " and ".join(text for text, there in (("a TAP", wired), ("the kernel's sockets", listens)) if there)
         fits = (wired, listens) == ((False, True) if stack == KERNEL else (True, False))
         if stack == _SMOLTCP:
-            stack = _of_mends(seen.get("server_mends", _MENDS))
+            stack = _of_fixes(seen.get("server_fixes", _FIXES))
         return stack if fits else f"{stack} on {places or 'neither a TAP nor the kernel'}"
 
 
-def _of_mends(mends: str) -> str:
-    """Return the level of smoltcp by the mends that were on. Older servers report none and had none of the switches."""
-    if mends == _NONE:
+def _of_fixes(fixes: str) -> str:
+    """Return the level of smoltcp by the fixes that were on. Older servers report none and had none of the switches."""
+    if fixes == _NONE:
         return _SHIPPED
-    return _SMOLTCP if mends == _MENDS else f"smoltcp with the mends {mends}"
+    return _SMOLTCP if fixes == _FIXES else f"smoltcp with the fixes {fixes}"
 
 
 NETSTACK = Netstack()

@@ -29,10 +29,10 @@ def observed(**seen: str) -> str | None:
         ({"tap": "tap0", "kernel_sockets": "tcp:80", "stack": "lwip 2"}, "lwip on a TAP and the kernel's sockets"),
         ({"tap": "none", "kernel_sockets": "none", "stack": "lwip 2"}, "lwip on neither a TAP nor the kernel"),
         ({**TAP, "stack": "picotcp 1"}, "picotcp"),
-        ({**TAP, "stack": "smoltcp 0.14.0", "server_mends": "ack-beyond-window"}, "smoltcp"),
-        ({**TAP, "stack": "smoltcp 0.14.0", "server_mends": "none"}, "smoltcp:shipped"),
-        ({**TAP, "stack": "smoltcp 0.14.0", "server_mends": "other"}, "smoltcp with the mends other"),
-        ({**SOCKET, "stack": "smoltcp 0.14.0", "server_mends": "none"}, "smoltcp:shipped on the kernel's sockets"),
+        ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": "ack-beyond-window"}, "smoltcp"),
+        ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": "none"}, "smoltcp:shipped"),
+        ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": "other"}, "smoltcp with the fixes other"),
+        ({**SOCKET, "stack": "smoltcp 0.14.0", "server_fixes": "none"}, "smoltcp:shipped on the kernel's sockets"),
     ],
 )
 def test_device_sockets_and_name_must_agree(seen: dict[str, str], level: str) -> None:

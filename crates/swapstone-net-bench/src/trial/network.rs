@@ -126,15 +126,15 @@ pub fn reported(served: &Value) -> Vec<Fact> {
             format!("mtu:{} offload:{on}", settings["mtu"]),
         ),
     ];
-    // Of a stack that has mends: which are on.
-    if let Some(names) = served["device"]["mends"].as_array() {
+    // Of a stack that has fixes: which are on.
+    if let Some(names) = served["device"]["fixes"].as_array() {
         let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
         let on = if names.is_empty() {
             "none".into()
         } else {
             names.join(",")
         };
-        facts.push(("server_mends".into(), on));
+        facts.push(("server_fixes".into(), on));
     }
     facts
 }
@@ -335,15 +335,15 @@ mod tests {
     }
 
     #[test]
-    fn mends_are_listed_if_the_stack_has_any() {
+    fn fixes_are_listed_if_the_stack_has_any() {
         let of = |names: Value| {
-            reported(&json!({"device": {"mends": names}}))
+            reported(&json!({"device": {"fixes": names}}))
                 .pop()
                 .unwrap()
         };
         assert_eq!(
             of(json!(["a", "b"])),
-            ("server_mends".into(), "a,b".to_owned())
+            ("server_fixes".into(), "a,b".to_owned())
         );
         assert_eq!(of(json!([])).1, "none");
         assert_eq!(of(Value::Null).0, "server_link");

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The mends: corrections of smoltcp's behaviour in this crate that can be switched off by name.
+//! The fixes: corrections of smoltcp's behaviour in this crate that can be switched off by name.
 
-/// Which defects of smoltcp this crate corrects. The default is all; [`Mends::NONE`] is smoltcp as
+/// Which defects of smoltcp this crate corrects. The default is all; [`Fixes::NONE`] is smoltcp as
 /// shipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mends {
+pub struct Fixes {
     /// `ack-beyond-window`: the acknowledgement in a segment beyond the advertised window is
     /// processed. smoltcp's right window edge moves left when the window field is rounded down, and
     /// it drops the acknowledgement in everything beyond the last advertised edge. If that happens
@@ -12,8 +12,8 @@ pub struct Mends {
     pub ack_beyond_window: bool,
 }
 
-impl Mends {
-    /// All mends.
+impl Fixes {
+    /// All fixes.
     pub const ALL: Self = Self {
         ack_beyond_window: true,
     };
@@ -22,7 +22,7 @@ impl Mends {
         ack_beyond_window: false,
     };
 
-    /// Returns the names of the mends that are on, in the order of their introduction.
+    /// Returns the names of the fixes that are on, in the order of their introduction.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         [(self.ack_beyond_window, "ack-beyond-window")]
             .into_iter()
@@ -30,7 +30,7 @@ impl Mends {
     }
 }
 
-impl Default for Mends {
+impl Default for Fixes {
     fn default() -> Self {
         Self::ALL
     }
@@ -42,11 +42,11 @@ mod tests {
     use alloc::vec::Vec;
 
     #[test]
-    fn mends_that_are_on_have_names() {
+    fn fixes_that_are_on_have_names() {
         assert_eq!(
-            Mends::default().names().collect::<Vec<_>>(),
+            Fixes::default().names().collect::<Vec<_>>(),
             ["ack-beyond-window"]
         );
-        assert_eq!(Mends::NONE.names().count(), 0);
+        assert_eq!(Fixes::NONE.names().count(), 0);
     }
 }
