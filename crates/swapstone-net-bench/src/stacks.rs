@@ -36,13 +36,19 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
             )
         }
         #[cfg(feature = "smoltcp")]
-        "smoltcp" => {
+        name @ ("smoltcp" | "smoltcp:shipped") => {
+            use swapstone_net_smoltcp::{Fixes, Smoltcp};
             let (tap, platform) = wired::device(options)?;
-            let stack = swapstone_net_smoltcp::Smoltcp::new(tap, &wired::config(options)?)?;
+            let fixes = if name == "smoltcp" {
+                Fixes::ALL
+            } else {
+                Fixes::NONE
+            };
+            let stack = Smoltcp::with_fixes(tap, &wired::config(options)?, fixes)?;
             over(
                 stack,
                 platform,
-                |stack| wired::counted(stack.device().counters()),
+                |stack| wired::fixed(stack.device().counters(), stack.fixes().names()),
                 options,
                 stop,
             )
@@ -109,6 +115,14 @@ mod wired {
             limits: options.limits,
             ..Config::new(&options.addresses, seed)
         })
+    }
+
+    /// The counters of the device, and the fixes that are on in the stack.
+    #[cfg(feature = "smoltcp")]
+    pub fn fixed(counters: Counters, names: impl Iterator<Item = &'static str>) -> Value {
+        let mut device = counted(counters);
+        device["fixes"] = names.collect();
+        device
     }
 
     pub fn counted(counters: Counters) -> Value {

@@ -15,6 +15,10 @@ use crate::slots::{Conn, DEFAULT_SEGMENT, Failure, Kind, Phase, duration};
 use crate::stack::{Smoltcp, micros};
 use crate::wire::{self, ACK, FIN, RST, SYN, Segment, Unreachable};
 
+/// The length of the longest TCP header.
+const LONGEST_TCP_HEADER: usize = 60;
+/// The length of the longest headers of a segment whose ACK is processed apart from its data.
+const LONGEST_HEADERS: usize = 192;
 /// The timeout of a handshake. The SYN is sent at 0, 1, 3, 7, 15 and 31 seconds.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(60);
 /// The timeout of unacknowledged data (RFC 1122, 4.2.3.5: at least 100 seconds).
@@ -262,6 +266,7 @@ impl<D: Device> Smoltcp<D> {
         conn.take_segment(offered, most);
         conn.isn = self.sequence(&conn.key, after.map(|(_, floor)| floor));
         conn.highest = conn.isn;
+        conn.peer_ack.0 = conn.isn;
         conn.expected = segment.seq.wrapping_add(1);
         let endpoint: smoltcp::wire::IpListenEndpoint = segment.local.into();
         let listens = conn.socket.tcp().listen(endpoint).is_ok();
@@ -315,6 +320,12 @@ impl<D: Device> Smoltcp<D> {
             let size = wire::drop_payload(&mut frame.bytes, segment.at, segment.payload);
             frame.bytes.narrow(0..size);
         }
+        if self.fixes.ack_beyond_window {
+            self.process_ack_beyond_window(&frame, segment, index);
+        }
+        let Some(conn) = self.slots.conn(index) else {
+            return;
+        };
         let before = conn.socket.get().recv_queue();
         conn.last_segment_at = self.now;
         if matches!(conn.phase, Phase::Open(_)) && !conn.orphan {
@@ -354,6 +365,49 @@ impl<D: Device> Smoltcp<D> {
             && conn.ended() != ended
         {
             conn.expected = conn.expected.wrapping_add(1);
+        }
+    }
+
+    /// Passes the acknowledgement of an out-of-order segment to smoltcp apart from its data. smoltcp
+    /// drops it if the data is beyond the window that it advertised last, even if it had advertised
+    /// more before (RFC 9293, 3.10.7.4: a valid ACK is processed even if the window is 0).
+    fn process_ack_beyond_window(&mut self, frame: &Frame, segment: &Segment, index: u32) {
+        let most = self.limits.receive_buffer as u32;
+        let Some(conn) = self.slots.conn(index) else {
+            return;
+        };
+        if segment.flags & ACK == 0
+            || segment.flags & (SYN | RST) != 0
+            || !matches!(conn.phase, Phase::Open(_))
+            || segment.at + LONGEST_TCP_HEADER > LONGEST_HEADERS
+        {
+            return;
+        }
+        let ahead = segment.seq.wrapping_sub(conn.expected);
+        let (ack, window) = conn.peer_ack;
+        let progress = (segment.ack.wrapping_sub(ack) as i32).cmp(&0);
+        let news = progress.is_gt() || (progress.is_eq() && segment.window != window);
+        if news && ahead <= most {
+            conn.peer_ack = (segment.ack, segment.window);
+        }
+        // Without news it would count as a duplicate acknowledgement.
+        if ahead == 0 || ahead > most || !news {
+            return;
+        }
+        let mut bytes = [0; LONGEST_HEADERS];
+        let size = frame.bytes.len().min(LONGEST_HEADERS);
+        bytes[..size].copy_from_slice(&frame.bytes[..size]);
+        let size = wire::keep_ack(&mut bytes, segment.at, conn.expected);
+        self.output.segment = conn.segment;
+        let mut port = Port {
+            device: &mut self.device,
+            output: &mut self.output,
+            frame: Some(&bytes[..size]),
+        };
+        self.iface
+            .poll_ingress_single(micros(self.now), &mut port, &mut conn.socket.set);
+        if let Some(sent) = self.output.sent.take() {
+            self.statistics.retransmitted += u64::from(conn.note(sent));
         }
     }
 

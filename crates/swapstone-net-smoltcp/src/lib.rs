@@ -82,6 +82,7 @@ extern crate std;
 
 mod conn;
 mod discovery;
+mod fixes;
 mod ip;
 mod keys;
 mod port;
@@ -93,4 +94,5 @@ mod timers;
 mod udp;
 mod wire;
 
+pub use fixes::Fixes;
 pub use stack::{NewError, Smoltcp};

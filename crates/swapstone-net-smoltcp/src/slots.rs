@@ -183,6 +183,8 @@ pub(crate) struct Conn {
     pub(crate) highest: u32,
     /// The last acknowledgement number and window field that were sent.
     pub(crate) acknowledged: (u32, u16),
+    /// The last acknowledgement number and window field of the peer that smoltcp got.
+    pub(crate) peer_ack: (u32, u16),
     /// RCV.NXT: the next sequence number expected from the peer.
     pub(crate) expected: u32,
     /// Keep-alive is enabled in smoltcp. As smoltcp sends the first probe at once, it is enabled when
@@ -224,6 +226,7 @@ impl Conn {
             segment: DEFAULT_SEGMENT,
             highest: 0,
             acknowledged: (0, 0),
+            peer_ack: (0, 0),
             expected: 0,
             probing: false,
             challenge_ack_at: Instant::ZERO,
@@ -263,6 +266,7 @@ impl Conn {
             segment,
             highest,
             acknowledged,
+            peer_ack,
             expected,
             probing,
             challenge_ack_at,
@@ -282,7 +286,7 @@ impl Conn {
         *bound = None;
         (*isn, *highest, *expected) = (0, 0, 0);
         *segment = DEFAULT_SEGMENT;
-        *acknowledged = (0, 0);
+        (*acknowledged, *peer_ack) = ((0, 0), (0, 0));
         *probing = options.keep_alive.is_some();
         *challenge_ack_at = Instant::ZERO;
         (*fails_at, *linger_until) = (None, None);

@@ -17,6 +17,7 @@ use swapstone_net::{
     Capabilities, Cidr, Config, Instant, Limits, Readiness, SocketId, Stack, Statistics,
 };
 
+use crate::Fixes;
 use crate::discovery;
 use crate::keys::{Key, Realm, Secrets, Table};
 use crate::port::{Output, Port, Sink};
@@ -49,7 +50,7 @@ const CAPABILITIES: Capabilities = Capabilities {
     } else {
         "reno"
     },
-    selective_acknowledgements: false,
+    selective_acknowledgements: true,
     many_instances: true,
     keep_alive: true,
     ipv6: true,
@@ -124,6 +125,7 @@ pub struct Smoltcp<D> {
     )]
     pub(crate) spare_udp: Vec<Box<Udp>>,
     pub(crate) statistics: Statistics,
+    pub(crate) fixes: Fixes,
 }
 
 /// Converts a time to smoltcp's type.
@@ -145,6 +147,15 @@ impl<D: Device> Smoltcp<D> {
     ///
     /// See [`NewError`].
     pub fn new(device: D, config: &Config) -> Result<Self, NewError> {
+        Self::with_fixes(device, config, Fixes::ALL)
+    }
+
+    /// As [`Smoltcp::new`], with these fixes only.
+    ///
+    /// # Errors
+    ///
+    /// See [`NewError`].
+    pub fn with_fixes(device: D, config: &Config, fixes: Fixes) -> Result<Self, NewError> {
         let limits = device.limits();
         let most = ADDRESSES - 1;
         if config.addresses.len() > most {
@@ -195,6 +206,7 @@ impl<D: Device> Smoltcp<D> {
             spare_tcp: Vec::new(),
             spare_udp: Vec::new(),
             statistics: Statistics::default(),
+            fixes,
         };
         stack.configure(config);
         Ok(stack)
@@ -252,6 +264,11 @@ impl<D: Device> Smoltcp<D> {
     /// Returns the device.
     pub fn device_mut(&mut self) -> &mut D {
         &mut self.device
+    }
+
+    /// Returns which fixes are on.
+    pub fn fixes(&self) -> Fixes {
+        self.fixes
     }
 
     /// Returns the number of connections in TIME-WAIT. They are not counted as sockets and have no

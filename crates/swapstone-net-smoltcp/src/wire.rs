@@ -27,6 +27,7 @@ pub(crate) struct Segment {
     pub(crate) flags: u8,
     pub(crate) seq: u32,
     pub(crate) ack: u32,
+    pub(crate) window: u16,
     /// The length of the payload in bytes.
     pub(crate) payload: usize,
     /// The offset of the TCP header in the frame.
@@ -219,6 +220,7 @@ impl Payload<'_> {
             flags,
             seq: u32_at(bytes, 4),
             ack: u32_at(bytes, 8),
+            window: u16::from_be_bytes([bytes[14], bytes[15]]),
             payload: bytes.len() - header,
             at: self.at,
         })
@@ -353,6 +355,15 @@ pub(crate) fn drop_payload(frame: &mut [u8], tcp: usize, length: usize) -> usize
         _ => (ETHERNET_HEADER + 4, ETHERNET_HEADER + 40),
     };
     frame[place..place + 2].copy_from_slice(&((size - before) as u16).to_be_bytes());
+    size
+}
+
+/// Makes an ACK without data, at this sequence number, of a segment with its headers alone. Checksums
+/// are not updated. Returns the length of the frame.
+pub(crate) fn keep_ack(frame: &mut [u8], tcp: usize, seq: u32) -> usize {
+    let size = drop_payload(frame, tcp, 0);
+    frame[tcp + 4..tcp + 8].copy_from_slice(&seq.to_be_bytes());
+    frame[tcp + 13] = ACK;
     size
 }
 

@@ -12,6 +12,9 @@ VARIABLE = "NETSTACK"
 """The environment variable with the level. All values have the same length, so the environment has the same size."""
 
 _NONE = "none"
+_SMOLTCP, _SHIPPED = "smoltcp", "smoltcp:shipped"
+_FIXES = "ack-beyond-window"
+"""All fixes, as the server's stack reports those that are on (crates/swapstone-net-smoltcp/src/fixes.rs)."""
 _NEEDS = ("cargo", "ip")
 _PACKAGES = "cargo-web rustc-web iproute2"
 
@@ -32,8 +35,13 @@ class Netstack:
         ),
         Level(name="lwip", description="lwIP in the server's process, over a TAP", needs=_NEEDS, package=_PACKAGES),
         Level(
-            name="smoltcp", description="smoltcp in the server's process, over a TAP", needs=_NEEDS, package=_PACKAGES
+            name=_SMOLTCP,
+            description="smoltcp in the server's process, over a TAP; with the fix ack-beyond-window: without it two-way streams hang"
+            " after a loss",
+            needs=_NEEDS,
+            package=_PACKAGES,
         ),
+        Level(name=_SHIPPED, description="smoltcp as shipped, without fixes", needs=_NEEDS, package=_PACKAGES),
     )
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
@@ -54,7 +62,16 @@ class Netstack:
         stack = seen["stack"].partition(" ")[0]
         places = " and ".join(text for text, there in (("a TAP", wired), ("the kernel's sockets", listens)) if there)
         fits = (wired, listens) == ((False, True) if stack == KERNEL else (True, False))
+        if stack == _SMOLTCP:
+            stack = _of_fixes(seen.get("server_fixes", _FIXES))
         return stack if fits else f"{stack} on {places or 'neither a TAP nor the kernel'}"
+
+
+def _of_fixes(fixes: str) -> str:
+    """Return the level of smoltcp by the fixes that were on. Older servers report none and had none of the switches."""
+    if fixes == _NONE:
+        return _SHIPPED
+    return _SMOLTCP if fixes == _FIXES else f"smoltcp with the fixes {fixes}"
 
 
 NETSTACK = Netstack()

@@ -29,6 +29,10 @@ def observed(**seen: str) -> str | None:
         ({"tap": "tap0", "kernel_sockets": "tcp:80", "stack": "lwip 2"}, "lwip on a TAP and the kernel's sockets"),
         ({"tap": "none", "kernel_sockets": "none", "stack": "lwip 2"}, "lwip on neither a TAP nor the kernel"),
         ({**TAP, "stack": "picotcp 1"}, "picotcp"),
+        ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": "ack-beyond-window"}, "smoltcp"),
+        ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": "none"}, "smoltcp:shipped"),
+        ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": "other"}, "smoltcp with the fixes other"),
+        ({**SOCKET, "stack": "smoltcp 0.14.0", "server_fixes": "none"}, "smoltcp:shipped on the kernel's sockets"),
     ],
 )
 def test_device_sockets_and_name_must_agree(seen: dict[str, str], level: str) -> None:
@@ -44,6 +48,6 @@ def test_a_missing_observation_leaves_the_level_unknown(missing: str) -> None:
 
 def test_the_environment_is_equally_large_at_every_level() -> None:
     environments = [dict(NETSTACK.apply(level.name, BASE_RECIPE).environment) for level in NETSTACK.levels]
-    assert [found[VARIABLE].strip() for found in environments] == ["kernel", "lwip", "smoltcp"]
+    assert [found[VARIABLE].strip() for found in environments] == ["kernel", "lwip", "smoltcp", "smoltcp:shipped"]
     assert len({len(found[VARIABLE]) for found in environments}) == 1
     assert all(found["PATH"] == dict(BASE_RECIPE.environment)["PATH"] for found in environments)

@@ -109,7 +109,7 @@ pub fn reported(served: &Value) -> Vec<Fact> {
     } else {
         "off"
     };
-    vec![
+    let mut facts = vec![
         (
             "server_control".into(),
             text(&served["capabilities"]["congestion_control"]),
@@ -125,7 +125,18 @@ pub fn reported(served: &Value) -> Vec<Fact> {
             "server_link".into(),
             format!("mtu:{} offload:{on}", settings["mtu"]),
         ),
-    ]
+    ];
+    // Of a stack that has fixes: which are on.
+    if let Some(names) = served["device"]["fixes"].as_array() {
+        let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
+        let on = if names.is_empty() {
+            "none".into()
+        } else {
+            names.join(",")
+        };
+        facts.push(("server_fixes".into(), on));
+    }
+    facts
 }
 
 /// Returns the algorithm that a connection towards this address gets, from its socket: the kernel
@@ -321,6 +332,21 @@ mod tests {
                 "mtu:1500 offload:on"
             ]
         );
+    }
+
+    #[test]
+    fn fixes_are_listed_if_the_stack_has_any() {
+        let of = |names: Value| {
+            reported(&json!({"device": {"fixes": names}}))
+                .pop()
+                .unwrap()
+        };
+        assert_eq!(
+            of(json!(["a", "b"])),
+            ("server_fixes".into(), "a,b".to_owned())
+        );
+        assert_eq!(of(json!([])).1, "none");
+        assert_eq!(of(Value::Null).0, "server_link");
     }
 
     #[test]

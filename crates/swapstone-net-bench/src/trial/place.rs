@@ -32,7 +32,7 @@ const VETH: (&str, &str) = ("v0", "v1");
 /// The search path: Swapstone starts trials with a smaller environment.
 const PATH: &str = "/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
 /// The length of the longest stack name: the environment has the same size for all stacks.
-const LONGEST_NAME: usize = 7;
+const LONGEST_NAME: usize = 15;
 
 /// A process that is killed when its owner is dropped.
 struct Owned(Child);

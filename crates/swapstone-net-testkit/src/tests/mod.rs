@@ -8,6 +8,7 @@ mod connect;
 mod data;
 mod datagrams;
 mod discovery;
+mod duplex;
 mod end;
 mod exhausted;
 mod hosts;
@@ -30,6 +31,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
         datagrams::TESTS,
         hosts::TESTS,
         discovery::TESTS,
+        duplex::TESTS,
         checksums::TESTS,
         malformed::TESTS,
         limits::TESTS,
