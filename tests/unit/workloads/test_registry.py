@@ -191,10 +191,12 @@ def test_throughput_workloads_exist_for_one_and_eight_tasks() -> None:
 
 
 def test_image_parts_of_a_workload_do_not_restrict_its_target() -> None:
-    using = {workload.name: workload for workload in EVERY if workload.parts}
+    using = {workload.name: workload for workload in EVERY if workload.parts and not workload.load_generator}
     assert set(using) == {f"shell_scripts({n}){tasks}" for n in (1, 8) for tasks in ("", " (8 tasks)")}
     assert {find_part(part).name for workload in using.values() for part in workload.parts} == {"busybox"}
     assert {workload.machine for workload in using.values()} == {None}
+    servers = [workload for workload in EVERY if workload.load_generator]
+    assert {(workload.parts, workload.machine) for workload in servers} == {(("busybox",), None)}
 
 
 def test_a_workload_is_found_by_its_exact_name() -> None:
