@@ -43,7 +43,6 @@ def _no_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"allocator": "default,mimalloc", "command": "/bin/true", "memory": "1G"}, "--memory is for virtual machines"),
         ({"allocator": "default,mimalloc", "command": "/bin/true", "files": ["/etc"]}, "--files is for virtual"),
         ({"netstack": "kernel,lwip", "target": "vm", "only": "http-churn"}, "built by cargo for this machine"),
-        ({"libc": "glibc,musl", "target": "vm", "suites": "server"}, "the target vm has no load generators"),
         ({"libc": "glibc,musl", "cpu_model": "nope", **ONE}, "can't emulate the processor nope"),
         (
             {"libc": "glibc,musl", "cpu_model": "Nehalem", "only": "b_string_strlen"},
