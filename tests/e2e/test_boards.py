@@ -114,6 +114,6 @@ def test_an_unknown_host_key_and_a_refused_key_are_errors_with_the_next_step(ser
         assert "Host key verification failed" in refused.stderr and "Connect once by hand" in refused.stderr
     finally:
         server.known_hosts.write_text(known)
-    somebody = server.target.replace("ssh:", "ssh:nobody-", 1)
-    refused = swapstone(tmp_path, "doctor", "--target", somebody, PATH=path, expect=2)
+    unknown_user = server.target.replace("ssh:", "ssh:nobody-", 1)
+    refused = swapstone(tmp_path, "doctor", "--target", unknown_user, PATH=path, expect=2)
     assert "Permission denied" in refused.stderr and "ssh-copy-id" in refused.stderr

@@ -112,7 +112,7 @@ def test_without_sha256sum_files_are_read_back(ssh: FakeSsh, tmp_path: Path, mon
 
 def test_one_user_at_a_time_and_dead_locks_are_ignored(ssh: FakeSsh) -> None:
     stale = ssh.folder / "swapstone-board-lock-1-999999999999"
-    stale.write_text("x somebody@elsewhere\n")
+    stale.write_text("x user@elsewhere\n")
     with SshTarget(PLACE) as target:
         assert not stale.exists()
         target.run(asked(target, "/bin/true"))
