@@ -4,46 +4,22 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-NATIVE = Path(__file__).parents[3] / "native" / "plugin"
+from tests.unit.instruments.plugin_driver import Feed, compile_driver
+
 ONE, TWO = 0xFFFF000003A01B40, 0xFFFF000003A03600
 """Where the kernel stores the state of two threads."""
 STACK = 0xFFFFFFFFE000
 CODE = 0x400000
 SWITCH = 0xFFFF800008001000
 
-Run = Callable[..., list[str]]
-
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Feed:
     """Return a function that feeds events, and returns what the driver prints."""
-    program = tmp_path_factory.mktemp("links") / "driver"
-    sources = [
-        Path(__file__).with_name("link_stacks_driver.c"),
-        *(NATIVE / f"{name}.c" for name in ("link_stacks", "instruction")),
-    ]
-    sanitized = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    flags = ("-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror")
-    subprocess.run(["cc", *flags, *sanitized, f"-I{NATIVE}", *sources, "-o", program], check=True)
-
-    def feed(*events: str) -> list[str]:
-        result = subprocess.run(
-            [program],
-            input="\n".join(events) + "\n",
-            capture_output=True,
-            text=True,
-            check=True,
-            env={"ASAN_OPTIONS": "detect_leaks=0"},  # the tables live until the program ends
-        )
-        return result.stdout.splitlines()
-
-    return feed
+    return compile_driver(tmp_path_factory.mktemp("links"), "link_stacks_driver", "link_stacks", "instruction")
 
 
 def _call(site: int) -> str:
@@ -65,32 +41,32 @@ def _switch(leaves: int, enters: int, site: int) -> str:
     return f"f {leaves:x}\nt {enters:x}\n{_return(site)}"
 
 
-def test_calls_and_returns_are_nested(run: Run) -> None:
+def test_calls_and_returns_are_nested(run: Feed) -> None:
     assert run("u", _call(1), _call(2), _return(2), _call(3), _return(3), _return(1)) == [
         *("1", "1 2", "1", "1 3", "1", "-")
     ]
 
 
-def test_each_level_of_a_recursion_returns_once(run: Run) -> None:
+def test_each_level_of_a_recursion_returns_once(run: Feed) -> None:
     depth = 300
     found = run("u", *[_call(7)] * depth, *[_return(7)] * depth)
     assert found[:depth] == [" ".join(["7"] * (level + 1)) for level in range(depth)]
     assert found[depth:] == [" ".join(["7"] * level) or "-" for level in reversed(range(depth))]
 
 
-def test_a_return_ends_all_calls_after_the_one_that_returns_there(run: Run) -> None:
+def test_a_return_ends_all_calls_after_the_one_that_returns_there(run: Feed) -> None:
     assert run("u", _call(1), _call(2), _call(3), _call(4), _return(2))[-1] == "1"  # after longjmp
 
 
-def test_a_return_to_anywhere_else_is_ignored(run: Run) -> None:
+def test_a_return_to_anywhere_else_is_ignored(run: Feed) -> None:
     assert run("u", _call(1), _call(2), _return(9), _return(2))[-2:] == ["1 2", "1"]  # a handler of signals
 
 
-def test_code_that_is_reached_without_a_return_ends_no_call(run: Run) -> None:
+def test_code_that_is_reached_without_a_return_ends_no_call(run: Feed) -> None:
     assert run("u", _call(1), _call(2), f"a {CODE + 16 * 2:x}")[-1] == "1 2"  # such as a loop
 
 
-def test_storing_a_return_address_ends_the_calls_below_it(run: Run) -> None:
+def test_storing_a_return_address_ends_the_calls_below_it(run: Feed) -> None:
     deep = [event for level in range(4) for event in (_call(level + 1), _store(32 * (level + 1)))]
     leaf = _call(5)  # stores nothing
     found = run("u", *deep, leaf, _call(9), _store(64))
@@ -101,16 +77,16 @@ def test_storing_a_return_address_ends_the_calls_below_it(run: Run) -> None:
     assert run("u", *deep, _call(9), _store(64), _return(9))[-1] == "1"
 
 
-def test_the_kernel_is_below_the_user_code_that_entered_it(run: Run) -> None:
+def test_the_kernel_is_below_the_user_code_that_entered_it(run: Feed) -> None:
     found = run("u", _call(1), "k 2", _call(3), _call(4), _return(4), _return(3), "u", f"a {CODE:x}", _return(1))
     assert found == ["1", "1 2 3", "1 2 3 4", "1 2 3", "1 2", "1", "-"]
 
 
-def test_each_entry_of_the_kernel_begins_without_calls_in_it(run: Run) -> None:
+def test_each_entry_of_the_kernel_begins_without_calls_in_it(run: Feed) -> None:
     assert run("u", _call(1), "k 2", _call(3), "u", f"a {CODE:x}", "k 5", _call(6))[-2:] == ["1", "1 5 6"]
 
 
-def test_a_return_arrives_after_the_exception_that_interrupts_it(run: Run) -> None:
+def test_a_return_arrives_after_the_exception_that_interrupts_it(run: Feed) -> None:
     user = run("u", _call(1), _call(2), "r", "k 3", _call(4), _return(4), "u", f"a {CODE + 16 * 2:x}")
     assert user == ["1", "1 2", "1 2 3 4", "1 2 3", "1"]
     kernel = run(_call(1), _call(2), "r", "e", f"a {SWITCH:x}", _call(4), _return(4), "E", f"a {CODE + 16 * 2:x}")
@@ -119,11 +95,11 @@ def test_a_return_arrives_after_the_exception_that_interrupts_it(run: Run) -> No
     assert nested == ["1", "1 2", "1", "-"]
 
 
-def test_a_handler_does_not_return_into_the_interrupted_calls(run: Run) -> None:
+def test_a_handler_does_not_return_into_the_interrupted_calls(run: Feed) -> None:
     assert run(_call(1), _call(2), "e", _call(4), _return(1), "E", _return(2))[-2:] == ["1 2 4", "1"]
 
 
-def test_threads_have_their_own_calls(run: Run) -> None:
+def test_threads_have_their_own_calls(run: Feed) -> None:
     found = run(
         *("u", _call(1), "k 2", _call(3)),
         _switch(ONE, TWO, 50),  # the second thread runs for the first time: nothing has called its first function
@@ -140,17 +116,17 @@ def test_threads_have_their_own_calls(run: Run) -> None:
     ]
 
 
-def test_a_switch_is_only_at_its_return(run: Run) -> None:
+def test_a_switch_is_only_at_its_return(run: Feed) -> None:
     found = run("u", _call(1), "k 2", _call(3), _switch(ONE, TWO, 50), _switch(TWO, ONE, 3), _call(4), _return(9))
     assert found[-3:] == ["1 2", "1 2 4", "1 2 4"]
 
 
-def test_a_new_thread_in_the_place_of_an_ended_one_has_no_calls(run: Run) -> None:
+def test_a_new_thread_in_the_place_of_an_ended_one_has_no_calls(run: Feed) -> None:
     found = run(*("u", _call(1), "k 2", _call(3)), _switch(ONE, TWO, 50), _switch(TWO, ONE, 50), "u", f"a {CODE:x}")
     assert found[-2:] == ["-", "-"]
 
 
-def test_a_switch_in_a_handler_returns_to_the_interrupted_code(run: Run) -> None:
+def test_a_switch_in_a_handler_returns_to_the_interrupted_code(run: Feed) -> None:
     found = run(
         *(_call(1), "e", _call(2), _call(3), _switch(ONE, TWO, 50), _call(4)),
         _switch(TWO, ONE, 3),
@@ -159,22 +135,22 @@ def test_a_switch_in_a_handler_returns_to_the_interrupted_code(run: Run) -> None
     assert found[-3:] == ["1 2", "1", "-"]
 
 
-def test_a_new_program_has_no_callers(run: Run) -> None:
+def test_a_new_program_has_no_callers(run: Feed) -> None:
     assert run("u", _call(1), "k 2", "x", "u", f"a {CODE:x}", _call(3))[-2:] == ["-", "3"]
 
 
-def test_more_calls_than_have_room_return_in_order(run: Run) -> None:
+def test_more_calls_than_have_room_return_in_order(run: Feed) -> None:
     depth = (1 << 14) + 100
     found = run("u", _call(1), *["c 1000 2"] * depth, *["r\na 1000"] * depth, _return(1))
     assert found[-2:] == ["1", "-"]
     assert found[depth - 1 : depth + 1] == [f"{(1 << 14)} calls"] * 2, "the callees have the last caller with room"
 
 
-def test_a_handler_with_more_calls_than_have_room_ends(run: Run) -> None:
+def test_a_handler_with_more_calls_than_have_room_ends(run: Feed) -> None:
     assert run(_call(1), "e", *["c 1000 2"] * ((1 << 14) + 100), "E", _return(1))[-1] == "-"
 
 
-def test_more_threads_than_have_room_are_followed(run: Run) -> None:
+def test_more_threads_than_have_room_are_followed(run: Feed) -> None:
     """The calls of some are forgotten; nothing else happens."""
     keys = [ONE + (number << 12) for number in range(20_000)]
     events = [f"{_switch(before, after, 50)}\n{_call(1)}" for before, after in itertools.pairwise(keys)]
@@ -207,7 +183,7 @@ def test_more_threads_than_have_room_are_followed(run: Run) -> None:
         (0xD6BF03E0, "other"),  # drps
     ],
 )
-def test_the_flow_of_control_is_decoded(run: Run, word: int, flow: str) -> None:
+def test_the_flow_of_control_is_decoded(run: Feed, word: int, flow: str) -> None:
     """Encodings of the Arm ARM (DDI 0487), C4.1, "Branches, Exception Generating and System instructions"."""
     assert run(f"d {word.to_bytes(4, 'little').hex()}") == [f"{flow}, -"]
 
@@ -234,11 +210,11 @@ def test_the_flow_of_control_is_decoded(run: Run, word: int, flow: str) -> None:
         (0xFD0007FE, "-"),  # str d30, [sp, #8]
     ],
 )
-def test_moves_of_the_link_register_are_decoded(run: Run, word: int, how: str) -> None:
+def test_moves_of_the_link_register_are_decoded(run: Feed, word: int, how: str) -> None:
     """Encodings of the Arm ARM (DDI 0487), C4.1, "Loads and Stores"."""
     assert run(f"d {word.to_bytes(4, 'little').hex()}") == [f"other, {how}"]
 
 
 @pytest.mark.parametrize("code", ["c0035f", "c0", "c0035fd600", "fd7bbfa9fd7bbfa9"])
-def test_what_is_no_word_is_no_instruction(run: Run, code: str) -> None:
+def test_what_is_no_word_is_no_instruction(run: Feed, code: str) -> None:
     assert run(f"d {code}") == ["other, -"]

@@ -7,11 +7,11 @@ import collections
 import random
 import subprocess
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import pytest
 
-NATIVE = Path(__file__).parents[3] / "native" / "plugin"
+from tests.unit.instruments.plugin_driver import compile_program
+
 SMALL = (512, 2, 512, 2, 4096, 4)
 """L1I and L1D of 4 sets of 2 ways, L2 of 16 sets of 4 ways, as bytes and ways."""
 
@@ -21,13 +21,7 @@ Run = Callable[..., list[str]]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Return a function that feeds lines to the model, and returns what it prints."""
-    program = tmp_path_factory.mktemp("model") / "driver"
-    sources = [Path(__file__).with_name("processor_driver.c"), NATIVE / "processor.c", NATIVE / "instruction.c"]
-    sanitized = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    subprocess.run(
-        ["cc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", *sanitized, f"-I{NATIVE}", *sources, "-o", program],
-        check=True,
-    )
+    program = compile_program(tmp_path_factory.mktemp("model"), "processor_driver", "processor", "instruction")
 
     def feed(lines: Iterable[str], sizes: Iterable[int] = SMALL) -> list[str]:
         result = subprocess.run(
