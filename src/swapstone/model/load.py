@@ -57,7 +57,7 @@ class Load(FrozenStruct, frozen=True, kw_only=True):
         name: as users type it.
         description: one line.
         beside: shell commands that run in the machine meanwhile. A run fails if one of them ends before the measurement does.
-        settle_ms: how long they run before the measurement begins.
+        settle_ms: how long they run before the measurement begins; on the virtual clock, at 1 ns for an instruction.
         machine: what they need, and what is done before they start.
         indicators: what the machine's counters must show. A run is refused if one of them is out of bounds.
     """

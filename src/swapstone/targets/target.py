@@ -51,7 +51,8 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
         own_modules: names of kernel modules of this project, files that the machine has as ``/NAME.ko``.
         prepare: shell commands that run one after another before the trial.
         beside: shell commands that run during the trial.
-        settle_ms: how long those run before the trial begins.
+        settle_ms: how long those run before the trial begins; on the virtual clock, at 1 ns for an instruction. At N ns they run N times
+            as long, so that a load has executed as many instructions, e.g. has filled as much memory.
     """
 
     kernel: str = ""

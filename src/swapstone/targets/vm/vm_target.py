@@ -373,7 +373,7 @@ class VmTarget(Target):
             files=tuple((f"/{name}.ko", boot_image.source.own_modules[name]) for name in config.own_modules),
             prepare=config.prepare,
             beside=config.beside,
-            settle_ms=config.settle_ms,
+            settle_ms=config.settle_ms * machine.ns_per_instruction,  # as many instructions on each clock
         )
         if config.memory_bytes:
             machine = msgspec.structs.replace(machine, memory_bytes=config.memory_bytes)
