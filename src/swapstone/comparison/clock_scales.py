@@ -68,6 +68,11 @@ class ScaleRow(FrozenStruct, frozen=True, kw_only=True):
         """Return the effects of the clocks that have one: ratios, or differences in the metric's unit."""
         return tuple(each.effect for each in self.sides if each is not None and each.effect is not None)
 
+    @property
+    def one_kind(self) -> bool:
+        """Return whether the effects can be compared: all are ratios, or all are differences."""
+        return _one_kind(self.sides)
+
 
 class ScaleTable(FrozenStruct, frozen=True, kw_only=True):
     """The rows of an experiment on several clocks.
@@ -245,11 +250,18 @@ def _judged(
         return ScaleOutcome.SIZE, f"another size at {', '.join(differing)} than at {scales[0]} ns"
     if len(decided) < len(sides):
         return ScaleOutcome.UNDECIDED, _verdicts(sides, scales)
+    if not _one_kind(sides):
+        kinds = ", ".join(f"{scale} ns: a {side.scale.value}" for scale, side in zip(scales, sides, strict=True) if side)
+        return ScaleOutcome.UNDECIDED, f"{kinds} (a baseline of zero has no ratio)"
     effects = {side.effect for side in sides if side is not None}
     if len(effects) == 1 or all(outcome is SizeOutcome.AGREE for outcome in outcomes):
         return ScaleOutcome.SAME, ""
     unsure = [f"{scale} ns" for scale, outcome in pairs if outcome is not SizeOutcome.AGREE]
     return ScaleOutcome.UNDECIDED, f"the sizes at {scales[0]} ns and {', '.join(unsure)} are not shown to be equal"
+
+
+def _one_kind(sides: Sequence[Comparison | None]) -> bool:
+    return len({side.scale for side in sides if side is not None and side.effect is not None}) < 2
 
 
 _SIGNS = {-1: "less", 0: "the same", 1: "more"}

@@ -55,7 +55,12 @@ def _text(found: Comparison | None) -> str:
 
 
 def span(row: ScaleRow) -> str:
-    """Return the smallest and the largest effect of a row, e.g. ``1.87 to 7.50``; one of them if they print alike."""
+    """Return the smallest and the largest effect of a row, e.g. ``1.87 to 7.50``; one of them if they print alike.
+
+    A difference and a ratio have no order. They are printed by clock, e.g. ``+1.05 and 1045``.
+    """
+    if not row.one_kind:
+        return " and ".join(text for text in map(_text, row.sides) if text)
     found = sorted((each.effect, _text(each)) for each in row.sides if each is not None and each.effect is not None)
     if not found:
         return ""
@@ -102,8 +107,8 @@ def _named(rows: Sequence[ScaleRow]) -> str:
 
 
 def _quotient(row: ScaleRow) -> float:
-    """Return the largest effect over the smallest one; 1 where an effect is not above zero."""
-    effects = row.effects
+    """Return the largest effect over the smallest one; 1 where one is not above zero, or one is a ratio and another a difference."""
+    effects = row.effects if row.one_kind else ()
     return max(effects) / min(effects) if effects and min(effects) > 0 else 1.0
 
 

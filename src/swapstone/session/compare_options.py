@@ -196,14 +196,14 @@ def run_options(
 
 
 def parse_scales(text: object) -> tuple[int, ...]:
-    """Parse times of an instruction in nanoseconds, separated by commas; none for an empty text or None.
+    """Parse times of an instruction in nanoseconds, separated by commas; none for None.
 
     Raises:
         UserError: one is no number that the virtual clock can count, or is named twice.
     """
     scales: list[int] = []
-    for word in str(text).split(",") if text else ():
-        if not re.fullmatch(r"[0-9]{1,5}", word.strip(), re.ASCII):
+    for word in () if text is None else str(text).split(","):
+        if not re.fullmatch(r"[0-9]{1,40}", word.strip(), re.ASCII):
             raise UserError(
                 f"--ns-per-instruction {word.strip()[:40]!a} is no whole number of nanoseconds.",
                 "For example: --ns-per-instruction 1,2,4",

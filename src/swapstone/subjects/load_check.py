@@ -49,8 +49,9 @@ def _failure(load: str, indicator: LoadIndicator, counters: Mapping[str, str], f
     if before is None or after is None or elapsed_s is None:
         return f"the load {load} was requested, but the machine does not report the number of {indicator.what}"
     if indicator.level:
-        wrong = next((value for value in (before, after) if not _within_bounds(value, indicator)), None)
-        return "" if wrong is None else _sentence(load, indicator, wrong, "")
+        readings = ((before, indicator), (after, _of_the_second_reading(indicator)))
+        wrong = next((found for found in readings if not _within_bounds(*found)), None)
+        return "" if wrong is None else _sentence(load, wrong[1], wrong[0], "")
     if elapsed_s < SHORTEST_S:
         return ""
     rates = [((after - before) * indicator.scale - _sum(facts, indicator.less)) / elapsed_s]
@@ -59,6 +60,12 @@ def _failure(load: str, indicator: LoadIndicator, counters: Mapping[str, str], f
     if any(_within_bounds(rate, indicator) for rate in rates):
         return ""
     return _sentence(load, indicator, max(rates[0], 0.0), " per second")
+
+
+def _of_the_second_reading(indicator: LoadIndicator) -> LoadIndicator:
+    if indicator.least_after is None:
+        return indicator
+    return msgspec.structs.replace(indicator, least=indicator.least_after)
 
 
 def _sum(facts: Mapping[str, int], names: tuple[str, ...]) -> float:
@@ -92,9 +99,8 @@ def _sentence(load: str, indicator: LoadIndicator, value: float, per: str) -> st
     bounds = [f"at least {indicator.least:g}"] if indicator.least is not None else []
     bounds += [f"at most {indicator.most:g}"] if indicator.most is not None else []
     wanted = " and ".join(bounds)
-    return (
-        f"the load {load} was requested, but there were {trimmed(digits(value))} {indicator.what}{per}; it has {wanted}"
-    )
+    number = f"{value:.0f}" if indicator.level else trimmed(digits(value))
+    return f"the load {load} was requested, but there were {number} {indicator.what}{per}; it has {wanted}"
 
 
 def _number(counters: Mapping[str, str], when: str, indicator: LoadIndicator) -> float | None:
