@@ -141,8 +141,12 @@ def clock_scales(records: Sequence[tuple[Experiment, Analysis]]) -> ScaleTable:
                 reason=reason,
             )
         )
+    hint = "Give them the same --suite, --only and --load."
     if not rows:
-        raise UserError("The records have no row in common.", "Give them the same --suite, --only and --load.")
+        raise UserError("The records have no row in common.", hint)
+    for number, scale in enumerate(scales):
+        if all(row.sides[number] is None for row in rows):
+            raise UserError(f"The record at {scale} ns has no row in common with the others.", hint)
     return ScaleTable(scales=scales, rows=tuple(rows), margin=margin)
 
 

@@ -73,10 +73,10 @@ class RecordWriter:
         validation.require_readable(experiment)
         with _user_errors(path, _START_AGAIN), contextlib.ExitStack() as undo:
             made = [folder for folder in (path, *path.parents) if not folder.exists()]
+            check_unused(path)
             path.mkdir(parents=True, exist_ok=True)
-            _check_unused(path)
             lock = undo.enter_context(_locked(path))
-            _check_unused(path)  # under the lock: another process may have used it meanwhile
+            check_unused(path)  # under the lock: another process may have used it meanwhile
             _remove_temporary_files(path)
             (path / record_format.RAW).mkdir(exist_ok=True)
             now = datetime.datetime.now(datetime.UTC)
@@ -320,13 +320,16 @@ def _is_of_creation(entry: os.DirEntry[str]) -> bool:
     return entry.name in {record_format.EXPERIMENT, origin.ORIGIN} or bool(_BEGUN.fullmatch(entry.name))
 
 
-def _check_unused(path: Path) -> None:
-    """Check that a folder is empty, or that a kill ended `RecordWriter.create` there.
+def check_unused(path: Path) -> None:
+    """Check that a folder is missing or empty, or that a kill ended `RecordWriter.create` there, and that it is not inside a record.
 
     Raises:
-        RecordError: it has other content.
+        RecordError: it has other content, or is inside a record.
+        OSError: it can't be read.
     """
-    if not any(path.iterdir()) or _is_begun(path):
+    if (path.parent / record_format.META).is_file():
+        raise RecordError(f"{path} is inside of another record.", "Name another folder with --out.")
+    if not path.exists() or not any(path.iterdir()) or _is_begun(path):
         return
     if (path / record_format.META).is_file():
         raise RecordError(

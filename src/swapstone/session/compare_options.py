@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import re
@@ -15,6 +16,7 @@ import msgspec
 
 from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.model import FrozenStruct, MemoryFit, UserError
+from swapstone.record.writer import check_unused
 from swapstone.session.api import run_request
 from swapstone.session.command_lines import split_arguments
 from swapstone.session.experiment import RunOptions
@@ -121,11 +123,14 @@ class _Comparison:
     options: RunOptions
 
     def check(self) -> None:
-        """Check, before anything is fetched, that it can run here.
+        """Check, before anything is fetched, that it can run here and that its record can be written.
 
         Raises:
             UserError: it can't.
         """
+        if self.out:
+            with contextlib.suppress(OSError):  # the record's writer reports them
+                check_unused(self.out)
         check_request(self.request, self.factors, self.own)
 
     def run(self, progress: Progress) -> Record:

@@ -23,7 +23,7 @@ from swapstone.comparison.clock_scales import (
 )
 from swapstone.comparison.size_agreement import SizeOutcome
 from swapstone.model import CURRENT_RULES, Analysis, Comparison, Experiment, FactorLevels, OwnProgram, UserError
-from swapstone.report.clock_scale_table import answer, document_of, to_csv, to_json
+from swapstone.report.clock_scale_table import answer, document_of, span, to_csv, to_json
 from swapstone.report.render import markdown, terminal
 from tests.unit.comparison.conftest import Bench
 
@@ -227,13 +227,22 @@ def test_values_of_zero_on_one_clock_have_no_ratio_on_another(zero: int) -> None
     """Such a row is compared by its difference: it is neither separate nor equal in size."""
     rows = [(SAME, times(1.5)), ([0.0, *SAME[1:]], times(1.5))]
     first, second = (record(scale, {"w": rows[number == zero]}) for number, scale in enumerate((1, 2)))
-    (row,) = clock_scales([first, second]).rows
+    table = clock_scales([first, second])
+    (row,) = table.rows
+    kinds = ("difference", "ratio") if zero == 0 else ("ratio", "difference")
+    assert not row.one_kind
     assert row.outcome is ScaleOutcome.UNDECIDED
+    assert row.reason == "1 ns: a {}, 2 ns: a {} (a baseline of zero has no ratio)".format(*kinds)
+    # A difference and a ratio have no order: none of them is the smallest effect of a range.
+    assert span(row).split(" and ")[1 - zero] == "1.500"
+    assert answer(table).endswith("1 undecided.")
 
 
 def test_records_without_a_common_row_are_refused() -> None:
     with pytest.raises(UserError, match="no row in common"):
         clock_scales([record(1, {"a": (SAME, SAME)}), record(2, {"b": (SAME, SAME)})])
+    with pytest.raises(UserError, match="The record at 4 ns has no row in common with the others"):
+        clock_scales([record(scale, {"b" if scale == 4 else "a": (SAME, SAME)}) for scale in (1, 2, 4)])
     with pytest.raises(UserError, match="two or more"):
         clock_scales([record(1, {"a": (SAME, SAME)})])
 

@@ -117,6 +117,15 @@ def test_a_record_is_not_overwritten_and_the_error_names_how_to_continue_it(tmp_
     assert caught.value.hint.endswith(f"swapstone compare --resume {path}")
 
 
+def test_a_record_is_not_written_inside_of_another_one(tmp_path: Path) -> None:
+    path = _sealed(tmp_path / "r")
+    before = sorted(each.name for each in path.iterdir())
+    with pytest.raises(RecordError, match="is inside of another record") as caught:
+        RecordWriter.create(path / "4ns", builders.experiment())
+    assert "--out" in caught.value.hint
+    assert sorted(each.name for each in path.iterdir()) == before
+
+
 def test_two_starts_in_one_folder_do_not_mix(tmp_path: Path) -> None:
     path = _begun(tmp_path / "r", 3)
     with (path / "lock").open("ab") as held:
