@@ -51,6 +51,13 @@ def test_a_choice_without_a_matching_row_is_an_error() -> None:
         _pick(UNDECIDED)
 
 
+def test_a_record_without_a_result_is_no_unknown_name() -> None:
+    """Each of its runs may have failed, or have been edited."""
+    with pytest.raises(UserError, match="No row of this record has a result to explain") as caught:
+        choose_row(rows({"effect": None}), ExplainOptions(metric="max"))  # type: ignore[arg-type]
+    assert "swapstone verify RECORD" in caught.value.hint
+
+
 def test_explain_refuses_a_record_of_the_fake_target(tmp_path: Path) -> None:
     swapstone(
         tmp_path,

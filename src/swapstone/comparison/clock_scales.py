@@ -255,7 +255,9 @@ def _judged(
     if len(decided) < len(sides):
         return ScaleOutcome.UNDECIDED, _verdicts(sides, scales)
     if not _one_kind(sides):
-        kinds = ", ".join(f"{scale} ns: a {side.scale.value}" for scale, side in zip(scales, sides, strict=True) if side)
+        kinds = ", ".join(
+            f"{scale} ns: a {side.scale.value}" for scale, side in zip(scales, sides, strict=True) if side
+        )
         return ScaleOutcome.UNDECIDED, f"{kinds} (a baseline of zero has no ratio)"
     effects = {side.effect for side in sides if side is not None}
     if len(effects) == 1 or all(outcome is SizeOutcome.AGREE for outcome in outcomes):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from swapstone.comparison.clock_scales import ScaleOutcome, ScaleRow, ScaleTable
-from swapstone.model import Comparison
+from swapstone.model import IDLE, Comparison
 from swapstone.model.safe_text import safe_json
 from swapstone.report import formatting
 from swapstone.report.answer.wording import listed
@@ -46,6 +46,11 @@ _MOST_ROWS = 16
 MEANING = (
     "The virtual clock counts a constant time for an instruction, which no hardware has. Where instructions compete with a device, a timer "
     "or a rate in guest time, that constant decides the ratio: a range is printed then, and no single number."
+)
+
+LOADS = (
+    "At N ns, a load executes an Nth of the instructions of 1 ns in a measured second. An event that is rare in it may then be missing: "
+    "compare more or longer replicates."
 )
 
 
@@ -112,9 +117,10 @@ def _quotient(row: ScaleRow) -> float:
     return max(effects) / min(effects) if effects and min(effects) > 0 else 1.0
 
 
-def _by_spread(row: ScaleRow) -> tuple[int, float]:
-    """Sort key: other verdicts first, then the largest quotient of two effects."""
-    return row.outcome is not ScaleOutcome.VERDICT, -_quotient(row)
+def _by_spread(row: ScaleRow) -> tuple[bool, bool, float]:
+    """Sort key: other verdicts first, then the time that is read first, then the largest quotient of two effects."""
+    first = row.metric.leads or any(each is not None and each.preferred for each in row.sides)
+    return row.outcome is not ScaleOutcome.VERDICT, not first, -_quotient(row)
 
 
 def _ordered(table: ScaleTable) -> list[ScaleRow]:
@@ -146,8 +152,10 @@ def rows_section(table: ScaleTable, title: str = "Rows by the clock", name: str 
     rows = _ordered(table)
     shown, rest = rows[:_MOST_ROWS], rows[_MOST_ROWS:]
     columns = _columns(table)
+    loaded = any(row.load != IDLE.name for row in table.rows)
     blocks: list[Block] = [
         Paragraph(MEANING, Tone.NOTE),
+        *([Paragraph(LOADS, Tone.NOTE)] if loaded else []),
         Table(title=title, columns=columns, rows=tuple(tuple(_cells(row)) for row in shown), keys=3),
     ]
     more = (

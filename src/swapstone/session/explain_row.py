@@ -208,8 +208,13 @@ def _check_names(rows: Sequence[Comparison], options: ExplainOptions) -> None:
     """Check each name by itself.
 
     Raises:
-        UserError: the record has no such metric, workload, candidate or load; the hint has those of the record.
+        UserError: the record has no row with a result, or no such metric, workload, candidate or load; the hint has those of the record.
     """
+    if not rows:
+        raise UserError(
+            "No row of this record has a result to explain.",
+            "`swapstone show RECORD` prints why, and `swapstone verify RECORD` whether it was edited.",
+        )
     metric, workload, candidate = options.metric, options.workload, options.candidate
     loads = {row.load for row in rows}
     if options.load is not None and options.load not in loads:

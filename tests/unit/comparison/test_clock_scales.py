@@ -114,6 +114,26 @@ def test_a_dependent_row_is_never_printed_as_one_number(table: ScaleTable) -> No
     assert "show one" in text
 
 
+def test_the_time_that_is_read_first_is_named_before_other_metrics_with_wider_ranges(table: ScaleTable) -> None:
+    turns = next(row for row in table.rows if row.workload == "turns")
+    device = next(row for row in table.rows if row.workload == "device")
+    other = tuple(msgspec.structs.replace(side, preferred=False) for side in device.sides if side)
+    rest = msgspec.structs.replace(device, sides=other, outcome=ScaleOutcome.VERDICT)
+    less = msgspec.structs.replace(
+        turns, sides=tuple(side and msgspec.structs.replace(side, effect=1.5) for side in turns.sides)
+    )
+    made = msgspec.structs.replace(table, rows=(rest, less))
+    assert all(side is not None and side.preferred for side in less.sides)
+    assert answer(made).index("turns") < answer(made).index("device")
+
+
+@pytest.mark.parametrize(("load", "noted"), [("idle", False), ("memory", True)])
+def test_beside_a_load_a_note_says_that_it_executes_less_in_a_second(table: ScaleTable, load: str, noted: bool) -> None:
+    rows = tuple(msgspec.structs.replace(row, load=load) for row in table.rows)
+    text = terminal.render(document_of(msgspec.structs.replace(table, rows=rows)), terminal.Terminal(width=200))
+    assert ("a load executes an Nth of the instructions" in text) is noted
+
+
 @pytest.mark.parametrize("clocks", [2, 3, 5])
 def test_the_rate_is_divided_by_the_number_of_the_other_clocks(monkeypatch: pytest.MonkeyPatch, clocks: int) -> None:
     """Each other clock is compared with the first one: Bonferroni's correction."""
