@@ -193,6 +193,12 @@ def test_a_link_where_a_writer_would_write_makes_it_foreign(tmp_path: Path, name
     assert f"its {name} is a symbolic link" in foreign_reason(record)
 
 
+def test_a_folder_without_files_has_a_reason(tmp_path: Path) -> None:
+    assert foreign_reason(tmp_path / "none") == "its files can't be read: No such file or directory"
+    assert not origin.has_origin(tmp_path / "none")
+    assert origin.has_origin(_made(tmp_path / "r"))
+
+
 def test_the_first_of_several_links_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = _made(tmp_path / "r")
     (record / "a").symlink_to("x")
