@@ -290,6 +290,7 @@ def test_runs_of_something_else(change: dict[str, Any], problem: str) -> None:
         ({"histogram": ((1, 2),), "by_processor": ((1, ((1, 1),)), (0, ((1, 1),)))}, "histograms are not ascending"),
         ({"histogram": ((1, 2),), "by_processor": ((0, ((1, 1),)), (0, ((1, 1),)))}, "histograms are not ascending"),
         ({"histogram": ((1, 1),), "by_processor": ((8, ((1, 1),)),)}, "histograms are not ascending"),
+        ({"histogram": ((1, 2),), "by_processor": ((8, ((1, 1),)), (1, ((1, 1),)))}, "histograms are not ascending"),
         (
             {"histogram": ((1, 2),), "by_processor": ((0, ((1, 1), (1, 1))),)},
             "histogram of a processor is not ascending",
