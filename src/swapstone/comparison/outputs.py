@@ -86,7 +86,9 @@ def check(
                     discarded = True
                 elif relation.agreement is Agreement.UNKNOWN and group[1] not in unknown.setdefault(name, []):
                     unknown[name].append(group[1])
-    return Findings(excluded=excluded, caveats=(*(_discarded(experiment) if discarded else ()), *_not_compared(unknown)))
+    return Findings(
+        excluded=excluded, caveats=(*(_discarded(experiment) if discarded else ()), *_not_compared(unknown))
+    )
 
 
 def agreement(

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.comparison import outputs
+from swapstone.comparison import carry_over, outputs
 from swapstone.comparison.caveats import _noisy, _without_numbers
 from swapstone.comparison.cells import collect
 from swapstone.comparison.rows import run_rows
@@ -94,3 +94,21 @@ def test_in_balanced_orders_the_cycle_is_the_unit_of_the_means() -> None:
     (found,) = run_rows(alone, variants(alone), bench.workloads, collect(as_table(bench.runs)))
     means = found.means
     assert [each.tolist() for each in means] == [[1.0, 3.0, 5.0, 9.0], [2.0, 4.0, 6.0, 12.0]]
+
+
+@pytest.mark.parametrize(
+    ("p_value", "matters", "found"),
+    [(0.01, False, False), (0.025, False, False), (0.0251, False, None), (0.0251, True, True), (0.001, True, True)],
+)
+def test_carry_over_that_is_likely_is_unsettled(
+    monkeypatch: pytest.MonkeyPatch, p_value: float, matters: bool, found: bool | None
+) -> None:
+    evidence = [carry_over.Evidence(each, 0.5, 0.0, (1.0, 2.0, 3.0, 4.0)) for each in (1.0, p_value)]
+    values = np.linspace(1.0, 2.0, 20)
+    tested = carry_over.Tested(row(values, 1.5 * values), 1, evidence[0], tuple(evidence))
+    monkeypatch.setattr(carry_over, "_tested", lambda *_, leading: [tested] * leading)
+    monkeypatch.setattr(carry_over, "judge", lambda *_: [carry_over.Judged(tested, False, None, matters)])
+    names = builders.experiment(), (), {}, ()
+    assert {group: each.certain for group, each in carry_over.unsettled(*names, rate=0.05).items()} == (
+        {} if found is None else {("s", "w", "idle"): found}
+    )
