@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ import pytest
 from swapstone.comparison import carry_over, outputs
 from swapstone.comparison.caveats import _noisy, _without_numbers
 from swapstone.comparison.cells import collect
+from swapstone.comparison.layout_spread import _log_ratios
 from swapstone.comparison.rows import run_rows
 from swapstone.comparison.run_columns import as_table
 from swapstone.model import (
@@ -22,6 +24,7 @@ from swapstone.model import (
     CaveatKind,
     CommandLine,
     FactorLevels,
+    Sample,
     Status,
 )
 from swapstone.plan import variants
@@ -112,3 +115,28 @@ def test_carry_over_that_is_likely_is_unsettled(
     assert {group: each.certain for group, each in carry_over.unsettled(*names, rate=0.05).items()} == (
         {} if found is None else {("s", "w", "idle"): found}
     )
+
+
+def test_ratios_of_layouts_are_in_the_order_of_blocks() -> None:
+    """What is drawn at random for a test of the spread depends on it."""
+    sides: list[Any] = [
+        SimpleNamespace(series=lambda _, values=values: (np.array([1, 8, 3, 9]), np.array(values)))
+        for values in ([1.0, 1.0, 0.0, 1.0], [1.0, np.e, 1.0, -1.0])
+    ]
+    assert list(_log_ratios(*sides, "wall").items()) == [(1, 0.0), (8, 1.0)]
+
+
+def test_a_run_is_known_by_its_status_its_histogram_and_its_series() -> None:
+    (plain, *_) = builders.runs(builders.experiment(), 0)
+    series = (Sample(metric="wall", values=(1.0,)),)
+    change = msgspec.structs.replace
+    status = (Sample(metric="exit_status", values=(3.0,)),)
+    made = [
+        plain,
+        change(plain, histogram=((1, 1),)),
+        change(plain, series=series),
+        change(plain, histogram=((1, 1),), series=series, samples=status),
+    ]
+    table = as_table(made)
+    assert table.extras.tolist() == [0, 1, 2, 3]
+    assert [table.outputs[number][1] for number in table.output.tolist()] == [0.0, 0.0, 0.0, 3.0]
