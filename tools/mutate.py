@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Change the code in one place at a time and count how many changes the tests find.
 
-    tools/mutate [--sample 100] [--seed 1] [--part 1/4] [--only PACKAGE]... [--by-hand | --again FILE] [--json FILE]
+    tools/mutate [--sample 100] [--seed 1] [--part 1/4] [--only PLACE]... [--by-hand | --again FILE] [--json FILE]
 
 Each change (a mutant) is made in a copy of the tree; the working tree is never written. The tests of a Python mutant are those that
 called the function before, in any process; of the agent, those of tests/unit/agent. Which test calls which function is found by one run
@@ -22,6 +22,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import math
 import os
 import random
 import shutil
@@ -110,11 +111,13 @@ class CallMap:
     def tests(self, project: Project, mutant: Mutant, most_s: float) -> tuple[str, ...]:
         """Return the tests to run for a mutant, until together they would take longer than `most_s`.
 
-        The tests of the mutant's package come first, and of each kind the shortest.
+        The tests of the mutant's package come first, and of each kind the shortest. Of the agent all tests run: most of the time of the
+        longest ones is that of compiling its parts, once for many tests.
         """
         package = project.package_of(mutant.file)
         if package == AGENT:
             found = {test for test in self.seconds if test.startswith(f"{project.agent_tests}/")}
+            most_s = math.inf
         else:
             file = mutant.file.removeprefix(f"{project.source}/")
             found = set(self.calls.get((file, mutant.function), ()))
@@ -276,14 +279,22 @@ def read_lists(path: Path, top: Path) -> Lists:
     return Lists(tuple(by_hand), frozenset(equivalent))
 
 
-def candidates(project: Project) -> list[Mutant]:
-    """Return every mutant of the project."""
-    return [
-        mutant
-        for package in project.packages
-        for file in project.files(package)
-        for mutant in mutants(file, (project.top / file).read_bytes())
-    ]
+def candidates(project: Project, places: Sequence[str] = ()) -> list[Mutant]:
+    """Return every mutant of the project.
+
+    Args:
+        project: that is changed.
+        places: packages, and paths of files below the project's folder; all packages if there are none.
+
+    Raises:
+        ValueError: a place is neither.
+    """
+    files = {file: package for package in project.packages for file in project.files(package)}
+    for place in places:
+        if place not in {*files, *project.packages}:
+            raise ValueError(f"--only {place} is neither a package ({', '.join(project.packages)}) nor a file of one.")
+    chosen = [file for file, package in files.items() if not places or {file, package} & {*places}]
+    return [mutant for file in chosen for mutant in mutants(file, (project.top / file).read_bytes())]
 
 
 def sample(every: Sequence[Mutant], size: int, seed: int, top: Path) -> list[Mutant]:
@@ -531,12 +542,10 @@ def main(arguments: Sequence[str] | None = None, project: Project | None = None,
 
 
 def _run(options: argparse.Namespace, project: Project, cache: Path) -> int:
-    if options.only:
-        project = dataclasses.replace(project, packages=tuple(dict.fromkeys(options.only)))
     if options.tests:
         project = dataclasses.replace(project, tests=tuple(options.tests))
     lists = read_lists(project.top / "tools/mutants.toml", project.top)
-    every = [] if options.by_hand or options.again else candidates(project)
+    every = [] if options.by_hand or options.again else candidates(project, options.only or ())
     names: dict[Mutant, str] = {}
     if options.by_hand:
         names = {mutant: name for name, mutant in lists.by_hand}
@@ -601,7 +610,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N/M",
         help="each M-th mutant, from the N-th on, for runs in pieces",
     )
-    parser.add_argument("--only", action="append", choices=PACKAGES, metavar="PACKAGE", help=", ".join(PACKAGES))
+    parser.add_argument(
+        "--only", action="append", metavar="PLACE", help=f"a package ({', '.join(PACKAGES)}), or the path of a file"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every result to a file")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="runs at once [processors]")
     parser.add_argument(
@@ -609,7 +620,7 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=600.0,
         metavar="S",
-        help="of tests for one mutant, the shortest first [600]",
+        help="of tests for one mutant of Python code, the shortest first [600]",
     )
     parser.add_argument("--tests", action="append", metavar="PATH", help="folder or file of tests to use [tests]")
     parser.add_argument("--keep-map", action="store_true", help="use the kept map of calls although the code changed")

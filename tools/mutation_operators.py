@@ -184,6 +184,8 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
     if isinstance(node, ast.JoinedStr):
         return
     left_out = {"annotation", "returns", "decorator_list", "bases"}
+    if isinstance(node, ast.keyword) and node.arg == "strict":  # of zip: an assertion on the lengths
+        return
     if isinstance(node, ast.ClassDef):
         left_out.add("keywords")
     for name, value in ast.iter_fields(node):

@@ -113,7 +113,7 @@ def spreads(
                 lost = any(side.exclusion("") for side in sides)
                 if variant.copy is not Copy.AGAIN and len(set(turns)) > 1 and not lost:
                     values = np.array(list(ratios.values()))
-                    means = [values[np.array(turns) == turn].mean() for turn in sorted(set(turns))]
+                    means = [values[np.array(turns) == turn].mean() for turn in set(turns)]
                     expected, p_value, deviation = spread_of(values, np.array(turns))
                     yield LayoutSpread(
                         suite=suite,

@@ -74,7 +74,7 @@ def check(
     baseline, *candidates = variants
     excluded: dict[Place, tuple[Verdict, str]] = {}
     unknown: dict[str, list[str]] = {}
-    discarded: list[str] = []
+    discarded = False
     for group, sides in _by_variant(runs).items():
         for candidate in candidates:
             before, after = sides.get(baseline.label, _Side()), sides.get(candidate.label, _Side())
@@ -82,11 +82,13 @@ def check(
                 if relation.agreement is Agreement.DIFFERENT:
                     for metric in workloads[group[1]].metrics:
                         excluded.setdefault((group, candidate.label, metric.name), (Verdict.INVALID, relation.text))
-                elif relation.agreement is Agreement.DISCARDED and group[1] not in discarded:
-                    discarded.append(group[1])
+                elif relation.agreement is Agreement.DISCARDED:
+                    discarded = True
                 elif relation.agreement is Agreement.UNKNOWN and group[1] not in unknown.setdefault(name, []):
                     unknown[name].append(group[1])
-    return Findings(excluded=excluded, caveats=(*_discarded(experiment, discarded), *_not_compared(unknown)))
+    return Findings(
+        excluded=excluded, caveats=(*(_discarded(experiment) if discarded else ()), *_not_compared(unknown))
+    )
 
 
 def agreement(
@@ -263,9 +265,9 @@ def _shown(digest: str) -> str:
     return "nothing" if digest == _EMPTY else f"sha256 {shown}"
 
 
-def _discarded(experiment: Experiment, workloads: Sequence[str]) -> Iterator[Caveat]:
+def _discarded(experiment: Experiment) -> Iterator[Caveat]:
     assert experiment.own is not None
-    if workloads and not experiment.own.artifacts:
+    if not experiment.own.artifacts:
         yield Caveat(
             kind=CaveatKind.OUTPUT_NOT_COMPARED,
             message="Whether the variants do the same work is not known: standard output is discarded.",

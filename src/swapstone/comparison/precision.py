@@ -127,7 +127,7 @@ def _at_resolution(experiment: Experiment, row: Row, width: float | None) -> boo
     A maximum of 6 us that a tool prints in whole microseconds is known to 17 %, with any number of runs. The step is compared with the
     smaller of the two medians, because a step changes a ratio most there.
     """
-    if width is None or width <= experiment.margin or experiment.rules < CURRENT_RULES or not row.metric.resolution:
+    if width is None or width <= experiment.margin or experiment.rules < CURRENT_RULES:
         return False
     smaller = min(abs(float(np.median(values))) for values in (row.before, row.after))
     base = smaller if row.scale is Scale.RATIO else abs(float(np.median(row.before)))

@@ -93,27 +93,6 @@ def read_lines(
     return RunLines(collector.runs(), tuple(lines.damages), lines.chain, lines.whole, lines.complete)
 
 
-def read_runs(
-    data: bytes, problem_of: Callable[[Run], str] | None = None
-) -> tuple[tuple[Run, ...], str, list[record_format.Damage]]:
-    """Decode the bytes of a `runs.jsonl`.
-
-    Args:
-        data: the whole file.
-        problem_of: returns what is wrong with a run, which is then left out; None for no check.
-
-    Returns:
-        The runs of all undamaged lines, the chain value of the last of them, and the damage of the others.
-    """
-    collector = RunList()
-    lines = _Lines(problem_of or (lambda _: ""), collector)
-    *whole, rest = data.split(b"\n")
-    for line in (*(each + b"\n" for each in whole), *([rest] if rest else ())):
-        if not lines.add(line):
-            break
-    return collector.runs(), lines.chain, lines.damages
-
-
 class _Lines:
     """Decodes the lines of `runs.jsonl` one by one.
 

@@ -235,8 +235,7 @@ class Engine:
                 return 1, check  # its trials will fail the same way, and the report will state why
             check = check or outcome.judgement.check
             took_ns = max(1, dict(outcome.answer.facts).get("wall_ns", WORK_NS))
-            wanted_ns = WORK_NS // 4 if attempt < 2 else WORK_NS
-            better = max(1, min(most, round(passes * wanted_ns / took_ns)))
+            better = max(1, min(most, round(passes * (WORK_NS // 4) / took_ns)))
             if attempt == 2 or better <= passes:
                 return max(1, min(most, round(passes * WORK_NS / took_ns))), check
             passes = better

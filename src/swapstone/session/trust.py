@@ -16,7 +16,7 @@ from swapstone.record import RecordView, foreign_reason, load, origin_reason
 from swapstone.session.planned_commands import planned_commands
 
 _TRUNCATED = "the line is truncated"
-"""The problem of a last line that a signal cut: no sign of an edit (`swapstone.record.run_lines.read_runs`)."""
+"""The problem of a last line that a signal cut: no sign of an edit (`swapstone.record.run_lines.read_lines`)."""
 
 
 class UntrustedRecordError(RecordError):

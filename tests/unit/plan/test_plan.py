@@ -125,6 +125,8 @@ def test_a_record_has_the_trials_of_its_plan() -> None:
     ]
     runs = [builders.run(trial) for trial in made]
     assert [trial for trials in plan.expected(subject, runs) for trial in trials] == made
+    far = [*plan.block(subject, 1, (first,)), *plan.block(subject, 8, (first,))]
+    assert [trial for trials in plan.expected(subject, list(map(builders.run, far[::-1]))) for trial in trials] == far
     missing = [run for run in runs if run.trial.block != 3 or run.trial.prime or "musl" not in run.trial.variant]
     assert len(missing) == len(runs) - 1
     assert [trial for trials in plan.expected(subject, missing) for trial in trials] == made

@@ -262,6 +262,7 @@ def test_a_file_that_grows_while_it_is_read_is_a_problem(tmp_path: Path, monkeyp
         (b"123456789\n" * 2, [b"123456789\n"] * 2, False),  # half of the limit without a newline: left out of queries
         (b"1234567890\n1\n", [b"1234567890\n"], False),
         (b"1\n" + b"x" * 20, [b"1\n", b"x" * 11], False),
+        (b"x", [b"x"], True),
         (b"x" * 4, [b"x" * 4], True),  # a line that was not written whole
         (b"x" * 5 + b"\n", [b"x" * 5 + b"\n"], True),  # the whole file is shorter than the limit
     ],

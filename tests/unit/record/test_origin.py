@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -46,6 +47,11 @@ def test_the_key_is_made_once(tmp_path: Path, state: Path) -> None:
     assert (state / "swapstone" / "key").read_bytes() == first
     assert [path.name for path in (state / "swapstone").iterdir()] == ["key"]
     assert foreign_reason(tmp_path / "one") == foreign_reason(tmp_path / "two") == ""
+
+
+def test_a_key_is_made_in_a_folder_that_exists(tmp_path: Path, state: Path) -> None:
+    (state / "swapstone").mkdir(parents=True)
+    assert foreign_reason(_made(tmp_path / "one")) == ""
 
 
 def test_a_record_of_another_key_is_foreign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,3 +191,31 @@ def test_a_link_where_a_writer_would_write_makes_it_foreign(tmp_path: Path, name
         (record / name).unlink(missing_ok=True)
     (record / name).symlink_to(tmp_path)
     assert f"its {name} is a symbolic link" in foreign_reason(record)
+
+
+def test_a_folder_without_files_has_a_reason(tmp_path: Path) -> None:
+    assert foreign_reason(tmp_path / "none") == "its files can't be read: No such file or directory"
+    assert not origin.has_origin(tmp_path / "none")
+    assert origin.has_origin(_made(tmp_path / "r"))
+
+
+def test_the_first_of_several_links_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = _made(tmp_path / "r")
+    (record / "a").symlink_to("x")
+    (record / "z").symlink_to("x")
+    listed = os.scandir
+    for backwards in (False, True):  # a folder has no order of its own
+
+        def scandir(folder: Path, backwards: bool = backwards) -> object:
+            with listed(folder) as entries:
+                return contextlib.nullcontext(sorted(entries, key=lambda each: each.name, reverse=backwards))
+
+        monkeypatch.setattr(origin.os, "scandir", scandir)
+        assert foreign_reason(record).startswith("its a is a symbolic link")
+
+
+def test_an_experiment_with_another_budget_is_own(tmp_path: Path) -> None:
+    with RecordWriter.create(tmp_path / "r", builders.experiment()) as writer:
+        writer.write_experiment(builders.experiment(budget_ns=10**12))
+    assert foreign_reason(tmp_path / "r") == ""
+    assert load(tmp_path / "r").experiment.budget_ns == 10**12

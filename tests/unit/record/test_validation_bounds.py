@@ -185,6 +185,8 @@ def test_the_plan_of_an_experiment(changes: dict[str, Any], problem: str) -> Non
         ({"timeout_ms": 0}, "a time limit of its own program is not above 0"),
         ({"build_timeout_ms": 0}, "a time limit of its own program is not above 0"),
         ({"numbers": (_number("a"), _number("b"))}, ""),
+        ({"numbers": tuple(_number(f"n{each}") for each in range(1000))}, ""),
+        ({"numbers": tuple(_number(f"n{each}") for each in range(1001))}, "has 1001 metrics, more than the 1000"),
         ({"numbers": (_number("a"), _number("a"))}, "the metric a of its own program occurs twice"),
         ({"numbers": (_number(pattern="x"),)}, "'x' has 0 groups, not 1"),
         ({"numbers": (_number(pattern="(x)(y)"),)}, "has 2 groups, not 1"),
@@ -280,6 +282,7 @@ def test_runs_of_something_else(change: dict[str, Any], problem: str) -> None:
         ({"histogram": ((1, 1), (3, 1), (2, 1))}, "its histogram is not ascending"),
         ({"histogram": ((1, 1), (2, 1), (2, 1))}, "its histogram is not ascending"),
         ({"histogram": ((1, 3), (2, 1)), "by_processor": ((0, ((1, 2),)), (1, ((1, 1), (2, 1))))}, ""),
+        ({"histogram": ((1, 1), (2, 2)), "by_processor": ((0, ((2, 2),)), (1, ((1, 1),)))}, ""),
         (
             {"histogram": ((1, 3), (2, 1)), "by_processor": ((0, ((1, 2),)), (1, ((1, 1),)))},
             "is not the sum of its processors'",
@@ -287,6 +290,7 @@ def test_runs_of_something_else(change: dict[str, Any], problem: str) -> None:
         ({"histogram": ((1, 2),), "by_processor": ((1, ((1, 1),)), (0, ((1, 1),)))}, "histograms are not ascending"),
         ({"histogram": ((1, 2),), "by_processor": ((0, ((1, 1),)), (0, ((1, 1),)))}, "histograms are not ascending"),
         ({"histogram": ((1, 1),), "by_processor": ((8, ((1, 1),)),)}, "histograms are not ascending"),
+        ({"histogram": ((1, 2),), "by_processor": ((8, ((1, 1),)), (1, ((1, 1),)))}, "histograms are not ascending"),
         (
             {"histogram": ((1, 2),), "by_processor": ((0, ((1, 1), (1, 1))),)},
             "histogram of a processor is not ascending",

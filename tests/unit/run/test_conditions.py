@@ -6,6 +6,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,12 +16,14 @@ from swapstone.model import Run, Status
 from swapstone.plan import Group
 from swapstone.record import RecordWriter, load
 from swapstone.run import Engine, StopDecision, prepare
+from swapstone.subjects import Outcome
+from swapstone.subjects.subject import Judgement
 from swapstone.session.progress import LineProgress
 from swapstone.session.sample_check import derive
 from swapstone.targets import MachineConfig
 from swapstone.targets.fake import FakeTarget
 from swapstone.targets.target import DEFAULT_MACHINE
-from swapstone.wire import AgentAnswer, TrialRequest
+from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from tests.unit.builders import experiment
 
 FIRST = {
@@ -139,3 +143,20 @@ def test_an_interrupted_run_that_is_marked_ok_is_a_contradiction(tmp_path: Path,
 def test_conditions_of_a_machine_that_is_booted_for_each_trial_are_not_compared(tmp_path: Path) -> None:
     path = made(tmp_path, {"1-2": {"agent_limits_crc": 1}}, boots=True)
     assert {run.status for run in load(path).runs} == {Status.OK}
+
+
+@pytest.mark.parametrize("status", [Status.OK, Status.FAILED, Status.REFUSED])
+def test_a_run_that_failed_under_other_conditions_failed(status: Status) -> None:
+    answer = AgentAnswer(id="a", outcome=ProcessOutcome.EXITED, code=0, facts=tuple({**FIRST, "agent_nice": 5}.items()))
+    outcome = Outcome(Judgement(status, "why", observed=(("libc", "musl"),)), answer, b"")
+    engine: Any = SimpleNamespace(_target=SimpleNamespace(boots=False), _conditions=FIRST)
+    found = Engine._under_equal_conditions(engine, outcome)
+    if status is not Status.OK:
+        assert found is outcome
+        return
+    assert found.judgement.status is Status.REFUSED
+    assert found.judgement.reason.startswith("its conditions are not those of the first run of this session: ")
+    assert found.judgement.observed == (("libc", "musl"),)
+    engine._conditions = {}
+    assert Engine._under_equal_conditions(engine, outcome) is outcome
+    assert dict(engine._conditions)["agent_nice"] == 5, "the first run sets them"

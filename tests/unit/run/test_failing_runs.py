@@ -91,6 +91,15 @@ def test_a_workload_that_always_fails_ends_and_the_others_go_on(tmp_path: Path) 
     assert not plan_problems(view)
 
 
+def test_a_variant_that_always_fails_is_not_run_again_and_the_others_go_on(tmp_path: Path) -> None:
+    again = 'variant = "libc=glibc (again)"\n'
+    behaviour = f'[[behaviour]]\n{again}faults = [{{ kind = "crash", probability = 1.0 }}]\n'
+    _, view = measured(tmp_path, behaviour, null=True, blocks=5)
+    made = blocks_of(view)
+    assert made.pop("libc=glibc (again)") == 3, "in the blocks 0, 1 and 2"
+    assert set(made.values()) == {6} and {"libc=glibc", "libc=musl"} <= set(made)
+
+
 def test_refused_runs_are_no_failures(tmp_path: Path) -> None:
     ending, _ = measured(tmp_path, fault("wrong-level"), blocks=20)
     why = f"{StopReason.INCOMPARABLE.value}, the first: {ONE}: 3 of 3 runs of libc=musl were refused"

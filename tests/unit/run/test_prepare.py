@@ -147,6 +147,35 @@ def test_files_of_the_machine_are_shared_or_carried_for_each_subject(
     assert prepare._has_files(every, target(shares_files=shares, carries_files=carries)) == has
 
 
+@pytest.mark.parametrize("needs_build", [True, False])
+def test_each_subject_and_each_recipe_is_checked_before_anything_is_made(
+    monkeypatch: pytest.MonkeyPatch, *, needs_build: bool
+) -> None:
+    asked: list[object] = []
+
+    def subject(name: str) -> Any:
+        return SimpleNamespace(
+            check=lambda experiment, place: asked.append((name, experiment.name, place.name)),
+            needs_compiler=False,
+            carries_files=False,
+        )
+
+    def check(_: object, *, shares_files: bool, preloads: bool) -> None:
+        asked.append((shares_files, preloads))
+
+    monkeypatch.setattr(prepare, "subjects_of", lambda _: {"a": subject("a"), "b": subject("b")})
+    monkeypatch.setattr(prepare, "check_recipe", check)
+    monkeypatch.setattr(prepare, "_missing_tools", lambda *_: None)
+    for fields, found in (
+        ({}, (False, False)),
+        ({"takes_libraries": True}, (False, True)),
+        ({"shares_files": True}, (True, True)),
+    ):
+        asked.clear()
+        prepare.check_levels(builders.experiment(), target(needs_build=needs_build, **fields))
+        assert asked == [("a", "compare", "host"), ("b", "compare", "host"), *([found] * 2 * needs_build)]
+
+
 @pytest.mark.parametrize(
     ("impossible", "named"),
     [((), None), (("musl",), None), (("other",), None), (("musl", "other"), "libc=musl"), (("glibc",), "libc=glibc")],
@@ -163,6 +192,8 @@ def test_an_experiment_needs_its_baseline_and_a_candidate(
     monkeypatch.setattr(prepare, "recipe_of", lambda variant, _: SimpleNamespace(libc=dict(variant.levels)["libc"]))
     if named is None:
         prepare._check_variants(asked, BASE, (), check)
+        alone = builders.experiment(factors=(FactorLevels(factor="libc", levels=("glibc",)),))
+        prepare._check_variants(alone, BASE, (), check)
         return
     with pytest.raises(UnavailableError) as caught:
         prepare._check_variants(asked, BASE, (), check)

@@ -27,6 +27,8 @@ def _again(record: Path, runs: list[Run]) -> list[bool]:
         found = recompute(prepared, target, runs, lambda _done, _total, key: keys.append(key))
     assert keys == [*(run.trial.key for run in runs), ""]
     assert [each.key for each in found] == [run.trial.key for run in runs]
+    named = {(bool(run.name), each.same_inputs) for run, each in zip(runs, found, strict=True)}
+    assert named <= {(False, None)}, "without names nothing is known of the inputs"
     return [each.equal for each in found]
 
 

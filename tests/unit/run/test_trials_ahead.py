@@ -96,6 +96,27 @@ def test_a_discarded_trial_that_still_runs_is_ended(failing: bool) -> None:
     assert place.over.is_set()
 
 
+def test_a_trial_that_has_not_begun_when_it_is_discarded_never_begins() -> None:
+    begun: list[str] = []
+    busy, free = threading.Barrier(3, timeout=10), threading.Event()
+
+    def make(trial: Trial) -> str:
+        begun.append(trial.key)
+        if trial.block == 2:
+            busy.wait()
+            assert free.wait(10)
+        return trial.key
+
+    with TrialsAhead(make, _Place(2)) as ahead:  # type: ignore[arg-type] # as above
+        assert len(list(ahead.results(_block(1, 2), [*_block(2, 2), *_block(3, 2)]))) == 2
+        busy.wait()  # both processors have a trial of block 2, and those of block 3 wait
+        results = ahead.results(_block(2, 2), [])
+        free.set()
+        assert len(list(results)) == 2
+        assert list(ahead.results(_block(4), [])) == [_trial(4, 0).key]
+    assert not [key for key in begun if key in {each.key for each in _block(3, 2)}]
+
+
 def test_nothing_is_stopped_if_nothing_runs() -> None:
     place = _Place(2)
     with TrialsAhead(lambda trial: trial.key, place) as ahead:  # type: ignore[arg-type] # as above

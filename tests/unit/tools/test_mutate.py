@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import signal
 import subprocess
@@ -10,10 +11,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools.mutate import PACKAGES, Project, candidates, main, read_lists, sample
+from tools.mutate import PACKAGES, CallMap, Project, candidates, main, read_lists, sample
+from tools.mutation_operators import Mutant
 
 TOP = Path(__file__).parents[3]
 MARK = "swapstone-test-of-mutate"
+AGENT_TEST = "tests/unit/agent/test_a.py::a"
 
 FILES = {
     "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["src"]\n',
@@ -176,6 +179,29 @@ def test_samples_depend_on_the_seed_alone(project: Path) -> None:
     assert drawn[0] == drawn[1] != drawn[2]
     assert len(set(drawn[0])) == 5
     assert len(sample(every, 10_000, 1, project)) <= len(every)
+
+
+def test_mutants_of_packages_and_of_files(project: Path) -> None:
+    tiny = Project(project, source="src/tiny", packages=("calc", "other"), left_out=())
+    every = candidates(tiny)
+    file = "src/tiny/calc/sums.py"
+    of_file, of_package = candidates(tiny, (file,)), candidates(tiny, ("calc",))
+    assert {each.file for each in of_file} == {file}
+    assert of_package == [each for each in every if each.file.startswith("src/tiny/calc/")]
+    assert of_file == [each for each in every if each.file == file]
+    assert candidates(tiny, (file, "calc", "other")) == every
+    with pytest.raises(ValueError, match=r"^--only src is neither a package \(calc, other\) nor a file of one\.$"):
+        candidates(tiny, ("src",))
+
+
+def test_the_limit_of_time_is_for_tests_of_python_code() -> None:
+    calls = CallMap({"tests/unit/run/test_a.py::a": 3.0, "tests/unit/run/test_a.py::b": 4.0, AGENT_TEST: 50.0})
+    calls.calls["run/x.py", "f"] = {*calls.seconds} - {AGENT_TEST}
+    python = Mutant("src/swapstone/run/x.py", 1, "f", "constant", 0, 1, b"2", "1", "2")
+    agent = dataclasses.replace(python, file="native/agent/trial.c", function="")
+    project = Project(TOP)
+    assert [len(calls.tests(project, python, most_s)) for most_s in (2.9, 3.0, 6.9, 7.0)] == [0, 1, 1, 2]
+    assert calls.tests(project, agent, 1.0) == (AGENT_TEST,)
 
 
 def test_the_parts_of_a_sample_are_the_sample(

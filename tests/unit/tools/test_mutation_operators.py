@@ -73,6 +73,7 @@ def changes(text: str, file: str = "x.py") -> set[tuple[str, str]]:
         ("x: Literal[5] = y", set()),
         ("assert a < b", set()),
         ("import a", set()),
+        ("zip(a, b, strict=True)", {("removed statement", "pass")}),
     ],
 )
 def test_each_operator_of_python(text: str, expected: set[tuple[str, str]]) -> None:

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What caveats name, and which rows count for them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from swapstone.comparison import carry_over, outputs
+from swapstone.comparison.caveats import _noisy, _without_numbers
+from swapstone.comparison.cells import collect
+from swapstone.comparison.layout_spread import _log_ratios
+from swapstone.comparison.rows import run_rows
+from swapstone.comparison.run_columns import as_table
+from swapstone.model import (
+    ALL_PROCESSORS,
+    BALANCED_ORDER,
+    CURRENT_RULES,
+    UNKNOWN_THREADS,
+    CaveatKind,
+    CommandLine,
+    FactorLevels,
+    Sample,
+    Status,
+)
+from swapstone.plan import variants
+from swapstone.workloads import own_workload
+from tests.unit import builders
+from tests.unit.comparison.conftest import Bench
+from tests.unit.comparison.test_limits import row
+from tests.unit.comparison.test_outputs import experiment, side
+from tests.unit.comparison.test_run_limits import noise
+
+
+def test_a_workload_whose_outputs_vary_is_named_once_for_each_output() -> None:
+    words = ("a", "b", "c")
+    subject = msgspec.structs.replace(
+        experiment(artifacts=("out",), commands=tuple(CommandLine(name=name, words=(f"/{name}",)) for name in words)),
+        factors=(FactorLevels(factor="command", levels=words),),
+    )
+    lines = [f"{'x' * (1 + block)}\n".encode() for block in range(4)]
+    runs = [run for name in words for run in side(f"command={name}", lines, 1e6, [each * ord(name) for each in lines])]
+    workload = own_workload(subject)
+    found = outputs.check(subject, variants(subject), {workload.name: workload}, runs)
+    assert [each.message.partition(":")[0] for each in found.caveats] == [
+        "Whether the variants do the same work is not known for p"
+    ] * len(found.caveats)
+    assert ["the file 'out'" in each.message for each in found.caveats] == [True]
+    assert found.excluded == {}
+
+
+@pytest.mark.parametrize(("status", "what"), [(Status.FAILED, "failed"), (Status.REFUSED, "were refused")])
+def test_workloads_without_numbers_are_named_in_order(status: Status, what: str) -> None:
+    bench = Bench()
+    for name in ("b", "a", "c"):
+        bench.workload(name, "wall")
+        bench.run(name, "libc=glibc", 1, Status.OK if name == "c" else status, wall=1.0)
+    bench.run("b", "libc=musl", 2, status)
+    (found,) = _without_numbers(as_table(bench.runs, ()))
+    assert found.message.startswith(f"3 of 4 trials {what} (a, b). ")
+
+
+@pytest.mark.parametrize(
+    ("threads", "rules", "named"),
+    [
+        ((1, 2), CURRENT_RULES, True),  # one of them suffices
+        ((UNKNOWN_THREADS, ALL_PROCESSORS), CURRENT_RULES, True),
+        ((2, ALL_PROCESSORS), CURRENT_RULES, False),
+        ((2, 2), CURRENT_RULES - 1, True),
+        ((), CURRENT_RULES, False),
+    ],
+)
+def test_pressure_is_named_for_work_with_one_thread(threads: tuple[int, ...], rules: int, *, named: bool) -> None:
+    rows = []
+    for number in threads:
+        one = row([1.0], [1.0])
+        rows.append(row([1.0], [1.0], workload=msgspec.structs.replace(one.workload, threads=number)))
+    busy = noise(busy=True, cpu_pressure_percent=12.3)
+    found = list(_noisy(builders.experiment(rules=rules), busy, rows, ()))
+    assert [each.kind for each in found] == [CaveatKind.BUSY_MACHINE] * named
+    assert list(_noisy(builders.experiment(rules=rules), noise(cpu_pressure_percent=12.3), rows, ())) == []
+
+
+def test_in_balanced_orders_the_cycle_is_the_unit_of_the_means() -> None:
+    bench = Bench(rules=CURRENT_RULES)
+    bench.pairs("w", "wall", [1.0, 3.0, 5.0, 9.0], [2.0, 4.0, 6.0, 12.0])
+    subject = msgspec.structs.replace(bench.experiment, order=BALANCED_ORDER)
+    (found,) = run_rows(subject, variants(subject), bench.workloads, collect(as_table(bench.runs)))
+    means: Any = found.means
+    assert [each.tolist() for each in means] == [[2.0, 7.0], [3.0, 9.0]]
+    assert found.blocks and found.runs is not None and np.sort(found.runs[0]).tolist() == [1.0, 3.0, 5.0, 9.0]
+    alone = msgspec.structs.replace(bench.experiment, order=bench.experiment.order)
+    (found,) = run_rows(alone, variants(alone), bench.workloads, collect(as_table(bench.runs)))
+    means = found.means
+    assert [each.tolist() for each in means] == [[1.0, 3.0, 5.0, 9.0], [2.0, 4.0, 6.0, 12.0]]
+
+
+@pytest.mark.parametrize(
+    ("p_value", "matters", "found"),
+    [(0.01, False, False), (0.025, False, False), (0.0251, False, None), (0.0251, True, True), (0.001, True, True)],
+)
+def test_carry_over_that_is_likely_is_unsettled(
+    monkeypatch: pytest.MonkeyPatch, p_value: float, matters: bool, found: bool | None
+) -> None:
+    evidence = [carry_over.Evidence(each, 0.5, 0.0, (1.0, 2.0, 3.0, 4.0)) for each in (1.0, p_value)]
+    values = np.linspace(1.0, 2.0, 20)
+    tested = carry_over.Tested(row(values, 1.5 * values), 1, evidence[0], tuple(evidence))
+    monkeypatch.setattr(carry_over, "_tested", lambda *_, leading: [tested] * leading)
+    monkeypatch.setattr(carry_over, "judge", lambda *_: [carry_over.Judged(tested, False, None, matters)])
+    names = builders.experiment(), (), {}, ()
+    assert {group: each.certain for group, each in carry_over.unsettled(*names, rate=0.05).items()} == (
+        {} if found is None else {("s", "w", "idle"): found}
+    )
+
+
+def test_ratios_of_layouts_are_in_the_order_of_blocks() -> None:
+    """What is drawn at random for a test of the spread depends on it."""
+    sides: list[Any] = [
+        SimpleNamespace(series=lambda _, values=values: (np.array([1, 8, 3, 9]), np.array(values)))
+        for values in ([1.0, 1.0, 0.0, 1.0], [1.0, np.e, 1.0, -1.0])
+    ]
+    assert list(_log_ratios(*sides, "wall").items()) == [(1, 0.0), (8, 1.0)]
+
+
+def test_a_run_is_known_by_its_status_its_histogram_and_its_series() -> None:
+    (plain, *_) = builders.runs(builders.experiment(), 0)
+    series = (Sample(metric="wall", values=(1.0,)),)
+    change = msgspec.structs.replace
+    status = (Sample(metric="exit_status", values=(3.0,)),)
+    made = [
+        plain,
+        change(plain, histogram=((1, 1),)),
+        change(plain, series=series),
+        change(plain, histogram=((1, 1),), series=series, samples=status),
+    ]
+    table = as_table(made)
+    assert table.extras.tolist() == [0, 1, 2, 3]
+    assert [table.outputs[number][1] for number in table.output.tolist()] == [0.0, 0.0, 0.0, 3.0]
