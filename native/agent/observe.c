@@ -253,23 +253,43 @@ bool is_same_program(const struct image *image, const struct task_files *files) 
     return !image->name[0] || !reread_text(files->comm, name, sizeof name) || text_equal(name, image->name);
 }
 
-/* Reads parent and process group from /proc/PID/stat: "PID (NAME) STATE PARENT GROUP". NAME may contain any
- * character. */
-static bool read_parent(int pid, int64_t *parent, int64_t *group) {
-    char bytes[512];
-    const char *at = bytes, *name_end = NULL;
+/* Reads /proc/PID/stat: "PID (NAME) STATE PARENT GROUP ...". Returns the text from STATE on, or NULL. NAME
+ * may contain any character. */
+static const char *read_stat(int pid, char *bytes, size_t room) {
+    const char *name_end = NULL;
 
-    if (!read_text(open_proc_file(pid, "stat"), bytes, sizeof bytes))
-        return false;
-    for (; *at; at++)
+    if (!read_text(open_proc_file(pid, "stat"), bytes, room))
+        return NULL;
+    for (const char *at = bytes; *at; at++)
         if (*at == ')')
             name_end = at;
-    if (!name_end || text_length(name_end) < 5)
+    return name_end && text_length(name_end) >= 5 ? name_end + 2 : NULL;
+}
+
+static bool read_parent(int pid, int64_t *parent, int64_t *group) {
+    char bytes[512];
+    const char *at = read_stat(pid, bytes, sizeof bytes);
+
+    if (!at)
         return false;
-    at = name_end + 4;
+    at += 2;
     if (!text_number(&at, parent) || *at++ != ' ')
         return false;
     return text_number(&at, group);
+}
+
+bool has_more_threads(int pid) {
+    enum { FROM_STATE = 17 }; /* num_threads is field 20, STATE field 3 */
+    char bytes[512];
+    const char *at = read_stat(pid, bytes, sizeof bytes);
+    int64_t threads;
+
+    for (int field = 0; at && field < FROM_STATE; field++) {
+        while (*at && *at != ' ')
+            at++;
+        at += *at == ' ';
+    }
+    return at && text_number(&at, &threads) && threads > 1;
 }
 
 int for_each_child(int parent, void (*found)(int pid, int group)) {

@@ -62,6 +62,9 @@ void observe_image(struct image *image, const struct task_files *files, int pid)
  * main one is not observed; it changes the name. */
 bool is_same_program(const struct image *image, const struct task_files *files);
 
+/* Whether a process has threads besides its main one, which may have ended. */
+bool has_more_threads(int pid);
+
 /* Calls `found` for each process whose parent is `parent`. Returns their number. */
 int for_each_child(int parent, void (*found)(int pid, int group));
 

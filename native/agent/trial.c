@@ -10,7 +10,7 @@
 enum { STANDARD_OUTPUT = 1, MILLION = 1000000 };
 static const int64_t SECOND = 1000000000;
 static const int64_t KILL_TIMEOUT_NS = 10 * 1000000000LL; /* for killed processes to end */
-/* A note reports a main thread that ends this long before its process. */
+/* A note reports a main thread that ends this long before the other threads of its process. */
 static const int64_t EARLY_EXIT_NS = 100 * 1000000LL;
 
 static struct {
@@ -23,7 +23,9 @@ static struct {
     bool observed;       /* `observe_task` was called */
     bool replaced;       /* another thread executed a program after the image was observed */
     bool zombie_handled; /* the zombie was observed before it was reaped */
+    bool outlived;       /* its other threads ran on, long after its main thread had ended */
     int64_t exit_stop_ns, paused_ns, ended_ns;
+    int64_t outlived_ns;  /* when to examine that */
     int64_t free_bytes;   /* in its folder, before the start; negative if unknown */
     int64_t stops;        /* of its first process or of the agent, by a signal */
     int64_t late_ns;      /* the longest time that a timer woke the agent too late */
@@ -127,7 +129,9 @@ static void handle_exit_stop(void) {
         observe_end();
     }
     port_trace_continue(trial.started.pid, 0);
-    trial.paused_ns += port_now_ns() - trial.exit_stop_ns;
+    int64_t now_ns = port_now_ns();
+    trial.paused_ns += now_ns - trial.exit_stop_ns;
+    trial.outlived_ns = now_ns + EARLY_EXIT_NS;
 }
 
 static void handle_end(const struct port_event *event) {
@@ -211,6 +215,19 @@ static void check_disk(void) {
         stop(OUTCOME_DISK);
 }
 
+/* A process that has only its main thread can take long to end, too: its processor is busy, or its memory
+ * large. */
+static void examine_outlived(int64_t now_ns) {
+    if (now_ns < trial.outlived_ns)
+        return;
+    trial.outlived_ns = INT64_MAX;
+    trial.outlived = !trial.ended && has_more_threads(trial.started.pid);
+}
+
+static int64_t earlier(int64_t one_ns, int64_t other_ns) {
+    return one_ns < other_ns ? one_ns : other_ns;
+}
+
 /* Waits for events of the trial or of the agent, at most until `until_ns`, and handles them. Returns false if
  * there are no children. */
 static bool wait_for_events(int64_t until_ns) {
@@ -243,12 +260,13 @@ static void watch(void) {
     int64_t deadline_ns = start_ns + trial.request->timeout_ms * MILLION;
 
     while (!trial.ended) {
-        int64_t until_ns = trial.stopped ? gone_ns : disk_ns < deadline_ns ? disk_ns : deadline_ns;
-        int64_t server_ns = server_next_ns(&trial.server);
-        wait_for_events(server_ns < until_ns ? server_ns : until_ns);
+        int64_t until_ns = trial.stopped ? gone_ns : earlier(disk_ns, deadline_ns);
+        until_ns = earlier(until_ns, trial.outlived_ns);
+        wait_for_events(earlier(until_ns, server_next_ns(&trial.server)));
         if (!trial.stopped && !trial.ended && !server_step(&trial.server))
             stop(trial.answer.outcome);
         int64_t now_ns = port_now_ns();
+        examine_outlived(now_ns);
         if (trial.stopped && now_ns >= gone_ns)
             return;
         if (overflowed())
@@ -329,7 +347,7 @@ static void add_notes(void) {
         text_add(note, "loader or objects are unknown: /proc could not be read, errno ");
         text_add_number(note, -answer->image.failed);
         note_end(answer);
-    } else if (answer->has_image && trial.ended && trial.exit_stop_ns && early_ns > EARLY_EXIT_NS) {
+    } else if (answer->has_image && trial.ended && trial.outlived) {
         struct text *note = note_start(answer);
         text_add(note, "its main thread ended ");
         text_add_number(note, early_ns / MILLION);
@@ -467,7 +485,9 @@ static void begin(const struct request *request, int signal_fd) {
     trial.signal_fd = signal_fd;
     trial.agent = AGENT_CONTINUES;
     trial.ended = trial.stopped = trial.observed = trial.replaced = trial.zombie_handled = false;
+    trial.outlived = false;
     trial.exit_stop_ns = trial.paused_ns = trial.ended_ns = 0;
+    trial.outlived_ns = INT64_MAX;
     trial.killed = 0;
     trial.stops = trial.late_ns = 0;
     port_suspended_ns(&least_ns, &trial.suspended_ns);

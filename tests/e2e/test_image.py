@@ -21,7 +21,8 @@ from swapstone.model import UnavailableError, UserError, cpio
 from swapstone.session.image_store import boot_arguments
 from tests.e2e.cli import command, environment, swapstone
 
-BOOT_TIMEOUT_S = 150
+BOOT_TIMEOUT_S = 900
+"""A busy machine needs minutes to emulate another architecture."""
 DONE = "the test is over"
 INIT = f"""#!/bin/busybox sh
 /bin/busybox mount -t proc none /proc

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.hostile import surroundings, values
+from tests.hostile import machines, surroundings, values
 from tests.hostile.forgery import (
     ESCAPE,
     FILES,
@@ -280,6 +280,7 @@ GROUPS: dict[str, list[Kind]] = {
     "seal and manifest": _SEAL_AND_MANIFEST,
     **values.GROUPS,
     **surroundings.GROUPS,
+    **machines.GROUPS,
 }
 """Every kind of hostile record, by what is harmed."""
 

@@ -14,6 +14,8 @@ EXPLAINED_TIMES = frozenset({"wall", "cpu"})
 """The metrics whose rows instructions explain."""
 
 PASSES, WHOLE_RUN = "passes", "whole run"
+MOST_NOTES, MOST_FUNCTIONS = 100, 1 << 18
+"""Of one row. A kernel has about 100,000 functions, and a run executes some thousand of them."""
 _MOST = 1 << 63
 
 
@@ -125,6 +127,8 @@ class InstructionExplanation(FrozenStruct, frozen=True, kw_only=True):
         """Return why the numbers contradict each other; empty if they don't."""
         if not 1 <= self.ns_per_instruction < _MOST:
             return "the clock's scale is not between 1 and 2^63"
+        if len(self.notes) > MOST_NOTES or len(self.functions) > MOST_FUNCTIONS:
+            return f"it has more than {MOST_NOTES} notes or {MOST_FUNCTIONS} functions"
         for number, side in enumerate(self.sides):
             counts = [(one.baseline, one.candidate)[number] for one in self.functions]
             numbers = (*counts, side.instructions, side.clock_ns, side.repeated, side.lost)

@@ -13,6 +13,9 @@ MOST_NODES = 1 << 16
 MOST_DEPTH = 512
 """A tree is less deep: the emulator's plugin follows 200 calls (native/plugin/paths.c)."""
 
+MOST_CALLS = 1 << 22
+"""Calls of all paths of one variant together: a flame graph repeats the callers of each path."""
+
 _MOST = 1 << 63
 
 
@@ -55,7 +58,7 @@ class PathTree(FrozenStruct, frozen=True, kw_only=True):
             if not -1 <= above < node:
                 return "a caller is not before its callee"
             depths.append(depths[above] + 1 if above >= 0 else 1)
-        return "a path is too long" if max(depths, default=0) > MOST_DEPTH else ""
+        return "its paths are too long" if max(depths, default=0) > MOST_DEPTH or sum(depths) > MOST_CALLS else ""
 
     def notes(self) -> tuple[str, ...]:
         """Return what the tree lacks, as sentences."""

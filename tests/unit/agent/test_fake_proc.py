@@ -322,6 +322,7 @@ def test_mappings_are_read_to_the_first_line_that_is_too_long(
     assert ("object /after" in found) == known
 
 
+@pytest.mark.slow  # reads the files of a thousand processes for each of them
 @pytest.mark.parametrize(("count", "whole"), [(1024, True), (1025, False)])
 def test_a_server_of_more_processes_than_are_counted_has_no_counters(
     fake_proc: Path, tmp_path: Path, count: int, whole: bool

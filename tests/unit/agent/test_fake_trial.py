@@ -72,10 +72,23 @@ def test_a_process_that_was_not_traced_is_observed_at_its_end(run: Run) -> None:
 
 @pytest.mark.parametrize(("early_ms", "noted"), [(100, False), (101, True), (3500, True)])
 def test_a_main_thread_that_ends_more_than_100_ms_early_is_noted(run: Run, early_ms: int, *, noted: bool) -> None:
-    answer, _ = run(PROC, f"at 200 event 100 {EXIT_STOP} 0", f"at {200 + early_ms} event 100 {EXITED} 0")
+    answer, _ = run(PROC, _stat(2), f"at 200 event 100 {EXIT_STOP} 0", f"at {200 + early_ms} event 100 {EXITED} 0")
     note = f"its main thread ended {early_ms} ms before it: loader, objects and observations are as they were then"
     assert answer.notes == ((note,) if noted else ())
     assert dict(answer.facts)["wall_ns"] == (200 + early_ms) * 1_000_000
+
+
+def _stat(threads: int) -> str:
+    """Return the file with the number of threads, field 20, of a process whose name looks like the end of a name."""
+    return f"file /proc/100/stat 100 (a) Z 2) Z {' '.join(['-1'] * 16)} {threads} 0\\\n"
+
+
+@pytest.mark.parametrize("stat", [_stat(1), _stat(0), "file /proc/100/stat 100 (a) Z 1\\\n", ""])
+def test_a_process_of_one_thread_that_takes_long_to_end_has_no_note(run: Run, stat: str) -> None:
+    """On a busy machine it waits for a processor, after the stop at its exit."""
+    answer, _ = run(PROC, stat, f"at 200 event 100 {EXIT_STOP} 0", f"at 3700 event 100 {EXITED} 0")
+    assert answer.notes == ()
+    assert dict(answer.facts)["wall_ns"] == 3_700_000_000
 
 
 def test_the_time_in_which_the_agent_reads_is_not_the_trial_s(run: Run) -> None:

@@ -11,7 +11,7 @@ from tools.fuzz_seeds import COUNTED_ROW, PATHS_OF_ROW
 
 from swapstone.explanation import folded, folded_difference
 from swapstone.model.instruction_counts import InstructionExplanation
-from swapstone.model.instruction_paths import MOST_DEPTH, MOST_NODES, InstructionPaths, PathTree
+from swapstone.model.instruction_paths import MOST_CALLS, MOST_DEPTH, MOST_NODES, InstructionPaths, PathTree
 
 ROW = msgspec.json.decode(COUNTED_ROW, type=InstructionExplanation)
 PATHS = msgspec.json.decode(PATHS_OF_ROW, type=InstructionPaths)
@@ -56,8 +56,23 @@ def test_contradictions_are_named(change: dict[str, Any], words: str) -> None:
 def test_long_paths_and_other_records_are_refused() -> None:
     size = MOST_DEPTH + 1
     side = msgspec.structs.replace(PATHS.sides[0], above=tuple(range(-1, size - 1)), frame=(0,) * size, own=(0,) * size)
-    assert side.problem() == "a path is too long"
+    assert side.problem() == "its paths are too long"
     assert "another state" in msgspec.structs.replace(PATHS, chain="d").problem(ROW)
+
+
+def test_all_paths_together_have_a_limit() -> None:
+    """A flame graph repeats the callers of each path, so a file of a megabyte could take all memory."""
+
+    def problem(paths: int, calls: int) -> str:
+        above = (*range(-1, calls - 2), *[calls - 2] * paths)
+        size = len(above)
+        tree = msgspec.structs.replace(PATHS.sides[0], above=above, frame=(0,) * size, own=(0,) * size)
+        return tree.problem()
+
+    callers = sum(range(1, 128))
+    fitting = (MOST_CALLS - callers) // 128
+    assert problem(fitting, 128) == ""
+    assert problem(fitting + 1, 128) == "its paths are too long"
 
 
 def test_what_is_missing_is_noted() -> None:

@@ -9,7 +9,7 @@ from tools.fuzz_seeds import COUNTED_ROW
 
 from swapstone.instruments.kernel_symbols import KernelSymbols
 from swapstone.instruments.observed_paths import unfollowed
-from swapstone.model.instruction_counts import InstructionExplanation
+from swapstone.model.instruction_counts import MOST_FUNCTIONS, InstructionExplanation
 from swapstone.report.instruction_explanation import (
     GRAPH,
     GRAPH_NOTE,
@@ -55,6 +55,15 @@ def test_contradicting_numbers_are_named() -> None:
     sides = (msgspec.structs.replace(FOUND.sides[0], instructions=31), FOUND.sides[1])
     assert "don't sum" in msgspec.structs.replace(FOUND, sides=sides).problem()
     assert "between" in msgspec.structs.replace(FOUND, ns_per_instruction=0).problem()
+
+
+def test_notes_and_functions_beyond_their_limits_are_refused() -> None:
+    assert msgspec.structs.replace(FOUND, notes=("n",) * 100).problem() == ""
+    assert "more than 100 notes" in msgspec.structs.replace(FOUND, notes=("n",) * 101).problem()
+    none = msgspec.structs.replace(FOUND.functions[0], baseline=0, candidate=0)
+    many = (*FOUND.functions, *(none,) * (MOST_FUNCTIONS - 2))
+    assert msgspec.structs.replace(FOUND, functions=many).problem() == ""
+    assert "functions" in msgspec.structs.replace(FOUND, functions=(*many, none)).problem()
 
 
 def test_the_notes_name_the_flame_graph_or_why_there_is_none() -> None:

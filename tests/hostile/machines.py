@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Kinds of hostile records of virtual machines and boards: instructions, call paths and wake-ups of an explained row, and facts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from tools.fuzz_seeds import COUNTED_ROW, MODELLED_ROW, PATHS_OF_ROW, WAKEUP_ROW
+
+from tests.hostile.forgery import LINES, NESTED, Json, Kind, edited, linked, run_edited, runs_changed, sparse
+
+_MACHINE = {"target": "vm", "clock": "virtual", "architecture": "x86_64"}
+_COUNTS, _PATHS, _WAKEUPS = "instructions.json", "paths.json", "wakeups.json"
+
+Change = Callable[[Json], Json]
+
+
+def _row(path: Path) -> tuple[Path, Json, str]:
+    """Return the folder of the explained row, its place, and the chain of the record's last run."""
+    folder = min((path / "explain").iterdir())
+    manifest = json.loads((folder / "manifest.json").read_text())
+    return folder, manifest["place"], manifest["chain"]
+
+
+def _stored(name: str, seed: bytes, change: Change) -> Callable[[Path], None]:
+    """Return a forgery that stores a file for the explained row, as one on the exact clock has it."""
+
+    def harm(path: Path) -> None:
+        folder, place, chain = _row(path)
+        found = json.loads(seed) | {"chain": chain}
+        if name != _PATHS:
+            found["place"] = place
+            for side, variant in zip(found["sides"], (place["baseline"], place["candidate"]), strict=True):
+                side["variant"] = variant
+        edited("experiment", **_MACHINE)(path)
+        (folder / name).write_text(json.dumps(change(found)))
+
+    return harm
+
+
+def _counts(change: Change, seed: bytes = COUNTED_ROW) -> Callable[[Path], None]:
+    return _stored(_COUNTS, seed, change)
+
+
+def _wakeups(change: Change) -> Callable[[Path], None]:
+    return _stored(_WAKEUPS, WAKEUP_ROW, change)
+
+
+def _paths(change: Change, counted: Change = lambda found: found) -> Callable[[Path], None]:
+    def harm(path: Path) -> None:
+        _counts(lambda found: counted(found) | {"no_graph": ""})(path)
+        _stored(_PATHS, PATHS_OF_ROW, change)(path)
+
+    return harm
+
+
+def _sides(**changes: object) -> Change:
+    return lambda found: {**found, "sides": [side | changes for side in found["sides"]]}
+
+
+def _scaled(number: int) -> Change:
+    """Return a forgery of consistent counts of any size."""
+
+    def change(found: Json) -> Json:
+        functions = [
+            one | {"baseline": number * one["baseline"], "candidate": number * one["candidate"]}
+            for one in found["functions"]
+        ]
+        sides = [
+            side | {"instructions": number * (side["instructions"] - side["lost"]), "lost": 0, "arm": None}
+            for side in found["sides"]
+        ]
+        return {**found, "functions": functions, "sides": sides}
+
+    return change
+
+
+def _empty(found: Json) -> Json:
+    sides = [side | {"instructions": 0, "clock_ns": 0, "lost": 0, "arm": None} for side in found["sides"]]
+    return {**found, "functions": [], "sides": sides}
+
+
+def _many_functions(found: Json) -> Json:
+    functions = [{"name": f"f{number}{LINES}", "file": "libc.so", "kind": "C library"} for number in range(100_000)]
+    return {**found, "functions": [*found["functions"], *functions]}
+
+
+def _forged(value: object, texts: bool = True) -> object:
+    """Return a value whose texts forge lines; names of fields, digests and the row's place stay."""
+    if isinstance(value, dict):
+        return {key: each if key in {"place", "chain"} else _forged(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_forged(each) for each in value]
+    return f"{value}{LINES}" if isinstance(value, str) and texts else value
+
+
+def _all_forged(found: Json) -> Json:
+    forged = _forged(found)
+    assert isinstance(forged, dict)
+    return forged
+
+
+def _deep_tree(nodes: int, depth: int) -> Change:
+    """Return a forgery of call paths: one path, at whose end each node more has its own function."""
+
+    def change(found: Json) -> Json:
+        above = [min(node, depth) - 1 for node in range(nodes)]
+        frames = [{"symbol": f"a_function_with_a_long_name_{number}", "object": "libc.so"} for number in range(nodes)]
+        tree = {"frames": frames, "above": above, "frame": list(range(nodes)), "own": [1] * nodes}
+        return {**found, "sides": [tree, tree]}
+
+    return change
+
+
+def _of_nodes(nodes: int) -> Change:
+    def change(found: Json) -> Json:
+        function = {"name": "f", "file": "libc.so", "kind": "C library", "baseline": nodes, "candidate": nodes}
+        sides = [side | {"instructions": nodes, "lost": 0, "arm": None} for side in found["sides"]]
+        return {**found, "functions": [function], "sides": sides}
+
+    return change
+
+
+def _tree(**changes: object) -> Change:
+    return lambda found: {**found, "sides": [found["sides"][0], found["sides"][1] | changes]}
+
+
+def _deep_wakeups(found: Json) -> Json:
+    """Forge as many functions as are accepted, each as deep as is accepted."""
+    functions = [{"name": f"f{min(number, 127)}", "depth": min(number, 127), "own": 1} for number in range(4000)]
+    for number, one in enumerate(functions):
+        one["total"] = 4000 - number if number < 127 else 1
+    side = {"functions": functions, "instructions": 4000, "phases": [0, 0, 0, 4000]}
+    return {**found, "sides": [each | side for each in found["sides"]]}
+
+
+def _file(name: str, make: Callable[[Path], object]) -> Callable[[Path], None]:
+    """Return a harm that puts something else in the place of a file of the row."""
+
+    def harm(path: Path) -> None:
+        edited("experiment", **_MACHINE)(path)
+        make(_row(path)[0] / name)
+
+    return harm
+
+
+def _facts(**facts: object) -> Callable[[Path], None]:
+    """Return a forgery of facts of every second run, as of a board."""
+
+    def change(runs: list[Json]) -> list[Json]:
+        return [run | {"facts": [*run["facts"], *facts.items()]} if n % 2 else run for n, run in enumerate(runs)]
+
+    return runs_changed(change)
+
+
+def _on_board(**facts: object) -> Callable[[Path], None]:
+    def harm(path: Path) -> None:
+        edited("experiment", target="ssh:me@board.example")(path)
+        _facts(**facts)(path)
+
+    return harm
+
+
+_MACHINES = [
+    *(
+        Kind(f"{name} of a row is {what}", _file(name, make), "")
+        for name in (_COUNTS, _WAKEUPS)
+        for what, make in (
+            ("nested", lambda place: place.write_text(NESTED)),
+            ("a link to /dev/zero", linked("/dev/zero")),
+            ("1 TiB of nothing", sparse()),
+            ("a list", lambda place: place.write_text("[]")),
+        )
+    ),
+    Kind("counted instructions", _counts(lambda found: found), ""),
+    Kind("counted instructions that forge lines", _counts(_all_forged), ""),
+    Kind("modelled cycles that forge lines", _counts(_all_forged, MODELLED_ROW), ""),
+    Kind("counted instructions of another row", _counts(lambda found: found | {"place": {"suite": LINES}}), ""),
+    Kind("counts of 2^53", _counts(_scaled(1 << 53)), ""),
+    Kind("counts of -1", _counts(_scaled(-1)), ""),
+    Kind("no instructions", _counts(_empty), ""),
+    Kind("no operations", _counts(_sides(operations=0.0)), ""),
+    Kind("operations of 9e18", _counts(_sides(operations=9e18)), ""),
+    Kind("a clock of 10^30", _counts(_sides(clock_ns=10**30)), ""),
+    Kind("an instruction of 2^62 ns", _counts(lambda found: found | {"ns_per_instruction": 1 << 62}), ""),
+    Kind("100,000 functions that forge lines", _counts(_many_functions), ""),
+    Kind("100,000 notes", _counts(lambda found: found | {"notes": [LINES] * 100_000}), ""),
+    Kind("call paths that forge lines", _paths(_all_forged), ""),
+    Kind("a call path that calls itself", _paths(_tree(above=[-1, 1, 1])), ""),
+    Kind("call paths of absent functions", _paths(_tree(frame=[0, 1, 99])), ""),
+    Kind("65,536 paths of 512 calls", _paths(_deep_tree(1 << 16, 511), _of_nodes(1 << 16)), ""),
+    Kind("wake-ups that forge lines", _wakeups(_all_forged), ""),
+    Kind("wake-ups of 4000 functions", _wakeups(_deep_wakeups), ""),
+    Kind("wake-ups of -1 ns", _wakeups(_sides(latency_ns=-1)), ""),
+    Kind("a wake-up of 2^62 instructions", _wakeups(_sides(instructions=1 << 62)), ""),
+    Kind("a machine of an unknown architecture", edited("experiment", **{**_MACHINE, "architecture": LINES}), ""),
+    Kind("a machine of 10^6 processors", edited("experiment", **_MACHINE, processors=10**6), ""),
+    Kind("a machine whose instructions take 0 ns", edited("experiment", **_MACHINE, ns_per_instruction=0), ""),
+    Kind("a board whose address forges lines", edited("experiment", target=f"ssh:{LINES}"), ""),
+    Kind("a board whose address is an option", edited("experiment", target="ssh:-oProxyCommand=touch owned"), ""),
+    Kind("a board of -2^63 degrees", _on_board(board_temperature_after=-(1 << 63)), ""),
+    Kind("a board of 2^63 - 1 Hz", _on_board(board_frequency_after=(1 << 63) - 1), ""),
+    Kind(
+        "a board that rebooted 2^62 times",
+        _on_board(board_boots=1 << 62, reconnects=1 << 62, board_throttled_before=-1, board_throttled_after=1 << 62),
+        "",
+    ),
+    Kind("a fact whose name forges lines", run_edited(facts=[[LINES, 1]]), ""),
+]
+
+GROUPS: dict[str, list[Kind]] = {"machines and boards": _MACHINES}
+"""Kinds of hostile records, by what is harmed."""
