@@ -33,13 +33,23 @@ def check(
     if experiment.virtual:
         return Findings()
     table = as_table(runs, ())
-    return Findings(caveats=(*_lost(table), *_throttled(table), *_drifted(table)))
+    return Findings(caveats=(*_emulated(table), *_lost(table), *_throttled(table), *_drifted(table)))
 
 
 def _fact(table: RunTable, name: str) -> Ints:
     """Return the values of a fact in runs that are ok; `ABSENT` where there is none."""
     column = table.fact(name)
     return np.where((table.status == OK) & (column >= _COLDEST) & (column < _LARGEST), column, ABSENT)
+
+
+def _emulated(table: RunTable) -> Iterator[Caveat]:
+    if (_fact(table, "board_emulated") > 0).any():
+        yield Caveat(
+            kind=CaveatKind.VIRTUAL_MACHINE,
+            message="The board is emulated: every duration is that of the emulator on this machine. It is no estimate for a real board, "
+            "and neither are the ratios.",
+            hint="Measure on a real board (--target ssh:USER@HOST), or count instructions (--target vm --clock virtual).",
+        )
 
 
 def _lost(table: RunTable) -> Iterator[Caveat]:

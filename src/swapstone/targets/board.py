@@ -38,6 +38,11 @@ class BoardFolder(SshAddress, frozen=True, kw_only=True):
 
     folder: str = ""
 
+    @property
+    def target(self) -> str:
+        """Return the target's text, without the folder."""
+        return f"ssh:{self.name}"
+
 
 class Cleaned(FrozenStruct, frozen=True, kw_only=True):
     """What was removed from a board.
@@ -82,6 +87,11 @@ class Board:
         """Return the path of the folder that `ready` empties."""
         return f"{self.folder}/scratch-{self._session}"
 
+    def move(self, place: BoardFolder) -> None:
+        """Reach the board at another address, from the next `connect` on."""
+        self.place = place
+        self._connection.move(place)
+
     def connect(self) -> None:
         """Connect, also again: take the lock, end what an earlier connection of this object left, and check the copied files.
 
@@ -100,7 +110,7 @@ class Board:
         if not is_board_path(folder):
             raise UserError(
                 f"The folder on {self.place.name} has a path that Swapstone can't use: {safe_excerpt(folder, 80)}.",
-                f"Name another one: --target ssh:{self.place.name},folder=/tmp/swapstone",
+                f"Name another one: --target {self.place.target},folder=/tmp/swapstone",
             )
         self.folder = folder
         for path, content in self.placed.items():
@@ -189,8 +199,8 @@ class Board:
             except UserError as error:
                 raise UserError(
                     f"{path.rpartition('/')[2]} can't be copied to {self.place.name}: {error.message}",
-                    f"Free some space there (swapstone target clean ssh:{self.place.name}), or name another folder: "
-                    f"--target ssh:{self.place.name},folder=/path",
+                    f"Free some space there (swapstone target clean {self.place.target}), or name another folder: "
+                    f"--target {self.place.target},folder=/path",
                 ) from error
         if not self._has(path, content):
             raise UserError(
@@ -240,7 +250,7 @@ def _check(answer: BoardAnswer, place: BoardFolder) -> None:
     """Raise if the board refused to run trials."""
     refused = next((name for name in REFUSED if name in answer.parts), "")
     why = answer.text(refused)
-    folder = f"Name a folder where programs may be written and run: --target ssh:{place.name},folder=/path"
+    folder = f"Name a folder where programs may be written and run: --target {place.target},folder=/path"
     if refused == "locked":
         process, _, owner = why.partition(" ")
         process = process if process.isdecimal() else "unknown"

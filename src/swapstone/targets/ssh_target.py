@@ -257,6 +257,7 @@ class SshTarget(AgentTarget):
         before, deadline, wait_s = self._description, time.monotonic() + RECONNECT_S, 0.5
         while True:
             try:
+                self._before_connecting()
                 self.board.connect()
                 break
             except UserError as error:
@@ -276,6 +277,9 @@ class SshTarget(AgentTarget):
                 f"{self.board.place.name} came back as another machine: {now.kernel}, before {before.kernel}.",
                 "Boot it as before.",
             ) from cause
+
+    def _before_connecting(self) -> None:
+        """Do what the board needs before it can be reached again; a board of the user needs nothing."""
 
     def _start_agent(self) -> subprocess.Popen[bytes]:
         """Start an agent there, in a new session here, so that Ctrl-C at the terminal does not reach it."""
