@@ -88,7 +88,7 @@ def _drifted(table: RunTable) -> Iterator[Caveat]:
         yield _caveat(
             f"The board's clock rate was not the same at the ends of all runs: {found.min() / 1000:.0f} to "
             f"{found.max() / 1000:.0f} MHz.",
-            "Set its governor to performance: echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+            "Set its governor for the session: --target ssh:root@HOST,governor=performance",
         )
     temperature = _fact(table, "board_temperature_after")
     found = temperature[temperature != ABSENT]

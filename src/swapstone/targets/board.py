@@ -34,9 +34,11 @@ class BoardFolder(SshAddress, frozen=True, kw_only=True):
 
     Attributes:
         folder: absolute path on the board; empty for ``swapstone-board`` in the user's cache folder.
+        governor: of the processors' frequency during a session; empty to leave it alone.
     """
 
     folder: str = ""
+    governor: str = ""
 
     @property
     def target(self) -> str:
@@ -102,7 +104,7 @@ class Board:
         """
         self._connection.disconnect()
         owner = f"{getpass.getuser()}@{socket.gethostname()}"
-        script = open_script(self._word, self._session, owner, self.place.folder)
+        script = open_script(self._word, self._session, owner, self.place.folder, self.place.governor)
         data = self._connection.open(script, ending(self._word), MOST_ANSWER_BYTES)
         self.answer = decode_board_answer(b"\n" + data, self._word)
         _check(self.answer, self.place)
@@ -271,6 +273,19 @@ def _check(answer: BoardAnswer, place: BoardFolder) -> None:
         raise UnavailableError(f"The folder on {place.name} can't be written: {why or 'no reason given'}.", folder)
     if refused == "no-exec":
         raise UnavailableError(f"No program can run in the folder on {place.name} (noexec?): {why}.", folder)
+    if refused == "no-cpufreq":
+        raise UnavailableError(
+            f"The kernel of {place.name} has no frequency governors (cpufreq).", "Leave governor= out of the target."
+        )
+    if refused == "no-governor":
+        user, _, rest = why.partition(" ")
+        now, _, known = rest.partition(" ")
+        raise UnavailableError(
+            f"The frequency governor of {place.name} can't be changed from {safe_excerpt(now, 30)} to {place.governor}.",
+            f"It has: {safe_excerpt(known, 200) or 'no list of governors'}."
+            if user == "0"
+            else f"It needs root: log in as root, --target ssh:root@{place.host},governor={place.governor}",
+        )
 
 
 def mirror(files: Mapping[str, bytes], root: Path) -> None:

@@ -65,6 +65,7 @@ def test_an_unknown_target_lists_every_form_of_every_target_and_what_it_is_for()
         "vm:./bzImage",
         "ssh:USER@HOST",
         "ssh:HOST,folder=/PATH",
+        "ssh:HOST,governor=performance",
         "virtual-board",
         "virtual-board:armhf",
     ]
