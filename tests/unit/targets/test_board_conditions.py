@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import UnavailableError, UserError
-from swapstone.targets import board_scripts, parse_target
-from swapstone.targets import ssh_target as module
+from swapstone.targets import TargetError, board_scripts, parse_target
 from swapstone.targets.board import Board, BoardFolder, clean_board
 from swapstone.targets.ssh_target import SshSpec, SshTarget
+from swapstone.wire import TrialRequest
 from tests.fake_ssh import HONEST, FakeSsh
 
 PLACE = BoardFolder(host="board")
@@ -176,16 +176,16 @@ def test_a_board_that_reboots_again_and_again_fails_its_trial_and_the_session_go
     boots = iter(f"boot {number}" for number in range(100))
     with SshTarget(PLACE) as target:
         monkeypatch.setattr(Board, "boot", property(lambda _: next(boots)))
-        with pytest.raises(module.TargetError, match="ended 3 times during this trial") as caught:
+        with pytest.raises(TargetError, match="ended 3 times during this trial") as caught:
             target.run(_asked(target, f"pids=$(cat {ssh.folder}/pids); : >{ssh.folder}/pids; kill -9 $pids; sleep 60"))
         assert caught.value.hint == "Observe it: ssh board dmesg"
         facts = dict(target.run(_asked(target, ":", trial="1-1")).facts)
     assert facts["board_boots"] == 3
 
 
-def _asked(target: SshTarget, script: str, trial: str = "1-0") -> module.TrialRequest:
+def _asked(target: SshTarget, script: str, trial: str = "1-0") -> TrialRequest:
     words = ("/bin/sh", "-c", script)
-    return module.TrialRequest(id=trial, arguments=words, environment=(), cwd=target.scratch(), timeout_ms=20_000)
+    return TrialRequest(id=trial, arguments=words, environment=(), cwd=target.scratch(), timeout_ms=20_000)
 
 
 def test_a_shell_that_is_stopped_keeps_the_lock(ssh: FakeSsh) -> None:
