@@ -23,10 +23,11 @@ from unittest import mock
 from swapstone.model import Experiment, cpio
 from swapstone.run.prepare import prepare
 from swapstone.session.experiment import resolve
-from swapstone.session.machines import build_vm_images
+from swapstone.session.machines import build_images
 from swapstone.session.request import ExperimentRequest, parse_factors
 from swapstone.subjects import TrialSpec
 from swapstone.targets import Target, spec_of
+from swapstone.targets.emulated_board import BoardImageRequest
 from swapstone.targets.vm import guest, replicates
 from swapstone.targets.vm.replicates import Perturbation
 from swapstone.targets.vm.spec import VmImages, VmSpec
@@ -84,8 +85,8 @@ def with_file(images: VmImages, size: int, folder: Path) -> VmImages:
 def measure(experiment: Experiment, size: int, folder: Path) -> dict[str, list[Draw]]:
     """Run all replicates of all variants in images with an unused file of a size; return what each showed by variant."""
 
-    def build(vm: VmSpec) -> VmImages:
-        return with_file(build_vm_images(experiment, vm, lambda line: print(line, file=sys.stderr)), size, folder)
+    def build(vm: VmSpec | BoardImageRequest) -> VmImages:
+        return with_file(build_images(experiment, vm, lambda line: print(line, file=sys.stderr)), size, folder)
 
     spec = spec_of(experiment, no_cache=False, guest_timeout_s=0.0, snapshots=True)
     with spec.open(build) as target:

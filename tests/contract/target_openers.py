@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets import Target, open_target
+from swapstone.artifacts.image_catalog import ARCHITECTURES
+from swapstone.session.board_images import board_image
+from swapstone.targets import Target, open_target, parse_target
 from tests.contract.vm_fixture import vm_fixture
 from tests.fake_ssh import FakeSsh
 from tests.shared import Shared
@@ -45,10 +47,24 @@ def _ssh(folder: Path, shared: Shared) -> Target:
         return open_target("ssh:board")
 
 
-OPENERS: dict[str, Callable[[Path, Shared], Target]] = {"fake": _fake, "vm": _vm, "ssh": _ssh}
+def _virtual_board(folder: Path, shared: Shared) -> Target:
+    """Open a virtual board of this machine's architecture, for which the programs of these tests are compiled."""
+    here = next((each.name for each in ARCHITECTURES if each.machine == os.uname().machine), "")
+    return parse_target(f"virtual-board:{here}").open(lambda request: board_image(request, print))
+
+
+OPENERS: dict[str, Callable[[Path, Shared], Target]] = {
+    "fake": _fake,
+    "vm": _vm,
+    "ssh": _ssh,
+    "virtual-board": _virtual_board,
+}
 """Functions that open a target, by kind. Kinds that are not listed open by their name alone."""
 
 SLOW = frozenset({"vm"})
+
+EXHAUSTIVE = frozenset({"virtual-board"})
+"""Kinds that run the same code as another one, on a machine that takes long to boot."""
 
 
 def open_kind(name: str, folder: Path, shared: Shared) -> Target:

@@ -13,10 +13,17 @@ from swapstone.model import UserError, WireError, environment_variable
 from swapstone.targets import TARGETS, Target
 from swapstone.wire import FACTS, ProcessOutcome, TrialRequest
 from tests.contract.programs import contract_programs
-from tests.contract.target_openers import SLOW, open_kind
+from tests.contract.target_openers import EXHAUSTIVE, SLOW, open_kind
 from tests.shared import Shared
 
-KINDS = [pytest.param(kind.name, marks=[pytest.mark.slow] * (kind.name in SLOW)) for kind in TARGETS]
+KINDS = [
+    pytest.param(
+        kind.name,
+        marks=[pytest.mark.slow] * (kind.name in SLOW | EXHAUSTIVE)
+        + [pytest.mark.exhaustive] * (kind.name in EXHAUSTIVE),
+    )
+    for kind in TARGETS
+]
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -117,3 +117,23 @@ def test_an_unknown_host_key_and_a_refused_key_are_errors_with_the_next_step(ser
     unknown_user = server.target.replace("ssh:", "ssh:nobody-", 1)
     refused = swapstone(tmp_path, "doctor", "--target", unknown_user, PATH=path, expect=2)
     assert "Permission denied" in refused.stderr and "ssh-copy-id" in refused.stderr
+
+
+def test_several_boards_have_a_record_each_and_a_report_over_all(tmp_path: Path) -> None:
+    names = []
+    for number, candidate_ns in enumerate((3_000_000, 3_600_000, 3_030_000), start=1):
+        (tmp_path / f"board{number}.toml").write_text(
+            f'seed = {number}\n[[behaviour]]\nwall_ns = 2_000_000\nnoise = 0.02\n[[behaviour]]\nvariant = "libc=musl*"\n'
+            f"wall_ns = {candidate_ns}\nnoise = 0.02\n"
+        )
+        names.append(f"fake:board{number}.toml")
+    out = ("--blocks", "20", "--out", str(tmp_path / "r"))
+    shown = swapstone(tmp_path, *EXPERIMENT, "--target", ",".join(names), *out)
+    answer = "boards and over all of them; board 2, fake:board2.toml, differs in "
+    assert answer in " ".join(shown.stdout.split()) and "board 3 of 3: fake:board3.toml" in shown.stderr
+    records = [str(tmp_path / "r" / f"board-{number}") for number in (1, 2, 3)]
+    table = json.loads(swapstone(tmp_path, "agree", *records, "--json").stdout)["table"]
+    assert table["boards"] == names
+    wall = next(row for row in table["rows"] if row["metric"]["name"] == "wall")
+    assert wall["deviating"] == [1] and wall["low"] < 1.5 < 1.8 < wall["high"] and wall["verdict"] == "worse"
+    assert len(swapstone(tmp_path, "agree", *records[:2], "--csv").stdout.splitlines()) > 1

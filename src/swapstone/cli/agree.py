@@ -29,12 +29,15 @@ def agree_command(records: tuple[str, ...], kind: str | None) -> None:
 
     Records that differ in the time of an instruction (--ns-per-instruction) may be two or more: which rows depend on it?
 
+    Three or more records of one experiment on different boards: does the verdict hold on each, over all, and which board differs?
+
     \b
     Examples:
       swapstone compare libc=glibc,musl --out host
       swapstone compare libc=glibc,musl --target vm --out vm
       swapstone agree host vm
       swapstone agree swap/1ns swap/2ns swap/4ns
+      swapstone agree board-1 board-2 board-3
     """
     found = agreement_of([open_record(name) for name in records])
     if kind:

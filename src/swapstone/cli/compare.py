@@ -16,7 +16,7 @@ from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.shell_completion import complete_factors, complete_records, complete_suites
 from swapstone.model import UserError
 from swapstone.report.context import Selection
-from swapstone.session.agreement_output import clock_output
+from swapstone.session.agreement_output import agreement_of
 from swapstone.session.compare_options import check_why_max, run_options
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import Record, open_record
@@ -152,6 +152,7 @@ def compare_command(
       swapstone compare libc=glibc,musl --only 'b_malloc*' --budget 1m --null
       swapstone compare libc=glibc,musl allocator=default,mimalloc --only 'b_malloc*'   # every combination
       swapstone compare libc=glibc,musl --target vm --only 'b_string*'                  # on a clock without noise
+      swapstone compare libc=glibc,musl --target ssh:pi1,ssh:pi2,ssh:pi3                 # does it hold on each board?
       swapstone compare libc=glibc,musl --arch arm64,armhf,riscv64,x86_64               # a record for each architecture
       swapstone compare swap=flash,zram:lz4 --ns-per-instruction 1,2,4                  # which results depend on the clock?
       swapstone compare kernel=generic,rt --suite latency --load idle,cpu,memory,io,network
@@ -192,7 +193,7 @@ def compare_command(
         return run_fit(context, given)
     check_no_fit_options(context)
     records: list[Record] = []
-    clocks: list[Record] = []
+    beside: list[Record] = []
     selection = Selection(every=True) if every else None
     try:
         if resume:
@@ -212,14 +213,14 @@ def compare_command(
                 check_why_max(given, program_of(context))
             for run in run_options(given, program_of(context), display()):
                 records.append(run.record)
-                clocks = [*clocks, run.record] if run.ns_per_instruction else []
+                beside = [*beside, run.record] if run.is_beside_others else []
                 if run.architecture and run.last:
                     echo(f"{_separator(records)}Architecture {run.architecture}\n")
-                if not clocks:
+                if not beside:
                     print_table(run.record, selection)
                 elif run.last:
-                    print_document(clock_output(clocks).document, every=every)
-                    clocks = []
+                    print_document(agreement_of(beside).document, every=every)
+                    beside = []
     except Interrupted as interrupted:
         return print_interruption(interrupted)
     for document in worst_wakeup_documents(records, display()) if why_max else ():

@@ -9,6 +9,7 @@ import textwrap
 import click
 
 from swapstone.cli.command_name import as_typed
+from swapstone.cli.display import print_note
 from swapstone.cli.output import echo
 from swapstone.cli.tables import terminal_columns
 from swapstone.session.boards import examine_board
@@ -20,7 +21,7 @@ _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", St
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@click.option("--target", metavar="TARGET", help="Check a board instead of this machine: ssh:[USER@]HOST.")
+@click.option("--target", metavar="TARGET", help="Check a board instead: ssh:[USER@]HOST, or virtual-board.")
 def doctor_command(as_json: bool, target: str | None) -> None:
     r"""Check what this machine or a board can do, and what makes its timings noisy.
 
@@ -31,7 +32,7 @@ def doctor_command(as_json: bool, target: str | None) -> None:
       swapstone doctor
       swapstone doctor --target ssh:pi@board
     """
-    found, noise = examine_board(target) if target else (capabilities(), list(examine()))
+    found, noise = examine_board(target, print_note) if target else (capabilities(), list(examine()))
     if as_json:
         echo(json.dumps({"can": plain(found), "noise": plain(noise)}, indent=1))
         return

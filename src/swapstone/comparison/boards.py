@@ -33,13 +33,23 @@ def check(
     if experiment.virtual:
         return Findings()
     table = as_table(runs, ())
-    return Findings(caveats=(*_lost(table), *_throttled(table), *_drifted(table)))
+    return Findings(caveats=(*_emulated(table), *_lost(table), *_throttled(table), *_drifted(table)))
 
 
 def _fact(table: RunTable, name: str) -> Ints:
     """Return the values of a fact in runs that are ok; `ABSENT` where there is none."""
     column = table.fact(name)
     return np.where((table.status == OK) & (column >= _COLDEST) & (column < _LARGEST), column, ABSENT)
+
+
+def _emulated(table: RunTable) -> Iterator[Caveat]:
+    if (_fact(table, "board_emulated") > 0).any():
+        yield Caveat(
+            kind=CaveatKind.VIRTUAL_MACHINE,
+            message="The board is emulated: every duration is that of the emulator on this machine. It is no estimate for a real board, "
+            "and neither are the ratios.",
+            hint="Measure on a real board (--target ssh:USER@HOST), or count instructions (--target vm --clock virtual).",
+        )
 
 
 def _lost(table: RunTable) -> Iterator[Caveat]:
@@ -78,7 +88,7 @@ def _drifted(table: RunTable) -> Iterator[Caveat]:
         yield _caveat(
             f"The board's clock rate was not the same at the ends of all runs: {found.min() / 1000:.0f} to "
             f"{found.max() / 1000:.0f} MHz.",
-            "Set its governor to performance: echo performance | sudo tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+            "Set its governor for the session: --target ssh:root@HOST,governor=performance",
         )
     temperature = _fact(table, "board_temperature_after")
     found = temperature[temperature != ABSENT]

@@ -36,7 +36,7 @@ FACTS = frozenset(
         *("cpus_allowed", "driver_system_us", "late_ns", "load1_milli", "nice", "psi_cpu_us", "read_bytes"),
         *("run_delay_ns", "system_us", "ticks_ns", "trial_cpu_us", "user_us", "wall_ns", "write_bytes"),
         *("cpu_ticks", "idle_ticks", "steal_ticks"),
-        *("reconnects", "board_boots", "board_frequency_after", "board_temperature_after"),
+        *("reconnects", "board_boots", "board_emulated", "board_frequency_after", "board_temperature_after"),
         *("board_throttled_before", "board_throttled_after"),
     )
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import shlex
 
 from swapstone.model.errors import UserError
 from swapstone.model.frozen_struct import FrozenStruct
@@ -26,11 +27,13 @@ class SshAddress(FrozenStruct, frozen=True, kw_only=True):
         host: its name or address, or a Host of the user's ssh configuration.
         user: the name to log in with; empty for ssh's choice.
         port: of its ssh server; 0 for ssh's choice.
+        config: path of an ssh configuration to use instead of the user's; empty for the user's.
     """
 
     host: str
     user: str = ""
     port: int = 0
+    config: str = ""
 
     @property
     def name(self) -> str:
@@ -42,7 +45,8 @@ class SshAddress(FrozenStruct, frozen=True, kw_only=True):
     def words(self) -> str:
         """Return the arguments of an ssh command that a user types."""
         port = f"-p {self.port} " if self.port else ""
-        return f"{port}{f'{self.user}@' if self.user else ''}{self.host.strip('[]')}"
+        config = f"-F {shlex.quote(self.config)} " if self.config else ""
+        return f"{config}{port}{f'{self.user}@' if self.user else ''}{self.host.strip('[]')}"
 
 
 def parse_ssh_address(text: str, what: str, example: str) -> SshAddress:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What `swapstone agree` prints: two records side by side, or records of one experiment on several virtual clocks."""
+"""What `swapstone agree` prints: two records side by side, or records of one experiment on several virtual clocks or boards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from swapstone.model import UserError
-from swapstone.report import clock_scale_table, record_agreement
+from swapstone.report import clock_scale_table, record_agreement, several_boards_table
 from swapstone.report.document import Document
 from swapstone.report.render import markdown
 from swapstone.session.record_handle import Record
@@ -34,16 +34,20 @@ class AgreementOutput:
 def agreement_of(records: Sequence[Record]) -> AgreementOutput:
     """Return two records side by side, or which rows depend on the time of an instruction, where the records differ in that.
 
+    Three or more other records are those of several boards.
+
     Raises:
         UserError: the records can't be compared.
     """
     if len({record.experiment.ns_per_instruction for record in records}) > 1:
         return clock_output(records)
-    if len(records) != 2:
+    if len(records) == 1:
         raise UserError(
-            f"`swapstone agree` compares two records; {len(records)} {'was' if len(records) == 1 else 'were'} given.",
-            "More than two are compared where they differ in the time of an instruction (--ns-per-instruction).",
+            "`swapstone agree` compares two records; 1 was given.",
+            "More than two are compared where they differ in the time of an instruction (--ns-per-instruction), or in the board.",
         )
+    if len(records) > 2:
+        return board_output(records)
     virtual = [record.experiment for record in records if record.experiment.virtual]
     if len({each.processors for each in virtual}) > 1:
         raise UserError(
@@ -55,6 +59,23 @@ def agreement_of(records: Sequence[Record]) -> AgreementOutput:
     return AgreementOutput(
         record_agreement.document_of(found),
         {"csv": lambda: record_agreement.to_csv(found), "json": lambda: record_agreement.to_json(found)},
+    )
+
+
+def board_output(records: Sequence[Record]) -> AgreementOutput:
+    """Return the rows over several boards, and the answer of each record.
+
+    Args:
+        records: at least three, of one experiment but for the target.
+
+    Raises:
+        UserError: the records differ in something else, are on the virtual clock, or can't be read.
+    """
+    table = records[0].boards(*records[1:])
+    shown = [(record.answer, f"swapstone show {shlex.quote(str(record.path))}") for record in records]
+    return AgreementOutput(
+        several_boards_table.document_of(table, shown),
+        {"csv": lambda: several_boards_table.to_csv(table), "json": lambda: several_boards_table.to_json(table)},
     )
 
 

@@ -16,6 +16,7 @@ from swapstone.record import RecordView
 from swapstone.report import factorial_export
 from swapstone.session.program_outputs import same_files, with_differing_lines
 from swapstone.targets import TARGETS
+from swapstone.targets.target import EMULATED
 
 
 def workloads_of(experiment: Experiment) -> Mapping[str, Workload]:
@@ -108,10 +109,11 @@ def _caveats(view: RecordView) -> tuple[Caveat, ...]:
 
 
 def _virtual(view: RecordView) -> bool:
-    if view.experiment.clock == "virtual":  # the report has a note on that clock
+    # Reports have a note on the virtual clock, and a caveat on emulated boards.
+    if view.experiment.clock == "virtual":
         return False
     machine = dict(view.manifest.machine) if view.manifest else {}
-    return machine.get("virtualization", "") not in {"", "none"}
+    return machine.get("virtualization", "") not in {"", "none", EMULATED}
 
 
 def _sizes(view: RecordView) -> SizeValues:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -15,14 +16,23 @@ from swapstone.factors import Recipe, find_factor, find_level
 from swapstone.model import UserError
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.run.recipes import base_recipe
+from swapstone.session.board_images import board_image
 from swapstone.session.capabilities import agent_findings
-from swapstone.targets import find_target_kind
+from swapstone.targets import TargetOptions, find_target_kind
 from swapstone.targets.board import clean_board, mirror
 from swapstone.targets.board_answer import sensor_facts
 from swapstone.targets.health import Finding, HostFiles, State, examine
 from swapstone.targets.ssh_target import SSH, SshTarget, parse_board
+from swapstone.targets.virtual_board import VIRTUAL_BOARD, VirtualBoardSpec, VirtualBoardTarget
 
 _DISK, _ENOUGH_KIB = "free disk", 32 << 10
+_VIRTUAL = "virtual machine"
+_EMULATED = Finding(
+    name=_VIRTUAL,
+    state=State.NOISY,
+    found="emulated by QEMU on this machine",
+    meaning="every duration is the emulator's, and no estimate for a real board",
+)
 _LEVELS = (("libc", "glibc"), ("libc", "musl"), ("compiler", "clang"))
 _SENSORS = {
     "temperature": "whether a board is hot",
@@ -31,11 +41,12 @@ _SENSORS = {
 }
 
 
-def examine_board(text: str) -> tuple[list[Finding], list[Finding]]:
+def examine_board(text: str, notify: Callable[[str], None]) -> tuple[list[Finding], list[Finding]]:
     """Connect to a board and check it.
 
     Args:
         text: the target, as ``ssh:pi@board``.
+        notify: called with a line before each long step.
 
     Returns:
         What it can do, and what makes its timings noisy.
@@ -43,7 +54,7 @@ def examine_board(text: str) -> tuple[list[Finding], list[Finding]]:
     Raises:
         UserError: it is no board, can't be reached, or can't run trials.
     """
-    with SshTarget(parse_board(_detail(text))) as target:
+    with _open(text, notify) as target:
         answer = target.board.ask("sample")
         described = target.describe()
         user = "root" if target.board.answer.text("user") == "0" else "not root: no metric needs it"
@@ -59,7 +70,18 @@ def examine_board(text: str) -> tuple[list[Finding], list[Finding]]:
         with TemporaryFolder("facts") as folder:
             mirror(target.board.answer.files, folder)
             noise = examine(_BoardFiles(folder, len(described.cpus)))
-        return can, [_room(disk) if each.name == _DISK else each for each in noise]
+        replaced = {_DISK: _room(disk)}
+        if isinstance(target, VirtualBoardTarget):
+            replaced[_VIRTUAL] = _EMULATED
+        return can, [replaced.get(each.name, each) for each in noise]
+
+
+def _open(text: str, notify: Callable[[str], None]) -> SshTarget:
+    if find_target_kind(text) is not VIRTUAL_BOARD:
+        return SshTarget(parse_board(_detail(text)))
+    spec = VIRTUAL_BOARD.parse(text.partition(":")[2], TargetOptions())
+    assert isinstance(spec, VirtualBoardSpec)
+    return spec.board(lambda request: board_image(request, notify))
 
 
 class _BoardFiles(HostFiles):
@@ -106,8 +128,12 @@ def clean_target(text: str) -> str:
 
 def _detail(text: str) -> str:
     """Return what follows the name of a target that is a board."""
+    if find_target_kind(text) is VIRTUAL_BOARD:
+        raise UserError("A virtual board ends with its session, and keeps nothing that could be removed.")
     if find_target_kind(text) is not SSH:
-        raise UserError(f"The target {text.partition(':')[0]} is no board.", "Name one: ssh:[USER@]HOST")
+        raise UserError(
+            f"The target {text.partition(':')[0]} is no board.", "Name one: ssh:[USER@]HOST, or virtual-board"
+        )
     return text.partition(":")[2]
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.model import FrozenStruct, MemoryFit, UserError
+from swapstone.model.safe_text import safe
 from swapstone.record.writer import check_unused
 from swapstone.session.api import run_request
 from swapstone.session.command_lines import split_arguments
@@ -30,6 +31,7 @@ from swapstone.session.request_resolution import check_request, resolve_request
 from swapstone.session.server_program import target_with_driver
 from swapstone.session.values import duration_seconds, parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.session.worst_wakeups import require_wakeups
+from swapstone.targets import TARGETS
 from swapstone.targets.vm.machine_models import check_scale
 
 
@@ -145,19 +147,26 @@ class ComparisonRun(NamedTuple):
         record: its record.
         architecture: of its machine; empty where the command line names at most one.
         ns_per_instruction: of its clock; 0 where the command line names at most one.
-        last: whether it is the last one of its architecture.
+        last: whether it is the last one of its architecture, or of its boards.
+        board: its target; empty where the command line names at most one.
     """
 
     record: Record
     architecture: str = ""
     ns_per_instruction: int = 0
     last: bool = True
+    board: str = ""
+
+    @property
+    def is_beside_others(self) -> bool:
+        """Whether its record is printed beside those of other clocks or boards."""
+        return bool(self.ns_per_instruction or self.board)
 
 
 def run_options(
     options: Mapping[str, object], program: tuple[str, ...] | None, progress: Progress
 ) -> Iterator[ComparisonRun]:
-    """Run the comparisons that a command line describes: one, or one for each architecture and each time of an instruction.
+    """Run the comparisons that a command line describes: one, or one for each board, architecture and time of an instruction.
 
     Args:
         options: of the command, by the names of its parameters.
@@ -173,6 +182,10 @@ def run_options(
     """
     architectures = parse_architectures(str(options["architecture"] or ""))
     scales = parse_scales(options["ns_per_instruction"])
+    boards = parse_boards(_text_of(options, "target"))
+    if len(boards) > 1:
+        yield from _on_boards(boards, options, program, progress)
+        return
     if len(architectures) < 2 and len(scales) < 2:
         yield ComparisonRun(_comparison(options, program).run(progress))
         return
@@ -198,6 +211,36 @@ def run_options(
         record = comparison.run(progress)
         last = not several[1] or scale == scales[-1]
         yield ComparisonRun(record, machine if several[0] else "", scale if several[1] else 0, last)
+
+
+def _on_boards(
+    boards: tuple[str, ...], options: Mapping[str, object], program: tuple[str, ...] | None, progress: Progress
+) -> Iterator[ComparisonRun]:
+    """Run a comparison on each of several boards, one after another; see `run_options`."""
+    if "," in str(options["architecture"] or "") or "," in str(options["ns_per_instruction"] or ""):
+        raise UserError("Several boards take one architecture and one clock.", "Leave --arch out: boards are asked.")
+    each = []
+    for number, board in enumerate(boards, start=1):
+        out = f"{options['out']}/board-{number}" if options["out"] else None
+        each.append(_comparison({**options, "target": board, "out": out}, program))
+    for comparison in each:
+        comparison.check()
+    for number, (board, comparison) in enumerate(zip(boards, each, strict=True), start=1):
+        progress.note(f"board {number} of {len(boards)}: {board}")
+        yield ComparisonRun(comparison.run(progress), last=number == len(boards), board=board)
+
+
+def parse_boards(text: str | None) -> tuple[str, ...]:
+    """Parse targets, separated by commas before the name of a kind of target; none for None.
+
+    Raises:
+        UserError: one is named twice.
+    """
+    kinds = "|".join(re.escape(kind.name) for kind in TARGETS)
+    boards = tuple(re.split(rf",(?=(?:{kinds})(?:[:,]|\Z))", text)) if text else ()
+    if twice := next((board for board in boards if boards.count(board) > 1), ""):
+        raise UserError(f"--target names {safe(twice)} twice.", "Name each board once.")
+    return boards
 
 
 def parse_scales(text: object) -> tuple[int, ...]:

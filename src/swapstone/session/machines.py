@@ -26,10 +26,12 @@ from swapstone.model import (
     UserError,
 )
 from swapstone.run.recipes import base_recipe
+from swapstone.session.board_images import board_image
 from swapstone.session.image_contents import image_contents
 from swapstone.subjects.image_root import root_levels, root_of
 from swapstone.subjects.own_program_root import machine_of
 from swapstone.targets import Target, find_target_kind, spec_of
+from swapstone.targets.emulated_board import BoardImageRequest
 from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.emulator import check_cpu, find_emulator
 from swapstone.targets.vm.kvm import kvm_device_trouble
@@ -65,7 +67,14 @@ def open_experiment_target(
         if level.is_image:
             root_of(level, machine_of(experiment), notify)
     spec = spec_of(experiment, no_cache=no_cache, guest_timeout_s=guest_timeout_s, snapshots=snapshots)
-    return spec.open(lambda vm: build_vm_images(experiment, vm, notify))
+    return spec.open(lambda machine: build_images(experiment, machine, notify))
+
+
+def build_images(experiment: Experiment, spec: VmSpec | BoardImageRequest, notify: Callable[[str], None]) -> VmImages:
+    """Build what the machines of an experiment boot."""
+    if isinstance(spec, BoardImageRequest):
+        return board_image(spec, notify)
+    return build_vm_images(experiment, spec, notify)
 
 
 def build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str], None]) -> VmImages:

@@ -13,6 +13,7 @@ import msgspec
 
 from swapstone.comparison.agreement import AgreementTable
 from swapstone.comparison.clock_scales import ScaleTable, clock_scales
+from swapstone.comparison.several_boards import BoardTable, several_boards
 from swapstone.model import Analysis, Comparison, Experiment, FailureRates, RecordError, UserError
 from swapstone.model.system_errors import as_user_error, hint_of
 from swapstone.record import RecordView, find_record, record_name
@@ -168,6 +169,17 @@ class Record:
             UserError: the records differ in something else, or are not on the virtual clock.
         """
         return clock_scales([(each.experiment, each.analysis()) for each in (self, *others)])
+
+    def boards(self, *others: Record) -> BoardTable:
+        """Return the rows of this experiment over several boards.
+
+        Args:
+            others: at least two records of the same experiment, each on another board.
+
+        Raises:
+            UserError: the records differ in something else, or are on the virtual clock.
+        """
+        return several_boards([(each.experiment, each.analysis()) for each in (self, *others)])
 
     def context(self, beside: Path | None = None) -> ReportContext:
         """Return what a report prints beside the analysis; `beside` is the folder of a report that links to the record's files."""

@@ -4,6 +4,7 @@
 from swapstone.stats.mean_ratio import MeanEffect, mean_difference, mean_ratio
 from swapstone.stats.multiple_comparisons import common_level, rejections
 from swapstone.stats.predecessor_test import PredecessorTest, RunOrder
+from swapstone.stats.random_effects import PooledEstimate, deviating_units, pooled_estimate
 from swapstone.stats.sign_flips import sign_flip_p_value
 from swapstone.stats.signed_rank import (
     LOG_QUANTUM,
@@ -21,12 +22,14 @@ __all__ = [
     "LOG_QUANTUM",
     "Interval",
     "MeanEffect",
+    "PooledEstimate",
     "PredecessorTest",
     "RunOrder",
     "SignedRank",
     "binomial_tail",
     "common_level",
     "dependence_p_value",
+    "deviating_units",
     "difference_of_estimates",
     "difference_p_value",
     "difference_quantum",
@@ -36,6 +39,7 @@ __all__ = [
     "mean_difference",
     "mean_ratio",
     "pairs_needed",
+    "pooled_estimate",
     "rejections",
     "run_value",
     "sign_flip_p_value",

@@ -34,9 +34,16 @@ class BoardFolder(SshAddress, frozen=True, kw_only=True):
 
     Attributes:
         folder: absolute path on the board; empty for ``swapstone-board`` in the user's cache folder.
+        governor: of the processors' frequency during a session; empty to leave it alone.
     """
 
     folder: str = ""
+    governor: str = ""
+
+    @property
+    def target(self) -> str:
+        """Return the target's text, without the folder."""
+        return f"ssh:{self.name}"
 
 
 class Cleaned(FrozenStruct, frozen=True, kw_only=True):
@@ -82,6 +89,11 @@ class Board:
         """Return the path of the folder that `ready` empties."""
         return f"{self.folder}/scratch-{self._session}"
 
+    def move(self, place: BoardFolder) -> None:
+        """Reach the board at another address, from the next `connect` on."""
+        self.place = place
+        self._connection.move(place)
+
     def connect(self) -> None:
         """Connect, also again: take the lock, end what an earlier connection of this object left, and check the copied files.
 
@@ -92,7 +104,7 @@ class Board:
         """
         self._connection.disconnect()
         owner = f"{getpass.getuser()}@{socket.gethostname()}"
-        script = open_script(self._word, self._session, owner, self.place.folder)
+        script = open_script(self._word, self._session, owner, self.place.folder, self.place.governor)
         data = self._connection.open(script, ending(self._word), MOST_ANSWER_BYTES)
         self.answer = decode_board_answer(b"\n" + data, self._word)
         _check(self.answer, self.place)
@@ -100,7 +112,7 @@ class Board:
         if not is_board_path(folder):
             raise UserError(
                 f"The folder on {self.place.name} has a path that Swapstone can't use: {safe_excerpt(folder, 80)}.",
-                f"Name another one: --target ssh:{self.place.name},folder=/tmp/swapstone",
+                f"Name another one: --target {self.place.target},folder=/tmp/swapstone",
             )
         self.folder = folder
         for path, content in self.placed.items():
@@ -189,8 +201,8 @@ class Board:
             except UserError as error:
                 raise UserError(
                     f"{path.rpartition('/')[2]} can't be copied to {self.place.name}: {error.message}",
-                    f"Free some space there (swapstone target clean ssh:{self.place.name}), or name another folder: "
-                    f"--target ssh:{self.place.name},folder=/path",
+                    f"Free some space there (swapstone target clean {self.place.target}), or name another folder: "
+                    f"--target {self.place.target},folder=/path",
                 ) from error
         if not self._has(path, content):
             raise UserError(
@@ -240,7 +252,7 @@ def _check(answer: BoardAnswer, place: BoardFolder) -> None:
     """Raise if the board refused to run trials."""
     refused = next((name for name in REFUSED if name in answer.parts), "")
     why = answer.text(refused)
-    folder = f"Name a folder where programs may be written and run: --target ssh:{place.name},folder=/path"
+    folder = f"Name a folder where programs may be written and run: --target {place.target},folder=/path"
     if refused == "locked":
         process, _, owner = why.partition(" ")
         process = process if process.isdecimal() else "unknown"
@@ -261,6 +273,19 @@ def _check(answer: BoardAnswer, place: BoardFolder) -> None:
         raise UnavailableError(f"The folder on {place.name} can't be written: {why or 'no reason given'}.", folder)
     if refused == "no-exec":
         raise UnavailableError(f"No program can run in the folder on {place.name} (noexec?): {why}.", folder)
+    if refused == "no-cpufreq":
+        raise UnavailableError(
+            f"The kernel of {place.name} has no frequency governors (cpufreq).", "Leave governor= out of the target."
+        )
+    if refused == "no-governor":
+        user, _, rest = why.partition(" ")
+        now, _, known = rest.partition(" ")
+        raise UnavailableError(
+            f"The frequency governor of {place.name} can't be changed from {safe_excerpt(now, 30)} to {place.governor}.",
+            f"It has: {safe_excerpt(known, 200) or 'no list of governors'}."
+            if user == "0"
+            else f"It needs root: log in as root, --target ssh:root@{place.host},governor={place.governor}",
+        )
 
 
 def mirror(files: Mapping[str, bytes], root: Path) -> None:

@@ -87,6 +87,12 @@ def boot_of(answer: BoardAnswer) -> str:
     return found if _BOOT.fullmatch(found) else ""
 
 
+def former_governors(answer: BoardAnswer) -> str:
+    """Return the frequency governors that a session replaced, without repetitions; empty if it replaced none."""
+    lines = answer.parts.get("governors", b"").decode(errors="replace").splitlines()
+    return ", ".join(sorted({safe_excerpt(line.partition(" ")[2], 30) for line in lines[1:1000]}))
+
+
 def cpus_of(answer: BoardAnswer) -> tuple[int, ...]:
     """Return the numbers of the processors that a process may use there.
 

@@ -17,10 +17,12 @@ NEEDED = ("cat", "chmod", "env", "mkdir", "mv", "rm", "uname")
 
 _PATH = re.compile(r"/[A-Za-z0-9_.,+=@/-]{1,400}", re.ASCII)
 
+_GOVERNOR = re.compile(r"[a-z][a-z0-9_]{1,14}", re.ASCII)
+
 LOCKS = "${SWAPSTONE_BOARD_LOCKS:-/tmp}/swapstone-board-lock"
 """Begins the paths of locks, which end with the process and its start time. All users of a board must find them there."""
 
-REFUSED = ("locked", "no-proc", "no-folder", "no-exec", "missing")
+REFUSED = ("locked", "no-proc", "no-folder", "no-exec", "missing", "no-cpufreq", "no-governor")
 """Parts of an answer that state why trials can't run, in the order in which they are checked."""
 
 SYSTEM_FILES = (
@@ -33,6 +35,9 @@ SYSTEM_FILES = (
     "/sys/devices/system/clocksource/clocksource0/current_clocksource",
 )
 """Patterns of files that describe a board."""
+
+CPUFREQ = "/sys/devices/system/cpu/cpu[0-9]*/cpufreq"
+"""Pattern of folders with the files of Documentation/admin-guide/pm/cpufreq.rst."""
 
 SENSORS = (
     "/sys/class/thermal/thermal_zone[0-9]*/temp",
@@ -60,7 +65,40 @@ start_of() {
 }
 refuse() { part "$1"; printf '%s\n' "$2"; part end; exit 3; }
 sample() { show @SENSORS@; }
-clean_up() { chmod -R u+rwX "$scratch"; rm -rf "$scratch"; rm -f "$mine" "$agent"; }
+clean_up() { restore; chmod -R u+rwX "$scratch"; rm -rf "$scratch"; rm -f "$mine" "$agent"; }
+boot_id() { cat /proc/sys/kernel/random/boot_id; }
+restore() {
+    [ -f "$folder/governors" ] || return 0
+    while read -r file name; do
+        case $file in
+        boot) [ "$name" = "$(boot_id)" ] || break ;;
+        *) printf '%s\n' "$name" >"$file" ;;
+        esac
+    done <"$folder/governors" 2>/dev/null
+    rm -f "$folder/governors"
+}
+govern() {
+    wanted=$1
+    set -- @CPUFREQ@/scaling_governor
+    [ -f "$1" ] || refuse no-cpufreq "$1"
+    {
+        printf 'boot %s\n' "$(boot_id)"
+        for file in "$@"; do
+            name=
+            read -r name <"$file"
+            printf '%s %s\n' "$file" "$name"
+        done
+    } >"$folder/governors.part" && mv -f "$folder/governors.part" "$folder/governors" || refuse no-folder "no space left in $folder"
+    for file in "$@"; do
+        { printf '%s\n' "$wanted" >"$file"; } 2>/dev/null
+        name=
+        read -r name <"$file"
+        [ "$name" = "$wanted" ] && continue
+        known=$(cat "${file%/*}/scaling_available_governors" 2>/dev/null)
+        refuse no-governor "$(id -u) ${name:-unknown} $known"
+    done
+    part governors; cat "$folder/governors"
+}
 ready() {
     { rm -rf "$scratch" || { chmod -R u+rwX "$scratch"; rm -rf "$scratch"; }; } 2>/dev/null
     mkdir "$scratch" 2>/dev/null || part not-cleared
@@ -128,6 +166,8 @@ why=$(printf '#!/bin/sh\nexit 7\n' 2>&1 >"$folder/files/.try" && chmod 700 "$fol
 why=$("$folder/files/.try" 2>&1)
 [ $? = 7 ] || refuse no-exec "$why"
 rm -f "$folder/files/.try"
+restore
+@GOVERN@
 ready
 part folder; printf '%s\n' "$folder"
 part uname; uname -s; uname -r; uname -v; uname -m
@@ -145,12 +185,17 @@ def default_folder() -> str:
     return '"${XDG_CACHE_HOME:-${HOME:-}/.cache}/swapstone-board"'
 
 
+def is_governor(name: str) -> bool:
+    """Return whether a text can be the name of a frequency governor (CPUFREQ_NAME_LEN is 16)."""
+    return bool(_GOVERNOR.fullmatch(name))
+
+
 def is_board_path(path: str) -> bool:
     """Return whether a path is absolute and has only characters that mean themselves in a script and in a linker's option."""
     return bool(_PATH.fullmatch(path)) and ".." not in path.split("/") and "," not in path
 
 
-def open_script(word: str, session: str, owner: str, folder: str) -> bytes:
+def open_script(word: str, session: str, owner: str, folder: str, governor: str = "") -> bytes:
     """Return the script of the shell that lasts as long as the connection: it takes the lock and describes the board.
 
     Args:
@@ -158,18 +203,24 @@ def open_script(word: str, session: str, owner: str, folder: str) -> bytes:
         session: identifies the user of the lock: random letters and digits, the same after a lost connection.
         owner: of the lock, for other users: letters, digits and ``@._-``.
         folder: a path of `is_board_path`, or empty for the default.
+        governor: of the processors' frequency during the session, a name of `is_governor`; empty to leave it alone. The former ones
+            are in the file ``governors`` in the folder until the session's end, or the next session's beginning, restores them.
 
     Raises:
-        UserError: the folder has another form.
+        UserError: the folder or the governor has another form.
     """
     if folder and not is_board_path(folder):
         raise UserError(
             f"{safe_excerpt(folder, 80)!r} can't be the folder on a board.",
             "Name an absolute path of letters, digits and ._+=@-/: --target ssh:HOST,folder=/data/swapstone",
         )
+    if governor and not is_governor(governor):
+        raise UserError(f"{safe_excerpt(governor, 80)!r} can't be a frequency governor.", "For example: performance")
     replaced = {
         "@FUNCTIONS@": _FUNCTIONS,
         "@LOCK@": _LOCK,
+        "@GOVERN@": f"govern {governor}" if governor else "",
+        "@CPUFREQ@": CPUFREQ,
         "@SENSORS@": " ".join(SENSORS),
         "@SYSTEM@": " ".join(SYSTEM_FILES),
         "@NEEDED@": " ".join(NEEDED),
@@ -194,7 +245,7 @@ def clean_script(word: str, folder: str) -> bytes:
     """Return the script that removes the files on a board; arguments as of `open_script`."""
     text = f"""
 word={word}
-{_FUNCTIONS.replace("@SENSORS@", "")}
+{_FUNCTIONS.replace("@SENSORS@", "").replace("@CPUFREQ@", CPUFREQ)}
 folder={folder or default_folder()}
 case $folder in /*) ;; *) folder=/tmp/swapstone-$(id -u) ;; esac
 locks={LOCKS}
@@ -210,6 +261,7 @@ for lock in "$locks"-*-*; do
     rm -f "$lock"
 done 2>/dev/null </dev/null
 part folder; printf '%s\\n' "$folder"
+restore
 if [ -d "$folder/files" ]; then
     part size; du -sk "$folder" 2>/dev/null </dev/null
     chmod -R u+rwX "$folder"/scratch-* 2>/dev/null

@@ -11,9 +11,10 @@ from swapstone.targets.host import HOST
 from swapstone.targets.ssh_target import SSH
 from swapstone.targets.target import Target
 from swapstone.targets.target_kind import TargetKind, TargetOptions, TargetSpec
+from swapstone.targets.virtual_board import VIRTUAL_BOARD
 from swapstone.targets.vm.vm_kind import VM
 
-TARGETS: tuple[TargetKind, ...] = (HOST, FAKE, VM, SSH)
+TARGETS: tuple[TargetKind, ...] = (HOST, FAKE, VM, SSH, VIRTUAL_BOARD)
 """All kinds of targets. Where the user names none, the first kind that has the capabilities is taken."""
 
 

@@ -88,6 +88,10 @@ class SshConnection:
             self._temporary.close()
             raise
 
+    def move(self, machine: SshAddress) -> None:
+        """Reach the machine at another address, from the next connection on."""
+        self._machine = machine
+
     def open(self, script: bytes, until: bytes, most_bytes: int = MOST_BYTES) -> bytes:
         """Connect, and run a script in a shell that lasts as long as the connection and then gets the end of its input.
 
@@ -192,9 +196,10 @@ class SshConnection:
 
     def _common(self) -> tuple[str, ...]:
         options = [word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}")]
+        config = ("-F", self._machine.config) if self._machine.config else ()
         port = ("-p", str(self._machine.port)) if self._machine.port else ()
         user = ("-l", self._machine.user) if self._machine.user else ()
-        return (*options, "-S", str(self._socket), *port, *user)
+        return (*config, *options, "-S", str(self._socket), *port, *user)
 
     def _asked(
         self, process: subprocess.Popen[bytes], script: bytes, until: bytes, most_bytes: int

@@ -24,8 +24,8 @@ from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.agent_build import agent_compiler, build_agent, sha256_of
 from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
 from swapstone.targets.board import Board, BoardFolder, mirror
-from swapstone.targets.board_answer import check_machine, cpus_of, machine_of, sensor_facts, uname_of
-from swapstone.targets.board_scripts import SENSORS, is_board_path
+from swapstone.targets.board_answer import check_machine, cpus_of, former_governors, machine_of, sensor_facts, uname_of
+from swapstone.targets.board_scripts import SENSORS, is_board_path, is_governor
 from swapstone.targets.host_description import describe_machine
 from swapstone.targets.ssh_connection import ConnectionEndedError
 from swapstone.targets.target import (
@@ -50,7 +50,7 @@ ATTEMPTS = 3
 _LONGEST_WAIT_S = 10.0
 _MOST_SENSORS = 40  # of the agent's 64 observations
 _EXAMPLE = "--target ssh:pi@board.example"
-_FORM = "names no board: it has the form ssh:[USER@]HOST[:PORT][,folder=/PATH]"
+_FORM = "names no board: it has the form ssh:[USER@]HOST[:PORT][,folder=/PATH][,governor=NAME]"
 
 
 @dataclasses.dataclass
@@ -139,7 +139,16 @@ class SshTarget(AgentTarget):
         agent = self._agent
         built = f"{agent.parent.name}, SHA-256 {sha256_of(agent)}, built by {agent_compiler(self._compiler())}"
         libraries = ((f"C library of {name}", f"SHA-256 {digest}") for name, digest in sorted(self._libraries.items()))
-        return (("agent", built), ("board", f"{self.board.place.name}, folder {self.board.folder}"), *libraries)
+        former = former_governors(self.board.answer)
+        governors = (
+            (("governor of the board", f"{self.board.place.governor}, before the session {former}"),) if former else ()
+        )
+        return (
+            ("agent", built),
+            ("board", f"{self.board.place.name}, folder {self.board.folder}"),
+            *governors,
+            *libraries,
+        )
 
     @functools.cached_property
     def _agent(self) -> Path:
@@ -257,6 +266,7 @@ class SshTarget(AgentTarget):
         before, deadline, wait_s = self._description, time.monotonic() + RECONNECT_S, 0.5
         while True:
             try:
+                self._before_connecting()
                 self.board.connect()
                 break
             except UserError as error:
@@ -276,6 +286,9 @@ class SshTarget(AgentTarget):
                 f"{self.board.place.name} came back as another machine: {now.kernel}, before {before.kernel}.",
                 "Boot it as before.",
             ) from cause
+
+    def _before_connecting(self) -> None:
+        """Do what the board needs before it can be reached again; a board of the user needs nothing."""
 
     def _start_agent(self) -> subprocess.Popen[bytes]:
         """Start an agent there, in a new session here, so that Ctrl-C at the terminal does not reach it."""
@@ -322,12 +335,16 @@ def parse_board(detail: str) -> BoardFolder:
     Raises:
         UserError: it has another form.
     """
-    machine, comma, option = detail.partition(",")
-    name, _, folder = option.partition("=")
-    found = parse_ssh_address(machine, _FORM, _EXAMPLE)
-    if comma and (name != "folder" or not is_board_path(folder)):
-        raise UserError(f"{safe(f'ssh:{detail}')[:200]!r} {_FORM}.", f"For example: {_EXAMPLE},folder=/data/swapstone")
-    return BoardFolder(host=found.host, user=found.user, port=found.port, folder=folder)
+    machine, *options = detail.split(",")
+    pairs = [option.partition("=")[::2] for option in options]
+    found, named = parse_ssh_address(machine, _FORM, _EXAMPLE), dict(pairs)
+    valid = {"folder": is_board_path, "governor": is_governor}
+    if len(named) < len(pairs) or any(name not in valid or not valid[name](value) for name, value in pairs):
+        raise UserError(
+            f"{safe(f'ssh:{detail}')[:200]!r} {_FORM}.",
+            f"For example: {_EXAMPLE},folder=/data/swapstone or {_EXAMPLE},governor=performance",
+        )
+    return BoardFolder(host=found.host, user=found.user, port=found.port, **named)
 
 
 _NAMES = {"arm64": "aarch64", "armhf": "arm"}
@@ -347,6 +364,10 @@ SSH = TargetKind(
     usages=(
         ("ssh:USER@HOST", "another machine, such as a board, on its own clock; it needs sshd and a writable folder"),
         ("ssh:HOST,folder=/PATH", "the same, with another folder for the programs there"),
+        (
+            "ssh:HOST,governor=performance",
+            "the same, with a frequency governor that is set for the session and restored",
+        ),
     ),
     has_architectures=True,
     does=lambda detail: f"connect by ssh to {detail}, and run the programs of trials there",

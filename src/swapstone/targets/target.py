@@ -65,6 +65,9 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
 
 DEFAULT_MACHINE = MachineConfig()
 
+EMULATED = "emulated by QEMU"
+"""As `TargetDescription.virtualization`: of a machine whose durations are those of an emulator."""
+
 NO_LIMIT_BYTES = 1 << 62
 """As `MachineConfig.memory_bytes`: a memory cgroup without a limit, which reports the highest use."""
 

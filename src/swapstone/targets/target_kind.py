@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from swapstone.model import WALL_CLOCK, FrozenStruct
+from swapstone.targets.emulated_board import BoardImageRequest
 from swapstone.targets.target import Target
 from swapstone.targets.vm.spec import VmImages, VmSpec
 
-ImageBuilder = Callable[[VmSpec], VmImages]
-"""Builds what virtual machines boot. It comes from above: targets may not import `swapstone.artifacts`."""
+ImageBuilder = Callable[[VmSpec | BoardImageRequest], VmImages]
+"""Builds what virtual machines and virtual boards boot. It comes from above: targets may not import `swapstone.artifacts`."""
 
 
 class TargetOptions(FrozenStruct, frozen=True, kw_only=True):

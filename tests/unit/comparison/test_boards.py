@@ -50,6 +50,11 @@ def test_runs_without_such_facts_have_no_caveat(bench: Any) -> None:
         ({"board_frequency_after": 1_500_000}, ""),
         ({"board_temperature_after": 50_000}, ""),
         ({"reconnects": 2**60}, ""),
+        (
+            {"board_emulated": 1},
+            "The board is emulated: every duration is that of the emulator on this machine. It is no estimate for a real board, "
+            "and neither are the ratios.",
+        ),
     ],
 )
 def test_one_run(bench: Any, facts: dict[str, int], message: str) -> None:

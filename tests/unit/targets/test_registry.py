@@ -21,6 +21,7 @@ from swapstone.targets import (
     spec_of,
     target_below,
 )
+from swapstone.targets.emulated_board import BoardImageRequest
 from swapstone.targets.fake import FakeTargetSpec
 from swapstone.targets.host import HostSpec, HostTarget
 from swapstone.targets.vm.spec import VmImages, VmSpec
@@ -29,7 +30,7 @@ from tests.unit import builders
 
 def test_each_kind_is_one_entry_with_a_unique_name() -> None:
     names = [kind.name for kind in TARGETS]
-    assert names == ["host", "fake", "vm", "ssh"]
+    assert names == ["host", "fake", "vm", "ssh", "virtual-board"]
     assert all(kind.description and kind.usage.startswith(kind.name) and kind.clocks for kind in TARGETS)
     assert all(issubclass(kind.opens, Target) for kind in TARGETS)
 
@@ -117,15 +118,17 @@ def test_the_image_builder_gets_the_specification() -> None:
     class BuiltError(Exception):
         pass
 
-    given: list[VmSpec] = []
+    given: list[VmSpec | BoardImageRequest] = []
 
-    def build(spec: VmSpec) -> VmImages:
+    def build(spec: VmSpec | BoardImageRequest) -> VmImages:
         given.append(spec)
         raise BuiltError
 
     with pytest.raises(BuiltError):
         parse_target("vm:rt").open(build)
-    assert given == [VmSpec(kernel="rt", clock=VIRTUAL_CLOCK)]
+    with pytest.raises(BuiltError):
+        parse_target("virtual-board:armhf").open(build)
+    assert given == [VmSpec(kernel="rt", clock=VIRTUAL_CLOCK), BoardImageRequest(architecture="armhf")]
 
 
 def test_no_target_is_tested_by_its_name_outside_targets() -> None:
