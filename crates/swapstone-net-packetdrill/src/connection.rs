@@ -186,8 +186,17 @@ impl Connection {
         if seen.length > 0 && bytes != wire::stream(first, seen.length.into()) {
             return Some("the segment has other bytes than the program wrote".into());
         }
-        let options = expected.options.as_ref()?;
-        let sent = seen.options.as_ref()?;
+        // Padding is the sender's choice (RFC 9293, 3.1): options may begin at any byte.
+        let without_padding = |options: &[TcpOption]| -> Vec<TcpOption> {
+            let padding = |option: &&TcpOption| matches!(option, TcpOption::Nop | TcpOption::Eol);
+            options
+                .iter()
+                .filter(|each| !padding(each))
+                .cloned()
+                .collect()
+        };
+        let options = &without_padding(expected.options.as_ref()?);
+        let sent = &without_padding(seen.options.as_ref()?);
         let same = options.len() == sent.len()
             && options.iter().zip(sent).all(|pair| match pair {
                 // The script's clock is not the stack's.
