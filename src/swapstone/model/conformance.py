@@ -70,7 +70,6 @@ class Conformance(FrozenStruct, frozen=True, kw_only=True):
         return tuple(one for one in self.outcomes if one.outcome == PASSED and self.reason(one) is not None)
 
 
-_DECODER = msgspec.json.Decoder(ScriptOutcome)
 _LONGEST_LINE = 1 << 16
 
 
@@ -86,6 +85,6 @@ def decode_script_outcome(line: bytes) -> ScriptOutcome:
     if len(line) > _LONGEST_LINE:
         raise ValueError(f"the line has more than {_LONGEST_LINE} bytes")
     try:
-        return _DECODER.decode(line)
+        return msgspec.json.decode(line, type=ScriptOutcome)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ValueError(str(error)) from error

@@ -13,6 +13,7 @@ from swapstone.artifacts import build_package, missing_crate_requirement
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.conformance import PASSED, STACKS, Conformance, ScriptOutcome, decode_script_outcome
 from swapstone.model.directories import share_dir
+from swapstone.model.safe_text import safe_json
 from swapstone.model.toml_file import TomlError, decode_toml
 from swapstone.report.conformance_table import rfc_table, text_of
 
@@ -118,7 +119,8 @@ def to_json(found: Conformance) -> str:
         {**msgspec.to_builtins(one), "script": found.name(one), "known": found.reason(one)} for one in found.outcomes
     ]
     passed = {stack: sum(one.stack == stack and one.outcome == PASSED for one in found.outcomes) for stack in STACKS}
-    return msgspec.json.format(msgspec.json.encode({"passed": passed, "outcomes": rows}), indent=2).decode() + "\n"
+    text = msgspec.json.format(msgspec.json.encode({"passed": passed, "outcomes": rows}), indent=2).decode()
+    return f"{safe_json(text)}\n"
 
 
 def _stacks(text: str) -> list[str]:
