@@ -52,6 +52,7 @@ from swapstone.model import (
     Quantity,
     UserError,
 )
+from swapstone.model.conformance import decode_script_outcome
 from swapstone.model.driver_target import parse_driver_target, parse_host_detail
 from swapstone.model.instruction_counts import KERNEL_CODE, PROGRAM, InstructionExplanation
 from swapstone.model.instruction_paths import InstructionPaths
@@ -62,6 +63,7 @@ from swapstone.published.joins import decode_joins
 from swapstone.report import instruction_explanation, wakeup_explanation
 from swapstone.report.published_differences import decode_reasons
 from swapstone.session import explanation_files
+from swapstone.session.conformance import decode_known
 from swapstone.session.outcome import parse_fail_if
 from swapstone.session.parameters import parse_free_factors, parse_parameters
 from swapstone.session.values import parse_age_s, parse_confidence, parse_duration_ns, parse_ratio
@@ -283,6 +285,21 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("redis-benchmark", "load generator", _read_by("redis-benchmark"), recorded("redis-benchmark-good.txt")),
     Decoder("pace", "load generator", _read_by("swapstone-pace"), recorded("pace-good.txt"), repair_figures),
     Decoder("pattern", "load generator", _read_by(_PATTERN), constant(b"100 requests in 1.5e0 s, p99 0.25 ms\n")),
+    Decoder(
+        "conform",
+        "program",
+        decode_script_outcome,
+        constant(
+            b'{"outcome":"failed","script":"a.pkt","stack":"lwip","line":3,"reason":"r","expected":"e","seen":"s"}'
+        ),
+        errors=(ValueError,),
+    ),
+    Decoder(
+        "known failures",
+        "user",
+        lambda data: decode_known(data, ["rfc1/a"]),
+        constant(b'[lwip]\n"rfc1/a" = "why"\n'),
+    ),
     Decoder(
         "netstack ab",
         "load generator",

@@ -37,6 +37,7 @@ PRINTING: dict[str, tuple[str, ...]] = {
     "rerun": ("rerun", "one"),
     "query": ("query", "SELECT record, runs FROM records"),
     "list": ("list", "workloads"),
+    "conform": ("conform", "--markdown"),
     "published": ("published", "list"),
     "image": ("image", "list"),
     "completion": ("completion", "bash"),

@@ -282,7 +282,7 @@ impl World {
 }
 
 /// Responds to a request for an address of the peer, or of any host but the subject.
-fn resolve(packet: &Packet) -> Option<Packet> {
+pub fn resolve(packet: &Packet) -> Option<Packet> {
     match &packet.body {
         Body::Arp(arp) if arp.operation == 1 && arp.target.1 != SUBJECT_V4 => Some(Packet {
             to: packet.from,
@@ -324,7 +324,7 @@ fn resolve(packet: &Packet) -> Option<Packet> {
 }
 
 /// Returns whether a packet is ARP, neighbor or router discovery, or a multicast report.
-fn is_discovery(packet: &Packet) -> bool {
+pub fn is_discovery(packet: &Packet) -> bool {
     match &packet.body {
         Body::Arp(_) => true,
         Body::Ip(ip) => match &ip.transport {

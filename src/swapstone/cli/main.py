@@ -38,6 +38,7 @@ COMMANDS = {
     "image": ("image", "Build, list and boot images of virtual machines."),
     "sdk": ("image", "Make an SDK: a C library and compiler commands, with which images are built."),
     "target": ("target", "Remove what was copied to a board."),
+    "conform": ("conform", "Run packetdrill scripts on network stacks: what the RFCs require."),
     "completion": ("shell_completion", "Print the completion script of bash, zsh or fish."),
     "man": ("man_pages", "Print or write man pages."),
     "docs": ("docs", "Print a page of the documentation, or list the pages."),

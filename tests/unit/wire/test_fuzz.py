@@ -46,6 +46,7 @@ COVERED = {
     "instruments/symbol_tables.py": "symbols",
     "instruments/traced_wakeups.py": "code",
     "model/compression.py": "initrd",
+    "model/conformance.py": "conform",
     "model/cpio.py": "initrd",
     "model/toml_file.py": "study",
     "published/claims.py": "claims",
@@ -54,6 +55,7 @@ COVERED = {
     "record/origin.py": "marks",
     "record/reader.py": "record",
     "report/published_differences.py": "reasons",
+    "session/conformance.py": "known failures",
     "session/columns_file.py": "",  # decoded after its HMAC by the user's key
     "session/explanation_files.py": "evidence",
     "session/image_store.py": "",  # decodes what it encoded in the line before

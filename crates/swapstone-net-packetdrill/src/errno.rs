@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names of `errno` values, which scripts use.
+
+use crate::system::Errno;
+
+const NAMES: &[(i32, Errno)] = &[
+    (libc::EACCES, "EACCES"),
+    (libc::EADDRINUSE, "EADDRINUSE"),
+    (libc::EADDRNOTAVAIL, "EADDRNOTAVAIL"),
+    (libc::EAFNOSUPPORT, "EAFNOSUPPORT"),
+    (libc::EAGAIN, "EAGAIN"),
+    (libc::EALREADY, "EALREADY"),
+    (libc::EBADF, "EBADF"),
+    (libc::ECONNABORTED, "ECONNABORTED"),
+    (libc::ECONNREFUSED, "ECONNREFUSED"),
+    (libc::ECONNRESET, "ECONNRESET"),
+    (libc::EDESTADDRREQ, "EDESTADDRREQ"),
+    (libc::EHOSTUNREACH, "EHOSTUNREACH"),
+    (libc::EINPROGRESS, "EINPROGRESS"),
+    (libc::EINTR, "EINTR"),
+    (libc::EINVAL, "EINVAL"),
+    (libc::EISCONN, "EISCONN"),
+    (libc::EMFILE, "EMFILE"),
+    (libc::EMSGSIZE, "EMSGSIZE"),
+    (libc::ENETUNREACH, "ENETUNREACH"),
+    (libc::ENOBUFS, "ENOBUFS"),
+    (libc::ENOPROTOOPT, "ENOPROTOOPT"),
+    (libc::ENOTCONN, "ENOTCONN"),
+    (libc::EOPNOTSUPP, "EOPNOTSUPP"),
+    (libc::EPERM, "EPERM"),
+    (libc::EPIPE, "EPIPE"),
+    (libc::EPROTO, "EPROTO"),
+    (libc::ETIMEDOUT, "ETIMEDOUT"),
+];
+
+/// Returns the name of a number.
+pub fn name(number: i32) -> Errno {
+    let found = NAMES.iter().find(|(each, _)| *each == number);
+    found.map_or("an errno without a name here", |(_, name)| name)
+}
+
+/// Returns whether a script can expect this error.
+pub fn is_known(name: &str) -> bool {
+    NAMES.iter().any(|(_, each)| *each == name)
+}

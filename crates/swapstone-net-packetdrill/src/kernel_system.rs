@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's stack in a network namespace of this process, over a TAP, in real time.
+
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, sockopt,
+};
+use rustix::thread::{UnshareFlags, unshare_unsafe};
+use swapstone_net::device::{Device, Outgoing};
+use swapstone_net_tap::{Settings, Tap};
+use swapstone_net_testkit::addresses::{PEER_MAC, SUBJECT_MAC, SUBJECT_V4, SUBJECT_V6};
+
+use crate::errno;
+use crate::system::{AGAIN, Called, Direction, Errno, Handle, Setting, System};
+
+const TAP: &str = "tap0";
+/// The subnets of the link.
+const SUBNET_V4: &str = "10.0.0.0/24";
+const SUBNET_V6: &str = "fd00::/64";
+/// The congestion control, whatever the host's default is: the kernel's own default.
+const CONTROL: &str = "cubic";
+/// The search path: the caller's environment may be small.
+const PATH: &str = "/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
+/// How long the TAP may take to become usable.
+const READY: Duration = Duration::from_secs(5);
+
+/// The kernel's stack.
+pub struct KernelSystem {
+    tap: Tap,
+    start: Instant,
+    sockets: Vec<Option<OwnedFd>>,
+}
+
+impl KernelSystem {
+    /// Creates a network namespace and a TAP in it.
+    ///
+    /// # Errors
+    ///
+    /// Root, `/dev/net/tun` or `ip` is missing.
+    pub fn new(mtu: Option<u16>) -> Result<Self, Box<dyn Error>> {
+        // SAFETY: without CLONE_FILES, no descriptor changes its owner.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
+            .map_err(|error| format!("no network namespace can be made: {error}"))?;
+        // No frames of router discovery and multicast reports beside the script's.
+        std::fs::write("/proc/sys/net/ipv6/conf/default/accept_dad", "0")?;
+        let tap = Tap::open(&Settings {
+            address: PEER_MAC,
+            offload: false,
+            mtu: mtu.unwrap_or(1500).into(),
+            ..Settings::new(TAP)
+        })?;
+        let mtu = mtu.unwrap_or(1500).to_string();
+        let (own_v4, own_v6) = (SUBJECT_V4.to_string(), SUBJECT_V6.to_string());
+        ip(&["link", "set", "lo", "up"])?;
+        // IPv6 needs an MTU of 1280.
+        let address = SUBJECT_MAC.map(|byte| format!("{byte:02x}")).join(":");
+        ip(&["link", "set", TAP, "address", &address, "mtu", &mtu, "up"])?;
+        ip(&["address", "add", &format!("{own_v4}/24"), "dev", TAP])?;
+        congestion_control(&["route", "replace", SUBNET_V4, "src", &own_v4])?;
+        if mtu.parse::<u32>()? >= 1280 {
+            ip(&[
+                "-6",
+                "address",
+                "add",
+                &format!("{own_v6}/64"),
+                "dev",
+                TAP,
+                "nodad",
+            ])?;
+            congestion_control(&["-6", "route", "replace", SUBNET_V6])?;
+        }
+        let mut system = Self {
+            tap,
+            start: Instant::now(),
+            sockets: Vec::new(),
+        };
+        system.settle(READY)?;
+        Ok(system)
+    }
+
+    /// Waits until the device is up, and discards what the kernel sent by itself.
+    fn settle(&mut self, patience: Duration) -> Result<(), Box<dyn Error>> {
+        let end = Instant::now() + patience;
+        let state = format!("/sys/class/net/{TAP}/carrier");
+        while std::fs::read_to_string(&state).is_ok_and(|text| text.trim() == "0") {
+            if Instant::now() > end {
+                return Err("the TAP has no carrier".into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        while self.tap.receive().is_some() {}
+        self.start = Instant::now();
+        Ok(())
+    }
+
+    fn descriptor(&self, at: Handle) -> Called<&OwnedFd> {
+        self.sockets[at].as_ref().ok_or("EBADF")
+    }
+
+    fn add(&mut self, descriptor: OwnedFd) -> Handle {
+        self.sockets.push(Some(descriptor));
+        self.sockets.len() - 1
+    }
+}
+
+/// Sets a route of the TAP with the congestion control of the tests.
+fn congestion_control(route: &[&str]) -> Result<(), Box<dyn Error>> {
+    let rest = ["dev", TAP, "proto", "kernel", "congctl", CONTROL];
+    ip(&[route, &rest].concat())
+}
+
+/// Runs ip(8).
+fn ip(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
+    let done = Command::new("ip")
+        .args(arguments)
+        .env("PATH", PATH)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("ip can't be started: {error}; Debian's iproute2 has it"))?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let stderr = String::from_utf8_lossy(&done.stderr);
+    Err(format!("ip {}: {}", arguments.join(" "), stderr.trim()).into())
+}
+
+fn named(error: rustix::io::Errno) -> Errno {
+    errno::name(error.raw_os_error())
+}
+
+impl System for KernelSystem {
+    fn now(&mut self) -> u64 {
+        u64::try_from(self.start.elapsed().as_micros()).expect("less than 500000 years")
+    }
+
+    fn wait(&mut self, until: u64) {
+        let rest = Duration::from_micros(until.saturating_sub(self.now()));
+        let timeout = Timespec {
+            tv_sec: i64::try_from(rest.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: rest.subsec_nanos().into(),
+        };
+        let mut one = [PollFd::from_borrowed_fd(
+            self.tap.descriptor(),
+            PollFlags::IN,
+        )];
+        // An interrupted wait is repeated by the caller.
+        let _ = poll(&mut one, Some(&timeout));
+    }
+
+    fn inject(&mut self, frame: &[u8]) {
+        let sent = self.tap.transmit(Outgoing {
+            parts: &[frame],
+            partial: None,
+            segmentation: None,
+        });
+        sent.expect("the TAP is up");
+    }
+
+    fn take(&mut self) -> Option<(u64, Vec<u8>)> {
+        let frame = self.tap.receive()?;
+        Some((self.now(), frame.bytes.to_vec()))
+    }
+
+    fn exact(&self) -> bool {
+        false
+    }
+
+    fn socket(&mut self, ipv6: bool, udp: bool) -> Called<Handle> {
+        let family = if ipv6 {
+            AddressFamily::INET6
+        } else {
+            AddressFamily::INET
+        };
+        let kind = if udp {
+            SocketType::DGRAM
+        } else {
+            SocketType::STREAM
+        };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let descriptor = rustix::net::socket_with(family, kind, flags, None).map_err(named)?;
+        Ok(self.add(descriptor))
+    }
+
+    fn bind(&mut self, at: Handle, address: SocketAddr) -> Called<()> {
+        rustix::net::bind(self.descriptor(at)?, &address).map_err(named)
+    }
+
+    fn listen(&mut self, at: Handle, backlog: usize) -> Called<()> {
+        let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+        rustix::net::listen(self.descriptor(at)?, backlog).map_err(named)
+    }
+
+    fn accept(&mut self, at: Handle) -> Called<Handle> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let accepted = rustix::net::accept_with(self.descriptor(at)?, flags).map_err(named)?;
+        Ok(self.add(accepted))
+    }
+
+    fn connect(&mut self, at: Handle, peer: SocketAddr) -> Called<()> {
+        rustix::net::connect(self.descriptor(at)?, &peer).map_err(named)
+    }
+
+    fn send(&mut self, at: Handle, bytes: &[u8], to: Option<SocketAddr>) -> Called<usize> {
+        let descriptor = self.descriptor(at)?;
+        let flags = SendFlags::NOSIGNAL;
+        match to {
+            Some(to) => rustix::net::sendto(descriptor, bytes, flags, &to),
+            None => rustix::net::send(descriptor, bytes, flags),
+        }
+        .map_err(named)
+    }
+
+    fn receive(&mut self, at: Handle, most: usize) -> Called<Vec<u8>> {
+        let mut bytes = vec![0; most];
+        let (size, _) = rustix::net::recv(self.descriptor(at)?, &mut bytes[..], RecvFlags::empty())
+            .map_err(named)?;
+        bytes.truncate(size);
+        Ok(bytes)
+    }
+
+    fn shutdown(&mut self, at: Handle, which: Direction) -> Called<()> {
+        let which = match which {
+            Direction::Read => Shutdown::Read,
+            Direction::Write => Shutdown::Write,
+            Direction::Both => Shutdown::Both,
+        };
+        rustix::net::shutdown(self.descriptor(at)?, which).map_err(named)
+    }
+
+    fn close(&mut self, at: Handle) -> Called<()> {
+        self.descriptor(at)?;
+        self.sockets[at] = None;
+        Ok(())
+    }
+
+    fn set(&mut self, at: Handle, setting: Setting) -> Called<()> {
+        let descriptor = self.descriptor(at)?;
+        match setting {
+            Setting::NoDelay(on) => sockopt::set_tcp_nodelay(descriptor, on),
+            Setting::KeepAlive(on) => sockopt::set_socket_keepalive(descriptor, on),
+            Setting::KeepIdle(seconds) => {
+                sockopt::set_tcp_keepidle(descriptor, Duration::from_secs(seconds.into()))
+            }
+            Setting::Linger(seconds) => {
+                let time = seconds.map(|seconds| Duration::from_secs(seconds.into()));
+                sockopt::set_socket_linger(descriptor, time)
+            }
+            Setting::Other(level, name, value) => {
+                return set_number(descriptor, level, name, value);
+            }
+        }
+        .map_err(named)
+    }
+
+    fn poll(&mut self, at: Handle) -> i64 {
+        let Ok(descriptor) = self.descriptor(at) else {
+            return 0;
+        };
+        let mut one = [PollFd::new(descriptor, PollFlags::IN | PollFlags::OUT)];
+        let none = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        match poll(&mut one, Some(&none)) {
+            Ok(_) => one[0].revents().bits().into(),
+            Err(_) => 0,
+        }
+    }
+
+    fn error(&mut self, at: Handle) -> Called<Option<Errno>> {
+        match sockopt::socket_error(self.descriptor(at)?).map_err(named)? {
+            Ok(()) => Ok(None),
+            Err(error) => Ok(Some(named(error))),
+        }
+    }
+
+    fn local_port(&mut self, at: Handle) -> Option<u16> {
+        let address = rustix::net::getsockname(self.descriptor(at).ok()?).ok()?;
+        SocketAddr::try_from(address)
+            .ok()
+            .map(|address| address.port())
+    }
+}
+
+/// Sets an option whose value is an int.
+fn set_number(descriptor: &OwnedFd, level: i32, name: i32, value: i32) -> Called<()> {
+    // SAFETY: the pointer is valid for reads of the size of an int.
+    let done = unsafe {
+        libc::setsockopt(
+            descriptor.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    match done {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()
+            .raw_os_error()
+            .map_or(AGAIN, errno::name)),
+    }
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs packetdrill scripts: against lwIP and smoltcp on a link in memory, exact in time, and
+//! against the kernel over a TAP.
+//!
+//! The language is that of <https://github.com/google/packetdrill>. `docs/netstack-conform.md`
+//! lists what this runner supports.
+
+pub mod calls;
+mod connection;
+mod constants;
+pub mod errno;
+pub mod harness;
+mod icmp_names;
+pub mod kernel_system;
+pub mod parse;
+mod parse_packet;
+pub mod run;
+pub mod scan;
+pub mod script;
+pub mod system;
+pub mod text;
+pub mod virtual_system;
+mod wire;

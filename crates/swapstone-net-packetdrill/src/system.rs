@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a script is run against: sockets of a stack, its device, and its clock.
+
+use std::net::SocketAddr;
+
+/// An error of a call, by the name of its `errno`.
+pub type Errno = &'static str;
+
+/// The result of a call.
+pub type Called<T> = Result<T, Errno>;
+
+/// A socket of a [`System`].
+pub type Handle = usize;
+
+/// The error of a call that would block.
+pub const AGAIN: Errno = "EAGAIN";
+
+/// An option of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// `TCP_NODELAY`.
+    NoDelay(bool),
+    /// `SO_KEEPALIVE`.
+    KeepAlive(bool),
+    /// `TCP_KEEPIDLE`, in seconds.
+    KeepIdle(u32),
+    /// `SO_LINGER`: off, or seconds.
+    Linger(Option<u16>),
+    /// Another option: level, name and value, as numbers of Linux.
+    Other(i32, i32, i32),
+}
+
+/// The direction of `shutdown`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// `SHUT_RD`.
+    Read,
+    /// `SHUT_WR`.
+    Write,
+    /// `SHUT_RDWR`.
+    Both,
+}
+
+/// The events of `poll`.
+pub const POLLIN: i64 = 1;
+/// Writable.
+pub const POLLOUT: i64 = 4;
+/// An error.
+pub const POLLERR: i64 = 8;
+/// Both directions are closed.
+pub const POLLHUP: i64 = 16;
+
+/// A stack under test with its device and clock. No call blocks: `EAGAIN` means that it would.
+pub trait System {
+    /// Returns the time since the start in microseconds.
+    fn now(&mut self) -> u64;
+
+    /// Waits until `until`, or until a frame has been received.
+    fn wait(&mut self, until: u64);
+
+    /// Delivers a frame to the stack.
+    fn inject(&mut self, frame: &[u8]);
+
+    /// Returns the next frame that the stack has sent, and its time.
+    fn take(&mut self) -> Option<(u64, Vec<u8>)>;
+
+    /// Whether the clock is virtual: calls take no time, and times are exact.
+    fn exact(&self) -> bool;
+
+    /// Opens a socket.
+    fn socket(&mut self, ipv6: bool, udp: bool) -> Called<Handle>;
+    /// Binds it.
+    fn bind(&mut self, at: Handle, address: SocketAddr) -> Called<()>;
+    /// Listens.
+    fn listen(&mut self, at: Handle, backlog: usize) -> Called<()>;
+    /// Accepts a connection.
+    fn accept(&mut self, at: Handle) -> Called<Handle>;
+    /// Connects. A second call returns the result of the first one.
+    fn connect(&mut self, at: Handle, peer: SocketAddr) -> Called<()>;
+    /// Sends bytes; with a destination, a datagram.
+    fn send(&mut self, at: Handle, bytes: &[u8], to: Option<SocketAddr>) -> Called<usize>;
+    /// Receives at most this many bytes. An empty result of TCP is the end.
+    fn receive(&mut self, at: Handle, most: usize) -> Called<Vec<u8>>;
+    /// Shuts down a direction.
+    fn shutdown(&mut self, at: Handle, which: Direction) -> Called<()>;
+    /// Closes it.
+    fn close(&mut self, at: Handle) -> Called<()>;
+    /// Sets an option.
+    fn set(&mut self, at: Handle, setting: Setting) -> Called<()>;
+    /// Returns the events of `poll`.
+    fn poll(&mut self, at: Handle) -> i64;
+    /// Returns and clears `SO_ERROR`; `None` without an error.
+    fn error(&mut self, at: Handle) -> Called<Option<Errno>>;
+    /// Returns the local port.
+    fn local_port(&mut self, at: Handle) -> Option<u16>;
+}

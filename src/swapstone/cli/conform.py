@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`swapstone conform`: runs packetdrill scripts on network stacks."""
+
+from __future__ import annotations
+
+import click
+
+from swapstone.cli.output import echo
+from swapstone.session.conformance import conform
+
+
+@click.command()
+@click.argument("scripts", metavar="[SCRIPT...]", nargs=-1)
+@click.option("--stack", "stacks", default="lwip,smoltcp", show_default=True, help="Of lwip, smoltcp and kernel.")
+@click.option("--json", "kind", flag_value="json", help="Print JSON.")
+@click.option("--markdown", "kind", flag_value="markdown", help="Print the documented table; nothing is run.")
+def conform_command(scripts: tuple[str, ...], stacks: str, kind: str | None) -> int:
+    r"""Run packetdrill scripts on network stacks: which of them behave as the RFCs require?
+
+    Without SCRIPT, all shipped scripts are run. lwIP and smoltcp run on a virtual clock; the kernel, over a TAP, needs root.
+
+    \b
+    Examples:
+      swapstone conform
+      swapstone conform rfc9293/listen-syn --stack lwip,smoltcp,kernel
+      swapstone conform ./my.pkt --json
+    """
+    text, status = conform(scripts, stacks, kind or "text", lambda line: echo(line, err=True))
+    echo(text, nl=False)
+    return status

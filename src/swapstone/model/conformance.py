@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The outcome of a packetdrill script on a network stack, and the failures that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from swapstone.model.frozen_struct import FrozenStruct
+
+STACKS = ("lwip", "smoltcp", "kernel")
+STACK_TITLES = {"lwip": "lwIP", "smoltcp": "smoltcp", "kernel": "the kernel"}
+
+PASSED, FAILED = "passed", "failed"
+
+
+class ScriptOutcome(FrozenStruct, frozen=True, kw_only=True):
+    """What a script found about a stack.
+
+    Attributes:
+        script: the path of the script.
+        stack: one of `STACKS`.
+        outcome: ``unsupported`` if the runner lacks a part of the language, ``unavailable`` if the stack can't run here.
+        line: of the script, from 1; 0 for none.
+        reason: what went wrong.
+        expected: the packet or call of the script, in its notation; empty for none.
+        seen: what was seen instead.
+    """
+
+    script: str
+    stack: Literal["lwip", "smoltcp", "kernel"]
+    outcome: Literal["passed", "failed", "unsupported", "unavailable", "bad-script"]
+    line: int = 0
+    reason: str = ""
+    expected: str = ""
+    seen: str = ""
+
+
+class Conformance(FrozenStruct, frozen=True, kw_only=True):
+    """The outcomes of scripts on stacks.
+
+    Attributes:
+        outcomes: in the order of scripts and stacks.
+        known: reasons of known failures, by stack and script name; empty for a user's own scripts.
+        names: the name of each script, by its path.
+    """
+
+    outcomes: tuple[ScriptOutcome, ...]
+    known: Mapping[str, Mapping[str, str]]
+    names: Mapping[str, str]
+
+    def name(self, outcome: ScriptOutcome) -> str:
+        """Return the name of a script: folder and file, as ``rfc9293/listen-syn``."""
+        return self.names.get(outcome.script, outcome.script)
+
+    def reason(self, outcome: ScriptOutcome) -> str | None:
+        """Return why a failure is known; None if it is not."""
+        return self.known.get(outcome.stack, {}).get(self.name(outcome))
+
+    @property
+    def unexpected(self) -> tuple[ScriptOutcome, ...]:
+        """Return what did not pass and is not known."""
+        return tuple(one for one in self.outcomes if one.outcome != PASSED and self.reason(one) is None)
+
+    @property
+    def outdated(self) -> tuple[ScriptOutcome, ...]:
+        """Return what is known to fail and passed."""
+        return tuple(one for one in self.outcomes if one.outcome == PASSED and self.reason(one) is not None)
+
+
+_LONGEST_LINE = 1 << 16
+
+
+def decode_script_outcome(line: bytes) -> ScriptOutcome:
+    """Decode a line of swapstone-net-packetdrill.
+
+    Args:
+        line: JSON.
+
+    Raises:
+        ValueError: it is no outcome.
+    """
+    if len(line) > _LONGEST_LINE:
+        raise ValueError(f"the line has more than {_LONGEST_LINE} bytes")
+    try:
+        return msgspec.json.decode(line, type=ScriptOutcome)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ValueError(str(error)) from error

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`swapstone conform`: every shipped script passes, or fails as it is known to; nothing of a script is executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks.netstack import no_rust
+
+from swapstone.artifacts import missing_crate_requirement
+from swapstone.model import UserError
+from swapstone.session.conformance import conform
+
+
+@pytest.fixture(scope="module", autouse=True)
+def rust() -> None:
+    if reason := no_rust():
+        pytest.skip(f"unavailable: {reason}")
+
+
+@pytest.mark.slow
+def test_the_scripts_pass_or_fail_as_known() -> None:
+    """Status 2 means that a script outside the list failed, or one in it passed. Both stacks are exact: no load matters."""
+    text, status = conform([], "lwip,smoltcp", "text")
+    assert status == 0, text
+
+
+@pytest.mark.slow
+def test_the_kernel_runs_a_script_over_a_tap() -> None:
+    if missing := missing_crate_requirement():
+        pytest.skip(f"unavailable: {missing[0]}")
+    text, status = conform(["rfc9293/closed-syn", "rfc9293/listen-syn"], "kernel", "text")
+    assert (status, text) == (0, "The kernel passes 2 of 2 scripts.\n")
+
+
+@pytest.mark.slow
+def test_a_shell_command_is_refused_with_its_line(tmp_path: Path) -> None:
+    touched = tmp_path / "touched"
+    script = tmp_path / "shell.pkt"
+    script.write_text(f"0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 `touch {touched}`\n")
+    with pytest.raises(UserError, match=r"shell\.pkt:2: a shell command is not run"):
+        conform([str(script)], "lwip", "text")
+    assert not touched.exists()
+
+
+@pytest.mark.slow
+def test_an_own_script_that_fails_shows_both_packets(tmp_path: Path) -> None:
+    script = tmp_path / "own.pkt"
+    script.write_text("0 < S 0:0(0) win 1000\n+0 > S. 0:0(0) ack 1 <...>\n")
+    text, status = conform([str(script)], "smoltcp", "text")
+    assert status == 2
+    assert text.startswith("smoltcp passes 0 of 1 script.\n")
+    assert "    expected  S. 0:0(0) ack 1 <...>\n    seen      R. 0:0(0) ack 1 win 0" in text

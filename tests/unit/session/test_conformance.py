@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Packetdrill scripts: the shipped ones and their list of failures are whole, the page is current, and the answer is as counted."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import UserError
+from swapstone.model.conformance import Conformance, ScriptOutcome, decode_script_outcome
+from swapstone.model.directories import share_dir
+from swapstone.report.conformance_table import answer, rfc_table, text_of
+from swapstone.session import conformance
+from swapstone.session.conformance import conform, decode_known, documented_table, known_failures, shipped_scripts
+
+_HEAD = re.compile(r"// RFC (\d+), [0-9.]+: \S")
+_RFCS = {"1122", "2018", "4821", "5681", "5961", "6298", "6582", "6691", "8200", "9293"}
+
+
+def _outcome(name: str, stack: str, outcome: str, **more: object) -> ScriptOutcome:
+    line = json.dumps({"script": name, "stack": stack, "outcome": outcome, **more})
+    return decode_script_outcome(line.encode())
+
+
+def _found(*outcomes: ScriptOutcome, known: Mapping[str, Mapping[str, str]]) -> Conformance:
+    return Conformance(outcomes=outcomes, known=known, names={})
+
+
+def test_each_script_names_its_rfc_and_section() -> None:
+    names = shipped_scripts()
+    assert len(names) >= 120
+    for path, name in names.items():
+        first = Path(path).read_text(encoding="utf-8").partition("\n")[0]
+        head = _HEAD.match(first)
+        assert head is not None, name
+        assert name.startswith(f"rfc{head[1]}/"), name
+    assert {name.partition("/")[0].removeprefix("rfc") for name in names.values()} == _RFCS
+
+
+def test_the_page_has_the_current_table() -> None:
+    """`swapstone conform --markdown` prints what the end of docs/netstack-conform.md has to be."""
+    page = (share_dir() / "docs" / "netstack-conform.md").read_text(encoding="utf-8")
+    assert page.endswith(documented_table())
+    counted = {stack: len(shipped_scripts()) - len(reasons) for stack, reasons in known_failures().items()}
+    scripts = len(shipped_scripts())
+    assert (
+        f"lwIP passes {counted['lwip']} of {scripts} scripts, smoltcp passes {counted['smoltcp']} of {scripts}" in page
+    )
+    assert f"the kernel passes {counted['kernel']} of {scripts}" in page
+
+
+def test_the_table_counts_by_rfc() -> None:
+    table = rfc_table(["rfc9293/b", "rfc9293/a", "rfc826/c"], {"lwip": {"rfc9293/a": "why"}})
+    assert table.splitlines() == [
+        "| RFC | scripts | lwIP | smoltcp | kernel |",
+        "|---|--:|--:|--:|--:|",
+        "| 826 | 1 | 1 | 1 | 1 |",
+        "| 9293 | 2 | 1 | 2 | 2 |",
+        "| all | 3 | 2 | 3 | 3 |",
+        "",
+        "| script | stack | why it fails |",
+        "|---|---|---|",
+        "| `rfc9293/a` | lwip | why |",
+    ]
+
+
+def test_the_answer_counts_what_ran() -> None:
+    found = _found(
+        _outcome("a", "lwip", "passed"),
+        _outcome("b", "lwip", "failed"),
+        _outcome("c", "lwip", "unsupported"),
+        _outcome("a", "kernel", "unavailable"),
+        known={},
+    )
+    assert answer(found) == "lwIP passes 1 of 2 scripts (1 could not run), the kernel ran none."
+
+
+def test_failures_are_compared_with_the_list_in_both_directions() -> None:
+    known = {"lwip": {"a": "as it is", "b": "mended"}}
+    found = _found(
+        _outcome("a", "lwip", "failed", line=3, reason="the flags differ", expected="R 1:1(0)", seen="R. 1:1(0)"),
+        _outcome("b", "lwip", "passed"),
+        _outcome("a", "smoltcp", "failed", line=4, reason="no packet came"),
+        known=known,
+    )
+    assert [one.stack for one in found.unexpected] == ["smoltcp"]
+    assert [one.script for one in found.outdated] == ["b"]
+    text = text_of(found)
+    assert text.startswith(
+        "lwIP passes 1 of 2 scripts, smoltcp passes 0 of 1.\n\nFailures that are not known:\n  a:4 on smoltcp"
+    )
+    assert "b passes on lwip, but its failure is known: remove it from the list.\n" in text
+    assert text.endswith(
+        "  a:3 on lwip: failed: the flags differ\n    expected  R 1:1(0)\n    seen      R. 1:1(0)\n    known     as it is\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [
+        (b'[lwip]\n"rfc1/missing" = "x"\n', "does not exist"),
+        (b'[lwip]\n"rfc1/a" = " "\n', "gives no reason"),
+        (b'[tcp]\n"rfc1/a" = "x"\n', "names no stack"),
+        (b"[lwip]\na = 1\n", "can't be read"),
+        (b"[", "can't be read"),
+    ],
+)
+def test_a_wrong_list_is_refused(content: bytes, part: str) -> None:
+    with pytest.raises(UserError, match=part):
+        decode_known(content, ["rfc1/a"])
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"[]", b'{"script":"a"}', b'{"script":"a","stack":"other","outcome":"passed"}', b" " * 70_000]
+)
+def test_a_line_that_is_no_outcome_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        decode_script_outcome(line)
+
+
+def test_text_of_a_script_can_not_steer_the_terminal() -> None:
+    found = _found(_outcome("\x1b[2J", "lwip", "failed", reason="\x1b[31m"), known={})
+    assert "\x1b" not in text_of(found)
+    assert "\x1b" not in conformance.to_json(found)
+
+
+def test_wrong_names_are_refused_before_anything_is_built() -> None:
+    with pytest.raises(UserError, match="no script 'rfc1/none'"):
+        conform(["rfc1/none"], "lwip", "text")
+    with pytest.raises(UserError, match="no stack 'linux'"):
+        conform([], "linux", "text")
