@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tarfile
 import zlib
@@ -16,6 +17,8 @@ from tools.fuzz_decoder import RECORDED, TOP, Decoder, constant, recorded, repai
 from swapstone.explanation import explain, load_classes
 from swapstone.factors import FACTORS, Evidence
 from swapstone.model import (
+    Experiment,
+    FactorLevels,
     RowMeasurements,
     Run,
     Sample,
@@ -27,7 +30,7 @@ from swapstone.model import (
 )
 from swapstone.record import load, origin
 from swapstone.record.record_format import Line, chain_value, file_sha256
-from swapstone.record.run_lines import read_runs
+from swapstone.record.run_lines import RunList, read_lines
 from swapstone.session import explanation_files
 from swapstone.session.study_file import decode_study
 from swapstone.session.study_run import load_run
@@ -140,6 +143,23 @@ def repair_answers(data: bytes) -> bytes:
 
 
 # Records
+
+
+_EXPERIMENT = Experiment(
+    name="compare",
+    factors=(FactorLevels(factor="libc", levels=("glibc", "musl")),),
+    workloads=(("libc", "b_malloc_big1"),),
+    budget_ns=10**9,
+    margin=0.02,
+    confidence=0.95,
+    seed=1,
+)
+
+
+def _read_runs(data: bytes) -> object:
+    """Decode a `runs.jsonl` of `_EXPERIMENT`."""
+    found = read_lines(re.findall(rb"[^\n]*\n|[^\n]+", data), _EXPERIMENT, RunList())
+    return found.runs, found.chain, found.damages
 
 
 def _runs() -> tuple[bytes, ...]:
@@ -283,7 +303,7 @@ RECORD_DECODERS: tuple[Decoder, ...] = (
     Decoder("guest", "virtual machine", _channel, _guest, repair_answers),
     Decoder("console", "virtual machine", _console, constant(fuzz_seeds.CONSOLE)),
     Decoder("monitor", "QEMU", decode_message, constant(*fuzz_seeds.MONITOR), errors=(LimitReached,)),
-    Decoder("runs", "record", read_runs, _runs, repair_runs),
+    Decoder("runs", "record", _read_runs, _runs, repair_runs),
     Decoder("record", "record", _record, _records, repair_record),
     Decoder("kept answer", "record", decode_kept, lambda: (encode_kept(_ANSWER, _ANSWER),)),
     Decoder("raw output", "record", split_raw, constant(b"--- stdout\none\n--- stderr\ntwo\n--- agent\n")),

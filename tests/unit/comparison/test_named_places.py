@@ -111,7 +111,7 @@ def test_carry_over_that_is_likely_is_unsettled(
     tested = carry_over.Tested(row(values, 1.5 * values), 1, evidence[0], tuple(evidence))
     monkeypatch.setattr(carry_over, "_tested", lambda *_, leading: [tested] * leading)
     monkeypatch.setattr(carry_over, "judge", lambda *_: [carry_over.Judged(tested, False, None, matters)])
-    names = builders.experiment(), (), {}, ()
+    names: Any = builders.experiment(), (), {}, ()
     assert {group: each.certain for group, each in carry_over.unsettled(*names, rate=0.05).items()} == (
         {} if found is None else {("s", "w", "idle"): found}
     )
@@ -119,11 +119,12 @@ def test_carry_over_that_is_likely_is_unsettled(
 
 def test_ratios_of_layouts_are_in_the_order_of_blocks() -> None:
     """What is drawn at random for a test of the spread depends on it."""
-    sides: list[Any] = [
-        SimpleNamespace(series=lambda _, values=values: (np.array([1, 8, 3, 9]), np.array(values)))
-        for values in ([1.0, 1.0, 0.0, 1.0], [1.0, np.e, 1.0, -1.0])
-    ]
-    assert list(_log_ratios(*sides, "wall").items()) == [(1, 0.0), (8, 1.0)]
+
+    def side(*values: float) -> Any:
+        return SimpleNamespace(series=lambda _: (np.array([1, 8, 3, 9]), np.array(values)))
+
+    found = _log_ratios(side(1.0, 1.0, 0.0, 1.0), side(1.0, np.e, 1.0, -1.0), "wall")
+    assert list(found.items()) == [(1, 0.0), (8, 1.0)]
 
 
 def test_a_run_is_known_by_its_status_its_histogram_and_its_series() -> None:

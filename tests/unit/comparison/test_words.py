@@ -180,10 +180,9 @@ def test_workloads_whose_outputs_are_not_compared_are_named_up_to_three() -> Non
 def test_a_discarded_output_is_a_caveat_unless_files_are_compared() -> None:
     own = OwnProgram(name="p", arguments=("p",))
     asked = builders.experiment(own=own)
-    assert len(list(outputs._discarded(asked, ["w"]))) == 1
-    assert list(outputs._discarded(asked, [])) == []
+    assert len(list(outputs._discarded(asked))) == 1
     files = builders.experiment(own=msgspec.structs.replace(own, artifacts=("f",)))
-    assert list(outputs._discarded(files, ["w"])) == []
+    assert list(outputs._discarded(files)) == []
 
 
 def test_each_relation_of_outputs_has_its_words() -> None:

@@ -210,7 +210,7 @@ def test_the_first_of_several_links_is_named(tmp_path: Path, monkeypatch: pytest
             with listed(folder) as entries:
                 return contextlib.nullcontext(sorted(entries, key=lambda each: each.name, reverse=backwards))
 
-        monkeypatch.setattr(origin.os, "scandir", scandir)
+        monkeypatch.setattr(os, "scandir", scandir)
         assert foreign_reason(record).startswith("its a is a symbolic link")
 
 

@@ -115,13 +115,11 @@ def test_in_a_virtual_machine_the_runs_without_a_limit_are_tried_sizes(*, tries:
     assert found.phases_note == (note if tries else "")
 
 
-def test_a_machine_that_broke_is_told_from_a_program_that_failed() -> None:
-    for ended in (True, False):
-        found = searched([], lambda size, ended=ended: ok() if size > 9 * MIB else ok(failure="x", ended=ended))[
-            0
-        ].result()
-        assert {each.by_machine for each in found.sizes if not each.survived} == {not ended}
-        assert {each.by_machine for each in found.sizes if each.survived} == {False}
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_machine_that_broke_is_told_from_a_program_that_failed(*, ended: bool) -> None:
+    found = searched([], lambda size: ok() if size > 9 * MIB else ok(failure="x", ended=ended))[0].result()
+    assert {each.by_machine for each in found.sizes if not each.survived} == {not ended}
+    assert {each.by_machine for each in found.sizes if each.survived} == {False}
 
 
 @contextlib.contextmanager
