@@ -16,10 +16,10 @@ from swapstone.model import Run, Status
 from swapstone.plan import Group
 from swapstone.record import RecordWriter, load
 from swapstone.run import Engine, StopDecision, prepare
-from swapstone.subjects import Outcome
-from swapstone.subjects.subject import Judgement
 from swapstone.session.progress import LineProgress
 from swapstone.session.sample_check import derive
+from swapstone.subjects import Outcome
+from swapstone.subjects.subject import Judgement
 from swapstone.targets import MachineConfig
 from swapstone.targets.fake import FakeTarget
 from swapstone.targets.target import DEFAULT_MACHINE
