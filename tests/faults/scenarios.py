@@ -364,6 +364,7 @@ class Board(Host):
 
     def prepare(self) -> None:
         self.ssh = FakeSsh(self.folder / "board")
+        (self.folder / "t").mkdir()
         super().prepare()
 
     def place(self, folder: Path) -> Place:
