@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import tarfile
@@ -25,9 +26,8 @@ from swapstone.model import (
     environment_variable,
     system_file,
 )
-from swapstone.record import load, origin
+from swapstone.record import load, origin, run_lines
 from swapstone.record.record_format import Line, chain_value, file_sha256
-from swapstone.record.run_lines import read_runs
 from swapstone.session import explanation_files
 from swapstone.session.study_file import decode_study
 from swapstone.session.study_run import load_run
@@ -226,6 +226,16 @@ def _study_run(data: bytes) -> object:
     return load_run(folder)
 
 
+def _decoded_runs(data: bytes) -> object:
+    """Return the runs of all undamaged lines, the chain value of the last of them, and the damage of the others."""
+    collector = run_lines.RunList()
+    lines = run_lines._Lines(lambda _: "", collector)
+    for line in io.BytesIO(data):
+        if not lines.add(line):
+            break
+    return collector.runs(), lines.chain, lines.damages
+
+
 def _marks(data: bytes) -> object:
     folder = room() / "marked"
     folder.mkdir(exist_ok=True)
@@ -283,7 +293,7 @@ RECORD_DECODERS: tuple[Decoder, ...] = (
     Decoder("guest", "virtual machine", _channel, _guest, repair_answers),
     Decoder("console", "virtual machine", _console, constant(fuzz_seeds.CONSOLE)),
     Decoder("monitor", "QEMU", decode_message, constant(*fuzz_seeds.MONITOR), errors=(LimitReached,)),
-    Decoder("runs", "record", read_runs, _runs, repair_runs),
+    Decoder("runs", "record", _decoded_runs, _runs, repair_runs),
     Decoder("record", "record", _record, _records, repair_record),
     Decoder("kept answer", "record", decode_kept, lambda: (encode_kept(_ANSWER, _ANSWER),)),
     Decoder("raw output", "record", split_raw, constant(b"--- stdout\none\n--- stderr\ntwo\n--- agent\n")),

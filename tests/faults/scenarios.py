@@ -368,10 +368,9 @@ class Board(Host):
         super().prepare()
 
     def place(self, folder: Path) -> Place:
-        place = super().place(folder)
-        return Place(
-            folder, {**place.environment, "PATH": self.ssh.path} if hasattr(self, "ssh") else place.environment
-        )
+        # A path of a socket has at most 107 bytes: the folder of the connection's has a short one.
+        changes = {"PATH": self.ssh.path, "TMPDIR": str(self.folder / "t")}
+        return Place(folder, {**super().place(folder).environment, **changes})
 
     def action(self) -> Action:
         row = ("--target", "ssh:board", "libc=glibc,musl", "--only", "b_malloc_tiny1")

@@ -19,4 +19,6 @@ def test_only_kernels_of_x86_64_are_told_not_to_test_their_timer(name: str) -> N
     command = boot_arguments(find_architecture(name), built, 256)
     words = command[command.index("-append") + 1].split()
     assert ("no_timer_check" in words) == (name == "x86_64")
-    assert words[0].startswith("console=tty") and words[-1] == "quiet=0" and command[command.index("-kernel") + 1] == "k"
+    assert (
+        words[0].startswith("console=tty") and words[-1] == "quiet=0" and command[command.index("-kernel") + 1] == "k"
+    )
