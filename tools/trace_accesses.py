@@ -34,6 +34,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TOP)]
+
+from tests.fake_ssh import FakeSsh  # noqa: E402 - the path comes first
+
 REASONS = TOP / "tools" / "accesses.toml"
 PAGE = TOP / "docs" / "security-accesses.md"
 BEGIN, END = "<!-- tools/trace-accesses: begin -->", "<!-- tools/trace-accesses: end -->"
@@ -146,6 +150,8 @@ def _job(name: str, line: str, *expect: int) -> Job:
 
 
 _COMPARE = "{top}/swapstone compare libc=glibc,musl --only b_string_strlen --blocks"
+_BOARD = "PATH={folder}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""With a program in ssh's place that runs the board's commands on this machine: ssh's own accesses are not Swapstone's."""
 RECORD = Job("record", tuple(f"{_COMPARE} 5 --out {{record}}".split()), traced=False)
 """Makes the record that the jobs read."""
 
@@ -182,6 +188,9 @@ JOBS: tuple[Job, ...] = (
         2,
         4,
     ),
+    _job("compare --target ssh", f"env {_BOARD} {_COMPARE} 1 --target ssh:board", 0, 4),
+    _job("doctor --target ssh", f"env {_BOARD} {{top}}/swapstone doctor --target ssh:board"),
+    _job("target clean", f"env {_BOARD} {{top}}/swapstone target clean ssh:board"),
     _job("compare --target fake", f"{_COMPARE} 3 --target fake:{{folder}}/fake.toml --out {{records}}/first"),
     _job("compare --resume", "{top}/swapstone compare --resume {records}/first --budget 10s"),
     _job("rerun", "{top}/swapstone rerun {records}/first --out {records}/again"),
@@ -197,6 +206,8 @@ JOBS: tuple[Job, ...] = (
     _job("study", "{top}/swapstone study {folder}/study.toml --target fake:{folder}/fake.toml --out {records}/study"),
     _job("study --resume", "{top}/swapstone study --resume {records}/study --budget 20s"),
     _job("image build", "{top}/swapstone image build"),
+    _job("image build --libc", "{top}/swapstone image build --libc musl --out {folder}/image"),
+    _job("sdk", "{top}/swapstone sdk --libc musl --out {folder}/sdk"),
     _job("image list", "{top}/swapstone image list"),
     _job("image gc", "{top}/swapstone image gc"),
     _job("set-up", "{folder}/checkout/swapstone --version"),
@@ -410,6 +421,8 @@ def prepare(folder: Path) -> None:
     subprocess.run(key, check=True, stdin=subprocess.DEVNULL)
     for name in ("src", "cache", "state"):
         (folder / name).mkdir(exist_ok=True)
+    FakeSsh(folder / "board")
+    (folder / "bin").symlink_to(folder / "board" / "bin")
     (folder / "src" / "x.c").write_text("int main(void) { return 0; }\n")
     for name in ("root-a", "root-b"):
         (folder / name).mkdir(exist_ok=True)

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from tests.faults.injection import Fault, Injection, Operation
 
-TIMEOUT_S = 120
+TIMEOUT_S = 600
 
 Action = Callable[[], int]
 """What a child does; it returns an exit status."""

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from tests.e2e.cli import FAKE, environment, runs_of
+from tests.fake_ssh import FakeSsh
 from tests.faults.children import Action, Ended, Place, command, reported, run_child
 from tests.faults.injection import CRASH, Fault
 
@@ -355,6 +356,34 @@ class Host(Records):
         return [(run["trial"], run["status"]) for run in runs_of(record)]
 
 
+class Board(Host):
+    """One workload on a board, with a program in ssh's place that runs the commands on this machine."""
+
+    name = "board"
+    title = "a workload on a board (target ssh, with a program in its place)"
+
+    def prepare(self) -> None:
+        self.ssh = FakeSsh(self.folder / "board")
+        (self.folder / "t").mkdir()
+        super().prepare()
+
+    def place(self, folder: Path) -> Place:
+        # A path of a socket has at most 107 bytes: the folder of the connection's has a short one.
+        changes = {"PATH": self.ssh.path, "TMPDIR": str(self.folder / "t")}
+        return Place(folder, {**super().place(folder).environment, **changes})
+
+    def action(self) -> Action:
+        row = ("--target", "ssh:board", "libc=glibc,musl", "--only", "b_malloc_tiny1")
+        return command("compare", *row, "--blocks", "1", "--seed", "4", "--out", self.record)
+
+    def result(self, place: Place) -> object:
+        locks = [path.name for path in self.ssh.folder.glob("swapstone-board-lock-*")]
+        scratch = [path.name for path in self.ssh.board.glob("scratch-*")]
+        self.require(not locks, f"the board is still locked: {locks}")
+        self.require(not scratch, f"folders of trials are left on the board: {scratch}")
+        return super().result(place)
+
+
 class Report(Records):
     """Reports and exports, over older files."""
 
@@ -444,6 +473,37 @@ def _explain(record: Path) -> None:
         seen = ONE_THREAD
         explanation_files.store(folder, view, seen)
     explanation_files.write(folder, seen, explain(seen, classes), classes)
+
+
+class CountedExplanation(Explain):
+    """The files of an explanation on the exact clock, from instructions and call paths of the test's own."""
+
+    name = "counted"
+    title = "the files of an explanation on the exact clock (counts made up)"
+
+    def action(self) -> Action:
+        return reported(lambda: _explain_counts(Path(self.other)))
+
+
+def _explain_counts(record: Path) -> None:
+    from tools.fuzz_seeds import COUNTED_ROW, PATHS_OF_ROW
+
+    from swapstone.model.instruction_counts import InstructionExplanation
+    from swapstone.model.instruction_paths import InstructionPaths
+    from swapstone.record import load
+    from swapstone.session import explanation_files
+
+    view = load(record)
+    made = msgspec.json.decode(COUNTED_ROW, type=InstructionExplanation)
+    folder = explanation_files.folder_of(view, made.place)
+    found = explanation_files.read_counts(folder, view)
+    paths = explanation_files.read_paths(folder, view, found) if found is not None else None
+    if found is None or paths is None:
+        found = msgspec.structs.replace(made, chain=view.last_chain, no_graph="")
+        paths = msgspec.json.decode(PATHS_OF_ROW, type=InstructionPaths)
+        paths = msgspec.structs.replace(paths, chain=view.last_chain)
+        explanation_files.store_counts(folder, found, paths)
+    explanation_files.write_counts(folder, found, paths)
 
 
 class Cache(Scenario):
@@ -553,7 +613,10 @@ def _build_allocator(archive: Path) -> None:
 
 SCENARIOS: dict[str, type[Scenario]] = {
     scenario.name: scenario
-    for scenario in (Experiment, Resumed, Extended, StudyOfParts, Host, Report, Explain, Image, Fetch, Allocator)
+    for scenario in (
+        *(Experiment, Resumed, Extended, StudyOfParts, Host, Board, Report, Explain, CountedExplanation),
+        *(Image, Fetch, Allocator),
+    )
 }
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -71,6 +72,16 @@ def test_no_python_file_is_two_rooms() -> None:
         assert len(path.read_text().splitlines()) <= 500, (
             f"{path.relative_to(TOP)} has over 500 lines: split it by what it does"
         )
+
+
+def test_temporary_folders_can_be_found_after_a_kill() -> None:
+    """In the system's folder a later start removes those of `TemporaryFolder`; others lie in the cache, beside what is written."""
+    unnamed = [
+        str(path.relative_to(TOP))
+        for path in (TOP / "src").rglob("*.py")
+        if re.search(r"(?:TemporaryDirectory|mkdtemp|mkstemp|NamedTemporaryFile)\((?![^\n]*dir=)", path.read_text())
+    ]
+    assert not unnamed
 
 
 def test_every_test_file_is_collected(request: pytest.FixtureRequest) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import posixpath
 import stat
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from swapstone.factors import Evidence, find_factor, read_facts
 from swapstone.model import FrozenStruct, UserError, cpio
+from swapstone.model.temporary_folder import TemporaryFolder
 
 _ELF = b"\x7fELF"
 
@@ -51,10 +51,10 @@ def observe_files(
         UserError: a file is of another C library or compiler, or shows none; or the image lacks a loader or shared object that one needs.
     """
     found: dict[str, ObservedFile] = {}
-    with tempfile.TemporaryDirectory() as work:
+    with TemporaryFolder("inspect") as work:
         for path, entry in sorted(entries.items()):
             if stat.S_ISREG(entry.mode) and entry.content.startswith(_ELF):
-                copy = Path(work) / f"{len(found)}"
+                copy = work / f"{len(found)}"
                 copy.write_bytes(entry.content)
                 found[path] = _observed(path, copy, libc if path in own else "")
     for path, file in found.items():

@@ -7,7 +7,6 @@ import io
 import posixpath
 import stat
 import tarfile
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from swapstone.artifacts.image_assembly import Overlay, Tree, add_base
 from swapstone.artifacts.packages import Contents, Package, package_file, plain_path, read_lock
 from swapstone.model import UserError, cpio
 from swapstone.model.directories import share_dir
+from swapstone.model.temporary_folder import TemporaryFolder
 
 _PACKAGES = {"glibc": ("libc6", "libgcc-s1"), MUSL: (MUSL,)}
 _KEPT = ("bin/", "etc/", "lib/", "sbin/", "srv/", "var/")
@@ -53,9 +53,9 @@ def libc_entries(packages: tuple[Package, ...], libc: str, programs: Iterable[En
     """
     wanted = {soname for entries in programs for path, entry in entries.items() for soname in _needs(path, entry)}
     found: dict[str, Entries] = {}
-    with tempfile.TemporaryDirectory() as work:
+    with TemporaryFolder("root") as work:
         for package in packages:
-            with Contents(package_file(package.sha256), Path(work)) as contents:
+            with Contents(package_file(package.sha256), work) as contents:
                 chosen = _musl_files(contents) if libc == MUSL else _closure(contents, package, wanted)
             if chosen:
                 found[package.name] = chosen

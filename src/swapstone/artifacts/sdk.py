@@ -27,6 +27,7 @@ from swapstone.artifacts.sdk_sysroot import fill_sysroot, installed_packages, lo
 from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import FrozenStruct, UnavailableError, UserError, cpio, unknown
 from swapstone.model.directories import cache_dir
+from swapstone.model.temporary_folder import TemporaryFolder
 
 DESCRIPTION = "sdk.json"
 LIBCS = ("glibc", "musl")
@@ -180,8 +181,8 @@ def _make(folder: Path, cross: CrossCompiler, libc: str, notify: Callable[[str],
 
 def _try(compiler: Path) -> None:
     """Compile a program, so that an SDK that can't is an error here."""
-    with tempfile.TemporaryDirectory() as work:
-        (Path(work) / "trial.c").write_text(_TRIAL)
+    with TemporaryFolder("trial") as work:
+        (work / "trial.c").write_text(_TRIAL)
         for options in ((), ("-static",)):
             result = subprocess.run(
                 [str(compiler), *options, "-o", "trial", "trial.c"],
