@@ -98,6 +98,6 @@ def test_a_cut_connection_and_a_reset_lose_and_double_nothing(tmp_path: Path) ->
 def test_many_cuts_and_resets_lose_and_double_nothing(
     tmp_path: Path, architecture: str, faults: tuple[str, ...]
 ) -> None:
-    runs = compare(tmp_path, f"virtual-board:{architecture}", 24, faults)
+    runs = compare(tmp_path, f"virtual-board:{architecture}", len(faults) + 4, faults)
     assert sum(facts(runs, "reconnects")) == len(faults)
     assert max(facts(runs, "board_boots")) == faults.count(RESET)

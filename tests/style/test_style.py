@@ -62,7 +62,9 @@ def test_rust_is_lint_free() -> None:
     )
 
 
-@pytest.mark.parametrize("script", ["swapstone", "test", ".ci/run", "tools/setup.sh", "native/guest/swap.sh"])
+@pytest.mark.parametrize(
+    "script", ["swapstone", "test", ".ci/run", "tools/setup.sh", "native/guest/swap.sh", "native/images/board-init"]
+)
 def test_shell_scripts_parse(script: str) -> None:
     _passes("sh", "-n", script)
 

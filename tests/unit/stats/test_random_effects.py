@@ -65,7 +65,7 @@ def test_the_interval_contains_the_mean_of_all_units_as_often_as_stated(exhausti
         for _ in range(number):
             errors = random.uniform(0.01, 0.2, size=3)
             centres = random.normal(0.0, spread, size=3)
-            found = pooled_estimate(random.normal(centres, errors).tolist(), (errors**2).tolist(), 0.05)
+            found = pooled_estimate(tuple(random.normal(centres, errors)), tuple(errors**2), 0.05)
             hits += not found.interval.excludes(0.0)
         assert hits >= 0.95 * number - 4 * math.sqrt(0.95 * 0.05 * number)
 
