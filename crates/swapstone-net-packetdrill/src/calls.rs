@@ -90,7 +90,7 @@ impl Calls {
         };
         let end = timeout
             .and_then(|ms| u64::try_from(ms).ok())
-            .map(|ms| now + ms * 1000);
+            .map(|ms| now.saturating_add(ms.saturating_mul(1000)));
         Running {
             call: call.clone(),
             written: 0,

@@ -9,8 +9,8 @@ use crate::script::{Body, Icmp, Packet, Tcp, TcpOption, Version};
 pub const FLAGS: &str = "FSRP.UEW";
 /// The most SACK blocks in 40 bytes of options.
 const MOST_BLOCKS: usize = 4;
-/// The largest payload in bytes: an IPv4 packet without options has 65535.
-const LARGEST: u64 = 65535 - 40;
+/// The largest payload in bytes: an IPv4 packet has 65535, with its header and one of TCP with options.
+const LARGEST: u64 = 65535 - 20 - 60;
 
 /// Parses a packet after `<` or `>`.
 pub fn packet(scan: &mut Scanner<'_>, version: Version, inject: bool) -> Parsed<Packet> {

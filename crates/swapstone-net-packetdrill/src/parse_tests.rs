@@ -168,6 +168,7 @@ fn errors_name_the_line() {
         1,
         "encapsulation",
     );
+    fails("0 < . 1:65457(65456) ack 1 win 1", 1, "at most 65455");
     let deep = format!("0 close({}1) = 0", "[".repeat(100));
     fails(&deep, 1, "nested");
     let blocks = "0 < . 1:1(0) win 1 <sack 1:2 3:4 5:6 7:8 9:10>";

@@ -21,6 +21,8 @@ const PATIENCE: u64 = 300_000_000;
 const TRY_EVERY: u64 = 1_000;
 /// The first port of the peer in connections to the stack.
 const FIRST_PORT: u16 = 40_000;
+/// The largest length that a quoted IP header states.
+const LARGEST: u16 = 65_000;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 
@@ -240,7 +242,8 @@ impl Runner<'_> {
         } else {
             PROTOCOL_TCP
         };
-        let length = u16::try_from(header + length).unwrap_or(u16::MAX - 40);
+        let length =
+            u16::try_from(length.saturating_add(header)).map_or(LARGEST, |it| it.min(LARGEST));
         Ok(wire::icmp_quoting(
             self.version,
             icmp,

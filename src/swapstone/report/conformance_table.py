@@ -14,7 +14,7 @@ def answer(found: Conformance) -> str:
     """Return how many scripts each stack passes, in one sentence."""
     parts = []
     for stack in (each for each in STACKS if any(one.stack == each for one in found.outcomes)):
-        outcomes: Counter[str] = Counter(one.outcome for one in found.outcomes if one.stack == stack)
+        outcomes = Counter[str](one.outcome for one in found.outcomes if one.stack == stack)
         run = outcomes[PASSED] + outcomes[FAILED]
         others = sum(outcomes.values()) - run
         title = STACK_TITLES[stack]

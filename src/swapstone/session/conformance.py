@@ -107,7 +107,7 @@ def conform(
         if one.outcome == "bad-script":
             place = f":{one.line}" if one.line else ""
             raise UserError(
-                f"{one.script}{place}: {one.reason}.", "`swapstone docs netstack-conform` lists the language."
+                f"{found.name(one)}{place}: {one.reason}.", "`swapstone docs netstack-conform` lists the language."
             )
     status = 2 if found.unexpected or found.outdated else 0
     return (to_json(found) if kind == "json" else text_of(found)), status
