@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The context of a test, and the description of tests.
 
+use swapstone_net::fixes::Fixes;
 use swapstone_net::{Cidr, Config};
 
 use crate::backend::Backend;
@@ -97,6 +98,8 @@ impl Test {
 pub struct Context {
     /// The stack under test.
     pub backend: &'static Backend,
+    /// The fixes of the stack under test.
+    pub fixes: Fixes,
     /// The IP version.
     pub family: Family,
     /// `--slow` is set.
@@ -127,6 +130,17 @@ impl Context {
             Cidr::new(crate::addresses::SUBJECT_V6.into(), 64),
         ];
         Config::new(&addresses, [self.seed; 32])
+    }
+
+    /// Runs a test in a separate process with these fixes of the stack under test.
+    pub fn part(&self, test: &str, family: Family, fixes: &str) -> std::process::Output {
+        let program = std::env::current_exe().expect("a process has a program");
+        std::process::Command::new(program)
+            .args(["--one", test, self.backend.name])
+            .args(["--family", family.name(), "--fixes", fixes])
+            .env("RUST_BACKTRACE", "0")
+            .output()
+            .expect("it ran before")
     }
 
     /// Runs a hidden test in a separate process with another seed; returns its notes.
