@@ -236,6 +236,10 @@ def differences_section(found: Differences) -> Section:
     items = (
         [Item(f"{formatting.count(found.absent, 'published ratio')} that no given record has.")] if found.absent else []
     )
+    platforms = tuple(dict.fromkeys(each.figure.platform for each in found.different))
+    if len(platforms) == 1:  # no column for it
+        items.append(Item(f"The page measured on: {platforms[0]}."))
+        head, rows = head[:-1], tuple(row[:-1] for row in rows)
     items.append(
         Item(
             "Without an interval, the number here is the quotient of two medians, and its sign is that beyond the margin."

@@ -238,3 +238,17 @@ def test_each_reason_is_printed_whole_and_once() -> None:
     assert page.count("A long reason. " * 12 + "End.") == 1
     assert "b_malloc_big1 (wall) and b_malloc_big2 (wall): A long reason." in page
     assert page.index("End.") < page.index("b_string_memset (wall): No reason is given.")
+
+
+def test_one_platform_is_no_column() -> None:
+    found = differences([record(libc("b_string_memset", 1.3, Verdict.WORSE))])
+    page = render(Document(title="t", answer="", sections=(differences_section(found),)))
+    assert "The page measured on: Raspberry Pi 4B" in page and "measured by the page on" not in page
+    both = [
+        msgspec.structs.replace(each, figure=msgspec.structs.replace(each.figure, platform=name))
+        for name in "ab"
+        for each in found.rows
+    ]
+    several = msgspec.structs.replace(found, rows=tuple(both))
+    page = render(Document(title="t", answer="", sections=(differences_section(several),)))
+    assert "measured by the page on" in page and "The page measured on" not in page
