@@ -218,8 +218,18 @@ _TONES = {_SIGN: Tone.BAD, _SIZE: Tone.NOTE}
 
 def differences_section(found: Differences) -> Section:
     """Return the rows that differ, and the reasons, each with the rows that have it."""
-    head = ("study", "row here", "metric", "ratio", "page", "here", "record", "", "measured by the page on")
-    rows = tuple(
+    head: tuple[str, ...] = (
+        "study",
+        "row here",
+        "metric",
+        "ratio",
+        "page",
+        "here",
+        "record",
+        "",
+        "measured by the page on",
+    )
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             Cell(each.figure.study),
             Cell(each.place.workload, code=True),

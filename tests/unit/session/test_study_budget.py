@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from swapstone.model import Experiment
-from swapstone.session import study
+from swapstone.session import experiment, study
 from swapstone.session.budget import BudgetError
 from swapstone.session.study_budget import sufficient_budget
 from tests.unit.session.test_study import Maker
@@ -31,7 +31,7 @@ def test_the_part_that_needs_most_decides() -> None:
 
 
 def test_the_study_names_it(study_run: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    start: Callable[..., object] = study.start
+    start: Callable[..., object] = experiment.start
 
     def starting(planned: Experiment, path: Path, **given: object) -> object:
         if path.name != "malloc":
