@@ -43,6 +43,9 @@ BOOT_TIMEOUT_S = 900
         (["sdk", "--libc", "dietlibc", "--out", "x"], "no C library named 'dietlibc'", "musl"),
         (["sdk", "--arch", "mips", "--out", "x"], "no architecture named 'mips'", "arm64"),
         (["sdk"], "Missing option '--out'", "sdk --help"),
+        (["sdk", "--out", "/dev/null"], "/dev/null is no folder", "--out DIR"),
+        (["sdk", "--out", "/dev/null/x"], "/dev/null/x can't be written", "--out DIR"),
+        (["image", "build", "--libc", "musl", "--out", "/dev/null/x"], "/dev/null/x can't be written", "--out DIR"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

@@ -120,14 +120,30 @@ def build_sdk(architecture: str, libc: str, notify: Callable[[str], None]) -> Bu
     return BuiltSdk(sdk=found, folder=home)
 
 
+def check_sdk_folder(folder: Path) -> None:
+    """Check that a folder does not exist, or is empty.
+
+    Raises:
+        UserError: it has files, or is no folder.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is no folder.", "Name a new folder: --out DIR")
+    try:
+        if folder.exists() and any(folder.iterdir()):
+            raise UserError(f"{folder} exists and is not empty.", "Name a new folder: --out DIR")
+    except OSError as error:
+        raise UserError(
+            f"{folder} can't be read: {error.strerror or error}.", "Name a new folder: --out DIR"
+        ) from error
+
+
 def copy_sdk(built: BuiltSdk, folder: Path) -> None:
     """Copy an SDK to a folder that does not exist yet, or is empty. An interrupted copy leaves nothing there.
 
     Raises:
         UserError: the folder has files, or can't be written.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} exists and is not empty.", "Name a new folder: --out DIR")
+    check_sdk_folder(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as work:
@@ -135,7 +151,9 @@ def copy_sdk(built: BuiltSdk, folder: Path) -> None:
             (Path(work) / "sdk").chmod(0o755)
             (Path(work) / "sdk").rename(folder)
     except OSError as error:
-        raise UserError(f"{folder} can't be written: {error.strerror or error}.", "Name another folder.") from error
+        raise UserError(
+            f"{folder} can't be written: {error.strerror or error}.", "Name another folder: --out DIR"
+        ) from error
 
 
 def content_digest(folder: Path) -> str:

@@ -115,7 +115,7 @@ def build_command(config: str, out: str, as_json: bool, **wanted: str) -> None:
     wanted["kernel"] = kernel_from_source(wanted["arch"], wanted["kernel"], config, print_note)
     if request:
         image = libc_image(request, wanted["kernel"], print_note)
-        lines = write_image(image, out)
+        lines = write_image(image, request, out)
         echo(image.description.encoded().decode() if as_json else as_typed("\n".join(map(plain, lines))))
         return
     echo(image_output(_console_image(**wanted), wanted["kernel"], as_json=as_json))

@@ -35,14 +35,17 @@ def checked(rows: Iterable[Row], findings: Findings) -> list[Row]:
     """Return the rows, with the exclusions that the checks found.
 
     A row that is excluded already keeps its reason, unless all that is known of it is that it has no pairs: what a check found
-    comes first then. Runs that were all disturbed have no pairs, and their outputs may still differ.
+    comes first then. Runs that were all disturbed have no pairs, and their outputs may still differ. A side of which no run was made
+    has no pairs for another reason, which stays.
     """
 
     def exclusion(row: Row) -> tuple[Verdict, str] | None:
         found = findings.excluded.get((row.group, row.candidate.label, row.metric.name))
         if row.exclusion is None:
             return found
-        without_pairs = row.exclusion[0] in (Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE)
+        verdict, reason = row.exclusion
+        no_run = verdict is Verdict.UNAVAILABLE and reason.startswith(("baseline: ", "candidate: "))
+        without_pairs = verdict in (Verdict.UNAVAILABLE, Verdict.INCONCLUSIVE) and not no_run
         return found if found and without_pairs else row.exclusion
 
     return [dataclasses.replace(row, exclusion=exclusion(row)) for row in rows]

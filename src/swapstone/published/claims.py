@@ -19,10 +19,10 @@ from swapstone.published.joins import CLAIMS, Place, Side, side_of
 _REINSTALL = "This file comes with swapstone: install it again."
 _IDLE = "idle"
 
-Kind = Literal["ratio", "difference", "values", "share", "index"]
+Kind = Literal["ratio", "difference", "values", "share", "index", "seconds", "stacks", "modelled"]
 """What a test decides by; the comment in claims.toml explains each."""
 
-_TWO_SIDED = frozenset({"ratio", "difference", "index"})
+_TWO_SIDED = frozenset({"ratio", "difference", "index", "seconds", "modelled"})
 
 
 class ClaimTest(FrozenStruct, frozen=True, kw_only=True):
@@ -31,8 +31,11 @@ class ClaimTest(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         what: what is compared with the bounds.
         place: the row; without a workload for an index.
-        over: what is divided by or subtracted; None for values and shares.
+        over: what is divided by or subtracted; None for values, shares and stacks.
         part_of: the metric of which a share is taken; empty for others.
+        profile: kind of the profile whose stacks are searched; empty for others.
+        functions: names of functions, one of which a stack must have.
+        processor: the modelled one; empty for others.
         least, most: the claim holds from least to most; infinite without a bound.
     """
 
@@ -40,6 +43,9 @@ class ClaimTest(FrozenStruct, frozen=True, kw_only=True):
     place: Place
     over: Side | None
     part_of: str
+    profile: str
+    functions: tuple[str, ...]
+    processor: str
     least: float
     most: float
 
@@ -76,6 +82,9 @@ class _Test(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     load: str = _IDLE
     over: str = ""
     part_of: str = ""
+    profile: Literal["", "on-cpu", "off-cpu"] = ""
+    functions: list[str] = msgspec.field(default_factory=list)
+    processor: str = ""
     least: float | None = None
     most: float | None = None
 
@@ -148,6 +157,10 @@ def _test_problems(test: _Test) -> Iterator[str]:
         yield f"a test of {test.what} {'needs' if test.what in _TWO_SIDED else 'has no'} over"
     if (test.what == "share") != bool(test.part_of):
         yield "part_of belongs to a share, and to nothing else"
+    if (test.what == "stacks") != bool(test.profile and all(test.functions) and test.functions):
+        yield "a profile and functions belong to stacks, and to nothing else"
+    if (test.what == "modelled") != bool(test.processor):
+        yield "a processor belongs to a modelled test, and to nothing else"
     if (test.what == "index") == bool(test.workload):
         yield "an index has no workload, and every other test has one"
     if test.least is None and test.most is None:
@@ -169,10 +182,14 @@ def _decoded(test: _Test, where: str) -> ClaimTest:
             metric=test.metric,
             side=side_of(test.side, test.load, where),
             over=over,
+            series=test.what == "seconds",
             index=test.what == "index",
         ),
         over=over,
         part_of=test.part_of,
+        profile=test.profile,
+        functions=tuple(test.functions),
+        processor=test.processor,
         least=-math.inf if test.least is None else test.least,
         most=math.inf if test.most is None else test.most,
     )

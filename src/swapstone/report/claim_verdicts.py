@@ -12,6 +12,7 @@ from swapstone.published import Side
 from swapstone.published.claims import ClaimTest, PageClaim
 from swapstone.published.coverage import Catalog, problem
 from swapstone.report import formatting
+from swapstone.report.claim_evidence import ranges
 from swapstone.report.measured import Analysed, effects, values
 from swapstone.report.published_differences import ratio_text
 
@@ -111,6 +112,19 @@ def _evidence(test: ClaimTest, records: Iterable[Analysed]) -> Iterator[Evidence
                 yield from _of_index(test, record)
             case "ratio" | "difference":
                 yield from _of_effect(test, record)
+            case "seconds" | "stacks" | "modelled":
+                yield from _of_range(test, record)
+
+
+def _of_range(test: ClaimTest, record: Analysed) -> Iterator[Evidence]:
+    """Decide by what the evidence allows: all of it is inside the bounds, none is, or it reaches over one of them."""
+    for found in ranges(test, record):
+        verdict = ClaimVerdict.UNDECIDED
+        if test.least <= found.low and found.high <= test.most:
+            verdict = ClaimVerdict.HOLDS
+        elif found.high < test.least or found.low > test.most:
+            verdict = ClaimVerdict.FAILS
+        yield Evidence(record=record.name, verdict=verdict, text=found.text)
 
 
 def _of_effect(test: ClaimTest, record: Analysed) -> Iterator[Evidence]:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
-from swapstone.model import Analysis, Comparison, Experiment, FrozenStruct, Scale, Variant
+from swapstone.model import Analysis, Comparison, Experiment, FrozenStruct, RowMeasurements, Scale, Variant
+from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.published import Side
 from swapstone.report.topics.comparison_groups import shown, sign
 from swapstone.report.verdict_groups import NO_NUMBERS
@@ -16,11 +17,19 @@ Row = tuple[str, str, str]
 
 
 class Analysed(FrozenStruct, frozen=True, kw_only=True):
-    """A record: its name, its experiment and its analysis."""
+    """A record.
+
+    Attributes:
+        name, experiment, analysis: of the record.
+        profiled: rows that `explain` has run under instruments.
+        counted: rows whose instructions it has counted.
+    """
 
     name: str
     experiment: Experiment
     analysis: Analysis
+    profiled: tuple[RowMeasurements, ...] = ()
+    counted: tuple[InstructionExplanation, ...] = ()
 
 
 class Effect(FrozenStruct, frozen=True, kw_only=True):

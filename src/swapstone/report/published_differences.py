@@ -12,7 +12,8 @@ from swapstone.model import FrozenStruct, UserError
 from swapstone.model.toml_file import TomlError, decode_toml
 from swapstone.published import Figure, Joined, Place, Side
 from swapstone.report import formatting
-from swapstone.report.document import BulletList, Cell, Column, Item, Mark, Section, Table, Tone
+from swapstone.report.answer.wording import listed
+from swapstone.report.document import BulletList, Cell, Column, Heading, Item, Mark, Section, Table, Tone
 from swapstone.report.measured import Analysed, Effect, effects
 
 FACTOR = 1.5
@@ -216,9 +217,19 @@ _TONES = {_SIGN: Tone.BAD, _SIZE: Tone.NOTE}
 
 
 def differences_section(found: Differences) -> Section:
-    """Return the rows that differ, each with its reason."""
-    head = ("study", "row here", "metric", "ratio", "page", "here", "record", "", "measured by the page on", "reason")
-    rows = tuple(
+    """Return the rows that differ, and the reasons, each with the rows that have it."""
+    head: tuple[str, ...] = (
+        "study",
+        "row here",
+        "metric",
+        "ratio",
+        "page",
+        "here",
+        "record",
+        "",
+        "measured by the page on",
+    )
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             Cell(each.figure.study),
             Cell(each.place.workload, code=True),
@@ -229,13 +240,16 @@ def differences_section(found: Differences) -> Section:
             Cell(formatting.safe(each.here.record)),
             Cell(mark=Mark(each.kind, "", _TONES[each.kind])),
             Cell(each.figure.platform),
-            Cell(each.reason or "none given"),
         )
         for each in found.different
     )
     items = (
         [Item(f"{formatting.count(found.absent, 'published ratio')} that no given record has.")] if found.absent else []
     )
+    platforms = tuple(dict.fromkeys(each.figure.platform for each in found.different))
+    if len(platforms) == 1:  # no column for it
+        items.append(Item(f"The page measured on: {platforms[0]}."))
+        head, rows = head[:-1], tuple(row[:-1] for row in rows)
     items.append(
         Item(
             "Without an interval, the number here is the quotient of two medians, and its sign is that beyond the margin."
@@ -247,8 +261,20 @@ def differences_section(found: Differences) -> Section:
         rows=rows,
         keys=2,
     )
-    blocks = (table, BulletList(items=tuple(items))) if rows else (BulletList(items=tuple(items)),)
+    notes = BulletList(items=tuple(items))
+    why = (Heading("Why they differ"), BulletList(items=tuple(_explained(found)))) if rows else ()
+    blocks = (table, *why, notes) if rows else (notes,)
     return Section(title="Published ratios that differ from the records'", blocks=blocks)
+
+
+def _explained(found: Differences) -> Iterator[Item]:
+    """Yield an item for each reason, with its rows; rows without a reason come last."""
+    groups: dict[tuple[bool, str, str], list[Difference]] = {}
+    for each in found.different:
+        groups.setdefault((not each.reason, each.figure.study, each.reason), []).append(each)
+    for (_, study, reason), rows in sorted(groups.items(), key=lambda group: group[0][0]):
+        works = listed(list(dict.fromkeys(f"{each.place.workload} ({each.place.metric})" for each in rows)))
+        yield Item(f"{works}: {reason or 'No reason is given.'}", label=study)
 
 
 def ratio_text(side: Side, over: Side) -> str:

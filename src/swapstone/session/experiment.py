@@ -375,8 +375,8 @@ def _sealed_on_error(writer: RecordWriter) -> Iterator[None]:
         yield
     except BudgetError as error:
         _seal_after_error(writer, error.why)
-        kept = f"What was measured is kept: {again} --budget {error.budget}"
-        raise UserError(error.message, f"{error.hint}\n{kept}") from error
+        error.hint = f"{error.hint}\nWhat was measured is kept: {again} --budget {error.budget}"
+        raise
     except AgentStartError as error:
         _seal_after_error(writer, "an error ended it")
         raise AgentStartError(error.message, f"{error.hint} Then continue: {again}") from error

@@ -22,9 +22,10 @@ from swapstone.artifacts.libc_image import (
     build_libc_image,
     write_libc_image,
 )
-from swapstone.artifacts.sdk import LIBCS, SDK_COMPILERS, build_sdk, check_sdk, copy_sdk
+from swapstone.artifacts.sdk import LIBCS, SDK_COMPILERS, build_sdk, check_sdk, check_sdk_folder, copy_sdk
 from swapstone.model import UserError
 from swapstone.session.image_store import module_names
+from swapstone.session.output_file import check_output_folder
 
 __all__ = ["LIBCS", "SDK_COMPILERS", "libc_image", "libc_request", "make_sdk", "write_image"]
 
@@ -44,7 +45,7 @@ def libc_request(
         out: the folder to write to; may be empty.
 
     Raises:
-        UserError: an option needs a C library, and none was named; or a name is unknown.
+        UserError: an option needs a C library, and none was named; a name is unknown; or the folder can't be written.
         UnavailableError: a tool is missing; the hint names its package.
     """
     if not libc:
@@ -53,6 +54,8 @@ def libc_request(
             raise UserError(f"{given[0]} is for images of one C library.", "Name it: --libc musl")
         return None
     check_sdk(arch, libc, compiler or SDK_COMPILERS[0])
+    if out:
+        check_output_folder(Path(out))
     return LibcImageRequest(
         architecture=arch,
         libc=libc,
@@ -74,11 +77,12 @@ def libc_image(request: LibcImageRequest, kernel: str, notify: Callable[[str], N
     return build_libc_image(msgspec.structs.replace(request, kernel=kernel), notify)
 
 
-def write_image(image: BuiltLibcImage, out: str) -> list[str]:
+def write_image(image: BuiltLibcImage, request: LibcImageRequest, out: str) -> list[str]:
     """Write an image into a folder, and return what was built as lines of text.
 
     Args:
         image: from `libc_image`.
+        request: of that image.
         out: the folder; empty to leave the image in the cache alone.
 
     Raises:
@@ -86,7 +90,8 @@ def write_image(image: BuiltLibcImage, out: str) -> list[str]:
     """
     if out:
         write_libc_image(image, Path(out))
-    return [_answer(image.description), *_binaries(image.description), *_files(image.built, out), *_next(image, out)]
+    described = image.description
+    return [_answer(described), *_binaries(described), *_files(image.built, out), *_next(described, request, out)]
 
 
 def make_sdk(architecture: str, libc: str, out: str, notify: Callable[[str], None]) -> list[str]:
@@ -104,6 +109,9 @@ def make_sdk(architecture: str, libc: str, out: str, notify: Callable[[str], Non
     """
     if not out:
         raise UserError("The SDK needs a folder.", "Name it: --out DIR")
+    check_sdk(architecture, libc)
+    check_sdk_folder(Path(out))
+    check_output_folder(Path(out))
     built = build_sdk(architecture, libc, notify)
     copy_sdk(built, Path(out))
     files = [path for path in Path(out).rglob("*") if path.is_file() and not path.is_symlink()]
@@ -147,9 +155,8 @@ def _files(built: BuiltImage, out: str) -> list[str]:
     return [f"  written  {Path(out) / name}{size}" for name, size in written]
 
 
-def _next(image: BuiltLibcImage, out: str) -> list[str]:
-    described = image.description
-    lines = [f"Boot it: swapstone image boot --libc {described.libc} --arch {described.architecture}"]
+def _next(described: LibcImage, request: LibcImageRequest, out: str) -> list[str]:
+    lines = [f"Boot it: {_boot_command(request)}"]
     if out:
         other = next(libc for libc in LIBCS if libc != described.libc)
         root = shlex.quote(str(Path(out) / ROOT_FILE))
@@ -157,3 +164,16 @@ def _next(image: BuiltLibcImage, out: str) -> list[str]:
             f"Compare it with one of {other}: swapstone compare rootfs={root},OTHER/{ROOT_FILE} --target vm -- COMMAND"
         )
     return lines
+
+
+def _boot_command(request: LibcImageRequest) -> str:
+    """Return the command that boots the image of a request, and no other one."""
+    usual = LibcImageRequest(architecture=request.architecture, libc=request.libc)
+    chosen = (
+        ("--compiler", request.compiler, usual.compiler),
+        ("--kernel", request.kernel, usual.kernel),
+        ("--modules-folder", request.modules_folder, ""),
+        ("--modules", ",".join(request.modules), ""),
+    )
+    options = "".join(f" {option} {shlex.quote(value)}" for option, value, default in chosen if value != default)
+    return f"swapstone image boot --libc {request.libc} --arch {request.architecture}{options}"

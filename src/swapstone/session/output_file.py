@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -56,6 +57,23 @@ def check_output(path: Path | None) -> None:
         trouble = errno.EACCES
     if trouble:
         raise UserError(f"{path} can't be written: {os.strerror(trouble)}.", "Name another file with --out.")
+
+
+def check_output_folder(path: Path) -> None:
+    """Raise before long work whose result could not be written into a folder. Nothing is left there.
+
+    Raises:
+        UserError: the path is a file, or neither it nor the nearest folder above it that exists can be written.
+    """
+    place = path.absolute()
+    while not os.path.lexists(place) and place != place.parent:
+        place = place.parent
+    try:
+        with tempfile.TemporaryDirectory(dir=place, prefix=".making-"):
+            pass
+    except OSError as error:
+        reason = os.strerror(errno.EEXIST) if place == path.absolute() and not place.is_dir() else error.strerror
+        raise UserError(f"{path} can't be written: {reason or error}.", "Name another folder: --out DIR") from error
 
 
 def _is_stream(path: Path) -> bool:

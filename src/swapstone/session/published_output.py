@@ -17,9 +17,10 @@ from swapstone.report.claim_verdicts import judge
 from swapstone.report.document import Document
 from swapstone.report.measured import Analysed
 from swapstone.report.published_differences import Reason, decode_reasons, differences
+from swapstone.session.explained_rows import explained_rows
 from swapstone.session.published_catalog import catalog
 from swapstone.session.published_catalog import published_coverage as coverage_of_pages
-from swapstone.session.record_handle import open_record
+from swapstone.session.record_handle import Record, open_record
 
 EXIT_MISSING = 4
 """The exit status where a figure has no row."""
@@ -67,14 +68,17 @@ def analysed(names: Sequence[str]) -> tuple[Analysed, ...]:
         UserError: a record can't be read.
     """
     paths = dict.fromkeys(path for name in names for path in find_records(name))
-    found = [open_record(str(path)) for path in paths]
-    return tuple(
-        Analysed(
-            name=f"{record.name} (simulated)" if record.experiment.target.startswith("fake") else record.name,
-            experiment=record.experiment,
-            analysis=record.analysis(),
-        )
-        for record in found
+    return tuple(_analysed(open_record(str(path))) for path in paths)
+
+
+def _analysed(record: Record) -> Analysed:
+    profiled, counted = explained_rows(record.view)
+    return Analysed(
+        name=f"{record.name} (simulated)" if record.experiment.target.startswith("fake") else record.name,
+        experiment=record.experiment,
+        analysis=record.analysis(),
+        profiled=profiled,
+        counted=counted,
     )
 
 

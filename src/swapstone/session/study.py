@@ -34,12 +34,13 @@ from swapstone.report import record_report
 from swapstone.report.render import html, markdown
 from swapstone.report.study_index import PartSummary, StudyIndex, document_of, summary, to_json
 from swapstone.session.analysis import analyse_record
-from swapstone.session.budget import check_budget
+from swapstone.session.budget import BudgetError, check_budget
 from swapstone.session.defaults import default_suites
 from swapstone.session.experiment import DEFAULT_OPTIONS, RunOptions, resolve, resume, start
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.report_context import context_of
+from swapstone.session.study_budget import sufficient_budget
 from swapstone.session.study_file import Study, StudyPart
 from swapstone.session.study_run import STUDY, StudyRun, load_trusted_run
 from swapstone.version import __version__
@@ -70,10 +71,11 @@ class _WrittenIndex(msgspec.Struct):
 
 @dataclasses.dataclass(frozen=True)
 class PartState:
-    """The state of a part, and the reason for it."""
+    """The state of a part, the reason for it, and the budget that its intervals need, if its own was too small for them."""
 
     state: str
     reason: str = ""
+    budget: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -366,6 +368,8 @@ def _run_part(
         return PartState(INTERRUPTED)
     except RecordError as error:
         return PartState(FAILED, _in_one_line(error))
+    except BudgetError as error:
+        return PartState(FAILED, _in_one_line(error), error.budget)
     except UserError as error:
         begun = (path / "runs.jsonl").is_file() and (path / "runs.jsonl").stat().st_size > 0
         return PartState(FAILED if begun or is_of_machine(error) else UNAVAILABLE, _in_one_line(error))
@@ -376,8 +380,8 @@ def _in_one_line(error: UserError) -> str:
     return " ".join(str(error).splitlines())
 
 
-def _resume_command(folder: Path) -> str:
-    return f"swapstone study --resume {shlex.quote(str(folder))}"
+def _resume_command(folder: Path, budget: str = "") -> str:
+    return f"swapstone study --resume {shlex.quote(str(folder))}{f' --budget {budget}' if budget else ''}"
 
 
 def _write_index(
@@ -390,6 +394,9 @@ def _write_index(
         if part.name not in summaries or summaries[part.name].state != state.state:
             summaries[part.name] = _summary(part, state, folder)
         parts.append(summaries[part.name])
+    budget = sufficient_budget(
+        (part.budget_ns, states.get(part.name, PartState(NOT_BEGUN)).budget) for part in run.chosen
+    )
     open_parts = any(part.state in {INTERRUPTED, FAILED, NOT_BEGUN} for part in parts)
     index = StudyIndex(
         name=run.name,
@@ -397,7 +404,7 @@ def _write_index(
         question=run.study.question,
         folder=str(folder),
         parts=tuple(parts),
-        resume=_resume_command(folder) if open_parts else "",
+        resume=_resume_command(folder, budget) if open_parts else "",
         version=__version__,
         clocks=_clock_tables(run, folder),
     )

@@ -29,6 +29,7 @@ from swapstone.model import (
     Direction,
     Metric,
     Quantity,
+    Status,
     Verdict,
 )
 from swapstone.workloads import SUITES
@@ -95,6 +96,16 @@ def test_a_row_that_mostly_lacked_processors_is_not_judged(bench: Any) -> None:
     (caveat,) = [each for each in bench.analysis().caveats if each.kind is CaveatKind.DISTURBED_RUNS]
     assert caveat.message.endswith(f"w: no verdict, because {row.reason}.")
     assert "swapstone rerun" in caveat.hint
+
+
+def test_a_variant_that_was_not_built_keeps_its_reason(bench: Any) -> None:
+    fill(bench, steady(own=1.4, others=0.6))
+    changes = {"status": Status.UNAVAILABLE, "reason": "there is no such library", "samples": ()}
+    bench.runs = [
+        msgspec.structs.replace(run, **(changes if run.trial.variant == CANDIDATE else {})) for run in bench.runs
+    ]
+    row = bench.row("w", "wall")
+    assert (row.verdict, row.reason) == (Verdict.UNAVAILABLE, "candidate: there is no such library")
 
 
 def test_disturbed_blocks_leave_with_both_sides(bench: Any) -> None:

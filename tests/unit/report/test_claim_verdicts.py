@@ -230,7 +230,7 @@ def test_the_output_has_the_evidence_and_the_command() -> None:
         ("most = 2000.0\n", "", "needs least or most"),
         ("most = 2000.0\n", "most = 2000.0\nleast = 3000.0\n", "least is above most"),
         ("most = 2000.0\n", "most = inf\n", "must be finite"),
-        ('untested = "A record has no stacks.', 'note = "A record has no stacks.', "must have tests, or a reason"),
+        ('untested = "It compares two machines', 'note = "It compares two machines', "must have tests, or a reason"),
         ('workload = "syscall"\n', "", "an index has no workload"),
         ('side = "kernel=rt"', 'side = "rt"', "is not FACTOR=LEVEL"),
         (

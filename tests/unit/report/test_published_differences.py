@@ -14,6 +14,7 @@ from tests.unit import builders
 from tests.unit.report.test_throughput import analysis, comparison
 
 from swapstone.model import Comparison, Direction, FactorLevels, Metric, Quantity, UserError, Verdict
+from swapstone.report.document import Document
 from swapstone.report.measured import Analysed
 from swapstone.report.published_coverage import document_of, to_json
 from swapstone.report.published_differences import (
@@ -22,6 +23,7 @@ from swapstone.report.published_differences import (
     _reason_of,
     decode_reasons,
     differences,
+    differences_section,
     ratios,
 )
 from swapstone.report.render.terminal import render
@@ -222,3 +224,31 @@ def test_reasons_are_decoded_or_a_user_error(junk: bytes) -> None:
         except UserError:
             continue
         assert all(isinstance(each, Reason) for each in found)
+
+
+def test_each_reason_is_printed_whole_and_once() -> None:
+    text = (
+        '[[reason]]\nstudy = "musl-vs-glibc"\nworkload = "b_malloc_*"\nreason = "' + "A long reason. " * 12 + 'End."\n'
+    )
+    rows = [libc(f"b_malloc_{work}", 1.2, Verdict.WORSE) for work in ("big1", "big2")]
+    made = record(*rows, libc("b_string_memset", 1.3, Verdict.WORSE))
+    again = msgspec.structs.replace(made, name="again")
+    found = differences([made, again], decode_reasons(text.encode(), "reasons.toml"))
+    page = " ".join(render(Document(title="t", answer="", sections=(differences_section(found),))).split())
+    assert page.count("A long reason. " * 12 + "End.") == 1
+    assert "b_malloc_big1 (wall) and b_malloc_big2 (wall): A long reason." in page
+    assert page.index("End.") < page.index("b_string_memset (wall): No reason is given.")
+
+
+def test_one_platform_is_no_column() -> None:
+    found = differences([record(libc("b_string_memset", 1.3, Verdict.WORSE))])
+    page = render(Document(title="t", answer="", sections=(differences_section(found),)))
+    assert "The page measured on: Raspberry Pi 4B" in page and "measured by the page on" not in page
+    both = [
+        msgspec.structs.replace(each, figure=msgspec.structs.replace(each.figure, platform=name))
+        for name in "ab"
+        for each in found.rows
+    ]
+    several = msgspec.structs.replace(found, rows=tuple(both))
+    page = render(Document(title="t", answer="", sections=(differences_section(several),)))
+    assert "measured by the page on" in page and "The page measured on" not in page

@@ -146,6 +146,11 @@ def test_counts_without_a_difference(verdict: Verdict, text: str) -> None:
     assert _said(_count(COPIES, verdict, 22, 22)).startswith(text)
 
 
+def test_counts_without_an_interval_are_not_called_equal() -> None:
+    row = msgspec.structs.replace(_count(COPIES, Verdict.INCONCLUSIVE, 900, 36), low=None, high=None, exact=False)
+    assert _said(row).startswith("Too few runs to compare smoltcp with lwip for a request (tuned).")
+
+
 def test_counts_with_another_tail_are_not_called_equal() -> None:
     made = _said(_count(COPIES, Verdict.WORSE_TAIL, 22, 22), _count(HEAP, Verdict.EQUIVALENT, 2, 2))
     assert made == (

@@ -12,7 +12,7 @@ import pytest
 import swapstone
 from swapstone.model import UserError
 from swapstone.session import explanation_files
-from swapstone.session.output_file import write_output, write_outputs
+from swapstone.session.output_file import check_output_folder, write_output, write_outputs
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
 
@@ -76,6 +76,24 @@ def test_what_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="can't be written") as caught:
         write_outputs(tmp_path / "file", {"x": "x"})
     assert "--folder" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("file", "File exists"), ("file/a/b", "Not a directory"), ("dangling/a", "No such file")]
+)
+def test_a_folder_that_cannot_be_written_is_named_before_the_work(tmp_path: Path, name: str, reason: str) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    with pytest.raises(UserError, match=f"{name} can't be written: {reason}"):
+        check_output_folder(tmp_path / name)
+
+
+def test_checking_a_folder_leaves_nothing(tmp_path: Path) -> None:
+    check_output_folder(tmp_path / "a" / "b")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "x").write_text("")
+    check_output_folder(tmp_path / "full")
+    assert sorted(each.name for each in tmp_path.rglob("*")) == ["full", "x"]
 
 
 @pytest.mark.parametrize("place", ["explain", "entry"])

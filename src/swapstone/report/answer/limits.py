@@ -58,7 +58,7 @@ def _by_reason(places: Sequence[Place]) -> Iterator[tuple[list[str], str]]:
             FAST_ONES if row.reason.endswith(FAST_ONES) else formatting.safe(row.reason.removeprefix("candidate: "))
         )
         name = place.names[0]
-        names = by_reason.setdefault(shortened(f"{what}: {reason}" if reason else what), [])
+        names = by_reason.setdefault(shortened(f"{what}: {reason}" if reason not in {"", what} else what), [])
         if name not in names:
             names.append(name)
     for reason, names in by_reason.items():

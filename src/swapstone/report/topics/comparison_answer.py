@@ -283,4 +283,6 @@ def _same(places: Sequence[Place]) -> str:
     where = f"between {baseline} and {candidate} on {places[0].scope(places[0].workloads)}"
     if any(row.verdict in DECIDED for row in rows):
         return f"No mean over the rows differs {where}; single rows do."
+    if not any(row.low is not None or row.exact for row in rows):
+        return f"Too few runs to find a difference {where}."
     return f"No difference found {where}."

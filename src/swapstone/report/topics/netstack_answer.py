@@ -79,6 +79,8 @@ def _clause(work: str, rows: Sequence[Comparison], most: int) -> str:
         return f"{candidate} and {baseline} copy and allocate equally often {where}"
     if all(row.verdict in SAME_CENTRE for row in rows):
         return f"{candidate} and {baseline} copy and allocate equally often in the median {where}"
+    if not any(row.low is not None or row.exact for row in rows):
+        return f"too few runs to compare {candidate} with {baseline} {where}"
     return f"no difference found between {baseline} and {candidate} {where}"
 
 

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Claims that a record's time series, stored stacks and models decide: each can hold, fail and stay undecided."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.unit import builders
+from tests.unit.explanation.test_evidence import OWN, profile, result, row
+from tests.unit.report.test_claim_verdicts import TEXT, claim
+from tests.unit.report.test_float_abi_report import SOFT, SOFTFP, explained
+from tests.unit.report.test_published_differences import record
+
+from swapstone.model import Frame, RowKey, TimeSeries, UserError
+from swapstone.model.instruction_counts import InstructionExplanation
+from swapstone.published.claims import decode_claims
+from swapstone.report.claim_evidence import ranges
+from swapstone.report.claim_verdicts import ClaimVerdict, JudgedClaim, judge
+from swapstone.report.measured import Analysed
+from swapstone.session.published_catalog import catalog
+
+ALGORITHMS = ("lzo-rle", "lz4", "zstd")
+FREE = (*OWN, Frame(symbol="__munmap", object="libc.so"))
+IDLE = (*OWN, Frame(symbol="epoll_wait", object="libc.so"))
+
+
+def judged(name: str, made: Analysed) -> JudgedClaim:
+    (found,) = judge([claim(name)], [made], catalog())
+    return found
+
+
+def filled(zram: float, *, algorithms: tuple[str, ...] = ALGORITHMS) -> Analysed:
+    """Return a record whose seconds have 10 % of the kernel's time on average with flash, and `zram` % with zram."""
+    shares = {"flash": (0.0, 20.0), **{f"zram:{each}": (zram, zram, zram) for each in algorithms}}
+    series = tuple(
+        TimeSeries(
+            suite="swap",
+            workload="fill (50 % random)",
+            load="idle",
+            variant=builders.variant(f"swap={level}"),
+            block=1,
+            series=(("us", tuple(1.0 for _ in values)), ("sy", values)),
+        )
+        for level, values in shares.items()
+    )
+    made = record()
+    return msgspec.structs.replace(made, analysis=msgspec.structs.replace(made.analysis, time_series=series))
+
+
+def test_the_means_of_a_runs_seconds_are_compared() -> None:
+    found = judged("zram-some-cpu", filled(90.0))
+    assert found.verdict is ClaimVerdict.HOLDS
+    assert "90.0 % on average over the seconds of a run with swap=zram:lzo-rle, 10.0 % with swap=flash" in (
+        found.evidence[0].text
+    )
+    assert judged("zram-some-cpu", filled(10.5)).verdict is ClaimVerdict.FAILS
+    assert judged("zram-some-cpu", filled(90.0, algorithms=("lz4",))).verdict is ClaimVerdict.UNDECIDED
+    assert judged("zram-some-cpu", record()).verdict is ClaimVerdict.ABSENT
+
+
+def profiled(busy: float, *, instrument: str = "off-cpu", variant: str = "libc=musl,allocator=default") -> Analysed:
+    """Return a record with a row of which `busy` of 10 ns are under munmap."""
+    stacks: dict[tuple[Frame, ...], float] = {FREE: busy, IDLE: 10.0 - busy}
+    seen = row((1.0, 1.0), ({OWN: 1.0}, {OWN: 1.0}))
+    place = RowKey(
+        suite="server", workload="http(c=10,t=1)", load="idle", metric="requests", baseline="a", candidate=variant
+    )
+    run = result(instrument, variant, profile=profile(instrument, stacks))
+    made = msgspec.structs.replace(seen, place=place, runs=(run,))
+    return msgspec.structs.replace(record(), profiled=(made,))
+
+
+@pytest.mark.parametrize(
+    ("made", "verdict"),
+    [
+        (profiled(6.0), ClaimVerdict.HOLDS),
+        (profiled(4.0), ClaimVerdict.FAILS),
+        (profiled(6.0, instrument="on-cpu"), ClaimVerdict.ABSENT),
+        (profiled(6.0, variant="libc=musl,allocator=mimalloc"), ClaimVerdict.ABSENT),
+        (profiled(6.0, variant="allocator=default,libc=musl"), ClaimVerdict.HOLDS),
+    ],
+    ids=["most waits", "few waits", "another profile", "another variant", "another order of factors"],
+)
+def test_a_share_of_the_stacks_decides(made: Analysed, verdict: ClaimVerdict) -> None:
+    assert judged("musl-munmap", made).verdict is verdict
+
+
+def test_the_functions_and_the_share_are_printed() -> None:
+    found = judged("musl-munmap", profiled(6.0))
+    assert [each.text for each in found.evidence] == [
+        "http(c=10,t=1), libc=musl,allocator=default: 60 % of the waits in munmap or __munmap or enframe, and what they call"
+    ]
+
+
+def test_a_profile_without_weight_decides_nothing() -> None:
+    empty = result("off-cpu", "libc=musl,allocator=default", profile=profile("off-cpu", {}))
+    made = profiled(6.0)
+    bare = msgspec.structs.replace(made.profiled[0], runs=(empty,))
+    assert judged("musl-munmap", msgspec.structs.replace(made, profiled=(bare,))).verdict is ClaimVerdict.ABSENT
+
+
+def counted(*candidates: str, turned: bool = False) -> Analysed:
+    rows = tuple(_counted(each, turned=turned) for each in candidates)
+    return msgspec.structs.replace(record(), counted=rows)
+
+
+def _counted(candidate: str, *, turned: bool) -> InstructionExplanation:
+    place = {"suite": "float", "workload": "float_calls(exact)", "load": "idle", "metric": "wall"}
+    levels, sides = ("float=soft", f"float={candidate}"), (SOFT, SOFTFP)
+    base, other = reversed(levels) if turned else levels
+    found = explained(*(reversed(sides) if turned else sides))
+    return msgspec.structs.replace(found, place=RowKey(**place, baseline=base, candidate=other))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_models_range_over_the_bound_leaves_a_claim_undecided(turned: bool) -> None:
+    found = judged("float-slower-on-board", counted("softfp", "hard", turned=turned))
+    assert found.verdict is ClaimVerdict.UNDECIDED
+    assert (
+        found.evidence[0].text
+        == "float_calls(exact), float=softfp / float=soft: 0.873 to 1.633 in cycles of a model of Cortex-A8"
+    )
+    assert judged("float-slower-on-board", counted("softfp")).verdict is ClaimVerdict.UNDECIDED
+    assert judged("float-slower-on-board", record()).verdict is ClaimVerdict.ABSENT
+
+
+@pytest.mark.parametrize(("least", "verdict"), [(0.5, ClaimVerdict.HOLDS), (2.0, ClaimVerdict.FAILS)])
+def test_a_models_range_on_one_side_of_the_bound_decides(least: float, verdict: ClaimVerdict) -> None:
+    known = claim("float-slower-on-board")
+    tests = tuple(msgspec.structs.replace(each, least=least) for each in known.tests)
+    (found,) = judge([msgspec.structs.replace(known, tests=tests)], [counted("softfp", "hard")], catalog())
+    assert found.verdict is verdict
+    other = msgspec.structs.replace(known.tests[0], processor="Cortex-M0")
+    assert list(ranges(other, counted("softfp"))) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('functions = ["munmap", "__munmap", "enframe"]\n', "", "a profile and functions belong to stacks"),
+        ('profile = "off-cpu"\n', "", "a profile and functions belong to stacks"),
+        ('profile = "off-cpu"\n', 'profile = "disk"\n', "Invalid enum value"),
+        (
+            'functions = ["munmap", "__munmap", "enframe"]',
+            'functions = [""]',
+            "a profile and functions belong to stacks",
+        ),
+        ('processor = "Cortex-A8"\n', "", "a processor belongs to a modelled test"),
+        ('what = "values"', 'what = "values"\nprocessor = "Cortex-A8"', "a processor belongs to a modelled test"),
+    ],
+)
+def test_a_broken_test_is_an_error(old: str, new: str, message: str) -> None:
+    assert old in TEXT
+    with pytest.raises(UserError, match=message):
+        decode_claims(TEXT.replace(old, new).encode())
