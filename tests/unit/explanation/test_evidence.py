@@ -351,3 +351,16 @@ def test_missing_counters_are_mentioned_where_they_would_explain_something() -> 
     for seen, mentioned in ((slow, True), (clear, False)):
         caveats = explained(msgspec.structs.replace(seen, missing=missing)).caveats
         assert any(text.startswith("hardware is unavailable: no cycles") for text in caveats) == mentioned
+
+
+def test_without_a_profile_what_enters_the_kernel_most_often_comes_first() -> None:
+    """150 calls against none have the larger ratio, and 38,000 faults take more time."""
+    counted = (
+        ("syscalls", (("system calls", "madvise", 0.0),), (("system calls", "madvise", 150.0),)),
+        ("reference", (("faults", "minor faults", 318.0),), (("faults", "minor faults", 38_500.0),)),
+    )
+    whole = row((1e6, 9e6), ({OWN: 1.0}, {OWN: 1.0}), *counted)
+    counts_alone = msgspec.structs.replace(
+        whole, runs=tuple(each for each in whole.runs if each.instrument != "on-cpu")
+    )
+    assert [finding.cause for finding in explained(counts_alone).findings] == ["page faults", "system calls"]
