@@ -129,7 +129,7 @@ def _findings(
     found: list[Finding] = []
     # Time without a processor comes last, and never alone: on a busy machine it is large, and foreign load is no property of a variant.
     for cause in sorted(parts, key=lambda cause: (cause == READY, -parts[cause])):
-        if parts[cause] < LEAST_SHARE and (found or parts[cause] <= 0):
+        if parts[cause] < LEAST_SHARE:
             continue
         interval = spans.get(cause)
         if interval is not None and interval[0] <= 0:

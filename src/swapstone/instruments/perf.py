@@ -156,7 +156,7 @@ def read(data: Path, fields: str = perf_script.FIELDS, root: Path | None = None)
         UnavailableError: reading takes longer than `LONGEST_S`.
         UserError: perf can't read it.
     """
-    # With a root perf takes no names from the running kernel, unless it is told to.
+    # With a root perf takes no names from the running kernel by itself.
     files = () if root is None else ("--symfs", str(root), "--kallsyms", "/proc/kallsyms")
     command = ("perf", "script", "-i", str(data), "-F", fields, *perf_script.FLAGS, *files)
     with subprocess.Popen(

@@ -187,6 +187,8 @@ def layout_of(path: Path) -> Layout:
     """
     with open_elf(path) as elf:
         text = elf.get_section_by_name(".text")
+        if text is None:
+            raise DamagedElfError("it has no code")
         start, end = int(text["sh_addr"]), int(text["sh_addr"] + text["sh_size"])
         entries = frozenset(each for each in _pointers(elf) if start <= each < end)
         return Layout(entries, _kept(elf), _rooms(elf))
