@@ -14,6 +14,7 @@ import pytest
 from elftools.dwarf.callframe import FDE, CallFrameInfo
 from elftools.dwarf.structs import DWARFStructs
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import Section
 
 from swapstone.instruments import perf
 from swapstone.instruments.unwind_tables import copy_with_tables, root_with_tables
@@ -30,6 +31,13 @@ int main(void) { return outer(3); }
 """
 
 
+def _section(elf: ELFFile, name: str) -> Section:
+    """Return a section that a file must have."""
+    found = elf.get_section_by_name(name)
+    assert found is not None
+    return found
+
+
 def _built(folder: Path, *flags: str, source: str = SOURCE, compiler: str = "cc") -> Path:
     (folder / "p.c").write_text(source)
     program = folder / "p"
@@ -41,7 +49,7 @@ def _rows(path: Path) -> dict[int, tuple[int, int]]:
     """Return register and offset of the CFA by address, of the entries that the index of a file lists."""
     with path.open("rb") as file:
         elf = ELFFile(file)
-        index = elf.get_section_by_name(".eh_frame_hdr")
+        index = _section(elf, ".eh_frame_hdr")
         content, at = index.data(), index["sh_addr"]
         number = struct.unpack_from("<I", content, 8)[0]
         table = [struct.unpack_from("<ii", content, 12 + 8 * each) for each in range(number)]
@@ -103,7 +111,7 @@ def test_entries_that_a_file_has_are_kept(tmp_path: Path, monkeypatch: pytest.Mo
     assert copy is not None
     with copy.open("rb") as file:
         elf = ELFFile(file)
-        own, index = elf.get_section_by_name(".eh_frame"), elf.get_section_by_name(".eh_frame_hdr")
+        own, index = _section(elf, ".eh_frame"), _section(elf, ".eh_frame_hdr")
         number = struct.unpack_from("<I", index.data(), 8)[0]
         places = [
             struct.unpack_from("<ii", index.data(), 12 + 8 * each)[1] + index["sh_addr"] for each in range(number)
@@ -114,7 +122,7 @@ def test_entries_that_a_file_has_are_kept(tmp_path: Path, monkeypatch: pytest.Mo
 
 def _code(path: Path) -> bytes:
     with path.open("rb") as file:
-        return bytes(ELFFile(file).get_section_by_name(".text").data())
+        return bytes(_section(ELFFile(file), ".text").data())
 
 
 def test_a_root_has_links_to_all_files_and_the_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +176,7 @@ def test_callers_of_musl_are_found_by_perf(tmp_path: Path, monkeypatch: pytest.M
     ).returncode:
         pytest.skip("perf events are refused")
     with program.open("rb") as file:
-        loader = str(ELFFile(file).get_section_by_name(".interp").data().rstrip(b"\0"), "ascii")
+        loader = str(_section(ELFFile(file), ".interp").data().rstrip(b"\0"), "ascii")
     shares = []
     for root in (None, root_with_tables([str(program), loader], tmp_path)):
         stacks = [
