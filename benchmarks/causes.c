@@ -327,7 +327,7 @@ static void identifiers(int planted) {
 static void opened_files(int planted) {
     for (int i = 0; i < 200; i++) {
         compute(60000);
-        for (int n = 0; planted && n < 100; n++)
+        for (int n = 0; planted && n < 500; n++)
             close(open("/dev/null", O_RDONLY));
     }
 }
@@ -488,10 +488,10 @@ static sem_t turns_of[2];
 static void *wait_and_post(void *given) {
     int mine = given != NULL;
 
-    for (int i = 0; i < 20000 / batch; i++) {
+    for (int i = 0; i < 60000 / batch; i++) {
         while (sem_wait(&turns_of[mine]) != 0)
             ;
-        compute((unsigned)batch * 400);
+        compute((unsigned)batch * 100);
         sem_post(&turns_of[!mine]);
     }
     return NULL;

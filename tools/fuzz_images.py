@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import shutil
+import struct
 import tempfile
 from pathlib import Path
 
@@ -30,11 +31,12 @@ from swapstone.artifacts.apt import offers_in
 from swapstone.artifacts.kernel_modules import Modules
 from swapstone.factors import FACTORS, Evidence, arm_attributes
 from swapstone.factors import facts as program_facts
-from swapstone.factors.elf_file import DamagedElfError
+from swapstone.factors.elf_file import DamagedElfError, open_elf
 from swapstone.instruments import (
     archive_matching,
     heap,
     symbol_tables,
+    unwind_tables,
 )
 from swapstone.model import (
     UserError,
@@ -72,6 +74,19 @@ def _symbols(data: bytes) -> object:
         table.begins_at(0x118),
         table.address("malloc"),
     )
+
+
+def _unwind_tables(data: bytes) -> object:
+    path = in_file(data)
+    with open_elf(path) as elf:
+        lacks = unwind_tables.lacks_tables(elf)
+    layout = unwind_tables.layout_of(path)
+    room = unwind_tables.Room(0, 0, 64)
+    try:
+        copy = unwind_tables.with_tables(data, room, bytes(64))
+    except (OSError, struct.error):
+        copy = b""
+    return lacks, layout, len(copy)
 
 
 def _members(data: bytes) -> object:
@@ -179,6 +194,7 @@ IMAGE_DECODERS: tuple[Decoder, ...] = (
         errors=(arm_attributes.DamagedAttributesError,),
     ),
     Decoder("symbols", "ELF file", _symbols, _elves, errors=(DamagedElfError,)),
+    Decoder("unwind tables", "ELF file", _unwind_tables, lambda: (fuzz_seeds.elf(),), errors=(DamagedElfError,)),
     Decoder("dependencies", "ELF file", _dependencies, _elves),
     Decoder("dynamic entries", "ELF file", dynamic_entries.read_entries, _dynamic_elves, errors=(DamagedElfError,)),
     Decoder("loader cache", "ld.so.cache", loader_cache.decode_cache, _loader_caches),

@@ -129,7 +129,7 @@ def _findings(
     found: list[Finding] = []
     # Time without a processor comes last, and never alone: on a busy machine it is large, and foreign load is no property of a variant.
     for cause in sorted(parts, key=lambda cause: (cause == READY, -parts[cause])):
-        if parts[cause] < LEAST_SHARE and (found or parts[cause] <= 0):
+        if parts[cause] < LEAST_SHARE:
             continue
         interval = spans.get(cause)
         if interval is not None and interval[0] <= 0:
@@ -183,7 +183,10 @@ def _finding(
 
 
 def _from_counts(pair: Sides, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
-    """Return findings without a ledger: the counts in which the slower variant exceeds the other most."""
+    """Return findings without a ledger: the counts in which the slower variant exceeds the other most.
+
+    Calls, faults and switches each enter the kernel once, so those come first of which it has most more. Others follow by their ratio.
+    """
     causes = {
         "system calls": SYSTEM_CALLS,
         "faults": FAULTS,
@@ -192,7 +195,7 @@ def _from_counts(pair: Sides, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
         "allocations": ALLOCATOR,
     }
     found: dict[str, Finding] = {}
-    for count in counts:
+    for count in sorted(counts, key=_kernel_entries_first):
         cause = causes.get(count.group) if count.name != "involuntary switches" else None
         if count.baseline is None or count.candidate is None or distance(count) < math.log(1.2):
             continue
@@ -203,6 +206,13 @@ def _from_counts(pair: Sides, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
             text = f"{short_label(pair.slow.variant)} has {amount(more)} {count.name} per operation (other variant: {amount(less)})"
             found[cause] = Finding(cause=cause, share=None, sentence=text, evidence=(f"{count.group}: {text}",))
     return tuple(found.values())
+
+
+def _kernel_entries_first(count: Count) -> float:
+    """Return a key that sorts counts of entries into the kernel by their difference, before all others."""
+    if count.group not in {"system calls", "faults", "switches"} or count.baseline is None or count.candidate is None:
+        return 1.0
+    return -abs(count.candidate - count.baseline)
 
 
 def _details(lines: list[LedgerLine], pair: Sides) -> str:

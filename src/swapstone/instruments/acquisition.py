@@ -14,6 +14,7 @@ from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.tracee import Tracee
 from swapstone.model import (
     Amount,
+    InstrumentCost,
     InstrumentResult,
     MissingInstrument,
     Reference,
@@ -128,10 +129,12 @@ def run_instruments(
     medians = [_medians(each) for each in runs]
     found: list[InstrumentResult] = []
     missing: list[MissingInstrument] = []
+    took: dict[str, float] = {}
     for name in only:
         if name == waits.NAME and ledger_metric != "wall":
             continue  # processor time has no waits
         notify(f"running both variants under {name}")
+        start = time.monotonic()
         try:
             found += [
                 _measured(INSTRUMENTS[name], variant, reference, each, notify)
@@ -141,6 +144,7 @@ def run_instruments(
             missing.append(MissingInstrument(instrument=name, reason=error.message, remedy=error.hint))
         except UserError as error:
             missing.append(MissingInstrument(instrument=name, reason=f"it failed: {error.message}", remedy=error.hint))
+        took[name] = time.monotonic() - start
     _run_plain(pair, runs, range(references // 2, references), references, notify)
     medians = [_medians(each) for each in runs]
     found = [*(_counters(variant, reference) for variant, reference in zip(pair, medians, strict=True)), *found]
@@ -163,7 +167,16 @@ def run_instruments(
         references=(sides[0], sides[1]),
         runs=tuple(found),
         missing=tuple(missing),
+        costs=_costs(took, runs),
     )
+
+
+def _costs(took: Mapping[str, float], runs: Sequence[Sequence[ReferenceRun]]) -> tuple[InstrumentCost, ...]:
+    """Return how long the runs without an instrument took, and each instrument."""
+    sides = [[run.took_s for run in each] for each in runs]
+    trial_s = sum(statistics.median(side) for side in sides)
+    seconds = {REFERENCE: sum(map(sum, sides)), **took}
+    return tuple(InstrumentCost(instrument=name, seconds=each, trial_s=trial_s) for name, each in seconds.items())
 
 
 def references_for(seconds: float) -> int:

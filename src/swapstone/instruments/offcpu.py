@@ -288,7 +288,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     def one() -> None:
         if runs.number:
             sums.begin_run()
-        recording = record(tracee, options, reference.folder, limit=reference.limit())
+        recording = record(tracee, options, reference.folder, limit=reference.limit(), mapped=reference.objects)
         require_kernel_samples(recording.events, _EVENT)
         runs.add(recording, tracee, [_EVENT])
         Timeline(recording, symbolizer, sums, plan.parts).follow()

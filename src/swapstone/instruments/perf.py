@@ -15,6 +15,7 @@ from swapstone.instruments.perf_script import Event
 from swapstone.instruments.run_limit import LONGEST_S, RunLimit
 from swapstone.instruments.traced_run import TracedRun, run
 from swapstone.instruments.tracee import Region, Tracee
+from swapstone.instruments.unwind_tables import root_with_tables
 from swapstone.model import UnavailableError, UserError
 
 COMM_BYTES = 15
@@ -79,6 +80,7 @@ def record(
     most_bytes: int | None = None,
     limit: RunLimit | None = None,
     whole_machine: bool = False,
+    mapped: Sequence[str] = (),
 ) -> Recording:
     """Record a run.
 
@@ -91,6 +93,7 @@ def record(
         most_bytes: limit of the recording's size.
         limit: of the run's duration.
         whole_machine: whether the options record all processes; events then have their processor.
+        mapped: files that the program maps; those without unwind tables get derived ones.
 
     Raises:
         TooLargeError: the recording is larger than that.
@@ -114,7 +117,8 @@ def record(
     try:
         if most_bytes is not None and (size := data.stat().st_size) > most_bytes:
             raise TooLargeError(size / most_bytes)
-        events = read(data, perf_script.WITH_PROCESSORS if whole_machine else perf_script.FIELDS)
+        root = root_with_tables((tracee.program, *mapped), folder) if mapped else None
+        events = read(data, perf_script.WITH_PROCESSORS if whole_machine else perf_script.FIELDS, root)
     finally:
         data.unlink()
     name = Path(tracee.program).name[:COMM_BYTES]
@@ -140,18 +144,21 @@ def process_tree(events: Iterable[Event], root: int) -> frozenset[int]:
     return frozenset(found)
 
 
-def read(data: Path, fields: str = perf_script.FIELDS) -> list[Event]:
+def read(data: Path, fields: str = perf_script.FIELDS, root: Path | None = None) -> list[Event]:
     """Read a recording.
 
     Args:
         data: perf's file.
         fields: `perf_script.FIELDS` or `perf_script.WITH_PROCESSORS`.
+        root: below which perf looks for the files that were mapped; None for this machine's.
 
     Raises:
         UnavailableError: reading takes longer than `LONGEST_S`.
         UserError: perf can't read it.
     """
-    command = ("perf", "script", "-i", str(data), "-F", fields, *perf_script.FLAGS)
+    # With a root perf takes no names from the running kernel by itself.
+    files = () if root is None else ("--symfs", str(root), "--kallsyms", "/proc/kallsyms")
+    command = ("perf", "script", "-i", str(data), "-F", fields, *perf_script.FLAGS, *files)
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
     ) as process:

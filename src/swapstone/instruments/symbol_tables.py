@@ -147,7 +147,7 @@ def missing_symbols(path: Path) -> str:
     try:
         with open_elf(path) as elf:
             whole = elf.get_section_by_name(".symtab") is not None
-            return "" if whole or _debug_file(elf, path) else _build_id(elf)
+            return "" if whole or _debug_file(elf, path) else build_id(elf)
     except (OSError, DamagedElfError):
         return ""
 
@@ -162,7 +162,8 @@ def debug_name(build: str) -> str:
     return f".build-id/{build[:2]}/{build[2:]}.debug"
 
 
-def _build_id(elf: ELFFile) -> str:
+def build_id(elf: ELFFile) -> str:
+    """Return a file's build ID in hexadecimal digits; empty if it has none."""
     note = elf.get_section_by_name(".note.gnu.build-id")
     found = (str(each["n_desc"]) for each in (note.iter_notes() if isinstance(note, NoteSection) else ()))
     return next((build for build in found if _BUILD_ID.fullmatch(build)), "")
@@ -170,7 +171,7 @@ def _build_id(elf: ELFFile) -> str:
 
 def _debug_file(elf: ELFFile, path: Path) -> Path | None:
     """Return the debug file of a stripped file, with its build ID: beside it, or the distribution's."""
-    build = _build_id(elf)
+    build = build_id(elf)
     places = (companion_of(path), DEBUG / debug_name(build)) if build else ()
     return next((place for place in places if _has_build_id(place, build)), None)
 
@@ -178,7 +179,7 @@ def _debug_file(elf: ELFFile, path: Path) -> Path | None:
 def _has_build_id(path: Path, build: str) -> bool:
     try:
         with open_elf(path) as elf:
-            return _build_id(elf) == build
+            return build_id(elf) == build
     except (OSError, DamagedElfError):
         return False
 

@@ -33,8 +33,14 @@ class Symbolizer:
         self.frame = functools.lru_cache(maxsize=1 << 16)(self._frame)
 
     def stack(self, event: Event) -> tuple[Frame, ...]:
-        """Return an event's stack, the outermost frame first."""
-        return tuple(self.frame(*each) for each in reversed(event.stack))
+        """Return an event's stack, the outermost frame first.
+
+        Where the copied part of a stack ends inside a frame, perf prints addresses in no file above it: they are left out.
+        """
+        frames = list(event.stack)
+        while len(frames) > 1 and frames[-1][2] == UNKNOWN:
+            frames.pop()
+        return tuple(self.frame(*each) for each in reversed(frames))
 
     def object_of(self, path: str) -> str:
         """Return the object name of frames in a file."""

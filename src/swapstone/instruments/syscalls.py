@@ -78,7 +78,7 @@ def _by_tracepoints(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResul
     recording = record(tracee, options, reference.folder, tracepoints=True, limit=limit)
     if len(recording.events) < MOST_STACKS:  # reading a stack takes a hundred times as long as a count
         options = (*options, "--call-graph", f"dwarf,{STACK_BYTES}")
-        recording = record(tracee, options, reference.folder, tracepoints=True, limit=limit)
+        recording = record(tracee, options, reference.folder, tracepoints=True, limit=limit, mapped=reference.objects)
     symbolizer, adder, counted = Symbolizer(tracee), ProfileBuilder(), collections.Counter[str]()
     known_names = names()
     for event in recording.events:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from swapstone.instruments.run_limit import RunLimit, limit_of, wait_for_end
 from swapstone.instruments.server_run import ServerRun, drive_server
+from swapstone.instruments.static_launcher import launched
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import UnavailableError, UserError
 
@@ -79,7 +80,10 @@ def run(
     request, driven = tracee.request, None
     limit = limit_of(request.timeout_ms / 1000, lambda _: None) if limit is None else limit
     pid_file = folder / PID_FILE if note_pid or request.load_generator is not None else None
-    command = [*before] if tracee.region is Region.ATTACHED else [*before, *inner_command(tracee, pid_file)]
+    command = [*before]
+    if tracee.region is not Region.ATTACHED:
+        by_launcher = launched(tracee.request, pid_file) if "perf" in before else None
+        command += by_launcher or inner_command(tracee, pid_file)
     start = time.monotonic_ns()
     with (
         Path(request.stdin or os.devnull).open("rb") as stdin,

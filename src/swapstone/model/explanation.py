@@ -191,6 +191,20 @@ class MissingInstrument(FrozenStruct, frozen=True, kw_only=True, rename={"remedy
     remedy: str = ""
 
 
+class InstrumentCost(FrozenStruct, frozen=True, kw_only=True):
+    """How long an instrument took.
+
+    Attributes:
+        instrument: its name, or ``reference`` for the runs without one.
+        seconds: elapsed time of all its runs of both variants, and of reading what it recorded.
+        trial_s: elapsed time of one run of both variants without an instrument, with their starts and ends.
+    """
+
+    instrument: str
+    seconds: Number
+    trial_s: Number
+
+
 class RowKey(FrozenStruct, frozen=True, kw_only=True):
     """The row of a record that is explained."""
 
@@ -254,6 +268,7 @@ class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
         missing: instruments without a result.
         differs: whether the record's verdict is a difference; without one there are no findings.
         remedies: those that were tried; None without `--confirm`.
+        costs: how long each instrument took, those without a result too; empty if it was not measured.
     """
 
     place: RowKey
@@ -264,6 +279,7 @@ class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
     missing: tuple[MissingInstrument, ...]
     differs: bool = True
     remedies: tuple[RemedyRuns, ...] | None = None
+    costs: tuple[InstrumentCost, ...] = ()
 
 
 class Count(FrozenStruct, frozen=True, kw_only=True):

@@ -40,6 +40,7 @@ from swapstone.report.document import (
     Table,
     Tone,
 )
+from swapstone.report.instrument_costs import INSTRUMENT_COST_HEAD, instrument_cost_rows
 
 INSTRUCTIONS = "instructions"
 MOST_COUNTS = 24
@@ -268,6 +269,8 @@ def _parts(
     yield "Instructions by function", (_table("Functions", FUNCTION_HEAD, functions),) if functions else ()
     links = tuple((kind, file) for file, kind in pages)
     yield "Flame graphs of the difference", (Links(links=links),) if links else ()
+    costs = instrument_cost_rows(seen)
+    yield "Costs of the instruments", (_table("Costs", INSTRUMENT_COST_HEAD, costs, keys=1),) if costs else ()
     yield "Instruments", (_table("Instruments", INSTRUMENT_HEAD, instrument_rows(seen)),)
 
 
@@ -284,6 +287,7 @@ def to_json(seen: RowMeasurements, explanation: Explanation) -> str:
         "references": msgspec.to_builtins(seen.references),
         "runs": runs,
         "missing": msgspec.to_builtins(seen.missing),
+        "costs": msgspec.to_builtins(seen.costs),
         "remedies": msgspec.to_builtins(seen.remedies),
     }
     return json.dumps(content, indent=1) + "\n"

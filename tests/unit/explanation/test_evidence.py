@@ -351,3 +351,24 @@ def test_missing_counters_are_mentioned_where_they_would_explain_something() -> 
     for seen, mentioned in ((slow, True), (clear, False)):
         caveats = explained(msgspec.structs.replace(seen, missing=missing)).caveats
         assert any(text.startswith("hardware is unavailable: no cycles") for text in caveats) == mentioned
+
+
+def test_without_a_profile_what_enters_the_kernel_most_often_comes_first() -> None:
+    """150 calls against none have the larger ratio, and 38,000 faults take more time."""
+    counted = (
+        ("syscalls", (("system calls", "madvise", 0.0),), (("system calls", "madvise", 150.0),)),
+        ("reference", (("faults", "minor faults", 318.0),), (("faults", "minor faults", 38_500.0),)),
+    )
+    whole = row((1e6, 9e6), ({OWN: 1.0}, {OWN: 1.0}), *counted)
+    counts_alone = msgspec.structs.replace(
+        whole, runs=tuple(each for each in whole.runs if each.instrument != "on-cpu")
+    )
+    assert [finding.cause for finding in explained(counts_alone).findings] == ["page faults", "system calls"]
+
+
+def test_a_class_with_a_fiftieth_of_the_difference_is_not_named_though_nothing_else_is() -> None:
+    unnamed = (Frame(symbol="", object=""),)
+    found = explained(row((1e6, 9e6), ({OWN: 1.0}, {OWN: 1.0, STRLEN: 0.16, unnamed: 7.84})))
+    assert found.ledger is not None
+    assert 0 < next(line.difference for line in found.ledger.lines if line.cause == "copies and strings") < 0.03 * 8e6
+    assert found.findings == ()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.instruments.perf_script import Event
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import KERNEL, OWN_OBJECT
@@ -26,3 +27,15 @@ def test_what_a_script_executes_is_the_program(tmp_path: Path, *, script: bool) 
     assert symbolizer.object_of("/lib/libssl-3.so") == "libssl-3.so"
     assert symbolizer.object_of("[vdso]") == "[vdso]"
     assert symbolizer.object_of("[kernel.kallsyms]") == KERNEL
+
+
+def test_addresses_in_no_file_above_a_stack_are_left_out() -> None:
+    request = TrialRequest(id="x", arguments=("/bin/prog",), cwd="/", timeout_ms=1)
+    symbolizer = Symbolizer(Tracee("v", request, Region.PROGRAM))
+    nowhere = (0xFFFFFFFFFFFFFFFF, "[unknown]", "[unknown]")
+    inner = (0x10, "f", "[vdso]")
+    assert [
+        frame.symbol for frame in symbolizer.stack(Event("x", "prog", 1, 1, 0, stack=(inner, nowhere, nowhere)))
+    ] == ["f"]
+    assert len(symbolizer.stack(Event("x", "prog", 1, 1, 0, stack=(nowhere, nowhere)))) == 1
+    assert len(symbolizer.stack(Event("x", "prog", 1, 1, 0, stack=(nowhere, inner)))) == 2

@@ -44,6 +44,7 @@ COVERED = {
     "instruments/arm_kinds.py": "ARM program facts",
     "instruments/code_files.py": "code",
     "instruments/symbol_tables.py": "symbols",
+    "instruments/unwind_tables.py": "unwind tables",
     "instruments/traced_wakeups.py": "code",
     "model/compression.py": "initrd",
     "model/conformance.py": "conform",
