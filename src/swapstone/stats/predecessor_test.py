@@ -167,7 +167,7 @@ class RunOrder:
             present: 1, and 0 for missing ones, the same shape.
         """
         codes = self._codes
-        units = (np.arange(self.order.shape[0]) + (self._first if self._cycles > 1 else 0)) // self._cycles
+        units = (np.arange(self.order.shape[0]) + self._first) // self._cycles
         # Expected means and numbers, of a run after the other treatment (cells 1 and 3) and after any other: those of the first draw.
         first = codes[0].ravel()
         sums, counts = (np.bincount(first, each.ravel(), minlength=5)[:4] for each in (scores, present))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from swapstone.comparison import carry_over, outputs
+from swapstone.comparison.agreement import _leading
 from swapstone.comparison.caveats import _noisy, _without_numbers
 from swapstone.comparison.cells import collect
 from swapstone.comparison.layout_spread import _log_ratios
@@ -111,8 +112,8 @@ def test_carry_over_that_is_likely_is_unsettled(
     tested = carry_over.Tested(row(values, 1.5 * values), 1, evidence[0], tuple(evidence))
     monkeypatch.setattr(carry_over, "_tested", lambda *_, leading: [tested] * leading)
     monkeypatch.setattr(carry_over, "judge", lambda *_: [carry_over.Judged(tested, False, None, matters)])
-    names: Any = builders.experiment(), (), {}, ()
-    assert {group: each.certain for group, each in carry_over.unsettled(*names, rate=0.05).items()} == (
+    unsettled = carry_over.unsettled(builders.experiment(), (), {}, (), 0.05)
+    assert {group: each.certain for group, each in unsettled.items()} == (
         {} if found is None else {("s", "w", "idle"): found}
     )
 
@@ -141,3 +142,17 @@ def test_a_run_is_known_by_its_status_its_histogram_and_its_series() -> None:
     table = as_table(made)
     assert table.extras.tolist() == [0, 1, 2, 3]
     assert [table.outputs[number][1] for number in table.output.tolist()] == [0.0, 0.0, 0.0, 3.0]
+
+
+def test_the_metric_that_leads_is_a_time_or_a_rate() -> None:
+    bench = Bench()
+    for name, metrics in (("timed", ("res", "wall", "cpu")), ("rated", ("res", "rate")), ("sized", ("res", "nivcsw"))):
+        bench.workload(name, *metrics)
+        for variant in ("libc=glibc", "libc=musl"):
+            for block in range(1, 7):
+                bench.run(name, variant, block, Status.OK, "idle", **{metric: float(block) for metric in metrics})
+    found = {place[1]: each for place, each in _leading(bench.analysis()).items()}
+    assert {name: each.metric.name in ("wall", "cpu", "rate") for name, each in found.items()} == {
+        "timed": True,
+        "rated": True,
+    }

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,8 @@ from swapstone.model import Run, Status
 from swapstone.record import RecordView, RecordWriter, load
 from swapstone.run import Engine, StopDecision, prepare
 from swapstone.session.progress import LineProgress
+from swapstone.subjects import Outcome
+from swapstone.subjects.subject import Judgement
 from swapstone.targets import MachineConfig
 from swapstone.targets.fake import FakeTarget
 from swapstone.targets.target import DEFAULT_MACHINE
@@ -95,6 +99,17 @@ def test_a_baseline_that_fails_makes_one_pass(tmp_path: Path) -> None:
     target, view = run(tmp_path, behaviour)
     assert calibrations(target) == [("calibrate-0-0", 1)]
     assert {(run.passes, run.status) for run in view.runs} == {(1, Status.OK)}
+
+
+def test_a_calibration_without_an_answer_makes_one_pass() -> None:
+    key = ("libc", NAME)
+    subject = SimpleNamespace(max_passes=9, run=lambda *_: Outcome(Judgement(Status.OK, check="c"), None, b""))
+    engine: Any = SimpleNamespace(
+        _prepared=SimpleNamespace(subjects={key: subject}, variants={"libc=glibc": None}),
+        _spec=lambda *_: None,
+        _target=None,
+    )
+    assert Engine._calibrated(engine, (0, key)) == (1, "")
 
 
 def test_a_resumed_session_keeps_the_passes_of_the_record(tmp_path: Path) -> None:
