@@ -9,6 +9,7 @@ use swapstone_net::error::{
     AcceptError, BindError, ConnectError, ListenError, OpenError, RecvError, SendError,
     SocketError, UdpRecvError, UdpSendError,
 };
+use swapstone_net::fixes::Fixes;
 use swapstone_net::{
     Cidr, Config, Instant, Net, Platform, Readiness, Shutdown, SocketId, Stack, TcpOption,
     TcpStack, UdpStack,
@@ -69,7 +70,8 @@ impl VirtualSystem {
             Cidr::new(SUBJECT_V4.into(), 24),
             Cidr::new(SUBJECT_V6.into(), 64),
         ];
-        let stack = (backend.make)(device, &Config::new(&addresses, [1; 32]))?;
+        let config = Config::new(&addresses, [1; 32]);
+        let stack = (backend.make)(device, &config, Fixes::all(backend.fixes))?;
         let net = Net::new(Watched::new(stack, false), link.time(0));
         link.attach(0, net.clone());
         link.run_until(link.now() + SETTLED);
