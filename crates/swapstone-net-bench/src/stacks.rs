@@ -24,31 +24,28 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
             over(kernel, platform, |_| Value::Null, options, stop)
         }
         #[cfg(feature = "lwip")]
-        "lwip" => {
+        name if name.split(':').next() == Some("lwip") => {
+            let fixes = wired::fixes(name, swapstone_net_lwip::FIXES)?;
             let (tap, platform) = wired::device(options)?;
-            let stack = swapstone_net_lwip::Lwip::new(tap, &wired::config(options)?)?;
+            let stack = swapstone_net_lwip::Lwip::with_fixes(tap, &wired::config(options)?, fixes)?;
             over(
                 stack,
                 platform,
-                |stack| wired::counted(stack.device().counters()),
+                |stack| wired::fixed(stack.device().counters(), fixes),
                 options,
                 stop,
             )
         }
         #[cfg(feature = "smoltcp")]
-        name @ ("smoltcp" | "smoltcp:shipped") => {
-            use swapstone_net_smoltcp::{Fixes, Smoltcp};
+        name if name.split(':').next() == Some("smoltcp") => {
+            let fixes = wired::fixes(name, swapstone_net_smoltcp::FIXES)?;
             let (tap, platform) = wired::device(options)?;
-            let fixes = if name == "smoltcp" {
-                Fixes::ALL
-            } else {
-                Fixes::NONE
-            };
-            let stack = Smoltcp::with_fixes(tap, &wired::config(options)?, fixes)?;
+            let config = wired::config(options)?;
+            let stack = swapstone_net_smoltcp::Smoltcp::with_fixes(tap, &config, fixes)?;
             over(
                 stack,
                 platform,
-                |stack| wired::fixed(stack.device().counters(), stack.fixes().names()),
+                |stack| wired::fixed(stack.device().counters(), stack.fixes()),
                 options,
                 stop,
             )
@@ -84,6 +81,7 @@ mod wired {
 
     use serde_json::{Value, json};
     use swapstone_net::Config;
+    use swapstone_net::fixes::{Fix, Fixes};
     use swapstone_net_tap::{Counters, Settings, Tap, TapPlatform};
 
     use crate::options::Options;
@@ -117,15 +115,27 @@ mod wired {
         })
     }
 
+    /// Returns the fixes of a stack by its name: `STACK`, `STACK:shipped` or `STACK:without-FIX`.
+    pub fn fixes(name: &str, table: &'static [Fix]) -> Result<Fixes, Box<dyn Error>> {
+        let (stack, text) = name.split_once(':').unwrap_or((name, ""));
+        Fixes::parse(table, text).ok_or_else(|| {
+            let known: Vec<_> = table.iter().map(|fix| fix.name).collect();
+            format!(
+                "{stack} has no fixes {text:?}: write {stack}, {stack}:shipped, or {stack}:without-FIX; FIX is {}",
+                known.join(", ")
+            )
+            .into()
+        })
+    }
+
     /// The counters of the device, and the fixes that are on in the stack.
-    #[cfg(feature = "smoltcp")]
-    pub fn fixed(counters: Counters, names: impl Iterator<Item = &'static str>) -> Value {
+    pub fn fixed(counters: Counters, fixes: Fixes) -> Value {
         let mut device = counted(counters);
-        device["fixes"] = names.collect();
+        device["fixes"] = fixes.names().collect();
         device
     }
 
-    pub fn counted(counters: Counters) -> Value {
+    fn counted(counters: Counters) -> Value {
         json!({"dropped_in": counters.dropped_in, "refused_out": counters.refused_out})
     }
 }

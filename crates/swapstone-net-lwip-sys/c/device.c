@@ -87,6 +87,32 @@ static void offload(u8_t *frame, u16_t first, u32_t total, struct lw_offload *to
     }
 }
 
+/* Whether a frame is an ICMP error. */
+static int is_error(const u8_t *frame, u16_t size) {
+    u16_t type = (u16_t)(frame[12] << 8 | frame[13]);
+    const u8_t *ip = frame + SIZEOF_ETH_HDR;
+    if (type == ETHTYPE_IP && size > SIZEOF_ETH_HDR + 20) {
+        return ip[9] == IP_PROTO_ICMP && (ip[20] == 3 || ip[20] == 11 || ip[20] == 12);
+    }
+    return type == ETHTYPE_IPV6 && size > SIZEOF_ETH_HDR + 40 && ip[6] == IP6_NEXTH_ICMP6 && ip[40] < 128;
+}
+
+/* Whether an ICMP error may be sent: at most 10 at once, and 100 a second (RFC 4443, 2.4: a token bucket). */
+static int takes_error(void) {
+    static u64_t paid; /* since when no error would have been sent at the permitted rate, in microseconds */
+    const u64_t each = 10000, burst = 10;
+    u64_t now = lw_rust_micros(), next;
+    if (paid > now + burst * each) {
+        paid = now; /* the clock of another instance */
+    }
+    next = LWIP_MAX(paid, now) + each;
+    if (next > now + burst * each) {
+        return 0;
+    }
+    paid = next;
+    return 1;
+}
+
 err_t lw_transmit(struct netif *netif, struct pbuf *p) {
     struct lw_part parts[PARTS];
     struct lw_offload how;
@@ -95,6 +121,10 @@ err_t lw_transmit(struct netif *netif, struct pbuf *p) {
     u32_t total = 0;
     int queued;
     LWIP_UNUSED_ARG(netif);
+    if (LW_FIX(LW_ICMP_ERROR_RATE) && p->len >= SIZEOF_ETH_HDR && is_error(p->payload, p->len) &&
+        !takes_error()) {
+        return ERR_OK;
+    }
     if (pbuf_clen(p) > PARTS) {
         whole = pbuf_clone(PBUF_RAW, PBUF_RAM, p);
         if (whole == NULL) {

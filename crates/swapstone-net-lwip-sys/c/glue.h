@@ -38,7 +38,21 @@ struct lw_settings {
     struct lw_address v4, mask_v4, gateway_v4, gateway_v6; /* kind 0 if unset */
     void *table;
     size_t buckets; /* a power of two */
+    u32_t fixes;    /* bit N: the fix N of enum lw_fix is on */
 };
+
+/* Corrections of lwIP that can be switched off; swapstone-net-lwip/src/fixes.rs has their names. */
+enum lw_fix {
+    LW_BACKLOG_RECYCLING,
+    LW_SYN_WITH_FIN,
+    LW_LEAST_MSS,
+    LW_LIMITED_TRANSMIT,
+    LW_LARGE_SEGMENTS,
+    LW_ICMP_ERROR_RATE,
+    LW_HANDSHAKE_TIMED,
+    LW_ACK_AFTER_READ,
+};
+#define LW_FIX(fix) (lw_settings.fixes >> (fix)&1)
 
 /* A received frame: lwIP's pbuf, followed by data of Rust. */
 struct lw_received {
@@ -77,6 +91,7 @@ void lw_set_wire_mss(struct tcp_pcb *pcb, u32_t mss);
 void lw_limit_waiting(size_t most);
 void lw_wake(struct tcp_pcb *pcb);
 void lw_tcp_tick(void);
+void lw_acknowledge(struct tcp_pcb *pcb);
 
 /* tcp.c */
 void lw_tcp_stop(void);
@@ -97,6 +112,7 @@ err_t lw_transmit(struct netif *netif, struct pbuf *p);
 void lw_rust_gone(uintptr_t token);
 int lw_rust_time_wait(uintptr_t token); /* whether the socket was closed by its owner */
 int lw_rust_room(uintptr_t listener);   /* whether the listener accepts another SYN */
+struct tcp_pcb *lw_rust_oldest(uintptr_t listener); /* its oldest half-open connection, or NULL */
 int lw_rust_full(uintptr_t token);      /* whether the accept queue is full */
 uintptr_t lw_rust_half_open(uintptr_t listener, struct tcp_pcb *pcb);
 void lw_rust_accepted(uintptr_t token);

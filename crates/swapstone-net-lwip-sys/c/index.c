@@ -29,6 +29,42 @@ static struct tcp_pcb *current; /* the connection of the current segment; NULL o
 static struct tcp_pcb *hidden;  /* the list of active connections while it is hidden from lwIP */
 static struct tcp_pcb *idle;    /* from here to the end, no active connection needs a timer */
 
+/* Connections whose received data is acknowledged by the next poll, or when the application has read it. */
+#define OWED 64
+static struct tcp_pcb *owed[OWED];
+static size_t owed_count;
+
+static void remove_owed(const struct tcp_pcb *pcb) {
+    size_t at;
+    for (at = 0; at < owed_count; at++) {
+        if (owed[at] == pcb) {
+            owed[at] = owed[--owed_count];
+            return;
+        }
+    }
+}
+
+/* Acknowledge received data now. */
+void lw_acknowledge(struct tcp_pcb *pcb) {
+    size_t before = owed_count;
+    remove_owed(pcb);
+    if (owed_count < before && pcb->state >= ESTABLISHED && pcb->state != TIME_WAIT &&
+        (pcb->flags & TF_ACK_DELAY)) {
+        tcp_ack_now(pcb);
+        tcp_output(pcb);
+    }
+}
+
+void lw_tcp_acknowledge(void) {
+    while (owed_count > 0) {
+        lw_acknowledge(owed[0]);
+    }
+}
+
+int lw_tcp_owes(void) {
+    return owed_count > 0;
+}
+
 static size_t bucket(const ip_addr_t *local, u16_t local_port, const ip_addr_t *remote, u16_t remote_port) {
     return (size_t)lw_tuple_hash(0, local, local_port, remote, remote_port) & table_mask;
 }
@@ -47,6 +83,7 @@ static void destroyed(u8_t id, void *data) {
     if (pcb == current) {
         current = NULL;
     }
+    remove_owed(pcb);
     if (pcb->callback_arg != NULL) {
         lw_rust_gone((uintptr_t)pcb->callback_arg);
     }
@@ -65,6 +102,7 @@ void lw_index_start(void *memory, size_t buckets, void (*half_open)(struct tcp_p
     table_mask = buckets - 1;
     memset(&lw_counts, 0, sizeof lw_counts);
     current = hidden = idle = NULL;
+    owed_count = 0;
 }
 
 /* The segment size on the wire. lwIP uses larger segments if the device splits them. */
@@ -409,6 +447,55 @@ static void recover(struct tcp_pcb *pcb, const struct before_ack *before) {
     tcp_output(pcb);
 }
 
+/* Remove the oldest half-open connection of a listener without a RST. Returns whether there is room then. */
+static int recycle(uintptr_t listener) {
+    struct tcp_pcb *oldest = LW_FIX(LW_BACKLOG_RECYCLING) ? lw_rust_oldest(listener) : NULL;
+    if (oldest == NULL) {
+        return 0;
+    }
+    tcp_abandon(oldest, 0);
+    return lw_rust_room(listener);
+}
+
+/* RFC 3042: the first two duplicate ACKs each permit a new segment beyond the congestion window. */
+static void limited_transmit(struct tcp_pcb *pcb, u8_t dupacks) {
+    tcpwnd_size_t window = pcb->cwnd;
+    if ((pcb->flags & (TF_INFR | TF_RTO)) || pcb->dupacks <= dupacks || pcb->dupacks > 2 || pcb->unsent == NULL) {
+        return;
+    }
+    pcb->cwnd = (tcpwnd_size_t)(window + pcb->dupacks * lw_wire_mss(pcb));
+    tcp_output(pcb);
+    pcb->cwnd = window;
+}
+
+/* RFC 6298, 2.2: the round trip of the handshake is the first sample. lwIP times the SYN of a connect, but
+ * ends the measurement with the first ACK of data. `sa` is 8 times the smoothed round trip, `sv` 4 times its
+ * variation, both in ticks. */
+static void time_handshake(struct tcp_pcb *pcb) {
+    s16_t ticks = (s16_t)LWIP_MAX(1, (s32_t)(tcp_ticks - pcb->rttest));
+    if (pcb->rttest == 0) {
+        return; /* the SYN was retransmitted */
+    }
+    pcb->sa = (s16_t)(8 * ticks);
+    pcb->sv = (s16_t)(2 * ticks);
+    pcb->rto = (s16_t)((pcb->sa >> 3) + pcb->sv);
+    pcb->rttest = 0;
+}
+
+/* Delay the ACK of received data until the application had the opportunity to read it. */
+static void owe_ack(struct tcp_pcb *pcb) {
+    if (pcb->state < ESTABLISHED || pcb->state == TIME_WAIT || !(pcb->flags & TF_ACK_DELAY)) {
+        return;
+    }
+    remove_owed(pcb);
+    if (owed_count < OWED) {
+        owed[owed_count++] = pcb;
+    } else {
+        tcp_ack_now(pcb);
+        tcp_output(pcb);
+    }
+}
+
 /* Called by ip4.c and ip6.c instead of tcp_input(): they are compiled with that name redefined. */
 void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     const struct tcp_hdr *header = p->payload;
@@ -416,6 +503,8 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     enum tcp_state former_state;
     u8_t flags;
     struct before_ack before;
+    u8_t dupacks;
+    int owes, merged;
 
     if (p->len < TCP_HLEN) {
         tcp_input(p, inp); /* counts and drops it */
@@ -427,6 +516,11 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
         return;
     }
     flags = TCPH_FLAGS(header);
+    if (LW_FIX(LW_SYN_WITH_FIN) && (flags & (TCP_SYN | TCP_FIN)) == (TCP_SYN | TCP_FIN)) {
+        lw_counts.malformed++;
+        pbuf_free(p);
+        return;
+    }
     pcb = lw_find(ip_current_dest_addr(), lwip_ntohs(header->dest), ip_current_src_addr(),
                   lwip_ntohs(header->src));
     if (pcb != NULL && pcb->state == TIME_WAIT && (flags & (TCP_SYN | TCP_RST)) &&
@@ -442,8 +536,10 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
             if ((flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN &&
                 !lw_rust_room((uintptr_t)listener->callback_arg)) {
                 lw_counts.no_room++;
-                pbuf_free(p);
-                return;
+                if (!recycle((uintptr_t)listener->callback_arg)) {
+                    pbuf_free(p);
+                    return;
+                }
             }
         }
         hidden = tcp_active_pcbs;
@@ -482,9 +578,15 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
         return;
     }
     /* Merged segments (GRO) are acknowledged at once, as every second segment is. */
-    if (pcb->state >= ESTABLISHED && p->tot_len > 2 * lw_wire_mss(pcb)) {
+    merged = p->tot_len > 2 * lw_wire_mss(pcb);
+    owes = LW_FIX(LW_ACK_AFTER_READ) && pcb->state >= ESTABLISHED &&
+           ((pcb->flags & TF_ACK_DELAY) || merged);
+    if (owes) { /* lwIP sets it again for data in sequence */
+        tcp_clear_flags(pcb, TF_ACK_DELAY);
+    } else if (pcb->state >= ESTABLISHED && merged) {
         tcp_set_flags(pcb, TF_ACK_DELAY);
     }
+    dupacks = pcb->dupacks;
     former_state = pcb->state;
     before.fast_recovery = (pcb->flags & TF_INFR) != 0;
     before.sack = before.fast_recovery && has_sack_option(header, p->len);
@@ -499,6 +601,16 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     }
     if (current != NULL && former_state >= ESTABLISHED && current->state >= ESTABLISHED) {
         recover(current, &before);
+        if (LW_FIX(LW_LIMITED_TRANSMIT)) {
+            limited_transmit(current, dupacks);
+        }
+    }
+    if (current != NULL && owes) {
+        owe_ack(current);
+    }
+    if (current != NULL && LW_FIX(LW_HANDSHAKE_TIMED) && former_state == SYN_SENT &&
+        current->state == ESTABLISHED) {
+        time_handshake(current);
     }
     if (current != NULL && former_state < ESTABLISHED && current->state >= ESTABLISHED) {
         u32_t wire = lw_wire_mss(current); /* RFC 6928: ten segments to begin with; lwIP has three */

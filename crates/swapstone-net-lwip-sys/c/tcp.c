@@ -16,16 +16,23 @@ void lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16
     }
 }
 
-/* Let lwIP build segments of up to 16 times the MSS, which the device splits (TSO). */
+/* The least MSS of a peer, as Linux has it: TCP_MIN_SND_MSS. */
+#define LEAST_MSS 48
+
+/* Let lwIP build segments of several times the MSS, which the device splits (TSO). */
 static void enlarge_segments(struct tcp_pcb *pcb) {
-    u32_t wire = pcb->mss, most = lw_segments();
+    u32_t wire, most = lw_segments(), cap = LW_FIX(LW_LARGE_SEGMENTS) ? 43 : 16;
     u32_t times;
+    if (LW_FIX(LW_LEAST_MSS) && pcb->mss < LEAST_MSS) {
+        pcb->mss = LEAST_MSS;
+    }
+    wire = pcb->mss;
     lw_set_wire_mss(pcb, wire);
     if (most < 120 + 2 * wire) {
         return;
     }
     most = LWIP_MIN(most - 120, TCP_SND_BUF / 3);
-    times = LWIP_MIN(most / wire, 16);
+    times = LWIP_MIN(most / wire, cap);
     if (times > 1) {
         pcb->mss = (u16_t)(times * wire);
     }
@@ -208,6 +215,7 @@ void lw_tcp_consumed(struct tcp_pcb *pcb, size_t size) {
         tcp_recved(pcb, some);
         size -= some;
     }
+    lw_acknowledge(pcb);
 }
 
 int lw_tcp_end(struct tcp_pcb *pcb) {

@@ -124,6 +124,12 @@ impl<'a> Active<'a> {
         unsafe { state().nodes.in_use }
     }
 
+    /// Sends the ACKs that were delayed until the application could read.
+    pub fn acknowledge(&mut self) {
+        // SAFETY: no reference to the state exists during the call.
+        unsafe { ffi::lw_tcp_acknowledge() }
+    }
+
     /// Runs the timers that are due, and retries after a full transmit queue.
     pub fn timers(&mut self) {
         // SAFETY: no reference to the state exists during the calls into C.

@@ -106,6 +106,7 @@ pub struct Settings {
     pub gateway_v6: Address,
     pub table: *mut c_void,
     pub buckets: usize,
+    pub fixes: u32,
 }
 
 /// `struct lw_counts`.
@@ -161,6 +162,8 @@ unsafe extern "C" {
         remote: *mut Address,
         port: *mut u16,
     );
+    pub fn lw_tcp_owes() -> c_int;
+    pub fn lw_tcp_acknowledge();
     pub fn lw_tcp_running() -> c_int;
     pub fn lw_tcp_retry();
     pub fn lw_random() -> u32;

@@ -69,6 +69,8 @@ pub struct Settings {
     pub seed: [u8; 32],
     /// Upper limits.
     pub limits: Limits,
+    /// Bit N is set if the fix N of `enum lw_fix` is on.
+    pub fixes: u32,
 }
 
 /// The state of a connection.
@@ -188,6 +190,7 @@ impl Core {
             gateway_v6: of(settings.gateway_v6.map(IpAddr::from)),
             table: new.table.as_mut_ptr().cast(),
             buckets: new.table.len(),
+            fixes: settings.fixes,
         };
         // SAFETY: no reference to a former state exists: there is no other core. The table lives as
         // long as the state.
@@ -416,6 +419,12 @@ impl Core {
                 timers_visited: ffi::lw_counts.timers_visited,
             }
         }
+    }
+
+    /// Returns whether ACKs wait until the application could read.
+    pub fn owes_acks(&self) -> bool {
+        // SAFETY: it reads a counter of the C code.
+        unsafe { ffi::lw_tcp_owes() != 0 }
     }
 
     /// Returns the next deadline of the timers, or the time to retry a full transmit queue.

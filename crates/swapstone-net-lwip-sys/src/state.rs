@@ -43,6 +43,8 @@ pub struct Slot {
     /// Of a listener: the backlog.
     pub backlog: usize,
     pub half_open: usize,
+    /// Of a half-open connection: how many were created before it.
+    pub born: u64,
     pub waiting: VecDeque<u32>,
     /// Of a connection that was not accepted yet: its listener.
     pub parent: Option<u32>,
@@ -76,6 +78,7 @@ impl Slot {
             pcb: ptr::null_mut(),
             backlog: 0,
             half_open: 0,
+            born: 0,
             waiting: VecDeque::new(),
             parent: None,
             names: None,
@@ -103,6 +106,7 @@ impl Slot {
         self.pcb = ptr::null_mut();
         self.backlog = 0;
         self.half_open = 0;
+        self.born = 0;
         self.parent = None;
         self.names = None;
         self.bytes = 0;
@@ -143,6 +147,11 @@ pub struct State {
     pub table: Vec<usize>,
     pub now: Instant,
     pub orphans: usize,
+    /// The number of half-open connections so far.
+    pub births: u64,
+    /// The slots of half-open connections and their `born`, the oldest first, and some that are not any
+    /// more.
+    pub half_open: VecDeque<(u32, u64)>,
     pub datagrams: usize,
     pub frames_in: u64,
     pub bytes_in: u64,
@@ -174,6 +183,8 @@ impl State {
             table: alloc::vec![0; (4 * tcp).next_power_of_two().max(64)],
             now: Instant::ZERO,
             orphans: 0,
+            births: 0,
+            half_open: VecDeque::new(),
             datagrams,
             frames_in: 0,
             bytes_in: 0,
@@ -309,6 +320,28 @@ extern "C" fn lw_rust_room(listener: usize) -> c_int {
     c_int::from(room)
 }
 
+/// Returns the oldest half-open connection of a listener, or NULL.
+#[unsafe(no_mangle)]
+extern "C" fn lw_rust_oldest(listener: usize) -> *mut TcpPcb {
+    let mut oldest = ptr::null_mut();
+    with(listener, |state, parent| {
+        let mut at = 0;
+        while let Some((index, born)) = state.half_open.get(at).copied() {
+            let slot = &state.slots[index as usize];
+            if slot.role != Role::HalfOpen || slot.born != born {
+                state.half_open.remove(at);
+            } else if slot.parent != Some(parent) {
+                at += 1;
+            } else {
+                state.half_open.remove(at);
+                oldest = slot.pcb;
+                break;
+            }
+        }
+    });
+    oldest
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn lw_rust_full(token: usize) -> c_int {
     let mut full = false;
@@ -331,6 +364,17 @@ extern "C" fn lw_rust_half_open(listener: usize, pcb: *mut TcpPcb) -> usize {
         let slot = &mut state.slots[index as usize];
         slot.pcb = pcb;
         slot.parent = Some(parent);
+        slot.born = state.births;
+        state.half_open.push_back((index, state.births));
+        state.births += 1;
+        // Established ones are removed here, so that the queue stays short.
+        if state.half_open.len() > 2 * state.slots.len() + 16 {
+            let slots = &state.slots;
+            state.half_open.retain(|(index, born)| {
+                let slot = &slots[*index as usize];
+                slot.role == Role::HalfOpen && slot.born == *born
+            });
+        }
         state.slots[parent as usize].half_open += 1;
         made = token(index);
     });

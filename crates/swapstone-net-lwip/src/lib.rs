@@ -47,6 +47,7 @@
 
 extern crate alloc;
 
+mod fixes;
 mod tcp;
 mod udp;
 
@@ -57,11 +58,13 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use swapstone_net::backend::{SocketTable, ephemeral_ports};
+use swapstone_net::fixes::Fixes;
 use swapstone_net::{
     Capabilities, Cidr, Config, Device, Instant, Limits, Readiness, SocketId, Stack, Statistics,
 };
 use swapstone_net_lwip_sys::{Active, Change, Core, Settings, StartError};
 
+pub use fixes::FIXES;
 use tcp::Tcp;
 use udp::Udp;
 
@@ -132,6 +135,15 @@ impl<D: Device> Lwip<D> {
     ///
     /// See [`NewError`].
     pub fn new(device: D, config: &Config) -> Result<Self, NewError> {
+        Self::with_fixes(device, config, Fixes::all(FIXES))
+    }
+
+    /// As [`Lwip::new`], with these of [`FIXES`] only.
+    ///
+    /// # Errors
+    ///
+    /// See [`NewError`].
+    pub fn with_fixes(device: D, config: &Config, fixes: Fixes) -> Result<Self, NewError> {
         let about = device.limits();
         let limits = config.limits;
         let mut v4 = None;
@@ -172,6 +184,7 @@ impl<D: Device> Lwip<D> {
             slaac: config.slaac,
             seed: config.seed,
             limits,
+            fixes: fixes.bits(),
         };
         let mut core = Core::new(&settings).map_err(|error| match error {
             StartError::Exists => NewError::Exists,
@@ -335,6 +348,7 @@ impl<D: Device> Stack for Lwip<D> {
         self.core.enter(&mut self.device).set_now(now);
         self.send_queued();
         let mut active = self.core.enter(&mut self.device);
+        active.acknowledge();
         let mut frames = 0;
         while frames < BATCH {
             let Some(frame) = active.receive() else { break };
@@ -353,7 +367,7 @@ impl<D: Device> Stack for Lwip<D> {
     }
 
     fn deadline(&mut self, now: Instant) -> Option<Instant> {
-        if !self.unsent.is_empty() {
+        if !self.unsent.is_empty() || self.core.owes_acks() {
             return Some(now);
         }
         Some(self.core.deadline(now))

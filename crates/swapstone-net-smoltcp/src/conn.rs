@@ -9,6 +9,10 @@ use swapstone_net::backend::TcpOptions;
 use swapstone_net::device::{Device, Frame};
 use swapstone_net::{Instant, Readiness};
 
+use crate::fixes::{
+    ACK_BEYOND_WINDOW, NEIGHBOR_FROM_SEGMENT, RST_IN_SYN_RECEIVED, SOLICITATION_PER_NEIGHBOR,
+    SYN_CHALLENGE_ACK,
+};
 use crate::keys::{Key, Realm, seed_for};
 use crate::port::{Port, Sent};
 use crate::slots::{Conn, DEFAULT_SEGMENT, Failure, Kind, Phase, duration};
@@ -38,7 +42,7 @@ const MIN_DISTANCE: u32 = 0x1_0000;
 
 impl Conn {
     /// Records a sent segment; returns whether it is a retransmission.
-    fn note(&mut self, sent: Sent) -> bool {
+    pub(crate) fn note(&mut self, sent: Sent) -> bool {
         let wire::Answer { flags, seq, .. } = sent.fields;
         self.acknowledged = (sent.fields.ack, sent.fields.window);
         let controls = u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
@@ -176,24 +180,21 @@ impl<D: Device> Smoltcp<D> {
     /// Returns whether a RST is accepted (RFC 5961, section 3.2). A RST inside the window with
     /// another sequence number than RCV.NXT causes a challenge ACK.
     fn accept_rst(&mut self, frame: &[u8], segment: &Segment, index: u32) -> bool {
-        let now = self.now;
+        let strict = self.fixes.on(RST_IN_SYN_RECEIVED);
         let Some(conn) = self.slots.conn(index) else {
             return false;
         };
-        if !matches!(conn.phase, Phase::Open(_)) || segment.seq == conn.expected {
+        let checked = match conn.phase {
+            Phase::Open(_) => true,
+            Phase::Handshaking(_) => strict,
+            _ => false,
+        };
+        if !checked || segment.seq == conn.expected {
             return true;
         }
         let room = conn.socket.get().recv_capacity() as u32;
-        let in_window = segment.seq.wrapping_sub(conn.expected) < room;
-        if in_window && conn.challenge_ack_at <= now {
-            conn.challenge_ack_at = now + Duration::from_secs(1);
-            let challenge = wire::Answer {
-                flags: ACK,
-                seq: conn.highest,
-                ack: conn.expected,
-                window: conn.acknowledged.1,
-            };
-            self.answer(frame, segment, challenge);
+        if segment.seq.wrapping_sub(conn.expected) < room {
+            self.challenge(frame, segment, index);
         }
         false
     }
@@ -255,7 +256,9 @@ impl<D: Device> Smoltcp<D> {
         };
         if full || listener.half_open + listener.ready.len() >= listener.backlog {
             self.statistics.no_room += 1;
-            return;
+            if !self.recycle(listening) {
+                return;
+            }
         }
         let most = self.output.largest_segment(segment.local.is_ipv6());
         let offered = wire::lower_mss(&mut frame.bytes, segment.at, most);
@@ -264,7 +267,9 @@ impl<D: Device> Smoltcp<D> {
         let phase = Phase::Handshaking(listening);
         conn.renew(path, phase, TcpOptions::default(), self.now);
         conn.take_segment(offered, most);
+        conn.link = self.link_of(&frame.bytes, segment.remote.ip());
         conn.isn = self.sequence(&conn.key, after.map(|(_, floor)| floor));
+        conn.una.0 = conn.isn;
         conn.highest = conn.isn;
         conn.peer_ack.0 = conn.isn;
         conn.expected = segment.seq.wrapping_add(1);
@@ -289,13 +294,11 @@ impl<D: Device> Smoltcp<D> {
         if let Some((place, _)) = after {
             self.remove_time_wait(place);
         }
-        let key = conn.key;
+        let (key, isn) = (conn.key, conn.isn);
         let index = self.slots.add(Kind::Conn(conn));
         self.table.insert(key, index);
         self.statistics.tcp_sockets += 1;
-        if let Some(listener) = self.slots.listener(listening) {
-            listener.half_open += 1;
-        }
+        self.add_half_open(listening, index, isn);
         self.queue_output(index);
     }
 
@@ -303,10 +306,22 @@ impl<D: Device> Smoltcp<D> {
         if segment.flags & RST != 0 && !self.accept_rst(&frame.bytes, segment, index) {
             return;
         }
+        let mut segment = *segment;
+        self.adapt(&mut frame, &mut segment, index);
+        let segment = &segment;
         let most = self.output.largest_segment(segment.local.is_ipv6());
+        let link = self.link_of(&frame.bytes, segment.remote.ip());
+        let challenges = self.fixes.on(SYN_CHALLENGE_ACK);
         let Some(conn) = self.slots.conn(index) else {
             return;
         };
+        if challenges && segment.flags & SYN != 0 && matches!(conn.phase, Phase::Open(_)) {
+            // RFC 5961, section 4: whatever its sequence number.
+            return self.challenge(&frame.bytes, segment, index);
+        }
+        if segment.seq == conn.expected {
+            conn.link = link;
+        }
         if segment.flags & SYN != 0 {
             let offered = wire::lower_mss(&mut frame.bytes, segment.at, most);
             if conn.phase == Phase::Connecting {
@@ -320,7 +335,7 @@ impl<D: Device> Smoltcp<D> {
             let size = wire::drop_payload(&mut frame.bytes, segment.at, segment.payload);
             frame.bytes.narrow(0..size);
         }
-        if self.fixes.ack_beyond_window {
+        if self.fixes.on(ACK_BEYOND_WINDOW) {
             self.process_ack_beyond_window(&frame, segment, index);
         }
         let Some(conn) = self.slots.conn(index) else {
@@ -345,6 +360,7 @@ impl<D: Device> Smoltcp<D> {
         }
         let received = conn.socket.get().recv_queue().saturating_sub(before);
         conn.expected = conn.expected.wrapping_add(received as u32);
+        Self::record_ack(conn, segment);
         let more = received > 0;
         if more && conn.shut_read {
             let _ = conn.socket.tcp().recv(|bytes| (bytes.len(), ()));
@@ -357,6 +373,7 @@ impl<D: Device> Smoltcp<D> {
             conn.expected = segment.seq.wrapping_add(1);
         }
         let ended = conn.ended();
+        self.process_early_fin(&frame.bytes, segment, index);
         self.queue_output(index);
         if self.settle(index) {
             self.notify(index, more);
@@ -442,6 +459,7 @@ impl<D: Device> Smoltcp<D> {
             return;
         }
         self.output.segment = conn.segment;
+        let frames = self.output.frames;
         let (mut wrote, mut held) = (false, false);
         loop {
             if !self.output.retry(&mut self.device) {
@@ -465,7 +483,15 @@ impl<D: Device> Smoltcp<D> {
         if held {
             self.queue_output(index);
         } else if wanted && !wrote {
-            self.await_neighbor(index);
+            let solicited = self.output.frames > frames;
+            if self.fixes.on(NEIGHBOR_FROM_SEGMENT) && self.learn_neighbor(index) {
+                self.queue_output(index);
+            } else {
+                self.await_neighbor(index);
+                if self.fixes.on(SOLICITATION_PER_NEIGHBOR) && !solicited {
+                    self.solicit_neighbor(index);
+                }
+            }
         }
         if !self.settle(index) {
             return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Neighbor discovery (RFC 4861) that smoltcp does not validate or implement.
 
-use core::net::Ipv6Addr;
+use core::net::{IpAddr, Ipv6Addr};
 
 use swapstone_net::device::{ETHERNET_HEADER, HardwareAddress};
 
@@ -51,19 +51,106 @@ pub(crate) fn solicited_target(message: &[u8], hops: u8) -> Option<Ipv6Addr> {
 pub(crate) fn defend(frame: &mut [u8], address: Ipv6Addr, hardware: HardwareAddress) {
     let all_nodes = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
     frame[..6].copy_from_slice(&[0x33, 0x33, 0, 0, 0, 1]);
-    frame[6..12].copy_from_slice(&hardware);
+    // The Override flag.
+    let sender = (hardware, address);
+    message(frame, (ADVERTISEMENT, 0x20, 2), sender, all_nodes, address);
+}
+
+/// The length of an ARP frame.
+const ARP_FRAME: usize = ETHERNET_HEADER + 28;
+
+/// Writes an ARP message (RFC 826) without the Ethernet header's addresses.
+fn arp(
+    frame: &mut [u8],
+    operation: u8,
+    sender: (HardwareAddress, [u8; 4]),
+    target: (HardwareAddress, [u8; 4]),
+) {
+    frame[12..14].copy_from_slice(&[0x08, 0x06]);
+    let message = &mut frame[ETHERNET_HEADER..ARP_FRAME];
+    message[..8].copy_from_slice(&[0, 1, 8, 0, 6, 4, 0, operation]);
+    message[8..14].copy_from_slice(&sender.0);
+    message[14..18].copy_from_slice(&sender.1);
+    message[18..24].copy_from_slice(&target.0);
+    message[24..].copy_from_slice(&target.1);
+}
+
+/// Writes the IPv6 header of a message of neighbor discovery, and the message: its type, its flags, its
+/// target and an option of type `option` with the sender's link-layer address.
+fn message(
+    frame: &mut [u8],
+    (kind, flags, option): (u8, u8, u8),
+    sender: (HardwareAddress, Ipv6Addr),
+    to: Ipv6Addr,
+    target: Ipv6Addr,
+) {
+    frame[6..12].copy_from_slice(&sender.0);
     frame[12..14].copy_from_slice(&[0x86, 0xdd]);
     let (ip, message) = frame[ETHERNET_HEADER..DEFENSE_FRAME].split_at_mut(IPV6_HEADER);
     ip[..8].copy_from_slice(&[0x60, 0, 0, 0, 0, ADVERTISEMENT_LENGTH as u8, ICMP, 255]);
-    ip[8..24].copy_from_slice(&address.octets());
-    ip[24..].copy_from_slice(&all_nodes.octets());
-    // The Override flag.
-    message[..8].copy_from_slice(&[ADVERTISEMENT, 0, 0, 0, 0x20, 0, 0, 0]);
-    message[8..24].copy_from_slice(&address.octets());
-    message[24..26].copy_from_slice(&[2, 1]);
-    message[26..].copy_from_slice(&hardware);
+    ip[8..24].copy_from_slice(&sender.1.octets());
+    ip[24..].copy_from_slice(&to.octets());
+    message[..8].copy_from_slice(&[kind, 0, 0, 0, flags, 0, 0, 0]);
+    message[8..24].copy_from_slice(&target.octets());
+    message[24..26].copy_from_slice(&[option, 1]);
+    message[26..].copy_from_slice(&sender.0);
     let checksum = !fold(sum(message, pseudo(ip, ICMP, ADVERTISEMENT_LENGTH)));
     message[2..4].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// Returns the frame of an ARP reply or neighbor advertisement from `sender` to `target`, and its length.
+/// The advertisement does not override an existing entry.
+pub(crate) fn reply(
+    sender: (HardwareAddress, IpAddr),
+    target: (HardwareAddress, IpAddr),
+) -> ([u8; DEFENSE_FRAME], usize) {
+    let mut frame = [0; DEFENSE_FRAME];
+    frame[..6].copy_from_slice(&target.0);
+    frame[6..12].copy_from_slice(&sender.0);
+    let length = match (sender.1, target.1) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            arp(&mut frame, 2, (sender.0, from.octets()), (target.0, to.octets()));
+            ARP_FRAME
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            // The Solicited flag.
+            message(&mut frame, (ADVERTISEMENT, 0x40, 2), (sender.0, from), to, from);
+            DEFENSE_FRAME
+        }
+        _ => unreachable!("both addresses are of one connection"),
+    };
+    (frame, length)
+}
+
+/// Returns the length of the frame that [`request`] writes.
+pub(crate) fn request_length(address: IpAddr) -> usize {
+    if address.is_ipv4() {
+        ARP_FRAME
+    } else {
+        DEFENSE_FRAME
+    }
+}
+
+/// Writes an ARP request or a neighbor solicitation for `address`.
+pub(crate) fn request(frame: &mut [u8], sender: (HardwareAddress, IpAddr), address: IpAddr) {
+    match (sender.1, address) {
+        (IpAddr::V4(from), IpAddr::V4(wanted)) => {
+            frame[..6].fill(0xff);
+            frame[6..12].copy_from_slice(&sender.0);
+            arp(frame, 1, (sender.0, from.octets()), ([0; 6], wanted.octets()));
+        }
+        (IpAddr::V6(from), IpAddr::V6(wanted)) => {
+            // The solicited-node multicast address (RFC 4291, section 2.7.1) and its link-layer address.
+            let low = &wanted.octets()[13..];
+            let mut group = [0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff, 0, 0, 0];
+            group[13..].copy_from_slice(low);
+            frame[..3].copy_from_slice(&[0x33, 0x33, 0xff]);
+            frame[3..6].copy_from_slice(low);
+            let (sender, group) = ((sender.0, from), Ipv6Addr::from(group));
+            message(frame, (SOLICITATION, 0, 1), sender, group, wanted);
+        }
+        _ => unreachable!("both addresses are of one connection"),
+    }
 }
 
 #[cfg(test)]

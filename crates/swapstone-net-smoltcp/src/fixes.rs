@@ -1,52 +1,98 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The fixes: corrections of smoltcp's behaviour in this crate that can be switched off by name.
+//! `docs/upstream` has a text for each.
 
-/// Which defects of smoltcp this crate corrects. The default is all; [`Fixes::NONE`] is smoltcp as
-/// shipped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fixes {
-    /// `ack-beyond-window`: the acknowledgement in a segment beyond the advertised window is
-    /// processed. smoltcp's right window edge moves left when the window field is rounded down, and
-    /// it drops the acknowledgement in everything beyond the last advertised edge. If that happens
-    /// on both sides of a stream in two directions, neither ever sends again.
-    pub ack_beyond_window: bool,
-}
+use swapstone_net::fixes::Fix;
 
-impl Fixes {
-    /// All fixes.
-    pub const ALL: Self = Self {
-        ack_beyond_window: true,
-    };
-    /// smoltcp as shipped.
-    pub const NONE: Self = Self {
-        ack_beyond_window: false,
-    };
+/// The fixes, in the order of their introduction. The constants below are their indices.
+pub const FIXES: &[Fix] = &[
+    Fix {
+        name: "ack-beyond-window",
+        reason: "an ACK beyond the last advertised window is dropped, so two-way streams hang after a loss",
+    },
+    Fix {
+        name: "neighbor-from-segment",
+        reason: "a SYN from an unknown neighbor waits for ARP, of which there is one request a second for all",
+    },
+    Fix {
+        name: "solicitation-per-neighbor",
+        reason: "absent neighbors use up the one ARP request or solicitation a second, so a connect to another waits",
+    },
+    Fix {
+        name: "data-after-fin",
+        reason: "data after the peer's FIN is delivered to the application",
+    },
+    Fix {
+        name: "syn-challenge-ack",
+        reason: "a SYN of an established connection gets no answer, so a restarted peer can't connect (RFC 5961)",
+    },
+    Fix {
+        name: "data-with-old-ack",
+        reason: "data is dropped if its ACK is older than the last one (RFC 9293, 3.10.7.4)",
+    },
+    Fix {
+        name: "early-fin",
+        reason: "a FIN behind a lost segment is forgotten and has to be retransmitted",
+    },
+    Fix {
+        name: "rst-in-syn-received",
+        reason: "any RST in the window ends a connection in SYN-RECEIVED (RFC 5961)",
+    },
+    Fix {
+        name: "ipv6-extension-headers",
+        reason: "TCP and UDP behind destination options or an atomic fragment header are dropped (RFC 8200, 6946)",
+    },
+    Fix {
+        name: "path-mtu",
+        reason: "frag-needed and packet-too-big are ignored, so large segments never arrive (RFC 1191, 8201)",
+    },
+    Fix {
+        name: "backlog-recycling",
+        reason: "a SYN flood fills the backlog for 60 s; with it, the oldest half-open connection makes room",
+    },
+    Fix {
+        name: "icmp-error-rate",
+        reason: "each datagram to a closed port causes an ICMP error, without a limit (RFC 1812, RFC 4443)",
+    },
+];
 
-    /// Returns the names of the fixes that are on, in the order of their introduction.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        [(self.ack_beyond_window, "ack-beyond-window")]
-            .into_iter()
-            .filter_map(|(on, name)| on.then_some(name))
-    }
-}
-
-impl Default for Fixes {
-    fn default() -> Self {
-        Self::ALL
-    }
-}
+pub(crate) const ACK_BEYOND_WINDOW: usize = 0;
+pub(crate) const NEIGHBOR_FROM_SEGMENT: usize = 1;
+pub(crate) const SOLICITATION_PER_NEIGHBOR: usize = 2;
+pub(crate) const DATA_AFTER_FIN: usize = 3;
+pub(crate) const SYN_CHALLENGE_ACK: usize = 4;
+pub(crate) const DATA_WITH_OLD_ACK: usize = 5;
+pub(crate) const EARLY_FIN: usize = 6;
+pub(crate) const RST_IN_SYN_RECEIVED: usize = 7;
+pub(crate) const IPV6_EXTENSION_HEADERS: usize = 8;
+pub(crate) const PATH_MTU: usize = 9;
+pub(crate) const BACKLOG_RECYCLING: usize = 10;
+pub(crate) const ICMP_ERROR_RATE: usize = 11;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
 
     #[test]
-    fn fixes_that_are_on_have_names() {
-        assert_eq!(
-            Fixes::default().names().collect::<Vec<_>>(),
-            ["ack-beyond-window"]
-        );
-        assert_eq!(Fixes::NONE.names().count(), 0);
+    fn indices_are_those_of_the_names() {
+        let of = |name| FIXES.iter().position(|fix| fix.name == name);
+        let expected = [
+            ("ack-beyond-window", ACK_BEYOND_WINDOW),
+            ("neighbor-from-segment", NEIGHBOR_FROM_SEGMENT),
+            ("solicitation-per-neighbor", SOLICITATION_PER_NEIGHBOR),
+            ("data-after-fin", DATA_AFTER_FIN),
+            ("syn-challenge-ack", SYN_CHALLENGE_ACK),
+            ("data-with-old-ack", DATA_WITH_OLD_ACK),
+            ("early-fin", EARLY_FIN),
+            ("rst-in-syn-received", RST_IN_SYN_RECEIVED),
+            ("ipv6-extension-headers", IPV6_EXTENSION_HEADERS),
+            ("path-mtu", PATH_MTU),
+            ("backlog-recycling", BACKLOG_RECYCLING),
+            ("icmp-error-rate", ICMP_ERROR_RATE),
+        ];
+        assert_eq!(FIXES.len(), expected.len());
+        for (name, index) in expected {
+            assert_eq!(of(name), Some(index), "{name}");
+        }
     }
 }

@@ -85,7 +85,9 @@ mod discovery;
 mod fixes;
 mod ip;
 mod keys;
+mod neighbors;
 mod port;
+mod segments;
 mod slots;
 mod stack;
 mod tcp;
@@ -94,5 +96,5 @@ mod timers;
 mod udp;
 mod wire;
 
-pub use fixes::Fixes;
+pub use fixes::FIXES;
 pub use stack::{NewError, Smoltcp};

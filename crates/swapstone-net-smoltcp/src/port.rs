@@ -8,12 +8,16 @@ use core::num::NonZeroUsize;
 use smoltcp::phy::{self, Checksum, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
 use swapstone_net::Device;
+use swapstone_net::Instant as Now;
 use swapstone_net::device::{
     DeviceLimits, ETHERNET_HEADER, Outgoing, PartialChecksum, Segmentation,
 };
 
 use crate::wire::{self, SYN, Transport};
 
+/// The number of ICMP errors that may be sent at once, and for each second.
+const ERROR_BURST: u64 = 10;
+const ERRORS_PER_SECOND: u64 = 100;
 /// The maximum length of an IP packet.
 const LARGEST_PACKET: usize = 65535;
 
@@ -50,10 +54,15 @@ pub(crate) struct Output {
     pub(crate) frames: u64,
     pub(crate) bytes: u64,
     pub(crate) no_room: u64,
+    pub(crate) now: Now,
+    /// ICMP errors are limited.
+    limits_errors: bool,
+    /// The time since when no ICMP error would have been sent at the permitted rate, in microseconds.
+    errors_paid: u64,
 }
 
 impl Output {
-    pub(crate) fn new(limits: DeviceLimits) -> Self {
+    pub(crate) fn new(limits: DeviceLimits, limits_errors: bool) -> Self {
         let cuts = limits.checksum_offload && limits.segments > limits.mtu;
         let largest = if cuts { limits.segments } else { limits.mtu }.min(LARGEST_PACKET);
         Self {
@@ -67,7 +76,22 @@ impl Output {
             frames: 0,
             bytes: 0,
             no_room: 0,
+            now: Now::ZERO,
+            limits_errors,
+            errors_paid: 0,
         }
+    }
+
+    /// Returns whether an ICMP error may be sent (RFC 4443, section 2.4: a token bucket).
+    fn takes_error(&mut self) -> bool {
+        const EACH: u64 = 1_000_000 / ERRORS_PER_SECOND;
+        let now = self.now.micros() + ERROR_BURST * EACH;
+        let paid = self.errors_paid.max(self.now.micros()) + EACH;
+        if !self.limits_errors || paid <= now {
+            self.errors_paid = paid;
+            return true;
+        }
+        false
     }
 
     /// Returns whether segmentation offload is used.
@@ -147,15 +171,62 @@ impl Output {
         let headers = length.min(128);
         self.frame[..headers].fill(0);
         let result = write(&mut self.frame[..length]);
-        if let Some(offload) = self.finish(length) {
+        if let Some((transport, payload)) = self.exceeds_path(length) {
+            self.send_parts(device, transport, length, payload);
+        } else if let Some(offload) = self.finish(length) {
             self.hand_over(device, length, offload);
         }
         result
     }
 
+    /// Returns the TCP header and the length of the payload of a frame that fits the device, but not the
+    /// path of its connection, and that the device does not split.
+    fn exceeds_path(&self, length: usize) -> Option<(Transport, usize)> {
+        if self.cuts() || self.segment == 0 {
+            return None;
+        }
+        let transport = Transport::of(&self.frame[..length]).filter(|transport| transport.tcp)?;
+        let payload = transport.segment(&self.frame[..length]).1;
+        (payload > self.segment.into()).then_some((transport, payload))
+    }
+
+    /// Sends a segment in parts of the segment size of its connection.
+    fn send_parts<D: Device>(
+        &mut self,
+        device: &mut D,
+        transport: Transport,
+        length: usize,
+        payload: usize,
+    ) {
+        let whole = self.frame[..length].to_vec();
+        let headers = length - payload;
+        let (fields, _) = transport.segment(&whole);
+        for (at, part) in whole[headers..]
+            .chunks(usize::from(self.segment))
+            .enumerate()
+        {
+            let offset = at * usize::from(self.segment);
+            let length = headers + part.len();
+            self.frame[..headers].copy_from_slice(&whole[..headers]);
+            self.frame[headers..length].copy_from_slice(part);
+            let last = offset + part.len() == payload;
+            wire::cut(&mut self.frame[..length], transport, offset as u32, last);
+            if let Some(offload) = self.finish(length) {
+                self.hand_over(device, length, offload);
+            }
+            if self.is_held() {
+                break;
+            }
+        }
+        self.sent = Some(Sent { fields, payload });
+    }
+
     /// Sets checksum and options. Returns `None` if the frame can't be sent.
     fn finish(&mut self, length: usize) -> Option<Offload> {
         let too_large = length > ETHERNET_HEADER + self.limits.mtu;
+        if wire::is_icmp_error(&self.frame[..length]) && !self.takes_error() {
+            return None;
+        }
         let frame = &mut self.frame[..length];
         let mut offload = Offload::default();
         let Some(transport) = Transport::of(frame) else {
@@ -323,7 +394,7 @@ mod tests {
     #[test]
     fn large_segments_are_sent_with_how_to_cut_them() {
         let mut device = Recorder::default();
-        let mut output = Output::new(device.limits());
+        let mut output = Output::new(device.limits(), true);
         let mut send = |segment: u16, length: usize, v6: bool| {
             output.segment = segment;
             output.emit(&mut device, length, |frame| {

@@ -13,6 +13,7 @@ use smoltcp::iface::{Interface, SocketHandle, SocketSet};
 use smoltcp::socket::{tcp, udp};
 use smoltcp::storage::PacketMetadata;
 use swapstone_net::backend::{SocketTable, TcpOptions};
+use swapstone_net::device::HardwareAddress;
 use swapstone_net::{Instant, Readiness};
 
 use crate::keys::Key;
@@ -185,8 +186,17 @@ pub(crate) struct Conn {
     pub(crate) acknowledged: (u32, u16),
     /// The last acknowledgement number and window field of the peer that smoltcp got.
     pub(crate) peer_ack: (u32, u16),
+    /// The largest acknowledgement number of the peer (SND.UNA), and the window field with it.
+    pub(crate) una: (u32, u16),
     /// RCV.NXT: the next sequence number expected from the peer.
     pub(crate) expected: u32,
+    /// The sequence number of a FIN that arrived behind a hole.
+    pub(crate) early_fin: Option<u32>,
+    /// The link-layer address that the peer's segments come from, if it is on the link.
+    pub(crate) link: Option<HardwareAddress>,
+    /// When that address was entered in smoltcp's cache, and when the neighbor was solicited.
+    pub(crate) learned_at: Option<Instant>,
+    pub(crate) solicited_at: Option<Instant>,
     /// Keep-alive is enabled in smoltcp. As smoltcp sends the first probe at once, it is enabled when
     /// that probe is due.
     pub(crate) probing: bool,
@@ -227,7 +237,12 @@ impl Conn {
             highest: 0,
             acknowledged: (0, 0),
             peer_ack: (0, 0),
+            una: (0, 0),
             expected: 0,
+            early_fin: None,
+            link: None,
+            learned_at: None,
+            solicited_at: None,
             probing: false,
             challenge_ack_at: Instant::ZERO,
             fails_at: None,
@@ -267,7 +282,12 @@ impl Conn {
             highest,
             acknowledged,
             peer_ack,
+            una,
             expected,
+            early_fin,
+            link,
+            learned_at,
+            solicited_at,
             probing,
             challenge_ack_at,
             fails_at,
@@ -286,7 +306,9 @@ impl Conn {
         *bound = None;
         (*isn, *highest, *expected) = (0, 0, 0);
         *segment = DEFAULT_SEGMENT;
-        (*acknowledged, *peer_ack) = ((0, 0), (0, 0));
+        (*acknowledged, *peer_ack, *una) = ((0, 0), (0, 0), (0, 0));
+        (*early_fin, *link) = (None, None);
+        (*learned_at, *solicited_at) = (None, None);
         *probing = options.keep_alive.is_some();
         *challenge_ack_at = Instant::ZERO;
         (*fails_at, *linger_until) = (None, None);

@@ -13,12 +13,13 @@ use smoltcp::time::Instant as Micros;
 use smoltcp::wire::{EthernetAddress, HardwareAddress as SmoltcpAddress, IpCidr, Ipv6Cidr};
 use swapstone_net::backend::wildcard_for;
 use swapstone_net::device::{Device, Frame, HardwareAddress};
+use swapstone_net::fixes::Fixes;
 use swapstone_net::{
     Capabilities, Cidr, Config, Instant, Limits, Readiness, SocketId, Stack, Statistics,
 };
 
-use crate::Fixes;
 use crate::discovery;
+use crate::fixes::{FIXES, ICMP_ERROR_RATE, IPV6_EXTENSION_HEADERS};
 use crate::keys::{Key, Realm, Secrets, Table};
 use crate::port::{Output, Port, Sink};
 use crate::slots::{Conn, Kind, Slots, Udp};
@@ -102,7 +103,7 @@ pub struct Smoltcp<D> {
     pub(crate) drain: Interface,
     pub(crate) sink: Sink,
     no_sockets: SocketSet<'static>,
-    hardware: HardwareAddress,
+    pub(crate) hardware: HardwareAddress,
     pub(crate) now: Instant,
     pub(crate) limits: Limits,
     slaac: bool,
@@ -126,6 +127,9 @@ pub struct Smoltcp<D> {
     pub(crate) spare_udp: Vec<Box<Udp>>,
     pub(crate) statistics: Statistics,
     pub(crate) fixes: Fixes,
+    /// Half-open connections, the oldest first, and some that are not any more: the slots of their
+    /// listener and their own, and their initial sequence number.
+    pub(crate) half_open: VecDeque<(u32, u32, u32)>,
 }
 
 /// Converts a time to smoltcp's type.
@@ -147,10 +151,10 @@ impl<D: Device> Smoltcp<D> {
     ///
     /// See [`NewError`].
     pub fn new(device: D, config: &Config) -> Result<Self, NewError> {
-        Self::with_fixes(device, config, Fixes::ALL)
+        Self::with_fixes(device, config, Fixes::all(FIXES))
     }
 
-    /// As [`Smoltcp::new`], with these fixes only.
+    /// As [`Smoltcp::new`], with these of [`FIXES`] only.
     ///
     /// # Errors
     ///
@@ -177,7 +181,7 @@ impl<D: Device> Smoltcp<D> {
             return Err(NewError::Buffers(1 << 30));
         }
         let secrets = Secrets::new(&config.seed);
-        let output = Output::new(limits);
+        let output = Output::new(limits, fixes.on(ICMP_ERROR_RATE));
         let mut sink = Sink::default();
         let mut stack = Self {
             iface: interface(&output, limits.address, secrets.number(), config.slaac),
@@ -207,6 +211,7 @@ impl<D: Device> Smoltcp<D> {
             spare_udp: Vec::new(),
             statistics: Statistics::default(),
             fixes,
+            half_open: VecDeque::new(),
         };
         stack.configure(config);
         Ok(stack)
@@ -380,9 +385,14 @@ impl<D: Device> Smoltcp<D> {
     }
 
     /// Passes a received frame to its socket.
-    fn process(&mut self, frame: Frame) {
+    fn process(&mut self, mut frame: Frame) {
         self.statistics.frames_in += 1;
         self.statistics.bytes_in += frame.bytes.len() as u64;
+        if self.fixes.on(IPV6_EXTENSION_HEADERS)
+            && let Some(length) = wire::remove_extension_headers(&mut frame.bytes)
+        {
+            frame.bytes.narrow(0..length);
+        }
         let kind = wire::parse(&frame.bytes, frame.checksum);
         let ours = frame
             .bytes
@@ -395,6 +405,7 @@ impl<D: Device> Smoltcp<D> {
             wire::Kind::Segment(segment) => self.process_tcp(frame, &segment),
             wire::Kind::Datagram(datagram) => self.process_udp(&frame, &datagram),
             wire::Kind::Unreachable(what) => self.unreachable(&what),
+            wire::Kind::TooBig(what) => self.lower_path_mtu(&what, &frame.bytes),
             wire::Kind::Neighbor => {
                 self.process_unassigned(&frame.bytes);
                 for at in 0..self.awaiting.len() {
@@ -514,6 +525,7 @@ impl<D: Device> Stack for Smoltcp<D> {
 
     fn poll(&mut self, now: Instant) -> bool {
         self.now = self.now.max(now);
+        self.output.now = self.now;
         self.maintain();
         self.output.retry(&mut self.device);
         let mut taken = 0;

@@ -67,6 +67,7 @@ impl<D: Device> Smoltcp<D> {
         conn.isn = self.sequence(&conn.key, floor);
         conn.highest = conn.isn;
         conn.peer_ack.0 = conn.isn;
+        conn.una.0 = conn.isn;
         conn.segment = self.output.largest_segment(peer.is_ipv6());
         // smoltcp generates the sequence number from this interface.
         let mut opener: Interface = self.opener(seed_for(conn.isn));

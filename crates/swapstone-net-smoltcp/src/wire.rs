@@ -53,6 +53,16 @@ pub(crate) struct Unreachable {
     pub(crate) port: bool,
 }
 
+/// An ICMP error that a TCP segment was too large for its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooBig {
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    pub(crate) seq: u32,
+    /// The MTU of the next hop in bytes.
+    pub(crate) mtu: u32,
+}
+
 /// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -62,6 +72,7 @@ pub(crate) enum Kind {
     Segment(Segment),
     Datagram(Datagram),
     Unreachable(Unreachable),
+    TooBig(TooBig),
     /// ARP or neighbor discovery.
     Neighbor,
     /// Duplicate address detection of another host for this address (RFC 4862, section 5.4).
@@ -259,8 +270,8 @@ impl Payload<'_> {
             return Kind::Malformed;
         }
         let inner = &bytes[8..];
-        // Destination unreachable, except "fragmentation needed".
-        if bytes[0] != 3 || bytes[1] == 4 || inner.len() < IPV4_HEADER {
+        // Destination unreachable.
+        if bytes[0] != 3 || inner.len() < IPV4_HEADER {
             return Kind::Other;
         }
         let header = usize::from(inner[0] & 15) * 4;
@@ -268,12 +279,11 @@ impl Payload<'_> {
         {
             return Kind::Other;
         }
-        unreachable(
-            &inner[header..],
-            v4(inner, 12),
-            v4(inner, 16),
-            bytes[1] == 3,
-        )
+        let (tcp, local, remote) = (&inner[header..], v4(inner, 12), v4(inner, 16));
+        match bytes[1] {
+            4 => too_big(tcp, local, remote, u32::from(u16_at(bytes, 6))),
+            code => unreachable(tcp, local, remote, code == 3),
+        }
     }
 
     fn icmp_v6(&self) -> Kind {
@@ -292,12 +302,15 @@ impl Payload<'_> {
                 _ => Kind::Neighbor,
             };
         }
-        if bytes[0] != 1 || bytes.len() < 8 + IPV6_HEADER + 8 || bytes[8 + 6] != TCP {
+        if !matches!(bytes[0], 1 | 2) || bytes.len() < 8 + IPV6_HEADER + 8 || bytes[8 + 6] != TCP {
             return Kind::Other;
         }
         let inner = &bytes[8..];
-        let (local, remote) = (v6(inner, 8), v6(inner, 24));
-        unreachable(&inner[IPV6_HEADER..], local, remote, bytes[1] == 4)
+        let (tcp, local, remote) = (&inner[IPV6_HEADER..], v6(inner, 8), v6(inner, 24));
+        match bytes[0] {
+            2 => too_big(tcp, local, remote, u32_at(bytes, 4)),
+            _ => unreachable(tcp, local, remote, bytes[1] == 4),
+        }
     }
 }
 
@@ -308,6 +321,112 @@ fn unreachable(tcp: &[u8], local: IpAddr, remote: IpAddr, port: bool) -> Kind {
         seq: u32_at(tcp, 4),
         port,
     })
+}
+
+fn too_big(tcp: &[u8], local: IpAddr, remote: IpAddr, mtu: u32) -> Kind {
+    Kind::TooBig(TooBig {
+        local: SocketAddr::new(local, u16_at(tcp, 0)),
+        remote: SocketAddr::new(remote, u16_at(tcp, 2)),
+        seq: u32_at(tcp, 4),
+        mtu,
+    })
+}
+
+/// Returns whether the options of an extension header, whose first two bytes are left out, are complete
+/// and can all be skipped if they are unknown (RFC 8200, section 4.2).
+fn can_skip(mut options: &[u8]) -> bool {
+    loop {
+        match *options {
+            [] => return true,
+            [0, ref rest @ ..] => options = rest,
+            [kind, length, ref rest @ ..] if kind >> 6 == 0 && rest.len() >= length.into() => {
+                options = &rest[length.into()..];
+            }
+            _ => return false,
+        }
+    }
+}
+
+/// Removes IPv6 extension headers before TCP and UDP: options that need no action, a routing header
+/// without segments left, and the fragment header of a packet that is not fragmented (RFC 6946).
+/// Returns the new length of the frame, `None` if it was not changed.
+pub(crate) fn remove_extension_headers(frame: &mut [u8]) -> Option<usize> {
+    const FIRST: usize = ETHERNET_HEADER + IPV6_HEADER;
+    let ip = frame.get(ETHERNET_HEADER..)?;
+    if ip.len() < IPV6_HEADER || u16_at(frame, 12) != 0x86dd || ip[0] >> 4 != 6 {
+        return None;
+    }
+    let end = FIRST + usize::from(u16_at(ip, 4));
+    let (mut next, mut at) = (ip[6], FIRST);
+    while !matches!(next, TCP | UDP) {
+        let header = frame.get(at..end)?;
+        let options = matches!(next, 0 | 60);
+        let size = match next {
+            44 => 8,
+            0 | 43 | 60 => 8 + 8 * usize::from(*header.get(1)?),
+            _ => return None,
+        };
+        let header = header.get(..size)?;
+        let fits = match next {
+            44 => u16_at(header, 2) & 0xfff9 == 0,
+            43 => header[3] == 0,
+            // Hop-by-hop options follow the IPv6 header only.
+            _ => options && can_skip(&header[2..]) && (next == 60 || at == FIRST),
+        };
+        if !fits {
+            return None;
+        }
+        next = header[0];
+        at += size;
+    }
+    if at == FIRST || end > frame.len() {
+        return None;
+    }
+    frame[ETHERNET_HEADER + 6] = next;
+    frame[ETHERNET_HEADER + 4..ETHERNET_HEADER + 6]
+        .copy_from_slice(&((end - at) as u16).to_be_bytes());
+    frame.copy_within(at..end, FIRST);
+    Some(FIRST + end - at)
+}
+
+/// Sets acknowledgement number and window field of a segment. Checksums are not updated.
+pub(crate) fn set_ack(frame: &mut [u8], tcp: usize, (ack, window): (u32, u16)) {
+    frame[tcp + 8..tcp + 12].copy_from_slice(&ack.to_be_bytes());
+    frame[tcp + 14..tcp + 16].copy_from_slice(&window.to_be_bytes());
+}
+
+/// Returns whether a frame to send is an ICMP error.
+pub(crate) fn is_icmp_error(frame: &[u8]) -> bool {
+    let Some(ip) = frame.get(ETHERNET_HEADER..) else {
+        return false;
+    };
+    match u16_at(frame, 12) {
+        0x0800 if ip.len() > IPV4_HEADER => ip[9] == 1 && matches!(ip[20], 3 | 11 | 12),
+        0x86dd if ip.len() > IPV6_HEADER => ip[6] == 58 && ip[40] < 128,
+        _ => false,
+    }
+}
+
+/// Writes the headers of a part of a TCP segment: lengths, sequence number, flags and the IPv4 checksum.
+/// `offset` is the place of its payload in the segment, `last` marks the last part.
+pub(crate) fn cut(frame: &mut [u8], transport: Transport, offset: u32, last: bool) {
+    let (length, ip) = (frame.len() - ETHERNET_HEADER, ETHERNET_HEADER);
+    let at = transport.at;
+    let seq = u32_at(frame, at + 4).wrapping_add(offset);
+    frame[at + 4..at + 8].copy_from_slice(&seq.to_be_bytes());
+    if !last {
+        // FIN and PSH belong to the last byte.
+        frame[at + 13] &= !(FIN | 8);
+    }
+    if transport.v6 {
+        let length = (length - IPV6_HEADER) as u16;
+        frame[ip + 4..ip + 6].copy_from_slice(&length.to_be_bytes());
+        return;
+    }
+    frame[ip + 2..ip + 4].copy_from_slice(&(length as u16).to_be_bytes());
+    frame[ip + 10..ip + 12].fill(0);
+    let checksum = !fold(sum(&frame[ip..at], 0));
+    frame[ip + 10..ip + 12].copy_from_slice(&checksum.to_be_bytes());
 }
 
 /// Returns the offset of the value of the MSS option in the frame; `tcp` is the offset of the TCP

@@ -3,6 +3,7 @@
 
 use std::fmt::Display;
 
+use swapstone_net::fixes::{Fix, Fixes};
 use swapstone_net::{Config, Stack};
 
 use crate::watched::WatchedPort;
@@ -16,7 +17,9 @@ pub struct Backend {
     pub name: &'static str,
     /// Creates a stack. An error gives the reason why it is unavailable; its tests are then reported as
     /// unavailable.
-    pub make: fn(WatchedPort, &Config) -> Made,
+    pub make: fn(WatchedPort, &Config, Fixes) -> Made,
+    /// The fixes of the stack.
+    pub fixes: &'static [Fix],
 }
 
 impl std::fmt::Debug for Backend {
@@ -29,11 +32,19 @@ impl std::fmt::Debug for Backend {
 pub const BACKENDS: &[Backend] = &[
     Backend {
         name: "smoltcp",
-        make: |device, config| made(swapstone_net_smoltcp::Smoltcp::new(device, config)),
+        make: |device, config, fixes| {
+            made(swapstone_net_smoltcp::Smoltcp::with_fixes(
+                device, config, fixes,
+            ))
+        },
+        fixes: swapstone_net_smoltcp::FIXES,
     },
     Backend {
         name: "lwip",
-        make: |device, config| made(swapstone_net_lwip::Lwip::new(device, config)),
+        make: |device, config, fixes| {
+            made(swapstone_net_lwip::Lwip::with_fixes(device, config, fixes))
+        },
+        fixes: swapstone_net_lwip::FIXES,
     },
 ];
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The context of a test, and the description of tests.
 
+use swapstone_net::fixes::Fixes;
 use swapstone_net::{Cidr, Config};
 
 use crate::backend::Backend;
@@ -97,6 +98,8 @@ impl Test {
 pub struct Context {
     /// The stack under test.
     pub backend: &'static Backend,
+    /// The fixes of the stack under test.
+    pub fixes: Fixes,
     /// The IP version.
     pub family: Family,
     /// `--slow` is set.

@@ -5,18 +5,21 @@ use std::io::Read;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use swapstone_net::fixes::Fixes;
+
 use crate::backend::{self, BACKENDS, Backend};
 use crate::context::{Context, EXIT_UNAVAILABLE, Family, Test};
 use crate::tests;
 
 const HELP: &str = "\
-Usage: conformance [FILTER...] [--backend NAME]... [--slow] [--json] [--list] [--jobs N] [--seed N]
+Usage: conformance [FILTER...] [--backend NAME]... [--slow] [--json] [--list] [--jobs N] [--seed N] [--fixes TEXT]
 Runs every test whose name contains a FILTER (all without one) on every backend, each in a process of its own.
   --backend NAME  only on this one; may be repeated
   --slow          the slow tests too
   --json          machine-readable results instead of the table
   --list          only names
   --jobs N        as many processes at once (1 if not given)
+  --fixes TEXT    of the stack's fixes, none (shipped) or all but one (without-NAME)
   --seed N        another seed for the link and the stack: 0 to 255 (1 if not given)
 The exit code is 0 if nothing failed. Unavailable tests don't fail.";
 
@@ -54,6 +57,7 @@ struct Arguments {
     one: Option<(String, String)>,
     family: Option<Family>,
     seed: Option<u8>,
+    fixes: String,
     jobs: Option<usize>,
     slow: bool,
     json: bool,
@@ -76,6 +80,7 @@ fn parse(given: impl Iterator<Item = String>) -> Result<Arguments, String> {
                 }
             }
             "--seed" => arguments.seed = Some(number(&value()?)?),
+            "--fixes" => arguments.fixes = value()?,
             "--jobs" => arguments.jobs = Some(number(&value()?)?),
             "--slow" => arguments.slow = true,
             "--json" => arguments.json = true,
@@ -146,8 +151,13 @@ fn one(test: &str, backend: &str, arguments: &Arguments) -> ExitCode {
         eprintln!("there is no test {test} or no backend {backend}");
         return ExitCode::from(2);
     };
+    let Some(fixes) = Fixes::parse(backend.fixes, &arguments.fixes) else {
+        eprintln!("{} has no fixes {}", backend.name, arguments.fixes);
+        return ExitCode::from(2);
+    };
     let context = Context {
         backend,
+        fixes,
         family: arguments.family.unwrap_or(Family::V4),
         slow: arguments.slow,
         seed: arguments.seed.unwrap_or(1),
@@ -187,6 +197,7 @@ fn start(case: &Case, arguments: &Arguments) -> Child {
         .args(["--one", case.test.name, case.backend.name])
         .args(["--family", case.family.name()])
         .args(["--seed", &arguments.seed.unwrap_or(1).to_string()])
+        .args(["--fixes", &arguments.fixes])
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

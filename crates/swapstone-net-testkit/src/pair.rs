@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use swapstone_net::error::{AcceptError, RecvError, SendError};
+use swapstone_net::fixes::Fixes;
 use swapstone_net::{Cidr, Config, Instant, Net, Readiness, SocketId, Stack, TcpSocket};
 use swapstone_net_link::{Endpoint, Link, Options, Path};
 
@@ -56,9 +57,9 @@ impl Context {
         let addresses = [Cidr::new(PEER_V4.into(), 24), Cidr::new(PEER_V6.into(), 64)];
         let mut others = Config::new(&addresses, [self.seed.wrapping_add(100); 32]);
         others.limits = config.limits;
-        let made = (self.backend.make)(here, config);
+        let made = (self.backend.make)(here, config, self.fixes);
         let subject = made.unwrap_or_else(|reason| self.unavailable(&reason));
-        let made = (peer.make)(there, &others);
+        let made = (peer.make)(there, &others, Fixes::all(peer.fixes));
         let other = made.unwrap_or_else(|reason| self.unavailable(&reason));
         let pair = Pair {
             subject: Net::new(Watched::new(subject, true), link.time(0)),

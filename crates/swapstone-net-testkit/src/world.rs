@@ -69,7 +69,7 @@ impl Context {
             ..Path::default()
         });
         let seen = device.seen();
-        let stack = match (self.backend.make)(device, config) {
+        let stack = match (self.backend.make)(device, config, self.fixes) {
             Ok(stack) => stack,
             Err(reason) => self.unavailable(&reason),
         };

@@ -133,6 +133,7 @@ pub mod buffer;
 pub mod device;
 pub mod dns;
 pub mod error;
+pub mod fixes;
 mod net;
 pub mod stack;
 mod tcp;

@@ -133,7 +133,7 @@ fn scene(context: &Context, sockets: usize, clients: usize) -> Scene {
         delay: DELAY,
         ..Path::default()
     });
-    let stack = (context.backend.make)(device, &config);
+    let stack = (context.backend.make)(device, &config, context.fixes);
     let stack = stack.unwrap_or_else(|reason| context.unavailable(&reason));
     let net = Net::new(Watched::new(stack, true), link.time(0));
     let backlog = sockets.min(1024);
