@@ -13,6 +13,7 @@ use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::net::SocketAddr;
 use core::ptr;
+use core::time::Duration;
 
 use swapstone_net::Instant;
 use swapstone_net::device::{Device, Outgoing, PartialChecksum, Segmentation};
@@ -66,7 +67,8 @@ pub struct Slot {
     pub failure: Option<Failure>,
     /// Received data is discarded.
     pub discard: bool,
-    /// The timeout of a connection without an owner.
+    /// The timeout of a connection without an owner; of a half-open one, until when it is kept even if
+    /// another one needs its place, because its ACK may be on the way.
     pub deadline: Instant,
     pub changed: bool,
 }
@@ -121,6 +123,9 @@ impl Slot {
         self.role = role;
     }
 }
+
+/// How long a half-open connection is kept even if another one needs its place.
+const LEAST_AGE: Duration = Duration::from_millis(10);
 
 /// A received datagram.
 pub struct Datagram {
@@ -332,6 +337,8 @@ extern "C" fn lw_rust_oldest(listener: usize) -> *mut TcpPcb {
                 state.half_open.remove(at);
             } else if slot.parent != Some(parent) {
                 at += 1;
+            } else if slot.deadline > state.now {
+                break;
             } else {
                 state.half_open.remove(at);
                 oldest = slot.pcb;
@@ -365,6 +372,7 @@ extern "C" fn lw_rust_half_open(listener: usize, pcb: *mut TcpPcb) -> usize {
         slot.pcb = pcb;
         slot.parent = Some(parent);
         slot.born = state.births;
+        slot.deadline = state.now + LEAST_AGE;
         state.half_open.push_back((index, state.births));
         state.births += 1;
         // Established ones are removed here, so that the queue stays short.

@@ -407,8 +407,10 @@ impl<D: Device> Smoltcp<D> {
         if news && ahead <= most {
             conn.peer_ack = (segment.ack, segment.window);
         }
+        // A probe of the window 0 is dropped as well, although it is in sequence.
+        let probes = ahead == 0 && segment.payload > 0 && conn.acknowledged.1 == 0;
         // Without news it would count as a duplicate acknowledgement.
-        if ahead == 0 || ahead > most || !news {
+        if (ahead == 0 && !probes) || ahead > most || !news {
             return;
         }
         let mut bytes = [0; LONGEST_HEADERS];

@@ -109,12 +109,23 @@ pub(crate) fn reply(
     frame[6..12].copy_from_slice(&sender.0);
     let length = match (sender.1, target.1) {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            arp(&mut frame, 2, (sender.0, from.octets()), (target.0, to.octets()));
+            arp(
+                &mut frame,
+                2,
+                (sender.0, from.octets()),
+                (target.0, to.octets()),
+            );
             ARP_FRAME
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
             // The Solicited flag.
-            message(&mut frame, (ADVERTISEMENT, 0x40, 2), (sender.0, from), to, from);
+            message(
+                &mut frame,
+                (ADVERTISEMENT, 0x40, 2),
+                (sender.0, from),
+                to,
+                from,
+            );
             DEFENSE_FRAME
         }
         _ => unreachable!("both addresses are of one connection"),
@@ -137,7 +148,12 @@ pub(crate) fn request(frame: &mut [u8], sender: (HardwareAddress, IpAddr), addre
         (IpAddr::V4(from), IpAddr::V4(wanted)) => {
             frame[..6].fill(0xff);
             frame[6..12].copy_from_slice(&sender.0);
-            arp(frame, 1, (sender.0, from.octets()), ([0; 6], wanted.octets()));
+            arp(
+                frame,
+                1,
+                (sender.0, from.octets()),
+                ([0; 6], wanted.octets()),
+            );
         }
         (IpAddr::V6(from), IpAddr::V6(wanted)) => {
             // The solicited-node multicast address (RFC 4291, section 2.7.1) and its link-layer address.

@@ -18,6 +18,8 @@ use crate::wire::{self, ACK, FIN, RST, SYN, Segment, TooBig};
 const LEAST_MTU_V4: u16 = 576;
 /// The smallest path MTU of IPv6 (RFC 8200, section 5).
 const LEAST_MTU_V6: u16 = 1280;
+/// How long a half-open connection is kept even if another one needs its place: its ACK may be on the way.
+const LEAST_AGE: Duration = Duration::from_millis(10);
 /// The length of headers of a segment that can be copied without its data.
 const HEADERS: usize = 192;
 
@@ -61,14 +63,24 @@ impl<D: Device> Smoltcp<D> {
         }
         let end = segment.seq.wrapping_add(segment.payload as u32);
         let after_fin = fixes.on(DATA_AFTER_FIN) && conn.ended() && is_after(end, conn.expected);
-        let behind_early_fin = fixes.on(EARLY_FIN)
-            && conn.early_fin.is_some_and(|fin| is_after(end, fin))
-            && segment.payload > 0;
-        if (after_fin && segment.payload > 0) || behind_early_fin {
+        if after_fin && segment.payload > 0 {
             // Only its ACK is left (RFC 9293, 3.10.7.4: the segment text is ignored).
             let size = wire::keep_ack(&mut frame.bytes, segment.at, conn.expected);
             frame.bytes.narrow(0..size);
             (segment.seq, segment.payload, segment.flags) = (conn.expected, 0, ACK);
+        }
+        if let Some(fin) = conn.early_fin.filter(|fin| is_after(end, *fin)) {
+            // The data beyond the FIN is ignored.
+            let kept = if is_after(fin, segment.seq) {
+                fin.wrapping_sub(segment.seq) as usize
+            } else {
+                0
+            };
+            if kept < segment.payload {
+                let size = wire::keep_payload(&mut frame.bytes, segment.at, kept);
+                frame.bytes.narrow(0..size);
+                (segment.payload, segment.flags) = (kept, ACK);
+            }
         }
         let old = is_after(conn.una.0, segment.ack)
             && conn.una.0.wrapping_sub(segment.ack) <= most
@@ -158,12 +170,18 @@ impl<D: Device> Smoltcp<D> {
         if !self.fixes.on(BACKLOG_RECYCLING) {
             return false;
         }
-        let mut at = 0;
+        let (mut at, now) = (0, self.now);
         while let Some((listener, index, isn)) = self.half_open.get(at).copied() {
             if !self.is_half_open(listener, index, isn) {
                 self.half_open.remove(at);
             } else if listener != listening {
                 at += 1;
+            } else if !self
+                .slots
+                .conn(index)
+                .is_some_and(|conn| conn.last_segment_at + LEAST_AGE <= now)
+            {
+                return false;
             } else {
                 self.half_open.remove(at);
                 if let Some(listener) = self.slots.listener(listening) {

@@ -477,6 +477,20 @@ pub(crate) fn drop_payload(frame: &mut [u8], tcp: usize, length: usize) -> usize
     size
 }
 
+/// Keeps the first `length` bytes of the payload of a segment, and removes its FIN. Checksums are not
+/// updated. Returns the new length of the frame.
+pub(crate) fn keep_payload(frame: &mut [u8], tcp: usize, length: usize) -> usize {
+    let headers = drop_payload(frame, tcp, 0);
+    let (place, before) = match frame[ETHERNET_HEADER] >> 4 {
+        4 => (ETHERNET_HEADER + 2, ETHERNET_HEADER),
+        _ => (ETHERNET_HEADER + 4, ETHERNET_HEADER + IPV6_HEADER),
+    };
+    let size = headers + length;
+    frame[place..place + 2].copy_from_slice(&((size - before) as u16).to_be_bytes());
+    frame[tcp + 13] &= !FIN;
+    size
+}
+
 /// Makes an ACK without data, at this sequence number, of a segment with its headers alone. Checksums
 /// are not updated. Returns the length of the frame.
 pub(crate) fn keep_ack(frame: &mut [u8], tcp: usize, seq: u32) -> usize {

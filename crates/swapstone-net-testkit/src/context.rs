@@ -132,6 +132,17 @@ impl Context {
         Config::new(&addresses, [self.seed; 32])
     }
 
+    /// Runs a test in a separate process with these fixes of the stack under test.
+    pub fn part(&self, test: &str, family: Family, fixes: &str) -> std::process::Output {
+        let program = std::env::current_exe().expect("a process has a program");
+        std::process::Command::new(program)
+            .args(["--one", test, self.backend.name])
+            .args(["--family", family.name(), "--fixes", fixes])
+            .env("RUST_BACKTRACE", "0")
+            .output()
+            .expect("it ran before")
+    }
+
     /// Runs a hidden test in a separate process with another seed; returns its notes.
     pub fn child(&self, test: &str, seed: u8) -> Vec<String> {
         let program = std::env::current_exe().expect("a process has a program");

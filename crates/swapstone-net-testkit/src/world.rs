@@ -34,6 +34,8 @@ pub struct World {
     /// Whether the peer responds to ARP requests and neighbor solicitations for all addresses
     /// except the subject's.
     pub resolves: bool,
+    /// Addresses for which it never responds.
+    pub absent: Vec<IpAddr>,
     /// Received packets that were not read yet. ARP and neighbor discovery are left out while
     /// `resolves` is set.
     pub inbox: VecDeque<Packet>,
@@ -82,6 +84,7 @@ impl Context {
             seen,
             family: self.family,
             resolves: true,
+            absent: Vec::new(),
             inbox: VecDeque::new(),
             port,
         };
@@ -195,6 +198,10 @@ impl World {
 
     fn sort(&mut self, packet: Packet) {
         if self.resolves {
+            let wanted = wanted(&packet);
+            if wanted.is_some_and(|address| self.absent.contains(&address)) {
+                return;
+            }
             if let Some(answer) = resolve(&packet) {
                 self.inject(&answer.bytes());
                 return;
@@ -278,6 +285,18 @@ impl World {
     /// Returns the counters of the stack.
     pub fn statistics(&self) -> swapstone_net::Statistics {
         self.net.with(|stack| stack.statistics())
+    }
+}
+
+/// Returns the address that an ARP request or neighbor solicitation is for.
+fn wanted(packet: &Packet) -> Option<IpAddr> {
+    match &packet.body {
+        Body::Arp(arp) => Some(arp.target.1.into()),
+        Body::Ip(_) => {
+            let icmp = packet.icmp().filter(|icmp| icmp.kind == 135)?;
+            let target: [u8; 16] = icmp.body.get(4..20)?.try_into().ok()?;
+            Some(target.into())
+        }
     }
 }
 

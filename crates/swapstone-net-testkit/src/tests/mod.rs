@@ -11,6 +11,8 @@ mod discovery;
 mod duplex;
 mod end;
 mod exhausted;
+mod fixes;
+mod floods;
 mod hosts;
 mod limits;
 mod malformed;
@@ -39,6 +41,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
         offload::TESTS,
         waiting::TESTS,
         streams::TESTS,
+        fixes::TESTS,
+        floods::TESTS,
         names::TESTS,
         scale::TESTS,
     ];

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use swapstone_net::device::ETHERNET_HEADER;
+use swapstone_net::error::RecvError;
 use swapstone_net::{Shared, Stack};
 use swapstone_net_link::{Options, Path};
 
@@ -11,7 +12,7 @@ use super::data::pattern;
 use super::streams::{connect, round_trip};
 use crate::conn::{Conn, Socket};
 use crate::context::{Context, Test};
-use crate::pair::{Echo, Server};
+use crate::pair::{Echo, Server, Service};
 use crate::wire::{ACK, SYN};
 use crate::world::World;
 
@@ -205,6 +206,41 @@ fn stream(context: &Context) {
         .with(|stack| stack.capabilities())
         .segmentation_offload;
     assert_eq!(!pair.seen.borrow().segmented.is_empty(), claims);
+}
+
+/// Reads and discards all data.
+#[derive(Debug, Default)]
+struct Discard;
+
+impl Service for Discard {
+    fn serve(&mut self, socket: &Socket) -> bool {
+        loop {
+            match socket.recv_with(<[u8]>::len) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error != RecvError::WouldBlock,
+            }
+        }
+    }
+}
+
+/// Checks that a server that reads at once sends about one ACK for each large frame.
+pub(super) fn acknowledges_once(context: &Context) {
+    let pair = context.pair_on(&context.config(), path(0), cutting());
+    let sink = Server::new(&pair.subject, pair.at_subject(9), 4, Discard::default);
+    pair.link.attach(0, sink);
+    let socket = pair.other.tcp().unwrap();
+    socket.connect(pair.at_subject(9)).unwrap();
+    socket.send_all(&pattern(2_000_000)).unwrap();
+    let counted = pair.subject.with(|stack| stack.statistics());
+    context.note(format!(
+        "{} frames in, {} out",
+        counted.frames_in, counted.frames_out
+    ));
+    assert!(
+        counted.frames_out * 10 <= counted.frames_in * 12,
+        "{counted:?}"
+    );
 }
 
 fn stream_over_loss(context: &Context) {
