@@ -156,6 +156,18 @@ fn fact(cell: &'static OnceLock<String>, path: &str) -> &'static str {
     })
 }
 
+/// The congestion control of the first connection. A route can name another than the sysctl.
+static IN_FORCE: OnceLock<String> = OnceLock::new();
+
+/// Reads the congestion control of a connection, if none was read before.
+pub(crate) fn record_control(connection: &OwnedFd) {
+    if IN_FORCE.get().is_none()
+        && let Ok(name) = sockopt::tcp_congestion(connection)
+    {
+        let _ = IN_FORCE.set(name);
+    }
+}
+
 impl Stack for Kernel {
     fn capabilities(&self) -> Capabilities {
         static RELEASE: OnceLock<String> = OnceLock::new();
@@ -167,7 +179,10 @@ impl Stack for Kernel {
             zero_copy_receive: false,
             zero_copy_send: false,
             send_in_place: false,
-            congestion_control: fact(&CONTROL, "/proc/sys/net/ipv4/tcp_congestion_control"),
+            congestion_control: match IN_FORCE.get() {
+                Some(name) => name,
+                None => fact(&CONTROL, "/proc/sys/net/ipv4/tcp_congestion_control"),
+            },
             selective_acknowledgements: fact(&SACK, "/proc/sys/net/ipv4/tcp_sack") == "1",
             many_instances: true,
             keep_alive: true,

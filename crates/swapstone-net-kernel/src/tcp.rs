@@ -13,7 +13,7 @@ use swapstone_net::error::{
 use swapstone_net::{Shutdown, SocketId, TcpOption, TcpStack};
 
 use crate::socket::{ConnectionError, Phase, Socket};
-use crate::stack::{Kernel, slices};
+use crate::stack::{Kernel, record_control, slices};
 use crate::{address, errno};
 
 impl Kernel {
@@ -119,6 +119,7 @@ impl TcpStack for Kernel {
         let peer = peer
             .and_then(address::plain)
             .ok_or(AcceptError::WouldBlock)?;
+        record_control(&descriptor);
         let mut socket = Socket::new(false);
         socket.descriptor = Some(descriptor);
         socket.ipv6 = ipv6;
@@ -158,7 +159,10 @@ impl TcpStack for Kernel {
             .ok_or(ConnectError::AlreadyActive)?;
         // During a handshake this call returns its state.
         let outcome = match rustix::net::connect(descriptor, &address::mapped(peer, socket.ipv6)) {
-            Ok(()) | Err(Errno::ISCONN) => Ok(()),
+            Ok(()) | Err(Errno::ISCONN) => {
+                record_control(descriptor);
+                Ok(())
+            }
             Err(error) => Err(errno::connect(error, sockets)),
         };
         if let (true, Err(ConnectError::Limit(_))) = (first, outcome) {

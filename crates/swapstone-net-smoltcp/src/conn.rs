@@ -404,13 +404,16 @@ impl<D: Device> Smoltcp<D> {
         let (ack, window) = conn.peer_ack;
         let progress = (segment.ack.wrapping_sub(ack) as i32).cmp(&0);
         let news = progress.is_gt() || (progress.is_eq() && segment.window != window);
-        if news && ahead <= most {
+        // smoltcp's SND.NXT moves back at a retransmission, so that its ACKs have old numbers.
+        let behind = conn.expected.wrapping_sub(segment.seq);
+        let near = ahead <= most || behind <= most;
+        if news && near {
             conn.peer_ack = (segment.ack, segment.window);
         }
         // A probe of the window 0 is dropped as well, although it is in sequence.
         let probes = ahead == 0 && segment.payload > 0 && conn.acknowledged.1 == 0;
         // Without news it would count as a duplicate acknowledgement.
-        if (ahead == 0 && !probes) || ahead > most || !news {
+        if (ahead == 0 && !probes) || !near || !news {
             return;
         }
         let mut bytes = [0; LONGEST_HEADERS];

@@ -8,7 +8,7 @@ use swapstone_net::fixes::Fix;
 pub const FIXES: &[Fix] = &[
     Fix {
         name: "ack-beyond-window",
-        reason: "an ACK beyond the last advertised window is dropped, so two-way streams hang after a loss",
+        reason: "an ACK outside the last advertised window is dropped, so two-way streams hang after a loss",
     },
     Fix {
         name: "neighbor-from-segment",

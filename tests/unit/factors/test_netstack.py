@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from swapstone.artifacts import BASE_RECIPE
-from swapstone.factors import Evidence
+from swapstone.factors import Evidence, parse_choice
 from swapstone.factors.netstack import NETSTACK, VARIABLE
+from swapstone.factors.netstack_fixes import FIXES, upstream_of
+from swapstone.model import UserError
 
+ROOT = Path(__file__).parents[3]
 TAP = {"tap": "tap0", "kernel_sockets": "none"}
 SOCKET = {"tap": "none", "kernel_sockets": "tcp:80"}
+ALL = ",".join(FIXES["smoltcp"])
 
 
 def observed(**seen: str) -> str | None:
@@ -29,9 +36,12 @@ def observed(**seen: str) -> str | None:
         ({"tap": "tap0", "kernel_sockets": "tcp:80", "stack": "lwip 2"}, "lwip on a TAP and the kernel's sockets"),
         ({"tap": "none", "kernel_sockets": "none", "stack": "lwip 2"}, "lwip on neither a TAP nor the kernel"),
         ({**TAP, "stack": "picotcp 1"}, "picotcp"),
-        ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": "ack-beyond-window"}, "smoltcp"),
+        ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": ALL}, "smoltcp"),
+        ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": ALL.replace("early-fin,", "")}, "smoltcp:without-early-fin"),
         ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": "none"}, "smoltcp:shipped"),
         ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": "other"}, "smoltcp with the fixes other"),
+        ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": f"{ALL},other"}, f"smoltcp with the fixes {ALL},other"),
+        ({**TAP, "stack": "lwip 2.2.1", "server_fixes": "none"}, "lwip:shipped"),
         ({**SOCKET, "stack": "smoltcp 0.14.0", "server_fixes": "none"}, "smoltcp:shipped on the kernel's sockets"),
     ],
 )
@@ -47,7 +57,33 @@ def test_a_missing_observation_leaves_the_level_unknown(missing: str) -> None:
 
 
 def test_the_environment_is_equally_large_at_every_level() -> None:
-    environments = [dict(NETSTACK.apply(level.name, BASE_RECIPE).environment) for level in NETSTACK.levels]
-    assert [found[VARIABLE].strip() for found in environments] == ["kernel", "lwip", "smoltcp", "smoltcp:shipped"]
+    levels = [level.name for level in (*NETSTACK.levels, *NETSTACK.forms)]
+    environments = [dict(NETSTACK.apply(level, BASE_RECIPE).environment) for level in levels]
+    assert [found[VARIABLE].strip() for found in environments] == levels
+    assert levels[:5] == ["kernel", "lwip", "smoltcp", "lwip:shipped", "smoltcp:shipped"]
     assert len({len(found[VARIABLE]) for found in environments}) == 1
     assert all(found["PATH"] == dict(BASE_RECIPE.environment)["PATH"] for found in environments)
+
+
+@pytest.mark.parametrize("stack", FIXES)
+def test_the_fixes_are_those_of_the_crate(stack: str) -> None:
+    source = (ROOT / f"crates/swapstone-net-{stack}/src/fixes.rs").read_text(encoding="utf-8")
+    table = source.partition("pub const FIXES")[2].partition("];")[0]
+    assert re.findall(r'name: "([a-z0-9-]+)"', table) == list(FIXES[stack])
+
+
+@pytest.mark.parametrize("stack", FIXES)
+def test_each_fix_has_a_text_for_upstream_and_a_line_in_the_documentation(stack: str) -> None:
+    page = (ROOT / "docs/netstack-fixes.md").read_text(encoding="utf-8")
+    for fix in FIXES[stack]:
+        assert f"`{fix}`" in (ROOT / upstream_of(stack, fix)).read_text(encoding="utf-8"), fix
+        assert f"| {stack} | `{fix}` |" in page
+
+
+def test_a_fix_is_switched_off_by_its_name() -> None:
+    choice = parse_choice("netstack=smoltcp,smoltcp:without-early-fin")
+    assert choice.levels == ("smoltcp", "smoltcp:without-early-fin")
+    with pytest.raises(UserError, match="early-fin"):
+        parse_choice("netstack=smoltcp,smoltcp:without-early-finn")
+    with pytest.raises(UserError):
+        parse_choice("netstack=smoltcp,kernel:shipped")

@@ -37,7 +37,7 @@ pub struct Work {
     kind: Kind,
 }
 
-pub const WORKS: [Work; 9] = [
+pub const WORKS: [Work; 13] = [
     Work {
         name: "http-keepalive",
         server: &["http"],
@@ -115,6 +115,42 @@ pub const WORKS: [Work; 9] = [
         client: Client::Own(ONE_BY_ONE),
         amount: 2_000,
         kind: Kind::Counts,
+    },
+    Work {
+        name: "fixes-churn",
+        server: &["http"],
+        client: Client::Own(&[
+            "http-client",
+            "--close",
+            "server",
+            "-c",
+            "100",
+            "-n",
+            "5000",
+        ]),
+        amount: 5_000,
+        kind: Kind::Requests,
+    },
+    Work {
+        name: "fixes-bulk-in",
+        server: &["sink"],
+        client: Client::Own(&["source", "--bytes", "200000000"]),
+        amount: 200_000_000,
+        kind: Kind::BulkIn,
+    },
+    Work {
+        name: "fixes-bulk-out",
+        server: &["--bytes", "200000000", "source"],
+        client: Client::Own(&["sink"]),
+        amount: 200_000_000,
+        kind: Kind::BulkOut,
+    },
+    Work {
+        name: "fixes-round-trip",
+        server: &["echo"],
+        client: Client::Own(&["ping", "-n", "5000"]),
+        amount: 5_000,
+        kind: Kind::Requests,
     },
 ];
 

@@ -21,6 +21,10 @@ pub(super) const TESTS: &[Test] = &[
         "fix: the ACK of a zero-window probe is processed",
         ack_of_probe,
     ),
+    Test::once(
+        "fix: an ACK with an old sequence number is processed",
+        ack_behind,
+    ),
     Test::both("fix: data after a FIN is not delivered", data_after_fin),
     Test::both(
         "fix: a SYN of an open connection is challenged",
@@ -68,6 +72,11 @@ const WITHOUT: &[(&str, &str, &str)] = &[
         "smoltcp",
         "ack-beyond-window",
         "fix: the ACK of a zero-window probe is processed",
+    ),
+    (
+        "smoltcp",
+        "ack-beyond-window",
+        "fix: an ACK with an old sequence number is processed",
     ),
     (
         "smoltcp",
@@ -222,6 +231,21 @@ fn ack_beyond_window(context: &Context) {
 fn ack_of_probe(context: &Context) {
     let (mut world, mut conn, _socket) = full_window(context);
     world.send(&mut conn, ACK | PSH, b"p");
+    world.run(Duration::from_millis(10));
+    let again = |tcp: &crate::wire::Tcp| tcp.payload.len() == 1000;
+    world.inbox.clear();
+    world.never_tcp(
+        Duration::from_secs(5),
+        "acknowledged data is sent again",
+        again,
+    );
+}
+
+/// smoltcp's SND.NXT moves back at a retransmission, and with it the numbers of its ACKs.
+fn ack_behind(context: &Context) {
+    let (mut world, mut conn, _socket) = full_window(context);
+    conn.seq = conn.seq.wrapping_sub(500);
+    world.send(&mut conn, ACK, b"");
     world.run(Duration::from_millis(10));
     let again = |tcp: &crate::wire::Tcp| tcp.payload.len() == 1000;
     world.inbox.clear();

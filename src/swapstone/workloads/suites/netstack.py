@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Suites `netstack` and `netstack-counts`: a server on a network stack, a client on the kernel's stack. docs/netstack.md has definitions.
+"""Suites `netstack`, `netstack-counts` and `netstack-fixes`: a server on a network stack, a client on the kernel's stack. docs/netstack.md has definitions.
 
 Each trial is one program, ``swapstone-net-bench trial`` (crates/swapstone-net-bench/src/trial). It makes its own network namespaces and
 fixes the amount of work. The amounts below are for the reader; a test compares them with the program's.
@@ -150,4 +150,15 @@ COUNTS = Suite(
     ),
 )
 
-SUITES = (SUITE, COUNTS)
+FIXES = Suite(
+    name="netstack-fixes",
+    description="what the fixes of a network stack cost and save: short workloads in which each segment passes them",
+    workloads=(
+        _work("fixes-churn", "5000 HTTP requests, 100 at once, a connection for each", _ANSWERED),
+        _work("fixes-bulk-in", "200 MB on one connection into the server", _BULK),
+        _work("fixes-bulk-out", "200 MB on one connection out of the server", _BULK),
+        _work("fixes-round-trip", "64 bytes there and back on one connection, 5000 times", _ANSWERED),
+    ),
+)
+
+SUITES = (SUITE, COUNTS, FIXES)
