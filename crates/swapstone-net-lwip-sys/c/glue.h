@@ -110,10 +110,10 @@ err_t lw_transmit(struct netif *netif, struct pbuf *p);
 
 /* Rust */
 void lw_rust_gone(uintptr_t token);
-int lw_rust_time_wait(uintptr_t token); /* whether the socket was closed by its owner */
-int lw_rust_room(uintptr_t listener);   /* whether the listener accepts another SYN */
+int lw_rust_time_wait(uintptr_t token);             /* whether the socket was closed by its owner */
+int lw_rust_room(uintptr_t listener);               /* whether the listener accepts another SYN */
 struct tcp_pcb *lw_rust_oldest(uintptr_t listener); /* its oldest half-open connection, or NULL */
-int lw_rust_full(uintptr_t token);      /* whether the accept queue is full */
+int lw_rust_full(uintptr_t token);                  /* whether the accept queue is full */
 uintptr_t lw_rust_half_open(uintptr_t listener, struct tcp_pcb *pcb);
 void lw_rust_accepted(uintptr_t token);
 void lw_rust_connected(uintptr_t token);

@@ -460,7 +460,8 @@ static int recycle(uintptr_t listener) {
 /* RFC 3042: the first two duplicate ACKs each permit a new segment beyond the congestion window. */
 static void limited_transmit(struct tcp_pcb *pcb, u8_t dupacks) {
     tcpwnd_size_t window = pcb->cwnd;
-    if ((pcb->flags & (TF_INFR | TF_RTO)) || pcb->dupacks <= dupacks || pcb->dupacks > 2 || pcb->unsent == NULL) {
+    if ((pcb->flags & (TF_INFR | TF_RTO)) || pcb->dupacks <= dupacks || pcb->dupacks > 2 ||
+        pcb->unsent == NULL) {
         return;
     }
     pcb->cwnd = (tcpwnd_size_t)(window + pcb->dupacks * lw_wire_mss(pcb));
@@ -579,8 +580,7 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     }
     /* Merged segments (GRO) are acknowledged at once, as every second segment is. */
     merged = p->tot_len > 2 * lw_wire_mss(pcb);
-    owes = LW_FIX(LW_ACK_AFTER_READ) && pcb->state >= ESTABLISHED &&
-           ((pcb->flags & TF_ACK_DELAY) || merged);
+    owes = LW_FIX(LW_ACK_AFTER_READ) && pcb->state >= ESTABLISHED && ((pcb->flags & TF_ACK_DELAY) || merged);
     if (owes) { /* lwIP sets it again for data in sequence */
         tcp_clear_flags(pcb, TF_ACK_DELAY);
     } else if (pcb->state >= ESTABLISHED && merged) {

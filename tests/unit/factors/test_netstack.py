@@ -37,7 +37,10 @@ def observed(**seen: str) -> str | None:
         ({"tap": "none", "kernel_sockets": "none", "stack": "lwip 2"}, "lwip on neither a TAP nor the kernel"),
         ({**TAP, "stack": "picotcp 1"}, "picotcp"),
         ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": ALL}, "smoltcp"),
-        ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": ALL.replace("early-fin,", "")}, "smoltcp:without-early-fin"),
+        (
+            {**TAP, "stack": "smoltcp 0.14.0", "server_fixes": ALL.replace("early-fin,", "")},
+            "smoltcp:without-early-fin",
+        ),
         ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": "none"}, "smoltcp:shipped"),
         ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": "other"}, "smoltcp with the fixes other"),
         ({**TAP, "stack": "smoltcp 0.14.0", "server_fixes": f"{ALL},other"}, f"smoltcp with the fixes {ALL},other"),
