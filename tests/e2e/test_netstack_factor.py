@@ -12,6 +12,7 @@ import pytest
 
 from swapstone.artifacts import build_crate, missing_crate_requirement
 from swapstone.factors import parse_choice
+from swapstone.factors.netstack_fixes import FIXES
 from swapstone.session.defaults import default_suites
 from swapstone.session.study_file import load_study
 from swapstone.workloads import find_workload
@@ -76,6 +77,29 @@ def test_three_stacks_are_measured_and_observed(tmp_path: Path, exhaustive: bool
         elif work != "ab":
             assert figures["p50"] <= figures["p99"] <= figures["p99_9"] <= figures["p99_99"] <= figures["max"]
     assert _links() == before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
+def test_a_stack_is_compared_with_itself_without_its_fixes(tmp_path: Path) -> None:
+    build_crate(crate_of(find_workload("netstack-fixes", "fixes-round-trip")))
+    record = tmp_path / "r"
+    levels = ("smoltcp", "smoltcp:shipped", "smoltcp:without-early-fin", "lwip:shipped")
+    work = ("--suite", "netstack-fixes", "--only", "fixes-round-trip")
+    swapstone(tmp_path, "compare", f"netstack={','.join(levels)}", *work, "--blocks", "1", "--out", str(record))
+    observed = {
+        run["trial"]["variant"]: (run["status"], dict(run["observed"])["netstack"], dict(run["seen"])["server_fixes"])
+        for run in runs_of(record)
+    }
+    everything = ",".join(FIXES["smoltcp"])
+    assert observed == {
+        "netstack=smoltcp": ("ok", "smoltcp", everything),
+        "netstack=smoltcp:shipped": ("ok", "smoltcp:shipped", "none"),
+        "netstack=smoltcp:without-early-fin": ("ok", levels[2], everything.replace("early-fin,", "")),
+        "netstack=lwip:shipped": ("ok", "lwip:shipped", "none"),
+    }
+    report = swapstone(tmp_path, "show", str(record), "--all").stdout
+    assert "server_fixes none" in " ".join(report.split())
 
 
 @pytest.mark.slow

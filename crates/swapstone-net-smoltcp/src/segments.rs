@@ -176,10 +176,10 @@ impl<D: Device> Smoltcp<D> {
                 self.half_open.remove(at);
             } else if listener != listening {
                 at += 1;
-            } else if !self
+            } else if self
                 .slots
                 .conn(index)
-                .is_some_and(|conn| conn.last_segment_at + LEAST_AGE <= now)
+                .is_none_or(|conn| conn.last_segment_at + LEAST_AGE > now)
             {
                 return false;
             } else {
