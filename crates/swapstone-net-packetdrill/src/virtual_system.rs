@@ -69,7 +69,11 @@ impl VirtualSystem {
             Cidr::new(SUBJECT_V4.into(), 24),
             Cidr::new(SUBJECT_V6.into(), 64),
         ];
-        let stack = (backend.make)(device, &Config::new(&addresses, [1; 32]))?;
+        let stack = (backend.make)(
+            device,
+            &Config::new(&addresses, [1; 32]),
+            swapstone_net::fixes::Fixes::all(backend.fixes),
+        )?;
         let net = Net::new(Watched::new(stack, false), link.time(0));
         link.attach(0, net.clone());
         link.run_until(link.now() + SETTLED);
