@@ -15,7 +15,7 @@ pub const HELP: &str = "\
 Usage: swapstone-net-bench --stack STACK [OPTION...] ROLE
        swapstone-net-bench trial --work WORK [--stack STACK]   (both sides, in namespaces of its own; see trial --help)
 
-Stacks: kernel, and those that this build has of lwip, smoltcp, smoltcp:shipped (without this project's fixes).
+Stacks: kernel, and those that this build has of lwip and smoltcp; STACK:shipped is without fixes, STACK:without-FIX without one.
 
 Roles that listen (on --listen, default 0.0.0.0:80):
   http         serve a page at any path, and N bytes at /bytes/N
