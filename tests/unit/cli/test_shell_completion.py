@@ -62,7 +62,7 @@ def test_suites_workloads_loads_and_targets(tmp_path: Path) -> None:
     assert "idle,cpu" in _values("compare", "--load", "idle,c") and "idle,idle" not in _values(
         "compare", "--load", "idle,"
     )
-    assert _values("compare", "--target", "v") == ["vm"]
+    assert _values("compare", "--target", "v") == ["vm", "virtual-board"]
     (tmp_path / "spec.toml").write_text("")
     assert _values("compare", "--target", f"fake:{tmp_path}/s") == [f"fake:{tmp_path}/spec.toml"]
     assert _values("compare", "--arch", "arm") == ["arm64", "armhf"]
