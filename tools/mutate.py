@@ -425,12 +425,18 @@ def _runs(
 
 
 def _confirmed(project: Project, results: Sequence[Result], found: CallMap, jobs: int) -> list[Result]:
-    """Run each test that killed a mutant once without a change. One that fails then, too, killed nothing."""
-    tests = sorted({each.test for each in results if each.status is Status.KILLED and each.test in found.seconds})
+    """Run what killed a mutant once without a change. What fails then, too, killed nothing.
+
+    That is a test, or a file of tests that was not imported: one of its tests stands for it, if the map has any.
+    """
+    names = {each.test for each in results if each.status is Status.KILLED and each.test}
+    of_file = {test.partition("::")[0]: test for test in sorted(found.seconds, reverse=True)}
+    tests = sorted({test for name in names if (test := name if name in found.seconds else of_file.get(name))})
     checks = Work(project, [(None, found.limits_s((test,))) for test in tests])
     progress(f"Running {len(tests)} tests that failed without a change")
     checks.all(jobs)
     failing = {each.test for each in checks.results if each.test}
+    failing |= {name for name in names if name not in found.seconds and name not in of_file}
     return [
         dataclasses.replace(each, status=Status.UNCERTAIN) if each.mutant and each.test in failing else each
         for each in results

@@ -143,7 +143,6 @@ def test_an_image_built_by_clang_shows_it() -> None:
 def test_building_twice_gives_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libc: str, exhaustive: bool
 ) -> None:
-    # Compiling sqlite and dropbear takes as long as the others together; their sources have no date and no path either.
     programs = tuple(PROGRAMS) if exhaustive else ("busybox", "zlib", "lua")
     request = LibcImageRequest(architecture="x86_64", libc=libc, programs=programs)
     _built("x86_64", libc)

@@ -41,6 +41,13 @@ FILES = {
         "from tiny.odd import names\n"
         "def test_name(): assert names.name() and 'CALL_MAP_CALLS' in os.environ\n"
     ),
+    "src/tiny/odd/files.py": "def kind():\n    return 'file'\n",
+    "tests/unit/odd/test_files.py": (  # is imported only in the run that makes the map
+        "import os\n"
+        "from tiny.odd import files\n"
+        "assert 'CALL_MAP_CALLS' in os.environ\n"
+        "def test_kind(): assert files.kind()\n"
+    ),
     "tests/unit/calc/test_sums.py": (
         "import subprocess, sys\n"
         "from tiny.calc import sums\n"
@@ -69,6 +76,7 @@ BY_HAND = {
     ),
     "lonely": ("return 'here too'", "return None"),
     "uncertain": ("return 'odd'", "return 'even'"),
+    "not imported": ("return 'file'", "return 'folder'"),
 }
 
 
@@ -123,6 +131,7 @@ def test_each_kind_of_result(project: Path, tmp_path: Path) -> None:
         "leaves": "survived",
         "lonely": "survived: no test calls it",
         "uncertain": "the test that failed also fails without the change",
+        "not imported": "the test that failed also fails without the change",
     }, err
     assert found["killed"]["test"] == "tests/unit/calc/test_sums.py::test_total"
     assert found["other process"]["test"] == "tests/unit/calc/test_sums.py::test_remote"
