@@ -63,6 +63,12 @@ def test_an_encoded_answer_has_the_documented_lines() -> None:
     assert re.fullmatch(r"end 7 orphans 2 11 [0-9a-f]{8}", lines[-1])
 
 
+def test_observations_that_exist_and_that_do_not_come_in_any_order() -> None:
+    (answer,) = decode_answers(conversation("absent env A", "observed env B b", "absent env C"))
+    assert answer.absent == (environment_variable("A"), environment_variable("C"))
+    assert answer.observed == ((environment_variable("B"), "b"),)
+
+
 @light
 @given(st.lists(answers(), max_size=3), st.integers(1, 200))
 def test_answers_round_trip_in_pieces_of_any_size(expected: list[AgentAnswer], size: int) -> None:
@@ -130,6 +136,8 @@ def test_random_bytes_are_an_error(noise: bytes) -> None:
         (conversation("observed env A b c"), "Line 3 .*'env A b c' is no observation"),
         (conversation("observed env A %zz"), "Line 3 .*not percent-encoded"),
         (conversation("out x", "observed env A b"), "Line 4 .*'observed' comes after 'out'"),
+        (conversation("out x", "absent env A"), "Line 4 .*'absent' comes after 'out'"),
+        (conversation("absent env A", "object /a"), "Line 4 .*'object' comes after 'observed'"),
         (conversation("fact pid 1", "fact pid 1"), "Line 4 .*the fact pid comes twice"),
         (conversation("fact wall_ns -1"), "Line 3 .*wall_ns is negative: -1"),
         (conversation("fact wall_ns 1.5"), "Line 3 .*wall_ns is '1.5', not a whole number"),
