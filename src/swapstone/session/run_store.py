@@ -34,7 +34,12 @@ SMALLEST_BYTES = 16 << 20
 """Smaller `runs.jsonl` files are read in half a second, and stay in memory as runs."""
 
 RECENT_NS = 2_000_000_000
-"""A file that changed this shortly before it was read is not kept: it could change again without another time of change."""
+"""A file that changed this shortly before it was read is not kept: it could change again without another time of change.
+
+A complete record is read only when its last change is older: the report at the end of an experiment leaves the columns.
+"""
+
+_LONGEST_WAIT_NS = 2 * RECENT_NS
 
 MOST_TEXTS = 100_000
 """Columns are not kept of records with more different reasons, outputs or lists of files."""
@@ -135,6 +140,8 @@ class ColumnStore:
         known = None if place is None else columns_file.read(place, state)
         if known is not None and (found := _from_file(path, of_file, status.st_size, *known)) is not None:
             return found
+        if folder.status(record_format.SEAL) is not None:
+            _wait_until_older(status)
         started_ns = time.time_ns()
         content = self._in_parts(folder, status.st_size, state, experiment, wanted)
         complete = True
@@ -217,6 +224,13 @@ def _from_file(
         **head,
     )
     return RunLines(runs, header.damages, header.chain, header.whole, complete=True)
+
+
+def _wait_until_older(status: os.stat_result) -> None:
+    """Wait until the last change of a file is no longer recent; not if it is in the future, by another clock."""
+    missing_ns = status.st_ctime_ns + RECENT_NS - time.time_ns()
+    if 0 <= missing_ns <= _LONGEST_WAIT_NS:
+        time.sleep((missing_ns + 1_000_000) / 1e9)
 
 
 def _wanted(experiment: bytes) -> frozenset[str]:

@@ -153,6 +153,23 @@ def test_a_record_that_changed_just_now_is_not_kept(
         assert isinstance(load_columns(record).runs, StoredRuns) and len(readings) == times
 
 
+def test_the_columns_of_a_complete_record_that_changed_just_now_are_kept_after_a_wait(
+    record: Path, readings: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_store, "RECENT_NS", 200_000_000)
+    for _ in range(2):
+        (record / "runs.jsonl").touch()
+        load_columns(record)
+        load_columns(record)
+    assert len(readings) == 2, "each change is read once"
+    (record / "seal.json").unlink()
+    (record / "runs.jsonl").touch()
+    load_columns(record)
+    monkeypatch.setattr(run_store, "RECENT_NS", 10**18)
+    load_columns(record)
+    assert len(readings) == 4, "an experiment that may go on is read at once, and not kept"
+
+
 def _truncate(file: Path) -> None:
     os.truncate(file, file.stat().st_size // 2)
 
