@@ -143,7 +143,7 @@ def test_an_image_built_by_clang_shows_it() -> None:
 def test_building_twice_gives_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libc: str, exhaustive: bool
 ) -> None:
-    programs = tuple(PROGRAMS) if exhaustive else ("busybox", "zlib", "lua")
+    programs = tuple(PROGRAMS) if exhaustive else ("zlib", "lua")
     request = LibcImageRequest(architecture="x86_64", libc=libc, programs=programs)
     _built("x86_64", libc)
     first = build_libc_image(request, lambda _: None)
@@ -156,7 +156,7 @@ def test_building_twice_gives_the_same_bytes(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     lines: list[str] = []
     second = build_libc_image(request, lines.append)
-    assert any(line.startswith("building busybox") for line in lines), "the programs were not built again"
+    assert any(line.startswith("building lua") for line in lines), "the programs were not built again"
     assert first.built.initrd.read_bytes() == second.built.initrd.read_bytes()
     assert first.root == second.root
     assert first.description == second.description

@@ -12,7 +12,7 @@ MAX_LINE_BYTES = 1 << 16
 
 _HEADER = b"swapstone-figures 1"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}", re.ASCII)
-_SEEN = re.compile(r"[!-~]{1,64}(?: [!-~]{1,64}){0,7}", re.ASCII)
+_SEEN = re.compile(r"[!-~]{1,512}(?: [!-~]{1,64}){0,7}", re.ASCII)
 _NUMBER = re.compile(r"(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,9})?", re.ASCII)
 _END = re.compile(rb"end ([1-9][0-9]{0,8}) ([0-9a-f]{8})", re.ASCII)
 

@@ -13,6 +13,7 @@ from swapstone.factors import Evidence, parse_choice
 from swapstone.factors.netstack import NETSTACK, VARIABLE
 from swapstone.factors.netstack_fixes import FIXES, upstream_of
 from swapstone.model import UserError
+from swapstone.workloads.named_figures import NamedFigures, decode_named_figures, encode_named_figures
 
 ROOT = Path(__file__).parents[3]
 TAP = {"tap": "tap0", "kernel_sockets": "none"}
@@ -90,3 +91,12 @@ def test_a_fix_is_switched_off_by_its_name() -> None:
         parse_choice("netstack=smoltcp,smoltcp:without-early-finn")
     with pytest.raises(UserError):
         parse_choice("netstack=smoltcp,kernel:shipped")
+
+
+@pytest.mark.parametrize("stack", sorted(FIXES))
+def test_the_list_of_all_fixes_fits_an_observation(stack: str) -> None:
+    seen = (("server_fixes", ",".join(FIXES[stack])),)
+    assert (
+        decode_named_figures(encode_named_figures(NamedFigures(name="work", figures=(), series=(), seen=seen))).seen
+        == seen
+    )

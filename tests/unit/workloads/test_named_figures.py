@@ -53,6 +53,9 @@ def test_observations_precede_the_figures_and_are_returned() -> None:
     assert encode_named_figures(decoded) == with_checksum(lines)
     assert read_named_figures(WORK, "touch", with_checksum(lines)).seen == decoded.seen
     assert read_named_figures(WORK, "touch", WHOLE).seen == ()
+    longest = f"{'x' * 512} {'y' * 64} 3 4 5 6 7 8"
+    lines = LINES.replace("figure touch_time", f"seen fixes {longest}\nfigure touch_time", 1)
+    assert read_named_figures(WORK, "touch", with_checksum(lines)).seen == (("fixes", longest),)
 
 
 @pytest.mark.parametrize(
@@ -64,6 +67,8 @@ def test_observations_precede_the_figures_and_are_returned() -> None:
         ("seen tap tap0 ", "is not an observation"),
         ("seen tap ta\tp0", "is not an observation"),
         ("seen stack 1 2 3 4 5 6 7 8 9", "is not an observation"),
+        (f"seen fixes {'x' * 513}", "is not an observation"),
+        (f"seen fixes one {'x' * 65}", "is not an observation"),
         ("seen stack lwip", "stack comes a second time"),
         ("figure more 1\nseen tap tap0", "neither a figure nor a series"),
     ],
