@@ -98,6 +98,11 @@ def answer(table: ScaleTable) -> str:
         )
         return f"{text}; of the others, {rest}." if rest else f"{text}."
     text = f"No row of {total} is shown to depend on the clock ({clocks}): {rest}"
+    if table.count(ScaleOutcome.NOT_COMPARABLE) == total:
+        # As with one replicate: no row has a result then, so none can be shown to depend.
+        text = (
+            f"It is not known whether a row depends on the clock ({clocks}): none of {total} has results at two of them"
+        )
     open_rows = sorted((row for row in table.rows if row.outcome is not ScaleOutcome.SAME), key=_by_spread)
     widest = [row for row in open_rows if _quotient(row) > 1 + table.margin][:1]
     return f"{text}; the widest range of those without a result: {_named(widest)}." if widest else f"{text}."

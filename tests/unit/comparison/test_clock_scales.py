@@ -103,6 +103,17 @@ def test_the_answer_names_the_rows_that_depend_with_their_range(table: ScaleTabl
     )
 
 
+def test_without_results_at_two_clocks_nothing_is_known(table: ScaleTable) -> None:
+    few = next(row for row in table.rows if row.workload == "few")
+    assert answer(msgspec.structs.replace(table, rows=(few, few))) == (
+        "It is not known whether a row depends on the clock (1 and 4 ns for each instruction): "
+        "none of 2 has results at two of them; the widest range of those without a result: "
+        "few, wall, musl 0.500 to 2.000."
+    )
+    same = next(row for row in table.rows if row.outcome is ScaleOutcome.SAME)
+    assert answer(msgspec.structs.replace(table, rows=(few, same))).startswith("No row of 2 is shown to depend")
+
+
 def test_a_dependent_row_is_never_printed_as_one_number(table: ScaleTable) -> None:
     document = document_of(table, (("answer one", "show one"), ("answer four", "show four")))
     text = terminal.render(document, terminal.Terminal(width=100, every=False))
