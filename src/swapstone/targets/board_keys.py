@@ -20,7 +20,7 @@ class BoardKeys:
     """Two new pairs of Ed25519 keys in a folder, without passphrases.
 
     Args:
-        folder: private and empty; the board is trusted as long as nobody else can write there.
+        folder: private and empty. Another user who can write there can replace the keys.
 
     Attributes:
         config: an ssh configuration with which ssh reads no other: it offers the user's key, and accepts the server's key alone.

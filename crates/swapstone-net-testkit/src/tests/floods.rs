@@ -193,7 +193,7 @@ fn errors(context: &Context) {
     let datagram = world.frame(Transport::Udp(Udp {
         source: 3000,
         destination: 9,
-        payload: b"nobody listens".into(),
+        payload: b"closed port".into(),
     }));
     for _ in 0..200 {
         world.inject(&datagram);
