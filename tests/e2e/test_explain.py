@@ -142,13 +142,16 @@ needs_perf = pytest.mark.skipif(
 
 
 def planted(folder: Path, name: str) -> tuple[str, ...]:
-    """Build both sides and return the arguments that compare them."""
+    """Build both sides and return the arguments that compare them.
+
+    They are pinned to one processor: what is measured of work that may use several has no result where other tests use the others.
+    """
     source = folder / "prog.c"
     source.write_text(COMMON + PLANTED[name])
     for side in (0, 1):
         out = folder / f"side{side}"
         subprocess.run(["cc", "-O2", "-g", f"-DPLANTED={side}", "-o", out, source, "-pthread"], check=True)
-    return ("--program", f"plain={folder}/side0", "--program", f"planted={folder}/side1")
+    return ("--program", f"plain={folder}/side0", "--program", f"planted={folder}/side1", "--pin")
 
 
 def explained(folder: Path, *arguments: str) -> dict[str, Any]:

@@ -176,17 +176,20 @@ def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool =
     """
     metric, workload, candidate, load = options.metric, options.workload, options.candidate, options.load
     copies = {null.copy for null in analysis.nulls}
-    rows = [row for row in analysis.comparisons if row.candidate not in copies and row.effect is not None]
-    matching = [
+    every = [row for row in analysis.comparisons if row.candidate not in copies]
+    rows = [row for row in every if row.effect is not None]
+    named = [
         row
-        for row in rows
+        for row in every
         if (row.preferred if metric is None else row.metric.name == metric)
         and (workload is None or fnmatch.fnmatchcase(row.workload, workload) or row.workload == workload)
         and (candidate is None or candidate in {row.candidate.label, row.candidate.short_label})
         and (load is None or row.load == load)
     ]
+    matching = [row for row in named if row.effect is not None]
     if not matching:
-        _check_names(rows, options)
+        _check_results(named)
+        _check_names(every, options)
         names = ", ".join(dict.fromkeys(row.workload for row in rows)) or "none"
         raise UserError(
             "No row of the record matches.",
@@ -204,13 +207,26 @@ def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool =
     return max(different or matching, key=_distance)
 
 
+def _check_results(named: Sequence[Comparison]) -> None:
+    """Raise the error of rows that exist, and have no result.
+
+    Raises:
+        UserError: there is such a row; the hint has the record's reason.
+    """
+    for row in (each for each in named if each.reason):
+        raise UserError(
+            safe(f"The row {row.workload}, {row.metric.name}, has no result to explain: {row.verdict.value}."),
+            safe(f"{row.reason}. Repeat the experiment: swapstone rerun RECORD"),
+        )
+
+
 def _check_names(rows: Sequence[Comparison], options: ExplainOptions) -> None:
     """Check each name by itself.
 
     Raises:
         UserError: the record has no row with a result, or no such metric, workload, candidate or load; the hint has those of the record.
     """
-    if not rows:
+    if all(row.effect is None for row in rows):
         raise UserError(
             "No row of this record has a result to explain.",
             "`swapstone show RECORD` prints why, and `swapstone verify RECORD` whether it was edited.",
