@@ -27,6 +27,7 @@ from swapstone.model.discarded_runs import counted_blocks, discarded_by_block
 from swapstone.model.errors import NothingComparableError, RecordError, UnavailableError, UserError, WireError, unknown
 from swapstone.model.experiment import (
     BALANCED_ORDER,
+    BOOT_ORDER,
     CLOCK_SCALES,
     CURRENT_RULES,
     FAMILY_CORRECTION,
@@ -112,6 +113,7 @@ from swapstone.model.workload import (
 __all__ = [
     "ALL_PROCESSORS",
     "BALANCED_ORDER",
+    "BOOT_ORDER",
     "CLOCK_SCALES",
     "COMMAND",
     "CONSOLE",

@@ -109,6 +109,9 @@ RANDOM_ORDER = "random"
 BALANCED_ORDER = "balanced"
 """Orders come in cycles in which each variant follows each other one equally often (Williams 1949), at random otherwise."""
 
+BOOT_ORDER = "boot"
+"""A block has all trials of a variant one after another, on one boot of the board. The order of the variants is drawn in each block."""
+
 CURRENT_RULES = 2
 """The rules of new experiments."""
 
@@ -144,7 +147,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         correction: `REPORT_CORRECTION` or `FAMILY_CORRECTION`: which rows share one rate of false differences.
         prime: how many runs of the same variant are made and discarded directly before each measured run.
         prime_more: whether `prime` grows for workloads with carry-over while measuring.
-        order: `RANDOM_ORDER` or `BALANCED_ORDER`: how the variants of a block are ordered.
+        order: `RANDOM_ORDER`, `BALANCED_ORDER` or `BOOT_ORDER`: how the variants of a block are ordered.
         held: pairs (factor, level): levels that all variants share, of factors that are not varied.
         budget_extends: whether the budget is a default, which is extended to the pairs that an interval needs.
         failures_count: whether failures are a result: a variant is run on as long as any of its runs succeeds, and a side that fails

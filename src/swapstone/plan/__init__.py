@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from swapstone.model import (
     BALANCED_ORDER,
+    BOOT_ORDER,
     Copy,
     Experiment,
     HeldVariant,
@@ -65,9 +66,10 @@ def block(
 ) -> tuple[Trial, ...]:
     """Return one block: each open group holds each variant once, in random order.
 
-    The variants of one group follow each other directly, so that a pair runs in the same state of the machine. Every order is a function
-    of the seed, the block and the group alone. So closing a group does not change the order of the others, and a resumed experiment
-    continues with the same plan.
+    The variants of one group follow each other directly, so that a pair runs in the same state of the machine. In `BOOT_ORDER` the groups
+    of one variant do, in one order for all variants: a boot takes longer than trials, and is what varies. Every order is a function of the
+    seed, the block and the group alone. So closing a group does not change the order of the others, and a resumed experiment continues
+    with the same plan.
 
     Args:
         experiment: gives the seed, the variants and the kind of order.
@@ -80,11 +82,13 @@ def block(
     """
     labels = [variant.label for variant in variants(experiment)]
     ordered = sorted(still_open, key=lambda group: _rank(experiment.seed, index, *group))
+    if experiment.order == BOOT_ORDER:
+        booted = sorted(labels, key=lambda label: _rank(experiment.seed, index, "boot", label))
+        pairs = [(group, label) for label in booted for group in ordered]
+    else:
+        pairs = [(group, label) for group in ordered for label in _order(experiment, index, group, labels)]
     runs = (
-        (group, label, before)
-        for group in ordered
-        for label in _order(experiment, index, group, labels)
-        for before in range((discarded or {}).get(group, 0), -1, -1)
+        (group, label, before) for group, label in pairs for before in range((discarded or {}).get(group, 0), -1, -1)
     )
     return tuple(
         Trial(suite=suite, workload=workload, load=load, variant=label, block=index, position=position, prime=before)

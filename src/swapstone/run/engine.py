@@ -309,6 +309,7 @@ class Engine:
     def _tried(self, trial: Trial, identity: str) -> Attempt:
         """Run a trial as the request of this identity; see `_attempt`."""
         key = (trial.suite, trial.workload)
+        self._target.begin(f"{trial.block} {trial.variant}")
         started_unix_ns, start = time.time_ns(), time.monotonic_ns()
         outcome: Outcome | None = None
         error: TargetError | MachineConfigError | None = None

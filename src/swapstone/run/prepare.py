@@ -21,6 +21,8 @@ from swapstone.artifacts import (
 )
 from swapstone.factors import Recipe, Stage, find_factor, find_level, recipe_of
 from swapstone.factors.compiler import COMPILER
+from swapstone.factors.kernel import KERNEL
+from swapstone.factors.kernel_parameters import split_kernel
 from swapstone.factors.libc import LIBC
 from swapstone.model import IDLE, Copy, Experiment, NothingComparableError, UnavailableError, UserError, Variant
 from swapstone.record import Artifact
@@ -134,10 +136,12 @@ def _check_machine(experiment: Experiment, target: Capabilities) -> None:
     """
     if target.boots:
         return
+    if target.reboots:
+        _check_kernels(experiment, target)
     needs = [
         f"the factor {choice.factor}"
         for choice in experiment.applied_factors
-        if find_factor(choice.factor).stage is Stage.BOOT
+        if find_factor(choice.factor).stage is Stage.BOOT and not (target.reboots and choice.factor == KERNEL.name)
     ]
     needs += [f"the load {load}" for load in experiment.loads if load != IDLE.name]
     if needs:
@@ -145,6 +149,24 @@ def _check_machine(experiment: Experiment, target: Capabilities) -> None:
             f"The target {target.name} starts no machine of its own, and {needs[0]} needs one.",
             "Measure on --target vm.",
         )
+
+
+def _check_kernels(experiment: Experiment, target: Capabilities) -> None:
+    """Check the kernels that a board boots.
+
+    Raises:
+        UnavailableError: one is no file, or has boot parameters, which a board takes from its boot loader.
+    """
+    levels = [level for choice in experiment.applied_factors if choice.factor == KERNEL.name for level in choice.levels]
+    for level in levels:
+        kernel, options = split_kernel(level)
+        if "/" not in kernel or options:
+            what = f"{level} is a kernel of the distribution" if "/" not in kernel else f"{level} has boot parameters"
+            why = "its strategy boots files" if "/" not in kernel else "its boot loader has its own"
+            raise UnavailableError(
+                f"The target {target.name} can't boot it: {what}, and {why}.",
+                "Name files that the board boots: kernel=./Image-a,./Image-b. Or measure on --target vm.",
+            )
 
 
 def prepare(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -14,6 +14,7 @@ from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.artifacts.toolchain import cross_prefix
 from swapstone.factors import Recipe, find_factor, find_level
 from swapstone.model import UserError
+from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.run.recipes import base_recipe
 from swapstone.session.board_images import board_image
@@ -22,6 +23,7 @@ from swapstone.targets import TargetOptions, find_target_kind
 from swapstone.targets.board import clean_board, mirror
 from swapstone.targets.board_answer import sensor_facts
 from swapstone.targets.health import Finding, HostFiles, State, examine
+from swapstone.targets.labgrid_target import LABGRID, LabgridTarget, parse_lab, with_environment
 from swapstone.targets.ssh_target import SSH, SshTarget, parse_board
 from swapstone.targets.virtual_board import VIRTUAL_BOARD, VirtualBoardSpec, VirtualBoardTarget
 
@@ -41,12 +43,15 @@ _SENSORS = {
 }
 
 
-def examine_board(text: str, notify: Callable[[str], None]) -> tuple[list[Finding], list[Finding]]:
+def examine_board(
+    text: str, notify: Callable[[str], None], environment: str | None = None
+) -> tuple[list[Finding], list[Finding]]:
     """Connect to a board and check it.
 
     Args:
         text: the target, as ``ssh:pi@board``.
         notify: called with a line before each long step.
+        environment: of a labgrid lab, a path; None for that of the target, or of LG_ENV.
 
     Returns:
         What it can do, and what makes its timings noisy.
@@ -54,11 +59,12 @@ def examine_board(text: str, notify: Callable[[str], None]) -> tuple[list[Findin
     Raises:
         UserError: it is no board, can't be reached, or can't run trials.
     """
-    with _open(text, notify) as target:
+    with _open(with_environment(text, environment or ""), notify) as target:
         answer = target.board.ask("sample")
         described = target.describe()
         user = "root" if target.board.answer.text("user") == "0" else "not root: no metric needs it"
         can = [
+            *(_lab(target) if isinstance(target, LabgridTarget) else ()),
             Finding(name="connection", state=State.GOOD, found=f"{described.system or 'reached'}, {described.kernel}"),
             Finding(name="user", state=State.GOOD, found=user),
             Finding(name="folder", state=State.GOOD, found=f"{target.board.folder}: programs can be written and run"),
@@ -77,11 +83,39 @@ def examine_board(text: str, notify: Callable[[str], None]) -> tuple[list[Findin
 
 
 def _open(text: str, notify: Callable[[str], None]) -> SshTarget:
+    if find_target_kind(text) is LABGRID:
+        spec = parse_lab(text.partition(":")[2])
+        notify(f"labgrid acquires {spec.lab.place}, and boots its board")
+        return spec.board()
     if find_target_kind(text) is not VIRTUAL_BOARD:
         return SshTarget(parse_board(_detail(text)))
-    spec = VIRTUAL_BOARD.parse(text.partition(":")[2], TargetOptions())
-    assert isinstance(spec, VirtualBoardSpec)
-    return spec.board(lambda request: board_image(request, notify))
+    virtual = VIRTUAL_BOARD.parse(text.partition(":")[2], TargetOptions())
+    assert isinstance(virtual, VirtualBoardSpec)
+    return virtual.board(lambda request: board_image(request, notify))
+
+
+def _lab(target: LabgridTarget) -> Iterator[Finding]:
+    """Yield what labgrid reported of a board."""
+    lab = target.lab
+    held = f"acquired from {lab.coordinator}" if lab.acquired else f"was acquired already by {lab.owner}, and stays so"
+    place = held if lab.coordinator else "needs no coordinator"
+    yield _found("place", f"{lab.place}: {place}")
+    yield _found("environment", f"{target.environment}, target {lab.role}: {', '.join((*lab.drivers, *lab.resources))}")
+    if lab.strategy:
+        yield _found("strategy", f"{lab.strategy}, state {lab.state}")
+    else:
+        meaning = "the board must run already, and the factor kernel is unavailable"
+        yield Finding(name="strategy", state=State.MISSING, found="none", meaning=meaning)
+    yield _found("address", f"{target.address}, from {lab.source}")
+    if lab.image:
+        yield _found("kernel=FILE", f"the strategy boots each file in place of {lab.image}")
+    else:
+        meaning = "the factor kernel is unavailable"
+        yield Finding(name="kernel=FILE", state=State.MISSING, found="the environment names no image", meaning=meaning)
+
+
+def _found(name: str, text: str) -> Finding:
+    return Finding(name=name, state=State.GOOD, found=safe(text)[:1000])
 
 
 class _BoardFiles(HostFiles):
@@ -130,9 +164,15 @@ def _detail(text: str) -> str:
     """Return what follows the name of a target that is a board."""
     if find_target_kind(text) is VIRTUAL_BOARD:
         raise UserError("A virtual board ends with its session, and keeps nothing that could be removed.")
+    if find_target_kind(text) is LABGRID:
+        raise UserError(
+            "A board of a lab is cleaned by ssh, once labgrid has booted it.",
+            "Name its address, as `swapstone doctor --target labgrid:PLACE` prints it: swapstone target clean ssh:[USER@]HOST",
+        )
     if find_target_kind(text) is not SSH:
         raise UserError(
-            f"The target {text.partition(':')[0]} is no board.", "Name one: ssh:[USER@]HOST, or virtual-board"
+            f"The target {text.partition(':')[0]} is no board.",
+            "Name one: ssh:[USER@]HOST, labgrid:PLACE, or virtual-board",
         )
     return text.partition(":")[2]
 

@@ -31,7 +31,8 @@ from swapstone.session.request_resolution import check_request, resolve_request
 from swapstone.session.server_program import target_with_driver
 from swapstone.session.values import duration_seconds, parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.session.worst_wakeups import require_wakeups
-from swapstone.targets import TARGETS
+from swapstone.targets import TARGETS, find_target_kind
+from swapstone.targets.labgrid_target import LABGRID, with_environment
 from swapstone.targets.vm.machine_models import check_scale
 
 
@@ -45,6 +46,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
         factors: texts ``FACTOR=LEVELS``, and command lines.
         budget: a duration, or None.
         guest_timeout: a duration, or None.
+        lg_env: path of the environment of a target labgrid; None for that of LG_ENV.
         parameter_list, parameter_scan: further parameters of an own program.
         out: the record's folder; None for a new one.
     """
@@ -61,6 +63,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     null: bool
     layouts: int | None
     target: str | None
+    lg_env: str | None
     clock: str | None
     loads: str
     architecture: str | None
@@ -220,9 +223,15 @@ def _on_boards(
     if "," in str(options["architecture"] or "") or "," in str(options["ns_per_instruction"] or ""):
         raise UserError("Several boards take one architecture and one clock.", "Leave --arch out: boards are asked.")
     each = []
+    in_labs = [board for board in boards if find_target_kind(board) is LABGRID]
     for number, board in enumerate(boards, start=1):
-        out = f"{options['out']}/board-{number}" if options["out"] else None
-        each.append(_comparison({**options, "target": board, "out": out}, program))
+        own: dict[str, object] = {
+            "target": board,
+            "out": f"{options['out']}/board-{number}" if options["out"] else None,
+        }
+        if in_labs and board not in in_labs:
+            own["lg_env"] = None
+        each.append(_comparison({**options, **own}, program))
     for comparison in each:
         comparison.check()
     for number, (board, comparison) in enumerate(zip(boards, each, strict=True), start=1):
@@ -329,7 +338,8 @@ def _text_of(options: Mapping[str, object], name: str) -> str | None:
 def _comparison(options: Mapping[str, object], program: tuple[str, ...] | None) -> _Comparison:
     ours = {name: options[name] for name in CompareOptions.__struct_fields__}
     target, driver, address = (_text_of(options, name) for name in ("target", "driver_target", "server_address"))
-    ours["target"] = target_with_driver(target, driver, address)
+    target = target_with_driver(target, driver, address)
+    ours["target"] = with_environment(target or "", _text_of(options, "lg_env") or "") or None
     given = msgspec.convert(ours, CompareOptions)
     factors, commands = split_arguments(given.factors)
     own = {name: value for name, value in options.items() if name in OwnProgramRequest.__struct_fields__}

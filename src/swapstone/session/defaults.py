@@ -40,15 +40,23 @@ SUITES_OF_FACTORS = {"kernel": "latency", "swap": "swap", "netstack": "netstack"
 """The default suite of an experiment that varies one of these factors."""
 
 
-def default_suites(factors: Iterable[FactorLevels], only: Sequence[str]) -> tuple[str, ...]:
+SUITES_OF_BOARDS = {"kernel": "os"}
+"""As `SUITES_OF_FACTORS`, on a target that starts no machine for each trial, where the suite of a factor is unavailable."""
+
+
+def default_suites(factors: Iterable[FactorLevels], only: Sequence[str], *, boots: bool = True) -> tuple[str, ...]:
     """Return the suites of a request that names none: those in which its factors make a difference, else ``libc``.
 
     If every pattern of `only` matches a workload of ``libc``, the suite is ``libc``.
+
+    Args:
+        factors: of the request.
+        only: patterns of workloads.
+        boots: whether the target starts a machine for each trial.
     """
     known = {suite.name: suite for suite in SUITES}
-    found = tuple(
-        dict.fromkeys(suite for choice in factors if (suite := SUITES_OF_FACTORS.get(choice.factor, "")) in known)
-    )
+    suites = SUITES_OF_FACTORS if boots else {**SUITES_OF_FACTORS, **SUITES_OF_BOARDS}
+    found = tuple(dict.fromkeys(suite for choice in factors if (suite := suites.get(choice.factor, "")) in known))
     libc = [workload.name for workload in known[DEFAULT_SUITE].workloads]
     all_in_libc = only and all(any(fnmatchcase(name, pattern) for name in libc) for pattern in only)
     return (DEFAULT_SUITE,) if all_in_libc or not found else found

@@ -18,8 +18,10 @@ import msgspec
 from swapstone.artifacts.image_catalog import ARCHITECTURES, find_architecture
 from swapstone.factors import ROOT_FACTORS
 from swapstone.model import (
+    BOOT_ORDER,
     CURRENT_RULES,
     OWN_SUITE,
+    RANDOM_ORDER,
     VIRTUAL_CLOCK,
     Experiment,
     FactorLevels,
@@ -49,13 +51,14 @@ from swapstone.session.defaults import (
     default_target_of,
 )
 from swapstone.session.interrupted import Interrupted
-from swapstone.session.machines import open_experiment_target, parse_module_files, parse_modules
+from swapstone.session.machines import KERNEL, open_experiment_target, parse_module_files, parse_modules
 from swapstone.session.outcome import FailIf, check_fail_if
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.request import ExperimentRequest, check_loads, check_order, discarded_runs, parse_held
 from swapstone.session.trust import require_own_record, require_trust
 from swapstone.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
+from swapstone.targets.labgrid_target import with_environment
 from swapstone.workloads import find_workloads, own_names
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
@@ -114,13 +117,14 @@ def resolve(request: ExperimentRequest) -> Experiment:
             f"Name it after --: swapstone compare {rooted.factor}={','.join(rooted.levels)} -- /bin/sh bench.sh",
         )
     else:
-        found = find_workloads(request.suites or default_suites(factors, request.only), request.only)
+        suites = request.suites or default_suites(factors, request.only, boots=_may_boot(request.target))
+        found = find_workloads(suites, request.only)
         chosen = tuple((suite, workload.name) for suite, workload in found)
         works = [workload for _, workload in found]
     loads = check_loads(request.loads)
     confidence = default_confidence(request.correction)
     architecture = request.architecture or default_architecture(factors)
-    target = request.target or default_target_of(factors, loads, works, architecture)
+    target = with_environment(request.target or default_target_of(factors, loads, works, architecture))
     if not request.architecture and not find_target_kind(target).has_architectures:
         architecture = ""
     clock = clock_of(target, request.clock or "")
@@ -161,13 +165,35 @@ def resolve(request: ExperimentRequest) -> Experiment:
         correction=request.correction,
         prime=prime,
         prime_more=prime_more,
-        order=check_order(request.order, request.layouts, clock),
+        order=_order(request, target, factors, clock),
         held=held,
         budget_extends=request.budget_ns is None or request.budget_extends,
         failures_count=True,
     )
     require_readable(experiment)
     return experiment
+
+
+def _may_boot(target: str | None) -> bool:
+    """Return whether trials can have a machine that is booted for them, with a load beside them."""
+    return target is None or find_target_kind(target).opens.boots
+
+
+def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLevels], clock: str) -> str:
+    """Return the order of a block: by boot, where a board boots another kernel for each variant.
+
+    Raises:
+        UserError: the request has another order, or layouts, which would change within a boot.
+    """
+    order = check_order(request.order, request.layouts, clock)
+    if not find_target_kind(target).opens.reboots or not any(choice.factor == KERNEL for choice in factors):
+        return order
+    if order != RANDOM_ORDER:
+        raise UserError(
+            f"--order {order} can't be had on a board that boots a kernel for each variant: a block has one boot of each, in random order.",
+            "Leave --order out.",
+        )
+    return BOOT_ORDER
 
 
 def _check_no_workloads(request: ExperimentRequest) -> None:

@@ -94,6 +94,10 @@ class Board:
         self.place = place
         self._connection.move(place)
 
+    def disconnect(self) -> None:
+        """End the connection, before the board is switched off; `connect` makes it again."""
+        self._connection.disconnect()
+
     def connect(self) -> None:
         """Connect, also again: take the lock, end what an earlier connection of this object left, and check the copied files.
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UserError, unknown
 from swapstone.targets.fake import FAKE
 from swapstone.targets.host import HOST
+from swapstone.targets.labgrid_target import LABGRID
 from swapstone.targets.ssh_target import SSH
 from swapstone.targets.target import Target
 from swapstone.targets.target_kind import TargetKind, TargetOptions, TargetSpec
 from swapstone.targets.virtual_board import VIRTUAL_BOARD
 from swapstone.targets.vm.vm_kind import VM
 
-TARGETS: tuple[TargetKind, ...] = (HOST, FAKE, VM, SSH, VIRTUAL_BOARD)
+TARGETS: tuple[TargetKind, ...] = (HOST, FAKE, VM, SSH, VIRTUAL_BOARD, LABGRID)
 """All kinds of targets. Where the user names none, the first kind that has the capabilities is taken."""
 
 
@@ -138,6 +139,7 @@ def spec_of(
         no_cache=no_cache,
         guest_timeout_s=guest_timeout_s,
         snapshots=snapshots,
+        kernels=next((choice.levels for choice in experiment.applied_factors if choice.factor == "kernel"), ()),
     )
     return parse_target(experiment.target, options)
 

@@ -93,6 +93,8 @@ class SshTarget(AgentTarget):
     ) -> None:
         super().__init__(slack_s, stop_timeout_s)
         self._losses = _Losses()
+        self._expected: TargetDescription | None = None
+        """What the board must be after a reconnection; None for what it was when the target was opened."""
         self._here: dict[str, Path] = {}
         """Files of this machine by their paths there."""
         self._libraries: dict[str, str] = {}
@@ -263,20 +265,14 @@ class SshTarget(AgentTarget):
             AgentStartError: it is not for `RECONNECT_S`, or is another machine now.
         """
         self._stop()
-        before, deadline, wait_s = self._description, time.monotonic() + RECONNECT_S, 0.5
-        while True:
-            try:
-                self._before_connecting()
-                self.board.connect()
-                break
-            except UserError as error:
-                if time.monotonic() + wait_s > deadline:
-                    raise AgentStartError(
-                        f"The connection to {self.board.place.name} ended, and can't be made again: {error.message}",
-                        f"Wait until this works: ssh {self.board.place.words} true.",
-                    ) from cause
-                time.sleep(wait_s)
-                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+        before = self._expected or self._description
+        try:
+            self._connect_within(RECONNECT_S)
+        except UserError as error:
+            raise AgentStartError(
+                f"The connection to {self.board.place.name} ended, and can't be made again: {error.message}",
+                f"Wait until this works: ssh {self.board.place.words} true.",
+            ) from cause
         if self.board.boot != self._boot:
             self._boot = self.board.boot
             self._losses.boots += 1
@@ -286,6 +282,29 @@ class SshTarget(AgentTarget):
                 f"{self.board.place.name} came back as another machine: {now.kernel}, before {before.kernel}.",
                 "Boot it as before.",
             ) from cause
+
+    def _connect_within(self, limit_s: float) -> None:
+        """Connect, again and again until it succeeds.
+
+        Raises:
+            UserError: it does not within this time; the error is that of the last attempt.
+        """
+        deadline, wait_s = time.monotonic() + limit_s, 0.5
+        while True:
+            try:
+                self._before_connecting()
+                self.board.connect()
+                return
+            except UserError:
+                if time.monotonic() + wait_s > deadline:
+                    raise
+                time.sleep(wait_s)
+                wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
+
+    def _expect_boot(self) -> None:
+        """Expect the board as it is now: its boot and its kernel."""
+        self._boot = self.board.boot
+        self._expected = self._describe_now()
 
     def _before_connecting(self) -> None:
         """Do what the board needs before it can be reached again; a board of the user needs nothing."""

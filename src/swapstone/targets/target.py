@@ -153,6 +153,7 @@ class Target(abc.ABC):
         takes_loaders: whether `put_loader` gives it the C library of a dynamic program, if it does not share files.
         probes_architecture: whether the architecture that programs are built for is known only when it is open.
         boots: whether it boots a machine for each trial, and so accepts another configuration than `DEFAULT_MACHINE`.
+        reboots: whether its one machine is booted anew for a `MachineConfig` with a kernel file, which takes long: see `begin`.
         limits_memory: whether it accepts `MachineConfig.memory_bytes` though it boots no machine.
         runs_instruments: whether perf, strace and the like on this machine reach its processes.
         has_load_generators: whether the programs that load a server can run there.
@@ -168,6 +169,7 @@ class Target(abc.ABC):
     takes_loaders: bool = False
     probes_architecture: bool = False
     boots: bool = False
+    reboots: bool = False
     limits_memory: bool = False
     runs_instruments: bool = False
     has_load_generators: bool = True
@@ -315,6 +317,13 @@ class Target(abc.ABC):
     @abc.abstractmethod
     def scratch(self) -> str:
         """Return the folder on the target that every trial finds empty."""
+
+    def begin(self, start: str) -> None:  # noqa: B027 - optional: for most targets all trials are alike
+        """Name the start of the machine that the next trials belong to. Only a target that `reboots` has a use for it.
+
+        Args:
+            start: equal for trials on one start of the machine.
+        """
 
     @abc.abstractmethod
     def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:

@@ -29,6 +29,7 @@ class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
         no_cache: run every trial anew; kinds without a cache of runs ignore it.
         guest_timeout_s: limit of a machine's run, in seconds of this machine's time; 0 for the default. Kinds without machines ignore it.
         snapshots: whether machines are restored from a snapshot, which is worth it where several trials have an equal machine.
+        kernels: levels of the factor ``kernel``, for kinds whose one machine reboots.
     """
 
     clock: str = ""
@@ -40,6 +41,7 @@ class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
     no_cache: bool = False
     guest_timeout_s: float = 0.0
     snapshots: bool = True
+    kernels: tuple[str, ...] = ()
 
 
 class TargetSpec(Protocol):

@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A board of a lab as a target: labgrid acquires and boots it, and ssh reaches it as any other board. See docs/boards.md."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from swapstone.model import FrozenStruct, UserError
+from swapstone.model.kernel_identity import KernelIdentity, identity_of_file, identity_of_running
+from swapstone.model.safe_text import safe, safe_excerpt
+from swapstone.model.ssh_address import parse_ssh_address
+from swapstone.targets.board import BoardFolder
+from swapstone.targets.board_scripts import is_board_path, is_governor
+from swapstone.targets.labgrid_session import LabBoard, LabPlace, LabSession, require_labgrid
+from swapstone.targets.ssh_connection import ConnectionEndedError
+from swapstone.targets.ssh_target import SshTarget
+from swapstone.targets.target import DEFAULT_MACHINE, AgentStartError, MachineConfig, Target, TargetError
+from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
+from swapstone.wire import AgentAnswer, TrialRequest
+
+ENVIRONMENT = "LG_ENV"
+"""Variable of the environment with the path of labgrid's environment, as labgrid reads it."""
+
+_VERSION, _NOTES, _BOOT_ID = "/proc/version", "/sys/kernel/notes", "/proc/sys/kernel/random/boot_id"
+_OBSERVE = f"show {_VERSION} {_NOTES} {_BOOT_ID}"
+_MOST_KERNEL_BYTES = 1 << 30
+_POWER_CYCLE_AFTER = 6  # attempts to connect, which are about a minute: as long as a board needs that reboots by itself
+_PLACE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}", re.ASCII)
+_STATE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
+_ENVIRONMENT_PATH = re.compile(r"[^,\0-\x1f\x7f]{1,4000}")
+_FORM = "names no place of a lab: it has the form labgrid:PLACE[,env=FILE][,state=NAME][,folder=/PATH][,governor=NAME]"
+_EXAMPLE = "--target labgrid:rpi4 --lg-env lab.yaml"
+
+
+class LabgridBoard(BoardFolder, frozen=True, kw_only=True):
+    """How a board of a lab is reached.
+
+    Attributes:
+        place: of the lab.
+    """
+
+    place: str
+
+    @property
+    def name(self) -> str:
+        """Return the name of the target: its address may be another one after each boot."""
+        return f"labgrid:{self.place}"
+
+    @property
+    def target(self) -> str:
+        """Return what follows ``--target``."""
+        return self.name
+
+    @property
+    def address(self) -> str:
+        """Return where ssh reaches it, as ``USER@HOST:PORT``."""
+        return super().name
+
+
+class LabgridTarget(SshTarget):
+    """Acquires a place, boots its board by the strategy, and runs trials there.
+
+    A trial whose `MachineConfig` names a kernel file runs on that kernel: the strategy switches the board off, and boots that image. The
+    answer has the file as ``booted`` only if the running kernel is found to be of that file, at the trial's end.
+
+    Args:
+        lab: the place.
+        folder: on the board; empty for the default.
+        governor: as of `BoardFolder`.
+        architecture: as of `SshTarget`.
+        kernels: files that trials may name.
+
+    Attributes:
+        lab: what labgrid reported.
+
+    Raises:
+        UserError: the place can't be had, or the board can't be booted or reached.
+    """
+
+    name = "labgrid"
+    reboots = True
+
+    def __init__(
+        self, lab: LabPlace, folder: str = "", governor: str = "", architecture: str = "", kernels: tuple[str, ...] = ()
+    ) -> None:
+        self._files = {path: _identity(path) for path in kernels}
+        _require_different(self._files)
+        self._folder, self._governor = folder, governor
+        self._kernel, self._start, self._booted_start = "", "", ""
+        self._attempts = 0
+        self._session = LabSession(lab)
+        try:
+            super().__init__(self._place(), architecture)
+        except BaseException:
+            self._session.close()
+            raise
+
+    @property
+    def lab(self) -> LabBoard:
+        """What labgrid reported of the board."""
+        return self._session.board
+
+    @property
+    def address(self) -> str:
+        """Where ssh reaches the board, as ``USER@HOST:PORT``."""
+        place = self.board.place
+        return place.address if isinstance(place, LabgridBoard) else place.name
+
+    @property
+    def environment(self) -> str:
+        """The path of labgrid's environment."""
+        return self._session.place.environment
+
+    def tools(self) -> tuple[tuple[str, str], ...]:
+        """Return the tools of a board, and of the lab."""
+        lab = self.lab
+        files = (
+            (f"kernel {path}", f"{' '.join(found.build_ids) or found.versions[0]}")
+            for path, found in self._files.items()
+        )
+        return (
+            *super().tools(),
+            (
+                "labgrid",
+                f"place {safe(lab.place)}, strategy {safe(lab.strategy) or 'none'}, state {safe(lab.state) or 'none'}",
+            ),
+            *((safe(name), safe_excerpt(value, 400)) for name, value in files),
+        )
+
+    def begin(self, start: str) -> None:
+        """Boot the board anew before the next trial with a kernel of `MachineConfig`, if this start is another one than the last."""
+        self._start = start
+
+    def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
+        """Run one trial; see `SshTarget.run`.
+
+        Raises:
+            TargetError: the board does not boot the kernel.
+        """
+        kernel = config.kernel
+        if kernel and (kernel != self._kernel or self._start != self._booted_start):
+            self._boot_kernel(kernel)
+        answer = super().run(request, msgspec.structs.replace(config, kernel=""))
+        if not kernel:
+            return answer
+        return msgspec.structs.replace(answer, machine=(*answer.machine, *self._running(kernel)))
+
+    def _boot_kernel(self, kernel: str) -> None:
+        """Boot a kernel, and connect to it.
+
+        Raises:
+            TargetError: it does not boot, or ssh does not reach it.
+        """
+        self._stop()
+        self._kernel = ""
+        self.board.disconnect()
+        try:
+            self._session.boot(kernel)
+            self._connect_after_boot()
+        except AgentStartError:
+            raise
+        except UserError as error:
+            raise TargetError(
+                f"{self.board.place.name} does not run {safe(kernel)}: {error.message}", error.hint
+            ) from error
+        self._kernel, self._booted_start = kernel, self._start
+
+    def _connect_after_boot(self) -> None:
+        """Connect to a board that has just booted: its ssh server may start later than its shell."""
+        self.board.move(self._place())
+        self._connect_within(CONNECT_S)
+        self._expect_boot()
+
+    def _running(self, kernel: str) -> tuple[tuple[str, str], ...]:
+        """Return what the running kernel reports, and the kernel's file if it is of that one."""
+        try:
+            files = self.board.ask(_OBSERVE).files
+        except ConnectionEndedError:
+            return ()
+        running = identity_of_running(files.get(_VERSION, b""), files.get(_NOTES, b""))
+        matching = [path for path, found in self._files.items() if found.runs(running)]
+        booted = (("booted", kernel),) if matching == [kernel] else ()
+        version = safe_excerpt(running.versions[0], 400) if running.versions else ""
+        return (*booted, ("version", version), ("build id", "".join(running.build_ids)))
+
+    def _before_connecting(self) -> None:
+        """Switch the board off and on if it has not come back by itself."""
+        self._attempts += 1
+        if self._attempts % _POWER_CYCLE_AFTER == 0 and self.lab.strategy:
+            self._session.boot(self._kernel)
+            self.board.move(self._place())
+
+    def _place(self) -> LabgridBoard:
+        lab, user = self._session.board, f"{self._session.board.user}@" if self._session.board.user else ""
+        host = f"[{lab.address}]" if ":" in lab.address else lab.address
+        port = f":{lab.port}" if lab.port and lab.port != _SSH_PORT else ""
+        found = parse_ssh_address(f"{user}{host}{port}", "is no address of an ssh server", "a NetworkService")
+        return LabgridBoard(
+            host=found.host,
+            user=found.user,
+            port=found.port,
+            config=lab.config,
+            folder=self._folder,
+            governor=self._governor,
+            place=self._session.place.place,
+        )
+
+    def close(self) -> None:
+        """End the agent and the connection, and release the place."""
+        try:
+            super().close()
+        finally:
+            self._session.close()
+
+
+_SSH_PORT = 22
+CONNECT_S = 120.0
+"""A board whose strategy has booted it must be reachable by ssh within this time."""
+
+
+class LabgridSpec(FrozenStruct, frozen=True, kw_only=True):
+    """A board of a lab as a target.
+
+    Attributes:
+        lab: the place.
+        folder: as of `LabgridTarget`.
+        governor: as of `LabgridTarget`.
+        architecture: as of `LabgridTarget`.
+        kernels: as of `LabgridTarget`.
+    """
+
+    lab: LabPlace
+    folder: str = ""
+    governor: str = ""
+    architecture: str = ""
+    kernels: tuple[str, ...] = ()
+
+    def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - labgrid boots it
+        """Acquire the place, and boot the board."""
+        return self.board()
+
+    def board(self) -> LabgridTarget:
+        """Acquire the place, and boot the board."""
+        return LabgridTarget(self.lab, self.folder, self.governor, self.architecture, self.kernels)
+
+
+def _identity(path: str) -> KernelIdentity:
+    """Read a kernel's file.
+
+    Raises:
+        UserError: it can't be read, or has neither a banner nor a build ID.
+    """
+    file = Path(path)
+    try:
+        if not file.is_file() or file.stat().st_size > _MOST_KERNEL_BYTES:
+            raise UserError(f"The kernel {safe(path)} is no regular file of at most {_MOST_KERNEL_BYTES >> 20} MiB.")
+        found = identity_of_file(file.read_bytes())
+    except OSError as error:
+        raise UserError(f"The kernel {safe(path)} can't be read: {error.strerror}.") from error
+    if not found.versions and not found.build_ids:
+        raise UserError(
+            f"{safe(path)} shows neither a banner (Linux version ...) nor a build ID: the board could not prove that it runs this file.",
+            "Name an Image, zImage or bzImage, or one compressed with gzip, xz or lzma.",
+        )
+    return found
+
+
+def _require_different(files: Mapping[str, KernelIdentity]) -> None:
+    """Check that a running kernel can be of one file only.
+
+    Raises:
+        UserError: two files have the same banner, and no build IDs that differ.
+    """
+    paths = list(files)
+    for number, path in enumerate(paths):
+        for other in paths[:number]:
+            one, two = files[path], files[other]
+            ids = one.build_ids and two.build_ids and set(one.build_ids) != set(two.build_ids)
+            if not ids and set(one.versions) & set(two.versions):
+                raise UserError(
+                    f"The kernels {safe(other)} and {safe(path)} have the same banner, and no build IDs that differ: "
+                    "the board can't report which of them runs.",
+                    "Build them with another CONFIG_LOCALVERSION or KBUILD_BUILD_VERSION.",
+                )
+
+
+def parse_lab(detail: str) -> LabgridSpec:
+    """Parse what follows ``labgrid:`` in a target.
+
+    Raises:
+        UserError: it has another form, or names no environment and `ENVIRONMENT` does not either.
+        UnavailableError: labgrid is not installed.
+    """
+    place, *options = detail.split(",")
+    pairs = [option.partition("=")[::2] for option in options]
+    named = dict(pairs)
+    valid = {
+        "env": lambda text: bool(_ENVIRONMENT_PATH.fullmatch(text)),
+        "state": lambda text: bool(_STATE.fullmatch(text)),
+        "folder": is_board_path,
+        "governor": is_governor,
+    }
+    wrong = len(named) < len(pairs) or any(name not in valid or not valid[name](value) for name, value in pairs)
+    if wrong or not _PLACE.fullmatch(place):
+        raise UserError(f"{safe_excerpt(f'labgrid:{detail}', 200)!r} {_FORM}.", f"For example: {_EXAMPLE}")
+    require_labgrid()
+    path = named.pop("env", "") or os.environ.get(ENVIRONMENT, "")
+    if not path:
+        raise UserError(
+            f"The target labgrid:{place} needs labgrid's environment, a YAML file with its targets.",
+            f"Name it: --target labgrid:{place} --lg-env lab.yaml (or set {ENVIRONMENT}).",
+        )
+    lab = LabPlace(place=place, environment=str(Path(path).expanduser().absolute()), state=named.pop("state", "shell"))
+    return LabgridSpec(lab=lab, folder=named.get("folder", ""), governor=named.get("governor", ""))
+
+
+def with_environment(target: str, path: str = "") -> str:
+    """Return a target with the environment's absolute path in it, so that a record names the file with which it was made.
+
+    Args:
+        target: ``labgrid:PLACE`` with options, or another target.
+        path: of ``--lg-env``; empty for that of `ENVIRONMENT`.
+
+    Raises:
+        UserError: another target is given an environment, or the path can't be a part of a target.
+    """
+    is_lab = target.partition(":")[0] == LABGRID.name
+    if path and (not is_lab or ",env=" in target):
+        what = "the target names its environment already" if is_lab else "the target is none of a labgrid lab"
+        raise UserError(f"--lg-env names labgrid's environment, and {what}.", f"For example: {_EXAMPLE}")
+    path = path or os.environ.get(ENVIRONMENT, "")
+    if not is_lab or not path or ",env=" in target:
+        return target
+    whole = str(Path(path).expanduser().absolute())
+    if not _ENVIRONMENT_PATH.fullmatch(whole):
+        raise UserError(
+            f"The path {safe(whole)!r} has a comma or a control character.", "Rename the file or its folder."
+        )
+    return f"{target},env={whole}"
+
+
+_NAMES = {"arm64": "aarch64", "armhf": "arm"}
+
+
+def _parse(detail: str, options: TargetOptions) -> LabgridSpec:
+    architecture = _NAMES.get(options.architecture, options.architecture)
+    return msgspec.structs.replace(parse_lab(detail), architecture=architecture, kernels=options.kernels)
+
+
+LABGRID = TargetKind(
+    name="labgrid",
+    description="a board of a lab, which labgrid acquires and boots",
+    opens=LabgridTarget,
+    parse=_parse,
+    usage="labgrid:PLACE",
+    usages=(("labgrid:PLACE", "a board of a labgrid lab: it is acquired, booted by its strategy, and released"),),
+    has_architectures=True,
+    does=lambda detail: (
+        f"run the Python code that labgrid's environment imports ({detail.partition(',env=')[2].partition(',')[0] or ENVIRONMENT}), "
+        f"acquire and boot the board {detail.partition(',')[0]}, and run the programs of trials there by ssh"
+    ),
+)

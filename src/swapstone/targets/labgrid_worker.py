@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The process in which labgrid runs: it acquires a place, and its strategy boots the board. See docs/boards.md.
+
+``python -m swapstone.targets.labgrid_worker`` reads requests from standard input, one JSON object a line, and writes an answer for each.
+labgrid has a process of its own because an environment may import Python code of the user, drivers print, and Ctrl-C must not end a boot
+in the middle of a transition. It releases the place when its input ends, so also when Swapstone is killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ipaddress
+import json
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+OPTION_CONFIG, OPTION_IMAGE = "swapstone_ssh_config", "swapstone_kernel_image"
+"""Keys of ``options:`` in an environment: an ssh configuration, and the key of ``images:`` that names the kernel."""
+
+DEFAULT_IMAGE = "kernel"
+DEFAULT_COORDINATOR = "127.0.0.1:20408"
+_SHELL_ADDRESS = "ip -o -4 addr show scope global"
+_INET = re.compile(r"\binet ([0-9.]{7,15})/", re.ASCII)
+_MOST_LINES = 200
+
+
+class LabError(Exception):
+    """Something that the user can change.
+
+    Args:
+        message: what failed.
+        hint: the next step.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class _EndedError(BaseException):
+    """SIGTERM: Swapstone does not wait any longer."""
+
+
+class Lab:
+    """A place, its environment and its board.
+
+    Args:
+        place: name of a RemotePlace in the environment, or of a target there that has none.
+        environment: path of the environment.
+        state: of the strategy, in which the board is measured.
+    """
+
+    def __init__(self, place: str, environment: str, state: str) -> None:
+        self._place, self._path, self._state = place, environment, state
+        self._environment: Any = None
+        self._target: Any = None
+        self._coordinator = ""
+        self._acquired = self._is_remote = False
+        self._owner = ""
+
+    def open(self) -> dict[str, object]:
+        """Read the environment, acquire the place, and boot the board.
+
+        Returns:
+            What was found, for `board` and for the doctor.
+
+        Raises:
+            LabError: something that the user can change.
+        """
+        self._environment = _environment(self._path)
+        config = self._environment.config
+        role, self._is_remote = _role(config.get_targets(), self._place, self._path)
+        if self._is_remote:
+            default = os.environ.get("LG_COORDINATOR", DEFAULT_COORDINATOR)
+            self._coordinator = config.get_option("coordinator_address", default)
+            self._acquire()
+        with _explained(f"The target {role} of {self._path} can't be made"):
+            self._target = self._environment.get_target(role)
+        found = self._activate()
+        return {**found, "place": self._place, "role": role, "acquired": self._acquired, "owner": self._owner}
+
+    def boot(self, kernel: str) -> dict[str, object]:
+        """Switch the board off, and boot it again.
+
+        Args:
+            kernel: path of the image; empty for that of the environment, or the one that was booted last.
+
+        Returns:
+            As `open`.
+
+        Raises:
+            LabError: it does not boot, or its strategy can't switch it off.
+        """
+        strategy = self._strategy()
+        if strategy is None:
+            raise LabError(
+                f"{self._path} has no strategy for {self._place}, which a boot needs.",
+                "Add one to its drivers, such as ShellStrategy.",
+            )
+        config = self._environment.config
+        if kernel:
+            images = config.data.get("images")
+            if not isinstance(images, dict) or self._image not in images:
+                raise LabError(
+                    f"{self._path} names no image {self._image}, which would be replaced by {kernel}.",
+                    f"Add `images: {{{self._image}: ./Image}}`, and use it in a driver or in your strategy; "
+                    f"`options: {{{OPTION_IMAGE}: NAME}}` chooses another one.",
+                )
+            images[self._image] = kernel
+        states = _states(strategy)
+        if "off" not in states:
+            raise LabError(
+                f"The strategy {type(strategy).__name__} has no state off: the board can't be switched off.",
+                f"It has: {', '.join(states) or 'no list of states'}. Add a state off.",
+            )
+        strategy.broken = None  # one boot that failed does not end the session
+        if (status := getattr(type(getattr(strategy, "status", None)), "__members__", {}).get("unknown")) is not None:
+            strategy.status = status
+        with _explained(f"{self._place} can't be switched off"):
+            strategy.transition("off")
+        return self._activate()
+
+    def close(self) -> None:
+        """Release what was acquired. Drivers that run the board in this process end it."""
+        with contextlib.suppress(Exception):
+            if self._environment is not None:
+                self._environment.cleanup()
+        if self._acquired:
+            self._acquired = False
+            with _session(self._coordinator, self._place) as session:
+                session.loop.run_until_complete(session.release())
+
+    @property
+    def _image(self) -> str:
+        return str(self._environment.config.get_option(OPTION_IMAGE, DEFAULT_IMAGE))
+
+    def _acquire(self) -> None:
+        with _session(self._coordinator, self._place) as session:
+            if self._place not in session.places:
+                known = ", ".join(sorted(session.places)) or "none"
+                raise LabError(
+                    f"The coordinator {self._coordinator} has no place {self._place}.",
+                    f"It has: {known}. Create it: labgrid-client -x {self._coordinator} -p {self._place} create",
+                )
+            me, owner = f"{session.gethostname()}/{session.getuser()}", session.places[self._place].acquired
+            self._owner = me
+            if owner == me or (owner and me in session.places[self._place].allowed):
+                self._owner = owner
+                return  # the user has acquired it, and keeps it
+            if owner:
+                raise LabError(
+                    f"The place {self._place} is acquired by {owner}.",
+                    f"Wait until it is released, or let its owner run: labgrid-client -p {self._place} allow {me}",
+                )
+            with _explained(f"The place {self._place} can't be acquired"):
+                session.loop.run_until_complete(session.acquire())
+            self._acquired = True
+
+    def _strategy(self) -> Any:  # noqa: ANN401 - labgrid has no types
+        from labgrid.strategy import Strategy  # noqa: PLC0415 - an optional package
+
+        found = [driver for driver in self._target.drivers if isinstance(driver, Strategy)]
+        if len(found) > 1:
+            names = ", ".join(type(each).__name__ for each in found)
+            raise LabError(f"{self._path} has several strategies for {self._place}: {names}.", "Leave one of them.")
+        return found[0] if found else None
+
+    def _activate(self) -> dict[str, object]:
+        """Bring the board into the state, and find its address."""
+        strategy = self._strategy()
+        if strategy is not None:
+            states = _states(strategy)
+            if states and self._state not in states:
+                raise LabError(
+                    f"The strategy {type(strategy).__name__} has no state {self._state}.",
+                    f"It has: {', '.join(states)}. Name one: --target labgrid:{self._place},state={states[-1]}",
+                )
+            with _explained(f"{self._place} did not reach the state {self._state}"):
+                strategy.transition(self._state)
+        address, port, user, source = self._address()
+        config = self._environment.config
+        options = config.data.get("options") or {}
+        ssh_config = config.resolve_path(str(options[OPTION_CONFIG])) if OPTION_CONFIG in options else ""
+        return {
+            "address": address,
+            "port": port,
+            "user": user,
+            "source": source,
+            "config": ssh_config,
+            "strategy": type(strategy).__name__ if strategy is not None else "",
+            "state": self._state if strategy is not None else "",
+            "drivers": sorted({type(driver).__name__ for driver in self._target.drivers}),
+            "resources": sorted({type(resource).__name__ for resource in self._target.resources}),
+            "coordinator": self._coordinator,
+            "image": self._kernel_image(),
+        }
+
+    def _kernel_image(self) -> str:
+        try:
+            return str(self._environment.config.get_image_path(self._image))
+        except KeyError:
+            return ""
+
+    def _address(self) -> tuple[str, int, str, str]:
+        """Return address, port, user and where they come from: the NetworkService, or else the shell."""
+        from labgrid.exceptions import NoResourceFoundError  # noqa: PLC0415 - an optional package
+
+        with contextlib.suppress(NoResourceFoundError):
+            service = self._target.get_resource("NetworkService", wait_avail=False)
+            return str(service.address), int(service.port or 0), str(service.username or ""), "NetworkService"
+        hint = "Add a NetworkService with address and username to its resources."
+        shell = next((driver for driver in self._target.drivers if type(driver).__name__ == "ShellDriver"), None)
+        if shell is None:
+            raise LabError(
+                f"{self._place} has neither a NetworkService nor a ShellDriver: its address is unknown.", hint
+            )
+        with _explained(f"The shell of {self._place} can't be used", hint):
+            self._target.activate(shell)
+            lines = shell.run(_SHELL_ADDRESS)[0][:_MOST_LINES]
+        for text in _INET.findall("\n".join(map(str, lines))):
+            with contextlib.suppress(ValueError):
+                return str(ipaddress.IPv4Address(text)), 0, str(shell.username or ""), f"the shell: {_SHELL_ADDRESS}"
+        raise LabError(f"`{_SHELL_ADDRESS}` on {self._place} prints no address.", hint)
+
+
+def _environment(path: str) -> Any:  # noqa: ANN401 - labgrid has no types
+    from labgrid import Environment  # noqa: PLC0415 - an optional package
+
+    def refuse(_: object = "") -> str:
+        raise LabError("The strategy asks a question, and nobody answers.", "Use drivers that need no hand.")
+
+    with _explained(f"The labgrid environment {path} can't be used", f"Try: labgrid-client -c {path} places"):
+        environment = Environment(path, interact=refuse)
+        targets = environment.config.get_targets()
+        if not isinstance(targets, dict) or not all(isinstance(each, dict) for each in targets.values()):
+            raise LabError(
+                f"The labgrid environment {path} has no valid section targets.", "See `swapstone docs boards`."
+            )
+    return environment
+
+
+def _role(targets: dict[str, Any], place: str, path: str) -> tuple[str, bool]:
+    """Return the target of an environment that has a place, and whether the place is a coordinator's."""
+    from labgrid.factory import TargetFactory  # noqa: PLC0415 - an optional package
+
+    known = []
+    for role, config in targets.items():
+        places = TargetFactory.normalize_config(config)[0].get("RemotePlace", {})
+        if place in places:
+            return role, True
+        known += list(map(str, places)) if places else [role]
+        if role == place and not places:
+            return role, False
+    raise LabError(
+        f"{path} has neither a RemotePlace nor a target {place}.",
+        f"It has: {', '.join(map(str, known)) or 'none'}.",
+    )
+
+
+@contextlib.contextmanager
+def _session(coordinator: str, place: str) -> Iterator[Any]:
+    """Connect to a coordinator, for one request."""
+    from labgrid.remote.client import Error, start_session  # noqa: PLC0415 - an optional package
+
+    arguments = argparse.Namespace(place=place, allow_unmatched=False, kick=False)
+    try:
+        session = start_session(coordinator, extra={"args": arguments})
+    except (Error, OSError) as error:
+        raise LabError(
+            f"The labgrid coordinator {coordinator} can't be reached.",
+            "Start it (labgrid-coordinator), or name another one: LG_COORDINATOR=HOST:PORT",
+        ) from error
+    try:
+        yield session
+    finally:
+        session.stopping.set()
+        session.loop.run_until_complete(session.stop())
+        session.loop.run_until_complete(session.close())
+
+
+def _states(strategy: Any) -> list[str]:  # noqa: ANN401 - labgrid has no types
+    """Return the states of a strategy, as far as it lists them: those of a GraphStrategy, or of the enumeration that `status` is of."""
+    states = getattr(strategy, "states", None)
+    if isinstance(states, dict):
+        return list(map(str, states))
+    names = getattr(type(getattr(strategy, "status", None)), "__members__", {})
+    return [name for name in names if name != "unknown"]
+
+
+@contextlib.contextmanager
+def _explained(what: str, hint: str = "") -> Iterator[None]:
+    """Turn any exception of labgrid, of its drivers and of the user's code into a `LabError` with its causes."""
+    try:
+        yield
+    except LabError:
+        raise
+    except Exception as error:
+        causes: list[str] = []
+        each: BaseException | None = error
+        while each is not None and len(causes) < 4:
+            text = " ".join(str(each).split()) or type(each).__name__
+            causes += [text] if text not in causes else []
+            each = each.__cause__ or each.__context__
+        raise LabError(f"{what}: {': '.join(causes)}", hint) from error
+
+
+def main() -> None:
+    """Answer requests until the input ends."""
+    requests = os.fdopen(os.dup(0), "r")
+    answers = os.fdopen(os.dup(1), "w")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(2, 1)  # what drivers print goes to the log
+    signal.signal(signal.SIGTERM, _end)
+    lab: Lab | None = None
+    try:
+        for line in requests:
+            request = json.loads(line)
+            command = request.pop("command")
+            if command == "open":
+                lab = Lab(**request)
+                _answer(answers.write, lab.open)
+            elif lab is not None and command == "boot":
+                _answer(answers.write, lambda lab=lab, request=request: lab.boot(**request))  # type: ignore[misc] # a lambda
+            answers.flush()
+    except _EndedError:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if lab is not None:
+            lab.close()
+
+
+def _answer(write: Callable[[str], object], work: Callable[[], dict[str, object]]) -> None:
+    try:
+        found = work()
+    except LabError as error:
+        found = {"error": str(error), "hint": error.hint}
+    write(json.dumps(found) + "\n")
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    raise _EndedError
+
+
+if __name__ == "__main__":
+    main()
