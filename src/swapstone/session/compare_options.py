@@ -43,7 +43,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         factors: texts ``FACTOR=LEVELS``, and command lines.
-        budget: a duration, or None.
+        budget, duration: a duration, or None.
         guest_timeout: a duration, or None.
         parameter_list, parameter_scan: further parameters of an own program.
         out: the record's folder; None for a new one.
@@ -72,6 +72,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     hold: tuple[str, ...]
     prime: int | None
     order: str
+    duration: str | None
     no_cache: bool
     guest_timeout: str | None
     out: str | None
@@ -111,6 +112,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
             hold=self.hold,
             prime=self.prime,
             order=self.order,
+            duration_ns=parse_duration_ns(self.duration) if self.duration else None,
         )
 
 

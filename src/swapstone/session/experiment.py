@@ -53,7 +53,7 @@ from swapstone.session.machines import open_experiment_target, parse_module_file
 from swapstone.session.outcome import FailIf, check_fail_if
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
-from swapstone.session.request import ExperimentRequest, check_loads, check_order, discarded_runs, parse_held
+from swapstone.session.request import ExperimentRequest, check_loads, check_order, discarded_runs, parse_held, wakeups_of
 from swapstone.session.trust import require_own_record, require_trust
 from swapstone.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.workloads import find_workloads, own_names
@@ -123,6 +123,10 @@ def resolve(request: ExperimentRequest) -> Experiment:
     target = request.target or default_target_of(factors, loads, works, architecture)
     if not request.architecture and not find_target_kind(target).has_architectures:
         architecture = ""
+    boots = find_target_kind(target).opens.boots
+    left_out = {work.name for work in works if work.elsewhere and boots and not request.only}
+    works = [work for work in works if work.name not in left_out]
+    chosen = tuple(each for each in chosen if each[1] not in left_out)
     clock = clock_of(target, request.clock or "")
     copies = _copies(request, clock, works) if request.null else 0
     options = TargetOptions(
@@ -134,7 +138,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
     )
     parse_target(target, options)
     combinations = math.prod(len(choice.levels) for choice in request.factors)
-    prime, prime_more = discarded_runs(request, clock, works, boots=find_target_kind(target).opens.boots)
+    prime, prime_more = discarded_runs(request, clock, works, boots=boots)
     experiment = Experiment(
         name=request.name,
         factors=tuple(request.factors),
@@ -165,6 +169,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         held=held,
         budget_extends=request.budget_ns is None or request.budget_extends,
         failures_count=True,
+        wakeups=wakeups_of(request.duration_ns, works),
     )
     require_readable(experiment)
     return experiment

@@ -34,7 +34,7 @@ def missing_load(load: Load, evidence: Evidence) -> str:
         evidence: the machine's counters around the trial, and the agent's facts.
 
     Returns:
-        A sentence on the first indicator that is out of bounds. Empty if none is, and on targets that start no machine for the trial.
+        A sentence on the first indicator that is out of bounds. Empty if none is, and where no counters were read: on targets that start no machine, without a load.
     """
     if not evidence.machine:
         return ""
@@ -46,14 +46,17 @@ def missing_load(load: Load, evidence: Evidence) -> str:
 def _failure(load: str, indicator: LoadIndicator, counters: Mapping[str, str], facts: Mapping[str, int]) -> str:
     before, after = _number(counters, "before", indicator), _number(counters, "after", indicator)
     elapsed_s = _elapsed_s(counters)
-    if before is None or after is None or elapsed_s is None:
+    start = _number(counters, "start", indicator) if indicator.since_start else 0.0
+    if before is None or after is None or start is None or elapsed_s is None:
         return f"the load {load} was requested, but the machine does not report the number of {indicator.what}"
     if indicator.level:
-        readings = ((before, indicator), (after, _of_the_second_reading(indicator)))
+        readings = ((before - start, indicator), (after - start, _of_the_second_reading(indicator)))
         wrong = next((found for found in readings if not _within_bounds(*found)), None)
         return "" if wrong is None else _sentence(load, wrong[1], wrong[0], "")
     if elapsed_s < SHORTEST_S:
         return ""
+    if indicator.per_processor and indicator.least is not None:
+        indicator = msgspec.structs.replace(indicator, least=indicator.least * _processors(counters))
     rates = [((after - before) * indicator.scale - _sum(facts, indicator.less)) / elapsed_s]
     if indicator.idle:
         rates.append(_others_s(counters, indicator, facts, elapsed_s) / elapsed_s)
