@@ -39,9 +39,7 @@ def placed_loads(experiment: Experiment, target: Target, notify: Callable[[str],
     commands = {program: carried.command(program, folder) for program in programs}
     if _CYCLICTEST in commands:
         words = f"{commands[_CYCLICTEST]} --quiet --mlockall --priority=99 --threads=1 --interval=100 --loops=1"
-        require_real_time(
-            f"The load {_CYCLICTEST}", target, probe_request(("/bin/sh", "-c", words), target.scratch())
-        )
+        require_real_time(f"The load {_CYCLICTEST}", target, probe_request(("/bin/sh", "-c", words), target.scratch()))
     processors = len(target.describe().cpus)
     filled = {
         name: filled_load(load, commands, target.load_folder(), processors) if load.beside else load

@@ -53,7 +53,14 @@ from swapstone.session.machines import open_experiment_target, parse_module_file
 from swapstone.session.outcome import FailIf, check_fail_if
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
-from swapstone.session.request import ExperimentRequest, check_loads, check_order, discarded_runs, parse_held, wakeups_of
+from swapstone.session.request import (
+    ExperimentRequest,
+    check_loads,
+    check_order,
+    discarded_runs,
+    parse_held,
+    wakeups_of,
+)
 from swapstone.session.trust import require_own_record, require_trust
 from swapstone.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.workloads import find_workloads, own_names

@@ -34,7 +34,8 @@ def missing_load(load: Load, evidence: Evidence) -> str:
         evidence: the machine's counters around the trial, and the agent's facts.
 
     Returns:
-        A sentence on the first indicator that is out of bounds. Empty if none is, and where no counters were read: on targets that start no machine, without a load.
+        A sentence on the first indicator that is out of bounds. Empty if none is, and where no counters were read: on targets that boot no
+        machine, without a load.
     """
     if not evidence.machine:
         return ""

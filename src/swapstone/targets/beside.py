@@ -137,6 +137,6 @@ def _early(command: str, answer: AgentAnswer) -> str:
 
 def _name(command: str) -> str:
     """Return the name of the program of a command, which its own loader may start."""
-    words = command.split(";")[-1].split()
+    words = command.rsplit(";", maxsplit=1)[-1].split()
     path = words[words.index("--library-path") + 2] if "--library-path" in words[:-2] else words[min(1, len(words) - 1)]
     return safe_excerpt(path.rpartition("/")[2].strip("'"), 60)

@@ -47,7 +47,7 @@ LOADS: tuple[Load, ...] = (
     ),
     Load(
         name="io",
-        description="two processes that write, read and remove files, and one that mixes accesses, on the file system of the cache or board folder",
+        description="two processes that write, read and remove files, and one that mixes accesses, on the disk of a folder of Swapstone",
         beside=(f"{_STRESS} --hdd 2 --hdd-bytes 8M --hdd-opts fsync --iomix 1 --iomix-bytes 8M",),
         settle_ms=300,
         indicators=(
