@@ -20,7 +20,6 @@ class LoadIndicator(FrozenStruct, frozen=True, kw_only=True):
         least, most: bounds of the counter's growth per second of the machine's time, or of the level itself. None for no bound.
         level: whether the number is a level, not a counter. Both readings must then be within the bounds.
         least_after: of a level that a load lowers and raises again: instead of `least` for the second reading. None for `least`.
-        since_start: whether a level is that above the one before the load began, as on a machine that other programs use too.
         per_processor: whether `least` is multiplied by the number of processors.
         scale: value of one step of the counter.
         less: names of the agent's facts whose sum is subtracted: the share of the trial itself. Facts in ``us`` count as seconds.
@@ -37,7 +36,6 @@ class LoadIndicator(FrozenStruct, frozen=True, kw_only=True):
     most: float | None = None
     level: bool = False
     least_after: float | None = None
-    since_start: bool = False
     per_processor: bool = False
     scale: float = 1.0
     less: tuple[str, ...] = ()

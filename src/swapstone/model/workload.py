@@ -65,7 +65,8 @@ class ImageTool(FrozenStruct, frozen=True, kw_only=True, tag="image_tool"):
             ``{list}`` for the range of theirs. Empty for the workload's arguments.
         package: the part of `swapstone.artifacts.image_catalog.PARTS` that brings the program, for machines that Swapstone does not boot:
             it is carried there. Empty if it runs in virtual machines alone.
-        carried: a command for ``/bin/sh -c`` there, in an empty folder; ``{command}`` stands for the words that start the program.
+        carried: a command for ``/bin/sh -c`` there, in an empty folder; ``{command}`` stands for the words that start the program, and
+            ``{priority}`` for its options of the policy and priority. Its standard error may have lines of /proc/PID/task/TID/stat.
         carried_several: the same on several processors, with the placeholders of `several`.
         output_bytes: limit of its output there.
     """

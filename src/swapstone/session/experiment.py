@@ -16,7 +16,7 @@ from typing import TypedDict
 import msgspec
 
 from swapstone.artifacts.image_catalog import ARCHITECTURES, find_architecture
-from swapstone.factors import ROOT_FACTORS
+from swapstone.factors import PRIORITY, ROOT_FACTORS, Stage, find_factor
 from swapstone.model import (
     CURRENT_RULES,
     OWN_SUITE,
@@ -131,7 +131,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
     if not request.architecture and not find_target_kind(target).has_architectures:
         architecture = ""
     boots = find_target_kind(target).opens.boots
-    left_out = {work.name for work in works if work.elsewhere and boots and not request.only}
+    left_out = set() if request.only else {work.name for work in works if _is_left_out(work, factors, boots=boots)}
     works = [work for work in works if work.name not in left_out]
     chosen = tuple(each for each in chosen if each[1] not in left_out)
     clock = clock_of(target, request.clock or "")
@@ -180,6 +180,19 @@ def resolve(request: ExperimentRequest) -> Experiment:
     )
     require_readable(experiment)
     return experiment
+
+
+def _is_left_out(work: Workload, factors: Sequence[FactorLevels], *, boots: bool) -> bool:
+    """Return whether a workload is not measured unless the user names it.
+
+    A packaged program is the same for each level of a factor that acts before its start; then another workload of its suite is compared.
+    """
+    if boots:
+        return work.elsewhere
+    packaged = isinstance(work.origin, ImageTool) and work.origin.package
+    return bool(packaged) and any(
+        find_factor(choice.factor).stage is not Stage.BOOT and choice.factor != PRIORITY.name for choice in factors
+    )
 
 
 def _check_no_workloads(request: ExperimentRequest) -> None:

@@ -21,7 +21,7 @@ from swapstone.model import (
 )
 from swapstone.session.defaults import MARGIN
 from swapstone.workloads import find_load, with_cycles
-from swapstone.workloads.suites.latency import INTERVAL_US, MOST_CYCLES
+from swapstone.workloads.suites.latency import FEWEST_CYCLES, INTERVAL_US, MOST_CYCLES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -168,10 +168,11 @@ def wakeups_of(duration_ns: int | None, workloads: Iterable[Workload]) -> int:
             "Add --suite latency, or leave --duration out.",
         )
     cycles = duration_ns // (INTERVAL_US * 1000)
-    if not 1 <= cycles <= MOST_CYCLES:
+    if not FEWEST_CYCLES <= cycles <= MOST_CYCLES:
         most_s = MOST_CYCLES * INTERVAL_US // 1_000_000
         raise UserError(
-            f"--duration is not between {INTERVAL_US} us and {most_s} s.", f"For example: --duration 10s, or {most_s}s"
+            f"--duration is not between {FEWEST_CYCLES * INTERVAL_US // 1000} ms and {most_s} s.",
+            f"For example: --duration 10s, or {most_s}s",
         )
     return cycles
 

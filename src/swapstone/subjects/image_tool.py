@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from swapstone.artifacts import carried_programs
-from swapstone.factors import Recipe, Stage, find_factor
+from swapstone.factors import PRIORITY, PRIORITY_VARIABLE, Recipe, Stage, find_factor
 from swapstone.model import Experiment, ImageTool, UnavailableError, Variant, Workload
 from swapstone.subjects.declared_program import DeclaredProgram
 from swapstone.subjects.machine_config import machine_config_for
@@ -54,13 +54,22 @@ class ImageProgram(DeclaredProgram):
         """
         target = context.target
         if target.boots:
+            if PRIORITY.name in dict(variant.applied):
+                raise UnavailableError(
+                    f"{self.workload.name} has the priority 99 in virtual machines",
+                    "Measure on --target host or on a board.",
+                )
             return Program(self._origin.path, recipe, None, target.inspect(self._origin.path))
         for name, _ in variant.applied:
-            if find_factor(name).stage is not Stage.BOOT:
+            if find_factor(name).stage is not Stage.BOOT and name != PRIORITY.name:
                 raise UnavailableError(
                     f"{self.workload.name} is a program of a package, and the same for each level of {name}",
                     "Compare the workload wakeup, which is built for each variant.",
                 )
+        if not dict(recipe.environment).get(PRIORITY_VARIABLE, "fifo:").startswith("fifo:"):
+            raise UnavailableError(
+                f"{self.workload.name} makes no histogram without a real-time priority", "Compare the workload wakeup."
+            )
         carried = carried_programs((self._origin.package,), target.architecture, context.notify)
         command = carried.command(self._origin.package, target.put_programs(carried.files, carried.digest()))
         probe = probe_request(("/bin/sh", "-c", _PROBE.replace("{command}", command)), target.scratch())
@@ -74,6 +83,7 @@ class ImageProgram(DeclaredProgram):
         if trial.program.carried:
             command = self._origin.carried if alone else self._origin.carried_several
             words = _filled(command, cpus, listed=True).replace("{command}", trial.program.carried)
+            words = words.replace("{priority}", _priority(trial.program.recipe))
             return msgspec.structs.replace(
                 request,
                 arguments=("/bin/sh", "-c", words),
@@ -98,6 +108,12 @@ class ImageProgram(DeclaredProgram):
     def read(self, answer: AgentAnswer) -> Measured:
         """Read the tool's own format."""
         return read_tool(self.workload, self._origin.reader, answer)
+
+
+def _priority(recipe: Recipe) -> str:
+    """Return cyclictest's options for the policy and priority of a recipe."""
+    policy, _, priority = dict(recipe.environment).get(PRIORITY_VARIABLE, "fifo:99").partition(":")
+    return f"--policy={policy} --priority={int(priority)}"
 
 
 def _filled(word: str, cpus: tuple[int, ...], *, listed: bool = False) -> str:

@@ -47,11 +47,10 @@ def missing_load(load: Load, evidence: Evidence) -> str:
 def _failure(load: str, indicator: LoadIndicator, counters: Mapping[str, str], facts: Mapping[str, int]) -> str:
     before, after = _number(counters, "before", indicator), _number(counters, "after", indicator)
     elapsed_s = _elapsed_s(counters)
-    start = _number(counters, "start", indicator) if indicator.since_start else 0.0
-    if before is None or after is None or start is None or elapsed_s is None:
+    if before is None or after is None or elapsed_s is None:
         return f"the load {load} was requested, but the machine does not report the number of {indicator.what}"
     if indicator.level:
-        readings = ((before - start, indicator), (after - start, _of_the_second_reading(indicator)))
+        readings = ((before, indicator), (after, _of_the_second_reading(indicator)))
         wrong = next((found for found in readings if not _within_bounds(*found)), None)
         return "" if wrong is None else _sentence(load, wrong[1], wrong[0], "")
     if elapsed_s < SHORTEST_S:

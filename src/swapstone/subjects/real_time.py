@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import re
+
+from swapstone.factors import PRIORITY_SEEN, level_of_stat
 from swapstone.model import UnavailableError, WireError, Workload
 from swapstone.model.safe_text import safe_excerpt
 from swapstone.subjects.answers import trouble_of
@@ -15,6 +18,8 @@ MOST_TOOL_BYTES = 4 << 20
 """Limit of their output (swapstone.workloads.suites.latency.REAL_BINS)."""
 
 _PROBE_MS = 20_000
+_MOST_STAT_BYTES = 1 << 16
+_STAT = re.compile(r"^[0-9]+ \(.*\) .*$", re.MULTILINE)
 _LATENCY_FILE = "/dev/cpu_dma_latency"
 
 
@@ -84,5 +89,18 @@ def read_tool(workload: Workload, reader: str, answer: AgentAnswer) -> Measured:
         histogram=figures.histogram,
         by_processor=figures.by_processor,
         series=figures.series,
-        seen=figures.seen,
+        seen=(*figures.seen, *_threads_seen(answer.stderr)),
     )
+
+
+def _threads_seen(printed: bytes) -> tuple[tuple[str, str], ...]:
+    """Return the policy and priority of the measuring threads, from lines of /proc/PID/task/TID/stat: those of all but the first thread.
+
+    Returns:
+        One pair for `swapstone.factors.Evidence.seen`; its text is no level if the threads differ. Empty without such lines.
+    """
+    stats = _STAT.findall(printed[:_MOST_STAT_BYTES].decode(errors="replace"))
+    levels = {level_of_stat(line) or "unknown" for line in stats[1:]}
+    if not levels:
+        return ()
+    return ((PRIORITY_SEEN, levels.pop() if len(levels) == 1 else "several"),)

@@ -99,7 +99,7 @@ class AgentTarget(Target):
             run: runs the trial.
 
         Returns:
-            The trial's answer, with the counters from before the load, and from before and after the trial.
+            The trial's answer, with the counters from before and after the trial.
 
         Raises:
             MachineConfigError: a command ended before the trial did.
@@ -107,7 +107,8 @@ class AgentTarget(Target):
         """
         if not config.beside:
             return run(request)
-        machine = {f"start {path}": text for path, text in self._counters().items()}
+        machine: dict[str, str] = {}
+        self._clear_load()
         try:
             with BesideCommands(
                 self._start_load_agent, config.beside, self.load_folder(), config.settle_ms, self._stop_timeout_s

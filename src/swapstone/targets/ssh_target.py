@@ -197,10 +197,10 @@ class SshTarget(AgentTarget):
 
     def _clear_load(self) -> None:
         with contextlib.suppress(UserError):  # the connection may have ended; the next one empties it
-            self.board.ask(f"rm -rf {self.load_folder()}; mkdir {self.load_folder()}")
+            self.board.ask(f"rm -rf {self.load_folder()}; mkdir -p {self.load_folder()}")
 
     def _counters(self) -> dict[str, str]:
-        found = self.board.ask(f"mkdir -p {self.load_folder()}; show {' '.join(COUNTERS)}")
+        found = self.board.ask(f"show {' '.join(COUNTERS)}")
         return {path: found.file(path) for path in COUNTERS}
 
     def _put(self, path: Path, name: str = "", digest: str = "") -> str:

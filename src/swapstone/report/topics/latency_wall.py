@@ -83,8 +83,8 @@ def unknown(found: Sequence[LatencyGroup]) -> tuple[Item, ...]:
     lengths = {round(total(each) / len(each.maxima)) for each in every}
     count = len(fewest.maxima)
     text = (
-        f"The largest latency seen is no worst case: if runs are exchangeable, one more run exceeds that of {count} runs with a probability "
-        f"of up to 1/{count + 1}. Maxima of runs with other numbers of wake-ups, loads or machines are not comparable"
+        f"The largest latency seen is no worst case: if runs are exchangeable, one more run exceeds that of {count} runs with a "
+        f"probability of up to 1/{count + 1}. Maxima of runs with other numbers of wake-ups, loads or machines are not comparable"
     )
     if len(lengths) > 1:
         text += f" (here {formatting.digits(min(lengths))} to {formatting.digits(max(lengths))} wake-ups)"

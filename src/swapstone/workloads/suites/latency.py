@@ -8,6 +8,9 @@ from swapstone.workloads.cyclictest import PERCENTILES
 
 INTERVAL_US = 100
 CYCLES = 10_000
+FEWEST_CYCLES = 1000
+"""A tenth of a second: the priority of its threads is read early in a measurement."""
+
 MOST_CYCLES = 10_000_000
 """The number of wake-ups of the published page: 1000 s."""
 
@@ -26,13 +29,27 @@ OUTPUT_BYTES = 4 << 20
 
 _FILE = "/tmp/cyclictest.json"  # noqa: S108 - in a machine of its own
 _SCRATCH_FILE = "cyclictest.json"
+_MOST_MIDDLE_S = 1.0
 _SLACK_MS = 118_000
 
 
-def _command(program: str, threads: str, bins: int, file: str, cycles: int) -> str:
+def _options(threads: str, cycles: int) -> str:
+    return f"--quiet --mlockall {threads} --interval={INTERVAL_US} --loops={cycles}"
+
+
+def _booted(threads: str, cycles: int) -> str:
+    options = f"{_options(f'--priority=99 {threads}', cycles)} --histogram={BINS}"
+    return f"/usr/bin/cyclictest {options} --json={_FILE} >/dev/null && cat {_FILE}"
+
+
+def _carried(threads: str, cycles: int) -> str:
+    """Return a command that also writes the kernel's report of each thread to standard error, while it measures."""
+    options = f"{_options(f'{{priority}} {threads}', cycles)} --histogram={REAL_BINS}"
+    middle_s = min(_MOST_MIDDLE_S, cycles * INTERVAL_US / 2e6)
     return (
-        f"{program} --quiet --mlockall --priority=99 {threads} --interval={INTERVAL_US} --loops={cycles} "
-        f"--histogram={bins} --json={file} >/dev/null && cat {file}"
+        f"{{command}} {options} --json={_SCRATCH_FILE} >/dev/null & it=$!; "
+        'while set -- /proc/$it/task/*; [ $# -lt 2 ] && [ -e "$1" ]; do sleep 0.02 || sleep 1; done; '
+        f"sleep {middle_s:g} || sleep 1; cat /proc/$it/task/*/stat >&2; wait $it && cat {_SCRATCH_FILE}"
     )
 
 
@@ -70,13 +87,13 @@ def _cyclictest(cycles: int) -> Workload:
         origin=ImageTool(
             path="/bin/sh",
             reader="cyclictest",
-            several=("-c", _command("/usr/bin/cyclictest", _SEVERAL, BINS, _FILE, cycles)),
+            several=("-c", _booted(_SEVERAL, cycles)),
             package="cyclictest",
-            carried=_command("{command}", _ONE, REAL_BINS, _SCRATCH_FILE, cycles),
-            carried_several=_command("{command}", _SEVERAL, REAL_BINS, _SCRATCH_FILE, cycles),
+            carried=_carried(_ONE, cycles),
+            carried_several=_carried(_SEVERAL, cycles),
             output_bytes=OUTPUT_BYTES,
         ),
-        arguments=("-c", _command("/usr/bin/cyclictest", _ONE, BINS, _FILE, cycles)),
+        arguments=("-c", _booted(_ONE, cycles)),
         description=f"a thread of priority 99 sleeps for {INTERVAL_US} us {cycles} times: how late does it wake?",
         metrics=METRICS,
         waits=True,
