@@ -2,6 +2,7 @@
 """Build programs and images. Each is stored in the cache under the digest of all its inputs."""
 
 from swapstone.artifacts.allocators import allocator_tools, cached_libcs
+from swapstone.artifacts.carried_programs import CarriedPrograms, carried_programs
 from swapstone.artifacts.command_names import may_read_environment
 from swapstone.artifacts.companion_programs import build_layouts, build_workload
 from swapstone.artifacts.crates import build_crate, build_package, missing_crate_requirement, require_crate
@@ -48,6 +49,7 @@ __all__ = [
     "SIZE_METRICS",
     "SOURCE_RECIPE",
     "Built",
+    "CarriedPrograms",
     "SourceBuilder",
     "SourceSize",
     "allocator_tools",
@@ -60,6 +62,7 @@ __all__ = [
     "build_workload",
     "c_library_version",
     "cached_libcs",
+    "carried_programs",
     "check_compiler",
     "check_load_generator",
     "check_recipe",

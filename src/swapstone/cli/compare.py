@@ -56,6 +56,7 @@ _GROUPS = {
         "layouts",
         "prime",
         "order",
+        "duration",
         "target",
         "clock",
     ),

@@ -163,6 +163,9 @@ measuring_options = Chain(
         help="Guest time of an instruction on the virtual clock: 1, 2, 4 ... 1024; several separated by commas.  [1]",
     ),
     click.option("--smp", "processors", type=int, default=1, metavar="N", help="Processors, which take turns.  [1]"),
+    click.option(
+        "--duration", metavar="TIME", help="How long each trial of the suite latency measures, up to 1000s.  [1s]"
+    ),
     NO_CACHE,
     GUEST_TIMEOUT,
     click.option(

@@ -11,6 +11,7 @@ import numpy as np
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import HISTOGRAM, OK, SERIES, Runs, RunTable
 from swapstone.model import Experiment, Latency, Run, Sample, TimeSeries, Variant, percentile
+from swapstone.stats import exceedance, median_interval
 
 PERCENTS = (50.0, 99.0, 99.9, 99.99, 99.999)
 _NS_PER_US = 1000.0
@@ -25,7 +26,11 @@ def latencies(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -
     """
     table = as_table(runs, ())
     found = {key: [table.run(row) for row in rows] for key, rows in _grouped(table, HISTOGRAM).items()}
-    return tuple(_latency(place, found[_key(place)]) for place in _places(experiment, variants) if _key(place) in found)
+    return tuple(
+        _latency(place, found[_key(place)], exact=experiment.virtual)
+        for place in _places(experiment, variants)
+        if _key(place) in found
+    )
 
 
 def time_series(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tuple[TimeSeries, ...]:
@@ -76,22 +81,25 @@ def _grouped(table: RunTable, extra: int) -> Mapping[Key, list[int]]:
     return found
 
 
-def _latency(place: Place, runs: Sequence[Run]) -> Latency:
+def _latency(place: Place, runs: Sequence[Run], *, exact: bool) -> Latency:
     counts: collections.Counter[int] = collections.Counter()
     for run in runs:
         counts.update(dict(run.histogram))
     histogram = tuple(sorted(counts.items()))
+    maxima = _values(runs, "max")
     return Latency(
         suite=place[0],
         workload=place[1],
         load=place[2],
         variant=place[3],
         blocks=tuple(run.trial.block for run in runs for _ in _sample(run.samples, "max")),
-        maxima=_values(runs, "max"),
+        maxima=maxima,
         averages=_values(runs, "avg"),
         histogram=histogram,
         percentiles=tuple((percent, percentile(histogram, percent) * _NS_PER_US) for percent in PERCENTS),
         by_processor=_by_processor(runs),
+        median_interval=None if exact else median_interval(maxima),
+        exceedance=None if exact else exceedance(len(maxima)),
     )
 
 

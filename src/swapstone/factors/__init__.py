@@ -20,6 +20,8 @@ from swapstone.factors.libc import LIBC
 from swapstone.factors.linking import LINKING
 from swapstone.factors.netstack import NETSTACK
 from swapstone.factors.optimization import OPTIMIZATION
+from swapstone.factors.priority import PRIORITY, PRIORITY_VARIABLE, level_of_stat
+from swapstone.factors.priority import SEEN as PRIORITY_SEEN
 from swapstone.factors.program import PROGRAM
 from swapstone.factors.rootfs import ROOTFS, mounted_content
 from swapstone.factors.swap import SWAP, swap_commands, swap_memory_bytes
@@ -37,6 +39,7 @@ FACTORS: tuple[Factor, ...] = (
     ROOTFS,
     IMAGE,
     FLOAT,
+    PRIORITY,
 )
 
 ROOT_FACTORS: tuple[str, ...] = (ROOTFS.name, IMAGE.name)
@@ -49,6 +52,9 @@ __all__ = [
     "FLOAT",
     "IMAGE",
     "NOT_OBSERVED",
+    "PRIORITY",
+    "PRIORITY_SEEN",
+    "PRIORITY_VARIABLE",
     "PROGRAM",
     "RECORDED",
     "RELEVANT_SYMBOLS",
@@ -69,6 +75,7 @@ __all__ = [
     "free_factor",
     "free_levels",
     "is_unobserved",
+    "level_of_stat",
     "mounted_content",
     "parse_choice",
     "read_facts",

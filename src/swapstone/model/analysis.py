@@ -387,6 +387,9 @@ class Latency(FrozenStruct, frozen=True, kw_only=True):
         histogram: of all blocks together, pairs (lower edge in microseconds, count) of bins of 1 us, ascending.
         percentiles: pairs (percent, lower edge of its bin in nanoseconds) of all blocks together.
         by_processor: on several processors, pairs (number of the processor, its histogram over all blocks); else empty.
+        median_interval: of the median of the maxima, 95 %, in nanoseconds; None with too few blocks, and on the virtual clock.
+        exceedance: the probability that one more block has a longer maximum than all of these, if blocks are exchangeable; None on the
+            virtual clock.
     """
 
     suite: str
@@ -399,6 +402,8 @@ class Latency(FrozenStruct, frozen=True, kw_only=True):
     histogram: tuple[tuple[int, int], ...]
     percentiles: tuple[tuple[float, float], ...]
     by_processor: tuple[tuple[int, tuple[tuple[int, int], ...]], ...] = ()
+    median_interval: tuple[float, float] | None = None
+    exceedance: float | None = None
 
 
 class TimeSeries(FrozenStruct, frozen=True, kw_only=True):

@@ -152,6 +152,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
         budget_extends: whether the budget is a default, which is extended to the pairs that an interval needs.
         failures_count: whether failures are a result: a variant is run on as long as any of its runs succeeds, and a side that fails
             significantly more often is not judged. False in records before 0.2, where three failures ended a variant.
+        wakeups: how often a thread of the suite latency wakes in each trial; 0 for the suite's number.
     """
 
     name: str
@@ -183,6 +184,7 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     held: tuple[tuple[str, str], ...] = ()
     budget_extends: bool = False
     failures_count: bool = False
+    wakeups: int = 0
 
     @property
     def applied_factors(self) -> tuple[FactorLevels, ...]:

@@ -20,6 +20,7 @@ class LoadIndicator(FrozenStruct, frozen=True, kw_only=True):
         least, most: bounds of the counter's growth per second of the machine's time, or of the level itself. None for no bound.
         level: whether the number is a level, not a counter. Both readings must then be within the bounds.
         least_after: of a level that a load lowers and raises again: instead of `least` for the second reading. None for `least`.
+        per_processor: whether `least` is multiplied by the number of processors.
         scale: value of one step of the counter.
         less: names of the agent's facts whose sum is subtracted: the share of the trial itself. Facts in ``us`` count as seconds.
         idle: for a count of CPU time, the fields of the same line that count idle time. The kernel samples the CPU time of programs at
@@ -35,6 +36,7 @@ class LoadIndicator(FrozenStruct, frozen=True, kw_only=True):
     most: float | None = None
     level: bool = False
     least_after: float | None = None
+    per_processor: bool = False
     scale: float = 1.0
     less: tuple[str, ...] = ()
     idle: tuple[int, ...] = ()

@@ -31,15 +31,16 @@ class TemporaryFolder:
 
     Args:
         purpose: a part of its name, 1 to 20 letters.
+        place: the folder in which it is made; None for that of temporary files.
 
     Attributes:
         path: its absolute path. All paths of one purpose are equally long.
     """
 
-    def __init__(self, purpose: str) -> None:
-        place = tempfile.gettempdir()
-        _remove_once(place)
-        self.path = Path(tempfile.mkdtemp(prefix=name_of_this_process(purpose), dir=place))
+    def __init__(self, purpose: str, place: Path | None = None) -> None:
+        where = str(place or tempfile.gettempdir())
+        _remove_once(where)
+        self.path = Path(tempfile.mkdtemp(prefix=name_of_this_process(purpose), dir=where))
         # It is also removed at the end of the program.
         self._finalizer = weakref.finalize(self, _remove_own, self.path, _locked(self.path), os.getpid())
 

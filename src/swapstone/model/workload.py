@@ -42,6 +42,8 @@ class Source(FrozenStruct, frozen=True, kw_only=True, tag="source"):
             variant's compiler and C library, and is beside the program.
         max_passes: the largest number of passes that calibration may choose. The default keeps the output below the agent's limit: a
             pass takes at most 60 bytes.
+        reader: a name of `swapstone.workloads.output_readers.TOOL_READERS`: the format that it prints without the harness instead of named
+            figures; empty for those.
     """
 
     file: str
@@ -50,6 +52,7 @@ class Source(FrozenStruct, frozen=True, kw_only=True, tag="source"):
     companions: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     max_passes: int = 1000
+    reader: str = ""
 
 
 class ImageTool(FrozenStruct, frozen=True, kw_only=True, tag="image_tool"):
@@ -60,11 +63,21 @@ class ImageTool(FrozenStruct, frozen=True, kw_only=True, tag="image_tool"):
         reader: a name of `swapstone.workloads.output_readers.TOOL_READERS`: the format of its output.
         several: its arguments on a machine with several processors, of which it may use each. ``{processors}`` stands for their number, and
             ``{list}`` for the range of theirs. Empty for the workload's arguments.
+        package: the part of `swapstone.artifacts.image_catalog.PARTS` that brings the program, for machines that Swapstone does not boot:
+            it is carried there. Empty if it runs in virtual machines alone.
+        carried: a command for ``/bin/sh -c`` there, in an empty folder; ``{command}`` stands for the words that start the program, and
+            ``{priority}`` for its options of the policy and priority. Its standard error may have lines of /proc/PID/task/TID/stat.
+        carried_several: the same on several processors, with the placeholders of `several`.
+        output_bytes: limit of its output there.
     """
 
     path: str
     reader: str
     several: tuple[str, ...] = ()
+    package: str = ""
+    carried: str = ""
+    carried_several: str = ""
+    output_bytes: int = 65_536
 
 
 class Package(FrozenStruct, frozen=True, kw_only=True, tag="package"):
@@ -251,6 +264,7 @@ class Workload(FrozenStruct, frozen=True, kw_only=True):
         machine: what a virtual machine must have for it; None if it also runs elsewhere.
         parts: names of `swapstone.artifacts.image_catalog.PARTS` that it uses and that other machines have anyway, such as a shell.
             Unlike `machine`, they don't keep it from running elsewhere.
+        elsewhere: whether it is left out on targets that boot machines unless the user names it.
         load_generator: of a server, what sends it requests; ``{port}`` in `arguments` then stands for the port of the trial.
     """
 
@@ -267,6 +281,7 @@ class Workload(FrozenStruct, frozen=True, kw_only=True):
     operation_bytes: int = 0
     machine: MachineNeeds | None = None
     parts: tuple[str, ...] = ()
+    elsewhere: bool = False
     load_generator: LoadGenerator | None = None
 
     def parameter(self, name: str) -> str | None:

@@ -37,7 +37,6 @@ from swapstone.run.side_by_side import side_by_side
 from swapstone.run.trials_ahead import TrialsAhead
 from swapstone.subjects import Judgement, Outcome, Subject, TrialSpec
 from swapstone.targets import MachineConfigError, Target, TargetError
-from swapstone.workloads import find_load
 
 WORK_NS = 80_000_000
 """How long a trial's work should take on the baseline: within the 50 to 150 ms for which noise was measured (docs/statistics.md)."""
@@ -251,7 +250,7 @@ class Engine:
             scratch=self._target.scratch(),
             cpus=self._cpus,
             passes=passes,
-            load=find_load(trial.load),
+            load=self._prepared.load(trial.load),
         )
 
     def _run_block(self, block: int, still_open: tuple[Group, ...], discarded: Mapping[Group, int]) -> None:

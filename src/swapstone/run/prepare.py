@@ -24,13 +24,14 @@ from swapstone.factors.compiler import COMPILER
 from swapstone.factors.kernel import KERNEL
 from swapstone.factors.kernel_parameters import split_kernel
 from swapstone.factors.libc import LIBC
-from swapstone.model import IDLE, Copy, Experiment, NothingComparableError, UnavailableError, UserError, Variant
+from swapstone.model import IDLE, Copy, Experiment, Load, NothingComparableError, UnavailableError, UserError, Variant
 from swapstone.record import Artifact
+from swapstone.run.placed_loads import placed_loads
 from swapstone.run.recipes import VariantRecipes, base_recipe
 from swapstone.subjects import BuildContext, KeepLog, Program, Subject, subjects_of
 from swapstone.subjects.declared_program import artifact_of
 from swapstone.targets import Capabilities, Target
-from swapstone.workloads import workloads_of
+from swapstone.workloads import find_load, shared_machine_load, workloads_of
 
 Key = tuple[str, str, str]
 """(suite, workload, variant label)"""
@@ -47,6 +48,7 @@ class Prepared:
         refused: why a workload can't be run on a variant, by (suite, workload, variant label); those are left out of `programs`. A
             workload that the baseline or every candidate can't run is refused on all of them.
         empty: the programs that are built for their size alone.
+        loads: by name, ready to run on the target.
     """
 
     subjects: Mapping[tuple[str, str], Subject]
@@ -54,6 +56,11 @@ class Prepared:
     programs: Mapping[Key, Program]
     refused: Mapping[Key, str]
     empty: tuple[Artifact, ...] = ()
+    loads: Mapping[str, Load] = dataclasses.field(default_factory=dict)
+
+    def load(self, name: str) -> Load:
+        """Return a load as it runs on the target."""
+        return self.loads.get(name) or find_load(name)
 
     def runs(self, suite: str, workload: str) -> bool:
         """Return whether a workload can be compared: the baseline can run it."""
@@ -143,7 +150,11 @@ def _check_machine(experiment: Experiment, target: Capabilities) -> None:
         for choice in experiment.applied_factors
         if find_factor(choice.factor).stage is Stage.BOOT and not (target.reboots and choice.factor == KERNEL.name)
     ]
-    needs += [f"the load {load}" for load in experiment.loads if load != IDLE.name]
+    needs += [
+        f"the load {load}"
+        for load in experiment.loads
+        if load != IDLE.name and not (target.runs_loads and shared_machine_load(load) is not None)
+    ]
     if needs:
         raise UnavailableError(
             f"The target {target.name} starts no machine of its own, and {needs[0]} needs one.",
@@ -209,6 +220,7 @@ def prepare(
     recipes.resolve(subjects.values(), with_default=with_empty)
     for subject in subjects.values():
         subject.check_recipes(variants.values(), recipes.by_label(subject))
+    loads = placed_loads(experiment, target, notify)
     build = _Build(experiment, target, progress, notify, keep_log, rebuild)
     programs, refused = build.all_programs(subjects, variants, recipes)
     _refuse_incomparable(subjects, variants, programs, refused)
@@ -216,7 +228,7 @@ def prepare(
         (_, name, label), why = next(iter(refused.items()))
         raise NothingComparableError(f"Nothing can be compared. The first reason, for {name} with {label}: {why}")
     empty = tuple(_empty(variants.values(), recipes.default())) if with_empty else ()
-    return Prepared(subjects, variants, _equalized(subjects, programs), refused, empty)
+    return Prepared(subjects, variants, _equalized(subjects, programs), refused, empty, loads)
 
 
 @dataclasses.dataclass(frozen=True)

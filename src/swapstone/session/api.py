@@ -87,6 +87,7 @@ def compare(
     layouts: int = 0,
     prime: int | None = None,
     order: str = RANDOM_ORDER,
+    duration: Duration = None,
     target: str | None = None,
     loads: Levels = (IDLE.name,),
     architecture: str = "",
@@ -159,6 +160,7 @@ def compare(
         prime: runs of the same variant that are made and discarded directly before each measured run, 0 to 16. If None, one for own
             programs and none for workloads and servers, and more where runs depend on what ran before them.
         order: of a block's variants: ``random``, or ``balanced`` in cycles in which each follows each other one equally often.
+        duration: how long each trial of the suite latency measures; a second if None.
         target: ``host``, ``vm``, ``vm:KERNEL`` or ``fake:PATH``; None for the one that the experiment needs.
         loads: names of loads.
         architecture: of the virtual machine; this machine's if empty.
@@ -267,6 +269,7 @@ def compare(
         layouts=layouts,
         prime=prime,
         order=order,
+        duration_ns=duration_ns(duration),
         target=target,
         loads=name_list(loads),
         architecture=architecture,

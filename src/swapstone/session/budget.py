@@ -19,6 +19,7 @@ from swapstone.plan.stopping import first_block, looks
 from swapstone.run import WORK_NS
 from swapstone.session.analysis import workloads_of
 from swapstone.session.values import format_duration
+from swapstone.workloads.suites.latency import INTERVAL_US
 
 MOST_EXTENSION = 10
 """A default budget is extended to at most this many times its length."""
@@ -77,6 +78,7 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Exper
     """
     if experiment.blocks or experiment.own is not None or experiment.virtual:
         return experiment, ""
+    trial_ns = max(trial_ns, experiment.wakeups * INTERVAL_US * 1000)
     variants, groups = len(plan.variants(experiment)), len(plan.groups(experiment))
     block_ns = variants * groups * trial_ns * (1 + _prime(experiment))
     fewest = needed_pairs(experiment)

@@ -44,7 +44,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         factors: texts ``FACTOR=LEVELS``, and command lines.
-        budget: a duration, or None.
+        budget, duration: a duration, or None.
         guest_timeout: a duration, or None.
         lg_env: path of the environment of a target labgrid; None for that of LG_ENV.
         parameter_list, parameter_scan: further parameters of an own program.
@@ -75,6 +75,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     hold: tuple[str, ...]
     prime: int | None
     order: str
+    duration: str | None
     no_cache: bool
     guest_timeout: str | None
     out: str | None
@@ -114,6 +115,7 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
             hold=self.hold,
             prime=self.prime,
             order=self.order,
+            duration_ns=parse_duration_ns(self.duration) if self.duration else None,
         )
 
 

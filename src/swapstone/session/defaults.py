@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
-from swapstone.factors import FLOAT, Stage, find_factor
+from swapstone.factors import FLOAT, PRIORITY, Stage, find_factor
 from swapstone.factors.float_abi import ARCHITECTURE, MACHINES
 from swapstone.model import FAMILY_CORRECTION, IDLE, REPORT_CORRECTION, FactorLevels, Workload, unknown
 from swapstone.targets import default_target
@@ -36,7 +36,13 @@ def default_confidence(correction: str) -> float:
 
 
 DEFAULT_SUITE = "libc"
-SUITES_OF_FACTORS = {"kernel": "latency", "swap": "swap", "netstack": "netstack", "float": "float"}
+SUITES_OF_FACTORS = {
+    "kernel": "latency",
+    "swap": "swap",
+    "netstack": "netstack",
+    "float": "float",
+    "priority": "latency",
+}
 """The default suite of an experiment that varies one of these factors."""
 
 
@@ -74,6 +80,8 @@ def default_target_of(
         architecture: of a virtual machine; empty for none.
     """
     boots = bool(architecture) or any(find_factor(choice.factor).stage is Stage.BOOT for choice in factors)
+    if any(choice.factor == PRIORITY.name for choice in factors) and not boots:
+        return "host"
     loaded = any(load != IDLE.name for load in loads)
     return default_target(boots=boots or loaded or any(work.machine for work in workloads))
 

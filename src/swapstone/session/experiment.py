@@ -16,7 +16,7 @@ from typing import TypedDict
 import msgspec
 
 from swapstone.artifacts.image_catalog import ARCHITECTURES, find_architecture
-from swapstone.factors import ROOT_FACTORS
+from swapstone.factors import PRIORITY, ROOT_FACTORS, Stage, find_factor
 from swapstone.model import (
     BOOT_ORDER,
     CURRENT_RULES,
@@ -55,7 +55,14 @@ from swapstone.session.machines import KERNEL, open_experiment_target, parse_mod
 from swapstone.session.outcome import FailIf, check_fail_if
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
-from swapstone.session.request import ExperimentRequest, check_loads, check_order, discarded_runs, parse_held
+from swapstone.session.request import (
+    ExperimentRequest,
+    check_loads,
+    check_order,
+    discarded_runs,
+    parse_held,
+    wakeups_of,
+)
 from swapstone.session.trust import require_own_record, require_trust
 from swapstone.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.targets.labgrid_target import with_environment
@@ -127,6 +134,10 @@ def resolve(request: ExperimentRequest) -> Experiment:
     target = with_environment(request.target or default_target_of(factors, loads, works, architecture))
     if not request.architecture and not find_target_kind(target).has_architectures:
         architecture = ""
+    boots = find_target_kind(target).opens.boots
+    left_out = set() if request.only else {work.name for work in works if _is_left_out(work, factors, boots=boots)}
+    works = [work for work in works if work.name not in left_out]
+    chosen = tuple(each for each in chosen if each[1] not in left_out)
     clock = clock_of(target, request.clock or "")
     copies = _copies(request, clock, works) if request.null else 0
     options = TargetOptions(
@@ -138,7 +149,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
     )
     parse_target(target, options)
     combinations = math.prod(len(choice.levels) for choice in request.factors)
-    prime, prime_more = discarded_runs(request, clock, works, boots=find_target_kind(target).opens.boots)
+    prime, prime_more = discarded_runs(request, clock, works, boots=boots)
     experiment = Experiment(
         name=request.name,
         factors=tuple(request.factors),
@@ -169,6 +180,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         held=held,
         budget_extends=request.budget_ns is None or request.budget_extends,
         failures_count=True,
+        wakeups=wakeups_of(request.duration_ns, works),
     )
     require_readable(experiment)
     return experiment
@@ -194,6 +206,19 @@ def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLeve
             "Leave --order out.",
         )
     return BOOT_ORDER
+
+
+def _is_left_out(work: Workload, factors: Sequence[FactorLevels], *, boots: bool) -> bool:
+    """Return whether a workload is not measured unless the user names it.
+
+    A packaged program is the same for each level of a factor that acts before its start; then another workload of its suite is compared.
+    """
+    if boots:
+        return work.elsewhere
+    packaged = isinstance(work.origin, ImageTool) and work.origin.package
+    return bool(packaged) and any(
+        find_factor(choice.factor).stage is not Stage.BOOT and choice.factor != PRIORITY.name for choice in factors
+    )
 
 
 def _check_no_workloads(request: ExperimentRequest) -> None:

@@ -17,6 +17,7 @@ from swapstone.model.number_text import percent
 from swapstone.run import StopDecision
 from swapstone.session.budget import first_decisive_look
 from swapstone.session.values import format_duration
+from swapstone.workloads.suites.latency import INTERVAL_US
 
 __all__ = [
     "LONGEST_SILENCE_S",
@@ -161,6 +162,7 @@ class ProgressText:
     def __init__(self, experiment: Experiment, label: str = "") -> None:
         self.budget_ns = experiment.budget_ns
         self.blocks = experiment.blocks
+        self.trial_ns = 0 if experiment.virtual else experiment.wakeups * INTERVAL_US * 1000
         self.margin = experiment.margin
         self.rows = len(experiment.workloads) * len(experiment.loads)
         self.label = label
@@ -182,8 +184,9 @@ class ProgressText:
         load = "" if trial.load == IDLE.name else f" under {trial.load}"
         return (
             *self._label(),
-            Part(1, self._remaining()),
+            Part(1, self._remaining(trial, done, total)),
             Part(2, self._knowledge()),
+            *self._length(),
             Part(4, self._block(trial)),
             Part(5, (f"trial {done + 1} of {total}", f"{done + 1}/{total}")),
             Part(6, (f"{trial.workload} {trial.variant}{load}", trial.workload)),
@@ -212,7 +215,15 @@ class ProgressText:
     def _label(self) -> tuple[Part, ...]:
         return (Part(3, (self.label, self.label.replace(" of ", "/"))),) if self.label else ()
 
-    def _remaining(self) -> tuple[str, ...]:
+    def _length(self) -> tuple[Part, ...]:
+        """Return the part that states how long a trial with a chosen number of wake-ups takes."""
+        return (Part(3, (f"each trial takes {format_duration(self.trial_ns)}",)),) if self.trial_ns else ()
+
+    def _remaining(self, trial: Trial, done: int, total: int) -> tuple[str, ...]:
+        if self.trial_ns and self.blocks and trial.block <= self.blocks:
+            trials = (self.blocks - trial.block) * total + total - done
+            left = format_duration(trials * self.trial_ns)
+            return f"about {left} left", f"~{left} left"
         if self.decision is not None and self.decision.remaining_ns is not None:
             left = format_duration(self.decision.remaining_ns)
             return f"about {left} left", f"~{left} left"

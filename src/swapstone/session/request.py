@@ -20,7 +20,8 @@ from swapstone.model import (
     unknown,
 )
 from swapstone.session.defaults import MARGIN
-from swapstone.workloads import find_load
+from swapstone.workloads import find_load, with_cycles
+from swapstone.workloads.suites.latency import FEWEST_CYCLES, INTERVAL_US, MOST_CYCLES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,6 +55,7 @@ class ExperimentRequest:
         prime: discarded runs before each measured one; None for those that the work needs.
         order: ``random`` or ``balanced``.
         hold: texts ``FACTOR=LEVEL``: levels that all variants share.
+        duration_ns: how long each trial of the suite latency measures; None for the suite's duration.
         budget_extends: whether the budget is extended to the pairs that an interval needs, as without `budget_ns`: a study's own.
     """
 
@@ -83,6 +85,7 @@ class ExperimentRequest:
     prime: int | None = None
     order: str = RANDOM_ORDER
     hold: Sequence[str] = ()
+    duration_ns: int | None = None
     budget_extends: bool = False
 
 
@@ -145,6 +148,33 @@ def parse_held(texts: Iterable[str], varied: Sequence[FactorLevels]) -> tuple[tu
             )
         held[name] = find_level(find_factor(name), level).name
     return tuple(held.items())
+
+
+def wakeups_of(duration_ns: int | None, workloads: Iterable[Workload]) -> int:
+    """Return how often a thread of the suite latency wakes in a trial; 0 for the suite's number.
+
+    Args:
+        duration_ns: how long a trial measures; None for the suite's duration.
+        workloads: of Swapstone, that the experiment runs.
+
+    Raises:
+        UserError: it is out of range, or none of the workloads measures latencies.
+    """
+    if duration_ns is None:
+        return 0
+    if not any(with_cycles(work, 1) is not work for work in workloads):
+        raise UserError(
+            "--duration is for the suite latency, and none of its workloads runs here.",
+            "Add --suite latency, or leave --duration out.",
+        )
+    cycles = duration_ns // (INTERVAL_US * 1000)
+    if not FEWEST_CYCLES <= cycles <= MOST_CYCLES:
+        most_s = MOST_CYCLES * INTERVAL_US // 1_000_000
+        raise UserError(
+            f"--duration is not between {FEWEST_CYCLES * INTERVAL_US // 1000} ms and {most_s} s.",
+            f"For example: --duration 10s, or {most_s}s",
+        )
+    return cycles
 
 
 MOST_DISCARDED = 16

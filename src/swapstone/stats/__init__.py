@@ -3,6 +3,7 @@
 
 from swapstone.stats.mean_ratio import MeanEffect, mean_difference, mean_ratio
 from swapstone.stats.multiple_comparisons import common_level, rejections
+from swapstone.stats.order_statistics import exceedance, median_interval
 from swapstone.stats.predecessor_test import PredecessorTest, RunOrder
 from swapstone.stats.random_effects import PooledEstimate, deviating_units, pooled_estimate
 from swapstone.stats.sign_flips import sign_flip_p_value
@@ -34,10 +35,12 @@ __all__ = [
     "difference_p_value",
     "difference_quantum",
     "differences",
+    "exceedance",
     "interval_of_difference",
     "log_ratios",
     "mean_difference",
     "mean_ratio",
+    "median_interval",
     "pairs_needed",
     "pooled_estimate",
     "rejections",

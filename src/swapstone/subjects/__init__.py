@@ -13,6 +13,7 @@ from swapstone.subjects.crate import CrateProgram
 from swapstone.subjects.image_tool import ImageProgram
 from swapstone.subjects.own_program import OwnProgramState, UserProgram
 from swapstone.subjects.packaged import Packaged
+from swapstone.subjects.real_time import probe_request, require_real_time
 from swapstone.subjects.server import Server
 from swapstone.subjects.subject import BuildContext, Judgement, KeepLog, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program
@@ -27,7 +28,9 @@ __all__ = [
     "Subject",
     "TrialSpec",
     "first_lines",
+    "probe_request",
     "raw_output",
+    "require_real_time",
     "subject_of",
     "subjects_of",
 ]

@@ -11,10 +11,11 @@ import msgspec
 from swapstone.artifacts import Built, build_layouts, build_workload, environment_padding
 from swapstone.factors import Recipe
 from swapstone.model import Copy, Source, Variant, WireError, Workload
-from swapstone.subjects.declared_program import BuiltProgram
+from swapstone.subjects.declared_program import BuiltProgram, whole_environment
+from swapstone.subjects.real_time import MOST_TOOL_BYTES, probe_request, read_tool, require_real_time
 from swapstone.subjects.subject import BuildContext, Measured
 from swapstone.subjects.variant_program import Program
-from swapstone.wire import AgentAnswer, decode_workload_report
+from swapstone.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.workloads import read_named_figures, samples_of
 
 
@@ -33,10 +34,14 @@ class Bundled(BuiltProgram):
         super().__init__(workload)
         self._origin = origin
         self.max_passes = origin.max_passes if origin.harness else 0
+        if origin.reader:
+            self.output_bytes = MOST_TOOL_BYTES
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
         """Build the program, and the links that take turns if the experiment has layouts."""
         program = super().build(variant, recipe, context)
+        if self._origin.reader and context.target.runs_loads:
+            require_real_time(self.workload.name, context.target, self._probe(program, context.target.scratch()))
         if not context.layout_seeds or program.artifact is None:
             return program
         return dataclasses.replace(program, links=self._links(variant, recipe, context))
@@ -45,6 +50,11 @@ class Bundled(BuiltProgram):
         """Compile and link the source with the harness."""
         del context
         return build_workload(self._origin, recipe, relinked=variant.copy is Copy.RELINKED)
+
+    def _probe(self, program: Program, folder: str) -> TrialRequest:
+        """Return a request for a single wake-up, which shows whether the target permits the program."""
+        interval, _ = self.workload.arguments
+        return probe_request((program.path, interval, "1"), folder, whole_environment(program.recipe))
 
     def _links(self, variant: Variant, recipe: Recipe, context: BuildContext) -> tuple[Program, ...]:
         """Return one program for each seed. Each has an environment of another size."""
@@ -57,7 +67,9 @@ class Bundled(BuiltProgram):
         return tuple(links)
 
     def read(self, answer: AgentAnswer) -> Measured:
-        """Read the report of the harness (docs/wire.md, section 3), or named figures (section 4)."""
+        """Read the report of the harness (docs/wire.md, section 3), named figures (section 4), or the format of a tool."""
+        if self._origin.reader:
+            return read_tool(self.workload, self._origin.reader, answer)
         return self._read_report(answer) if self._origin.harness else self._read_figures(answer)
 
     def _read_report(self, answer: AgentAnswer) -> Measured:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs that the image of a virtual machine brings, such as cyclictest."""
+"""Programs that the image of a virtual machine brings, such as cyclictest. Some are carried to other machines too."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from typing import ClassVar
 
 import msgspec
 
-from swapstone.factors import Recipe
-from swapstone.model import ImageTool, Variant, WireError, Workload
+from swapstone.artifacts import carried_programs
+from swapstone.factors import PRIORITY, PRIORITY_VARIABLE, Recipe, Stage, find_factor
+from swapstone.model import Experiment, ImageTool, UnavailableError, Variant, Workload
 from swapstone.subjects.declared_program import DeclaredProgram
+from swapstone.subjects.machine_config import machine_config_for
+from swapstone.subjects.real_time import probe_request, read_tool, require_real_time
 from swapstone.subjects.subject import BuildContext, Measured, TrialSpec
 from swapstone.subjects.variant_program import Program
+from swapstone.targets import Capabilities, MachineConfig
 from swapstone.wire import AgentAnswer, TrialRequest
-from swapstone.workloads import TOOL_READERS
+
+_PROBE = "{command} --quiet --mlockall --priority=99 --threads=1 --interval=100 --loops=1"
 
 
 class ImageProgram(DeclaredProgram):
@@ -31,35 +36,87 @@ class ImageProgram(DeclaredProgram):
         super().__init__(workload)
         self._origin = origin
 
+    def check(self, experiment: Experiment, target: Capabilities) -> None:
+        """Raise if the target neither boots machines nor gets programs of packages.
+
+        Raises:
+            UserError: it doesn't.
+        """
+        if not (self._origin.package and target.runs_loads):
+            super().check(experiment, target)
+
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
-        """Return the program in the image; nothing is built."""
-        del variant
-        return Program(self._origin.path, recipe, None, context.target.inspect(self._origin.path))
+        """Return the program in the image; nothing is built. On a target that boots no machine, carry it there.
+
+        Raises:
+            UnavailableError: a factor varies what is built or how a program starts; this program is the same for each level. Or the
+                target does not permit a real-time priority.
+        """
+        target = context.target
+        if target.boots:
+            if PRIORITY.name in dict(variant.applied):
+                raise UnavailableError(
+                    f"{self.workload.name} has the priority 99 in virtual machines",
+                    "Measure on --target host or on a board.",
+                )
+            return Program(self._origin.path, recipe, None, target.inspect(self._origin.path))
+        for name, _ in variant.applied:
+            if find_factor(name).stage is not Stage.BOOT and name != PRIORITY.name:
+                raise UnavailableError(
+                    f"{self.workload.name} is a program of a package, and the same for each level of {name}",
+                    "Compare the workload wakeup, which is built for each variant.",
+                )
+        if not dict(recipe.environment).get(PRIORITY_VARIABLE, "fifo:").startswith("fifo:"):
+            raise UnavailableError(
+                f"{self.workload.name} makes no histogram without a real-time priority", "Compare the workload wakeup."
+            )
+        carried = carried_programs((self._origin.package,), target.architecture, context.notify)
+        command = carried.command(self._origin.package, target.put_programs(carried.files, carried.digest()))
+        probe = probe_request(("/bin/sh", "-c", _PROBE.replace("{command}", command)), target.scratch())
+        require_real_time(self.workload.name, target, probe)
+        return Program("/bin/sh", recipe, None, target.inspect("/bin/sh"), carried=command)
 
     def request(self, trial: TrialSpec) -> TrialRequest:
         """Return the request. On several processors, a tool that has arguments for that may use all of them, isolated ones too."""
-        request, several = super().request(trial), self._origin.several
-        if len(trial.cpus) < 2 or not several:
+        request, cpus = super().request(trial), trial.cpus
+        alone = len(cpus) < 2 or not self._origin.several
+        if trial.program.carried:
+            command = self._origin.carried if alone else self._origin.carried_several
+            words = _filled(command, cpus, listed=True).replace("{command}", trial.program.carried)
+            words = words.replace("{priority}", _priority(trial.program.recipe))
+            return msgspec.structs.replace(
+                request,
+                arguments=("/bin/sh", "-c", words),
+                cpus=request.cpus if alone else cpus,
+                output_bytes=self._output_bytes(trial),
+            )
+        if alone:
             return request
-        words = (str(len(trial.cpus)), f"{min(trial.cpus)}-{max(trial.cpus)}")
-        arguments = tuple(_filled(word, words) for word in several)
-        return msgspec.structs.replace(request, arguments=(request.arguments[0], *arguments), cpus=trial.cpus)
+        arguments = tuple(_filled(word, cpus) for word in self._origin.several)
+        return msgspec.structs.replace(request, arguments=(request.arguments[0], *arguments), cpus=cpus)
+
+    def _output_bytes(self, trial: TrialSpec) -> int:
+        return self._origin.output_bytes if trial.program.carried else self.output_bytes
+
+    def machine_config(self, trial: TrialSpec) -> MachineConfig:
+        """Return the machine that a trial runs in; one that is not booted is not prepared."""
+        if not trial.program.carried:
+            return super().machine_config(trial)
+        bare = msgspec.structs.replace(self.workload, machine=None)
+        return machine_config_for(bare, trial.program.recipe, trial.load, trial.memory_bytes)
 
     def read(self, answer: AgentAnswer) -> Measured:
         """Read the tool's own format."""
-        try:
-            figures = TOOL_READERS[self._origin.reader](self.workload, answer.stdout)
-        except WireError as error:
-            raise WireError(f"its output is unreadable: {error.message}") from error
-        return Measured(
-            figures.samples,
-            histogram=figures.histogram,
-            by_processor=figures.by_processor,
-            series=figures.series,
-            seen=figures.seen,
-        )
+        return read_tool(self.workload, self._origin.reader, answer)
 
 
-def _filled(word: str, words: tuple[str, str]) -> str:
-    """Replace the placeholders of `ImageTool.several`."""
-    return word.replace("{processors}", words[0]).replace("{list}", words[1])
+def _priority(recipe: Recipe) -> str:
+    """Return cyclictest's options for the policy and priority of a recipe."""
+    policy, _, priority = dict(recipe.environment).get(PRIORITY_VARIABLE, "fifo:99").partition(":")
+    return f"--policy={policy} --priority={int(priority)}"
+
+
+def _filled(word: str, cpus: tuple[int, ...], *, listed: bool = False) -> str:
+    """Replace the placeholders of `ImageTool.several`. The processors of a machine that is not booted may have gaps between them."""
+    numbers = ",".join(map(str, cpus)) if listed else f"{min(cpus)}-{max(cpus)}" if cpus else ""
+    return word.replace("{processors}", str(len(cpus))).replace("{list}", numbers)

@@ -34,7 +34,8 @@ def missing_load(load: Load, evidence: Evidence) -> str:
         evidence: the machine's counters around the trial, and the agent's facts.
 
     Returns:
-        A sentence on the first indicator that is out of bounds. Empty if none is, and on targets that start no machine for the trial.
+        A sentence on the first indicator that is out of bounds. Empty if none is, and where no counters were read: on targets that boot no
+        machine, without a load.
     """
     if not evidence.machine:
         return ""
@@ -54,6 +55,8 @@ def _failure(load: str, indicator: LoadIndicator, counters: Mapping[str, str], f
         return "" if wrong is None else _sentence(load, wrong[1], wrong[0], "")
     if elapsed_s < SHORTEST_S:
         return ""
+    if indicator.per_processor and indicator.least is not None:
+        indicator = msgspec.structs.replace(indicator, least=indicator.least * _processors(counters))
     rates = [((after - before) * indicator.scale - _sum(facts, indicator.less)) / elapsed_s]
     if indicator.idle:
         rates.append(_others_s(counters, indicator, facts, elapsed_s) / elapsed_s)

@@ -87,6 +87,7 @@ class Program:
         launch_bytes: what its arguments and environment put on the stack; 0 if that is equal for all variants.
         file: its file on this machine; empty if that is `path`.
         root: its root file system; None for that of the target.
+        carried: the words of a shell that start a packaged program which was carried to the target; empty for others.
         links: with layouts, one program for each link. They take turns; this program is then only measured for its size.
     """
 
@@ -101,6 +102,7 @@ class Program:
     launch_bytes: int = 0
     file: str = ""
     root: ProgramRoot | None = None
+    carried: str = ""
     links: tuple[Program, ...] = ()
 
     def in_block(self, block: int) -> Program:

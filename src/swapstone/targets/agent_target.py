@@ -11,10 +11,15 @@ import secrets
 import select
 import subprocess
 import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
 
 from swapstone.model import WireError
 from swapstone.model.trial_conditions import changed_conditions
-from swapstone.targets.target import Target, TargetError
+from swapstone.targets.beside import BesideCommands
+from swapstone.targets.target import MachineConfig, Target, TargetError
 from swapstone.wire import NONCE_BYTES, AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
 
 SLACK_S = 30.0
@@ -37,6 +42,8 @@ class AgentTarget(Target):
         stop_timeout_s: limit for the agent to exit.
     """
 
+    runs_loads = True
+
     def __init__(self, slack_s: float = SLACK_S, stop_timeout_s: float = STOP_TIMEOUT_S) -> None:
         self._slack_s = slack_s
         self._stop_timeout_s = stop_timeout_s
@@ -44,6 +51,75 @@ class AgentTarget(Target):
         self._poll = select.poll()
         """Of the agent's output."""
         self._reader = AnswerReader()
+        self._programs: dict[str, str] = {}
+        """Digests of the programs of packages that it has, by their names."""
+
+    def put_programs(self, files: Mapping[str, Path], digest: str) -> str:
+        """Give the target programs of packages; see `Target.put_programs`."""
+        folder = super().put_programs(files, digest)
+        self._note_programs(files, digest)
+        return folder
+
+    def _note_programs(self, files: Mapping[str, Path], digest: str) -> None:
+        names = sorted(name for name in files if ".so" not in name)
+        self._programs[", ".join(names)] = digest
+
+    def _carried_tools(self) -> tuple[tuple[str, str], ...]:
+        """Return the digests of programs of packages, for `tools`."""
+        return tuple((f"packaged {names}", f"SHA-256 {digest}") for names, digest in sorted(self._programs.items()))
+
+    @abc.abstractmethod
+    def _start_load_agent(self, number: int) -> subprocess.Popen[bytes]:
+        """Start an agent beside the one of trials, for a command of a load; see `_start_agent`.
+
+        Args:
+            number: of the command, from 0.
+        """
+
+    @abc.abstractmethod
+    def _clear_load(self) -> None:
+        """Empty the folder of loads; what can't be removed is left."""
+
+    @abc.abstractmethod
+    def _counters(self) -> dict[str, str]:
+        """Read the machine's counters: the contents of `swapstone.targets.beside.COUNTERS` by path.
+
+        Raises:
+            UserError: the target can't be reached.
+        """
+
+    def _under_load(
+        self, request: TrialRequest, config: MachineConfig, run: Callable[[TrialRequest], AgentAnswer]
+    ) -> AgentAnswer:
+        """Run a trial while the commands of a load run.
+
+        Args:
+            request: of the trial.
+            config: names the commands; without any, the trial alone runs.
+            run: runs the trial.
+
+        Returns:
+            The trial's answer, with the counters from before and after the trial.
+
+        Raises:
+            MachineConfigError: a command ended before the trial did.
+            TargetError: an agent failed.
+        """
+        if not config.beside:
+            return run(request)
+        machine: dict[str, str] = {}
+        self._clear_load()
+        try:
+            with BesideCommands(
+                self._start_load_agent, config.beside, self.load_folder(), config.settle_ms, self._stop_timeout_s
+            ) as load:
+                machine |= {f"before {path}": text for path, text in self._counters().items()}
+                answer = run(request)
+                machine |= {f"after {path}": text for path, text in self._counters().items()}
+                load.check()
+        finally:
+            self._clear_load()
+        return msgspec.structs.replace(answer, machine=(*answer.machine, *machine.items()))
 
     @abc.abstractmethod
     def _start_agent(self) -> subprocess.Popen[bytes]:

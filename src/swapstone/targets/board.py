@@ -89,6 +89,11 @@ class Board:
         """Return the path of the folder that `ready` empties."""
         return f"{self.folder}/scratch-{self._session}"
 
+    @property
+    def load_folder(self) -> str:
+        """Return the path of the folder of programs beside a trial."""
+        return f"{self.folder}/load-{self._session}"
+
     def move(self, place: BoardFolder) -> None:
         """Reach the board at another address, from the next `connect` on."""
         self.place = place
@@ -176,9 +181,14 @@ class Board:
         """Return the command of this machine that runs a shell's command there as a session of the connection."""
         return self._connection.session(words)
 
-    def agent_command(self, agent: str) -> tuple[str, ...]:
-        """Return the command of this machine that runs the agent there; `connect` ends what a lost connection left of it."""
-        note = f"{self.folder}/agent-{self._session}"
+    def agent_command(self, agent: str, which: str = "") -> tuple[str, ...]:
+        """Return the command of this machine that runs an agent there; `connect` ends what a lost connection left of it.
+
+        Args:
+            agent: its path there.
+            which: distinguishes it from other agents of the session: a hyphen, letters and digits; empty for the one of trials.
+        """
+        note = f"{self.folder}/agent-{self._session}{which}"
         return self.command(f"cd / && echo $$ >{note} && exec env -i {agent} -")
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ start_of() {
 }
 refuse() { part "$1"; printf '%s\n' "$2"; part end; exit 3; }
 sample() { show @SENSORS@; }
-clean_up() { restore; chmod -R u+rwX "$scratch"; rm -rf "$scratch"; rm -f "$mine" "$agent"; }
+clean_up() { restore; chmod -R u+rwX "$scratch"; rm -rf "$scratch" "$folder/load-$session"; rm -f "$mine" "$agent" "$agent"-load*; }
 boot_id() { cat /proc/sys/kernel/random/boot_id; }
 restore() {
     [ -f "$folder/governors" ] || return 0
@@ -160,7 +160,7 @@ for file in "$folder"/agent-*; do
     rm -f "$file"
 done 2>/dev/null </dev/null
 chmod -R u+rwX "$folder"/scratch-* 2>/dev/null
-rm -rf "$folder"/scratch-*
+rm -rf "$folder"/scratch-* "$folder"/load-*
 why=$(printf '#!/bin/sh\nexit 7\n' 2>&1 >"$folder/files/.try" && chmod 700 "$folder/files/.try" 2>&1) || refuse no-folder "$why"
 [ -s "$folder/files/.try" ] || refuse no-folder "no space left in $folder"
 why=$("$folder/files/.try" 2>&1)
@@ -265,7 +265,7 @@ restore
 if [ -d "$folder/files" ]; then
     part size; du -sk "$folder" 2>/dev/null </dev/null
     chmod -R u+rwX "$folder"/scratch-* 2>/dev/null
-    why=$(rm -rf "$folder/files" "$folder"/scratch-* "$folder"/agent-* 2>&1) || {{ part failed; printf '%s\\n' "$why"; }}
+    why=$(rm -rf "$folder/files" "$folder"/scratch-* "$folder"/load-* "$folder"/agent-* 2>&1) || {{ part failed; printf '%s\\n' "$why"; }}
     rmdir "$folder" 2>/dev/null
 fi
 part end

@@ -20,6 +20,7 @@ from swapstone.model.system_errors import remedy
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
 from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
+from swapstone.targets.beside import COUNTERS
 from swapstone.targets.driver_host import DriverHost
 from swapstone.targets.host_description import describe_host
 from swapstone.targets.memory_cgroup import MemoryCgroup
@@ -96,7 +97,7 @@ class HostTarget(AgentTarget):
         """Return the digests of the agent's sources and of its program, its compiler, and the facts of the load generators' machine."""
         path = self._agent_path()
         agent = f"{path.parent.name}, SHA-256 {self._agent_sha256}, built by {agent_compiler(_compiler())}"
-        return (("agent", agent), *(self.driver.facts() if self.driver else ()))
+        return (("agent", agent), *self._carried_tools(), *(self.driver.facts() if self.driver else ()))
 
     def put(self, path: Path) -> str:
         """Return the program's absolute path: nothing is copied."""
@@ -116,8 +117,11 @@ class HostTarget(AgentTarget):
             OSError: neither, because a resource of this machine is used up.
             UnavailableError: memory can't be limited on this machine.
         """
-        require_default_machine(msgspec.structs.replace(config, memory_bytes=0), self.name)
-        memory_bytes = config.memory_bytes
+        rest = msgspec.structs.replace(config, memory_bytes=0, beside=(), settle_ms=0)
+        require_default_machine(rest, self.name)
+        return self._under_load(request, config, lambda each: self._run_alone(each, config.memory_bytes))
+
+    def _run_alone(self, request: TrialRequest, memory_bytes: int) -> AgentAnswer:
         if self.driver is None or request.load_generator is None:
             return self._run_in_group(request, memory_bytes) if memory_bytes else self._run(request)
         with ReadyListener(self.driver.address, request.load_generator.port):
@@ -167,8 +171,32 @@ class HostTarget(AgentTarget):
         with contextlib.suppress(OSError):
             _empty(self._scratch)
         self._folder.close()
-        if "_phases" in self.__dict__:
-            self._phases.close()
+        for name in {"_phases", "_load"} & self.__dict__.keys():
+            self.__dict__[name].close()
+
+    def load_folder(self) -> str:
+        """Return a folder in the cache, which is on a disk more often than the folder for temporary files."""
+        return str(self._load.path)
+
+    @functools.cached_property
+    def _load(self) -> TemporaryFolder:
+        cache_dir().mkdir(parents=True, exist_ok=True)
+        return TemporaryFolder("load", cache_dir())
+
+    def _start_load_agent(self, number: int) -> subprocess.Popen[bytes]:
+        del number
+        return _start(self._agent_path())
+
+    def _clear_load(self) -> None:
+        with contextlib.suppress(OSError):
+            _empty(self._load.path)
+
+    def _counters(self) -> dict[str, str]:
+        found = {}
+        for path in COUNTERS:
+            with contextlib.suppress(OSError):
+                found[path] = Path(path).read_text(errors="replace")
+        return found
 
     def _clear(self) -> None:
         try:

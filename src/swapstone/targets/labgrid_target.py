@@ -91,7 +91,7 @@ class LabgridTarget(SshTarget):
         self._files = {path: _identity(path) for path in kernels}
         _require_different(self._files)
         self._folder, self._governor = folder, governor
-        self._kernel, self._start, self._booted_start = "", "", ""
+        self._kernel, self._wanted_start, self._booted_start = "", "", ""
         self._attempts = 0
         self._session = LabSession(lab)
         try:
@@ -134,7 +134,7 @@ class LabgridTarget(SshTarget):
 
     def begin(self, start: str) -> None:
         """Boot the board anew before the next trial with a kernel of `MachineConfig`, if this start is another one than the last."""
-        self._start = start
+        self._wanted_start = start
 
     def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Run one trial; see `SshTarget.run`.
@@ -143,7 +143,7 @@ class LabgridTarget(SshTarget):
             TargetError: the board does not boot the kernel.
         """
         kernel = config.kernel
-        if kernel and (kernel != self._kernel or self._start != self._booted_start):
+        if kernel and (kernel != self._kernel or self._wanted_start != self._booted_start):
             self._boot_kernel(kernel)
         answer = super().run(request, msgspec.structs.replace(config, kernel=""))
         if not kernel:
@@ -168,7 +168,7 @@ class LabgridTarget(SshTarget):
             raise TargetError(
                 f"{self.board.place.name} does not run {safe(kernel)}: {error.message}", error.hint
             ) from error
-        self._kernel, self._booted_start = kernel, self._start
+        self._kernel, self._booted_start = kernel, self._wanted_start
 
     def _connect_after_boot(self) -> None:
         """Connect to a board that has just booted: its ssh server may start later than its shell."""

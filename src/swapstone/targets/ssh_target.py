@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fnmatch
 import functools
@@ -23,6 +24,7 @@ from swapstone.model.ssh_address import parse_ssh_address
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.agent_build import agent_compiler, build_agent, sha256_of
 from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
+from swapstone.targets.beside import COUNTERS
 from swapstone.targets.board import Board, BoardFolder, mirror
 from swapstone.targets.board_answer import check_machine, cpus_of, former_governors, machine_of, sensor_facts, uname_of
 from swapstone.targets.board_scripts import SENSORS, is_board_path, is_governor
@@ -150,6 +152,7 @@ class SshTarget(AgentTarget):
             ("board", f"{self.board.place.name}, folder {self.board.folder}"),
             *governors,
             *libraries,
+            *self._carried_tools(),
         )
 
     @functools.cached_property
@@ -181,6 +184,27 @@ class SshTarget(AgentTarget):
         folders = {self._put(path, name, digest).rpartition("/")[0] for name, path in files.items()}
         return min(folders)
 
+    def put_programs(self, files: Mapping[str, Path], digest: str) -> str:
+        """Copy programs of packages, their loader and shared objects into one folder; see `Target.put_programs`."""
+        self._note_programs(files, digest)
+        folders = {self._put(path, name, digest).rpartition("/")[0] for name, path in files.items()}
+        return min(folders)
+
+    def load_folder(self) -> str:
+        """Return the folder beside the scratch folder."""
+        return self.board.load_folder
+
+    def _start_load_agent(self, number: int) -> subprocess.Popen[bytes]:
+        return self._start(f"-load{number}")
+
+    def _clear_load(self) -> None:
+        with contextlib.suppress(UserError):  # the connection may have ended; the next one empties it
+            self.board.ask(f"rm -rf {self.load_folder()}; mkdir -p {self.load_folder()}")
+
+    def _counters(self) -> dict[str, str]:
+        found = self.board.ask(f"show {' '.join(COUNTERS)}")
+        return {path: found.file(path) for path in COUNTERS}
+
     def _put(self, path: Path, name: str = "", digest: str = "") -> str:
         there = self.board.put(path, name=name, folder_digest=digest)
         self._here[there] = path
@@ -208,11 +232,11 @@ class SshTarget(AgentTarget):
         Raises:
             AgentStartError: the board can't be reached any more, or came back as another machine.
         """
-        require_default_machine(config, self.name)
+        require_default_machine(msgspec.structs.replace(config, beside=(), settle_ms=0), self.name)
         reconnects = 0
         while True:
             try:
-                answer = self._observed(request)
+                answer = self._under_load(request, config, self._observed)
                 break
             except (TargetError, ConnectionEndedError) as error:
                 if isinstance(error, TargetError) and self._is_connected():
@@ -310,9 +334,12 @@ class SshTarget(AgentTarget):
         """Do what the board needs before it can be reached again; a board of the user needs nothing."""
 
     def _start_agent(self) -> subprocess.Popen[bytes]:
+        return self._start()
+
+    def _start(self, which: str = "") -> subprocess.Popen[bytes]:
         """Start an agent there, in a new session here, so that Ctrl-C at the terminal does not reach it."""
         agent = self.board.put(self._agent)
-        command = self.board.agent_command(agent)
+        command = self.board.agent_command(agent, which)
         try:
             return subprocess.Popen(
                 command,

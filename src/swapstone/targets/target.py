@@ -155,6 +155,7 @@ class Target(abc.ABC):
         boots: whether it boots a machine for each trial, and so accepts another configuration than `DEFAULT_MACHINE`.
         reboots: whether its one machine is booted anew for a `MachineConfig` with a kernel file, which takes long: see `begin`.
         limits_memory: whether it accepts `MachineConfig.memory_bytes` though it boots no machine.
+        runs_loads: whether it accepts `MachineConfig.beside` and `MachineConfig.settle_ms` though it boots no machine.
         runs_instruments: whether perf, strace and the like on this machine reach its processes.
         has_load_generators: whether the programs that load a server can run there.
         driver: the other machine on which load generators run; None where they run beside the servers.
@@ -171,6 +172,7 @@ class Target(abc.ABC):
     boots: bool = False
     reboots: bool = False
     limits_memory: bool = False
+    runs_loads: bool = False
     runs_instruments: bool = False
     has_load_generators: bool = True
     driver: DriverHost | None = None
@@ -253,6 +255,31 @@ class Target(abc.ABC):
             UserError: it takes none, or there is no room for it.
         """
         raise UnavailableError(f"The target {self.name} takes no C library ({digest[:12]}, {len(files)} files).")
+
+    def put_programs(self, files: Mapping[str, Path], digest: str) -> str:
+        """Copy programs of packages with their loader and shared objects to the target, if its files are not shared.
+
+        Args:
+            files: files of this machine by their names; all are in one folder.
+            digest: of the contents, in hexadecimal.
+
+        Returns:
+            The folder's absolute path on the target.
+
+        Raises:
+            UserError: it takes none, or there is no room for them.
+        """
+        if not self.shares_files:
+            raise UnavailableError(f"The target {self.name} takes no programs of packages ({digest[:12]}).")
+        return str(next(iter(files.values())).parent)
+
+    def load_folder(self) -> str:
+        """Return the folder on the target in which the programs of `MachineConfig.beside` may write.
+
+        Raises:
+            UnavailableError: it runs none.
+        """
+        raise UnavailableError(f"The target {self.name} runs no load beside a trial.", "Measure on --target vm.")
 
     def put_root(self, folder: Path, name: str) -> str:
         """Copy a root file system to the target, if its files are not shared.

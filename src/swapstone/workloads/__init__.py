@@ -13,7 +13,9 @@ from swapstone.workloads.own_workload import own_names, own_samples, own_workloa
 from swapstone.workloads.printed_numbers import METRIC_EXAMPLE, parse_metric, undirected
 from swapstone.workloads.report_samples import samples_of
 from swapstone.workloads.server_metrics import server_samples
+from swapstone.workloads.shared_machine_loads import filled_load, programs_of, shared_machine_load
 from swapstone.workloads.suites import SUITES
+from swapstone.workloads.suites.latency import with_cycles
 
 __all__ = [
     "LOADS",
@@ -21,6 +23,7 @@ __all__ = [
     "SUITES",
     "TOOL_READERS",
     "Figures",
+    "filled_load",
     "find_load",
     "find_suite",
     "find_workload",
@@ -29,10 +32,13 @@ __all__ = [
     "own_samples",
     "own_workload",
     "parse_metric",
+    "programs_of",
     "read_named_figures",
     "samples_of",
     "server_samples",
+    "shared_machine_load",
     "undirected",
+    "with_cycles",
     "workloads_of",
 ]
 
@@ -68,10 +74,12 @@ def workloads_of(experiment: Experiment) -> dict[tuple[str, str], Workload]:
     Raises:
         UserError: this version of Swapstone has no such workload.
     """
-    return {
+    found = {
         (suite, name): own_workload(experiment, name) if suite == OWN_SUITE else find_workload(suite, name)
         for suite, name in experiment.workloads
     }
+    cycles = experiment.wakeups
+    return {place: with_cycles(each, cycles) for place, each in found.items()} if cycles else found
 
 
 def find_workloads(suites: Iterable[str], only: Iterable[str] = ()) -> tuple[tuple[str, Workload], ...]:

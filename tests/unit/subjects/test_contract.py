@@ -163,7 +163,7 @@ def test_a_judgement_is_a_status_with_its_reason(
 
 @pytest.mark.parametrize(
     ("suite", "name", "words"),
-    [("latency", "cyclictest", "starts no machine of its own"), ("swap", "fill (50 % random)", "needs one")],
+    [("swap", "fill (50 % random)", "needs one")],
 )
 def test_a_workload_with_a_machine_of_its_own_is_refused_on_the_host(suite: str, name: str, words: str) -> None:
     with open_target("host") as host, pytest.raises(UnavailableError, match=words):

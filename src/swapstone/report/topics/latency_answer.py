@@ -15,6 +15,7 @@ from swapstone.report.answer.commands import commands_for
 from swapstone.report.answer.places import places_of
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Block, Cell, Column, Item, Table
+from swapstone.report.topics import latency_wall
 from swapstone.report.topics.latency_data import IDLE, LatencyGroup, groups, percentile, ratios
 
 _PERCENT = 99.9
@@ -29,10 +30,15 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     rows = [row for place in places for row in place.leads]
     unknown = [*limits.rejected(rows), *_few(found)]
     virtual = " (virtual clock)" if context.experiment.virtual else ""
-    sentences = "; ".join(_sentence(group, context.experiment.margin, several=len(found) > 1) for group in found)
+    several = len(found) > 1
+    if context.experiment.virtual:
+        sentences = "; ".join(_sentence(group, context.experiment.margin, several=several) for group in found)
+    else:
+        sentences = "; ".join(latency_wall.sentence(group, analysis, several=several) for group in found)
+        unknown += latency_wall.unknown(found)
     return Answer(
         sentence=f"{limits.opening(analysis)}{wording.sentence_case(sentences)}{virtual}.{limits.closing(analysis, places)}",
-        figures=tuple(_table(group) for group in found),
+        figures=tuple(_table(group, exact=context.experiment.virtual) for group in found),
         unknown=tuple(unknown),
         commands=(*_explaining(context, found), *commands_for(context, ())),
     )
@@ -148,7 +154,7 @@ def _few(found: Sequence[LatencyGroup]) -> list[Item]:
     return [Item("With one replicate, whether the worst cases differ is undecided: more replicates (--blocks).")]
 
 
-def _table(group: LatencyGroup) -> Block:
+def _table(group: LatencyGroup, *, exact: bool) -> Block:
     """Return the worst case, the median of the replicates' maxima, p99.9 and the average of each load and variant."""
     cells = [
         group.found[load, variant]
@@ -158,7 +164,7 @@ def _table(group: LatencyGroup) -> Block:
     ]
     most = figures.MOST_ROWS + 2
     left_out = max(0, len(cells) - most)
-    names = ("load", "variant", "worst case", "median of maxima", "p99.9", "average")
+    names = ("load", "variant", "worst case" if exact else "largest seen", "median of maxima", "p99.9", "average")
     return Table(
         title=f"Wake-up latency of {group.workload}",
         columns=tuple(Column((name,), right=place > 1, optional=place in {3, 5}) for place, name in enumerate(names)),
@@ -175,7 +181,7 @@ def _cells(each: Latency) -> tuple[Cell, ...]:
         Cell(formatting.safe(each.load)),
         Cell(formatting.safe(each.variant.short_label)),
         Cell(_time(max(each.maxima))),
-        Cell(_time(statistics.median(each.maxima))),
+        Cell(_time(statistics.median(each.maxima)) + latency_wall.interval(each)),
         Cell("" if tail is None else _time(tail)),
         Cell(_time(statistics.fmean(each.averages)) if each.averages else ""),
     )

@@ -3,26 +3,58 @@
 
 from __future__ import annotations
 
-from swapstone.model import Direction, ImageTool, MachineNeeds, Metric, Quantity, Suite, Workload
+from swapstone.model import Direction, ImageTool, MachineNeeds, Metric, Quantity, Source, Suite, Workload
 from swapstone.workloads.cyclictest import PERCENTILES
 
 INTERVAL_US = 100
 CYCLES = 10_000
+FEWEST_CYCLES = 1000
+"""A tenth of a second: the priority of its threads is read early in a measurement."""
+
+MOST_CYCLES = 10_000_000
+"""The number of wake-ups of the published page: 1000 s."""
+
 BINS = 20_000
 """Bins of 1 us. cyclictest prints each of them, so more bins take more time. A run with a latency outside the bins fails."""
 
+REAL_BINS = 1_000_000
+"""Bins on real machines, up to 1 s: on a busy machine or below a hypervisor, a latency may exceed 20 ms.
+
+The JSON has the bins that are not empty. A period that a late wake-up has missed is skipped, so n latencies of different length take at
+least 1 + ... + (n - 1) us: within the 1000 s of `MOST_CYCLES` there are at most 44,722 of them, about 1 MB of text.
+"""
+
+OUTPUT_BYTES = 4 << 20
+"""Limit of the output on real machines, with several threads."""
+
 _FILE = "/tmp/cyclictest.json"  # noqa: S108 - in a machine of its own
+_SCRATCH_FILE = "cyclictest.json"
+_MOST_MIDDLE_S = 1.0
+_SLACK_MS = 118_000
 
 
-def _command(threads: str) -> str:
+def _options(threads: str, cycles: int) -> str:
+    return f"--quiet --mlockall {threads} --interval={INTERVAL_US} --loops={cycles}"
+
+
+def _booted(threads: str, cycles: int) -> str:
+    options = f"{_options(f'--priority=99 {threads}', cycles)} --histogram={BINS}"
+    return f"/usr/bin/cyclictest {options} --json={_FILE} >/dev/null && cat {_FILE}"
+
+
+def _carried(threads: str, cycles: int) -> str:
+    """Return a command that also writes the kernel's report of each thread to standard error, while it measures."""
+    options = f"{_options(f'{{priority}} {threads}', cycles)} --histogram={REAL_BINS}"
+    middle_s = min(_MOST_MIDDLE_S, cycles * INTERVAL_US / 2e6)
     return (
-        f"/usr/bin/cyclictest --quiet --mlockall --priority=99 {threads} --interval={INTERVAL_US} --loops={CYCLES} "
-        f"--histogram={BINS} --json={_FILE} >/dev/null && cat {_FILE}"
+        f"{{command}} {options} --json={_SCRATCH_FILE} >/dev/null & it=$!; "
+        'while set -- /proc/$it/task/*; [ $# -lt 2 ] && [ -e "$1" ]; do sleep 0.02 || sleep 1; done; '
+        f"sleep {middle_s:g} || sleep 1; cat /proc/$it/task/*/stat >&2; wait $it && cat {_SCRATCH_FILE}"
     )
 
 
-_ONE = _command("--threads=1")
-_SEVERAL = _command("--threads={processors} --affinity={list} --distance=0")
+_ONE = "--threads=1"
+_SEVERAL = "--threads={processors} --affinity={list} --distance=0"
 """A thread on each processor, all with the same interval."""
 
 _RESOLUTION_NS = 1000.0
@@ -48,19 +80,63 @@ METRICS: tuple[Metric, ...] = (
     *(_latency(name, f"{percent:g} % of the wake-ups were no later (nearest rank)") for name, percent in PERCENTILES),
 )
 
-CYCLICTEST = Workload(
-    name="cyclictest",
-    origin=ImageTool(path="/bin/sh", reader="cyclictest", several=("-c", _SEVERAL)),
-    arguments=("-c", _ONE),
-    description=f"a thread of priority 99 sleeps for {INTERVAL_US} us {CYCLES} times: how late does it wake?",
-    metrics=METRICS,
-    waits=True,
-    timeout_ms=120_000,
-    machine=MachineNeeds(parts=("cyclictest",), prepare=("mkdir -p /dev/shm",)),
-)
+
+def _cyclictest(cycles: int) -> Workload:
+    return Workload(
+        name="cyclictest",
+        origin=ImageTool(
+            path="/bin/sh",
+            reader="cyclictest",
+            several=("-c", _booted(_SEVERAL, cycles)),
+            package="cyclictest",
+            carried=_carried(_ONE, cycles),
+            carried_several=_carried(_SEVERAL, cycles),
+            output_bytes=OUTPUT_BYTES,
+        ),
+        arguments=("-c", _booted(_ONE, cycles)),
+        description=f"a thread of priority 99 sleeps for {INTERVAL_US} us {cycles} times: how late does it wake?",
+        metrics=METRICS,
+        waits=True,
+        timeout_ms=timeout_ms(cycles),
+        machine=MachineNeeds(parts=("cyclictest",), prepare=("mkdir -p /dev/shm",)),
+    )
+
+
+def _wakeup(cycles: int) -> Workload:
+    return Workload(
+        name="wakeup",
+        origin=Source(file="wakeup.c", harness=False, libraries=("-pthread",), reader="cyclictest"),
+        arguments=(str(INTERVAL_US), str(cycles)),
+        description=f"the same {cycles} times by a program that is built for each variant, on one processor",
+        metrics=METRICS,
+        waits=True,
+        timeout_ms=timeout_ms(cycles),
+        elsewhere=True,
+    )
+
+
+def timeout_ms(cycles: int) -> int:
+    """Return the time limit of a trial: twice what its wake-ups take on time, and the slack for a slow machine."""
+    return _SLACK_MS + 2 * cycles * INTERVAL_US // 1000
+
+
+def with_cycles(workload: Workload, cycles: int) -> Workload:
+    """Return a workload of this suite with another number of wake-ups; one of another suite as it is.
+
+    Args:
+        workload: of any suite.
+        cycles: 1 to `MOST_CYCLES`.
+    """
+    makers = {CYCLICTEST: _cyclictest, WAKEUP: _wakeup}
+    made = makers.get(workload)
+    return made(cycles) if made is not None else workload
+
+
+CYCLICTEST = _cyclictest(CYCLES)
+WAKEUP = _wakeup(CYCLES)
 
 SUITE = Suite(
     name="latency",
     description="how late a thread of the highest priority wakes, by the real cyclictest",
-    workloads=(CYCLICTEST,),
+    workloads=(CYCLICTEST, WAKEUP),
 )
