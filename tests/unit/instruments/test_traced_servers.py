@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments.instructions import MOST_TIMES
 from swapstone.instruments.run_limit import LONGEST_S, SHORTEST_S, RunLimit, limit_of, wait_for_end
 from swapstone.instruments.server_run import stop
 from swapstone.instruments.traced_run import run, session_members
@@ -144,7 +143,6 @@ def test_limits_follow_from_the_runs_without_an_instrument() -> None:
     assert limit_of(0.001, print).run_s == pytest.approx(0.001 + SHORTEST_S)
     assert limit_of(4.0, print).run_s == pytest.approx(80.0)
     assert limit_of(1000.0, print).run_s == pytest.approx(1000.0 + LONGEST_S)
-    assert limit_of(1.0, print, MOST_TIMES).run_s == pytest.approx(1.0 + LONGEST_S)
 
 
 def test_members_of_a_session_are_found_without_its_first() -> None:
