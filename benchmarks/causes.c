@@ -8,6 +8,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -54,14 +55,16 @@ static _Alignas(256) volatile uint64_t counters[64];
 static void *count(void *at) {
     volatile uint64_t *counter = at;
 
-    for (int i = 0; i < 100000000; i++)
+    for (int i = 0; i < 50000000; i++)
         *counter += 1;
     return NULL;
 }
 
 static void false_sharing(int planted) {
     pthread_t threads[2];
+    struct sched_param first = {.sched_priority = 1};
 
+    sched_setscheduler(0, SCHED_RR, &first); /* or the threads hardly run at the same moment on a busy machine */
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, count, (void *)&counters[planted ? i : 32 * i]);
     for (int i = 0; i < 2; i++)

@@ -3,23 +3,44 @@
 
 The programs are in benchmarks/causes.c. Each pair is compared and explained. Prints for each what is named first, its share with its
 interval, and how the instructions compare; then the number of causes that were named first, of wrong ones that were named first, and of
-nulls that named anything. The exit status is 1 if a wrong cause or a null was named with an interval that excludes 0.
+nulls that named anything; then what each instrument cost. The exit status is 1 if a wrong cause or a null was named, or a pair failed.
 Needs root, perf and valgrind.
+
+    benchmarks/causes                     all 30 causes and 5 nulls
+    benchmarks/causes fsync lock          some causes, and the nulls
+    benchmarks/causes --nulls             all causes without nulls
+    benchmarks/causes --hogs 2            beside two busy loops
+    benchmarks/causes --confirm           causes with a remedy: the share of the gap that it closes
+
+Each result is stored in the folder of --out. If the command is repeated, only what is missing is run, unless the program or the
+settings have changed: such results are of another state and are kept apart. `table.md` there has the tables.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from benchmarks.causes_results import (
+    CONFIRMED,
+    Outcome,
+    Result,
+    outcome_of,
+    row,
+    state_of,
+    stored,
+    tables,
+    with_slowdowns,
+)
 from tests.e2e.cli import swapstone
 
 SOURCE = Path(__file__).with_suffix(".c")
@@ -84,52 +105,6 @@ NULLS = ("turns", "copies", "faults", "unbuffered", "sleep")
 """Programs that are compared with themselves."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    """What explain gave for a pair.
-
-    Attributes:
-        named: the class that is named first; empty for none.
-        share: its share of the difference.
-        interval: of the share; None without intervals.
-        how: how the instructions compare.
-        evidence: all of its texts.
-        answer: the first sentence.
-        differs: whether the record has a difference; on a busy machine a planted cause may have no effect, such as false sharing of
-            threads that never run at the same time.
-    """
-
-    named: str
-    share: float
-    interval: tuple[float, float] | None
-    how: str
-    evidence: str
-    answer: str
-    differs: bool = True
-
-    def is_right(self, cause: Cause) -> bool:
-        """Return whether the planted cause is named first, with what its evidence must contain."""
-        how = (cause.how,) if isinstance(cause.how, str) else cause.how
-        return self.named in cause.named and cause.detail in self.evidence and (how == ("",) or self.how in how)
-
-
-def outcome_of(explanation: Mapping[str, Any]) -> Outcome:
-    """Return what an explanation, as JSON, names first."""
-    findings = explanation["findings"]
-    if not findings:
-        return Outcome("", 0.0, None, "", "", explanation["paragraph"], explanation.get("differs", True))
-    first = findings[0]
-    interval = first.get("interval")
-    return Outcome(
-        named=first["cause"],
-        share=first["share"] or 0.0,
-        interval=None if interval is None else (interval[0], interval[1]),
-        how=first.get("how", ""),
-        evidence=" | ".join((first["sentence"], *first["evidence"])),
-        answer=explanation["paragraph"],
-    )
-
-
 def built(folder: Path) -> Path:
     """Compile the programs, and the libraries that one of them loads."""
     program = folder / "causes"
@@ -143,27 +118,89 @@ def built(folder: Path) -> Path:
     return program
 
 
-def explained(program: Path, name: str, sides: tuple[str, str], metric: str, blocks: int) -> tuple[Outcome, float]:
-    """Compare and explain a pair; return what explain gave, and how long it took in seconds."""
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    """What is compared: a cause, or with `null` its plain program with itself."""
+
+    name: str
+    null: bool
+
+    @property
+    def key(self) -> str:
+        """Return a name for its file."""
+        return f"null-{self.name}" if self.null else self.name
+
+
+def explained(program: Path, pair: Pair, asked: argparse.Namespace) -> Result:
+    """Compare and explain a pair; a failure is a result, too."""
+    cause, start = CAUSES[pair.name], time.monotonic()
     with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch:
         folder = Path(scratch)
         record = str(folder / "r")
-        commands = [f"{program} {name} {side}" for side in sides]
+        commands = [f"{program} {pair.name} {side}" for side in ("0", "00" if pair.null else "1")]
         variables = ("--env", f"CAUSES_LIBRARIES={program.parent}")
         names = ("-n", "plain", "-n", "planted")
-        swapstone(folder, "compare", *commands, *names, *variables, "--blocks", str(blocks), "--out", record)
-        start = time.monotonic()
-        result = swapstone(folder, "explain", record, metric, "--only", "*", "--json")
-        return outcome_of(json.loads(result.stdout)["explanation"]), time.monotonic() - start
+        confirm = ("--confirm",) if asked.confirm and not pair.null else ()
+        load = os.getloadavg()[0]
+        try:
+            swapstone(folder, "compare", *commands, *names, *variables, "--blocks", str(asked.blocks), "--out", record)
+            found = swapstone(folder, "explain", record, cause.metric, "--only", "*", "--json", *confirm)
+            content = json.loads(found.stdout)
+        except (AssertionError, ValueError, subprocess.TimeoutExpired) as error:
+            problem = Outcome("", 0.0, None, "", "", str(error)[-2000:])
+            return Result(pair.name, pair.null, "FAILED", problem, time.monotonic() - start, load)
+    outcome = outcome_of(content["explanation"])
+    if pair.null:
+        verdict = "LOUD" if outcome.named else "silent"
+    else:
+        verdict = "right" if is_right(outcome, cause) else "WRONG" if outcome.differs else "none"
+    costs, remedies = with_slowdowns(content["costs"], content["runs"]), tuple(content["remedies"] or ())
+    return Result(pair.name, pair.null, verdict, outcome, time.monotonic() - start, load, costs, remedies)
 
 
-def row(name: str, found: Outcome, verdict: str, seconds: float) -> str:
-    """Return a line of the table."""
-    between = "" if found.interval is None else f"{found.interval[0]:.0%} to {found.interval[1]:.0%}"
-    share = f"{found.share:.0%}" if found.named else ""
-    return (
-        f"{name:14} {verdict:6} {found.named or 'nothing':22} {share:>5} {between:14} {found.how:26} {seconds:6.0f} s"
-    )
+def is_right(found: Outcome, cause: Cause) -> bool:
+    """Return whether the planted cause is named first, with what its evidence must contain."""
+    how = (cause.how,) if isinstance(cause.how, str) else cause.how
+    return found.named in cause.named and cause.detail in found.evidence and (how == ("",) or found.how in how)
+
+
+@contextlib.contextmanager
+def hogs(number: int) -> Iterator[None]:
+    """Run busy loops."""
+    running = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
+
+
+def chosen(asked: argparse.Namespace) -> list[Pair]:
+    """Return the pairs to run, causes before nulls."""
+    causes = asked.causes or list(CONFIRMED if asked.confirm else CAUSES)
+    nulls = [] if asked.confirm and asked.nulls is None else NULLS if asked.nulls is None else asked.nulls
+    return [*(Pair(name, null=False) for name in causes), *(Pair(name, null=True) for name in nulls)]
+
+
+def run_all(pairs: Sequence[Pair], folder: Path, asked: argparse.Namespace) -> list[Result]:
+    """Run what has no stored result, and return the results of all. Progress with the time that is left goes to standard error."""
+    found = {pair: result for pair in pairs if (result := stored(folder / f"{pair.key}.json")) is not None}
+    left = [pair for pair in pairs if pair not in found]
+    if found:
+        print(f"{len(found)} of {len(pairs)} results are in {folder}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch, hogs(asked.hogs if left else 0):
+        program = built(Path(scratch)) if left else Path()
+        for number, pair in enumerate(left):
+            seconds = [result.seconds for result in found.values()]
+            eta = f", about {sum(seconds) / len(seconds) * (len(left) - number) / 60:.0f} min left" if seconds else ""
+            print(f"{pair.key}, {len(found) + 1} of {len(pairs)}{eta}", file=sys.stderr, flush=True)
+            found[pair] = explained(program, pair, asked)
+            found[pair].store(folder / f"{pair.key}.json")
+            print(row(found[pair]), flush=True)
+            if asked.verbose or found[pair].verdict in {"WRONG", "FAILED", "LOUD"}:
+                print(f"    {found[pair].outcome.evidence or found[pair].outcome.answer}", flush=True)
+    return [found[pair] for pair in pairs]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -171,36 +208,41 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("causes", nargs="*", metavar="CAUSE", help=f"any of {', '.join(CAUSES)}; default: all")
     parser.add_argument("--blocks", type=int, default=20, help="blocks of each record (default: %(default)s)")
-    parser.add_argument(
-        "--nulls", nargs="*", metavar="CAUSE", default=list(NULLS), help="programs compared with themselves"
-    )
+    parser.add_argument("--nulls", nargs="*", metavar="CAUSE", help="programs compared with themselves")
+    parser.add_argument("--hogs", type=int, default=0, help="number of busy loops beside it")
+    parser.add_argument("--confirm", action="store_true", help=f"try remedies; default causes: {', '.join(CONFIRMED)}")
+    parser.add_argument("--out", type=Path, default=Path("causes-results"), help="folder (default: %(default)s)")
     parser.add_argument("--verbose", action="store_true", help="print the evidence of what is named first")
     asked = parser.parse_args(arguments)
-    if wrong := [name for name in (*asked.causes, *asked.nulls) if name not in CAUSES]:
+    pairs = chosen(asked)
+    if wrong := [pair.name for pair in pairs if pair.name not in CAUSES]:
         parser.error(f"there is no {wrong[0]!r}; there are {', '.join(CAUSES)}")
-    right = confident = loud = absent = 0
-    chosen = asked.causes or list(CAUSES)
+    state = state_of(blocks=asked.blocks, hogs=asked.hogs, confirm=asked.confirm)
+    folder = asked.out / state
+    folder.mkdir(parents=True, exist_ok=True)
     print(f"{'planted':14} {'':6} {'named first':22} {'share':>5} {'interval':14} {'instructions':26}")
-    with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch:
-        program = built(Path(scratch))
-        for name in chosen:
-            found, seconds = explained(program, name, ("0", "1"), CAUSES[name].metric, asked.blocks)
-            good = found.is_right(CAUSES[name])
-            right += good
-            absent += not found.differs
-            confident += bool(found.named) and found.named not in CAUSES[name].named
-            print(row(name, found, "right" if good else "WRONG" if found.differs else "none", seconds), flush=True)
-            if asked.verbose or (found.differs and not good):
-                print(f"    {found.evidence or found.answer}", flush=True)
-        for name in asked.nulls:
-            found, seconds = explained(program, name, ("0", "00"), CAUSES[name].metric, asked.blocks)
-            loud += bool(found.named)
-            print(row(f"null {name}"[:14], found, "LOUD" if found.named else "silent", seconds), flush=True)
-    print(
-        f"{right} of {len(chosen) - absent} causes were named first with their evidence, and {absent} had no effect; {confident} wrong "
-        f"classes were named first; {loud} of {len(asked.nulls)} nulls named a cause"
+    try:
+        results = run_all(pairs, folder, asked)
+    except KeyboardInterrupt:
+        done = sum((folder / f"{pair.key}.json").is_file() for pair in pairs)
+        print(
+            f"\nStopped: {done} of {len(pairs)} results are in {folder}. Repeat the command to go on.", file=sys.stderr
+        )
+        return 130
+    causes, nulls = [each for each in results if not each.null], [each for each in results if each.null]
+    right = sum(each.verdict == "right" for each in causes)
+    absent = sum(each.verdict == "none" for each in causes)
+    confident = sum(bool(each.outcome.named) and each.outcome.named not in CAUSES[each.name].named for each in causes)
+    loud = sum(each.verdict == "LOUD" for each in nulls)
+    failed = sum(each.verdict == "FAILED" for each in results)
+    summary = (
+        f"{right} of {len(causes) - absent} causes were named first with their evidence, and {absent} had no effect; {confident} wrong "
+        f"classes were named first; {loud} of {len(nulls)} nulls named a cause; {failed} pairs failed"
     )
-    return 1 if confident or loud else 0
+    text = tables(results, state, summary)
+    (folder / "table.md").write_text(text)
+    print(f"\n{text}\nThe table is in {folder / 'table.md'}.")
+    return 1 if confident or loud or failed else 0
 
 
 if __name__ == "__main__":

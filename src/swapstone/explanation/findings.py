@@ -49,6 +49,10 @@ LEAST_SHARE = 0.1
 DRIFT = 0.15
 """Relative deviation of the reference runs' difference from the record's, above which a caveat is added."""
 
+NEVER_EMPTY = {"simulated", "calls"}
+"""Groups of counts that an instrument that counts them has for every program. A side without any was counted in another
+way, by which functions have other names."""
+
 _LARGE = "of 131072 B or more"
 
 
@@ -81,15 +85,23 @@ def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
     sides: list[dict[tuple[str, str], float]] = []
     groups: list[set[str]] = []
     gives = {(run.instrument, a.group) for run in seen.runs for a in run.amounts}
+    always = {(run.variant, a.group) for run in seen.runs for a in run.amounts}
     for reference in seen.references:
         runs = [run for run in seen.runs if run.variant == reference.variant]
         sides.append({(a.group, a.name): a.value for run in runs for a in run.amounts})
         used = {run.instrument for run in runs}
-        groups.append(
-            {group for instrument, group in gives if instrument in used}
-        )  # a missing count is 0 if its instrument ran
+        groups.append(  # a missing count is 0 if its instrument ran, and counts such events on this side
+            {
+                group
+                for instrument, group in gives
+                if instrument in used and (group not in NEVER_EMPTY or (reference.variant, group) in always)
+            }
+        )
     found = []
+    ways = {any((side.variant, group) in always for group in NEVER_EMPTY) for side in seen.references}
     for group, name in dict.fromkeys([*sides[0], *sides[1]]):
+        if len(ways) > 1 and group == "instructions" and name != "all":
+            continue
         values = [
             side.get((group, name), 0.0 if group in known else None) for side, known in zip(sides, groups, strict=True)
         ]
@@ -324,7 +336,9 @@ def _caveats(seen: RowMeasurements, split: Ledger | None, findings: Sequence[Fin
     elif problem := split_problem(seen):
         yield f"The ledger is refused: {problem}."
     for run in seen.runs:
-        if notes := [note for note in run.notes if any(word in note for word in ("lost", "strace", "wanted"))]:
+        if notes := [
+            note for note in run.notes if any(word in note for word in ("lost", "strace", "wanted", "cachegrind"))
+        ]:
             yield f"{run.instrument} on {short_label(run.variant)}: {'; '.join(notes)}."
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import contextlib
 import dataclasses
 import os
 import re
@@ -52,6 +53,10 @@ _SPREADS = frozenset({0x6E, 0x78, 0x79, 0x7A, 0x7B, 0x7C})
 _LONG_ENOUGH = 32
 _FIELD = re.compile(r"(?<!\w)(\w++)=(0x[0-9a-f]{1,16}|[0-9]{1,20})")
 _MOST_COPIES = 60
+MOST_STACKS = 20_000
+"""With more calls a stack has the caller alone: reading all callers takes a hundred times as long."""
+
+STACK_BYTES = 2048
 MAX_ALLOCATION_BYTES = 1 << 40
 """Larger sizes are ignored: assembler parts of a C library call some functions with other arguments."""
 
@@ -181,15 +186,16 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     before = (*wrapper, "sh", "-c", _SCRIPT, group, "\n".join(probe.definition(group, registers) for probe in chosen))
     events = [part for probe in chosen for part in ("-e", f"{group}:{probe.event}")]
 
-    def run(one: Tracee, most_bytes: int) -> Recording:
+    def run(one: Tracee, most_bytes: int, stacks: tuple[str, ...] = (), mapped: tuple[str, ...] = ()) -> Recording:
         return record(
             one,
-            (*events, "-m", "16384"),
+            (*events, "-m", "16384", *stacks),
             reference.folder,
             tracepoints=True,
             before=before,
             most_bytes=most_bytes,
             limit=reference.limit(),
+            mapped=mapped,
         )
 
     try:
@@ -207,6 +213,9 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
                 f"the program calls the probed functions so often that perf wrote {again.times * LIMIT_BYTES / 2**30:.1f} GiB"
             ) from again
     by_event = {f"{group}:{probe.event}": probe for probe in chosen}
+    if sum(event.what in by_event for event in recording.events) < MOST_STACKS:
+        with contextlib.suppress(TooLargeError):
+            recording = run(tracee, MOST_BYTES, ("--call-graph", f"dwarf,{STACK_BYTES}"), reference.objects)
     return _counted(tracee, reference, symbolizer, recording, by_event)
 
 
@@ -250,9 +259,10 @@ def _counted(
         elif caller.symbol not in _ALLOCATING:  # an allocating function that calls another one counts once
             amounts["allocations", f"of {size_class(size)}"] += 1
             amounts["allocations", "bytes asked for"] += size
+            stack = symbolizer.stack(event)[:-1] if len(event.stack) > 1 else (caller,)
             adder.add(
                 (
-                    caller,
+                    *stack,
                     Frame(symbol=probe.function, object=symbolizer.object_of(probe.path)),
                     Frame(symbol=size_class(size), object=""),
                 ),
@@ -264,7 +274,8 @@ def _counted(
         Amount(group=group, name=name, value=value / operations) for (group, name), value in sorted(amounts.items())
     )
     notes = (
-        "a stack is the caller and the function; calls inside a library that bypass the symbol are not counted",
+        "a stack is the callers and the function, or with many calls the caller and the function; calls inside a library that bypass the "
+        "symbol are not counted",
         *runs.notes(),
     )
     profile = adder.profile(NAME, "B", operations, notes)

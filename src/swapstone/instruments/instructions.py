@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Count instructions by function, with valgrind's callgrind, and simulate caches and branch prediction.
 
-The simulation adds 4 to 34 % to the time. Its sizes are stated explicitly: valgrind would take those of this machine, and a last-level
-cache of hundreds of MiB hides every miss.
+The sizes of the simulated caches are stated explicitly: valgrind would take those of this machine, and a last-level cache of hundreds of
+MiB hides every miss.
+
+A run has the limit of every instrument (`run_limit`). Where callgrind would exceed it, cachegrind counts the instructions alone, which
+takes about a seventh of the time, and has no calls, no objects of functions and no simulation.
 
 Valgrind's processor has no AVX-512, so a C library may select other functions under it.
 """
@@ -25,18 +28,47 @@ from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import LISTED_FUNCTIONS, OWN_OBJECT, Amount, InstrumentResult, UnavailableError, UserError
 
 NAME = "instructions"
-SLOWDOWN = 60
-"""Approximate slowdown of a program under callgrind."""
-
-MOST_TIMES = 1e9
-"""callgrind is slower than other instruments by nature: only the time that it adds is limited, to `run_limit.LONGEST_S`."""
-
-LONGEST_S = 120.0
 CACHES = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64")
 """First-level caches of 32 KiB, and a last-level cache of 1 MiB: bytes, ways, bytes of a line."""
 
 SIMULATED = "simulated"
 """Group of the simulated events."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Counter:
+    """A way to count instructions.
+
+    Attributes:
+        tool: of valgrind.
+        options: of the tool.
+        slowdown: about how many times as long a program's processor time takes: 37 to 107 (callgrind) and 7 to 12 (cachegrind) were
+            measured with valgrind 3.19.
+        note: on the result.
+    """
+
+    tool: str
+    options: tuple[str, ...]
+    slowdown: float
+    note: str
+
+
+COUNTERS = (
+    Counter(
+        "callgrind",
+        ("--cache-sim=yes", "--branch-sim=yes", *CACHES, "--callgrind-out-file={file}"),
+        60.0,
+        "valgrind runs one thread at a time, and its processor has no AVX-512; its caches have 32 KiB and 1 MiB, with lines of 64 B",
+    ),
+    Counter(
+        "cachegrind",
+        ("--cache-sim=no", "--branch-sim=no", *CACHES, "--cachegrind-out-file={file}"),
+        10.0,
+        "cachegrind counted instructions alone, without calls and a simulation, because callgrind would take longer than the limit; "
+        "valgrind runs one thread at a time, and its processor has no AVX-512",
+    ),
+)
+"""In the order in which they are tried."""
 
 EVENTS = {
     "mispredicted branches": ("Bcm", "Bim"),
@@ -90,7 +122,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     A program with passes runs with one pass and with three. Half of the difference is one pass, without start and end.
 
     Raises:
-        UnavailableError: valgrind is not installed, or the run would take too long under it.
+        UnavailableError: valgrind is not installed, or the run takes longer than the limit in each way of `COUNTERS`.
         UserError: the run failed.
     """
     barrier = requirements.missing_tool("valgrind", "valgrind")
@@ -98,30 +130,58 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         raise UnavailableError(barrier.reason, barrier.remedy)
     if tracee.region in {Region.ATTACHED, Region.DRIVEN}:
         raise UnavailableError("callgrind counts whole runs; a server's start and end would be counted as requests")
-    whole_s = reference.wall_ns * tracee.operations / 1e9 * (4 if tracee.region is Region.PASSES else 1) * SLOWDOWN
-    if whole_s > LONGEST_S:
-        raise UnavailableError(f"a run would take about {whole_s:.0f} s under callgrind, more than {LONGEST_S:.0f} s")
+    problems = []
+    for counter in COUNTERS:
+        if problem := expected_excess(tracee, reference, counter):
+            problems.append(problem)
+            continue
+        try:
+            return _counted(tracee, reference, counter)
+        except UnavailableError as error:
+            problems.append(error.message)
+    raise UnavailableError("; ".join(problems))
+
+
+def expected_excess(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> str:
+    """Return why a run would take longer than the limit; empty if it would not.
+
+    Args:
+        tracee: what to run.
+        reference: gives elapsed and processor time without an instrument.
+        counter: the way to count.
+    """
+    passes = 3 if tracee.region is Region.PASSES else 1
+    cpu_ns = reference.metrics.get("cpu", reference.wall_ns)
+    whole_s = (reference.wall_ns + cpu_ns * counter.slowdown) * tracee.operations * passes / 1e9
+    most_s = reference.limit().run_s
+    if whole_s <= most_s:
+        return ""
+    return (
+        f"a run would take about {whole_s:.0f} s under {counter.tool}, more than {most_s:.0f} s; without it the longest took "
+        f"{reference.longest_s:.3g} s"
+    )
+
+
+def _counted(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> InstrumentResult:
     if tracee.region is Region.PASSES:
-        (one, _), (three, ended) = _run(tracee.with_passes(1), reference), _run(tracee.with_passes(3), reference)
+        (one, _), (three, ended) = (_run(tracee.with_passes(number), reference, counter) for number in (1, 3))
         counted = Tally(
             _half(three.instructions, one.instructions), _half(three.calls, one.calls), _half(three.events, one.events)
         )
         passes = 3
     else:
-        counted, ended = _run(tracee, reference)
+        counted, ended = _run(tracee, reference, counter)
         passes = 1
     took = ended.elapsed_ns / (passes * tracee.operations)
     return InstrumentResult(
         instrument=NAME,
         tool=requirements.version_of("valgrind"),
         variant=tracee.variant,
-        command=" ".join(("valgrind --tool=callgrind", *tracee.request.arguments)),
+        command=" ".join((f"valgrind --tool={counter.tool}", *tracee.request.arguments)),
         operations=tracee.operations,
         overhead=took / reference.wall_ns if reference.wall_ns else None,
         amounts=_amounts(tracee, counted),
-        notes=(
-            "valgrind runs one thread at a time, and its processor has no AVX-512; its caches have 32 KiB and 1 MiB, with lines of 64 B",
-        ),
+        notes=(counter.note,),
     )
 
 
@@ -134,11 +194,11 @@ def _half(three: collections.Counter[Place], one: collections.Counter[Place]) ->
     )
 
 
-def _run(tracee: Tracee, reference: ReferenceRuns) -> tuple[Tally, TracedRun]:
-    files = reference.folder / "callgrind"
+def _run(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> tuple[Tally, TracedRun]:
+    files = reference.folder / counter.tool
     files.mkdir(exist_ok=True)
-    simulation = ("--cache-sim=yes", "--branch-sim=yes", *CACHES)
-    tool = ("valgrind", "--tool=callgrind", "--vgdb=no", "-q", *simulation, f"--callgrind-out-file={files}/out.%p")
+    options = (option.format(file=f"{files}/out.%p") for option in counter.options)
+    tool = ("valgrind", f"--tool={counter.tool}", "--vgdb=no", "-q", *options)
     request = tracee.request
     whole = inner_command(tracee)
     helpers = whole[: len(whole) - len(request.arguments)]
@@ -146,7 +206,7 @@ def _run(tracee: Tracee, reference: ReferenceRuns) -> tuple[Tally, TracedRun]:
         (*helpers, *tool, *request.arguments),
         _with_inner_command(tracee),
         reference.folder,
-        reference.limit(MOST_TIMES),
+        reference.limit(),
     )
     found = Tally()
     for file in sorted(files.iterdir()):
@@ -177,7 +237,7 @@ def _amounts(tracee: Tracee, counted: Tally) -> tuple[Amount, ...]:
             calls[_name(symbolizer, *place)] += count
     total = sum(instructions.values())
     found = [Amount(group="instructions", name="all", value=total / tracee.operations)]
-    for words, names in EVENTS.items():
+    for words, names in EVENTS.items() if counted.events else ():
         events = sum(counted.events[name] for name in names)
         found.append(Amount(group=SIMULATED, name=words, value=events / tracee.operations))
     for group, counts in (("instructions", instructions), ("calls", calls)):
@@ -192,5 +252,7 @@ def _name(symbolizer: Symbolizer, path: str, function: str) -> str:
     if _ADDRESS.match(plain) and path.startswith("/"):
         table = symbolizer.table(str(Path(path).resolve()))
         plain = (table.name_at(int(plain, 16)) if table else "") or plain
+    if not path:  # cachegrind names no objects
+        return plain
     where = symbolizer.object_of(str(Path(path).resolve())) if path.startswith("/") else path
     return plain if where == OWN_OBJECT else f"{plain} ({where})"

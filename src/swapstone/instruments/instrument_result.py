@@ -9,7 +9,7 @@ from pathlib import Path
 
 from swapstone.instruments import requirements
 from swapstone.instruments.perf import Recording, lost_note
-from swapstone.instruments.run_limit import MOST_TIMES, RunLimit, limit_of
+from swapstone.instruments.run_limit import RunLimit, limit_of
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import Amount, ElapsedTime, InstrumentResult, Profile
 
@@ -39,13 +39,9 @@ class ReferenceRuns:
         """Return the elapsed time of an operation in ns."""
         return self.metrics.get("wall", 0.0)
 
-    def limit(self, most_times: float = MOST_TIMES) -> RunLimit:
-        """Return how long a run under an instrument may take.
-
-        Args:
-            most_times: limit of its overhead.
-        """
-        return limit_of(self.longest_s, self.notify, most_times)
+    def limit(self) -> RunLimit:
+        """Return how long a run under an instrument may take."""
+        return limit_of(self.longest_s, self.notify)
 
     def passes_for(self, tracee: Tracee, work_ns: float, most: int = 20_000) -> Tracee:
         """Return the tracee with the number of passes that takes about this long without an instrument."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from swapstone.instruments.instrument_result import ReferenceRuns
+from swapstone.instruments.run_limit import QUIET_S
 from swapstone.instruments.traced_run import PID_FILE, run, session_members
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import Amount, InstrumentResult, UnavailableError, UserError
@@ -76,9 +77,9 @@ class _Reader(threading.Thread):
             self.most[name] = max(self.most[name], sum(each[name] for each in found))
 
     def stop(self) -> None:
-        """Stop reading, and wait for the last one."""
+        """Stop reading, and wait for the last one, which the kernel may delay."""
         self._ended.set()
-        self.join()
+        self.join(QUIET_S)
 
 
 def _read(pid: int) -> Mapping[str, int]:

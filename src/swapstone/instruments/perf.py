@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import dataclasses
 import subprocess
-import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from swapstone.instruments import perf_script, requirements
 from swapstone.instruments.measured_region import MARKER, MeasuredWindows, windows
 from swapstone.instruments.perf_script import Event
-from swapstone.instruments.run_limit import LONGEST_S, RunLimit
+from swapstone.instruments.run_limit import LONGEST_S, RunLimit, ended_within
 from swapstone.instruments.traced_run import TracedRun, run
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.instruments.unwind_tables import root_with_tables
@@ -118,7 +117,8 @@ def record(
         if most_bytes is not None and (size := data.stat().st_size) > most_bytes:
             raise TooLargeError(size / most_bytes)
         root = root_with_tables((tracee.program, *mapped), folder) if mapped else None
-        events = read(data, perf_script.WITH_PROCESSORS if whole_machine else perf_script.FIELDS, root)
+        fields = perf_script.WITH_PROCESSORS if whole_machine else perf_script.FIELDS
+        events = read(data, fields, root, limit.notify if limit is not None else lambda _: None)
     finally:
         data.unlink()
     name = Path(tracee.program).name[:COMM_BYTES]
@@ -144,13 +144,19 @@ def process_tree(events: Iterable[Event], root: int) -> frozenset[int]:
     return frozenset(found)
 
 
-def read(data: Path, fields: str = perf_script.FIELDS, root: Path | None = None) -> list[Event]:
+def read(
+    data: Path,
+    fields: str = perf_script.FIELDS,
+    root: Path | None = None,
+    notify: Callable[[str], None] = lambda _: None,
+) -> list[Event]:
     """Read a recording.
 
     Args:
         data: perf's file.
         fields: `perf_script.FIELDS` or `perf_script.WITH_PROCESSORS`.
         root: below which perf looks for the files that were mapped; None for this machine's.
+        notify: called with a line when that takes long.
 
     Raises:
         UnavailableError: reading takes longer than `LONGEST_S`.
@@ -159,22 +165,15 @@ def read(data: Path, fields: str = perf_script.FIELDS, root: Path | None = None)
     # With a root perf takes no names from the running kernel by itself.
     files = () if root is None else ("--symfs", str(root), "--kallsyms", "/proc/kallsyms")
     command = ("perf", "script", "-i", str(data), "-F", fields, *perf_script.FLAGS, *files)
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
-    ) as process:
-        late = threading.Event()
-
-        def give_up() -> None:
-            late.set()
-            process.kill()
-
-        timer = threading.Timer(LONGEST_S, give_up)
-        timer.start()
-        try:
-            assert process.stdout is not None
-            events = list(perf_script.events(process.stdout))
-        finally:
-            timer.cancel()
+    what = f"perf script, which reads a recording of {data.stat().st_size >> 20} MiB"
+    with (
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
+        ) as process,
+        ended_within(process, LONGEST_S, what, notify) as late,
+    ):
+        assert process.stdout is not None
+        events = list(perf_script.events(process.stdout))
     if late.is_set():
         raise UnavailableError(f"its recording is so large that reading it takes longer than {LONGEST_S:.0f} s")
     if process.returncode != 0:

@@ -18,6 +18,16 @@ from pathlib import Path
 import msgspec
 
 from swapstone.instruments.acquisition import ReferenceRun, RowVariant
+from swapstone.instruments.remedy_objects import (
+    BUFFERS,
+    HUGE_MAPPINGS,
+    KEPT_MAPPINGS,
+    NO_DELAY,
+    NO_SLEEPS,
+    NO_SYNC,
+    PAGE_CACHE,
+    ROOM_TO_GROW,
+)
 from swapstone.model import Explanation, RemedyRuns, UserError
 from swapstone.wire import TrialRequest
 
@@ -27,48 +37,6 @@ BUDGET_S = 60.0
 
 _PRELOAD = "LD_PRELOAD"
 _COMPILE_S = 60
-
-_NO_DELAY = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-static int set(int fd) {
-    int on = 1;
-    if (fd >= 0) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return fd;
-}
-int socket(int domain, int type, int protocol) {
-    int (*next)(int, int, int) = (int (*)(int, int, int))dlsym(RTLD_NEXT, "socket");
-    return set(next(domain, type, protocol));
-}
-int accept(int fd, struct sockaddr *name, socklen_t *length) {
-    int (*next)(int, struct sockaddr *, socklen_t *) =
-        (int (*)(int, struct sockaddr *, socklen_t *))dlsym(RTLD_NEXT, "accept");
-    return set(next(fd, name, length));
-}
-int accept4(int fd, struct sockaddr *name, socklen_t *length, int flags) {
-    int (*next)(int, struct sockaddr *, socklen_t *, int) =
-        (int (*)(int, struct sockaddr *, socklen_t *, int))dlsym(RTLD_NEXT, "accept4");
-    return set(next(fd, name, length, flags));
-}
-"""
-
-_BUFFERS = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdio.h>
-static int (*next)(FILE *, char *, int, size_t);
-static void find(void) { next = (int (*)(FILE *, char *, int, size_t))dlsym(RTLD_NEXT, "setvbuf"); }
-int setvbuf(FILE *file, char *buffer, int mode, size_t size) {
-    (void)buffer, (void)mode, (void)size;
-    if (!next) find();
-    return next(file, NULL, _IOFBF, 1 << 16);
-}
-void setbuf(FILE *file, char *buffer) { setvbuf(file, buffer, _IOFBF, 0); }
-__attribute__((constructor)) static void begin(void) { setvbuf(stdout, NULL, _IOFBF, 0); }
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +62,10 @@ class Remedy:
     of_glibc: bool = False
 
 
+_SMALL_PAGES = r"sizes of pages|in huge pages"
 _MEMORY_CALLS = r"\b(?:brk|mmap|munmap|madvise|mremap)\b"
+_SYNC = r"\bf(?:data)?sync\b"
+_FILE_CALLS = r"\bp(?:read|write)\w*|ended by a disk"
 
 REMEDIES: tuple[Remedy, ...] = (
     Remedy(
@@ -118,21 +89,57 @@ REMEDIES: tuple[Remedy, ...] = (
     Remedy(
         "huge pages",
         "glibc's malloc requests huge pages (GLIBC_TUNABLES=glibc.malloc.hugetlb=1)",
-        (("page faults", ""), ("own code", "sizes of pages")),
+        (("page faults", ""), ("own code", _SMALL_PAGES)),
         environment=(("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),),
         of_glibc=True,
+    ),
+    Remedy(
+        "kept mappings",
+        "what the program maps itself stays when it is unmapped, and MADV_DONTNEED frees nothing (a preloaded mmap, munmap, madvise)",
+        (("page faults", ""), ("system calls", _MEMORY_CALLS), ("locks", "address space")),
+        preload=KEPT_MAPPINGS,
+    ),
+    Remedy(
+        "huge mappings",
+        "what the program maps itself may be in huge pages (a preloaded mmap and madvise request MADV_HUGEPAGE)",
+        (("page faults", ""), ("own code", _SMALL_PAGES)),
+        preload=HUGE_MAPPINGS,
+    ),
+    Remedy(
+        "no forced writes",
+        "written data stays in the page cache (a preloaded fsync and fdatasync do nothing)",
+        (("system calls", _SYNC), ("waiting", _SYNC)),
+        preload=NO_SYNC,
+    ),
+    Remedy(
+        "page cache",
+        "files are opened without O_DIRECT and O_SYNC (a preloaded open, openat and mkostemp)",
+        (("system calls", _FILE_CALLS), ("waiting", _FILE_CALLS)),
+        preload=PAGE_CACHE,
+    ),
+    Remedy(
+        "no sleeps",
+        "sleeps and the time-outs of poll end at once (a preloaded nanosleep, clock_nanosleep, usleep, sleep and poll)",
+        (("waiting", r"nanosleep|poll.* ended by a timer"),),
+        preload=NO_SLEEPS,
+    ),
+    Remedy(
+        "room to grow",
+        "a block that grows gets half more than it requests (a preloaded realloc)",
+        (("allocator", r"\brealloc\b"),),
+        preload=ROOM_TO_GROW,
     ),
     Remedy(
         "larger buffers",
         "streams of the C library buffer 64 KiB (a preloaded setvbuf)",
         (("system calls", r"\bwrite\b"),),
-        preload=_BUFFERS,
+        preload=BUFFERS,
     ),
     Remedy(
         "TCP_NODELAY",
         "sockets send small segments at once (a preloaded socket and accept set TCP_NODELAY)",
         (("waiting", r"\b(?:read|recv\w*|poll|select|epoll_wait)\b"),),
-        preload=_NO_DELAY,
+        preload=NO_DELAY,
     ),
 )
 

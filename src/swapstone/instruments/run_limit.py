@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import subprocess
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 MOST_TIMES = 20.0
 """A run under an instrument may take this many times as long as the longest run without it, or `SHORTEST_S` where that is longer."""
@@ -43,15 +45,14 @@ class RunLimit:
         )
 
 
-def limit_of(longest_s: float, notify: Callable[[str], None], most_times: float = MOST_TIMES) -> RunLimit:
+def limit_of(longest_s: float, notify: Callable[[str], None]) -> RunLimit:
     """Return the limit of a run under an instrument.
 
     Args:
         longest_s: duration of the longest run without it.
         notify: called with a line when a wait takes long.
-        most_times: limit of the overhead.
     """
-    return RunLimit(longest_s + min(LONGEST_S, max(SHORTEST_S, (most_times - 1) * longest_s)), longest_s, notify)
+    return RunLimit(longest_s + min(LONGEST_S, max(SHORTEST_S, (MOST_TIMES - 1) * longest_s)), longest_s, notify)
 
 
 def wait_for_end(process: subprocess.Popen[bytes], within_s: float, what: str, notify: Callable[[str], None]) -> int:
@@ -75,3 +76,36 @@ def wait_for_end(process: subprocess.Popen[bytes], within_s: float, what: str, n
             raise
     notify(f"waiting for {what}, for at most {left:.0f} s more")
     return process.wait(left)
+
+
+@contextlib.contextmanager
+def ended_within(
+    process: subprocess.Popen[str], within_s: float, what: str, notify: Callable[[str], None]
+) -> Iterator[threading.Event]:
+    """Kill a process whose output is read, if reading takes too long.
+
+    Args:
+        process: that writes the output.
+        within_s: how long.
+        what: the wait is for, as a phrase.
+        notify: called with a line after `QUIET_S`, from another thread.
+
+    Yields:
+        What is set when the process was killed.
+    """
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        process.kill()
+
+    waiting = f"waiting for {what}, for at most {within_s - QUIET_S:.0f} s more"
+    timers = [threading.Timer(within_s, give_up), threading.Timer(QUIET_S, notify, (waiting,))]
+    for timer in timers:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield late
+    finally:
+        for timer in timers:
+            timer.cancel()

@@ -24,6 +24,9 @@ _DELAYED_ACK = "tcp_delack_timer"
 _SHORT = "call-graph=fp,max-stack=1"
 """Without any stack perf prints an event's address on the line of the event's own fields."""
 
+_STACKS = ("call-graph=dwarf,stack-size=1024", "call-graph=fp")
+"""How the stack of the code that wakes is taken: by unwind tables, also derived ones, or by frame pointers if that is too much to read."""
+
 
 def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     """Record one run with the scheduler's events of the whole machine.
@@ -35,28 +38,52 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     if tracee.region is Region.ATTACHED:
         raise UnavailableError("processes that are attached to are not followed across threads")
     tracee = reference.passes_for(tracee, WORK_NS)
-    switches = f"{sched_events.SWITCH}/{_SHORT}/"
-    options = ("-a", "-e", switches, "-e", f"{sched_events.WAKING}/call-graph=fp/", "-m", "2048")
+    notes: tuple[str, ...] = ()
     try:
-        recording = record(
-            tracee,
-            (*options, *delayed_ack_options()),
-            reference.folder,
-            tracepoints=True,
-            most_bytes=MOST_BYTES,
-            limit=reference.limit(),
-            whole_machine=True,
+        recording = _record(tracee, reference, _STACKS[0])
+    except TooLargeError:
+        notes = (
+            "threads are woken so often that their stacks are taken by frame pointers, and callers may be missing",
         )
-    except TooLargeError as error:
-        raise UnavailableError(f"threads are switched too often to read all of it: the recording is {error}") from error
+        try:
+            recording = _record(tracee, reference, _STACKS[1])
+        except TooLargeError as error:
+            raise UnavailableError(
+                f"threads are switched too often to read all of it: the recording is {error}"
+            ) from error
     require_same_numbers(recording)
     generator = tracee.request.load_generator
     driver = Path(generator.arguments[0]).name[:COMM_BYTES] if generator is not None else ""
     chains = WaitChains(recording.windows, recording.ended.pid, driver, Symbolizer(tracee).stack)
     chains.follow(recording.events)
     runs = recorded(recording, tracee, [sched_events.SWITCH, sched_events.WAKING])
-    found = result(NAME, tracee, reference, runs, notes=runs.notes())
+    found = result(NAME, tracee, reference, runs, notes=(*notes, *runs.notes()))
     return msgspec.structs.replace(found, waits=chains.ended(runs.operations), taken=chains.taken(runs.operations))
+
+
+def _record(tracee: Tracee, reference: ReferenceRuns, stacks: str) -> Recording:
+    """Record one run.
+
+    Args:
+        tracee: what to run.
+        reference: the reference runs.
+        stacks: one of `_STACKS`.
+
+    Raises:
+        TooLargeError: the recording is larger than `MOST_BYTES`.
+    """
+    switches = f"{sched_events.SWITCH}/{_SHORT}/"
+    options = ("-a", "-e", switches, "-e", f"{sched_events.WAKING}/{stacks}/", "-m", "2048")
+    return record(
+        tracee,
+        (*options, *delayed_ack_options()),
+        reference.folder,
+        tracepoints=True,
+        most_bytes=MOST_BYTES,
+        limit=reference.limit(),
+        whole_machine=True,
+        mapped=reference.objects,
+    )
 
 
 def delayed_ack_options(symbols: Path = Path("/proc/kallsyms")) -> tuple[str, ...]:

@@ -85,6 +85,22 @@ class EvidenceRun(FrozenStruct, frozen=True, kw_only=True):
     overhead: float | None
 
 
+class EvidenceCost(FrozenStruct, frozen=True, kw_only=True):
+    """What an instrument cost, for both variants: seconds, and as a multiple of a run of both variants without it.
+
+    Attributes:
+        instrument: its name; ``reference`` for the runs without one.
+        seconds: elapsed, with the start and the end of its processes.
+        trials: how many runs of both variants without an instrument take as long; None if those took no time.
+        slower: pairs (variant, time of an operation under it divided by that without it); None where that is unknown.
+    """
+
+    instrument: str
+    seconds: float
+    trials: float | None
+    slower: tuple[tuple[str, float | None], ...] = ()
+
+
 class EvidenceManifest(FrozenStruct, frozen=True, kw_only=True):
     """The runs that explain a row. None of them is a trial of the record.
 
@@ -96,6 +112,7 @@ class EvidenceManifest(FrozenStruct, frozen=True, kw_only=True):
         programs: pairs (variant, SHA-256 of the file that ran).
         seen: SHA-256 of `SEEN`.
         runs: one for each variant and instrument.
+        costs: of each instrument, those too that were unavailable.
     """
 
     record: str
@@ -106,6 +123,7 @@ class EvidenceManifest(FrozenStruct, frozen=True, kw_only=True):
     programs: tuple[tuple[str, str], ...]
     seen: str
     runs: tuple[EvidenceRun, ...]
+    costs: tuple[EvidenceCost, ...] = ()
 
 
 def folder_of(view: RecordView, place: RowKey) -> Path:
@@ -354,6 +372,15 @@ def store(folder: Path, view: RecordView, seen: RowMeasurements) -> None:
                 overhead=run.overhead,
             )
             for run in seen.runs
+        ),
+        costs=tuple(
+            EvidenceCost(
+                instrument=cost.instrument,
+                seconds=cost.seconds,
+                trials=cost.seconds / cost.trial_s if cost.trial_s > 0 else None,
+                slower=tuple((run.variant, run.overhead) for run in seen.runs if run.instrument == cost.instrument),
+            )
+            for cost in seen.costs
         ),
     )
     with _opened(folder) as opened:

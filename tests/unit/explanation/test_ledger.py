@@ -258,6 +258,30 @@ def test_a_missing_count_is_zero_if_its_instrument_ran() -> None:
     assert [(count.name, count.baseline, count.candidate) for count in counts_of(both)] == [("mmap", 0.0, 7.0)]
 
 
+def test_counts_of_two_tools_are_compared_only_where_both_count_the_same() -> None:
+    def amounts(*found: tuple[str, str, float]) -> tuple[Amount, ...]:
+        return tuple(Amount(group=group, name=name, value=value) for group, name, value in found)
+
+    full = amounts(
+        ("instructions", "all", 100.0),
+        ("instructions", "strlen (libc.so.6)", 90.0),
+        ("calls", "strlen (libc.so.6)", 3.0),
+        ("simulated", "mispredicted branches", 5.0),
+    )
+    cheap = amounts(("instructions", "all", 900.0), ("instructions", "strlen", 800.0))
+    both = seen(
+        run("instructions", BASE, amounts=full),
+        run("instructions", CANDIDATE, amounts=cheap),
+        base=reference(BASE, 1.0, 1.0, 1.0),
+        candidate=reference(CANDIDATE, 2.0, 2.0, 2.0),
+    )
+    assert {(each.group, each.name, each.baseline, each.candidate) for each in counts_of(both)} == {
+        ("instructions", "all", 100.0, 900.0),
+        ("calls", "strlen (libc.so.6)", 3.0, None),
+        ("simulated", "mispredicted branches", 5.0, None),
+    }
+
+
 def test_large_buffers_that_are_mapped_one_by_one_are_reported() -> None:
     def counts(variant: str, maps: float, faults: float) -> tuple[InstrumentResult, ...]:
         calls = tuple(Amount(group="system calls", name=name, value=maps) for name in ("mmap", "munmap"))

@@ -33,10 +33,22 @@ def named(cause: str, sentence: str, *evidence: str) -> list[str]:
 def test_remedies_belong_to_what_is_named() -> None:
     assert named("waiting", "it waits longer (in read)") == ["TCP_NODELAY"]
     assert named("waiting", "it waits longer (in futex)") == ["one processor"]
-    assert named("waiting", "it waits longer (in clock_nanosleep)") == []
+    assert named("waiting", "it waits longer (in clock_nanosleep)") == ["no sleeps"]
+    assert named("waiting", "it waits longer (in poll)") == ["TCP_NODELAY"]
+    assert named("waiting", "longer (in poll)", "20 waits, ended by a timer") == ["no sleeps", "TCP_NODELAY"]
+    assert named("waiting", "it waits longer (in fsync)", "2 waits, ended by a disk") == [
+        "no forced writes",
+        "page cache",
+    ]
+    assert named("waiting", "it waits longer (in write)") == []
+    assert named("system calls", "more (pread64)") == ["page cache"]
+    assert named("allocator", "more (realloc)") == ["room to grow"]
+    assert named("allocator", "more (malloc)") == []
     assert named("system calls", "more", "system calls write: 3 ms") == ["larger buffers"]
     assert named("system calls", "more (getppid)") == []
-    assert named("page faults", "more") == ["kept memory", "huge pages"]
+    memory = ["kept memory", "huge pages", "kept mappings", "huge mappings"]
+    assert named("page faults", "more") == memory
+    assert named("own code", "as many; 0 B of 9 B are in huge pages") == ["huge pages", "huge mappings"]
     assert named("own code", "its code: it executes as many; possible: false sharing") == ["one processor"]
     assert named("own code", "its code: it executes more instructions") == []
     assert named("copies and strings", "more (strlen)") == []
@@ -70,6 +82,65 @@ def test_streams_have_larger_buffers_with_the_preloaded_object(tmp_path: Path) -
     for variables, expected in (({}, b"late early "), ({"LD_PRELOAD": path}, b"early late ")):
         result = subprocess.run([program], env=variables, capture_output=True, check=True)
         assert result.stdout == expected
+
+
+EFFECTS = {
+    "kept mappings": """
+        char *a = mmap(NULL, 8192, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *b;
+        a[5000] = 'x';
+        munmap(a, 8192);
+        b = mmap(NULL, 8192, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        printf("%d %d ", a == b, b[5000]);
+        b[5000] = 'y';
+        madvise(b, 8192, MADV_DONTNEED);
+        printf("%d ", b[5000]);
+        munmap(b, 4096); /* a part: the mapping is no longer whole */
+        b[5000] = 'z';
+        munmap(b + 4096, 4096);
+        printf("%d", mmap(NULL, 8192, 1, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED);
+        """,
+    "huge mappings": """
+        char *a = mmap(NULL, 8 << 20, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        printf("%d", a != MAP_FAILED && madvise(a, 8 << 20, MADV_NOHUGEPAGE) == 0 && a[1 << 20] == 0);
+        """,
+    "no forced writes": 'printf("%d %d", fsync(-1), fdatasync(-1));',
+    "page cache": """
+        char name[] = "fileXXXXXX";
+        int one = mkostemp(name, O_SYNC), other = open(name, O_RDWR | O_SYNC), third = open("made", O_CREAT | O_WRONLY, 0600);
+        struct stat found;
+        fstat(third, &found);
+        printf("%d %d %o", fcntl(one, F_GETFL) & O_SYNC, fcntl(other, F_GETFL) & O_SYNC, found.st_mode & 0777);
+        """,
+    "no sleeps": 'struct pollfd none; printf("%u %d", sleep(1000), poll(&none, 0, 1000000));',
+    "room to grow": """
+        char *a = malloc(1000), *b = realloc(a, 4000);
+        strcpy(b, "text");
+        printf("%d %s", realloc(b, 5000) == b, b);
+        free(realloc(NULL, 10));
+        """,
+}
+AFTER = {
+    "kept mappings": "1 0 0 1",
+    "huge mappings": "1",
+    "no forced writes": "0 0",
+    "page cache": "0 0 600",
+    "no sleeps": "0 0",
+    "room to grow": "1 text",
+}
+
+
+@needs_cc
+@pytest.mark.parametrize("name", EFFECTS)
+def test_a_preloaded_object_changes_what_its_name_promises_and_nothing_else(tmp_path: Path, name: str) -> None:
+    heads = ("fcntl", "poll", "stdio", "stdlib", "string", "sys/mman", "sys/stat", "unistd")
+    source = "#define _GNU_SOURCE\n" + "".join(f"#include <{head}.h>\n" for head in heads)
+    (tmp_path / "p.c").write_text(f"{source}int main(void) {{ {EFFECTS[name]} return 0; }}\n")
+    subprocess.run(["cc", "-w", "-o", "p", "p.c"], cwd=tmp_path, check=True)
+    _, path = change_of(BY_NAME[name], tmp_path)
+    with_it = subprocess.run(
+        ["./p"], cwd=tmp_path, env={"LD_PRELOAD": path}, stdout=subprocess.PIPE, text=True, check=True, timeout=60
+    )
+    assert with_it.stdout == AFTER[name]
 
 
 def variant(time_ns: float, remedied_ns: float, objects: tuple[str, ...] = ()) -> RowVariant:

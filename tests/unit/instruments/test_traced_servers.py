@@ -7,12 +7,13 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from swapstone.instruments.instructions import MOST_TIMES
+from swapstone.instruments import run_limit
 from swapstone.instruments.run_limit import LONGEST_S, SHORTEST_S, RunLimit, limit_of, wait_for_end
 from swapstone.instruments.server_run import stop
 from swapstone.instruments.traced_run import run, session_members
@@ -133,6 +134,33 @@ def test_a_long_wait_prints_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -
     assert lines == ["waiting for the end of sleep, for at most 0 s more"]
 
 
+@pytest.mark.parametrize(("within_s", "killed"), [(0.3, True), (60.0, False)])
+def test_reading_a_recording_is_bounded_and_prints_that_it_takes_long(
+    monkeypatch: pytest.MonkeyPatch, within_s: float, *, killed: bool
+) -> None:
+    monkeypatch.setattr("swapstone.instruments.run_limit.QUIET_S", 0.05)
+    told = threading.Event()
+    lines: list[str] = []
+
+    def notify(line: str) -> None:
+        lines.append(line)
+        told.set()
+
+    command = ["/bin/sh", "-c", "exec sleep 1000" if killed else "read line; echo end"]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process,
+        run_limit.ended_within(process, within_s, "perf script", notify) as late,
+    ):
+        assert process.stdout is not None and process.stdin is not None
+        assert told.wait(30)
+        if not killed:
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        assert process.stdout.read() == ("" if killed else "end\n")
+    assert late.is_set() is killed
+    assert lines == [f"waiting for perf script, for at most {0 if killed else 60} s more"]
+
+
 def test_without_the_servers_number_it_can_not_be_stopped(tmp_path: Path) -> None:
     with subprocess.Popen(["/bin/sleep", "1000"]) as process:
         with pytest.raises(UserError, match="number of the server's process can't be read"):
@@ -144,7 +172,6 @@ def test_limits_follow_from_the_runs_without_an_instrument() -> None:
     assert limit_of(0.001, print).run_s == pytest.approx(0.001 + SHORTEST_S)
     assert limit_of(4.0, print).run_s == pytest.approx(80.0)
     assert limit_of(1000.0, print).run_s == pytest.approx(1000.0 + LONGEST_S)
-    assert limit_of(1.0, print, MOST_TIMES).run_s == pytest.approx(1.0 + LONGEST_S)
 
 
 def test_members_of_a_session_are_found_without_its_first() -> None:

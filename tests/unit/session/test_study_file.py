@@ -129,6 +129,23 @@ def test_a_study_of_an_own_server(tmp_path: Path) -> None:
     assert {each.command[0] for each in own.load_generators} == {str(tmp_path / "client")}
 
 
+def test_a_study_of_a_server_with_a_configuration_file(tmp_path: Path) -> None:
+    program = (
+        b'[program]\nserver = "{program} -c {template}"\nprograms = { old = "./s1", new = "./s2" }\n'
+        b'template = "nginx.conf"\nload_generator = "./client {port}"\nread = "wrk"\n'
+    )
+    (tmp_path / "nginx.conf").write_text("listen {address}:{port};")
+    (tmp_path / "client").write_text("#!/bin/sh\n")
+    (tmp_path / "client").chmod(0o755)
+    study = decode_study(b'title = "t"\nquestion = "q?"\n' + program, "mine.toml")
+    own = study.request("x", str(tmp_path)).own
+    assert own is not None
+    assert [each.template for each in own.load_generators] == ["listen {address}:{port};"]
+    (tmp_path / "nginx.conf").write_text("listen 80;")
+    with pytest.raises(UserError, match=r"nginx\.conf has no \{port\}"):
+        study.request("x", str(tmp_path))
+
+
 def test_an_own_program_in_a_part_replaces_the_suites_of_the_top() -> None:
     part = b'[[part]]\nname = "own"\ntitle = "Own"\n[part.program]\ncommand = "/bin/true"\n'
     study = decode_study(HEAD + b'suites = ["libc"]\nonly = ["b_*"]\n' + PART + part, "mine.toml")
