@@ -17,8 +17,9 @@ from swapstone.factors.free_factor import NOT_OBSERVED, free_factor, is_unobserv
 from swapstone.factors.image import IMAGE
 from swapstone.factors.kernel import KERNEL
 from swapstone.factors.libc import LIBC
+from swapstone.factors.link import LINK
 from swapstone.factors.linking import LINKING
-from swapstone.factors.netstack import NETSTACK
+from swapstone.factors.netstack import NETSTACK, missing_control
 from swapstone.factors.optimization import OPTIMIZATION
 from swapstone.factors.program import PROGRAM
 from swapstone.factors.rootfs import ROOTFS, mounted_content
@@ -34,6 +35,7 @@ FACTORS: tuple[Factor, ...] = (
     KERNEL,
     SWAP,
     NETSTACK,
+    LINK,
     ROOTFS,
     IMAGE,
     FLOAT,
@@ -69,6 +71,7 @@ __all__ = [
     "free_factor",
     "free_levels",
     "is_unobserved",
+    "missing_control",
     "mounted_content",
     "parse_choice",
     "read_facts",

@@ -36,8 +36,16 @@ def default_confidence(correction: str) -> float:
 
 
 DEFAULT_SUITE = "libc"
-SUITES_OF_FACTORS = {"kernel": "latency", "swap": "swap", "netstack": "netstack", "float": "float"}
+SUITES_OF_FACTORS = {
+    "kernel": "latency",
+    "swap": "swap",
+    "netstack": "netstack",
+    "link": "netstack-link",
+    "float": "float",
+}
 """The default suite of an experiment that varies one of these factors."""
+_NARROWS = {"link": "netstack"}
+"""Factors whose suite replaces that of another one: on a link with loss, fixed amounts of work take too long."""
 
 
 def default_suites(factors: Iterable[FactorLevels], only: Sequence[str]) -> tuple[str, ...]:
@@ -46,8 +54,12 @@ def default_suites(factors: Iterable[FactorLevels], only: Sequence[str]) -> tupl
     If every pattern of `only` matches a workload of ``libc``, the suite is ``libc``.
     """
     known = {suite.name: suite for suite in SUITES}
+    names = [choice.factor for choice in factors]
+    replaced = {other for name, other in _NARROWS.items() if name in names}
     found = tuple(
-        dict.fromkeys(suite for choice in factors if (suite := SUITES_OF_FACTORS.get(choice.factor, "")) in known)
+        dict.fromkeys(
+            suite for name in names if name not in replaced and (suite := SUITES_OF_FACTORS.get(name, "")) in known
+        )
     )
     libc = [workload.name for workload in known[DEFAULT_SUITE].workloads]
     all_in_libc = only and all(any(fnmatchcase(name, pattern) for name in libc) for pattern in only)
