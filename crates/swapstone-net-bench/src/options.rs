@@ -32,7 +32,8 @@ Roles that connect (to --connect):
 
 Work:
   -c N  -n N  --seconds S  --size BYTES  --bytes BYTES  --page BYTES (of http's page, default 340)
-  --path PATH (that http-client requests)  --close none|server|client (who closes after a response)
+  --path PATH (that http-client requests)  --abandon               source, at the end of --seconds: end, and don't wait until all is acknowledged
+  --close none|server|client (who closes after a response)
 How the application uses the stack:
   --receive copy|borrow   into a buffer of its own, or looking at the bytes where they are (default borrow)
   --send copy|shared      from any memory, or from memory that stays unchanged (default shared)
@@ -65,6 +66,7 @@ pub struct Options {
     pub connections: usize,
     pub requests: Option<u64>,
     pub time: Option<Duration>,
+    pub abandon: bool,
     pub size: usize,
     pub bytes: Option<u64>,
     pub page: usize,
@@ -95,6 +97,7 @@ impl Default for Options {
             connections: 1,
             requests: None,
             time: None,
+            abandon: false,
             size: 64,
             bytes: None,
             page: 340,
@@ -165,6 +168,7 @@ fn switch(options: &mut Options, name: &str) -> bool {
     match name {
         "no-nodelay" => options.nodelay = false,
         "no-offload" => options.offload = false,
+        "abandon" => options.abandon = true,
         "random" => options.random = true,
         "fixed-buffers" => options.fixed_buffers = true,
         _ => return false,

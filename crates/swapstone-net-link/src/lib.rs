@@ -34,10 +34,12 @@ mod link;
 mod path;
 pub mod pcap;
 mod random;
+mod receipts;
 mod time;
 
 pub use endpoint::Endpoint;
 pub use link::{Link, Options, Port, Verdict};
 pub use path::{Counters, Path, PortId, Queue, WhenFull};
 pub use random::Random;
+pub use receipts::Receipts;
 pub use time::VirtualTime;

@@ -19,6 +19,7 @@ use crate::endpoint::Endpoints;
 use crate::path::{Counters, Outcome, Path, PortId, Sender, WhenFull};
 use crate::pcap;
 use crate::random::Random;
+use crate::receipts::Receipts;
 
 /// The options of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,10 +97,12 @@ struct End {
     counters: Counters,
     filter: Option<Filter>,
     arriving: BinaryHeap<Arriving>,
+    receipts: Receipts,
 }
 
 struct Arriving {
     when: Instant,
+    sent: Instant,
     count: u64,
     frame: Frame,
 }
@@ -171,6 +174,7 @@ impl Link {
             counters: Counters::default(),
             filter: None,
             arriving: BinaryHeap::with_capacity(wires.options.frames),
+            receipts: Receipts::default(),
         };
         wires.ends.push(end);
         drop(wires);
@@ -222,6 +226,15 @@ impl Link {
     /// If there is no such port.
     pub fn counters(&self, port: PortId) -> Counters {
         self.shared.wires.borrow().ends[port].counters
+    }
+
+    /// Returns the counters of frames that `port` received.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such port.
+    pub fn receipts(&self, port: PortId) -> Receipts {
+        self.shared.wires.borrow().ends[port].receipts
     }
 
     /// Returns a digest of the time, port and bytes of every sent frame, including lost ones.
@@ -363,13 +376,13 @@ impl Wires {
         };
         if let Some(duplicate) = duplicate {
             self.ends[from].counters.duplicated += 1;
-            self.deliver(from, when, duplicate);
+            self.deliver(from, now, when, duplicate);
         }
-        self.deliver(from, when, frame);
+        self.deliver(from, now, when, frame);
     }
 
     /// Delivers a frame to its receivers.
-    fn deliver(&mut self, from: PortId, when: Instant, frame: Frame) {
+    fn deliver(&mut self, from: PortId, sent: Instant, when: Instant, frame: Frame) {
         let to = frame.bytes.get(..6);
         let only = match self.ends.len() {
             2 => Some(1 - from),
@@ -380,7 +393,7 @@ impl Wires {
         };
         if let Some(only) = only {
             if only != from {
-                self.arrive(from, only, when, frame);
+                self.arrive(from, only, sent, when, frame);
             }
             return;
         }
@@ -389,15 +402,19 @@ impl Wires {
             let Some(copy) = self.copy(&frame) else {
                 return;
             };
-            self.arrive(from, other, when, copy);
+            self.arrive(from, other, sent, when, copy);
         }
     }
 
-    fn arrive(&mut self, from: PortId, at: PortId, when: Instant, frame: Frame) {
+    fn arrive(&mut self, from: PortId, at: PortId, sent: Instant, when: Instant, frame: Frame) {
         self.count += 1;
-        let count = self.count;
         self.ends[from].counters.delivered += 1;
-        self.ends[at].arriving.push(Arriving { when, count, frame });
+        self.ends[at].arriving.push(Arriving {
+            when,
+            sent,
+            count: self.count,
+            frame,
+        });
     }
 
     fn copy(&self, frame: &Frame) -> Option<Frame> {
@@ -479,11 +496,14 @@ impl Device for Port {
     fn receive(&mut self) -> Option<Frame> {
         let shared = &self.link.shared;
         let mut wires = shared.wires.borrow_mut();
-        if !wires.has_arrived(self.id, shared.now.get()) {
+        let now = shared.now.get();
+        if !wires.has_arrived(self.id, now) {
             return None;
         }
-        let arrived = wires.ends[self.id].arriving.pop();
-        arrived.map(|arrived| arrived.frame)
+        let end = &mut wires.ends[self.id];
+        let arrived = end.arriving.pop()?;
+        end.receipts.note(arrived.count, arrived.sent, now);
+        Some(arrived.frame)
     }
 
     fn transmit(&mut self, frame: Outgoing<'_>) -> Result<(), Full> {

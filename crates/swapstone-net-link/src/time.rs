@@ -40,6 +40,11 @@ impl Link {
         self.pass(None, Some(until));
     }
 
+    /// Returns the time of the next arrival at any port after the current time.
+    pub fn next_arrival(&self) -> Option<Instant> {
+        self.shared.wires.borrow().next_arrival(self.now())
+    }
+
     /// Advances time to `until`, or until a frame has arrived at `port`, whose endpoints don't run.
     ///
     /// # Panics

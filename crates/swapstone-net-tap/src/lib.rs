@@ -28,5 +28,15 @@ mod interface;
 mod platform;
 mod tap;
 
+/// Opens the interface as [`Tap::open`] does, without offload, and returns its descriptor: each
+/// non-blocking read or write is one Ethernet frame.
+///
+/// # Errors
+///
+/// See [`Tap::open`].
+pub fn open_raw(name: &str) -> std::io::Result<std::os::fd::OwnedFd> {
+    interface::open(name, false)
+}
+
 pub use platform::TapPlatform;
 pub use tap::{Counters, Settings, Tap};

@@ -17,8 +17,9 @@ from swapstone.factors.free_factor import NOT_OBSERVED, free_factor, is_unobserv
 from swapstone.factors.image import IMAGE
 from swapstone.factors.kernel import KERNEL
 from swapstone.factors.libc import LIBC
+from swapstone.factors.link import LINK
 from swapstone.factors.linking import LINKING
-from swapstone.factors.netstack import NETSTACK
+from swapstone.factors.netstack import NETSTACK, missing_control
 from swapstone.factors.optimization import OPTIMIZATION
 from swapstone.factors.priority import PRIORITY, PRIORITY_VARIABLE, level_of_stat
 from swapstone.factors.priority import SEEN as PRIORITY_SEEN
@@ -36,6 +37,7 @@ FACTORS: tuple[Factor, ...] = (
     KERNEL,
     SWAP,
     NETSTACK,
+    LINK,
     ROOTFS,
     IMAGE,
     FLOAT,
@@ -76,6 +78,7 @@ __all__ = [
     "free_levels",
     "is_unobserved",
     "level_of_stat",
+    "missing_control",
     "mounted_content",
     "parse_choice",
     "read_facts",

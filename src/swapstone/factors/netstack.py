@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import msgspec
 
 from swapstone.factors.factor import Evidence, Level, Recipe, Stage
@@ -12,6 +15,30 @@ from swapstone.model import unknown
 KERNEL = "kernel"
 VARIABLE = "NETSTACK"
 """The environment variable with the level. All values have the same length, so the environment has the same size."""
+
+CONTROLS = (
+    "reno",
+    "bbr",
+    "bic",
+    "cdg",
+    "dctcp",
+    "highspeed",
+    "htcp",
+    "hybla",
+    "illinois",
+    "lp",
+    "nv",
+    "scalable",
+    "vegas",
+    "veno",
+    "westwood",
+    "yeah",
+)
+"""Congestion controls of Linux besides `DEFAULT_CONTROL` (net/ipv4/Kconfig), those of the documentation first."""
+DEFAULT_CONTROL = "cubic"
+"""That of the level ``kernel``."""
+_AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+_MODULES = Path("/lib/modules")
 
 _NONE = "none"
 _SHIPPED = "shipped"
@@ -34,7 +61,7 @@ class Netstack:
     levels: tuple[Level, ...] = (
         Level(
             name=KERNEL,
-            description="Linux's sockets, over a pair of veth devices",
+            description="Linux's sockets with cubic, over a pair of veth devices",
             needs=_NEEDS,
             package=_PACKAGES,
         ),
@@ -45,20 +72,22 @@ class Netstack:
         _level(f"{stack}:{_WITHOUT}{fix}", f"all fixes but one: then {reason} ({upstream_of(stack, fix)})")
         for stack, fixes in FIXES.items()
         for fix, reason in fixes.items()
-    )
+    ) + tuple(_level(f"{KERNEL}:{control}", f"Linux's sockets with {control}") for control in CONTROLS)
 
     def level_of_text(self, text: str) -> Level | None:
-        """Return the level of a stack without one of its fixes; None for another text.
+        """Return the level of a stack without one of its fixes, or of the kernel with a congestion control; None for another text.
 
         Raises:
-            UserError: the stack has no such fix.
+            UserError: the stack has no such fix, or Linux no such congestion control.
         """
         stack, colon, rest = text.partition(":")
-        if not colon or stack not in FIXES:
+        if not colon or stack not in (KERNEL, *FIXES):
             return None
-        for form in self.forms:
-            if form.name == text:
+        for form in (*self.levels, *self.forms):
+            if form.name in {text, text.removesuffix(f":{DEFAULT_CONTROL}")}:
                 return form
+        if stack == KERNEL:
+            raise unknown("congestion control", rest, [DEFAULT_CONTROL, *CONTROLS])
         raise unknown("fix", rest.removeprefix(_WITHOUT), [_SHIPPED, *FIXES[stack]])
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
@@ -79,9 +108,27 @@ class Netstack:
         stack = seen["stack"].partition(" ")[0]
         places = " and ".join(text for text, there in (("a TAP", wired), ("the kernel's sockets", listens)) if there)
         fits = (wired, listens) == ((False, True) if stack == KERNEL else (True, False))
+        controls = {seen[name] for name in ("server_control", "client_control") if name in seen}
+        if stack == KERNEL and controls - {DEFAULT_CONTROL}:
+            stack = f"{KERNEL}:{' and '.join(sorted(controls))}"
         if stack in FIXES and "server_fixes" in seen:
             stack = _of_fixes(stack, seen["server_fixes"])
         return stack if fits else f"{stack} on {places or 'neither a TAP nor the kernel'}"
+
+
+def missing_control(level: str) -> str | None:
+    """Return why this machine's kernel lacks the congestion control of a level; None if it has it, or can load it."""
+    stack, _, control = level.partition(":")
+    if stack != KERNEL or not control:
+        return None
+    try:
+        there = _AVAILABLE.read_text(encoding="ascii").split()
+    except (OSError, UnicodeDecodeError):
+        return None  # the trial finds out
+    modules = _MODULES / os.uname().release
+    if control in there or next(modules.rglob(f"tcp_{control}.ko*"), None) is not None:
+        return None
+    return f"unavailable: this kernel has no congestion control {control}; it has {', '.join(sorted(there))}"
 
 
 def _of_fixes(stack: str, fixes: str) -> str:

@@ -40,10 +40,13 @@ SUITES_OF_FACTORS = {
     "kernel": "latency",
     "swap": "swap",
     "netstack": "netstack",
+    "link": "netstack-link",
     "float": "float",
     "priority": "latency",
 }
 """The default suite of an experiment that varies one of these factors."""
+_NARROWS = {"link": "netstack"}
+"""Factors whose suite replaces that of another one: on a link with loss, fixed amounts of work take too long."""
 
 
 SUITES_OF_BOARDS = {"kernel": "os"}
@@ -62,7 +65,11 @@ def default_suites(factors: Iterable[FactorLevels], only: Sequence[str], *, boot
     """
     known = {suite.name: suite for suite in SUITES}
     suites = SUITES_OF_FACTORS if boots else {**SUITES_OF_FACTORS, **SUITES_OF_BOARDS}
-    found = tuple(dict.fromkeys(suite for choice in factors if (suite := suites.get(choice.factor, "")) in known))
+    names = [choice.factor for choice in factors]
+    replaced = {other for name, other in _NARROWS.items() if name in names}
+    found = tuple(
+        dict.fromkeys(suite for name in names if name not in replaced and (suite := suites.get(name, "")) in known)
+    )
     libc = [workload.name for workload in known[DEFAULT_SUITE].workloads]
     all_in_libc = only and all(any(fnmatchcase(name, pattern) for name in libc) for pattern in only)
     return (DEFAULT_SUITE,) if all_in_libc or not found else found

@@ -7,7 +7,7 @@ import functools
 from typing import ClassVar
 
 from swapstone.artifacts import Built, build_crate, require_crate
-from swapstone.factors import Recipe
+from swapstone.factors import Recipe, missing_control
 from swapstone.model import Copy, Crate, Experiment, UnavailableError, Variant, Workload
 from swapstone.subjects.bundled import figures_of
 from swapstone.subjects.declared_program import BuiltProgram
@@ -51,6 +51,9 @@ class CrateProgram(BuiltProgram):
         del recipe
         if variant.copy is Copy.RELINKED:
             raise UnavailableError("It is built by cargo and can't be relinked.")
+        for name, level in variant.applied:
+            if name == "netstack" and (reason := missing_control(level)) is not None:
+                raise UnavailableError(reason)
         return build_crate(self._origin, context.notify)
 
     def read(self, answer: AgentAnswer) -> Measured:

@@ -73,6 +73,7 @@ pub struct Source<S: Stack> {
     block: Shared,
     each: u64,
     send: Send,
+    abandon: bool,
     over: bool,
     outcome: Outcome,
     span: Span,
@@ -87,6 +88,7 @@ impl<S: Stack> Source<S> {
             block: vec![b'x'; BLOCK].into(),
             each: options.bytes.unwrap_or(u64::MAX),
             send: options.send,
+            abandon: options.abandon,
             over: false,
             outcome: Outcome::default(),
             span: Span::default(),
@@ -162,6 +164,8 @@ impl<S: Stack> Source<S> {
                     }
                 }
                 Err(SendError::WouldBlock) => break,
+                // The peer has ended an unlimited transfer.
+                Err(_) if self.each == u64::MAX && connection.left < self.each => return Ok(false),
                 Err(error) => return Err(format!("send: {error}")),
             }
         }
@@ -189,12 +193,15 @@ impl<S: Stack> App for Source<S> {
     fn is_done(&self) -> bool {
         match self.ways {
             Ways::Listening(_) => self.over,
-            Ways::Connecting(_) => self.connections.count == 0,
+            Ways::Connecting(_) => self.connections.count == 0 || (self.over && self.abandon),
         }
     }
 
     fn time_is_up(&mut self) {
         self.over = true;
+        if self.abandon {
+            return;
+        }
         self.each = 0;
         for id in self.connections.ids() {
             if let Some(connection) = self.connections.get(id) {

@@ -5,25 +5,33 @@
 //!
 //! The namespaces belong to these processes and are removed when they end.
 
+mod emulator;
 mod figures;
 mod network;
 mod place;
 mod seen;
+mod setting;
 mod works;
 
 use std::error::Error;
-use std::io::Write;
+use std::io::{Read, Write};
 
 use lexopt::prelude::*;
 
-use place::Place;
+use place::{KERNEL, Place, Setup};
 
 pub const HELP: &str = "\
-Usage: swapstone-net-bench trial --work WORK [--stack STACK] [--congestion-control NAME]
+Usage: swapstone-net-bench trial --work WORK [--stack STACK] [--link LINK] [--seed N]
 
 It needs root. Without --stack, the environment variable NETSTACK names the stack.
---congestion-control is that of the kernel's TCP in every namespace, default cubic; the host's own default has no effect.
-Works: http-keepalive, http-churn, ab, bulk-in, bulk-out, udp-in, round-trip; in a build that counts: counts-plain, counts-tuned.
+Stacks: kernel (with cubic), kernel:reno, kernel:bbr or another congestion control of the kernel's; lwip, smoltcp, STACK:shipped, STACK:without-FIX.
+The kernel of the client has the same congestion control as that of the server; beside lwip and smoltcp it has cubic.
+The host's own default has no effect.
+Without --link, the environment variable LINK names the emulated link; without both, the devices are connected directly.
+LINK is clean, or parts joined by +: loss:1%, reorder:1% (held by 1 ms), duplicate:1%, corrupt:1% (a bit is flipped), delay:10ms;
+of every frame, in both directions. --seed decides which frames; the default differs in each run, and is among its facts.
+Works: http-keepalive, http-churn, ab, bulk-in, bulk-out, udp-in, round-trip; in a build that counts: counts-plain, counts-tuned;
+fixes-churn, fixes-bulk-in, fixes-bulk-out, fixes-round-trip; for an emulated link: link-out, link-in.
 ";
 
 /// Runs a trial; `arguments` are those after the first one.
@@ -32,14 +40,14 @@ Works: http-keepalive, http-churn, ab, bulk-in, bulk-out, udp-in, round-trip; in
 ///
 /// A requirement is missing, or a request failed: such a trial has no figures.
 pub fn run() -> Result<(), Box<dyn Error>> {
-    let (mut work, mut stack) = (None, None);
-    let mut control = network::DEFAULT_CONTROL.to_owned();
+    let (mut work, mut stack, mut link, mut seed) = (None, None, None, None);
     let mut parser = lexopt::Parser::from_args(std::env::args_os().skip(2));
     while let Some(argument) = parser.next()? {
         match argument {
             Long("work") => work = Some(parser.value()?.string()?),
             Long("stack") => stack = Some(parser.value()?.string()?),
-            Long("congestion-control") => control = parser.value()?.string()?,
+            Long("link") => link = Some(parser.value()?.string()?),
+            Long("seed") => seed = Some(parser.value()?.parse()?),
             Short('h') | Long("help") => {
                 print!("{HELP}");
                 return Ok(());
@@ -48,23 +56,51 @@ pub fn run() -> Result<(), Box<dyn Error>> {
         }
     }
     let work = works::find(&work.ok_or("a trial needs --work")?)?;
-    let stack = match stack {
-        Some(stack) => stack,
-        None => std::env::var("NETSTACK").map_err(|_| "a trial needs --stack, or NETSTACK")?,
+    let link = link.or_else(|| std::env::var("LINK").ok());
+    let link = match link.as_deref().map(str::trim) {
+        None | Some("") => None,
+        Some(text) => Some((setting::parse(text)?, seed.map_or_else(any_seed, Ok)?)),
     };
-    let report = measure(work, stack.trim(), &control)?;
+    let stack = match stack.or_else(|| std::env::var("NETSTACK").ok()) {
+        Some(stack) => stack,
+        None if link.is_some() => KERNEL.to_owned(),
+        None => return Err("a trial needs --stack, or NETSTACK".into()),
+    };
+    let (stack, control) = stack_and_control(stack.trim());
+    let setup = Setup {
+        stack,
+        control,
+        link,
+    };
+    let report = measure(work, &setup)?;
     let mut out = std::io::stdout().lock();
     out.write_all(report.as_bytes())?;
     out.flush()?;
     Ok(())
 }
 
-fn measure(work: &works::Work, stack: &str, control: &str) -> Result<String, Box<dyn Error>> {
-    let mut place = Place::make(stack, work, control)?;
+/// Returns a seed that differs from run to run.
+fn any_seed() -> Result<u64, Box<dyn Error>> {
+    let mut bytes = [0; 4];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u32::from_le_bytes(bytes).into())
+}
+
+/// Splits `kernel:CONTROL`. Other stacks keep their text, and their client's kernel has the default.
+fn stack_and_control(text: &str) -> (&str, &str) {
+    match text.split_once(':') {
+        Some((KERNEL, control)) => (KERNEL, control),
+        _ => (text, network::DEFAULT_CONTROL),
+    }
+}
+
+fn measure(work: &works::Work, setup: &Setup<'_>) -> Result<String, Box<dyn Error>> {
+    let mut place = Place::make(setup, work)?;
     let ended = place.client(work);
     // The server is observed while it still runs, after its work.
     let seen = seen::of(place.server_id());
     let facts = place.facts();
+    let link = place.end_link();
     let served = place.stop()?;
     let (client, in_time) = ended?;
     if !in_time {
@@ -73,13 +109,33 @@ fn measure(work: &works::Work, stack: &str, control: &str) -> Result<String, Box
     let measured = works::read(work, &client, &served)?;
     let mut sight = seen?;
     sight.push(("stack".into(), seen::named(&served)));
-    if stack != "kernel" {
+    if setup.stack != KERNEL {
         sight.extend(network::reported(&served));
     }
     sight.extend(facts?);
+    sight.extend(link?);
     Ok(figures::encode(
         &work.name.replace('-', "_"),
         &sight,
         &measured,
     ))
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// Held by tests that open a TAP, or look for open ones: threads share their descriptors.
+    pub static TAPS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+    #[test]
+    fn only_the_kernel_has_a_choice_of_congestion_control() {
+        assert_eq!(stack_and_control("kernel"), ("kernel", "cubic"));
+        assert_eq!(stack_and_control("kernel:bbr"), ("kernel", "bbr"));
+        assert_eq!(stack_and_control("lwip"), ("lwip", "cubic"));
+        assert_eq!(
+            stack_and_control("smoltcp:shipped"),
+            ("smoltcp:shipped", "cubic")
+        );
+    }
 }

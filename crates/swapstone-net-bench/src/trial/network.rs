@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::place::ip;
 
-/// The default of `--congestion-control`.
+/// The congestion control of the stack `kernel`, and of the client's kernel beside other stacks.
 pub const DEFAULT_CONTROL: &str = "cubic";
 /// The kernel's own defaults: minimum, initial and maximum bytes (tcp(7)).
 const BUFFERS: [(&str, &str); 2] = [
@@ -62,7 +62,7 @@ fn unavailable(control: &str, error: &str) -> String {
     let there = there.unwrap_or_default();
     format!(
         "unavailable: this kernel has no congestion control {control} ({error}). It has: {}. \
-         `modprobe tcp_{control}` loads it, or --congestion-control names another.",
+         `modprobe tcp_{control}` loads it; or name another one.",
         words(&there)
     )
 }
@@ -288,6 +288,21 @@ impl Traffic {
     }
 }
 
+impl Traffic {
+    /// Returns the frames since `before` of each direction, as the kernel counted them.
+    pub fn frames(self, before: Self) -> Fact {
+        let of = |now: [u64; 2], then: [u64; 2]| now[1] - then[1];
+        (
+            "link_device".into(),
+            format!(
+                "sent:{},received:{}",
+                of(self.sent, before.sent),
+                of(self.received, before.received)
+            ),
+        )
+    }
+}
+
 /// Words separated by single spaces: a line of the output has no other.
 fn words(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -313,6 +328,10 @@ mod tests {
             ("bytes_per_frame".into(), "in:66 out:10000".to_owned())
         );
         assert_eq!(now.bytes_per_frame(now).1, "in:none out:none");
+        assert_eq!(
+            now.frames(Traffic::default()),
+            ("link_device".into(), "sent:100,received:100".to_owned())
+        );
         assert_eq!(Traffic::of(TABLE, "tap"), None);
         assert_eq!(Traffic::of(TABLE, "v0"), None);
     }

@@ -15,7 +15,9 @@ use rustix::thread::{
     sched_setaffinity, unshare_unsafe,
 };
 use serde_json::Value;
+use swapstone_net_link::Path;
 
+use super::emulator::{Emulator, End};
 use super::network::{self, Fact, Traffic};
 use super::works::{Client, Work};
 
@@ -27,8 +29,14 @@ pub const SERVER: &str = "10.9.0.2";
 pub const PORT: u16 = 80;
 const SUBNET: &str = "10.9.0.0/24";
 const TAP: &str = "tap0";
-/// The devices of the client and of the server where the server's stack is the kernel's.
-const VETH: (&str, &str) = ("v0", "v1");
+/// The devices of the client and of the server where the server's stack is the kernel's, and of the
+/// client on an emulated link.
+const DEVICES: (&str, &str) = ("v0", "v1");
+/// The name of the kernel's stack.
+pub const KERNEL: &str = "kernel";
+const NO_OFFLOAD: &str = "--no-offload";
+/// Frames that wait for an emulated link.
+const QUEUE: &str = "10000";
 /// The search path: Swapstone starts trials with a smaller environment.
 const PATH: &str = "/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
 /// The length of the longest stack name: the environment has the same size for all stacks.
@@ -44,8 +52,19 @@ impl Drop for Owned {
     }
 }
 
+/// How the server and its network are set up.
+pub struct Setup<'a> {
+    /// The server's stack.
+    pub stack: &'a str,
+    /// The congestion control of the kernel in every namespace, whatever the host's default is.
+    pub control: &'a str,
+    /// The path and the seed of an emulated link; `None` for devices that are directly connected.
+    pub link: Option<(Path, u64)>,
+}
+
 /// A running server, and the namespace from which a client reaches it.
 pub struct Place {
+    emulator: Option<Emulator>,
     server: Owned,
     stdout: BufReader<ChildStdout>,
     client_cpu: Option<usize>,
@@ -56,17 +75,26 @@ pub struct Place {
 }
 
 impl Place {
-    /// Creates the namespaces, starts the server on `stack`, and resolves its address in the
-    /// client's kernel.
-    ///
-    /// Every namespace has the congestion control `control`, whatever the host's default is.
-    pub fn make(stack: &str, work: &Work, control: &str) -> Result<Self, Box<dyn Error>> {
-        let wired = stack != "kernel";
+    /// Creates the namespaces, starts the server, and resolves its address in the client's kernel.
+    pub fn make(setup: &Setup<'_>, work: &Work) -> Result<Self, Box<dyn Error>> {
         let all = cpus()?;
         let pair = (all.len() > 1).then(|| (all[0], all[1]));
+        match setup.link {
+            None => Self::direct(setup, work, pair),
+            Some((path, seed)) => Self::emulated(setup, work, pair, path, seed),
+        }
+    }
+
+    fn direct(
+        setup: &Setup<'_>,
+        work: &Work,
+        pair: Option<(usize, usize)>,
+    ) -> Result<Self, Box<dyn Error>> {
+        let Setup { stack, control, .. } = *setup;
+        let wired = stack != KERNEL;
         new_namespace()?;
         if wired {
-            let offload = !work.server.contains(&"--no-offload");
+            let offload = !work.server.contains(&NO_OFFLOAD);
             let mut tap = vec!["tuntap", "add", "dev", TAP, "mode", "tap"];
             tap.extend(offload.then_some("vnet_hdr"));
             ip(&tap)?;
@@ -75,13 +103,13 @@ impl Place {
         }
         pin(pair.map(|pair| pair.0))?;
         let mut facts = Vec::new();
-        let (server, stdout) = serve(stack, work, wired)?;
+        let (server, stdout) = serve(stack, work, &[])?;
         if !wired {
-            let home = File::open("/proc/thread-self/ns/net")?;
+            let home = namespace()?;
             new_namespace()?;
-            let here = File::open("/proc/thread-self/ns/net")?;
+            let here = namespace()?;
             let id = server.0.id().to_string();
-            let (ours, theirs) = VETH;
+            let (ours, theirs) = DEVICES;
             ip(&[
                 "link", "add", "name", ours, "type", "veth", "peer", "name", theirs, "netns", &id,
             ])?;
@@ -94,9 +122,10 @@ impl Place {
             enter(&here)?;
         }
         acquaint()?;
-        let link = if wired { TAP } else { VETH.0 };
+        let link = if wired { TAP } else { DEVICES.0 };
         facts.extend(network::observe("client", link, SERVER, control)?);
         Ok(Self {
+            emulator: None,
             server,
             stdout,
             client_cpu: pair.map(|pair| pair.1),
@@ -104,6 +133,75 @@ impl Place {
             before: Traffic::read(link)?,
             facts,
         })
+    }
+
+    /// Each side has a namespace of its own, and the emulated link connects their devices.
+    fn emulated(
+        setup: &Setup<'_>,
+        work: &Work,
+        pair: Option<(usize, usize)>,
+        path: Path,
+        seed: u64,
+    ) -> Result<Self, Box<dyn Error>> {
+        let Setup { stack, control, .. } = *setup;
+        let wired = stack != KERNEL;
+        let (ours, theirs) = DEVICES;
+        new_namespace()?;
+        let home = namespace()?;
+        let server_end = if wired {
+            ip(&["tuntap", "add", "dev", TAP, "mode", "tap"])?;
+            // This namespace's kernel has no address on it, and sends nothing.
+            let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{TAP}/disable_ipv6"), "1");
+            ip(&["link", "set", TAP, "txqueuelen", QUEUE, "up"])?;
+            End::packet(TAP)?
+        } else {
+            let end = End::tap(theirs)?;
+            ip(&["link", "set", theirs, "txqueuelen", QUEUE])?;
+            up(theirs, SERVER)?;
+            network::set(theirs, SUBNET, SERVER, control)?;
+            end
+        };
+        new_namespace()?;
+        let here = namespace()?;
+        let client_end = End::tap(ours)?;
+        ip(&["link", "set", ours, "txqueuelen", QUEUE])?;
+        up(ours, CLIENT)?;
+        network::set(ours, SUBNET, CLIENT, control)?;
+        let emulator = Emulator::start(client_end, server_end, path, seed);
+        enter(&home)?;
+        pin(pair.map(|pair| pair.0))?;
+        let mut facts = Vec::new();
+        let more: &[&str] = if wired { &[NO_OFFLOAD] } else { &[] };
+        let (server, stdout) = serve(stack, work, more)?;
+        if !wired {
+            facts.extend(network::observe("server", theirs, CLIENT, control)?);
+        }
+        enter(&here)?;
+        acquaint()?;
+        facts.extend(network::observe("client", ours, SERVER, control)?);
+        let before = Traffic::read(ours)?;
+        emulator.impair()?;
+        Ok(Self {
+            emulator: Some(emulator),
+            server,
+            stdout,
+            client_cpu: pair.map(|pair| pair.1),
+            link: ours,
+            before,
+            facts,
+        })
+    }
+
+    /// Ends the emulated link, if there is one; returns its setting and counters, and the frames
+    /// that the client's device sent and received meanwhile.
+    pub fn end_link(&mut self) -> Result<Vec<Fact>, Box<dyn Error>> {
+        let Some(emulator) = self.emulator.take() else {
+            return Ok(Vec::new());
+        };
+        let (mut facts, ends) = emulator.stop()?;
+        facts.push(Traffic::read(self.link)?.frames(self.before));
+        drop(ends);
+        Ok(facts)
     }
 
     /// Returns the network's settings that were in force, and the mean size of a frame up to now.
@@ -182,11 +280,12 @@ impl Place {
 fn serve(
     stack: &str,
     work: &Work,
-    wired: bool,
+    more: &[&str],
 ) -> Result<(Owned, BufReader<ChildStdout>), Box<dyn Error>> {
     let mut command = Command::new("/proc/self/exe");
     command.args(["--stack", stack, "--listen", &format!("0.0.0.0:{PORT}")]);
-    if wired {
+    command.args(more);
+    if stack != KERNEL {
         command.args(["--tap", TAP, "--address", &format!("{SERVER}/24")]);
     }
     let padding = LONGEST_NAME.saturating_sub(stack.len());
@@ -216,6 +315,11 @@ pub fn new_namespace() -> Result<(), Box<dyn Error>> {
     unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
         .map_err(|error| format!("no network namespace can be made: {error}"))?;
     ip(&["link", "set", "lo", "up"])
+}
+
+/// Returns the network namespace of this thread.
+fn namespace() -> std::io::Result<File> {
+    File::open("/proc/thread-self/ns/net")
 }
 
 /// Moves this thread to a network namespace.

@@ -121,6 +121,7 @@ mod tests {
 
     #[test]
     fn this_process_is_seen() {
+        let _taps = crate::trial::tests::TAPS.lock();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let seen = of(std::process::id()).unwrap();

@@ -23,6 +23,9 @@ enum Kind {
     Ab,
     BulkIn,
     BulkOut,
+    /// As many bytes as the receiver reads within a fixed time, from before the connection.
+    TimedIn,
+    TimedOut,
     Datagrams,
     Counts,
 }
@@ -33,11 +36,12 @@ pub struct Work {
     pub name: &'static str,
     pub server: &'static [&'static str],
     pub client: Client,
+    /// Requests, bytes, datagrams; or seconds where the time is fixed.
     amount: u64,
     kind: Kind,
 }
 
-pub const WORKS: [Work; 13] = [
+pub const WORKS: [Work; 15] = [
     Work {
         name: "http-keepalive",
         server: &["http"],
@@ -152,7 +156,30 @@ pub const WORKS: [Work; 13] = [
         amount: 5_000,
         kind: Kind::Requests,
     },
+    Work {
+        name: "link-out",
+        server: &[
+            "--send-buffer",
+            BUFFER,
+            "--receive-buffer",
+            BUFFER,
+            "source",
+        ],
+        client: Client::Own(&["sink", "--seconds", "2"]),
+        amount: 2,
+        kind: Kind::TimedOut,
+    },
+    Work {
+        name: "link-in",
+        server: &["--send-buffer", BUFFER, "--receive-buffer", BUFFER, "sink"],
+        client: Client::Own(&["source", "--abandon", "--seconds", "2"]),
+        amount: 2,
+        kind: Kind::TimedIn,
+    },
 ];
+
+/// The buffers of lwIP and smoltcp on an emulated link, in bytes. The kernel sets its own.
+const BUFFER: &str = "2097152";
 
 /// The file of percentiles that ab writes to its working folder.
 const CSV: &str = "ab.csv";
@@ -211,7 +238,7 @@ fn of_own(work: &Work, client: &Value, server: &Value) -> Result<Vec<Figure>, St
         Kind::Datagrams => whole(requests, "datagrams")?,
         Kind::BulkIn => whole(number(server, "bytes_in")?, "bytes")?,
         Kind::BulkOut => whole(number(client, "bytes_in")?, "bytes")?,
-        Kind::Ab => {}
+        Kind::Ab | Kind::TimedIn | Kind::TimedOut => {}
     }
     match work.kind {
         Kind::Requests | Kind::Ab => {
@@ -236,6 +263,21 @@ fn of_own(work: &Work, client: &Value, server: &Value) -> Result<Vec<Figure>, St
             };
             let bytes = number(receiver, "bytes_in")?;
             figures.push(("rate", rate(bytes, receiver)?));
+            figures.extend(processor(server, bytes / 1e6)?);
+        }
+        Kind::TimedIn | Kind::TimedOut => {
+            let receiver = if work.kind == Kind::TimedIn {
+                server
+            } else {
+                client
+            };
+            let bytes = number(receiver, "bytes_in")?;
+            if bytes == 0.0 {
+                return Err(format!("no byte arrived within {} s", work.amount));
+            }
+            // A pause at the end counts. The server reads for some milliseconds longer.
+            let seconds = number(receiver, "active_s")?.max(work.amount as f64);
+            figures.push(("rate", Some(bytes / seconds)));
             figures.extend(processor(server, bytes / 1e6)?);
         }
         Kind::Datagrams => {
@@ -387,6 +429,25 @@ mod tests {
         assert_eq!(
             error_of("round-trip", &client, &server),
             "1 requests failed at the server: no reason reported"
+        );
+    }
+
+    #[test]
+    fn goodput_of_a_fixed_time_counts_pauses() {
+        let (client, mut server) = sides();
+        let rate_of = |work, client: &Value, server: &Value| {
+            of_own(find(work).unwrap(), client, server).map(|found| found[0])
+        };
+        let out = rate_of("link-out", &client, &server).unwrap();
+        assert_eq!(out, ("rate", Some(250_000_000.0)));
+        server["active_s"] = json!(0.5);
+        server["bytes_in"] = json!(1_000_000);
+        let into = rate_of("link-in", &client, &server).unwrap();
+        assert_eq!(into, ("rate", Some(500_000.0)));
+        server["bytes_in"] = json!(0);
+        assert_eq!(
+            rate_of("link-in", &client, &server).unwrap_err(),
+            "no byte arrived within 2 s"
         );
     }
 

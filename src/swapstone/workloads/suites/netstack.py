@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Suites `netstack`, `netstack-counts` and `netstack-fixes`: a server on a network stack. docs/netstack.md has definitions.
+"""Suites `netstack`, `netstack-counts`, `netstack-fixes` and `netstack-link`: a server on a network stack. docs/netstack.md has definitions.
 
 Each trial is one program, ``swapstone-net-bench trial`` (crates/swapstone-net-bench/src/trial). It makes its own network namespaces and
 fixes the amount of work. The amounts below are for the reader; a test compares them with the program's.
@@ -161,4 +161,18 @@ FIXES = Suite(
     ),
 )
 
-SUITES = (SUITE, COUNTS, FIXES)
+_GOODPUT: tuple[Metric, ...] = (
+    _rate("B/s", "bytes that the application received a second, headers left out; pauses count"),
+    *_processor("10^6 bytes"),
+)
+
+LINK = Suite(
+    name="netstack-link",
+    description="goodput over an emulated link with loss, reordering or delay: how a stack recovers",
+    workloads=(
+        _work("link-out", "as many bytes on one connection out of the server as arrive within 2 s", _GOODPUT),
+        _work("link-in", "as many bytes on one connection into the server as arrive within 2 s", _GOODPUT),
+    ),
+)
+
+SUITES = (SUITE, COUNTS, FIXES, LINK)
