@@ -25,7 +25,7 @@ import msgspec
 import swapstone
 from swapstone.model import Reference, RowKey, RowMeasurements
 from swapstone.record import file_bytes, load
-from swapstone.session import explanation_files
+from swapstone.session import explanation_files, run_store, table_cache
 from swapstone.session.study_file import decode_study
 from swapstone.session.study_run import StudyRun
 from tests.hostile.forgery import FORGED, Kind
@@ -48,6 +48,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "verify --recompute": ("verify", "RECORD", "--recompute", "1"),
     "agree": ("agree", "RECORD", "OTHER"),
     "agree --csv": ("agree", "OTHER", "RECORD", "--csv"),
+    "agree three": ("agree", "RECORD", "OTHER", "THIRD"),
+    "agree three --json": ("agree", "THIRD", "OTHER", "RECORD", "--json"),
     "published coverage": ("published", "coverage", "RECORD", "OTHER"),
     "published coverage --format json": ("published", "coverage", "RECORD", "--format", "json"),
     "published claims": ("published", "claims", "RECORD", "OTHER"),
@@ -61,7 +63,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "resume": ("compare", "--resume", "RECORD"),
     "resume study": ("study", "--resume", "STUDY"),
 }
-"""The commands, by the name that the table has. RECORD is the hostile record, OTHER a whole one, STUDY the study of which RECORD is a part.
+"""The commands, by the name that the table has. RECORD is the hostile record, OTHER and THIRD are whole ones, STUDY has RECORD as a part.
 
 The user of the commands has no key, so that the record is another user's: those of `RUNNING` list what they would run, and stop.
 """
@@ -73,6 +75,7 @@ _MARKUP = frozenset(
     {
         "report --html",
         "show --json",
+        "agree three --json",
         "published coverage --format json",
         "export junit",
         "export kcidb",
@@ -86,6 +89,9 @@ STATUSES = frozenset({0, 2, 4})
 
 LIMIT_S = 120
 """Of one command; the machine may be busy."""
+
+_KEEPING = ("show", "query runs", "query comparisons")
+"""Commands that leave columns and tables in the cache."""
 
 _CPU_S, _MEMORY_BYTES = 60, 3 << 29
 _LONGEST_OUTPUT_BYTES = 64 << 20
@@ -131,12 +137,15 @@ class Cell(NamedTuple):
 
 
 def make_records(folder: Path) -> None:
-    """Make two records of a simulated target in a folder, ``whole`` and ``other``, each with a stored explanation; and a study's file."""
+    """Make records of a simulated target in a folder, each with a stored explanation, and a study's file.
+
+    ``other`` and ``third`` are of the same experiment as ``whole``, with other seeds.
+    """
     content = decode_study(_STUDY.encode(), "s")
     study = StudyRun(created="2026-11-23T00:00:00+00:00", name="s", study=content, parts=("one",), seed=3)
     (folder / "study.json").write_bytes(file_bytes(study))
     (folder / "fake.toml").write_text(_SPEC)
-    for name, seed in (("whole", 3), ("other", 4)):
+    for name, seed in (("whole", 3), ("other", 4), ("third", 5)):
         swapstone.compare(
             libc=["glibc", "musl"],
             only=["b_malloc_tiny1", "b_malloc_tiny2"],
@@ -184,7 +193,7 @@ def cells(kinds: Iterable[Kind], commands: Iterable[str], folder: Path) -> Itera
         A cell for each kind and command.
     """
     names = list(commands)
-    _import_all()
+    import_all()
     for kind in kinds:
         with tempfile.TemporaryDirectory(prefix="hostile-", dir=folder) as scratch:
             root = Path(scratch)
@@ -193,11 +202,17 @@ def cells(kinds: Iterable[Kind], commands: Iterable[str], folder: Path) -> Itera
             shutil.copy(folder / "study.json", record.parent)
             (root / "signers").write_text(_SIGNERS)
             copy_record(folder / "whole", record)
-            copy_record(folder / "other", root / "other")
+            for name in ("other", "third"):
+                copy_record(folder / name, root / name)
+            before = {name: _cell(kind, name, record, root).text for name in (*_KEEPING, *names)} if kind.keeps else {}
             kind.harm(record)
             with _repeated(kind, record):
                 for name in names:
-                    yield _cell(kind, name, record, root)
+                    if kind.keeps:
+                        kind.harm(record)  # a command may have written the file again
+                    cell = _cell(kind, name, record, root)
+                    same = not kind.keeps or cell.text == before[name]
+                    yield cell if same else cell._replace(faults=(*cell.faults, "it printed something else before"))
             _make_removable(record)
 
 
@@ -235,7 +250,7 @@ def copy_record(old: Path, new: Path) -> None:
     shutil.copytree(old, new, symlinks=True, copy_function=copy)
 
 
-def _import_all() -> None:
+def import_all() -> None:
     """Import what the commands import, so that a fork does not."""
     from swapstone.cli.main import COMMANDS as OFFERED
 
@@ -248,35 +263,54 @@ def _import_all() -> None:
 
 def _cell(kind: Kind, command: str, record: Path, root: Path) -> Cell:
     """Run one command in a fork; return how it ended."""
-    words = {"RECORD": str(record), "STUDY": str(record.parent), "OTHER": str(root / "other")}
+    words = {
+        "RECORD": str(record),
+        "STUDY": str(record.parent),
+        "OTHER": str(root / "other"),
+        "THIRD": str(root / "third"),
+    }
     arguments = [words.get(word, word) for word in COMMANDS[command]]
-    with tempfile.TemporaryFile() as output:
-        child = os.fork()
-        if child == 0:
-            _become(arguments, root, output.fileno())
-        status = _wait(child)
-        output.seek(0)
-        data = output.read(_LONGEST_OUTPUT_BYTES)
-    text = data.decode(errors="replace")
+    status, text = run_limited(arguments, root, keeps=kind.keeps)
     faults = list(_faults(command, status, text))
     if (root / "owned").exists():
         faults.append("shell code in a name was run")
     return Cell(kind.name, command, status, tuple(faults), text)
 
 
+def run_limited(arguments: list[str], root: Path, *, keeps: bool = False) -> tuple[int, str]:
+    """Run the command line in a fork of this process, with limits of memory and time.
+
+    Args:
+        arguments: of the command.
+        root: its current folder, folder of records, cache and state.
+        keeps: columns and tables of small records are kept, too.
+
+    Returns:
+        Its exit status, negative for a signal, and both outputs together.
+    """
+    with tempfile.TemporaryFile() as output:
+        child = os.fork()
+        if child == 0:
+            if keeps:
+                _keep_everything()
+            _become(arguments, root, output.fileno())
+        status = _wait(child)
+        output.seek(0)
+        return status, output.read(_LONGEST_OUTPUT_BYTES).decode(errors="replace")
+
+
+def _keep_everything() -> None:
+    """Keep columns and tables of records of any size, number and age."""
+    for module, name, limit in (
+        (run_store, "SMALLEST_BYTES", 0),
+        (run_store, "RECENT_NS", -1),
+        (table_cache, "FEWEST_RECORDS", 1),
+    ):
+        setattr(module, name, limit)
+
+
 def _faults(command: str, status: int, text: str) -> Iterator[str]:
-    if status == -signal.SIGKILL:
-        yield f"it was killed after {LIMIT_S} s"
-    elif status == -signal.SIGXCPU:
-        yield f"it used more than {_CPU_S} s of processor time"
-    elif status not in STATUSES:
-        yield f"status {status}"
-    if "Traceback" in text or "This is a bug" in text:
-        yield "a traceback"
-    if status == 2 and "error: " not in text and "damaged: " not in text:
-        yield "status 2 without a message"
-    if found := _ESCAPES.search(text):
-        yield f"the control character {found[0]!r}"
+    yield from ended_wrongly(status, text)
     if command not in {"report --html", "show --json"} and any(
         unicodedata.category(each) == "Cf" for each in set(text)
     ):
@@ -289,6 +323,22 @@ def _faults(command: str, status: int, text: str) -> Iterator[str]:
         yield "the record of another user was run"
     if command.startswith("query") and status == 0 and "other" not in text:
         yield "the whole record is not in the answer"
+
+
+def ended_wrongly(status: int, text: str) -> Iterator[str]:
+    """Yield what is wrong about any command's exit status and output."""
+    if status == -signal.SIGKILL:
+        yield f"it was killed after {LIMIT_S} s"
+    elif status == -signal.SIGXCPU:
+        yield f"it used more than {_CPU_S} s of processor time"
+    elif status not in STATUSES:
+        yield f"status {status}"
+    if "Traceback" in text or "This is a bug" in text:
+        yield "a traceback"
+    if status == 2 and "error: " not in text and "damaged: " not in text:
+        yield "status 2 without a message"
+    if found := _ESCAPES.search(text):
+        yield f"the control character {found[0]!r}"
 
 
 def _become(arguments: list[str], root: Path, output: int) -> NoReturn:

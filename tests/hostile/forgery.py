@@ -28,6 +28,8 @@ class Kind(NamedTuple):
         named: what `verify` prints because of it; empty where nothing is wrong with the record's values.
         folder: the name of the record's folder; empty for the usual one.
         during: what another process repeats while the commands run; the argument is the record's folder.
+        keeps: whether columns and tables of these small records are kept, too. Then the harm is repeated before each command, and each
+            prints what it printed before.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Kind(NamedTuple):
     named: str
     folder: str = ""
     during: Callable[[Path], object] | None = None
+    keeps: bool = False
 
 
 def seal(path: Path) -> None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.hostile import machines, surroundings, values
+from tests.hostile import float_tables, kept, machines, surroundings, values
 from tests.hostile.forgery import (
     ESCAPE,
     FILES,
@@ -281,6 +281,8 @@ GROUPS: dict[str, list[Kind]] = {
     **values.GROUPS,
     **surroundings.GROUPS,
     **machines.GROUPS,
+    **float_tables.GROUPS,
+    **kept.GROUPS,
 }
 """Every kind of hostile record, by what is harmed."""
 

@@ -9,7 +9,19 @@ from pathlib import Path
 
 from tools.fuzz_seeds import COUNTED_ROW, MODELLED_ROW, PATHS_OF_ROW, WAKEUP_ROW
 
-from tests.hostile.forgery import LINES, NESTED, Json, Kind, edited, linked, run_edited, runs_changed, sparse
+from tests.hostile.forgery import (
+    LINES,
+    NESTED,
+    Json,
+    Kind,
+    edited,
+    every_value,
+    factor,
+    linked,
+    run_edited,
+    runs_changed,
+    sparse,
+)
 
 _MACHINE = {"target": "vm", "clock": "virtual", "architecture": "x86_64"}
 _COUNTS, _PATHS, _WAKEUPS = "instructions.json", "paths.json", "wakeups.json"
@@ -163,6 +175,41 @@ def _on_board(**facts: object) -> Callable[[Path], None]:
     return harm
 
 
+_THREE = ("ssh:one", "ssh:two", "ssh:three")
+
+
+def _three_boards(
+    targets: tuple[str, str, str] = _THREE, value: float | None = None, **changes: object
+) -> Callable[[Path], None]:
+    """Return a forgery of this record and the two beside it as those of boards; the fields and values are of this one."""
+
+    def harm(path: Path) -> None:
+        for place, target in zip((path, path.parents[1] / "other", path.parents[1] / "third"), targets, strict=True):
+            edited("experiment", target=target)(place)
+        edited("experiment", **changes)(path)
+        if value is not None:
+            every_value(value)(path)
+
+    return harm
+
+
+_OF_THREE = [
+    Kind("three boards", _three_boards(), ""),
+    Kind("three boards whose addresses forge lines", _three_boards((f"ssh:a{LINES}", f"ssh:b{LINES}", "ssh:c")), ""),
+    Kind("three boards of one address", _three_boards(("ssh:a",) * 3), ""),
+    Kind("three boards, one of which took 0 ns", _three_boards(value=0.0), ""),
+    Kind("three boards, one of which took 1e-290 ns", _three_boards(value=1e-290), ""),
+    Kind("three boards, one of which took 1e290 ns", _three_boards(value=1e290), ""),
+    Kind("three boards, one of other levels", _three_boards(factors=factor("glibc", LINES)), ""),
+    Kind("three boards, one of another clock", _three_boards(target="vm", clock="virtual", architecture="arm64"), ""),
+    Kind(
+        "three clocks, one of 16 ns",
+        _three_boards(target="vm", clock="virtual", architecture="arm64", ns_per_instruction=16),
+        "",
+    ),
+    Kind("three boards of the largest margin", _three_boards(margin=1.0), ""),
+]
+
 _MACHINES = [
     *(
         Kind(f"{name} of a row is {what}", _file(name, make), "")
@@ -210,5 +257,5 @@ _MACHINES = [
     Kind("a fact whose name forges lines", run_edited(facts=[[LINES, 1]]), ""),
 ]
 
-GROUPS: dict[str, list[Kind]] = {"machines and boards": _MACHINES}
+GROUPS: dict[str, list[Kind]] = {"machines and boards": [*_MACHINES, *_OF_THREE]}
 """Kinds of hostile records, by what is harmed."""

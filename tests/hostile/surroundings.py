@@ -184,6 +184,43 @@ def _profiled(weight: float, stacks: int = 1, operations: float = 1.0, **frame: 
     return _evidence(change)
 
 
+def _waiting(
+    weight: float = 1e6, count: int = 1, whose: str = "its own threads", **changes: object
+) -> Callable[[Path], None]:
+    """Return a forgery of evidence of waits: what ended them, who had the processor, and their stacks.
+
+    Args:
+        weight: time of each, in ns.
+        count: number of reasons and of stacks.
+        whose: processes.
+        changes: fields of the division of the elapsed time.
+    """
+
+    def change(seen: Json) -> Json:
+        frames = [{"object": "libc.so", "symbol": whose}]
+        stacks = [{"frames": [0], "weight": weight}] * count
+        profile = {"kind": "off-cpu", "unit": "ns", "operations": 1.0, "frames": frames, "stacks": stacks}
+        elapsed = {"wall_ns": 3e6, "running_ns": 1e6, "ready_ns": 1e6, "waits": profile, "most_threads": 2, **changes}
+        wait = {
+            "reason": "lock",
+            "whose": whose,
+            "waits": 5.0,
+            "total_ns": weight,
+            "short_ns": weight,
+            "long_ns": weight,
+        }
+        run = {"instrument": "off-cpu", "tool": "perf", "command": "c", "operations": 1.0, "overhead": 1.0}
+        found = {
+            **run,
+            "passing": elapsed,
+            "waits": [wait] * count,
+            "taken": [{"whose": whose, "total_ns": weight}] * count,
+        }
+        return {**seen, "runs": [{**found, "variant": side["variant"]} for side in seen["references"]]}
+
+    return _evidence(change)
+
+
 def _texts_forged(value: object) -> object:
     if isinstance(value, dict):
         return {key: _texts_forged(each) for key, each in value.items()}
@@ -218,6 +255,13 @@ _EXPLANATIONS = [
     Kind("evidence of -1 operations", _profiled(1.0, operations=-1.0), ""),
     Kind("evidence of 100,000 stacks", _profiled(1.0, stacks=100_000), ""),
     Kind("evidence whose frames forge lines", _profiled(1000.0, symbol=LINES, object=LINES), ""),
+    Kind("evidence of waits", _waiting(), ""),
+    Kind("evidence of waits that forge lines", _waiting(whose=LINES), ""),
+    Kind("evidence of waits of 1e308 ns", _waiting(weight=1e308, count=3), ""),
+    Kind("evidence of waits of -1 ns", _waiting(weight=-1.0), ""),
+    Kind("evidence of waits of 5e-324 ns", _waiting(weight=5e-324, wall_ns=0.0), ""),
+    Kind("evidence of waits in 10^18 threads", _waiting(most_threads=10**18), ""),
+    Kind("evidence of 50,000 waits", _waiting(count=50_000), ""),
     Kind("20,000 explained rows", replaced("explain", _many(20_000, Path.mkdir)), ""),
     Kind("evidence without rows", explanation("seen.json", lambda place: place.write_text("{}")), ""),
 ]
@@ -427,5 +471,5 @@ GROUPS: dict[str, list[Kind]] = {
 }
 """Kinds of hostile records, by what is harmed."""
 
-AROUND = ("studies", "index", "exchanges")
+AROUND = ("studies", "index", "exchanges", "kept columns and tables")
 """Groups whose kinds harm what is beside a record, or need a process beside it."""

@@ -27,11 +27,13 @@ from swapstone.artifacts.kernels import Kernel, read_kernel
 from swapstone.artifacts.packages import Contents, Lock, Package, Progress, fetch, package_file, read_lock, sha256_of
 from swapstone.model import FrozenStruct, UnavailableError, UserError, cpio
 from swapstone.model.directories import cache_dir
+from swapstone.model.regular_file import read_regular_file
 
 _KERNEL, _INITRD, _IMAGE, _SEAL = "kernel", "initrd", "image.json", "seal"
 _INSTALLED = "lib/modules/"
 _PACKAGE = "linux-image-"  # the rest of a kernel package's name is the kernel's release
 _KEY_DIGITS = 32
+_MOST_DESCRIPTION_BYTES = 64 << 20
 
 MODULE_SOURCE = ".c"
 """Suffix of a module of the user that is built for each kernel."""
@@ -399,8 +401,8 @@ def _packaged_kernel(package: Package, plan: _Plan, work: Path) -> tuple[Kernel,
 def read_image(home: Path) -> Image | None:
     """Read the description of an image without checking its files; None if it is damaged."""
     try:
-        encoded = (home / _IMAGE).read_bytes()
-        if (home / _SEAL).read_text() != _digest(encoded):
+        encoded = read_regular_file(home / _IMAGE, _MOST_DESCRIPTION_BYTES)
+        if read_regular_file(home / _SEAL, _MOST_DESCRIPTION_BYTES).decode() != _digest(encoded):
             return None
         return msgspec.json.decode(encoded, type=Image)
     except (OSError, UnicodeDecodeError, msgspec.DecodeError):

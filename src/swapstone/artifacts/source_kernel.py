@@ -24,6 +24,8 @@ from swapstone.artifacts.packages import Lock, Package, Progress, fetch, from_ar
 from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
+from swapstone.model.regular_file import read_regular_file
+from swapstone.model.safe_text import safe
 
 SOURCE = "source"
 TREE, PATCHES, TOOL = "tree", "patches", "tool"
@@ -39,6 +41,9 @@ _USUAL_OBJECTS = 1500
 _REPORT_S = 10.0
 _LAST_LINES = 12
 _KEY_DIGITS = 32
+
+_MOST_CONFIG_BYTES = 4 << 20
+"""The configuration of a distribution's kernel has 0.3 MB."""
 
 
 def configurations() -> tuple[str, ...]:
@@ -101,11 +106,11 @@ def _fragment(config: str) -> str:
     if config in configurations():
         return (_folder() / f"{config}.config").read_text()
     try:
-        return Path(config).read_text()
+        return read_regular_file(Path(config), _MOST_CONFIG_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not a text file"
         raise UserError(
-            f"The configuration {config} can't be read: {why}.",
+            f"The configuration {safe(config)} can't be read: {why}.",
             f"Name one of {', '.join(configurations())}, or a file with lines such as CONFIG_HZ_1000=y.",
         ) from error
 

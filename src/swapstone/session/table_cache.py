@@ -117,14 +117,15 @@ def _digest(path: Path) -> str | None:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
-    with os.fdopen(handle, "rb") as file:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_size > _MOST_BYTES:
             return None
         digest = hashlib.sha256()
-        try:
-            while part := file.read(_PART):
-                digest.update(part)
-        except OSError:
-            return None
+        while part := os.read(handle, _PART):
+            digest.update(part)
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
     return digest.hexdigest()

@@ -112,6 +112,62 @@ def test_a_calibration_without_an_answer_makes_one_pass() -> None:
     assert Engine._calibrated(engine, (0, key)) == (1, "")
 
 
+class _Shown:
+    """Keeps which workloads were calibrated."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[int, int, str]] = []
+
+    def calibrating(self, done: int, of: int, workload: str) -> None:
+        self.lines.append((done, of, workload))
+
+
+@pytest.mark.parametrize(
+    ("known", "measured"),
+    [
+        ((), ["more"]),
+        (("more",), []),  # passes and checksum are known
+        (("once",), ["more"]),
+    ],
+)
+def test_only_workloads_that_repeat_their_work_are_calibrated(
+    tmp_path: Path, known: tuple[str, ...], measured: list[str]
+) -> None:
+    (tmp_path / "fake.toml").write_text("[[behaviour]]\n")
+    subjects = {("s", "once"): SimpleNamespace(max_passes=0), ("s", "more"): SimpleNamespace(max_passes=9)}
+    called: list[tuple[int, tuple[str, str]]] = []
+    checks: dict[tuple[str, str], str] = {("s", name): "known" for name in known}
+
+    def calibrated(numbered: tuple[int, tuple[str, str]]) -> tuple[int, str]:
+        called.append(numbered)
+        return 7, "found"
+
+    engine: Any = SimpleNamespace(
+        _prepared=SimpleNamespace(subjects=subjects, runs=lambda *_: True),
+        _passes={("s", name): 3 for name in known},
+        _checks=checks,
+        _target=FakeTarget(tmp_path / "fake.toml"),
+        _progress=_Shown(),
+        _calibrated=calibrated,
+        _set_check=checks.__setitem__,
+    )
+    Engine._calibrate(engine)
+    assert called == [(1, ("s", name)) for name in measured]
+    assert engine._passes == {("s", "once"): 1, ("s", "more"): 3 if "more" in known else 7}
+    assert checks.get(("s", "more")) == ("known" if "more" in known else "found")
+    lines = [(1, 2, name) for name in measured]
+    assert engine._progress.lines == [*lines, (2, 2, "")]
+
+
+def test_nothing_is_calibrated_where_every_workload_runs_once() -> None:
+    subjects = {("s", "once"): SimpleNamespace(max_passes=0), ("s", "refused"): SimpleNamespace(max_passes=9)}
+    engine: Any = SimpleNamespace(
+        _prepared=SimpleNamespace(subjects=subjects, runs=lambda _, name: name != "refused"), _passes={}, _checks={}
+    )
+    Engine._calibrate(engine)  # calls nothing else of the engine
+    assert engine._passes == {("s", "once"): 1}
+
+
 def test_a_resumed_session_keeps_the_passes_of_the_record(tmp_path: Path) -> None:
     behaviour = "[[behaviour]]\nwall_ns = 3_000_000\n"
     _, first = run(tmp_path / "first", behaviour)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Status, Verdict
+from swapstone.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Status, Trial, Verdict
 from swapstone.plan.stopping import StopReason
 from swapstone.record import RecordView, RecordWriter, load
 from swapstone.run import Engine, SessionEnd, prepare
@@ -48,6 +48,28 @@ def measured(
         ending = Engine(subject, prepared, target, writer, stopping_rule=stop, progress=shown).run()
         writer.seal(ending.state, ending.why, "")
     return ending, load(folder / "record")
+
+
+def continued(folder: Path, view: RecordView, number: int) -> list[Trial]:
+    """Return the trials of an experiment that was interrupted after some runs and resumed."""
+    subject, shown = view.experiment, LineProgress(print)
+    target = FakeTarget(Path(subject.target.removeprefix("fake:")))
+    shown.experiment_started(subject, "")
+    earlier = tuple(view.runs[:number])
+    with RecordWriter.create(folder, subject) as writer:
+        prepared = prepare(subject, target, shown.building, shown.note, keep_log=writer.keep_log)
+        stop = PrecisionStop(subject)
+        Engine(
+            subject,
+            prepared,
+            target,
+            writer,
+            stopping_rule=stop,
+            progress=shown,
+            earlier=earlier,
+            passes={("libc", ONE): 1},
+        ).run()
+    return [run.trial for run in (*earlier, *load(folder).runs)]
 
 
 def blocks_of(view: RecordView, workload: str = ONE) -> dict[str, int]:
@@ -98,6 +120,19 @@ def test_a_variant_that_always_fails_is_not_run_again_and_the_others_go_on(tmp_p
     made = blocks_of(view)
     assert made.pop("libc=glibc (again)") == 3, "in the blocks 0, 1 and 2"
     assert set(made.values()) == {6} and {"libc=glibc", "libc=musl"} <= set(made)
+
+
+def test_a_block_ends_as_it_was_begun_wherever_it_was_interrupted(tmp_path: Path) -> None:
+    """A variant that is given up in a block still has its other runs there: those that are discarded have the same variant."""
+    _, view = measured(tmp_path, fault("crash"), prime=2, blocks=3)
+    planned = [run.trial for run in view.runs]
+    last = max(trial.block for trial in planned if trial.variant == "libc=musl")
+    ends = [number for number, trial in enumerate(planned) if trial.block == last and trial.variant == "libc=musl"]
+    assert last == 1 and len(ends) == 3, (
+        "two discarded ones, and a measured one; the third failure of all is the second of them"
+    )
+    for number in range(ends[0], ends[-1] + 1):
+        assert continued(tmp_path / str(number), view, number) == planned
 
 
 def test_refused_runs_are_no_failures(tmp_path: Path) -> None:

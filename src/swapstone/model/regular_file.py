@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Files that a user names or that lie in the cache: read whole, if they are regular files of a limited size."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+
+def read_regular_file(path: Path, most_bytes: int) -> bytes:
+    """Return the bytes of a file, through symbolic links and without waiting for a writer of a FIFO.
+
+    Args:
+        path: of the file.
+        most_bytes: its largest size.
+
+    Raises:
+        OSError: it can't be read, is no regular file, or is larger; ``strerror`` names which.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        if found.st_size > most_bytes:
+            raise OSError(errno.EFBIG, f"it is larger than {most_bytes / (1 << 20):g} MiB", str(path))
+        parts, left = [], most_bytes
+        while left > 0 and (part := os.read(handle, left)):
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+    finally:
+        os.close(handle)
