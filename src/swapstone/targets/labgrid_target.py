@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import TracebackType
 
 import msgspec
 
@@ -99,7 +101,8 @@ class LabgridTarget(SshTarget):
             self._wait_for_ssh()
             super().__init__(self._place(), architecture)
         except BaseException:
-            self._session.close()
+            with contextlib.suppress(UserError):
+                self._session.close()
             raise
 
     def _wait_for_ssh(self) -> None:
@@ -231,6 +234,15 @@ class LabgridTarget(SshTarget):
             governor=self._governor,
             place=self._session.place.place,
         )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except UserError:
+            if error is None:
+                raise
 
     def close(self) -> None:
         """End the agent and the connection, and release the place."""

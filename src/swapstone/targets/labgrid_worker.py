@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The process in which labgrid runs: it acquires a place, and its strategy boots the board. See docs/boards.md.
 
-``python -m swapstone.targets.labgrid_worker`` reads requests from standard input, one JSON object a line, and writes an answer for each.
+Run as a program, this file reads requests from standard input, one JSON object a line, and writes an answer for each.
 labgrid has a process of its own because an environment may import Python code of the user, drivers print, and Ctrl-C must not end a boot
 in the middle of a transition. It releases the place when its input ends, so also when Swapstone is killed.
 """
@@ -216,7 +216,7 @@ class Lab:
 
     def _kernel_image(self) -> str:
         try:
-            return os.path.normpath(self._environment.config.get_image_path(self._image))
+            return os.path.normpath(str(self._environment.config.get_image_path(self._image)))
         except KeyError:
             return ""
 
