@@ -58,6 +58,7 @@ _GROUPS = {
         "order",
         "duration",
         "target",
+        "lg_env",
         "clock",
     ),
     "The machine": (
@@ -154,6 +155,7 @@ def compare_command(
       swapstone compare libc=glibc,musl allocator=default,mimalloc --only 'b_malloc*'   # every combination
       swapstone compare libc=glibc,musl --target vm --only 'b_string*'                  # on a clock without noise
       swapstone compare libc=glibc,musl --target ssh:pi1,ssh:pi2,ssh:pi3                 # does it hold on each board?
+      swapstone compare kernel=./Image-a,./Image-b --target labgrid:rpi4 --lg-env lab.yaml
       swapstone compare libc=glibc,musl --arch arm64,armhf,riscv64,x86_64               # a record for each architecture
       swapstone compare swap=flash,zram:lz4 --ns-per-instruction 1,2,4                  # which results depend on the clock?
       swapstone compare kernel=generic,rt --suite latency --load idle,cpu,memory,io,network

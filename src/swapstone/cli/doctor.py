@@ -10,6 +10,7 @@ import click
 
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.display import print_note
+from swapstone.cli.options import LG_ENV
 from swapstone.cli.output import echo
 from swapstone.cli.tables import terminal_columns
 from swapstone.session.boards import examine_board
@@ -21,8 +22,11 @@ _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", St
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@click.option("--target", metavar="TARGET", help="Check a board instead: ssh:[USER@]HOST, or virtual-board.")
-def doctor_command(as_json: bool, target: str | None) -> None:
+@click.option(
+    "--target", metavar="TARGET", help="Check a board instead: ssh:[USER@]HOST, labgrid:PLACE, or virtual-board."
+)
+@LG_ENV
+def doctor_command(as_json: bool, target: str | None, lg_env: str | None) -> None:
     r"""Check what this machine or a board can do, and what makes its timings noisy.
 
     Where a command would help, it is printed. The doctor itself changes nothing.
@@ -32,7 +36,7 @@ def doctor_command(as_json: bool, target: str | None) -> None:
       swapstone doctor
       swapstone doctor --target ssh:pi@board
     """
-    found, noise = examine_board(target, print_note) if target else (capabilities(), list(examine()))
+    found, noise = examine_board(target, print_note, lg_env) if target else (capabilities(), list(examine()))
     if as_json:
         echo(json.dumps({"can": plain(found), "noise": plain(noise)}, indent=1))
         return

@@ -91,6 +91,8 @@ GUEST_TIMEOUT = click.option(
     "--guest-timeout", metavar="TIME", help="End a virtual machine that runs longer than this, in real time.  [10m]"
 )
 
+LG_ENV = click.option("--lg-env", metavar="FILE", help="labgrid's environment, for --target labgrid:PLACE.  [LG_ENV]")
+
 measuring_options = Chain(
     ONLY,
     click.option("--budget", metavar="TIME", help="Stop measuring after this long, e.g. 90s or 2m.  [1m per variant]"),
@@ -136,6 +138,7 @@ measuring_options = Chain(
         shell_complete=complete_targets,
         help=f"{'; '.join(kind.usage for kind in TARGETS)}.  [host; vm where only a virtual machine will do]",
     ),
+    LG_ENV,
     click.option(
         "--load",
         "loads",

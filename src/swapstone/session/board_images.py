@@ -12,7 +12,8 @@ from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.spec import VmImages, VmSpec
 
-_PROGRAMS, _MODULES = ("busybox", "zlib", "dropbear"), ("virtio_pci", "virtio_net")
+BOARD_PROGRAMS = ("busybox", "zlib", "dropbear")
+BOARD_MODULES = ("virtio_pci", "virtio_net")
 
 
 def board_image(request: VmSpec | BoardImageRequest, notify: Callable[[str], None]) -> VmImages:
@@ -28,7 +29,9 @@ def board_image(request: VmSpec | BoardImageRequest, notify: Callable[[str], Non
     """
     assert isinstance(request, BoardImageRequest)
     architecture = find_architecture(request.architecture)
-    wanted = LibcImageRequest(architecture=architecture.name, libc="musl", modules=_MODULES, programs=_PROGRAMS)
+    wanted = LibcImageRequest(
+        architecture=architecture.name, libc="musl", modules=BOARD_MODULES, programs=BOARD_PROGRAMS
+    )
     built = build_libc_image(wanted, notify).built
     notify(f"booting a virtual board: an emulated {architecture.name} machine")
     machine = EmulatedMachine(architecture=architecture.machine)

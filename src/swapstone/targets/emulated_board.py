@@ -19,6 +19,7 @@ from swapstone.targets.board import BoardFolder
 from swapstone.targets.board_keys import BoardKeys
 from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.emulator import BARE, find_emulator
+from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import last_lines
 
 BOOT_S = 300.0
@@ -123,7 +124,7 @@ class EmulatedBoard:
             return
         until = time.monotonic() + BOOT_S
         for attempt in range(_PORTS):
-            self._port = _free_port()
+            self._port = free_port()
             self._start()
             while time.monotonic() < until and self.pid:
                 if self._answers():
@@ -153,27 +154,19 @@ class EmulatedBoard:
 
     def _root(self) -> bytes:
         """Return the image's archive, with the keys and the first process."""
-        added = cpio.archive(
-            {
-                "board-init": cpio.file((share_dir() / _INIT).read_bytes(), executable=True),
-                "etc/dropbear/dropbear_ed25519_host_key": cpio.file(self._keys.server_key()),
-                "etc/dropbear/authorized_keys": cpio.file(self._keys.authorized()),
-            }
-        )
+        added = cpio.archive(added_files(self._keys))
         base = self._image.initrd.read_bytes()
         return base + bytes(-len(base) % 4) + added
 
     def _start(self) -> None:
         model = self._image.machine.model
-        consoles = [word for word in model.options if word.startswith("console=")]
-        words = (*consoles, *_OPTIONS)
         command = (
-            *("setpriv", "--pdeathsig", "KILL", "--", *self._emulator, *BARE, "-accel", "tcg"),
+            *("setpriv", "--pdeathsig", "KILL", "--", *self._emulator),
             *("-M", model.machine, "-cpu", model.cpu, "-m", f"{MEMORY_MIB}M"),
             *("-serial", f"file:{_word(self._console)}"),
-            *("-kernel", str(self._image.kernel), "-initrd", str(self._initrd), "-append", " ".join(words)),
-            *("-netdev", f"user,id=net,restrict=on,ipv6=off,hostfwd=tcp:{_ADDRESS}:{self._port}-:22"),
-            *("-device", "virtio-net-pci,netdev=net,romfile="),
+            *("-kernel", str(self._image.kernel), "-initrd", str(self._initrd), "-append"),
+            " ".join(boot_words(self._image.machine)),
+            *device_words(self._port),
         )
         with (self._console.with_suffix(".errors")).open("wb") as errors:
             try:
@@ -202,7 +195,30 @@ class EmulatedBoard:
         return last_lines("\n".join(_tail(path) for path in (self._console, self._console.with_suffix(".errors"))))
 
 
-def _free_port() -> int:
+def added_files(keys: BoardKeys) -> dict[str, cpio.Entry]:
+    """Return the files of a board beside those of its image: its first process and its keys."""
+    return {
+        "board-init": cpio.file((share_dir() / _INIT).read_bytes(), executable=True),
+        "etc/dropbear/dropbear_ed25519_host_key": cpio.file(keys.server_key()),
+        "etc/dropbear/authorized_keys": cpio.file(keys.authorized()),
+    }
+
+
+def boot_words(machine: EmulatedMachine) -> tuple[str, ...]:
+    """Return the parameters of the kernel's command line."""
+    return (*(word for word in machine.model.options if word.startswith("console=")), *_OPTIONS)
+
+
+def device_words(port: int) -> tuple[str, ...]:
+    """Return options of the emulator: no devices but a network card, whose only way in is a port of `_ADDRESS` to the ssh server."""
+    return (
+        *(*BARE, "-accel", "tcg"),
+        *("-netdev", f"user,id=net,restrict=on,ipv6=off,hostfwd=tcp:{_ADDRESS}:{port}-:22"),
+        *("-device", "virtio-net-pci,netdev=net,romfile="),
+    )
+
+
+def free_port() -> int:
     """Return a port of the loopback device that no program has now."""
     with socket.socket() as candidate:
         candidate.bind((_ADDRESS, 0))

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -31,7 +32,7 @@ BOOT_S = 900.0
 RELEASE_S = 30.0
 """Limit for the release of a place."""
 
-_WORKER = "swapstone.targets.labgrid_worker"
+_WORKER = Path(__file__).with_name("labgrid_worker.py")  # run as a file: it needs no other module of Swapstone
 _MOST_ANSWER_BYTES = 1 << 20
 _TAIL_BYTES = 4096
 
@@ -118,7 +119,7 @@ class LabSession:
         try:
             with self._log.open("wb") as log:
                 self._process = subprocess.Popen(
-                    (sys.executable, "-P", "-m", _WORKER),
+                    (sys.executable, "-P", str(_WORKER)),
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
@@ -127,7 +128,8 @@ class LabSession:
             request = {"place": place.place, "environment": place.environment, "state": place.state}
             self.board = self._ask("open", request)
         except BaseException:
-            self.close()
+            with contextlib.suppress(UserError):
+                self.close()
             raise
 
     def boot(self, kernel: str = "") -> LabBoard:
@@ -167,7 +169,7 @@ class LabSession:
         self._lock = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         if not ended:
             raise UserError(
-                f"The place {self.place.place} was perhaps not released: labgrid did not end within {RELEASE_S:g} s.",
+                f"The place {self.place.place} was perhaps not released: labgrid did not end well within {RELEASE_S:g} s.",
                 f"Release it: labgrid-client -p {self.place.place} release",
             )
 

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import TracebackType
 
 import msgspec
 
@@ -17,7 +20,7 @@ from swapstone.model.ssh_address import parse_ssh_address
 from swapstone.targets.board import BoardFolder
 from swapstone.targets.board_scripts import is_board_path, is_governor
 from swapstone.targets.labgrid_session import LabBoard, LabPlace, LabSession, require_labgrid
-from swapstone.targets.ssh_connection import ConnectionEndedError
+from swapstone.targets.ssh_connection import ConnectionEndedError, SshConnection, UnreachableError
 from swapstone.targets.ssh_target import SshTarget
 from swapstone.targets.target import DEFAULT_MACHINE, AgentStartError, MachineConfig, Target, TargetError
 from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
@@ -95,10 +98,32 @@ class LabgridTarget(SshTarget):
         self._attempts = 0
         self._session = LabSession(lab)
         try:
+            self._wait_for_ssh()
             super().__init__(self._place(), architecture)
         except BaseException:
-            self._session.close()
+            with contextlib.suppress(UserError):
+                self._session.close()
             raise
+
+    def _wait_for_ssh(self) -> None:
+        """Wait until the ssh server of a board that has just booted accepts a connection.
+
+        Raises:
+            UserError: it does not within `CONNECT_S`, or refuses it.
+        """
+        deadline = time.monotonic() + CONNECT_S
+        while True:
+            place = self._place()
+            connection = SshConnection(place, f"The board {place.name}", "board")
+            try:
+                connection.open(b"echo; echo ready\n", b"\nready\n")
+                return
+            except UnreachableError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_WAIT_S)
+            finally:
+                connection.close()
 
     @property
     def lab(self) -> LabBoard:
@@ -173,7 +198,7 @@ class LabgridTarget(SshTarget):
     def _connect_after_boot(self) -> None:
         """Connect to a board that has just booted: its ssh server may start later than its shell."""
         self.board.move(self._place())
-        self._connect_within(CONNECT_S)
+        self._connect_within(CONNECT_S, UnreachableError)
         self._expect_boot()
 
     def _running(self, kernel: str) -> tuple[tuple[str, str], ...]:
@@ -210,6 +235,15 @@ class LabgridTarget(SshTarget):
             place=self._session.place.place,
         )
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except UserError:
+            if error is None:
+                raise
+
     def close(self) -> None:
         """End the agent and the connection, and release the place."""
         try:
@@ -218,7 +252,7 @@ class LabgridTarget(SshTarget):
             self._session.close()
 
 
-_SSH_PORT = 22
+_SSH_PORT, _WAIT_S = 22, 1.0
 CONNECT_S = 120.0
 """A board whose strategy has booted it must be reachable by ssh within this time."""
 

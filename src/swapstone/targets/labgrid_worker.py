@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The process in which labgrid runs: it acquires a place, and its strategy boots the board. See docs/boards.md.
 
-``python -m swapstone.targets.labgrid_worker`` reads requests from standard input, one JSON object a line, and writes an answer for each.
+Run as a program, this file reads requests from standard input, one JSON object a line, and writes an answer for each.
 labgrid has a process of its own because an environment may import Python code of the user, drivers print, and Ctrl-C must not end a boot
 in the middle of a transition. It releases the place when its input ends, so also when Swapstone is killed.
 """
@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import ipaddress
 import json
 import os
 import re
+import select
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -26,7 +28,7 @@ DEFAULT_IMAGE = "kernel"
 DEFAULT_COORDINATOR = "127.0.0.1:20408"
 _SHELL_ADDRESS = "ip -o -4 addr show scope global"
 _INET = re.compile(r"\binet ([0-9.]{7,15})/", re.ASCII)
-_MOST_LINES = 200
+_MOST_LINES, _IDLE_S = 200, 0.5
 
 
 class LabError(Exception):
@@ -125,6 +127,16 @@ class Lab:
             strategy.transition("off")
         return self._activate()
 
+    def idle(self) -> None:
+        """Read the consoles of emulated boards: QEMU stops a machine whose console's socket is full, which is at 280 bytes."""
+        from labgrid.binding import BindingState  # noqa: PLC0415 - an optional package
+
+        for driver in self._target.drivers if self._target is not None else ():
+            if type(driver).__name__ == "QEMUDriver" and driver.state is BindingState.active and driver.status:
+                with contextlib.suppress(Exception):  # above all the time-out if there is nothing to read
+                    while driver.read(size=4096, timeout=0.0, max_size=4096):
+                        pass
+
     def close(self) -> None:
         """Release what was acquired. Drivers that run the board in this process end it."""
         with contextlib.suppress(Exception):
@@ -185,7 +197,9 @@ class Lab:
         address, port, user, source = self._address()
         config = self._environment.config
         options = config.data.get("options") or {}
-        ssh_config = config.resolve_path(str(options[OPTION_CONFIG])) if OPTION_CONFIG in options else ""
+        ssh_config = (
+            os.path.normpath(config.resolve_path(str(options[OPTION_CONFIG]))) if OPTION_CONFIG in options else ""
+        )
         return {
             "address": address,
             "port": port,
@@ -202,7 +216,7 @@ class Lab:
 
     def _kernel_image(self) -> str:
         try:
-            return str(self._environment.config.get_image_path(self._image))
+            return os.path.normpath(str(self._environment.config.get_image_path(self._image)))
         except KeyError:
             return ""
 
@@ -311,29 +325,42 @@ def _explained(what: str, hint: str = "") -> Iterator[None]:
 
 def main() -> None:
     """Answer requests until the input ends."""
-    requests = os.fdopen(os.dup(0), "r")
+    requests = os.dup(0)
     answers = os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(2, 1)  # what drivers print goes to the log
     signal.signal(signal.SIGTERM, _end)
-    lab: Lab | None = None
+    labs: list[Lab] = []
     try:
-        for line in requests:
+        for line in _lines(requests, labs):
             request = json.loads(line)
             command = request.pop("command")
             if command == "open":
-                lab = Lab(**request)
-                _answer(answers.write, lab.open)
-            elif lab is not None and command == "boot":
-                _answer(answers.write, lambda lab=lab, request=request: lab.boot(**request))  # type: ignore[misc] # a lambda
+                labs.append(Lab(**request))
+                _answer(answers.write, labs[-1].open)
+            elif labs and command == "boot":
+                _answer(answers.write, functools.partial(labs[-1].boot, **request))
             answers.flush()
     except _EndedError:
         pass
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        if lab is not None:
-            lab.close()
+        for each in labs:
+            each.close()
+
+
+def _lines(descriptor: int, labs: Sequence[Lab]) -> Iterator[bytes]:
+    """Yield the lines of a file. Until the next one comes, consoles are read twice a second."""
+    found = b""
+    while True:
+        while not select.select([descriptor], [], [], _IDLE_S)[0]:
+            for lab in labs:
+                lab.idle()
+        if not (data := os.read(descriptor, 1 << 16)):
+            return
+        *lines, found = (found + data).split(b"\n")
+        yield from lines
 
 
 def _answer(write: Callable[[str], object], work: Callable[[], dict[str, object]]) -> None:

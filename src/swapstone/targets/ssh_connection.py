@@ -32,6 +32,9 @@ MOST_BYTES = 16_384
 
 _STOP_S = 5.0
 
+_REFUSALS = (b"IDENTIFICATION HAS CHANGED", b"Host key verification failed", b"host key is known", b"Permission denied")
+"""What ssh prints if waiting does not help."""
+
 _LONGEST_SOCKET = 90
 """A socket's path has at most 107 bytes, and ssh adds 17 while it creates one."""
 
@@ -53,6 +56,10 @@ _OPTIONS = {
 
 class ConnectionEndedError(UserError):
     """The connection has ended. Nothing that ran through it has an answer."""
+
+
+class UnreachableError(UnavailableError):
+    """No ssh server accepted the connection. A machine that boots may do so later; a key that is not accepted is no such error."""
 
 
 class SshConnection:
@@ -104,14 +111,16 @@ class SshConnection:
             What it printed.
 
         Raises:
-            UnavailableError: the machine can't be reached, or does not answer in time.
+            UnreachableError: no ssh server accepts the connection.
+            UnavailableError: the machine accepts no key, or does not answer in time.
             WireError: it printed too much.
         """
         words = (*self._common(), "-o", "ControlMaster=yes", "--", self._machine.host.strip("[]"), "exec /bin/sh -s")
         first = self._first = _start((self._ssh, *words), subprocess.PIPE)
         output, errors = self._asked(first, script, until, most_bytes)
         if not output:
-            raise UnavailableError(
+            refused = any(text in errors for text in _REFUSALS)
+            raise (UnavailableError if refused else UnreachableError)(
                 f"{self._machine.name} can't be reached by ssh: {last_line(errors)}", _next_step(errors, self._machine)
             )
         return output

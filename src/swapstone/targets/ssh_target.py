@@ -307,8 +307,12 @@ class SshTarget(AgentTarget):
                 "Boot it as before.",
             ) from cause
 
-    def _connect_within(self, limit_s: float) -> None:
+    def _connect_within(self, limit_s: float, retried: type[UserError] = UserError) -> None:
         """Connect, again and again until it succeeds.
+
+        Args:
+            limit_s: limit for all attempts together.
+            retried: the errors after which another attempt is made.
 
         Raises:
             UserError: it does not within this time; the error is that of the last attempt.
@@ -319,7 +323,7 @@ class SshTarget(AgentTarget):
                 self._before_connecting()
                 self.board.connect()
                 return
-            except UserError:
+            except retried:
                 if time.monotonic() + wait_s > deadline:
                     raise
                 time.sleep(wait_s)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A labgrid lab whose board is a virtual one: an environment, an exporter's configuration, kernels and keys, in a folder of the user."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+from swapstone.artifacts.image_catalog import find_architecture
+from swapstone.artifacts.libc_image import LibcImageRequest, build_libc_image
+from swapstone.model import UserError, cpio, unknown
+from swapstone.model.safe_text import safe
+from swapstone.session.board_images import BOARD_MODULES, BOARD_PROGRAMS
+from swapstone.targets.board_keys import BoardKeys
+from swapstone.targets.emulated_board import MEMORY_MIB, added_files, boot_words, device_words, free_port
+from swapstone.targets.virtual_board import ARCHITECTURES
+from swapstone.targets.vm.emulator import find_emulator
+from swapstone.targets.vm.machine_models import EmulatedMachine
+
+PLACE = "virtual-board"
+"""Name of the place at the coordinator, and of the target in the environment that needs none."""
+
+_KERNELS = ("generic", "rt")
+_LOCAL, _REMOTE = "local.yaml", "lab.yaml"
+
+_ENVIRONMENT = """\
+# A virtual board of Swapstone, as a board of a lab. `swapstone docs boards` explains it.
+targets:
+  {role}:
+    resources:
+    - {resource}
+    drivers:
+    - QEMUDriver:
+        qemu_bin: qemu
+        machine: {machine}
+        cpu: {cpu}
+        memory: {memory}
+        kernel: kernel
+        boot_args: {boot_args}
+        extra_args: {extra_args}
+    - ShellDriver:
+        prompt: 'board# '
+        login_prompt: ' login: '
+        username: root
+        login_timeout: 300
+    - ShellStrategy: {{}}
+images:
+  kernel: ./kernel-generic
+tools:
+  qemu: ./qemu
+options:
+  swapstone_ssh_config: ./config
+"""
+
+_EXPORTER = """\
+# For labgrid-exporter: the board's ssh server.
+{place}:
+  NetworkService:
+    address: 127.0.0.1
+    port: {port}
+    username: root
+"""
+
+
+def write_lab(folder: Path, architecture: str, notify: Callable[[str], None]) -> str:
+    """Write what labgrid needs for a virtual board.
+
+    Args:
+        folder: new, or empty.
+        architecture: one of `ARCHITECTURES`; empty for the default.
+        notify: called with a line before each long step.
+
+    Returns:
+        Sentences for the user, with the commands that use it.
+
+    Raises:
+        UserError: the folder is not empty or can't be written, or something that the image needs is missing.
+    """
+    name = architecture or ARCHITECTURES[0]
+    if name not in ARCHITECTURES:
+        raise unknown("architecture of a virtual board", name, ARCHITECTURES)
+    folder = folder.expanduser().absolute()
+    machine = EmulatedMachine(architecture=find_architecture(name).machine)
+    emulator = find_emulator(machine)
+    built = {
+        kernel: build_libc_image(
+            LibcImageRequest(
+                architecture=name, libc="musl", kernel=kernel, modules=BOARD_MODULES, programs=BOARD_PROGRAMS
+            ),
+            notify,
+        ).built
+        for kernel in _KERNELS
+    }
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise UserError(f"The folder {safe(str(folder))} is not empty.", "Name a new one.")
+        keys, port = BoardKeys(folder), free_port()
+        added = added_files(keys)
+        modules: list[str] = []
+        for kernel, image in built.items():
+            (folder / f"kernel-{kernel}").write_bytes(image.kernel.read_bytes())
+            named = _modules(image.initrd.read_bytes(), kernel)
+            modules += named
+            added.update(named)
+        # Each kernel loads its own modules, and refuses those of the other.
+        added["modules"] = cpio.file("".join(f"/{name}\n" for name in modules).encode())
+        root = built[_KERNELS[0]].initrd.read_bytes()
+        (folder / "initrd").write_bytes(root + bytes(-len(root) % 4) + cpio.archive(added))
+        words = (*device_words(port), "-initrd", str(folder / "initrd"))
+        script = folder / "qemu"
+        script.write_text(f'#!/bin/sh\nexec setpriv --pdeathsig KILL -- {shlex.join(emulator.command)} "$@"\n')
+        script.chmod(0o700)
+        values = {
+            "machine": machine.model.machine,
+            "cpu": machine.model.cpu,
+            "memory": f"{MEMORY_MIB}M",
+            "boot_args": " ".join((*boot_words(machine), "board_console")),
+            "extra_args": shlex.join(words),
+        }
+        scalars = {key: json.dumps(value) for key, value in values.items()}
+        service = {"address": "127.0.0.1", "port": port, "username": "root"}
+        for file, role, resource in (
+            (_REMOTE, "main", {"RemotePlace": {"name": PLACE}}),
+            (_LOCAL, PLACE, {"NetworkService": service}),
+        ):
+            text = _ENVIRONMENT.format(role=role, resource=json.dumps(resource), **scalars)
+            (folder / file).write_text(text)
+        (folder / "exporter.yaml").write_text(_EXPORTER.format(place=PLACE, port=port))
+    except OSError as error:
+        raise UserError(f"The lab can't be written to {safe(str(folder))}: {error.strerror}.") from error
+    return _sentences(shlex.quote(str(folder)))
+
+
+def _modules(initrd: bytes, kernel: str) -> dict[str, cpio.Entry]:
+    """Return the modules of an initrd in the order in which they are loaded, in a folder of their kernel."""
+    files = cpio.unpack(initrd) or {}
+    names = files["modules"].content.decode().split()
+    return {f"lib/modules/{kernel}/{Path(name).name}": files[name.lstrip("/")] for name in names}
+
+
+def _sentences(folder: str) -> str:
+    kernels = ",".join(f"{folder}/kernel-{kernel}" for kernel in _KERNELS)
+    return f"""Wrote the lab of a virtual board to {folder}.
+
+Without a coordinator:
+  swapstone doctor --target labgrid:{PLACE} --lg-env {folder}/{_LOCAL}
+  swapstone compare kernel={kernels} --target labgrid:{PLACE} --lg-env {folder}/{_LOCAL}
+
+With one, on this machine:
+  labgrid-coordinator -l 127.0.0.1:20408 &
+  labgrid-exporter -c 127.0.0.1:20408 -n lab {folder}/exporter.yaml &
+  labgrid-client -p {PLACE} create
+  labgrid-client -p {PLACE} add-match 'lab/{PLACE}/*'
+  swapstone doctor --target labgrid:{PLACE} --lg-env {folder}/{_REMOTE}"""

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Boards of a lab: labgrid runs, its strategy writes what it does to a file, and a program in ssh's place runs the trials here."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import lzma
+import os
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from swapstone.factors import Evidence
+from swapstone.factors.kernel import KERNEL
+from swapstone.model import UnavailableError, UserError
+from swapstone.model.kernel_identity import identity_of_file, identity_of_running
+from swapstone.targets import MachineConfig, TargetError, parse_target
+from swapstone.targets.labgrid_session import LabPlace, LabSession
+from swapstone.targets.labgrid_target import LabgridSpec, LabgridTarget, with_environment
+from swapstone.wire import AgentAnswer, TrialRequest
+from tests.fake_ssh import FakeSsh
+
+STRATEGY = """
+import enum
+import attr
+from labgrid import target_factory
+from labgrid.strategy import Strategy
+
+class Status(enum.Enum):
+    unknown = 0
+    off = 1
+    shell = 2
+
+@target_factory.reg_driver
+@attr.s(eq=False)
+class LoggedStrategy(Strategy):
+    status = attr.ib(default=Status.unknown)
+
+    def transition(self, status):
+        config = self.target.env.config
+        with open(config.resolve_path("log"), "a") as log:
+            log.write(f"{status} {config.get_image_path('kernel').rpartition('/')[2]}\\n")
+        if "bad" in config.get_image_path("kernel") and status == "shell":
+            raise RuntimeError("no prompt\\x1b[31m on the console")
+        self.status = Status[status]
+"""
+LAB = """
+imports: [strategy.py]
+targets:
+  bench:
+    resources:
+    - NetworkService: {address: board, username: me, port: 2222}
+    drivers:
+    - LoggedStrategy: {}
+images: {kernel: ./first}
+"""
+ID = struct.pack("<III", 4, 20, 3) + b"GNU\0"
+VERSION = Path("/proc/version").read_bytes().strip()
+
+
+def kernel(path: Path, banner: bytes, build_id: bytes = b"") -> str:
+    path.write_bytes(b"\0" * 64 + banner + b"\n\0" + (ID + build_id if build_id else b""))
+    return str(path)
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", FakeSsh(tmp_path / "board").path)
+    folder = tmp_path / "lab"
+    folder.mkdir()
+    (folder / "strategy.py").write_text(STRATEGY)
+    (folder / "lab.yaml").write_text(LAB)
+    return folder
+
+
+def place(folder: Path, name: str = "bench", state: str = "shell") -> LabPlace:
+    return LabPlace(place=name, environment=str(folder / "lab.yaml"), state=state)
+
+
+def run(target: LabgridTarget, path: str, trial: str) -> AgentAnswer:
+    request = TrialRequest(id=trial, arguments=("/bin/true",), cwd=target.scratch(), timeout_ms=20_000)
+    return target.run(request, MachineConfig(kernel=path))
+
+
+def observed(answer: AgentAnswer) -> str | None:
+    return KERNEL.observe(Evidence(interp=None, objects=(), machine=answer.machine))
+
+
+def log(folder: Path) -> list[str]:
+    return (folder / "log").read_text().splitlines()
+
+
+def test_each_start_boots_the_kernel_and_the_running_one_is_observed(lab: Path) -> None:
+    """This machine is the board: one file has its banner, and the other has not, so it is never taken for the running kernel."""
+    right, wrong = kernel(lab / "right", VERSION), kernel(lab / "wrong", b"Linux version 9.9.9 (a@b) #1 SMP")
+    with LabgridTarget(place(lab), kernels=(right, wrong)) as target:
+        assert log(lab) == ["shell first"]
+        assert dict(target.tools())["labgrid"] == "place bench, strategy LoggedStrategy, state shell"
+        target.begin("1 right")
+        assert [observed(run(target, right, f"1-{number}")) for number in (0, 1)] == [right, right]
+        assert log(lab)[1:] == ["off right", "shell right"]
+        target.begin("1 wrong")
+        assert observed(run(target, wrong, "1-2")) not in (right, wrong)
+        target.begin("2 wrong")
+        answer = run(target, wrong, "2-0")
+        assert dict(answer.machine)["version"] in VERSION.decode() and "booted" not in dict(answer.machine)
+        assert log(lab)[3:] == 2 * ["off wrong", "shell wrong"]
+        assert "board_boots" not in dict(answer.facts), "a boot that was asked for is no reboot"
+
+
+def test_a_kernel_that_does_not_boot_fails_its_trial_only(lab: Path) -> None:
+    right, bad = kernel(lab / "right", VERSION), kernel(lab / "bad", b"Linux version 8 (a@b) #1")
+    with LabgridTarget(place(lab), kernels=(right, bad)) as target:
+        with pytest.raises(
+            TargetError, match=r"labgrid:bench does not run .*bad: bench did not reach the state shell"
+        ) as caught:
+            run(target, bad, "1-0")
+        assert "\x1b" not in str(caught.value) and "no prompt" in caught.value.message
+        assert observed(run(target, right, "1-1")) == right
+
+
+@pytest.mark.parametrize(
+    ("change", "named", "message"),
+    [
+        ({"lab.yaml": None}, ("bench", "shell"), "lab.yaml can't be used: .*could not be found"),
+        ({"lab.yaml": "targets: [\n"}, ("bench", "shell"), "lab.yaml can't be used: Error in configuration file"),
+        ({"lab.yaml": "targets: [a]\n"}, ("bench", "shell"), "has no valid section targets"),
+        ({"strategy.py": "raise RuntimeError('of mine')"}, ("bench", "shell"), "lab.yaml can't be used: of mine"),
+        ({"strategy.py": "import os; os._exit(3)"}, ("bench", "shell"), "labgrid ended: no message"),
+        ({}, ("bunch", "shell"), "neither a RemotePlace nor a target bunch"),
+        ({}, ("bench", "linux"), "LoggedStrategy has no state linux"),
+        ({"lab.yaml": LAB.replace("NetworkService: {", "NetworkSerialPort: {host: h, ")}, ("bench", "shell"), "address is unknown"),
+        ({"lab.yaml": LAB.replace("bench:", "b: {resources: [RemotePlace: {name: bench}]}\n  c:")}, *(("bench", "shell"), "coordinator")),
+    ],
+)  # fmt: skip
+def test_what_the_user_can_change_is_an_error_with_the_next_step(
+    lab: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, str | None], named: tuple[str, str], message: str
+) -> None:
+    monkeypatch.setenv("LG_COORDINATOR", "127.0.0.1:1")
+    for file, text in change.items():
+        (lab / file).unlink() if text is None else (lab / file).write_text(text)
+    with pytest.raises(UserError, match=message) as caught:
+        LabSession(place(lab, *named))
+    assert caught.value.hint
+
+
+def test_a_second_session_of_a_user_is_refused(lab: Path) -> None:
+    with LabgridTarget(place(lab)), pytest.raises(UserError, match="place bench is used by another session of yours"):
+        LabSession(place(lab))
+    LabSession(place(lab)).close()
+
+
+def test_an_interrupted_boot_ends_at_once(lab: Path) -> None:
+    (lab / "strategy.py").write_text(
+        STRATEGY.replace("        self.status =", "        import time; time.sleep(60)\n        self.status =")
+    )
+    began = time.monotonic()
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 3)
+    with pytest.raises(KeyboardInterrupt):
+        LabSession(place(lab))
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert time.monotonic() - began < 30
+    assert not subprocess.run(
+        ("pgrep", "-P", str(os.getpid()), "-f", "labgrid_worker"), capture_output=True, check=False
+    ).stdout
+
+
+def test_without_labgrid_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UnavailableError, match="needs the Python package labgrid") as caught:
+        parse_target("labgrid:rpi4,env=/lab.yaml")
+    assert "-m pip install 'labgrid>=26,<27'" in caught.value.hint
+
+
+def test_targets_name_their_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LG_ENV", raising=False)
+    whole = f"labgrid:rpi4,env={tmp_path}/lab.yaml"
+    assert with_environment("labgrid:rpi4", "lab.yaml") == whole
+    assert parse_target(f"{whole},state=linux,folder=/data") == LabgridSpec(
+        lab=LabPlace(place="rpi4", environment=f"{tmp_path}/lab.yaml", state="linux"), folder="/data"
+    )
+    with pytest.raises(UserError, match="needs labgrid's environment"):
+        parse_target("labgrid:rpi4")
+    with pytest.raises(UserError, match="the target is none of a labgrid lab"):
+        with_environment("host", "lab.yaml")
+    with pytest.raises(UserError, match="names its environment already"):
+        with_environment(whole, "lab.yaml")
+    for text in ("", "a b", "x,state=a b", "x,unknown=1", "x,state=a,state=b", "x,env="):
+        with pytest.raises(UserError, match="names no place of a lab"):
+            parse_target(f"labgrid:{text}")
+    monkeypatch.setenv("LG_ENV", "lab.yaml")
+    assert with_environment("labgrid:rpi4") == whole and with_environment("host") == "host"
+
+
+def test_kernels_that_can_not_be_told_apart_are_refused_before_the_place_is_acquired(tmp_path: Path) -> None:
+    lab = place(tmp_path)
+    one, two = kernel(tmp_path / "1", VERSION), kernel(tmp_path / "2", VERSION, b"\1" * 20)
+    with pytest.raises(UserError, match="have the same banner, and no build IDs that differ"):
+        LabgridTarget(lab, kernels=(one, two))
+    (tmp_path / "3").write_bytes(b"nothing")
+    with pytest.raises(UserError, match=r"neither a banner .* nor a build ID"):
+        LabgridTarget(lab, kernels=(str(tmp_path / "3"),))
+    with pytest.raises(UserError, match="no regular file"):
+        LabgridTarget(lab, kernels=(str(tmp_path),))
+
+
+def test_a_build_id_decides_where_both_have_one() -> None:
+    text = b"Linux version 6.1 (a@b) #1 SMP"
+    mine, other = ID + b"\1" * 20, ID + b"\2" * 20
+    running = identity_of_running(text + b"\n", mine)
+    assert running.versions == ("6.1 (a@b) #1 SMP",) and running.build_ids == ("01" * 20,)
+    assert identity_of_file(text + b"\n\0" + other + mine).runs(running)
+    assert not identity_of_file(text + b"\n\0" + other).runs(running)
+    assert identity_of_file(text + b"\n").runs(running)
+    assert not identity_of_file(b"Linux version 6.1 (a@b) #2 SMP\n").runs(running)
+    assert not identity_of_file(b"").runs(identity_of_running(b"", b""))
+    plain = text + b"\n\0" + mine
+    for packed in (gzip.compress(plain), lzma.compress(plain), lzma.compress(plain, lzma.FORMAT_ALONE)):
+        assert identity_of_file(b"code" + packed + b"more") == identity_of_file(plain)
+    header = bytearray(0x600)
+    header[0x202:0x206], header[0x20E:0x210] = b"HdrS", (0x100).to_bytes(2, "little")
+    header[0x300:0x310] = b"6.1 (a@b) #1 SMP"
+    assert identity_of_file(bytes(header)).runs(running)
