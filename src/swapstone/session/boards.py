@@ -57,7 +57,11 @@ def examine_board(text: str, notify: Callable[[str], None]) -> tuple[list[Findin
     with _open(text, notify) as target:
         answer = target.board.ask("sample")
         described = target.describe()
-        user = "root" if target.board.answer.text("user") == "0" else "not root: no metric needs it"
+        user = (
+            "root"
+            if target.board.answer.text("user") == "0"
+            else "not root: the suite latency and the load cyclictest need it"
+        )
         can = [
             Finding(name="connection", state=State.GOOD, found=f"{described.system or 'reached'}, {described.kernel}"),
             Finding(name="user", state=State.GOOD, found=user),
