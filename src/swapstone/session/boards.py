@@ -62,7 +62,11 @@ def examine_board(
     with _open(with_environment(text, environment or ""), notify) as target:
         answer = target.board.ask("sample")
         described = target.describe()
-        user = "root" if target.board.answer.text("user") == "0" else "not root: no metric needs it"
+        user = (
+            "root"
+            if target.board.answer.text("user") == "0"
+            else "not root: the suite latency and the load cyclictest need it"
+        )
         can = [
             *(_lab(target) if isinstance(target, LabgridTarget) else ()),
             Finding(name="connection", state=State.GOOD, found=f"{described.system or 'reached'}, {described.kernel}"),

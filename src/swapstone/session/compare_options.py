@@ -241,12 +241,17 @@ def _on_boards(
         yield ComparisonRun(comparison.run(progress), last=number == len(boards), board=board)
 
 
+_FAKE = "fake:"
+
+
 def parse_boards(text: str | None) -> tuple[str, ...]:
     """Parse targets, separated by commas before the name of a kind of target; none for None.
 
     Raises:
         UserError: one is named twice.
     """
+    if text and text.startswith(_FAKE) and Path(text.removeprefix(_FAKE)).exists():
+        return (text,)  # its path may contain a comma and a kind of target
     kinds = "|".join(re.escape(kind.name) for kind in TARGETS)
     boards = tuple(re.split(rf",(?=(?:{kinds})(?:[:,]|\Z))", text)) if text else ()
     if twice := next((board for board in boards if boards.count(board) > 1), ""):

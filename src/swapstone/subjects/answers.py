@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -68,10 +69,17 @@ def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes
         ProcessOutcome.OVERFLOW: f"it printed more than {output_bytes // 1024} KiB and was stopped",
         ProcessOutcome.DISK: f"it wrote more than {disk_bytes // 1024**2} MiB to disk and was stopped",
         ProcessOutcome.ORPHANS: f"it left {answer.code} processes running, which were killed",
-        ProcessOutcome.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}",
+        ProcessOutcome.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}{_old_kernel(answer.code)}",
     }
     reason = reasons.get(answer.outcome, "")  # the others are a server's: `swapstone.subjects.server`
     return f"{reason}{_out_of_memory(answer)}; {last_line(answer.stderr, answer.stdout)}" if reason else reason
+
+
+def _old_kernel(number: int) -> str:
+    """Return what to add to an error number of a start: that the kernel lacks a system call, if that is the reason."""
+    return (
+        " (the kernel, or a seccomp filter, lacks a system call that the agent needs)" if number == errno.ENOSYS else ""
+    )
 
 
 def _out_of_memory(answer: AgentAnswer) -> str:

@@ -19,7 +19,7 @@ import msgspec
 from swapstone.model import WireError
 from swapstone.model.trial_conditions import changed_conditions
 from swapstone.targets.beside import BesideCommands
-from swapstone.targets.target import MachineConfig, Target, TargetError
+from swapstone.targets.target import AgentStartError, MachineConfig, Target, TargetError
 from swapstone.wire import NONCE_BYTES, AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
 
 SLACK_S = 30.0
@@ -27,6 +27,12 @@ SLACK_S = 30.0
 
 STOP_TIMEOUT_S = 25.0
 """Limit for the agent to end its trial and exit; then it is killed."""
+
+_NOT_BEGUN = 1
+"""The agent's exit status in native/agent/main.c."""
+
+OLDEST_KERNEL = "3.4"
+"""The first with PR_SET_CHILD_SUBREAPER (prctl(2)) and PTRACE_SEIZE (ptrace(2)), the newest that the agent needs."""
 
 _LONGEST_POLL_MS = 3_600_000
 
@@ -189,6 +195,7 @@ class AgentTarget(Target):
                 continue
             data = os.read(output, 1 << 16)
             if not data:
+                self._check_begun()
                 self._reader.finish()
                 raise self._gone()
             answers = self._reader.feed(data)
@@ -211,6 +218,21 @@ class AgentTarget(Target):
             raise TargetError(
                 "The agent's output goes on after its answer.",
                 "Another process than the agent may have written into its pipe: `swapstone docs wire`, section 1.",
+            )
+
+    def _check_begun(self) -> None:
+        """Raise if the agent ended because it could not begin.
+
+        Raises:
+            AgentStartError: the kernel refused a system call that it needs.
+        """
+        assert self._process is not None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        if self._process.returncode == _NOT_BEGUN:
+            raise AgentStartError(
+                f"The agent can't begin on {self.name}: the kernel refuses prctl, clone or signalfd4, which it needs.",
+                f"It needs Linux {OLDEST_KERNEL} or newer, and no seccomp filter that forbids these system calls.",
             )
 
     def _gone(self) -> TargetError:

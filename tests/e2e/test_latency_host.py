@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The suite latency on this machine and on a board: levels, loads, durations, and what is unavailable without root."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from swapstone.model import Trial, UserError
+from swapstone.session.budget import check_budget
+from swapstone.session.experiment import resolve
+from swapstone.session.progress import ProgressText
+from swapstone.session.request import ExperimentRequest, parse_factors
+from tests.e2e.cli import command, environment, runs_of, swapstone
+from tests.fake_ssh import FakeSsh
+
+root = pytest.mark.skipif(os.geteuid() != 0, reason="a real-time priority and locked memory need root")
+x86 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the packages that are used are of x86_64")
+
+
+def request(text: str, **options: object) -> ExperimentRequest:
+    return ExperimentRequest(name="compare", factors=parse_factors([text]), suites=("latency",), **options)  # type: ignore[arg-type]
+
+
+@root
+@x86
+@pytest.mark.slow
+def test_c_libraries_are_compared_under_a_load(tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    asked = ("libc=glibc,musl", "--suite", "latency", "--target", "host", "--load", "idle,cpu")
+    done = swapstone(tmp_path, "compare", *asked, "--duration", "300ms", "--blocks", "1", "--out", str(record))
+    runs = runs_of(record)
+    assert {run["trial"]["workload"] for run in runs} == {"wakeup"}
+    assert {(run["status"], run["reason"]) for run in runs if run["trial"]["load"] == "idle"} == {("ok", "")}
+    for run in runs:
+        if run["status"] == "ok":
+            assert run["trial"]["variant"] == f"libc={dict(run['observed'])['libc']}"
+            assert sum(count for _, count in run["histogram"]) == 3000
+    assert json.loads((record / "experiment.json").read_text())["wakeups"] == 3000
+    tools = dict(json.loads((record / "manifest.json").read_text())["tools"])
+    assert any(name.startswith("packaged ") and "stress-ng" in name for name in tools)
+    assert "largest seen" in done.stdout
+    assert "The largest latency seen is no worst case" in " ".join(done.stdout.split())
+
+
+@root
+@x86
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["host", "ssh:board"])
+def test_priorities_of_cyclictest_are_observed_in_its_threads(tmp_path: Path, target: str) -> None:
+    changes = {"PATH": FakeSsh(tmp_path / "board").path} if target != "host" else {}
+    record = tmp_path / "r"
+    asked = ("priority=fifo99,fifo01", "--target", target, "--only", "cyclictest", "--duration", "1s", "--blocks", "1")
+    swapstone(tmp_path, "compare", *asked, "--out", str(record), **changes)
+    runs = [run for run in runs_of(record) if run["status"] == "ok"]
+    assert runs
+    for run in runs:
+        assert run["trial"]["variant"] == f"priority={dict(run['observed'])['priority']}"
+        assert sum(count for _, count in run["histogram"]) >= 10_000
+
+
+@x86
+@pytest.mark.skipif(
+    shutil.which("setpriv") is None or os.geteuid() != 0, reason="root and setpriv take permissions away"
+)
+@pytest.mark.slow
+def test_without_root_the_reason_is_printed(tmp_path: Path) -> None:
+    asked = ("libc=glibc,musl", "--suite", "latency", "--target", "host", "--duration", "100ms", "--blocks", "1")
+    words = ["setpriv", "--bounding-set=-sys_nice,-ipc_lock,-sys_resource", *command("compare", *asked)]
+    found = subprocess.run(words, env=environment(tmp_path), capture_output=True, text=True, check=False)
+    assert found.returncode == 4
+    assert "wakeup is unavailable on host: it needs a real-time priority" in found.stderr
+    assert "RLIMIT" in found.stderr
+
+
+def test_a_packaged_program_is_left_out_where_it_is_the_same_for_each_level() -> None:
+    def names(text: str, **options: object) -> list[str]:
+        return [name for _, name in resolve(request(text, **options)).workloads]
+
+    assert names("libc=glibc,musl", target="host") == ["wakeup"]
+    assert names("priority=fifo99,fifo01", target="host") == ["cyclictest", "wakeup"]
+    assert names("libc=glibc,musl", target="host", only=("cyclictest",)) == ["cyclictest"]
+    assert names("kernel=generic,rt") == ["cyclictest"]
+    assert resolve(request("priority=fifo99,other")).target == "host"
+
+
+def test_a_duration_is_a_number_of_wake_ups_within_bounds() -> None:
+    assert resolve(request("priority=fifo99,fifo01", duration_ns=2_000_000_000)).wakeups == 20_000
+    assert resolve(request("priority=fifo99,fifo01", duration_ns=1_000_000_000_000)).wakeups == 10_000_000
+    assert resolve(request("priority=fifo99,fifo01")).wakeups == 0
+    for wrong in (99_000_000, 1_000_000_100_000):
+        with pytest.raises(UserError, match="--duration is not between 100 ms and 1000 s"):
+            resolve(request("priority=fifo99,fifo01", duration_ns=wrong))
+    libc = ExperimentRequest(name="compare", factors=parse_factors(["libc=glibc,musl"]), duration_ns=10**9)
+    with pytest.raises(UserError, match="--duration is for the suite latency"):
+        resolve(libc)
+
+
+def test_long_trials_need_a_budget_and_have_an_estimate_of_their_end() -> None:
+    long = request("priority=fifo99,fifo01", duration_ns=1_000_000_000_000, only=("wakeup",), target="host")
+    with pytest.raises(UserError, match="2 variants x 1 workloads are 2 trials a block, at least 33 min"):
+        check_budget(resolve(long))
+    exact = resolve(request("priority=fifo99,fifo01", duration_ns=10**12, blocks=2, only=("wakeup",), target="host"))
+    assert check_budget(exact) == (exact, "")
+    trial = Trial(suite="latency", workload="wakeup", load="idle", variant="priority=fifo99", block=1, position=0)
+    texts = [part.texts[0] for part in ProgressText(exact).trial(trial, 1, 2)]
+    assert "about 50 min 00 s left" in texts  # one trial of this block, two of the next
+    assert any("each trial takes 16" in text for text in texts)
+
+
+def test_a_load_that_needs_a_machine_of_its_own_is_unavailable(tmp_path: Path) -> None:
+    asked = ("libc=glibc,musl", "--suite", "latency", "--target", "host", "--load", "planted")
+    assert "the load planted needs one" in swapstone(tmp_path, "compare", *asked, expect=2).stderr

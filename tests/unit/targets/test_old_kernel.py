@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Kernels without a system call that the agent needs: a seccomp filter answers ENOSYS. Each case is an error that names the reason."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from swapstone.model.directories import cache_dir
+from swapstone.subjects.answers import trouble_of
+from swapstone.targets import AgentStartError
+from swapstone.targets.agent_build import build_agent
+from swapstone.targets.host import HostTarget
+from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
+
+pytestmark = pytest.mark.skipif(
+    os.uname().machine != "x86_64", reason="the numbers of system calls are those of x86_64"
+)
+
+NUMBERS = {"signalfd4": 289, "prctl": 157, "close_range": 436, "prlimit64": 302, "pipe2": 293, "ptrace": 101}
+
+FILTER = """#!{python} -S
+import ctypes, os, struct, sys
+errno, allow = 0x00050000 | 38, 0x7FFF0000
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, {number}), (0x06, 0, 0, errno), (0x06, 0, 0, allow)]
+content = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in code))
+program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(code), ctypes.addressof(content)))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program, 0, 0) == 0
+os.execv({agent!r}, [{agent!r}, *sys.argv[1:]])
+"""
+
+
+def answer_without(call: str, folder: Path) -> AgentAnswer:
+    """Run a trial with an agent for which a system call does not exist."""
+    agent = build_agent(cache_dir() / "agents", os.environ.get("CC") or "cc")
+    wrapper = folder / "agent"
+    wrapper.write_text(FILTER.format(python=sys.executable, number=NUMBERS[call], agent=str(agent)))
+    wrapper.chmod(0o755)
+    with HostTarget(wrapper) as target:
+        return target.run(TrialRequest(id="1", arguments=("/bin/echo", "on"), cwd=target.scratch(), timeout_ms=20_000))
+
+
+@pytest.mark.parametrize("call", ["signalfd4", "prctl"])
+def test_an_agent_that_can_not_begin_ends_the_session_with_the_reason(call: str, tmp_path: Path) -> None:
+    with pytest.raises(AgentStartError) as caught:
+        answer_without(call, tmp_path)
+    assert "the kernel refuses prctl, clone or signalfd4" in caught.value.message
+    assert "Linux 3.4 or newer" in caught.value.hint
+
+
+@pytest.mark.parametrize("call", ["prlimit64", "pipe2"])
+def test_a_program_that_can_not_be_started_has_the_reason(call: str, tmp_path: Path) -> None:
+    answer = answer_without(call, tmp_path)
+    assert answer.outcome is ProcessOutcome.UNSTARTED
+    assert "lacks a system call that the agent needs" in trouble_of(answer)
+
+
+def test_system_calls_with_a_replacement_are_not_needed(tmp_path: Path) -> None:
+    assert answer_without("close_range", tmp_path).stdout == b"on\n"
+    unobserved = answer_without("ptrace", tmp_path)
+    assert (unobserved.stdout, unobserved.objects) == (b"on\n", ())
+    assert "tracing is forbidden here" in " ".join(unobserved.notes)
