@@ -36,7 +36,9 @@ from swapstone.instruments import (
     perf,
     perf_script,
     sched_events,
+    stack_heights,
     syscalls,
+    unwind_tables,
     wait_chains,
     wakeup_path,
     wakeup_trace,
@@ -151,6 +153,14 @@ def _callgrind(data: bytes) -> object:
     text = text_of(data)
     found = instructions.tally(text.splitlines(keepends=True))
     return dict(found.instructions), dict(found.calls), callgrind_output.total(text)
+
+
+def _stack_heights(data: bytes) -> object:
+    code = stack_heights.instructions(text_of(data).splitlines(keepends=True))
+    entries = stack_heights.entries_in(code) | {one.at for one in code[:1]}
+    known = stack_heights.states(code, entries)
+    fits = all(one.at < 1 << 31 for one in code)  # of tables with offsets of 32 bits
+    return entries, known, unwind_tables.unwind_tables(code, known, entries, 0x1000) if fits else b""
 
 
 def _plugin_counts(data: bytes) -> object:
@@ -342,7 +352,8 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("page sizes", "kernel", lambda data: pages.sizes(text_of(data).splitlines()), constant(fuzz_seeds.ROLLUP)),
     Decoder("probe fields", "perf", lambda data: heap.fields_of(text_of(data)), constant(fuzz_seeds.FIELDS)),
     Decoder("strace", "strace", _strace, constant(fuzz_seeds.STRACE)),
-    Decoder("callgrind", "valgrind", _callgrind, constant(fuzz_seeds.CALLGRIND)),
+    Decoder("callgrind", "valgrind", _callgrind, constant(fuzz_seeds.CALLGRIND, fuzz_seeds.CACHEGRIND)),
+    Decoder("stack heights", "objdump", _stack_heights, constant(fuzz_seeds.OBJDUMP)),
     Decoder("plugin counts", "emulator", _plugin_counts, constant(*fuzz_seeds.COUNTS)),
     Decoder("plugin model", "emulator", _plugin_model, constant(fuzz_seeds.MODEL)),
     Decoder("plugin paths", "emulator", _call_paths, constant(*fuzz_seeds.CALL_PATHS)),

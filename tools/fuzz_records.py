@@ -32,6 +32,7 @@ from swapstone.record import load, origin
 from swapstone.record.record_format import Line, chain_value, file_sha256
 from swapstone.record.run_lines import RunList, read_lines
 from swapstone.session import explanation_files
+from swapstone.session.stored_evidence import is_usable
 from swapstone.session.study_file import decode_study
 from swapstone.session.study_run import load_run
 from swapstone.session.unusable_values import named_record
@@ -259,7 +260,7 @@ def _marks(data: bytes) -> object:
 def _row_evidence(data: bytes) -> object:
     """Explain a row from evidence, and write the pages, as `swapstone explain` does."""
     evidence = explanation_files._decoded(data, RowMeasurements)
-    if evidence is None or not explanation_files.is_usable(evidence):
+    if evidence is None or not is_usable(evidence):
         raise UserError("it is no evidence")
     with named_record(room()):
         classes = load_classes()

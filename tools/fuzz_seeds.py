@@ -98,6 +98,45 @@ calls=2 0
 totals: 5130
 """
 
+CACHEGRIND = b"""\
+desc: I1 cache:         32768 B, 64 B, 8-way associative
+cmd: /a/prog
+events: Ir
+fl=./malloc/malloc.c
+fn=malloc
+3209 17
+3321 4
+fl=???
+fn=(below main)
+0 9
+summary: 30
+"""
+
+OBJDUMP = b"""\
+
+/a/libc.so:     file format elf64-x86-64
+
+Disassembly of section .text:
+
+0000000000001000 <malloc>:
+    1000:\tpush   %rbp
+    1001:\tmov    %rsp,%rbp
+    1004:\tpush   %rbx
+    1005:\tsub    $0x18,%rsp
+    1009:\tje     1010 <malloc+0x10>
+    100b:\tlea    0x11(%rip),%rax        # 1020 <free>
+    100e:\tcall   1020 <free>
+    1010:\tadd    $0x18,%rsp
+    1014:\tpop    %rbx
+    1015:\tleave
+    1016:\tret
+    1020:\tsub    $0x8,%rsp
+    1024:\tmov    %rbx,(%rsp)
+    1028:\tlea    -0x10(%rsp),%rsp
+    102d:\tnotrack jmp *%rax
+    1030:\tbnd jmp 1000 <malloc>
+"""
+
 DRIVER_ANSWERS = (
     b"swapstone-driver 1\nkernel 4c696e757820362e31\narchitecture 7838365f3634\nclient 3132372e302e302e31\nmissing 6f64\nend\n",
     b"swapstone-driver 1\npath 2f62696e2f77726b\nsha256 " + b"6162" * 32 + b"\nend\n",

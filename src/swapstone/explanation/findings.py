@@ -149,7 +149,8 @@ def _findings(
         if cause == READY and _is_foreign(seen, pair, named=bool(found)):
             continue
         found.append(_finding(seen, cause, of[cause], facts, (parts[cause], interval)))
-    return tuple(found)
+    # So do waits for other programs that had no processor.
+    return tuple(sorted(found, key=lambda one: one.how == FOREIGN or (one.cause == READY and not one.how)))
 
 
 def _is_foreign(seen: RowMeasurements, pair: Sides, *, named: bool) -> bool:

@@ -88,7 +88,7 @@ def wait_name(seen: RowMeasurements, pair: Sides, cause: str, more_ns: float = 0
     if slow is None or fast is None:
         return NO_NAME
     if cause == READY:
-        return _taken(slow.taken)
+        return _taken(slow.taken, fast.taken)
     if cause == WAITING:
         found = _excess(slow.waits, fast.waits, {LOCK})
         return _named(found) if sum(each.more_ns for each in found) >= _COVERS * more_ns else NO_NAME
@@ -174,16 +174,19 @@ def _locks(slow: Sequence[EndedWaits], fast: Sequence[EndedWaits]) -> WaitName:
     return name
 
 
-def _taken(slow: Sequence[ProcessorTaken]) -> WaitName:
-    """Return who had the processor: by the slower variant alone, because other load differs from run to run."""
+def _taken(slow: Sequence[ProcessorTaken], fast: Sequence[ProcessorTaken]) -> WaitName:
+    """Return who had the processor of the slower variant.
+
+    Its own threads or its load generator are named only if they had it longer than those of the other variant, too, by the same share:
+    otherwise the difference lies in other load, which differs from run to run.
+    """
     whole = sum(each.total_ns for each in slow if each.whose != IDLE)
     if not whole:
         return NO_NAME
     of = {each.whose: each.total_ns for each in slow if each.whose != IDLE}
-    own, driver = of.get(OWN_THREADS, 0.0), of.get(LOAD_GENERATOR, 0.0)
-    how = next(
-        (name for name, part in ((OWN_THREADS, own), (LOAD_GENERATOR, driver)) if part >= MOST_OF * whole), FOREIGN
-    )
+    before = {each.whose: each.total_ns for each in fast}
+    more = {name: of.get(name, 0.0) - before.get(name, 0.0) for name in (OWN_THREADS, LOAD_GENERATOR)}
+    how = next((name for name, part in more.items() if part >= MOST_OF * whole), FOREIGN)
     most = sorted(of.items(), key=lambda one: -one[1])[:_MOST_TEXTS]
     who = ", ".join(f"{name} {duration(part)}" for name, part in most)
     return WaitName(how, (f"the processor was taken per operation by {who}",))

@@ -23,6 +23,9 @@ FLAGS = (
 )
 """The other options that it expects."""
 
+MOST_FRAMES = 256
+"""The innermost functions of a stack that are kept. perf records 127 unless kernel.perf_event_max_stack is raised."""
+
 # Every repetition before another one is bounded or can't match what follows: a line of a million blanks takes no longer than its length.
 _HEAD = re.compile(
     r"(?<=\s)(?P<pid>-?[0-9]{1,10})/(?P<tid>-?[0-9]{1,10})\s{1,80}(?:\[(?P<cpu>[0-9]{1,6})\]\s{1,80})?(?P<s>[0-9]{1,12})\.(?P<ns>[0-9]{9}):\s"
@@ -96,7 +99,8 @@ def events(lines: Iterable[str]) -> Iterator[Event]:
     stack: list[tuple[int, str, str]] = []
     for line in lines:
         if head is not None and (frame := _FRAME.match(line)):
-            stack.append((int(frame["ip"], 16), frame["symbol"].strip(), frame["dso"]))
+            if len(stack) < MOST_FRAMES:
+                stack.append((int(frame["ip"], 16), frame["symbol"].strip(), frame["dso"]))
             continue
         if head is not None:
             yield dataclasses.replace(head, stack=tuple(stack)) if stack else head

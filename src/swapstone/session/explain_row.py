@@ -267,6 +267,8 @@ def _evidence(
     stored = None if options.again or options.without else explanation_files.read(folder, view)
     if stored is not None and not any(each.reason == EXCLUDED for each in stored.missing):
         return folder, stored
+    if not options.again and (problem := explanation_files.unusable(folder, view)):
+        progress.note(safe(f"{problem}: it is measured again"))
     with _prepared_pair(view, row, options, progress) as (pair, _):
         only = [name for name in INSTRUMENTS if name not in options.without]
         seen = run_instruments(place, row.metric.unit, ledger_metric(row), pair, progress.note, only=only)

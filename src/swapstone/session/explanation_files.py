@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import hashlib
 import os
 import re
@@ -20,10 +19,7 @@ from swapstone.explanation import CostClasses, folded, folded_difference, load_c
 from swapstone.explanation.ledger import run_of
 from swapstone.model import (
     Explanation,
-    FrozenStruct,
-    InstrumentResult,
     Profile,
-    Reference,
     RowKey,
     RowMeasurements,
     UserError,
@@ -37,7 +33,7 @@ from swapstone.report import flame_graph, instruction_explanation, row_explanati
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.document import Document
 from swapstone.report.render import html, markdown
-from swapstone.version import __version__
+from swapstone.session.stored_evidence import EvidenceManifest, is_usable, manifest_of
 
 FOLDER = "explain"
 SEEN, MANIFEST = "seen.json", "manifest.json"
@@ -53,9 +49,6 @@ WAKEUPS = "wakeups.json"
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")
 """A file of `replace_in` that a kill left."""
-MOST_RUNS = 1000
-"""Evidence with more runs of a profile is not read."""
-
 MOST_BYTES = 256 << 20
 """A larger page is not read."""
 PAGES = (
@@ -72,58 +65,6 @@ class _ExplanationFile(msgspec.Struct):
     """The part of `EXPLANATION` that a report shows; the file has other keys too."""
 
     explanation: Explanation
-
-
-class EvidenceRun(FrozenStruct, frozen=True, kw_only=True):
-    """One run under an instrument, as the manifest lists it."""
-
-    instrument: str
-    tool: str
-    variant: str
-    command: str
-    operations: float
-    overhead: float | None
-
-
-class EvidenceCost(FrozenStruct, frozen=True, kw_only=True):
-    """What an instrument cost, for both variants: seconds, and as a multiple of a run of both variants without it.
-
-    Attributes:
-        instrument: its name; ``reference`` for the runs without one.
-        seconds: elapsed, with the start and the end of its processes.
-        trials: how many runs of both variants without an instrument take as long; None if those took no time.
-        slower: pairs (variant, time of an operation under it divided by that without it); None where that is unknown.
-    """
-
-    instrument: str
-    seconds: float
-    trials: float | None
-    slower: tuple[tuple[str, float | None], ...] = ()
-
-
-class EvidenceManifest(FrozenStruct, frozen=True, kw_only=True):
-    """The runs that explain a row. None of them is a trial of the record.
-
-    Attributes:
-        record: its identity.
-        chain: of the record's last run. If the record was resumed since, the evidence is out of date.
-        swapstone, created: the version that wrote it, and the time.
-        place: the row.
-        programs: pairs (variant, SHA-256 of the file that ran).
-        seen: SHA-256 of `SEEN`.
-        runs: one for each variant and instrument.
-        costs: of each instrument, those too that were unavailable.
-    """
-
-    record: str
-    chain: str
-    swapstone: str
-    created: str
-    place: RowKey
-    programs: tuple[tuple[str, str], ...]
-    seen: str
-    runs: tuple[EvidenceRun, ...]
-    costs: tuple[EvidenceCost, ...] = ()
 
 
 def folder_of(view: RecordView, place: RowKey) -> Path:
@@ -146,6 +87,27 @@ def read(folder: Path, view: RecordView) -> RowMeasurements | None:
         return None
 
 
+def unusable(folder: Path, view: RecordView) -> str:
+    """Return why stored evidence of a row is measured again; empty if it is not, or if there is none.
+
+    Args:
+        folder: of the row's evidence.
+        view: the record.
+    """
+    try:
+        with RecordFolder(view.path) as record:
+            place = f"{FOLDER}/{folder.name}"
+            data = record.read(f"{place}/{MANIFEST}")
+            if data is None or _evidence(record, place, view) is not None:
+                return ""
+            manifest = _decoded(data, EvidenceManifest)
+    except FileProblemError as error:
+        return f"the stored evidence of this row can't be read: {error}"
+    if manifest is not None and manifest.chain != view.last_chain:
+        return "the record was continued since its evidence was stored"
+    return "the stored evidence of this row is damaged, or was edited"
+
+
 def _evidence(record: RecordFolder, folder: str, view: RecordView) -> RowMeasurements | None:
     """Return the evidence in a folder of the record; None if there is none, or none that can be used."""
     manifest = _decoded(record.read(f"{folder}/{MANIFEST}"), EvidenceManifest)
@@ -156,35 +118,6 @@ def _evidence(record: RecordFolder, folder: str, view: RecordView) -> RowMeasure
         return None
     seen = _decoded(data, RowMeasurements)
     return seen if seen is not None and is_usable(seen) else None
-
-
-def is_usable(seen: RowMeasurements) -> bool:
-    """Return whether stored measurements can be computed with: they are consistent, and of no more runs than any version makes."""
-    return all(map(_usable, seen.runs)) and all(map(_is_bounded, seen.references))
-
-
-def _is_bounded(reference: Reference) -> bool:
-    """Return whether the reference runs of a variant are no more than any version makes."""
-    return all(len(values) <= MOST_RUNS for _, values in reference.values)
-
-
-def _usable(run: InstrumentResult) -> bool:
-    """Return whether an instrument's result can be computed with: it has operations, and its stacks are of its frames."""
-    profiles = [profile for profile in (run.profile, run.elapsed.waits if run.elapsed else None) if profile is not None]
-    parts = run.elapsed is None or len(run.elapsed.runs) == len(run.elapsed.waits.runs)
-    return run.operations > 0 and parts and all(map(_is_consistent, profiles))
-
-
-def _is_consistent(profile: Profile) -> bool:
-    """Return whether a profile has operations, and its stacks and runs are of its frames and stacks."""
-    return (
-        profile.operations > 0
-        and len(profile.runs) <= MOST_RUNS
-        and all(0 <= frame < len(profile.frames) for stack in profile.stacks for frame in stack.frames)
-        and all(
-            0 <= stack < len(profile.stacks) and weight >= 0 for run in profile.runs for stack, weight in run.weights
-        )
-    )
 
 
 def _decoded(data: bytes | None, kind: type[Decoded]) -> Decoded | None:
@@ -354,35 +287,7 @@ def store(folder: Path, view: RecordView, seen: RowMeasurements) -> None:
         UserError: the record's folder can't be written.
     """
     data = seen.encoded()
-    manifest = EvidenceManifest(
-        record=view.meta.id,
-        chain=view.last_chain,
-        swapstone=__version__,
-        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        place=seen.place,
-        programs=tuple((side.variant, side.program_sha256) for side in seen.references),
-        seen=hashlib.sha256(data).hexdigest(),
-        runs=tuple(
-            EvidenceRun(
-                instrument=run.instrument,
-                tool=run.tool,
-                variant=run.variant,
-                command=run.command,
-                operations=run.operations,
-                overhead=run.overhead,
-            )
-            for run in seen.runs
-        ),
-        costs=tuple(
-            EvidenceCost(
-                instrument=cost.instrument,
-                seconds=cost.seconds,
-                trials=cost.seconds / cost.trial_s if cost.trial_s > 0 else None,
-                slower=tuple((run.variant, run.overhead) for run in seen.runs if run.instrument == cost.instrument),
-            )
-            for cost in seen.costs
-        ),
-    )
+    manifest = manifest_of(view, seen, data)
     with _opened(folder) as opened:
         _clear(opened)
         replace_in(opened, SEEN, data)

@@ -19,6 +19,7 @@ from swapstone.model.ended_waits import (
     IDLE,
     LOAD_GENERATOR,
     LOCK,
+    NO_PROCESSOR,
     OWN_THREADS,
     TIMER,
     EndedWaits,
@@ -30,6 +31,7 @@ from tests.unit.explanation.test_evidence import profile, result, row
 
 OWN = (Frame(symbol="work", object=OWN_OBJECT),)
 READ = (*OWN, Frame(symbol="__x64_sys_read", object=KERNEL))
+FUTEX = (*OWN, Frame(symbol="pthread_mutex_lock", object="libc.so.6"), Frame(symbol="__x64_sys_futex", object=KERNEL))
 MS = 1e6
 
 
@@ -43,14 +45,16 @@ def measured(
     slow: tuple[EndedWaits, ...] = (),
     fast: tuple[EndedWaits, ...] = (),
     taken: tuple[tuple[str, float], ...] = (),
+    taken_before: tuple[tuple[str, float], ...] = (),
     *,
+    waits_in: tuple[Frame, ...] = READ,
     off_ns: tuple[float, float] = (900.0, 0.0),
 ) -> RowMeasurements:
     """Return a row whose candidate takes 1000 ns instead of 100 ns: waiting in read, and without a processor."""
     seen = row((100.0, 1000.0), ({OWN: 1.0}, {OWN: 1.0}))
 
     def passed(waited: float, ready: float, run: float) -> ElapsedTime:
-        waits = profile("off-cpu", {READ: waited} if waited else {})
+        waits = profile("off-cpu", {waits_in: waited} if waited else {})
         return ElapsedTime(
             wall_ns=waited + ready + run, running_ns=run, ready_ns=ready, waits=waits, most_threads=1, cpu_ns=run
         )
@@ -61,8 +65,11 @@ def measured(
         result("off-cpu", "b", elapsed=passed(*off_ns, 100.0)),
     ]
     if slow or fast or taken:
-        had = tuple(ProcessorTaken(whose=whose, total_ns=total) for whose, total in taken)
-        runs += [result("waits", "a", waits=fast), result("waits", "b", waits=slow, taken=had)]
+        had, before = (
+            tuple(ProcessorTaken(whose=whose, total_ns=total) for whose, total in each)
+            for each in (taken, taken_before)
+        )
+        runs += [result("waits", "a", waits=fast, taken=before), result("waits", "b", waits=slow, taken=had)]
     sides = [
         msgspec.structs.replace(each, metrics=(("wall", wall), ("cpu", 100.0)))
         for each, wall in zip(seen.references, (100.0, 1000.0), strict=True)
@@ -143,6 +150,45 @@ def test_time_without_a_processor_alone_is_no_finding_where_it_is_unknown_who_ha
     found = explained(measured(off_ns=(0.0, 900.0)))
     assert found.findings == ()
     assert "it is unknown who had it" in found.caveats[0]
+
+
+PING_PONG = (ended(HAND_OFF, 320e-6, 20e3, OWN_THREADS), ended(LOCK, 22e-6, 20e3, OWN_THREADS))
+
+
+@pytest.mark.parametrize(
+    ("taken", "before", "causes"),
+    [
+        ((("hog", 500.0), (OWN_THREADS, 40.0)), (), ["locks"]),  # foreign load has 540 of 900 ns, and is no reason
+        (
+            (("hog", 200.0), (OWN_THREADS, 340.0)),
+            ((OWN_THREADS, 330.0),),
+            ["locks"],
+        ),  # its threads had it as long before
+        (((OWN_THREADS, 500.0), ("hog", 40.0)), ((OWN_THREADS, 10.0),), ["locks", "no processor"]),
+        ((("hog", 500.0),), (("hog", 900.0),), ["locks"]),  # other load was more beside the faster variant
+    ],
+)
+def test_threads_that_take_turns_beside_other_load_are_a_hand_off_first(
+    taken: tuple[tuple[str, float], ...], before: tuple[tuple[str, float], ...], causes: list[str]
+) -> None:
+    seen = measured(PING_PONG, (), taken, before, waits_in=FUTEX, off_ns=(360.0, 540.0))
+    found = explained(seen)
+    assert [each.cause for each in found.findings] == causes
+    assert found.findings[0].how == "hand-off between threads"
+    assert "no processor" not in explanation_answer.sentence(found).split(" is ")[0]
+
+
+def test_hand_offs_beside_other_load_come_first_without_the_instrument_that_names_them() -> None:
+    found = explained(measured(waits_in=FUTEX, off_ns=(360.0, 540.0)))
+    assert [each.cause for each in found.findings] == ["locks", "no processor"]  # it is unknown who had it: last
+
+
+def test_waiting_for_another_program_without_a_processor_comes_last() -> None:
+    waits = (ended(NO_PROCESSOR, 900e-6, whose="daemon"),)
+    found = explained(measured(waits, (), off_ns=(700.0, 200.0)))
+    assert [(each.cause, each.how) for each in found.findings] == [("waiting", FOREIGN), ("no processor", "")]
+    both = explained(measured(waits, (), ((OWN_THREADS, 500.0),), off_ns=(700.0, 200.0)))
+    assert [(each.cause, each.how) for each in both.findings] == [("no processor", OWN_THREADS), ("waiting", FOREIGN)]
 
 
 def test_the_programs_own_threads_are_a_finding() -> None:

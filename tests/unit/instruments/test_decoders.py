@@ -12,7 +12,7 @@ from swapstone.instruments.heap import fields_of
 from swapstone.instruments.instructions import tally
 from swapstone.instruments.measured_region import MeasuredWindows, passes, windows
 from swapstone.instruments.perf import once
-from swapstone.instruments.perf_script import Event, Mapped, events, mapped
+from swapstone.instruments.perf_script import MOST_FRAMES, Event, Mapped, events, mapped
 from swapstone.instruments.syscalls import counted_by_strace
 from swapstone.instruments.tracee import Region
 from swapstone.model import UserError
@@ -58,6 +58,17 @@ def test_a_script_is_decoded() -> None:
     )
     assert (found[7].comm, found[7].trace) == ("raw name", "NR 202 (1, 2)")
     assert found[8].trace == "12950"
+
+
+def test_names_that_look_like_records_and_huge_stacks_are_bounded() -> None:
+    head = "a,\x1b[31m\\n b 7/8 10.000000500: cpu-clock: \n"
+    evil = "\t 10 f(\x1b]0;x\x07, b 7/8 10.000000600: cpu-clock:) (/tmp/a,b (deleted))\n"
+    (one,) = events([head, evil, *["\t 20 deep (/a)\n"] * 100_000])
+    assert (one.comm, one.what, len(one.stack)) == ("a,\x1b[31m\\n b", "cpu-clock", MOST_FRAMES)
+    assert one.stack[0] == (16, "f(\x1b]0;x\x07, b 7/8 10.000000600: cpu-clock:)", "/tmp/a,b (deleted)")
+    # A name with a line feed ends the line: what follows is no frame of this event, and no event without a head.
+    (cut,) = events([head, "\t 10 one\n", "two (/a)\n", "\t 20 three (/a)\n"])
+    assert cut.stack == ()
 
 
 def _event(what: str, time_ns: int, pid: int = 7, trace: str = "") -> Event:

@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Stored explanations of a record's rows: damaged ones and links are left out."""
+"""Stored explanations of a record's rows: damaged ones and links are left out, and named before they are measured again."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import swapstone
+from swapstone.explanation import load_classes
+from swapstone.model import InstrumentCost, RowMeasurements, Stack
+from swapstone.report.flame_graph import page
 from swapstone.session.explained_rows import explained_rows
-from swapstone.session.explanation_files import MANIFEST, folder_of, store
+from swapstone.session.explanation_files import MANIFEST, SEEN, folder_of, read, store, unusable
+from swapstone.session.stored_evidence import MOST_DEPTH, MOST_STACKS, is_usable
 from tests.e2e.cli import fake
 from tests.unit.explanation.test_evidence import OWN, row
 
@@ -43,3 +49,59 @@ def test_rows_of_an_earlier_state_of_the_record_are_left_out(record: swapstone.R
 def test_a_link_is_not_followed(record: swapstone.Record, tmp_path: Path) -> None:
     (record.path / "explain").symlink_to(tmp_path)
     assert explained_rows(record.view) == ((), ())
+
+
+def test_why_stored_evidence_is_measured_again(record: swapstone.Record) -> None:
+    seen = row((1.0, 2.0), ({OWN: 1.0}, {OWN: 2.0}))
+    folder = folder_of(record.view, seen.place)
+    assert unusable(folder, record.view) == ""  # there is none
+    store(folder, record.view, seen)
+    assert (unusable(folder, record.view), read(folder, record.view)) == ("", seen)
+    whole = (folder / SEEN).read_bytes()
+    for damage in (whole[:-9], b"", whole.replace(b"2.0", b"3.0")):
+        (folder / SEEN).write_bytes(damage)
+        assert read(folder, record.view) is None
+        assert unusable(folder, record.view) == "the stored evidence of this row is damaged, or was edited"
+    (folder / SEEN).write_bytes(whole)
+    manifest = folder / MANIFEST
+    manifest.write_text(manifest.read_text().replace(record.view.last_chain, "0" * len(record.view.last_chain)))
+    assert unusable(folder, record.view) == "the record was continued since its evidence was stored"
+    (folder / SEEN).unlink()
+    (folder / SEEN).symlink_to("/etc/passwd")
+    assert unusable(folder, record.view).startswith("the stored evidence of this row can't be read")
+
+
+def with_stack(depth: int, number: int = 1) -> RowMeasurements:
+    seen = row((1.0, 2.0), ({OWN: 1.0}, {OWN: 2.0}))
+    profile = seen.runs[0].profile
+    assert profile is not None
+    stacks = (Stack(frames=(0,) * depth, weight=1.0),) * number
+    run = msgspec.structs.replace(seen.runs[0], profile=msgspec.structs.replace(profile, stacks=stacks))
+    return msgspec.structs.replace(seen, runs=(run, *seen.runs[1:]))
+
+
+def test_evidence_is_bounded() -> None:
+    assert is_usable(with_stack(MOST_DEPTH))
+    assert not is_usable(with_stack(MOST_DEPTH + 1))
+    assert not is_usable(with_stack(1, MOST_STACKS + 1))
+
+
+def test_a_graph_of_the_deepest_stacks_is_drawn() -> None:
+    seen = with_stack(MOST_DEPTH)
+    (run, *_) = seen.runs
+    assert run.profile is not None
+    assert '"tree"' in page("title", run.profile, None, load_classes())
+
+
+def test_the_manifest_has_the_cost_of_each_instrument(record: swapstone.Record) -> None:
+    costs = (
+        InstrumentCost(instrument="on-cpu", seconds=30.0, trial_s=1.5),
+        InstrumentCost(instrument="instructions", seconds=9.0, trial_s=0.0),
+    )
+    seen = msgspec.structs.replace(row((1.0, 2.0), ({OWN: 1.0}, {OWN: 2.0})), costs=costs)
+    folder = folder_of(record.view, seen.place)
+    store(folder, record.view, seen)
+    assert json.loads((folder / MANIFEST).read_text())["costs"] == [
+        {"instrument": "on-cpu", "seconds": 30.0, "trials": 20.0, "slower": [["a", 1.0], ["b", 1.0]]},
+        {"instrument": "instructions", "seconds": 9.0, "trials": None, "slower": []},
+    ]
