@@ -147,7 +147,9 @@ def _parts(text: str) -> dict[str, float] | None:
     return found
 
 
-def _misfit(parts: Mapping[str, float], into: Mapping[str, int], out: Mapping[str, int], device: Mapping[str, int]) -> str:
+def _misfit(
+    parts: Mapping[str, float], into: Mapping[str, int], out: Mapping[str, int], device: Mapping[str, int]
+) -> str:
     """Return the first count that does not fit the parts; empty if all do."""
     for way, each in (("to", into), ("from", out)):
         frames = each.get("frames", 0)
