@@ -50,6 +50,7 @@ __all__ = [
     "FACTORS",
     "FLOAT",
     "IMAGE",
+    "NETSTACK",
     "NOT_OBSERVED",
     "PROGRAM",
     "RECORDED",
