@@ -27,6 +27,16 @@ def test_the_scripts_pass_or_fail_as_known() -> None:
 
 
 @pytest.mark.slow
+def test_a_stack_without_its_fixes_fails_where_the_fix_is_needed() -> None:
+    script = "rfc5681/gap-filled"
+    text, status = conform([script], "lwip,lwip:shipped,lwip:without-ack-filled-gap", "text")
+    assert status == 2
+    assert text.startswith(
+        "lwIP passes 1 of 1 script, lwIP without its fixes passes 0 of 1, lwIP without ack-filled-gap passes 0 of 1.\n"
+    )
+
+
+@pytest.mark.slow
 def test_the_kernel_runs_a_script_over_a_tap() -> None:
     if missing := missing_crate_requirement():
         pytest.skip(f"unavailable: {missing[0]}")

@@ -51,6 +51,7 @@ enum lw_fix {
     LW_ICMP_ERROR_RATE,
     LW_HANDSHAKE_TIMED,
     LW_ACK_AFTER_READ,
+    LW_ACK_FILLED_GAP,
 };
 #define LW_FIX(fix) (lw_settings.fixes >> (fix)&1)
 

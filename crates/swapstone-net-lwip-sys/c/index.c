@@ -505,7 +505,8 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     u8_t flags;
     struct before_ack before;
     u8_t dupacks;
-    int owes, merged;
+    int owes, merged, gap;
+    u32_t expected;
 
     if (p->len < TCP_HLEN) {
         tcp_input(p, inp); /* counts and drops it */
@@ -593,6 +594,8 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     before.window = pcb->cwnd;
     before.lastack = pcb->lastack;
     before.rtime = pcb->rtime;
+    gap = LW_FIX(LW_ACK_FILLED_GAP) && pcb->state >= ESTABLISHED && pcb->ooseq != NULL;
+    expected = pcb->rcv_nxt;
     current = pcb;
     tcp_input(p, inp);
     if (current != NULL && current->unsent == NULL) {
@@ -605,7 +608,11 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
             limited_transmit(current, dupacks);
         }
     }
-    if (current != NULL && owes) {
+    if (current != NULL && gap && current->rcv_nxt != expected) {
+        /* RFC 5681, 4.2: a segment that fills a gap, or a part of it, is acknowledged at once */
+        tcp_ack_now(current);
+        tcp_output(current);
+    } else if (current != NULL && owes) {
         owe_ack(current);
     }
     if (current != NULL && LW_FIX(LW_HANDSHAKE_TIMED) && former_state == SYN_SENT &&

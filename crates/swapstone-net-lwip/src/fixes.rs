@@ -4,7 +4,8 @@
 
 use swapstone_net::fixes::Fix;
 
-/// The fixes. Their indices are those of `enum lw_fix` in `c/glue.h` of `swapstone-net-lwip-sys`.
+/// The fixes. The indices of those in C are those of `enum lw_fix` in `c/glue.h` of
+/// `swapstone-net-lwip-sys`.
 pub const FIXES: &[Fix] = &[
     Fix {
         name: "backlog-recycling",
@@ -38,4 +39,25 @@ pub const FIXES: &[Fix] = &[
         name: "ack-after-read",
         reason: "data is acknowledged before the application can read it: two ACKs, the first with a smaller window",
     },
+    Fix {
+        name: "ack-filled-gap",
+        reason: "data that fills a gap gets a delayed ACK, so the sender waits or retransmits (RFC 5681, 4.2)",
+    },
+    Fix {
+        name: "reordering-window",
+        reason: "a segment that is overtaken by 3 others is retransmitted as lost, and halves the window (RFC 8985)",
+    },
 ];
+
+/// The index of the fix that is in Rust: `swapstone_net::reordering`.
+pub(crate) const REORDERING_WINDOW: usize = 9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_is_that_of_the_name() {
+        assert_eq!(FIXES[REORDERING_WINDOW].name, "reordering-window");
+    }
+}

@@ -59,6 +59,7 @@ use core::time::Duration;
 
 use swapstone_net::backend::{SocketTable, ephemeral_ports};
 use swapstone_net::fixes::Fixes;
+use swapstone_net::reordering::Reordering;
 use swapstone_net::{
     Capabilities, Cidr, Config, Device, Instant, Limits, Readiness, SocketId, Stack, Statistics,
 };
@@ -108,7 +109,7 @@ impl core::error::Error for NewError {}
 /// lwIP as a [`Stack`] over a device.
 pub struct Lwip<D> {
     core: Core,
-    device: D,
+    device: Reordering<D>,
     limits: Limits,
     /// The memory of one received frame in bytes.
     frame_cost: usize,
@@ -200,7 +201,7 @@ impl<D: Device> Lwip<D> {
         udp.resize_with(limits.udp_sockets, Udp::default);
         Ok(Self {
             core,
-            device,
+            device: Reordering::new(device, fixes.on(fixes::REORDERING_WINDOW)),
             limits,
             frame_cost: about.largest_received.max(about.mtu) + 64,
             now: Instant::ZERO,
@@ -217,7 +218,7 @@ impl<D: Device> Lwip<D> {
 
     /// Returns the device.
     pub fn device(&mut self) -> &mut D {
-        &mut self.device
+        self.device.inner_mut()
     }
 
     /// Returns the counters of lwIP.
@@ -344,6 +345,7 @@ impl<D: Device> Stack for Lwip<D> {
 
     fn poll(&mut self, now: Instant) -> bool {
         self.now = now;
+        self.device.set_now(now);
         let held_most = self.limits.packet_memory / 2 / self.frame_cost;
         self.core.enter(&mut self.device).set_now(now);
         self.send_queued();
@@ -370,7 +372,8 @@ impl<D: Device> Stack for Lwip<D> {
         if !self.unsent.is_empty() || self.core.owes_acks() {
             return Some(now);
         }
-        Some(self.core.deadline(now))
+        let due = self.core.deadline(now);
+        Some(self.device.deadline().map_or(due, |held| due.min(held)))
     }
 
     fn next_event(&mut self) -> Option<(SocketId, Readiness)> {

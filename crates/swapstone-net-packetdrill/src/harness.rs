@@ -10,7 +10,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use swapstone_net_testkit::backend;
+use swapstone_net::fixes::Fixes;
+use swapstone_net_testkit::backend::{self, Backend};
 
 use crate::kernel_system::KernelSystem;
 use crate::parse::{self, LARGEST};
@@ -21,7 +22,8 @@ use crate::virtual_system::VirtualSystem;
 const HELP: &str = "\
 Usage: swapstone-net-packetdrill SCRIPT... [--stack NAMES] [--jobs N] [--kernel-tolerance-usecs N]
 Runs packetdrill scripts, each on each stack in a process of its own, and prints a line of JSON for each as it ends.
-  --stack NAMES               of lwip, smoltcp and kernel, separated by commas (lwip,smoltcp if not given)
+  --stack NAMES               of lwip, smoltcp and kernel, separated by commas (lwip,smoltcp if not given);
+                              lwip:shipped has none of its fixes, lwip:without-FIX all but one
   --jobs N                    as many processes at once (2 if not given)
   --kernel-tolerance-usecs N  the least tolerance of times over the kernel, which runs in real time (100000)
 Nothing of a script is executed on this machine: shell commands and Python code are refused.
@@ -76,14 +78,21 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
             _ => found.scripts.push(argument.into()),
         }
     }
-    let known = |name: &String| name == KERNEL || backend::named(name).is_some();
+    let known = |name: &String| name == KERNEL || stack_of(name).is_some();
     match found.stacks.iter().find(|name| !known(name)) {
         Some(name) => Err(format!(
-            "there is no stack {name}; there are lwip, smoltcp and kernel"
+            "there is no stack {name}; there are lwip, smoltcp and kernel, and STACK:shipped and STACK:without-FIX of the first two"
         )),
         None if found.scripts.is_empty() => Err(HELP.into()),
         None => Ok(found),
     }
+}
+
+/// Returns a stack and its fixes by `STACK`, `STACK:shipped` or `STACK:without-FIX`.
+fn stack_of(name: &str) -> Option<(&'static Backend, Fixes)> {
+    let (stack, text) = name.split_once(':').unwrap_or((name, ""));
+    let backend = backend::named(stack)?;
+    Some((backend, Fixes::parse(backend.fixes, text)?))
 }
 
 /// Runs the command line.
@@ -129,8 +138,8 @@ fn one(arguments: &Arguments) -> Value {
             Err(error) => return unavailable(error.to_string()),
         }
     } else {
-        let backend = backend::named(stack).expect("it was checked");
-        match VirtualSystem::new(backend, script.mtu) {
+        let (backend, fixes) = stack_of(stack).expect("it was checked");
+        match VirtualSystem::new(backend, fixes, script.mtu) {
             Ok(mut system) => run::run(&script, &mut system, 0),
             Err(reason) => return unavailable(reason),
         }

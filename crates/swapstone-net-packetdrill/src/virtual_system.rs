@@ -54,7 +54,7 @@ impl VirtualSystem {
     /// # Errors
     ///
     /// The stack is unavailable.
-    pub fn new(backend: &Backend, mtu: Option<u16>) -> Result<Self, String> {
+    pub fn new(backend: &Backend, fixes: Fixes, mtu: Option<u16>) -> Result<Self, String> {
         let options = Options {
             mtu: mtu.map_or(Options::default().mtu, usize::from),
             ..Options::default()
@@ -71,7 +71,7 @@ impl VirtualSystem {
             Cidr::new(SUBJECT_V6.into(), 64),
         ];
         let config = Config::new(&addresses, [1; 32]);
-        let stack = (backend.make)(device, &config, Fixes::all(backend.fixes))?;
+        let stack = (backend.make)(device, &config, fixes)?;
         let net = Net::new(Watched::new(stack, false), link.time(0));
         link.attach(0, net.clone());
         link.run_until(link.now() + SETTLED);

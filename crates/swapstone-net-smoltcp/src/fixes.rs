@@ -54,6 +54,10 @@ pub const FIXES: &[Fix] = &[
         name: "icmp-error-rate",
         reason: "each datagram to a closed port causes an ICMP error, without a limit (RFC 1812, RFC 4443)",
     },
+    Fix {
+        name: "reordering-window",
+        reason: "a segment that is overtaken by 3 others is retransmitted as lost, and halves the window (RFC 8985)",
+    },
 ];
 
 pub(crate) const ACK_BEYOND_WINDOW: usize = 0;
@@ -68,6 +72,7 @@ pub(crate) const IPV6_EXTENSION_HEADERS: usize = 8;
 pub(crate) const PATH_MTU: usize = 9;
 pub(crate) const BACKLOG_RECYCLING: usize = 10;
 pub(crate) const ICMP_ERROR_RATE: usize = 11;
+pub(crate) const REORDERING_WINDOW: usize = 12;
 
 #[cfg(test)]
 mod tests {
@@ -89,6 +94,7 @@ mod tests {
             ("path-mtu", PATH_MTU),
             ("backlog-recycling", BACKLOG_RECYCLING),
             ("icmp-error-rate", ICMP_ERROR_RATE),
+            ("reordering-window", REORDERING_WINDOW),
         ];
         assert_eq!(FIXES.len(), expected.len());
         for (name, index) in expected {

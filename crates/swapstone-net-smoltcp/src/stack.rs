@@ -14,12 +14,13 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress as SmoltcpAddress, IpCidr, 
 use swapstone_net::backend::wildcard_for;
 use swapstone_net::device::{Device, Frame, HardwareAddress};
 use swapstone_net::fixes::Fixes;
+use swapstone_net::reordering::Reordering;
 use swapstone_net::{
     Capabilities, Cidr, Config, Instant, Limits, Readiness, SocketId, Stack, Statistics,
 };
 
 use crate::discovery;
-use crate::fixes::{FIXES, ICMP_ERROR_RATE, IPV6_EXTENSION_HEADERS};
+use crate::fixes::{FIXES, ICMP_ERROR_RATE, IPV6_EXTENSION_HEADERS, REORDERING_WINDOW};
 use crate::keys::{Key, Realm, Secrets, Table};
 use crate::port::{Output, Port, Sink};
 use crate::slots::{Conn, Kind, Slots, Udp};
@@ -93,7 +94,7 @@ impl core::error::Error for NewError {}
 
 /// smoltcp as a [`swapstone_net::Stack`] over a [`Device`].
 pub struct Smoltcp<D> {
-    pub(crate) device: D,
+    pub(crate) device: Reordering<D>,
     pub(crate) output: Output,
     pub(crate) iface: Interface,
     /// An interface without neighbors, used to compute deadlines of sockets. `iface` would add its
@@ -191,7 +192,7 @@ impl<D: Device> Smoltcp<D> {
                 &mut sink,
                 Micros::ZERO,
             ),
-            device,
+            device: Reordering::new(device, fixes.on(REORDERING_WINDOW)),
             output,
             sink,
             no_sockets: SocketSet::new(Vec::new()),
@@ -263,12 +264,12 @@ impl<D: Device> Smoltcp<D> {
 
     /// Returns the device.
     pub fn device(&self) -> &D {
-        &self.device
+        self.device.inner()
     }
 
     /// Returns the device.
     pub fn device_mut(&mut self) -> &mut D {
-        &mut self.device
+        self.device.inner_mut()
     }
 
     /// Returns which fixes are on.
@@ -526,6 +527,7 @@ impl<D: Device> Stack for Smoltcp<D> {
     fn poll(&mut self, now: Instant) -> bool {
         self.now = self.now.max(now);
         self.output.now = self.now;
+        self.device.set_now(self.now);
         self.maintain();
         self.output.retry(&mut self.device);
         let mut taken = 0;
@@ -580,7 +582,8 @@ impl<D: Device> Stack for Smoltcp<D> {
         } else {
             None
         };
-        [timer, work, router]
+        let held = self.device.deadline().map(Instant::micros);
+        [timer, work, router, held]
             .into_iter()
             .flatten()
             .min()

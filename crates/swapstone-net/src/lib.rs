@@ -135,6 +135,7 @@ pub mod dns;
 pub mod error;
 pub mod fixes;
 mod net;
+pub mod reordering;
 pub mod stack;
 mod tcp;
 mod time;

@@ -11,7 +11,13 @@ from swapstone.session.conformance import conform
 
 @click.command()
 @click.argument("scripts", metavar="[SCRIPT...]", nargs=-1)
-@click.option("--stack", "stacks", default="lwip,smoltcp", show_default=True, help="Of lwip, smoltcp and kernel.")
+@click.option(
+    "--stack",
+    "stacks",
+    default="lwip,smoltcp",
+    show_default=True,
+    help="Of lwip, smoltcp and kernel; smoltcp:shipped has no fixes.",
+)
 @click.option("--json", "kind", flag_value="json", help="Print JSON.")
 @click.option("--markdown", "kind", flag_value="markdown", help="Print the documented table; nothing is run.")
 def conform_command(scripts: tuple[str, ...], stacks: str, kind: str | None) -> int:

@@ -17,7 +17,7 @@ from swapstone.factors.free_factor import NOT_OBSERVED, free_factor, is_unobserv
 from swapstone.factors.image import IMAGE
 from swapstone.factors.kernel import KERNEL
 from swapstone.factors.libc import LIBC
-from swapstone.factors.link import LINK
+from swapstone.factors.link import LINK, counters
 from swapstone.factors.linking import LINKING
 from swapstone.factors.netstack import NETSTACK, missing_control
 from swapstone.factors.optimization import OPTIMIZATION
@@ -53,6 +53,7 @@ __all__ = [
     "FACTORS",
     "FLOAT",
     "IMAGE",
+    "NETSTACK",
     "NOT_OBSERVED",
     "PRIORITY",
     "PRIORITY_SEEN",
@@ -72,6 +73,7 @@ __all__ = [
     "TakesPaths",
     "TakesTexts",
     "check_values",
+    "counters",
     "find_factor",
     "find_level",
     "free_factor",

@@ -51,9 +51,11 @@ class Link:
         _level(CLEAN, "the emulated link without impairments"),
         _level("loss:1%", "1 % of all frames are lost, in both directions; any share up to 50 %"),
         _level("reorder:1%", "1 % of all frames are held by 1 ms, so that later ones overtake them"),
+        _level("delay:10ms", "each frame arrives 10 ms later: 20 ms more of round trip; up to 1000 ms"),
+    )
+    forms: tuple[Level, ...] = (
         _level("duplicate:1%", "1 % of all frames arrive twice"),
         _level("corrupt:1%", "one bit of 1 % of all IP packets is flipped"),
-        _level("delay:10ms", "each frame arrives 10 ms later: 20 ms more of round trip; up to 1000 ms"),
         _level("loss:1%+delay:10ms", "several parts, joined by +"),
     )
 

@@ -16,6 +16,8 @@ FIXES: dict[str, dict[str, str]] = {
         "icmp-error-rate": "ICMP errors have no rate limit",
         "handshake-timed": "the handshake is no round-trip sample (RFC 6298)",
         "ack-after-read": "data is acknowledged before the application can read it",
+        "ack-filled-gap": "data that fills a gap gets a delayed ACK (RFC 5681)",
+        "reordering-window": "a segment that 3 others overtake is retransmitted as lost (RFC 8985)",
     },
     "smoltcp": {
         "ack-beyond-window": "streams in both directions hang after a loss",
@@ -30,6 +32,7 @@ FIXES: dict[str, dict[str, str]] = {
         "path-mtu": "frag-needed and packet-too-big are ignored",
         "backlog-recycling": "a SYN flood fills the backlog for 60 s",
         "icmp-error-rate": "ICMP errors have no rate limit",
+        "reordering-window": "a segment that 3 others overtake is retransmitted as lost (RFC 8985)",
     },
 }
 """For each stack: its fixes in the order in which its server reports them, each with what happens without it."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -16,12 +16,30 @@ STACK_TITLES = {"lwip": "lwIP", "smoltcp": "smoltcp", "kernel": "the kernel"}
 PASSED, FAILED = "passed", "failed"
 
 
+def stack_title(stack: str) -> str:
+    """Return how sentences name a stack, such as ``smoltcp without its fixes``.
+
+    Args:
+        stack: one of `STACKS`, perhaps with ``:shipped`` or ``:without-FIX``.
+    """
+    name, _, fixes = stack.partition(":")
+    if not fixes:
+        return STACK_TITLES[name]
+    without = "its fixes" if fixes == "shipped" else fixes.removeprefix("without-")
+    return f"{STACK_TITLES[name]} without {without}"
+
+
+def in_order(stacks: Iterable[str]) -> list[str]:
+    """Return each of some stacks once, in the order of `STACKS`, and else as they came."""
+    return sorted(dict.fromkeys(stacks), key=lambda stack: STACKS.index(stack.partition(":")[0]))
+
+
 class ScriptOutcome(FrozenStruct, frozen=True, kw_only=True):
     """What a script found about a stack.
 
     Attributes:
         script: the path of the script.
-        stack: one of `STACKS`.
+        stack: one of `STACKS`, or one of them as ``smoltcp:shipped`` or ``smoltcp:without-FIX``.
         outcome: ``unsupported`` if the runner lacks a part of the language, ``unavailable`` if the stack can't run here.
         line: of the script, from 1; 0 for none.
         reason: what went wrong.
@@ -30,12 +48,16 @@ class ScriptOutcome(FrozenStruct, frozen=True, kw_only=True):
     """
 
     script: str
-    stack: Literal["lwip", "smoltcp", "kernel"]
+    stack: str
     outcome: Literal["passed", "failed", "unsupported", "unavailable", "bad-script"]
     line: int = 0
     reason: str = ""
     expected: str = ""
     seen: str = ""
+
+    def __post_init__(self) -> None:
+        if self.stack.partition(":")[0] not in STACKS:
+            raise ValueError("it names no stack")
 
 
 class Conformance(FrozenStruct, frozen=True, kw_only=True):

@@ -6,18 +6,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from swapstone.model.conformance import FAILED, PASSED, STACK_TITLES, STACKS, Conformance, ScriptOutcome
+from swapstone.model.conformance import (
+    FAILED,
+    PASSED,
+    STACK_TITLES,
+    STACKS,
+    Conformance,
+    ScriptOutcome,
+    in_order,
+    stack_title,
+)
 from swapstone.model.safe_text import safe
 
 
 def answer(found: Conformance) -> str:
     """Return how many scripts each stack passes, in one sentence."""
     parts = []
-    for stack in (each for each in STACKS if any(one.stack == each for one in found.outcomes)):
+    for stack in in_order(one.stack for one in found.outcomes):
         outcomes = Counter[str](one.outcome for one in found.outcomes if one.stack == stack)
         run = outcomes[PASSED] + outcomes[FAILED]
         others = sum(outcomes.values()) - run
-        title = STACK_TITLES[stack]
+        title = stack_title(stack)
         if not run:
             parts.append(f"{title} ran none")
             continue

@@ -19,6 +19,7 @@ __all__ = [
     "fixed",
     "interval",
     "moment",
+    "opposed",
     "percent",
     "quantity",
     "ratio",
@@ -113,3 +114,20 @@ def median(values: Sequence[float]) -> float:
     half = len(values) // 2
     parted = np.partition(np.array(values, dtype=np.float64), [half - 1, half])
     return float(parted[half]) if len(values) % 2 else float(parted[half - 1] + parted[half]) / 2
+
+
+def opposed(comparison: Comparison) -> str:
+    """Return what explains medians that point in the other direction than the effect; empty where they don't.
+
+    The effect is that of pairs, runs of the same block. If values change more between blocks than between the sides, the medians of
+    all values of each side may differ in the other direction.
+    """
+    effect = comparison.effect
+    if comparison.scale is not Scale.RATIO or effect is None or not comparison.baseline_values:
+        return ""
+    if not comparison.candidate_values:
+        return ""
+    before, after = median(comparison.baseline_values), median(comparison.candidate_values)
+    if before <= 0 or after <= 0 or (after / before - 1) * (effect - 1) >= 0:
+        return ""
+    return f"ratio of runs of the same block; of the medians it is {ratio(after / before)}"

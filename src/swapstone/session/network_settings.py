@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from swapstone.factors import counters
 from swapstone.model import Run, Status
+from swapstone.model.number_text import percent
 from swapstone.record import RecordView
 
 FACTOR = "netstack"
+LINK = "link"
 CONTROL = "_control"
 """How the names of the observations of congestion control end: ``server_control``, ``client_control``."""
 
@@ -16,6 +19,9 @@ _NOT_SETTINGS = frozenset({"tap", "kernel_sockets", "stack"})
 _VARY = frozenset({"bytes_per_frame"})
 """Observations that differ from workload to workload."""
 _MOST = 3
+_OF_LINK = "link_"
+"""How the names of the observations of an emulated link begin: they differ in every run."""
+_DIRECTIONS = (("to the server", "link_in"), ("from it", "link_out"))
 
 
 def network_facts(view: RecordView) -> tuple[tuple[str, str], ...]:
@@ -26,10 +32,47 @@ def network_facts(view: RecordView) -> tuple[tuple[str, str], ...]:
     Args:
         view: the record.
     """
-    return tuple(
+    networks = tuple(
         (f"network of {variant}", "; ".join(f"{name} {_listed(texts)}" for name, texts in settings.items()))
         for variant, settings in _settings(view).items()
     )
+    return (*networks, *_links(view))
+
+
+def _links(view: RecordView) -> tuple[tuple[str, str], ...]:
+    """Return pairs (label, sums of the counters of the emulated link) of each variant of a record with the factor ``link``."""
+    if LINK not in _factors(view):
+        return ()
+    sums: dict[str, dict[str, dict[str, int]]] = {}
+    for run in view.runs:
+        seen = dict(run.seen)
+        for way, name in _DIRECTIONS if run.status is Status.OK else ():
+            total = sums.setdefault(run.trial.variant, {}).setdefault(way, {})
+            for counter, count in counters(seen.get(name, "")).items():
+                if counter in {"shortest_us", "longest_us"}:
+                    total[counter] = (min if counter == "shortest_us" else max)(total.get(counter, count), count)
+                else:
+                    total[counter] = total.get(counter, 0) + count
+    return tuple(
+        (f"link of {variant}", "; ".join(_counted(way, total) for way, total in ways.items() if total))
+        for variant, ways in sums.items()
+        if any(ways.values())
+    )
+
+
+def _counted(way: str, total: dict[str, int]) -> str:
+    frames = total.get("frames", 0)
+    shares = [
+        f"{counter} {total[counter]} ({percent(total[counter] / frames)})"
+        for counter in ("lost", "reordered", "overtaken", "duplicated", "corrupted", "dropped")
+        if frames and total.get(counter)
+    ]
+    delay = f"delay {total.get('shortest_us', 0) / 1e3:.2f} to {total.get('longest_us', 0) / 1e3:.2f} ms"
+    return f"{way} {', '.join((f'{frames} frames', *shares, delay))}"
+
+
+def _factors(view: RecordView) -> set[str]:
+    return {choice.factor for choice in view.experiment.applied_factors}
 
 
 def network_notes(view: RecordView) -> tuple[str, ...]:
@@ -52,7 +95,7 @@ def network_notes(view: RecordView) -> tuple[str, ...]:
 
 def _settings(view: RecordView) -> dict[str, dict[str, list[str]]]:
     """Return for each variant the observations by name, each with its different texts in order."""
-    if FACTOR not in {choice.factor for choice in view.experiment.factors}:
+    if not _factors(view) & {FACTOR, LINK}:
         return {}
     return settings_of(view.runs)
 
@@ -68,7 +111,7 @@ def settings_of(runs: Iterable[Run]) -> dict[str, dict[str, list[str]]]:
         if run.status is not Status.OK:
             continue
         for name, text in run.seen:
-            if name in _NOT_SETTINGS:
+            if name in _NOT_SETTINGS or name.startswith(_OF_LINK):
                 continue
             place = f"{name} of {run.trial.workload}" if name in _VARY else name
             texts = found.setdefault(run.trial.variant, {}).setdefault(place, [])

@@ -32,8 +32,8 @@ def test_levels_have_a_canonical_text() -> None:
         "loss:0.1%+delay:10ms",
         "reorder:2%+duplicate:3%+corrupt:1%",
     )
-    assert [find_level(find_factor("link"), level.name).name for level in LINK.levels] == [
-        level.name for level in LINK.levels
+    assert [find_level(find_factor("link"), level.name).name for level in (*LINK.levels, *LINK.forms)] == [
+        level.name for level in (*LINK.levels, *LINK.forms)
     ]
 
 
@@ -69,7 +69,10 @@ def test_two_texts_of_one_level_are_refused() -> None:
 
 
 def test_the_environment_is_equally_large_at_every_level() -> None:
-    levels = [*(level.name for level in LINK.levels), "loss:12.3456%+reorder:12.3456%+duplicate:12.3456%"]
+    levels = [
+        *(level.name for level in (*LINK.levels, *LINK.forms)),
+        "loss:12.3456%+reorder:12.3456%+duplicate:12.3456%",
+    ]
     texts = [dict(LINK.apply(level, BASE_RECIPE).environment)[VARIABLE] for level in levels]
     assert [text.strip() for text in texts] == levels
     assert len({len(text) for text in texts}) == 1

@@ -133,3 +133,22 @@ def test_wrong_names_are_refused_before_anything_is_built() -> None:
         conform(["rfc1/none"], "lwip", "text")
     with pytest.raises(UserError, match="no stack 'linux'"):
         conform([], "linux", "text")
+    with pytest.raises(UserError, match="no stack 'kernel:reno'"):
+        conform([], "kernel:reno", "text")
+    with pytest.raises(UserError, match="early-finn"):
+        conform([], "smoltcp:without-early-finn", "text")
+
+
+def test_a_stack_without_its_fixes_has_a_title_and_no_known_failures() -> None:
+    found = _found(
+        _outcome("a", "smoltcp:shipped", "failed", reason="no packet came"),
+        _outcome("a", "lwip:without-least-mss", "passed"),
+        _outcome("a", "smoltcp", "failed"),
+        known={"smoltcp": {"a": "as it is"}},
+    )
+    assert answer(found) == (
+        "lwIP without least-mss passes 1 of 1 script, smoltcp without its fixes passes 0 of 1, smoltcp passes 0 of 1."
+    )
+    assert [one.stack for one in found.unexpected] == ["smoltcp:shipped"]
+    passed = json.loads(conformance.to_json(found))["passed"]
+    assert passed == {"lwip": 0, "lwip:without-least-mss": 1, "smoltcp": 0, "smoltcp:shipped": 0, "kernel": 0}

@@ -65,3 +65,31 @@ def test_the_report_names_the_congestion_control_of_both_sides() -> None:
 def test_other_experiments_have_no_network() -> None:
     assert network_notes(_view()) == ()
     assert network_facts(_view()) == ()
+
+
+def test_the_counters_of_an_emulated_link_are_summed() -> None:
+    seen = (
+        ("server_control", "cubic"),
+        ("link_setting", "loss:1%"),
+        ("link_seed", "5"),
+        ("link_in", "frames:100,lost:1,reordered:0,shortest_us:900,longest_us:2000,dropped:0"),
+        ("link_out", "frames:1000,lost:12,reordered:3,shortest_us:1000,longest_us:3000,dropped:0"),
+        ("link_device", "sent:100,received:988"),
+    )
+    variant = "link=loss:1%"
+    choice = FactorLevels(factor="link", levels=("clean", "loss:1%"))
+    runs = (
+        run(_trial("link-out", variant), seen=seen),
+        run(_trial("link-out", variant, block=2), seen=(*seen[:4], ("link_out", "frames:1000,lost:8,shortest_us:950"))),
+        run(_trial("link-out", variant, block=3), seen=seen, status=Status.FAILED),
+        run(_trial("link-out", variant, block=4), seen=(("link_out", "damaged"),)),
+    )
+    view = cast(RecordView, _View(experiment=msgspec.structs.replace(experiment(), factors=(choice,)), runs=runs))
+    assert network_facts(view) == (
+        ("network of link=loss:1%", "server_control cubic"),
+        (
+            "link of link=loss:1%",
+            "to the server 200 frames, lost 2 (1 %), delay 0.90 to 2.00 ms; "
+            "from it 2000 frames, lost 20 (1 %), reordered 3 (0.15 %), delay 0.95 to 3.00 ms",
+        ),
+    )

@@ -18,6 +18,7 @@ mod limits;
 mod malformed;
 mod names;
 mod offload;
+mod reordering;
 mod scale;
 mod streams;
 mod waiting;
@@ -42,6 +43,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
         waiting::TESTS,
         streams::TESTS,
         fixes::TESTS,
+        reordering::TESTS,
         floods::TESTS,
         names::TESTS,
         scale::TESTS,

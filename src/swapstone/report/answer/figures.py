@@ -197,7 +197,9 @@ def _forest_row(row: Comparison, rows: Sequence[Comparison], margin: float) -> F
         ratio=ratio,
         low=None if ratio is None else row.low,
         high=None if ratio is None else row.high,
-        detail=tails.detail(row) if tails.matters(row, margin) else "",
+        detail="; ".join(
+            filter(None, (tails.detail(row) if tails.matters(row, margin) else "", formatting.opposed(row)))
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from swapstone.report.topics.factorial import FACTORIAL
 from swapstone.report.topics.failed_trials import FAILED_TRIALS
 from swapstone.report.topics.failure_rates import FAILURE_RATES
 from swapstone.report.topics.float_abi import FLOAT_ABI
+from swapstone.report.topics.goodput import GOODPUT
 from swapstone.report.topics.kernel_services import KERNEL_SERVICES
 from swapstone.report.topics.latency import LATENCY
 from swapstone.report.topics.link_layouts import LINK_LAYOUTS
@@ -37,6 +38,7 @@ TOPICS: tuple[Topic, ...] = (
     SERVERS,
     LOAD_LATENCY,
     NETSTACK,
+    GOODPUT,
     FLOAT_ABI,
     FACTORIAL,
     COMPARISONS,

@@ -197,6 +197,7 @@ def forest_row(row: Row, memory: dict[str, Row]) -> ForestRow:
         reference_tone=Tone.NOTE if row.another_size else _AGREEMENT_TONES.get(row.agreement, Tone.NOTE),
         beside=None if beside is None else _beside(beside.comparison),
         runs=paired_runs(c) if varies(c) else None,
+        detail=formatting.opposed(c) if effect is not None else "",
     )
 
 
@@ -330,6 +331,8 @@ def _grid_cell(row: Row | None) -> Cell:
     ratio = c.scale is Scale.RATIO
     if effect is not None and not ratio and not c.exact:
         notes.insert(0, f"difference {formatting.effect(effect, c)} ({formatting.interval(c)})")
+    opposed = formatting.opposed(c) if effect is not None else ""
+    notes += [opposed] if opposed else []
     return Cell(
         f"{before} → {after}" if before else "",
         short="→".join(_compact(value, c.metric.unit) for value in pair) if pair and effect is not None else "",
@@ -337,6 +340,7 @@ def _grid_cell(row: Row | None) -> Cell:
         interval=formatting.interval(c) if effect is not None and ratio else "",
         mark=VERDICT_MARKS[c.verdict],
         note="; ".join(notes),
+        sign=" pairs" if opposed else "",
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Suites `netstack`, `netstack-counts`, `netstack-fixes` and `netstack-link`: a server on a network stack. docs/netstack.md has definitions.
+"""The suites `netstack` and `netstack-*`: a server on a network stack. docs/netstack.md has definitions.
 
 Each trial is one program, ``swapstone-net-bench trial`` (crates/swapstone-net-bench/src/trial). It makes its own network namespaces and
 fixes the amount of work. The amounts below are for the reader; a test compares them with the program's.

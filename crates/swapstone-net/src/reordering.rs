@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A reordering window before fast retransmit, for a stack that retransmits at the third duplicate
+//! ACK (RFC 5681) and can't be changed.
+//!
+//! Duplicate ACKs of TCP, from the third on, are held for a quarter of the round trip of the
+//! connection's handshake, as RFC 8985 (RACK-TLP), section 6.2, waits before it considers a segment
+//! lost. If a segment was only overtaken, the ACK that includes it arrives meanwhile: the held ones
+//! are dropped, and the stack neither retransmits nor reduces its congestion window. Else the stack
+//! receives all of them and recovers as ever.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use crate::buffer::Buffer;
+use crate::device::{Device, DeviceLimits, ETHERNET_HEADER, Frame, Full, Outgoing};
+use crate::time::Instant;
+
+/// Duplicate ACKs that pass: RFC 5681 retransmits at the third.
+const PASS: u32 = 2;
+/// The share of the round trip.
+const SHARE: u32 = 4;
+/// Connections that are observed. One with the place of another takes it.
+const FLOWS: usize = 256;
+/// Held frames of all connections; further ones pass.
+const MOST: usize = 1024;
+/// No longer frame is an ACK without data: Ethernet, IPv6 and TCP with options.
+const LARGEST: usize = ETHERNET_HEADER + 40 + 60;
+
+const FIN: u8 = 1;
+const SYN: u8 = 2;
+const RST: u8 = 4;
+const ACK: u8 = 16;
+
+/// Addresses and ports: those of the peer, then the stack's own.
+type Key = [u8; 36];
+
+struct Segment {
+    key: Key,
+    ack: u32,
+    window: u16,
+    flags: u8,
+    payload: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Flow {
+    key: Key,
+    /// When the last SYN was received or sent.
+    syn: Option<Instant>,
+    /// The round trip of the handshake.
+    round_trip: Option<Duration>,
+    /// Whether `ack` and `window` are of a segment.
+    seen: bool,
+    ack: u32,
+    window: u16,
+    duplicates: u32,
+    /// When the first duplicate ACK arrived.
+    since: Instant,
+    /// Whether the window has passed, so that the stack recovers.
+    lost: bool,
+}
+
+struct Held {
+    key: Key,
+    until: Instant,
+    frame: Frame,
+}
+
+/// Counters of a [`Reordering`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Duplicate ACKs that were held.
+    pub held: u64,
+    /// Those that the stack did not receive, because the segment had only been overtaken.
+    pub spared: u64,
+}
+
+/// A device that holds duplicate ACKs.
+pub struct Reordering<D> {
+    inner: D,
+    on: bool,
+    now: Instant,
+    flows: Box<[Option<Flow>]>,
+    held: VecDeque<Held>,
+    counters: Counters,
+}
+
+impl<D: Device> Reordering<D> {
+    /// Wraps a device. If it is not `on`, frames pass unchanged.
+    pub fn new(inner: D, on: bool) -> Self {
+        let flows = if on { FLOWS } else { 0 };
+        Self {
+            inner,
+            on,
+            now: Instant::ZERO,
+            flows: (0..flows).map(|_| None).collect::<Vec<_>>().into(),
+            held: VecDeque::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Returns the device.
+    pub fn inner(&self) -> &D {
+        &self.inner
+    }
+
+    /// Returns the device.
+    pub fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
+    }
+
+    /// Returns the counters.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Sets the time of the frames that are received and sent from now on.
+    pub fn set_now(&mut self, now: Instant) {
+        self.now = now;
+    }
+
+    /// Returns when the next held frame is due.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.held.iter().map(|held| held.until).min()
+    }
+
+    /// Returns the next held frame that is due.
+    fn due(&mut self) -> Option<Frame> {
+        let now = self.now;
+        let at = self.held.iter().position(|held| held.until <= now)?;
+        let held = self.held.remove(at)?;
+        if let Some(flow) = self.flow(&held.key) {
+            flow.lost = true;
+        }
+        Some(held.frame)
+    }
+
+    fn place(key: &Key) -> usize {
+        // FNV-1a.
+        let mut hash = 0x811c_9dc5_u32;
+        for byte in key {
+            hash = (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+        }
+        (hash ^ hash >> 16) as usize % FLOWS
+    }
+
+    fn flow(&mut self, key: &Key) -> Option<&mut Flow> {
+        let flow = self.flows.get_mut(Self::place(key))?.as_mut()?;
+        (flow.key == *key).then_some(flow)
+    }
+
+    /// Notes a SYN of either side. After a retransmitted one the round trip may be too short, which
+    /// only makes the window shorter.
+    fn begin(&mut self, key: Key) {
+        let now = self.now;
+        self.flows[Self::place(&key)] = Some(Flow {
+            key,
+            syn: Some(now),
+            round_trip: None,
+            seen: false,
+            ack: 0,
+            window: 0,
+            duplicates: 0,
+            since: now,
+            lost: false,
+        });
+    }
+
+    /// Returns the frame if the stack shall receive it now.
+    fn sift(&mut self, frame: Frame) -> Option<Frame> {
+        let Some(segment) = Segment::of(&[&frame.bytes], false) else {
+            return Some(frame);
+        };
+        if segment.flags & (SYN | ACK) == SYN {
+            self.begin(segment.key);
+            return Some(frame);
+        }
+        let (now, room) = (self.now, self.held.len() < MOST);
+        let Some(flow) = self.flow(&segment.key) else {
+            return Some(frame);
+        };
+        if let Some(syn) = flow.syn.take() {
+            flow.round_trip = Some(now - syn);
+        }
+        let ahead = segment.ack.wrapping_sub(flow.ack).cast_signed();
+        let fresh = !flow.seen;
+        if ahead < 0 && !fresh {
+            return Some(frame); // an overtaken ACK
+        }
+        let plain = segment.flags & (SYN | FIN | RST) == 0 && segment.payload == 0;
+        if !plain || fresh || ahead > 0 || segment.window != flow.window {
+            (flow.ack, flow.window, flow.seen) = (segment.ack, segment.window, true);
+            if ahead != 0 {
+                (flow.duplicates, flow.lost) = (0, false);
+                let before = self.held.len();
+                self.held.retain(|held| held.key != segment.key);
+                self.counters.spared += (before - self.held.len()) as u64;
+            }
+            return Some(frame);
+        }
+        flow.duplicates += 1;
+        if flow.duplicates == 1 {
+            flow.since = now;
+        }
+        let until = flow.since + flow.round_trip.unwrap_or_default() / SHARE;
+        if flow.duplicates <= PASS || flow.lost || until <= now || !room {
+            flow.lost |= flow.duplicates > PASS;
+            return Some(frame);
+        }
+        self.counters.held += 1;
+        // The device's buffer is free again.
+        let frame = Frame {
+            bytes: Buffer::copied(&frame.bytes),
+            checksum: frame.checksum,
+            segment: frame.segment,
+        };
+        let key = segment.key;
+        self.held.push_back(Held { key, until, frame });
+        None
+    }
+}
+
+impl<D: Device> Device for Reordering<D> {
+    fn limits(&self) -> DeviceLimits {
+        self.inner.limits()
+    }
+
+    fn receive(&mut self) -> Option<Frame> {
+        if !self.on {
+            return self.inner.receive();
+        }
+        loop {
+            if let Some(frame) = self.due() {
+                return Some(frame);
+            }
+            let frame = self.inner.receive()?;
+            if frame.bytes.len() > LARGEST {
+                return Some(frame);
+            }
+            if let Some(frame) = self.sift(frame) {
+                return Some(frame);
+            }
+        }
+    }
+
+    fn transmit(&mut self, frame: Outgoing<'_>) -> Result<(), Full> {
+        if self.on
+            && frame.len() <= LARGEST
+            && let Some(segment) = Segment::of(frame.parts, true)
+            && segment.flags & (SYN | ACK) == SYN
+        {
+            self.begin(segment.key);
+        }
+        self.inner.transmit(frame)
+    }
+
+    fn flush(&mut self) {
+        self.inner.flush();
+    }
+}
+
+impl Segment {
+    /// Reads a TCP segment directly behind an IP header; `None` for other frames. With `own` its
+    /// source is this side.
+    fn of(parts: &[&[u8]], own: bool) -> Option<Self> {
+        let mut bytes = [0; LARGEST];
+        let mut size = 0;
+        for part in parts {
+            bytes
+                .get_mut(size..size + part.len())?
+                .copy_from_slice(part);
+            size += part.len();
+        }
+        let frame = &bytes[..size];
+        let ip = frame.get(ETHERNET_HEADER..)?;
+        let (addresses, tcp, end) = match frame.get(12..14)? {
+            [0x08, 0x00] => {
+                let header = usize::from(ip.first()? & 15) * 4;
+                let fragment = u16::from_be_bytes([*ip.get(6)?, *ip.get(7)?]) & 0x3fff;
+                if *ip.get(9)? != 6 || fragment != 0 {
+                    return None;
+                }
+                let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+                (ip.get(12..20)?, header, total)
+            }
+            [0x86, 0xdd] if *ip.get(6)? == 6 => {
+                let length = usize::from(u16::from_be_bytes([ip[4], ip[5]]));
+                (ip.get(8..40)?, 40, 40 + length)
+            }
+            _ => return None,
+        };
+        let segment = ip.get(tcp..end)?;
+        let header = usize::from(segment.get(12)? >> 4) * 4;
+        let mut key = [0; 36];
+        let half = addresses.len() / 2;
+        let (source, destination) = addresses.split_at(half);
+        let (near, far) = (segment.get(2..4)?, segment.get(..2)?);
+        let order = if own {
+            [destination, source, near, far]
+        } else {
+            [source, destination, far, near]
+        };
+        let mut at = 0;
+        for part in order {
+            key[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        }
+        Some(Self {
+            key,
+            ack: u32::from_be_bytes(segment.get(8..12)?.try_into().ok()?),
+            window: u16::from_be_bytes(segment.get(14..16)?.try_into().ok()?),
+            flags: *segment.get(13)?,
+            payload: segment.len().checked_sub(header)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Checksum;
+    use alloc::vec;
+
+    #[derive(Default)]
+    struct Wire {
+        arriving: VecDeque<Vec<u8>>,
+    }
+
+    impl Device for Wire {
+        fn limits(&self) -> DeviceLimits {
+            unreachable!("not used here")
+        }
+
+        fn receive(&mut self) -> Option<Frame> {
+            let bytes = self.arriving.pop_front()?;
+            Some(Frame {
+                bytes: Buffer::copied(&bytes),
+                checksum: Checksum::Unknown,
+                segment: None,
+            })
+        }
+
+        fn transmit(&mut self, _: Outgoing<'_>) -> Result<(), Full> {
+            Ok(())
+        }
+    }
+
+    fn frame(flags: u8, ack: u32, payload: usize, own: bool) -> Vec<u8> {
+        let mut bytes = vec![0; 14 + 40 + payload];
+        bytes[12..14].copy_from_slice(&[8, 0]);
+        bytes[14] = 0x45;
+        bytes[16..18].copy_from_slice(&(40 + payload as u16).to_be_bytes());
+        bytes[23] = 6;
+        let (source, destination) = if own { (2, 1) } else { (1, 2) };
+        bytes[26..30].copy_from_slice(&[10, 0, 0, source]);
+        bytes[30..34].copy_from_slice(&[10, 0, 0, destination]);
+        let (from, to) = if own { (80u16, 5000u16) } else { (5000, 80) };
+        bytes[34..36].copy_from_slice(&from.to_be_bytes());
+        bytes[36..38].copy_from_slice(&to.to_be_bytes());
+        bytes[42..46].copy_from_slice(&ack.to_be_bytes());
+        bytes[46] = 0x50;
+        bytes[47] = flags;
+        bytes[48..50].copy_from_slice(&1000u16.to_be_bytes());
+        bytes
+    }
+
+    fn at(device: &mut Reordering<Wire>, ms: u64, arriving: &[Vec<u8>]) -> usize {
+        device.set_now(Instant::from_micros(ms * 1000));
+        device.inner_mut().arriving.extend(arriving.iter().cloned());
+        core::iter::from_fn(|| device.receive()).count()
+    }
+
+    /// A connection with a round trip of 8 ms that has sent data and received one ACK.
+    fn connected(active: bool) -> Reordering<Wire> {
+        let mut device = Reordering::new(Wire::default(), true);
+        if active {
+            device.set_now(Instant::from_micros(1000));
+            let syn = frame(SYN, 0, 0, true);
+            let parts: [&[u8]; 1] = [&syn];
+            let outgoing = Outgoing {
+                parts: &parts,
+                partial: None,
+                segmentation: None,
+            };
+            device.transmit(outgoing).unwrap();
+            assert_eq!(at(&mut device, 9, &[frame(SYN | ACK, 1, 0, false)]), 1);
+        } else {
+            assert_eq!(at(&mut device, 1, &[frame(SYN, 0, 0, false)]), 1);
+            assert_eq!(at(&mut device, 9, &[frame(ACK, 1, 0, false)]), 1);
+        }
+        assert_eq!(at(&mut device, 20, &[frame(ACK, 1000, 0, false)]), 1);
+        device
+    }
+
+    #[test]
+    fn an_overtaken_segment_causes_two_duplicate_acks_only() {
+        for active in [false, true] {
+            let mut device = connected(active);
+            let duplicate = frame(ACK, 1000, 0, false);
+            assert_eq!(at(&mut device, 21, &vec![duplicate; 5]), 2);
+            assert_eq!(device.deadline(), Some(Instant::from_micros(23_000)));
+            assert_eq!(at(&mut device, 22, &[frame(ACK, 7000, 0, false)]), 1);
+            assert_eq!(device.deadline(), None);
+            assert_eq!(device.counters(), Counters { held: 3, spared: 3 });
+            assert_eq!(at(&mut device, 30, &[]), 0);
+        }
+    }
+
+    #[test]
+    fn after_a_quarter_of_the_round_trip_the_stack_receives_all() {
+        let mut device = connected(false);
+        let duplicate = frame(ACK, 1000, 0, false);
+        assert_eq!(at(&mut device, 21, &vec![duplicate.clone(); 5]), 2);
+        assert_eq!(at(&mut device, 22, core::slice::from_ref(&duplicate)), 0);
+        assert_eq!(at(&mut device, 23, &[]), 4);
+        // During recovery nothing is held.
+        assert_eq!(at(&mut device, 24, &vec![duplicate; 9]), 9);
+        assert_eq!(device.counters(), Counters { held: 4, spared: 0 });
+    }
+
+    #[test]
+    fn an_overtaken_ack_changes_nothing() {
+        let mut device = connected(false);
+        let duplicate = frame(ACK, 1000, 0, false);
+        let mut all = vec![duplicate.clone(); 2];
+        all.push(frame(ACK, 900, 0, false));
+        all.extend(vec![duplicate; 3]);
+        assert_eq!(at(&mut device, 21, &all), 3);
+        assert_eq!(device.counters(), Counters { held: 3, spared: 0 });
+    }
+
+    #[test]
+    fn other_segments_are_not_held() {
+        let mut device = connected(false);
+        let mut other = frame(ACK, 1000, 0, false);
+        other[48] = 9; // another window
+        let mut all = vec![frame(ACK, 1000, 10, false); 5];
+        all.extend([other.clone(), frame(ACK | FIN, 1000, 0, false), other]);
+        all.extend([frame(ACK | RST, 1000, 0, false), vec![0; 5], vec![8; 60]]);
+        assert_eq!(at(&mut device, 21, &all), all.len());
+        // Without a handshake no round trip is known.
+        let mut late = Reordering::new(Wire::default(), true);
+        assert_eq!(at(&mut late, 1, &vec![frame(ACK, 1, 0, false); 9]), 9);
+        let mut off = Reordering::new(Wire::default(), false);
+        assert_eq!(at(&mut off, 1, &vec![frame(ACK, 1, 0, false); 9]), 9);
+    }
+}
