@@ -138,8 +138,9 @@ def check_sdk_folder(folder: Path) -> None:
 
 
 def copy_sdk(built: BuiltSdk, folder: Path) -> None:
-    """Copy an SDK to a folder that does not exist yet, or is empty. After a kill the next copy to the same
-    place removes what the killed one left beside the folder.
+    """Copy an SDK to a folder that does not exist yet, or is empty.
+
+    The next copy to the same place removes what a killed one left beside the folder.
 
     Raises:
         UserError: the folder has files, or can't be written.
