@@ -170,6 +170,12 @@ JOBS: tuple[Job, ...] = (
         "compare allocator", "{top}/swapstone compare allocator=default,mimalloc --only b_malloc_tiny1 --blocks 3", 0, 4
     ),
     _job("compare --target vm", f"{_COMPARE} 2 --target vm"),
+    _job(
+        "compare --suite server --target vm",
+        "{top}/swapstone compare libc=glibc,musl --suite server --only http* --blocks 1 --target vm",
+        0,
+        4,
+    ),
     _job("compare --target vm -- PROGRAM", "{top}/swapstone compare kernel=generic,rt --blocks 1 -- /bin/true", 0, 4),
     _job(
         "compare --fit-memory",
@@ -198,6 +204,7 @@ JOBS: tuple[Job, ...] = (
     _job("show", "{top}/swapstone show {record}"),
     _job("report --html", "{top}/swapstone report {record} --html"),
     _job("explain", "{top}/swapstone explain {record}", 0, 2),
+    _job("explain --confirm", "{top}/swapstone explain {record} --confirm", 0, 2),
     _job("profile", "{top}/swapstone profile {record}", 0, 2),
     _job("query", "{top}/swapstone query 'SELECT count(*) FROM comparisons'"),
     _job("verify", "{top}/swapstone verify {record}"),

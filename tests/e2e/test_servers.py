@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -199,6 +200,11 @@ def test_a_load_generator_with_a_pattern_and_a_server_that_exits(tmp_path: Path)
     assert "no luck today" in result.stderr
 
 
+def place_of(run: Any) -> tuple[str, str]:
+    """Return the workload and the variant of a run."""
+    return run["trial"]["workload"], run["trial"]["variant"]
+
+
 @pytest.mark.slow
 def test_the_server_suite_runs_with_each_libc_and_allocator(tmp_path: Path, exhaustive: bool) -> None:
     assert shutil.which("wrk"), "install it: apt-get install wrk"
@@ -212,12 +218,19 @@ def test_the_server_suite_runs_with_each_libc_and_allocator(tmp_path: Path, exha
         "--blocks",
         "1",
     )
-    swapstone(tmp_path, "compare", *asked, "--out", str(tmp_path / "r"))
-    runs = runs_of(tmp_path / "r")
-    well = [run for run in runs if run["status"] == "ok"]
-    # On a busy machine wrk may get no answer within its time: that run is named, and no other fails.
-    assert {run["reason"] for run in runs if run not in well} <= {"wrk had no request answered."}
-    assert len(well) >= len(runs) - 1 and len(runs) >= 4
+    # wrk runs for one second. If other work has the processors for all of it, wrk has no answer, and the run fails with that reason. So the
+    # experiment is repeated until each variant has been measured on each workload; a run that fails for another reason is an error.
+    well: list[Any] = []
+    for number in range(5):
+        record = tmp_path / f"r{number}"
+        swapstone(tmp_path, "compare", *asked, "--out", str(record))
+        runs = runs_of(record)
+        assert {run["reason"] for run in runs if run["status"] != "ok"} <= {"wrk had no request answered."}
+        planned = {place_of(run) for run in runs}
+        well += [run for run in runs if run["status"] == "ok"]
+        if planned == {place_of(run) for run in well}:
+            break
+    assert len(planned) >= 4 and planned == {place_of(run) for run in well}
     faults = {(run["trial"]["workload"], run["trial"]["variant"]): values(run)["minflt_per_request"] for run in well}
     for (_, variant), found in faults.items():
         assert (found > 60) == (variant == "libc=musl,allocator=default")

@@ -14,7 +14,7 @@ import shutil
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -22,6 +22,9 @@ from tests.e2e.cli import FAKE, environment, runs_of
 from tests.fake_ssh import FakeSsh
 from tests.faults.children import Action, Ended, Place, command, reported, run_child
 from tests.faults.injection import CRASH, Fault
+
+if TYPE_CHECKING:
+    from swapstone.artifacts.packages import Lock
 
 FACTOR = ("libc=glibc,musl", "--only", "b_malloc_tiny1", "--seed", "11", "--target", "fake:fake.toml")
 SHORT = ("--blocks", "2", "--correction", "family")
@@ -576,6 +579,108 @@ class Fetch(Image):
     fetched = False
 
 
+class ImageOfLibc(Image):
+    """An image of one C library in the folder of ``--out``; its programs are files of the test."""
+
+    name = "libc-image"
+    title = "image build --libc (packages and programs of the test)"
+
+    def action(self) -> Action:
+        return reported(functools.partial(_build_libc_image, self.lock))
+
+    def result(self, place: Place) -> object:
+        out = place.folder / "out"
+        written = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in out.iterdir()}
+        self.require(set(written) == {"kernel", "initrd", "root.tar", "image.json"}, f"in the folder: {written}")
+        return {"out": written, "cache": super().result(place)}
+
+
+def _build_libc_image(lock: Lock) -> None:
+    from swapstone.artifacts import libc_image
+    from swapstone.artifacts.image_assembly import Overlay
+    from swapstone.artifacts.images import build_image
+    from swapstone.artifacts.libc_files import LibcFiles
+    from swapstone.artifacts.libc_root import init_entries
+    from swapstone.artifacts.sdk import BuiltSdk, Sdk
+
+    sdk = Sdk(
+        format=1,
+        architecture="x86_64",
+        libc="musl",
+        triple="x",
+        compiler="gcc",
+        needs=(),
+        packages=(),
+        content="0" * 64,
+    )
+    made = LibcFiles(
+        overlays=(Overlay(part="init", entries=init_entries()),),
+        observed={},
+        programs=(),
+        sdk=BuiltSdk(sdk=sdk, folder=Path()),
+        library=lock.packages[0],
+    )
+    for name, value in (
+        ("make_libc_files", lambda *_: made),
+        ("build_image", functools.partial(build_image, lock=lock)),
+    ):
+        setattr(libc_image, name, value)  # this process is a fork, and ends after it
+    request = libc_image.LibcImageRequest(architecture="x86_64", libc="musl", modules=("top_one", "inside"))
+    libc_image.write_libc_image(libc_image.build_libc_image(request, lambda _: None), Path("out"))
+
+
+class SdkOfGlibc(Cache):
+    """An SDK of few files, made in the cache and copied to the folder of ``--out``."""
+
+    name = "sdk"
+    title = "sdk --libc glibc (headers and objects of the test)"
+    programs = ("gcc", "dpkg")
+
+    def prepare(self) -> None:
+        """Nothing is needed: the packages are installed."""
+
+    def action(self) -> Action:
+        return reported(_make_sdk)
+
+    def survey(self, place: Place, fault: Fault) -> None:
+        """A folder that exists is a whole SDK."""
+        out = place.folder / "out"
+        self.require(not out.exists() or self.described(out) == self.reference, "the folder has a part of an SDK")
+
+    def recover(self, place: Place, ended: Ended) -> str:
+        if (place.folder / "out").exists() and ended.status == CRASH:
+            return COMPLETE  # it was renamed to its place before the crash; `result` compares it
+        return super().recover(place, ended)
+
+    def described(self, folder: Path) -> object:
+        """Return the digest of an SDK's files, and that of its description."""
+        from swapstone.artifacts.sdk import content_digest
+
+        return content_digest(folder), json.loads((folder / "sdk.json").read_text())["content"]
+
+    def result(self, place: Place) -> object:
+        found = self.described(place.folder / "out")
+        left = [path.name for path in place.folder.glob("swapstone-*/*")]
+        self.require(not left, f"left beside the folder: {left}")
+        if (place.folder / "cache" / "swapstone").exists():
+            self.require_collectable(place)
+        return found
+
+
+def _make_sdk() -> None:
+    from swapstone.artifacts import sdk
+    from swapstone.session.libc_images import make_sdk
+
+    def fill(folder: Path, *_: object) -> None:
+        for name in ("include/stdio.h", "lib/crt1.o"):
+            (folder / "usr" / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "usr" / name).write_text(name)
+
+    for name, value in (("fill_sysroot", fill), ("_try", lambda _: None)):
+        setattr(sdk, name, value)  # this process is a fork, and ends after it
+    make_sdk("x86_64", "glibc", "out", lambda _: None)
+
+
 class Allocator(Cache):
     """An allocator: one source file, compiled and linked by the real compiler."""
 
@@ -615,7 +720,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
     scenario.name: scenario
     for scenario in (
         *(Experiment, Resumed, Extended, StudyOfParts, Host, Board, Report, Explain, CountedExplanation),
-        *(Image, Fetch, Allocator),
+        *(Image, ImageOfLibc, SdkOfGlibc, Fetch, Allocator),
     )
 }
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import stat
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from swapstone.artifacts.libc_files import make_libc_files
 from swapstone.artifacts.libc_root import root_archive
 from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import FrozenStruct, UserError
+from swapstone.record.replace_file import replace_file
 
 KERNEL_FILE, INITRD_FILE, ROOT_FILE, IMAGE_FILE = "kernel", "initrd", "root.tar", "image.json"
 
@@ -170,9 +170,7 @@ def write_libc_image(image: BuiltLibcImage, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / IMAGE_FILE).unlink(missing_ok=True)
         for name, content in contents:
-            with tempfile.TemporaryDirectory(dir=folder, prefix=".making-") as work:
-                (Path(work) / name).write_bytes(content)
-                (Path(work) / name).replace(folder / name)
+            replace_file(folder / name, content)
     except OSError as error:
         raise UserError(
             f"{folder} can't be written: {error.strerror or error}.", "Name another folder: --out DIR"

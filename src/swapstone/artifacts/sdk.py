@@ -138,7 +138,9 @@ def check_sdk_folder(folder: Path) -> None:
 
 
 def copy_sdk(built: BuiltSdk, folder: Path) -> None:
-    """Copy an SDK to a folder that does not exist yet, or is empty. An interrupted copy leaves nothing there.
+    """Copy an SDK to a folder that does not exist yet, or is empty.
+
+    The next copy to the same place removes what a killed one left beside the folder.
 
     Raises:
         UserError: the folder has files, or can't be written.
@@ -146,10 +148,10 @@ def copy_sdk(built: BuiltSdk, folder: Path) -> None:
     check_sdk_folder(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".making-") as work:
-            shutil.copytree(built.folder, Path(work) / "sdk", symlinks=True)
-            (Path(work) / "sdk").chmod(0o755)
-            (Path(work) / "sdk").rename(folder)
+        with TemporaryFolder("sdk", folder.parent) as work:
+            shutil.copytree(built.folder, work / "sdk", symlinks=True)
+            (work / "sdk").chmod(0o755)
+            (work / "sdk").rename(folder)
     except OSError as error:
         raise UserError(
             f"{folder} can't be written: {error.strerror or error}.", "Name another folder: --out DIR"

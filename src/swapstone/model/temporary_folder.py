@@ -25,22 +25,22 @@ _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class TemporaryFolder:
-    """An empty folder in the system's folder for temporary files, as a context manager that returns its path.
+    """An empty folder, as a context manager that returns its path.
 
-    The first one of a process removes the folders that killed processes left.
+    The first one of a process in a place removes the folders that killed processes left there.
 
     Args:
         purpose: a part of its name, 1 to 20 letters.
-        place: the folder in which it is made; None for that of temporary files.
+        place: the folder in which it is made; by default the system's folder for temporary files.
 
     Attributes:
         path: its absolute path. All paths of one purpose are equally long.
     """
 
     def __init__(self, purpose: str, place: Path | None = None) -> None:
-        where = str(place or tempfile.gettempdir())
-        _remove_once(where)
-        self.path = Path(tempfile.mkdtemp(prefix=name_of_this_process(purpose), dir=where))
+        parent = str(place.absolute()) if place is not None else tempfile.gettempdir()
+        _remove_once(parent)
+        self.path = Path(tempfile.mkdtemp(prefix=name_of_this_process(purpose), dir=parent))
         # It is also removed at the end of the program.
         self._finalizer = weakref.finalize(self, _remove_own, self.path, _locked(self.path), os.getpid())
 
