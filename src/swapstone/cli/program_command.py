@@ -14,10 +14,10 @@ class ProgramCommand(click.Command):
     """Stores what follows the first ``--``, and lists its options in named groups.
 
     Attributes:
-        groups: headings with the names of the options (their function's parameters) under each, in the order of help.
+        groups: headings with the names of the options (their function's parameters), separated by spaces, in the order of help.
     """
 
-    groups: Mapping[str, tuple[str, ...]] = {}
+    groups: Mapping[str, str] = {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Store what follows the first ``--``: click would drop the mark and join the two parts."""
@@ -40,7 +40,7 @@ class ProgramCommand(click.Command):
         }
         for title, names in self.groups.items():
             with formatter.section(title):
-                formatter.write_dl([records.pop(name) for name in names])
+                formatter.write_dl([records.pop(name) for name in names.split() if name in records])
         if records:
             with formatter.section("Options"):
                 formatter.write_dl(list(records.values()))

@@ -36,7 +36,7 @@ from swapstone.run.prepare import Prepared
 from swapstone.run.side_by_side import side_by_side
 from swapstone.run.trials_ahead import TrialsAhead
 from swapstone.subjects import Judgement, Outcome, Subject, TrialSpec
-from swapstone.targets import MachineConfigError, Target, TargetError
+from swapstone.targets import MachineConfigError, Target, TargetError, UnequalRunsError
 from swapstone.workloads import find_load
 
 WORK_NS = 80_000_000
@@ -351,7 +351,7 @@ class Engine:
     def _without_answer(self, error: TargetError | MachineConfigError | None) -> Judgement:
         assert error is not None
         if isinstance(error, MachineConfigError):
-            return Judgement(Status.FAILED, error.message)
+            return Judgement(Status.REFUSED if isinstance(error, UnequalRunsError) else Status.FAILED, error.message)
         return self._broken(error)
 
     def _broken(self, error: TargetError) -> Judgement:

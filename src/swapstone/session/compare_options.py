@@ -29,6 +29,7 @@ from swapstone.session.record_handle import Record
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.request_resolution import check_request, resolve_request
 from swapstone.session.server_program import target_with_driver
+from swapstone.session.sharing import parse_sharing
 from swapstone.session.values import duration_seconds, parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.session.worst_wakeups import require_wakeups
 from swapstone.targets import TARGETS
@@ -79,6 +80,9 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     parameters: tuple[str, ...]
     parameter_list: tuple[str, ...]
     parameter_scan: tuple[str, ...]
+    store: str | None
+    executor: str | None
+    recheck: str | None
 
     def request(self) -> ExperimentRequest:
         """Return the request, without factors and without own program.
@@ -347,5 +351,6 @@ def _comparison(options: Mapping[str, object], program: tuple[str, ...] | None) 
             no_cache=given.no_cache,
             guest_timeout_s=duration_seconds(given.guest_timeout),
             fail_if=parse_fail_if(given.fail_if),
+            sharing=parse_sharing(given.store, given.executor, given.recheck),
         ),
     )
