@@ -41,11 +41,13 @@ _GROUPS = {
 }
 
 
-class _CompareCommand(ProgramCommand):
+class CompareCommand(ProgramCommand):
+    """Has the options of a comparison, in groups."""
+
     groups = _GROUPS
 
 
-@click.command(cls=_CompareCommand)
+@click.command(cls=CompareCommand)
 @click.argument(
     "factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...] | COMMAND]...", shell_complete=complete_factors
 )

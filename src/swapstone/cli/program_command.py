@@ -39,8 +39,9 @@ class ProgramCommand(click.Command):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None
         }
         for title, names in self.groups.items():
-            with formatter.section(title):
-                formatter.write_dl([records.pop(name) for name in names.split() if name in records])
+            if shown := [records.pop(name) for name in names.split() if name in records]:
+                with formatter.section(title):
+                    formatter.write_dl(shown)
         if records:
             with formatter.section("Options"):
                 formatter.write_dl(list(records.values()))

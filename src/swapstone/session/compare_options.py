@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from swapstone.artifacts.image_catalog import find_architecture
-from swapstone.model import FrozenStruct, MemoryFit, UserError
+from swapstone.model import Experiment, FrozenStruct, MemoryFit, UserError
 from swapstone.model.safe_text import safe
 from swapstone.record.writer import check_unused
 from swapstone.session.api import run_request
@@ -268,6 +268,27 @@ def parse_scales(text: object) -> tuple[int, ...]:
             )
         scales.append(scale)
     return tuple(scales)
+
+
+def experiment_of(options: Mapping[str, object], program: tuple[str, ...] | None) -> Experiment:
+    """Return the experiment that a command line describes.
+
+    Args:
+        options: as of `run_options`.
+        program: as of `run_options`.
+
+    Raises:
+        UserError: an option is wrong, or the command line describes several experiments.
+    """
+    several = (
+        ("--arch", len(parse_architectures(str(options["architecture"] or "")))),
+        ("--ns-per-instruction", len(parse_scales(options["ns_per_instruction"]))),
+        ("--target", len(parse_boards(_text_of(options, "target")))),
+    )
+    if name := next((name for name, count in several if count > 1), ""):
+        raise UserError(f"{name} takes one value here.", "Give the command once for each.")
+    made = _comparison(options, program)
+    return resolve_request(made.request, made.factors, made.own)[1]
 
 
 def parse_architectures(text: str) -> tuple[str, ...]:

@@ -14,10 +14,10 @@ from swapstone.model import FrozenStruct, UserError
 from swapstone.model.directories import cache_dir
 from swapstone.model.safe_text import safe_excerpt
 from swapstone.targets.target import TargetError, UnequalRunsError
-from swapstone.targets.vm.content_store import OBJECTS, TRIALS, ContentStore, DamagedEntryError
+from swapstone.targets.vm.content_store import OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits
 from swapstone.targets.vm.stored_trial import NamedRun, get_run, put_run, put_trial
-from swapstone.targets.vm.trial_worker import Job, Reply
+from swapstone.targets.vm.trial_worker import Job, Reply, decode_reply
 from swapstone.targets.vm.worker_pools import WorkerPool, open_pool
 
 MOST_TRIES = 3
@@ -34,11 +34,13 @@ class RunSharing(FrozenStruct, frozen=True, kw_only=True):
         store: URL of a store; empty for none. With an executor, for one in the cache folder.
         executor: as `swapstone.targets.vm.worker_pools.USAGE`; empty to make runs in this process.
         recheck: share of the runs that are made twice, 0 to 1.
+        planned: names of the only runs that may be used, all of which the store has; empty for no such limit.
     """
 
     store: str = ""
     executor: str = ""
     recheck: float = 0.0
+    planned: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.store or self.executor or self.recheck)
@@ -75,6 +77,9 @@ class SharedRuns:
         self._use_known = use_known
         self._snapshots = snapshots
         self._recheck = sharing.recheck
+        self._planned = frozenset(sharing.planned)
+        self.used: set[str] = set()
+        """Names of the runs that were needed."""
         if sharing.executor.startswith("dask:") and not sharing.store:
             raise UserError(
                 "The workers of Dask read a run's inputs from a store, and none is named.",
@@ -109,15 +114,36 @@ class SharedRuns:
             UserError: the store is not usable, or no worker can make it.
         """
         worker = ""
+        self.used.add(named.name)
+        if self._planned and named.name not in self._planned:
+            raise UserError(
+                f"The run {named.name} is none of the plan: this machine has another QEMU, compiler or Swapstone than the one that "
+                "planned, or trials failed and need further ones.",
+                "Collect on the machine that planned. To make further runs here: swapstone compare --resume last --store URL",
+            )
         run = known or self._from_store(named.name)
         if run is None:
             run, worker = self._make(named)
-            if run.end is GuestEnd.FINISHED and self.store is not None and self.pool is None:
-                put_trial(self.store, named)
-                put_run(self.store, named.name, run)
-        if run.end is GuestEnd.FINISHED and self.is_rechecked(named.name):
+        if run.end is not GuestEnd.FINISHED:
+            return run
+        self._keep(named, run)
+        if self.is_rechecked(named.name):
             self._compare(named, run, worker)
         return run
+
+    def _keep(self, named: NamedRun, run: GuestRun) -> None:
+        """Store a finished run with its inputs, unless the store has it or must not be used."""
+        if self.store is None or not self._use_known or self._planned:
+            return
+        try:
+            there = self.store.size(RUNS, named.name) is not None
+        except DamagedEntryError as error:
+            self._notify(f"warning: {error.message}")
+            self.store.remove(RUNS, named.name)
+            there = False
+        if not there:
+            put_trial(self.store, named)
+            put_run(self.store, named.name, run)
 
     def put_inputs(self, named: NamedRun) -> None:
         """Write the inputs of a run into the store.
@@ -144,6 +170,7 @@ class SharedRuns:
             return get_run(self.store, name)
         except DamagedEntryError as error:
             self._notify(f"warning: {error.message} The run is made again.")
+            self.store.remove(RUNS, name)
             return None
 
     def _make(self, named: NamedRun, *, avoid: str = "", anew: bool = False) -> tuple[GuestRun, str]:
@@ -186,7 +213,7 @@ class SharedRuns:
         """Return a worker's reply; None if the worker is lost, with the reason added to `reasons`."""
         for _ in range(_OTHER_WORKER_TRIES):
             try:
-                reply = msgspec.json.decode(self._wait(pool, pool.submit(job.encoded(), job.avoid)), type=Reply)
+                reply = decode_reply(self._wait(pool, pool.submit(job.encoded(), job.avoid)))
             except UserError:
                 raise
             except Exception as error:  # whatever the executor raises for a worker that died

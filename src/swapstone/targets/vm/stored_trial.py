@@ -133,10 +133,7 @@ def get_trial(store: ContentStore, name: str, folder: Path) -> tuple[Setup, dict
     data = store.get(TRIALS, name)
     if data is None:
         raise DamagedEntryError(entry, "it is missing")
-    try:
-        trial = msgspec.json.decode(data, type=StoredTrial)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedEntryError(entry, f"it is no trial ({safe_excerpt(str(error), 100)})") from error
+    trial = decode_trial(data, entry)
     written = {
         "emulator": trial.emulator.encode(),
         "arguments": "\0".join(trial.arguments).encode(),
@@ -159,6 +156,22 @@ def get_trial(store: ContentStore, name: str, folder: Path) -> tuple[Setup, dict
             "Install that version of Swapstone on this machine.",
         )
     return setup, inputs
+
+
+def decode_trial(data: bytes, entry: str) -> StoredTrial:
+    """Decode the inputs of a run, unchecked.
+
+    Args:
+        data: of the entry.
+        entry: its path, for messages.
+
+    Raises:
+        DamagedEntryError: it is none.
+    """
+    try:
+        return msgspec.json.decode(data, type=StoredTrial)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedEntryError(entry, f"it is no trial ({safe_excerpt(str(error), 100)})") from error
 
 
 def _digest(text: str, entry: str) -> str:
@@ -247,9 +260,20 @@ def get_run(store: ContentStore, name: str) -> GuestRun | None:
         UserError: the store can't be read.
     """
     data = store.get(RUNS, name)
-    if data is None:
-        return None
-    entry = store.path_of(RUNS, name)
+    return None if data is None else decode_finished(data, name, store.path_of(RUNS, name))
+
+
+def decode_finished(data: bytes, name: str, entry: str) -> GuestRun:
+    """Decode a finished run, and check its digest and its name.
+
+    Args:
+        data: of the entry.
+        name: of the run.
+        entry: its path, for messages.
+
+    Raises:
+        DamagedEntryError: it is truncated, altered, or another run's.
+    """
     mark, _, body = data.partition(b"\n")
     if mark != hashlib.sha256(body).hexdigest().encode():
         raise DamagedEntryError(entry, "its content has another digest")

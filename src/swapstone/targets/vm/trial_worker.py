@@ -12,8 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.model import FrozenStruct, UserError
+from swapstone.model import FrozenStruct, UserError, WireError
 from swapstone.model.directories import cache_dir
+from swapstone.model.safe_text import safe_excerpt
 from swapstone.targets.vm.content_store import ContentStore, DamagedEntryError
 from swapstone.targets.vm.machine_runner import MachineRunner
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits
@@ -58,6 +59,18 @@ class Reply(FrozenStruct, frozen=True, kw_only=True):
     hint: str = ""
     damaged: str = ""
     note: str = ""
+
+
+def decode_reply(data: bytes) -> Reply:
+    """Decode what a worker returned.
+
+    Raises:
+        WireError: it is no reply.
+    """
+    try:
+        return msgspec.json.decode(data, type=Reply)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise WireError(f"A worker's reply can't be read: {safe_excerpt(str(error), 100)}.") from error
 
 
 def worker_name() -> str:

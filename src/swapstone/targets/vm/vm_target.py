@@ -422,11 +422,16 @@ class VmTarget(Target):
         self._shared.put_inputs(named)
         return named.name
 
+    @property
+    def used_runs(self) -> tuple[str, ...]:
+        """The names of the runs that were needed since `share_runs`, sorted."""
+        return tuple(sorted(self._shared.used)) if self._shared else ()
+
     def _run_or_cached(self, order: _Order) -> tuple[str, GuestRun]:
         """Return a run's name and the run."""
         named = self._named(order)
         known = self._runs.get(named.name) if self._exact and not self._options.no_cache else None
-        if known is not None and not (self._shared and self._shared.is_rechecked(named.name)):
+        if known is not None and self._shared is None:
             return named.name, known
         run = self._shared.get(named, known) if self._shared else self._runner.make(named.setup, named.inputs)
         if known is None and self._exact and run.end is GuestEnd.FINISHED:  # other ends may depend on this host
