@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -42,6 +43,8 @@ from swapstone.targets.vm.guest import decode_channel
 from swapstone.targets.vm.machine_models import MACHINE_MODELS
 from swapstone.targets.vm.qemu import LimitReached, judge_end, last_lines
 from swapstone.targets.vm.snapshot import decode_message
+from swapstone.targets.vm.stored_trial import decode_finished, decode_trial
+from swapstone.targets.vm.trial_worker import decode_reply
 from swapstone.wire import (
     AgentAnswer,
     Memory,
@@ -141,6 +144,21 @@ def repair_answers(data: bytes) -> bytes:
             lines[number] = head + b"%08x" % zlib.crc32(body)
             start = -1
     return b"\n".join(lines)
+
+
+# Stores
+
+_RUN_NAME = "ab" * 32
+
+
+def _stored_run(data: bytes) -> object:
+    return decode_finished(data, _RUN_NAME, "an entry")
+
+
+def repair_stored_run(data: bytes) -> bytes:
+    """Return a finished run of a store with the digest of its content made valid."""
+    body = data.partition(b"\n")[2]
+    return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
 
 
 # Records
@@ -307,6 +325,11 @@ RECORD_DECODERS: tuple[Decoder, ...] = (
     Decoder("runs", "record", _read_runs, _runs, repair_runs),
     Decoder("record", "record", _record, _records, repair_record),
     Decoder("kept answer", "record", decode_kept, lambda: (encode_kept(_ANSWER, _ANSWER),)),
+    Decoder("stored trial", "store", lambda data: decode_trial(data, "an entry"), constant(fuzz_seeds.STORED_TRIAL)),
+    Decoder("stored run", "store", _stored_run, constant(repair_stored_run(fuzz_seeds.STORED_RUN)), repair_stored_run),
+    Decoder(
+        "worker's reply", "worker", decode_reply, constant(b'{"worker":"host:1","refused":"no","hint":"","run":null}')
+    ),
     Decoder("raw output", "record", split_raw, constant(b"--- stdout\none\n--- stderr\ntwo\n--- agent\n")),
     Decoder("study run", "record", _study_run, _study_runs),
     Decoder("marks", "record", _marks, constant(b'{"key":"0123456789abcdef","marks":[["experiment.json","00ff"]]}')),

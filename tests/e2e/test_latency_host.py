@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_c_libraries_are_compared_under_a_load(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["host", "ssh:board"])
 def test_priorities_of_cyclictest_are_observed_in_its_threads(tmp_path: Path, target: str) -> None:
-    changes = {"PATH": FakeSsh(tmp_path / "board").path} if target != "host" else {}
+    changes: dict[str, Any] = {"PATH": FakeSsh(tmp_path / "board").path} if target != "host" else {}
     record = tmp_path / "r"
     asked = ("priority=fifo99,fifo01", "--target", target, "--only", "cyclictest", "--duration", "1s", "--blocks", "1")
     swapstone(tmp_path, "compare", *asked, "--out", str(record), **changes)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 from click.core import ParameterSource
 
 from swapstone.cli.display import display
 from swapstone.cli.memory_fit import check_no_fit_options, fit_memory_options, run_fit
-from swapstone.cli.options import ALL, FAIL_IF, TRUST, measuring_options
+from swapstone.cli.options import ALL, FAIL_IF, SHARING, TRUST, measuring_options
 from swapstone.cli.output import echo
 from swapstone.cli.own_program_options import building_options, command_options, running_options, server_options
 from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
@@ -20,68 +22,32 @@ from swapstone.session.agreement_output import agreement_of
 from swapstone.session.compare_options import check_why_max, run_options
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import Record, open_record
+from swapstone.session.sharing import parse_sharing
 from swapstone.session.why_max import worst_wakeup_documents
 
 _GROUPS = {
-    "Workloads": ("suites", "only", "hold"),
-    "Your own commands": ("names", "parameters", "parameter_list", "parameter_scan", "vary", "shell"),
-    "Your own program": ("build", "source", "build_timeout", "libraries", "rebuild", "programs"),
-    "Your own server": ("server", "load_generator", "connections", "reader", "warm_up", "ready_timeout", "template"),
-    "The machine of the load generator": ("driver_target", "server_address"),
-    "How it runs and what it prints": (
-        "stdin",
-        "output",
-        "artifacts",
-        "output_may_differ",
-        "files",
-        "memory",
-        "variables",
-        "setup",
-        "prepare",
-        "conclude",
-        "timeout",
-        "pin",
-        "ignore_failure",
-        "metrics",
-        "cpu_bound",
-    ),
-    "Measuring": (
-        "budget",
-        "blocks",
-        "margin",
-        "confidence",
-        "correction",
-        "seed",
-        "null",
-        "layouts",
-        "prime",
-        "order",
-        "duration",
-        "target",
-        "lg_env",
-        "clock",
-    ),
-    "The machine": (
-        "loads",
-        "architecture",
-        "cpu_model",
-        "ns_per_instruction",
-        "processors",
-        "modules",
-        "module_files",
-        "no_cache",
-        "guest_timeout",
-    ),
-    "The smallest memory that suffices": ("fit_memory", "fit_resolution", "as_json"),
-    "Record": ("out", "resume", "trust", "every", "why_max", "fail_if"),
+    "Workloads": "suites only hold",
+    "Your own commands": "names parameters parameter_list parameter_scan vary shell",
+    "Your own program": "build source build_timeout libraries rebuild programs",
+    "Your own server": "server load_generator connections reader warm_up ready_timeout template",
+    "The machine of the load generator": "driver_target server_address",
+    "How it runs and what it prints": "stdin output artifacts output_may_differ files memory variables setup prepare conclude timeout pin "
+    "ignore_failure metrics cpu_bound",
+    "Measuring": "budget blocks margin confidence correction seed null layouts prime order duration target lg_env clock",
+    "The machine": "loads architecture cpu_model ns_per_instruction processors modules module_files no_cache guest_timeout",
+    "Many machines": "store executor recheck",
+    "The smallest memory that suffices": "fit_memory fit_resolution as_json",
+    "Record": "out resume trust every why_max fail_if",
 }
 
 
-class _CompareCommand(ProgramCommand):
+class CompareCommand(ProgramCommand):
+    """Has the options of a comparison, in groups."""
+
     groups = _GROUPS
 
 
-@click.command(cls=_CompareCommand)
+@click.command(cls=CompareCommand)
 @click.argument(
     "factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...] | COMMAND]...", shell_complete=complete_factors
 )
@@ -98,6 +64,7 @@ class _CompareCommand(ProgramCommand):
 @server_options
 @running_options
 @measuring_options
+@SHARING
 @fit_memory_options
 @click.option(
     "--modules",
@@ -140,7 +107,7 @@ def compare_command(
     every: bool,
     why_max: bool,
     fail_if: tuple[str, ...],
-    **options: object,
+    **options: Any,  # noqa: ANN401 - as click passes them
 ) -> int:
     r"""Compare levels of a factor, or command lines: ratios with confidence intervals, and a verdict for each.
 
@@ -191,6 +158,7 @@ def compare_command(
       swapstone compare allocator=default,mimalloc --server './my-server {port}' --load-generator './my-client {port}' \
           --read 'regex:(?P<requests>\d+) requests in (?P<seconds>[0-9.]+) s'
     """
+    sharing = parse_sharing(options["store"], options["executor"], options["recheck"])
     given = {**options, "budget": budget, "guest_timeout": guest_timeout, "fail_if": fail_if}
     if options["fit_memory"]:
         return run_fit(context, given)
@@ -203,7 +171,12 @@ def compare_command(
             _check_no_other_options(context)
             records = [
                 open_record(resume).resume(
-                    budget, guest_timeout=guest_timeout, fail_if=fail_if, trust=trust, progress=display()
+                    budget,
+                    guest_timeout=guest_timeout,
+                    fail_if=fail_if,
+                    trust=trust,
+                    sharing=sharing,
+                    progress=display(),
                 )
             ]
             print_table(records[0], selection)
@@ -236,12 +209,18 @@ def _separator(records: list[Record]) -> str:
     return "\n" if len(records) > 1 else ""
 
 
+_WITH_RESUME = {
+    *("resume", "budget", "guest_timeout", "every", "why_max", "fail_if", "trust", "help"),
+    *_GROUPS["Many machines"].split(),
+}
+
+
 def _check_no_other_options(context: click.Context) -> None:
     """Raise a `UserError` for anything beside --resume, --budget and --all on the command line, which would be ignored."""
     given = [
         parameter
         for parameter in context.command.params
-        if parameter.name not in {"resume", "budget", "guest_timeout", "every", "why_max", "fail_if", "trust", "help"}
+        if parameter.name not in _WITH_RESUME
         and context.get_parameter_source(parameter.name or "") is not ParameterSource.DEFAULT
     ]
     what = next((p.opts[0] if p.opts[0].startswith("-") else "FACTOR=LEVELS" for p in given), "")

@@ -39,6 +39,9 @@ COMMANDS = {
     "sdk": ("image", "Make an SDK: a C library and compiler commands, with which images are built."),
     "target": ("target", "Remove what was copied to a board."),
     "conform": ("conform", "Run packetdrill scripts on network stacks: what the RFCs require."),
+    "plan": ("many_machines", "Write a comparison's runs into a store, to be made on many machines."),
+    "run-trial": ("many_machines", "Make planned runs on this machine."),
+    "collect": ("many_machines", "Make the record of a plan from the runs in a store."),
     "completion": ("shell_completion", "Print the completion script of bash, zsh or fish."),
     "man": ("man_pages", "Print or write man pages."),
     "docs": ("docs", "Print a page of the documentation, or list the pages."),
@@ -59,7 +62,7 @@ class LazyGroup(click.Group):
             return None
         with ending_at_once():
             module = importlib.import_module(f"swapstone.cli.{COMMANDS[cmd_name][0]}")
-        command = getattr(module, f"{cmd_name}_command")
+        command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         assert isinstance(command, click.Command)
         _prepare_help(command)
         return command

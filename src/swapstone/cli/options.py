@@ -16,6 +16,7 @@ from swapstone.cli.shell_completion import (
     complete_workloads,
 )
 from swapstone.session.catalog import TARGETS
+from swapstone.session.sharing import WORKERS_USAGE
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -89,6 +90,14 @@ NO_CACHE = click.option(
 )
 GUEST_TIMEOUT = click.option(
     "--guest-timeout", metavar="TIME", help="End a virtual machine that runs longer than this, in real time.  [10m]"
+)
+STORE = click.option(
+    "--store", metavar="URL", help="Inputs and finished runs are kept in this folder, or s3://, sftp:// ..."
+)
+SHARING = Chain(
+    STORE,
+    click.option("--executor", metavar="WORKERS", help=f"Who makes the runs of virtual machines: {WORKERS_USAGE}."),
+    click.option("--recheck", metavar="SHARE", help="Make this share of the runs twice, by two workers, e.g. 2%."),
 )
 
 LG_ENV = click.option("--lg-env", metavar="FILE", help="labgrid's environment, for --target labgrid:PLACE.  [LG_ENV]")

@@ -14,10 +14,10 @@ class ProgramCommand(click.Command):
     """Stores what follows the first ``--``, and lists its options in named groups.
 
     Attributes:
-        groups: headings with the names of the options (their function's parameters) under each, in the order of help.
+        groups: headings with the names of the options (their function's parameters), separated by spaces, in the order of help.
     """
 
-    groups: Mapping[str, tuple[str, ...]] = {}
+    groups: Mapping[str, str] = {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Store what follows the first ``--``: click would drop the mark and join the two parts."""
@@ -39,8 +39,9 @@ class ProgramCommand(click.Command):
             if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None
         }
         for title, names in self.groups.items():
-            with formatter.section(title):
-                formatter.write_dl([records.pop(name) for name in names])
+            if shown := [records.pop(name) for name in names.split() if name in records]:
+                with formatter.section(title):
+                    formatter.write_dl(shown)
         if records:
             with formatter.section("Options"):
                 formatter.write_dl(list(records.values()))

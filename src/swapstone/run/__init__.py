@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Makes the trials of an experiment and appends their runs to its record: the place that joins plan, subjects and target."""
 
-from swapstone.run.engine import WORK_NS, Engine, Progress, SessionEnd, StopDecision, StoppingRule
+from swapstone.run.engine import Engine, Progress, SessionEnd, StopDecision, StoppingRule
 from swapstone.run.manifest import manifest_of
 from swapstone.run.prepare import Prepared, check_levels, prepare
+from swapstone.run.trial_specs import WORK_NS, TrialSpecs
 
 __all__ = [
     "WORK_NS",
@@ -13,6 +14,7 @@ __all__ = [
     "SessionEnd",
     "StopDecision",
     "StoppingRule",
+    "TrialSpecs",
     "check_levels",
     "manifest_of",
     "prepare",

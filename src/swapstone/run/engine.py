@@ -14,7 +14,6 @@ import msgspec
 from swapstone import plan
 from swapstone.model import (
     CONSOLE,
-    IDLE,
     TIMED_OUT,
     Copy,
     Experiment,
@@ -33,13 +32,10 @@ from swapstone.run.attempt import Attempt, failure_text, reason_of_break, run_of
 from swapstone.run.endings import why_complete, why_gone, why_none
 from swapstone.run.manifest import manifest_of
 from swapstone.run.prepare import Prepared
-from swapstone.run.side_by_side import side_by_side
+from swapstone.run.trial_specs import TrialSpecs
 from swapstone.run.trials_ahead import TrialsAhead
-from swapstone.subjects import Judgement, Outcome, Subject, TrialSpec
-from swapstone.targets import MachineConfigError, Target, TargetError
-
-WORK_NS = 80_000_000
-"""How long a trial's work should take on the baseline: within the 50 to 150 ms for which noise was measured (docs/statistics.md)."""
+from swapstone.subjects import Judgement, Outcome, Subject
+from swapstone.targets import MachineConfigError, Target, TargetError, UnequalRunsError
 
 BREAKS = 3
 """After so many failures in a row of a target, the session ends."""
@@ -149,7 +145,7 @@ class Engine:
         self._earlier_ns = sum(run.elapsed_ns for run in earlier)
         self._between_ns: int
         """Time of the last block that no trial took: writing and syncing the record."""
-        self._cpus = target.describe().cpus
+        self._trials = TrialSpecs(prepared, target)
         baseline = next(iter(prepared.variants))
         for run in earlier:
             if run.status is Status.OK and run.trial.variant == baseline:
@@ -196,62 +192,10 @@ class Engine:
 
     def _calibrate(self) -> None:
         """Measure on the baseline how many passes a trial makes, and the checksum of its work; both hold for every variant."""
-        keys = [key for key in self._prepared.subjects if self._prepared.runs(*key)]
-        once = {key for key in keys if not self._prepared.subjects[key].max_passes}
-        self._passes |= dict.fromkeys(once, 1)
-        if len(once) == len(keys):
-            return
-        unknown = [
-            (number, key)
-            for number, key in enumerate(keys)
-            if not (key in self._passes and (key in self._checks or key in once))
-        ]
-        with side_by_side(self._calibrated, unknown, self._target) as results:
-            for done, (_, key) in enumerate(unknown, start=len(keys) - len(unknown)):
-                self._progress.calibrating(done, len(keys), key[1])
-                passes, check = next(results)
-                self._passes.setdefault(key, passes)
-                self._set_check(key, check)
-        self._progress.calibrating(len(keys), len(keys), "")
-
-    def _calibrated(self, numbered: tuple[int, tuple[str, str]]) -> tuple[int, str]:
-        """Measure one pass, then as many as should take a quarter of the time, and scale from those.
-
-        Several threads may call this at once, so it does not change the engine.
-
-        Returns:
-            The number of passes, and the checksum of the work; an empty text if there is none.
-        """
-        number, key = numbered
-        most = self._prepared.subjects[key].max_passes
-        baseline = next(iter(self._prepared.variants))
-        passes, check = 1, ""
-        for attempt in range(3):
-            trial = Trial(suite=key[0], workload=key[1], load=IDLE.name, variant=baseline, block=0, position=0)
-            spec = self._spec(trial, f"calibrate-{number}-{attempt}", passes)
-            outcome = self._prepared.subjects[key].run(spec, self._target)
-            if outcome.judgement.status is not Status.OK or outcome.answer is None:
-                return 1, check  # its trials will fail the same way, and the report will state why
-            check = check or outcome.judgement.check
-            took_ns = max(1, dict(outcome.answer.facts).get("wall_ns", WORK_NS))
-            better = max(1, min(most, round(passes * (WORK_NS // 4) / took_ns)))
-            if attempt == 2 or better <= passes:
-                return max(1, min(most, round(passes * WORK_NS / took_ns))), check
-            passes = better
-        return passes, check
-
-    def _spec(self, trial: Trial, identity: str, passes: int) -> TrialSpec:
-        """Return a trial as its subject runs it, without the checksum that is expected."""
-        key = (trial.suite, trial.workload)
-        return TrialSpec(
-            identity=identity,
-            variant=self._prepared.variants[trial.variant],
-            program=self._prepared.programs[*key, trial.variant].in_block(trial.block),
-            scratch=self._target.scratch(),
-            cpus=self._cpus,
-            passes=passes,
-            load=self._prepared.load(trial.load),
-        )
+        passes, checks = self._trials.calibrate(self._passes, self._checks, self._progress.calibrating)
+        self._passes = passes
+        for key, check in checks.items():
+            self._set_check(key, check)
 
     def _run_block(self, block: int, still_open: tuple[Group, ...], discarded: Mapping[Group, int]) -> None:
         lost = plan.given_up(self._experiment, self._runs.values(), block - 1)
@@ -313,7 +257,7 @@ class Engine:
         outcome: Outcome | None = None
         error: TargetError | MachineConfigError | None = None
         try:
-            spec = self._spec(trial, identity, self._passes[key])
+            spec = self._trials.spec(trial, identity, self._passes[key])
             spec = dataclasses.replace(spec, check=self._checks.get(key, ""))
             outcome = self._subject(trial).run(spec, self._target)
         except (TargetError, MachineConfigError) as broken:
@@ -351,7 +295,7 @@ class Engine:
     def _without_answer(self, error: TargetError | MachineConfigError | None) -> Judgement:
         assert error is not None
         if isinstance(error, MachineConfigError):
-            return Judgement(Status.FAILED, error.message)
+            return Judgement(Status.REFUSED if isinstance(error, UnequalRunsError) else Status.FAILED, error.message)
         return self._broken(error)
 
     def _broken(self, error: TargetError) -> Judgement:

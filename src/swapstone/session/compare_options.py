@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from swapstone.artifacts.image_catalog import find_architecture
-from swapstone.model import FrozenStruct, MemoryFit, UserError
+from swapstone.model import Experiment, FrozenStruct, MemoryFit, UserError
 from swapstone.model.safe_text import safe
 from swapstone.record.writer import check_unused
 from swapstone.session.api import run_request
@@ -29,6 +29,7 @@ from swapstone.session.record_handle import Record
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.request_resolution import check_request, resolve_request
 from swapstone.session.server_program import target_with_driver
+from swapstone.session.sharing import parse_sharing
 from swapstone.session.values import duration_seconds, parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.session.worst_wakeups import require_wakeups
 from swapstone.targets import TARGETS, find_target_kind
@@ -83,6 +84,9 @@ class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
     parameters: tuple[str, ...]
     parameter_list: tuple[str, ...]
     parameter_scan: tuple[str, ...]
+    store: str | None
+    executor: str | None
+    recheck: str | None
 
     def request(self) -> ExperimentRequest:
         """Return the request, without factors and without own program.
@@ -282,6 +286,27 @@ def parse_scales(text: object) -> tuple[int, ...]:
     return tuple(scales)
 
 
+def experiment_of(options: Mapping[str, object], program: tuple[str, ...] | None) -> Experiment:
+    """Return the experiment that a command line describes.
+
+    Args:
+        options: as of `run_options`.
+        program: as of `run_options`.
+
+    Raises:
+        UserError: an option is wrong, or the command line describes several experiments.
+    """
+    several = (
+        ("--arch", len(parse_architectures(str(options["architecture"] or "")))),
+        ("--ns-per-instruction", len(parse_scales(options["ns_per_instruction"]))),
+        ("--target", len(parse_boards(_text_of(options, "target")))),
+    )
+    if name := next((name for name, count in several if count > 1), ""):
+        raise UserError(f"{name} takes one value here.", "Give the command once for each.")
+    made = _comparison(options, program)
+    return resolve_request(made.request, made.factors, made.own)[1]
+
+
 def parse_architectures(text: str) -> tuple[str, ...]:
     """Parse names of architectures, separated by commas; none for an empty text.
 
@@ -364,5 +389,6 @@ def _comparison(options: Mapping[str, object], program: tuple[str, ...] | None) 
             no_cache=given.no_cache,
             guest_timeout_s=duration_seconds(given.guest_timeout),
             fail_if=parse_fail_if(given.fail_if),
+            sharing=parse_sharing(given.store, given.executor, given.recheck),
         ),
     )

@@ -51,7 +51,7 @@ from swapstone.session.defaults import (
     default_target_of,
 )
 from swapstone.session.interrupted import Interrupted
-from swapstone.session.machines import KERNEL, open_experiment_target, parse_module_files, parse_modules
+from swapstone.session.machines import KERNEL, NO_SHARING, open_experiment_target, parse_module_files, parse_modules
 from swapstone.session.outcome import FailIf, check_fail_if
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
@@ -66,6 +66,7 @@ from swapstone.session.request import (
 from swapstone.session.trust import require_own_record, require_trust
 from swapstone.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.targets.labgrid_target import with_environment
+from swapstone.targets.vm.shared_runs import RunSharing
 from swapstone.workloads import find_workloads, own_names
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
@@ -76,6 +77,7 @@ class TargetRunOptions(TypedDict):
 
     no_cache: bool
     guest_timeout_s: float
+    sharing: RunSharing
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,6 +91,7 @@ class RunOptions:
         fail_if: conditions for the exit status, checked before anything is measured.
         label: which part of a study this is, for displays, e.g. ``part 2 of 4``; else empty.
         trust: whether the commands of a record that is resumed may run though another user or machine made it, or it was edited.
+        sharing: the store and the workers of the runs.
     """
 
     rebuild: bool = False
@@ -97,10 +100,11 @@ class RunOptions:
     fail_if: tuple[FailIf, ...] = ()
     label: str = ""
     trust: bool = False
+    sharing: RunSharing = NO_SHARING
 
     def of_target(self) -> TargetRunOptions:
         """Return those that concern the target."""
-        return {"no_cache": self.no_cache, "guest_timeout_s": self.guest_timeout_s}
+        return {"no_cache": self.no_cache, "guest_timeout_s": self.guest_timeout_s, "sharing": self.sharing}
 
 
 DEFAULT_OPTIONS = RunOptions()

@@ -37,10 +37,13 @@ from swapstone.targets.vm.emulator import check_cpu, find_emulator
 from swapstone.targets.vm.kvm import kvm_device_trouble
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine, check_awake
 from swapstone.targets.vm.qemu import base_options
+from swapstone.targets.vm.shared_runs import RunSharing
 from swapstone.targets.vm.spec import VmImages, VmSpec, require_kvm
+from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.workloads import workloads_of
 
 KERNEL = "kernel"
+NO_SHARING = RunSharing()
 
 
 def open_experiment_target(
@@ -50,6 +53,7 @@ def open_experiment_target(
     no_cache: bool = False,
     guest_timeout_s: float = 0.0,
     snapshots: bool = True,
+    sharing: RunSharing = NO_SHARING,
 ) -> Target:
     """Open the target of an experiment. Images are built first: those that machines boot, and those in which an own program runs.
 
@@ -59,15 +63,40 @@ def open_experiment_target(
         no_cache: whether a virtual machine repeats runs that are in the cache.
         guest_timeout_s: limit of a virtual machine's run, in seconds of this machine's time; 0 for the default.
         snapshots: whether machines are restored from a snapshot.
+        sharing: the store and the workers of the runs.
 
     Raises:
         UserError: there is no such target, or it can't be opened.
     """
+    check_sharing(experiment, sharing)
     for level in root_levels(experiment):
         if level.is_image:
             root_of(level, machine_of(experiment), notify)
     spec = spec_of(experiment, no_cache=no_cache, guest_timeout_s=guest_timeout_s, snapshots=snapshots)
-    return spec.open(lambda machine: build_images(experiment, machine, notify))
+    target = spec.open(lambda machine: build_images(experiment, machine, notify))
+    if sharing:
+        assert isinstance(target, VmTarget)
+        try:
+            target.share_runs(sharing, notify)
+        except BaseException:
+            target.close()
+            raise
+    return target
+
+
+def check_sharing(experiment: Experiment, sharing: RunSharing) -> None:
+    """Check before anything is built that the runs of an experiment are functions of their inputs, if other machines make them.
+
+    Raises:
+        UserError: they are not.
+    """
+    if not sharing or (experiment.virtual and find_target_kind(experiment.target).opens is VmTarget):
+        return
+    options = ("--store" if sharing.store else "", "--executor" if sharing.executor else "", "--recheck")
+    raise UserError(
+        f"{next(filter(None, options))} is of the virtual clock, on which a run is the same on every machine; a measured time is not.",
+        "Add: --target vm",
+    )
 
 
 def build_images(experiment: Experiment, spec: VmSpec | BoardImageRequest, notify: Callable[[str], None]) -> VmImages:

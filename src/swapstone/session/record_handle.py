@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 from collections.abc import Sequence
 from functools import cached_property
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from swapstone.session.explain_row import RowExplanation
     from swapstone.session.explain_wakeup import WorstWakeups
     from swapstone.session.verification import Verification
+    from swapstone.targets.vm.shared_runs import RunSharing
 
 TEXT_WIDTH = 120
 
@@ -371,6 +373,7 @@ class Record:
         guest_timeout: Duration = None,
         fail_if: Sequence[str] = (),
         trust: bool = False,
+        sharing: RunSharing | None = None,
         progress: ProgressLike = None,
     ) -> Record:
         """Resume the experiment if it was interrupted.
@@ -381,6 +384,7 @@ class Record:
             guest_timeout: limit of a virtual machine's run, in this machine's time; 10 minutes if None.
             fail_if: texts of ``--fail-if``, which are checked before anything is measured.
             trust: whether the record's commands may run though another user or machine made it.
+            sharing: the store and the workers of the runs; None for this machine alone.
             progress: receives events.
 
         Raises:
@@ -390,6 +394,7 @@ class Record:
         from swapstone.session.experiment import RunOptions, resume  # noqa: PLC0415 - as above
 
         options = RunOptions(no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout), trust=trust)
+        options = dataclasses.replace(options, sharing=sharing) if sharing else options
         check_fail_if(parse_fail_if(fail_if), load_view(self.path).experiment)
         resume(self.path, duration_ns(budget), options=options, progress=as_progress(progress))
         return Record(self.path)

@@ -23,6 +23,7 @@ from swapstone.targets.target import (
     Target,
     TargetDescription,
     TargetError,
+    UnequalRunsError,
 )
 from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions, TargetSpec
 
@@ -40,6 +41,7 @@ __all__ = [
     "TargetKind",
     "TargetOptions",
     "TargetSpec",
+    "UnequalRunsError",
     "clock_of",
     "default_target",
     "driver_of",

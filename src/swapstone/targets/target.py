@@ -41,6 +41,10 @@ class MachineConfigError(UserError):
     """The machine could not be set up as `MachineConfig` requires, or its load ended early. The trial has no answer."""
 
 
+class UnequalRunsError(MachineConfigError):
+    """A run on the virtual clock was made twice, and the two differ. The trial is refused."""
+
+
 class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
     """The machine that a trial runs in, and what runs on it besides the trial.
 

@@ -13,6 +13,7 @@ import pytest
 from swapstone.model import Run, Status
 from swapstone.record import RecordView, RecordWriter, load
 from swapstone.run import Engine, StopDecision, prepare
+from swapstone.run.trial_specs import TrialSpecs
 from swapstone.session.progress import LineProgress
 from swapstone.subjects import Outcome
 from swapstone.subjects.subject import Judgement
@@ -104,22 +105,12 @@ def test_a_baseline_that_fails_makes_one_pass(tmp_path: Path) -> None:
 def test_a_calibration_without_an_answer_makes_one_pass() -> None:
     key = ("libc", NAME)
     subject = SimpleNamespace(max_passes=9, run=lambda *_: Outcome(Judgement(Status.OK, check="c"), None, b""))
-    engine: Any = SimpleNamespace(
+    specs: Any = SimpleNamespace(
         _prepared=SimpleNamespace(subjects={key: subject}, variants={"libc=glibc": None}),
-        _spec=lambda *_: None,
+        spec=lambda *_: None,
         _target=None,
     )
-    assert Engine._calibrated(engine, (0, key)) == (1, "")
-
-
-class _Shown:
-    """Keeps which workloads were calibrated."""
-
-    def __init__(self) -> None:
-        self.lines: list[tuple[int, int, str]] = []
-
-    def calibrating(self, done: int, of: int, workload: str) -> None:
-        self.lines.append((done, of, workload))
+    assert TrialSpecs._calibrated(specs, (0, key)) == (1, "")
 
 
 @pytest.mark.parametrize(
@@ -142,30 +133,25 @@ def test_only_workloads_that_repeat_their_work_are_calibrated(
         called.append(numbered)
         return 7, "found"
 
-    engine: Any = SimpleNamespace(
+    specs: Any = SimpleNamespace(
         _prepared=SimpleNamespace(subjects=subjects, runs=lambda *_: True),
-        _passes={("s", name): 3 for name in known},
-        _checks=checks,
         _target=FakeTarget(tmp_path / "fake.toml"),
-        _progress=_Shown(),
         _calibrated=calibrated,
-        _set_check=checks.__setitem__,
     )
-    Engine._calibrate(engine)
+    shown: list[tuple[int, int, str]] = []
+    passes = {("s", name): 3 for name in known}
+    made, found = TrialSpecs.calibrate(specs, passes, checks, lambda *line: shown.append(line))
     assert called == [(1, ("s", name)) for name in measured]
-    assert engine._passes == {("s", "once"): 1, ("s", "more"): 3 if "more" in known else 7}
-    assert checks.get(("s", "more")) == ("known" if "more" in known else "found")
-    lines = [(1, 2, name) for name in measured]
-    assert engine._progress.lines == [*lines, (2, 2, "")]
+    assert made == {("s", "once"): 1, ("s", "more"): 3 if "more" in known else 7}
+    assert found == {("s", name): "found" for name in measured}
+    assert shown == [*((1, 2, name) for name in measured), (2, 2, "")]
 
 
 def test_nothing_is_calibrated_where_every_workload_runs_once() -> None:
     subjects = {("s", "once"): SimpleNamespace(max_passes=0), ("s", "refused"): SimpleNamespace(max_passes=9)}
-    engine: Any = SimpleNamespace(
-        _prepared=SimpleNamespace(subjects=subjects, runs=lambda _, name: name != "refused"), _passes={}, _checks={}
-    )
-    Engine._calibrate(engine)  # calls nothing else of the engine
-    assert engine._passes == {("s", "once"): 1}
+    specs: Any = SimpleNamespace(_prepared=SimpleNamespace(subjects=subjects, runs=lambda _, name: name != "refused"))
+    made, found = TrialSpecs.calibrate(specs, {}, {}, lambda *_: None)  # calls nothing else
+    assert (made, found) == ({("s", "once"): 1}, {})
 
 
 def test_a_resumed_session_keeps_the_passes_of_the_record(tmp_path: Path) -> None:

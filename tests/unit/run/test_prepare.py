@@ -104,7 +104,15 @@ def test_an_empty_program_that_can_not_be_linked_is_left_out(monkeypatch: pytest
 
 
 def target(**changes: Any) -> Any:
-    fields = {"boots": False, "name": "host", "shares_files": False, "carries_files": False, "takes_libraries": False}
+    fields = {
+        "boots": False,
+        "name": "host",
+        "shares_files": False,
+        "carries_files": False,
+        "takes_libraries": False,
+        "reboots": False,
+        "runs_loads": False,
+    }
     return SimpleNamespace(**{**fields, **changes})
 
 
@@ -129,6 +137,20 @@ def test_a_target_that_boots_nothing_has_no_factor_of_the_boot_and_no_load(
         prepare._check_machine(asked, target())
     assert caught.value.message == f"The target host starts no machine of its own, and {needs} needs one."
     assert caught.value.hint == "Measure on --target vm."
+
+
+def test_a_shared_machine_runs_loads_and_a_board_of_a_lab_boots_kernels() -> None:
+    loaded = builders.experiment(loads=("idle", "cpu"))
+    prepare._check_machine(loaded, target(runs_loads=True))
+    other = builders.experiment(loads=("idle", "nonsense"))
+    with pytest.raises(UnavailableError, match="the load nonsense needs one"):
+        prepare._check_machine(other, target(runs_loads=True))
+    kernels = builders.experiment(factors=(FactorLevels(factor="kernel", levels=("./a", "./b")),))
+    prepare._check_machine(kernels, target(reboots=True))
+    for level, why in (("generic", "its strategy boots files"), ("./a+quiet", "its boot loader has its own")):
+        named = builders.experiment(factors=(FactorLevels(factor="kernel", levels=("./a", level)),))
+        with pytest.raises(UnavailableError, match=why):
+            prepare._check_machine(named, target(reboots=True))
 
 
 @pytest.mark.parametrize(

@@ -39,11 +39,16 @@ def save_checked(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
             else:
                 return failed
     except OSError as error:
-        raise UserError(
-            f"A snapshot can't be written to {state.parent}: {error.strerror}.",
-            "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
-        ) from error
+        raise not_written(state.parent, error) from error
     return None
+
+
+def not_written(folder: Path, error: OSError) -> UserError:
+    """Return the error for a folder to which a snapshot can't be written."""
+    return UserError(
+        f"A snapshot can't be written to {folder}: {error.strerror}.",
+        "Free some space there, or set XDG_CACHE_HOME to a folder that you can write.",
+    )
 
 
 def _saved_once(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import hashlib
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -31,7 +30,7 @@ from swapstone.targets.target import (
     Target,
     TargetDescription,
 )
-from swapstone.targets.vm import guest, qemu, snapshot
+from swapstone.targets.vm import guest
 from swapstone.targets.vm.boot_image import BootImage, VmImage
 from swapstone.targets.vm.emulator import Emulator, find_emulator
 from swapstone.targets.vm.guest import GuestCommands
@@ -47,12 +46,15 @@ from swapstone.targets.vm.machine_facts import (
     why_other_processors,
 )
 from swapstone.targets.vm.machine_models import COMPILERS, EmulatedMachine
+from swapstone.targets.vm.machine_runner import MachineRunner
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.vm.replicates import block_of
-from swapstone.targets.vm.run_cache import RunCache, mark_used
-from swapstone.targets.vm.run_name import digest_of, digest_of_file, run_inputs
+from swapstone.targets.vm.run_cache import RunCache
+from swapstone.targets.vm.run_name import digest_of, run_inputs
 from swapstone.targets.vm.run_output import TRIAL, check_run, decode_run
-from swapstone.targets.vm.saved_machine import QUIT, SLACK_MS, save_checked
+from swapstone.targets.vm.saved_machine import QUIT, SLACK_MS
+from swapstone.targets.vm.shared_runs import RunSharing, SharedRuns
+from swapstone.targets.vm.stored_trial import NamedRun
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
 
 
@@ -139,9 +141,8 @@ class VmTarget(Target):
         self._carried = CarriedFiles({})
         self._tree: Mapping[str, Entry] = self._default_image.entries or {}
         self._archives: dict[BootImage, bytes] = {}
-        self._saved: set[Path] = set()
-        self._unsaved: set[Path] = set()
-        self._saving: collections.defaultdict[Path, threading.Lock] = collections.defaultdict(threading.Lock)
+        self._runner = MachineRunner(self._cache / "snapshots", options.limits, snapshots=options.snapshots)
+        self._shared: SharedRuns | None = None
         self._lock = threading.Lock()
 
     @property
@@ -303,7 +304,7 @@ class VmTarget(Target):
             name, run = self._run_or_cached(order)
         else:
             setup, inputs = self._setup(order)
-            name, run = digest_of(inputs), self._boot(dataclasses.replace(setup, plugin=plugin), inputs)
+            name, run = digest_of(inputs), self._runner.make(dataclasses.replace(setup, plugin=plugin), inputs)
         return self._answer_of(request, config, order, (name, run)), run
 
     def files(self, config: MachineConfig = DEFAULT_MACHINE) -> dict[str, Entry]:
@@ -356,7 +357,9 @@ class VmTarget(Target):
         self._options.limits.stop.set()
 
     def close(self) -> None:
-        """Remove its files except the cache. No machine runs between trials."""
+        """Remove its files except the cache, and end workers. No machine runs between trials."""
+        if self._shared:
+            self._shared.close()
         self._folder.close()
 
     def _trial_order(self, request: TrialRequest, config: MachineConfig) -> _Order:
@@ -389,24 +392,63 @@ class VmTarget(Target):
             )
         return boot_image
 
+    def share_runs(self, sharing: RunSharing, notify: Callable[[str], None]) -> None:
+        """Get runs from a store and from workers too.
+
+        Args:
+            sharing: which.
+            notify: called with a line for the user.
+
+        Raises:
+            UserError: they can't be used, or the machine is on the wall clock.
+        """
+        if not self._exact:
+            raise UserError("--store, --executor and --recheck are of the virtual clock.", "Leave --clock out.")
+        options = self._options
+        self._shared = SharedRuns(
+            sharing,
+            lambda named: self._runner.make(named.setup, named.inputs),
+            options.limits,
+            notify,
+            use_known=not options.no_cache,
+            snapshots=options.snapshots,
+        )
+        self.at_once = self._shared.at_once or self.at_once
+
+    def put_inputs(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> str:
+        """Write the inputs of a trial's run into the store; return the run's name. See `share_runs`."""
+        named = self._named(self._trial_order(request, config))
+        assert self._shared is not None
+        self._shared.put_inputs(named)
+        return named.name
+
+    @property
+    def used_runs(self) -> tuple[str, ...]:
+        """The names of the runs that were needed since `share_runs`, sorted."""
+        return tuple(sorted(self._shared.used)) if self._shared else ()
+
     def _run_or_cached(self, order: _Order) -> tuple[str, GuestRun]:
         """Return a run's name and the run."""
-        setup, inputs = self._setup(order)
-        digest = digest_of(inputs)
-        known = self._runs.get(digest) if self._exact and not self._options.no_cache else None
-        if known is not None:
-            return digest, known
-        run = self._boot(setup, inputs)
-        if self._exact and run.end is GuestEnd.FINISHED:  # other ends may depend on this host
-            self._runs.put(digest, run)
-        return digest, run
+        named = self._named(order)
+        known = self._runs.get(named.name) if self._exact and not self._options.no_cache else None
+        if known is not None and self._shared is None:
+            return named.name, known
+        run = self._shared.get(named, known) if self._shared else self._runner.make(named.setup, named.inputs)
+        if known is None and self._exact and run.end is GuestEnd.FINISHED:  # other ends may depend on this host
+            self._runs.put(named.name, run)
+        return named.name, run
 
     def _setup(self, order: _Order) -> tuple[Setup, dict[str, bytes]]:
-        machine = order.machine
-        added = self._archive(order.boot_image)
-        initrd, digest = order.boot_image.initrd(added)
-        setup = Setup(self._emulator, machine, order.boot_image.source.kernel, initrd, order.order)
-        return setup, run_inputs(setup, kernel=order.boot_image.kernel_digest, initrd=digest)
+        named = self._named(order)
+        return named.setup, dict(named.inputs)
+
+    def _named(self, order: _Order) -> NamedRun:
+        image = order.boot_image
+        added = self._archive(image)
+        initrd, digest = image.initrd(added)
+        setup = Setup(self._emulator, order.machine, image.source.kernel, initrd, order.order)
+        inputs = run_inputs(setup, kernel=image.kernel_digest, initrd=digest)
+        return NamedRun(digest_of(inputs), setup, inputs, image.parts(added))
 
     def _archive(self, boot_image: BootImage) -> bytes:
         """Return the archive that is appended to an initrd."""
@@ -420,42 +462,3 @@ class VmTarget(Target):
                     placed(boot_image.entries or {}, self._carried),
                 )
             return self._archives[boot_image]
-
-    def _boot(self, setup: Setup, inputs: Mapping[str, bytes]) -> GuestRun:
-        limits = self._options.limits
-        one = setup.machine.processors == 1
-        if not (self._exact and one and self._options.snapshots and setup.machine.model.snapshots):
-            return qemu.boot(setup, limits)
-        without = digest_of({name: value for name, value in inputs.items() if name != "order"})
-        state = self._cache / "snapshots" / without
-        with self._lock:
-            saving = self._saving[state]
-        with saving:  # several trials may need the same snapshot: one of them saves it
-            if not self._is_whole(state):
-                if state in self._unsaved:
-                    return qemu.boot(setup, limits)
-                try:
-                    failed = save_checked(dataclasses.replace(setup, plugin=()), limits, state)
-                except (
-                    snapshot.PauseMissedError,
-                    snapshot.SnapshotDiffersError,
-                ):  # the run is the same without a snapshot
-                    self._unsaved.add(state)
-                    return qemu.boot(setup, limits)
-                if failed:
-                    return failed
-                self._saved.add(state)
-        return snapshot.restore(setup, limits, state)
-
-    def _is_whole(self, state: Path) -> bool:
-        """Return whether a snapshot exists and matches its digest; checked once."""
-        if state in self._saved:
-            return state.exists()
-        try:
-            whole = digest_of_file(state).hex() == state.with_name(f"{state.name}.sha256").read_text()
-        except (UserError, OSError):
-            return False
-        if whole:
-            mark_used(state)
-            self._saved.add(state)
-        return whole

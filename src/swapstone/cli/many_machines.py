@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`swapstone plan`, `run-trial` and `collect`: an experiment on many machines, by files alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from swapstone.cli.compare import CompareCommand, compare_command
+from swapstone.cli.display import display
+from swapstone.cli.options import GUEST_TIMEOUT, STORE
+from swapstone.cli.output import echo, plain
+from swapstone.cli.printing import print_interruption, print_table
+from swapstone.cli.program_command import program_of
+from swapstone.session.compare_options import experiment_of
+from swapstone.session.interrupted import Interrupted
+from swapstone.session.many_machines import collect_runs, is_finished, make_runs, plan_runs
+
+_NOT_PLANNED = {"resume", "trust", "every", "why_max", "fit_memory", "fit_resolution", "executor", "recheck", "out"}
+_UNUSED = {"executor": None, "recheck": None, "out": None, "fail_if": ()}
+
+
+@click.command(
+    cls=CompareCommand, params=[each for each in compare_command.params if each.name not in {*_NOT_PLANNED, "fail_if"}]
+)
+@click.pass_context
+def plan_command(context: click.Context, /, store: str | None, as_json: bool, **options: object) -> None:
+    r"""Write the runs of a comparison into a store, to be made on any machines: `run-trial` makes them, `collect` makes the record.
+
+    The options are those of `compare`. Programs are built and workloads are calibrated here. The experiment is on the virtual clock, and
+    has an exact number of blocks.
+
+    \b
+    Example:
+      swapstone plan kernel=generic,rt --load io --blocks 8 --store sftp://host/srv/swapstone
+    """
+    made = plan_runs(experiment_of({**options, **_UNUSED, "store": store}, program_of(context)), store, display())
+    if as_json:
+        echo(made.encoded().decode())
+        return
+    echo(
+        f"{made.trials} trials are planned, of {len(made.runs)} runs, of which {made.finished} are finished.\n\nPlan {made.plan}\n"
+    )
+    where = f"--store {plain(made.store)}"
+    echo(f"On each machine  swapstone run-trial --plan {made.plan} --share 1/4 {where}")
+    echo(f"Then here        swapstone collect {made.plan} {where}")
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--plan", metavar="PLAN", help="All runs of this plan.")
+@click.option("--share", metavar="K/N", help="Of a plan, each Nth run from the Kth on, for the Kth of N machines.")
+@STORE
+@GUEST_TIMEOUT
+def run_trial_command(
+    names: tuple[str, ...], plan: str | None, share: str | None, store: str | None, guest_timeout: str | None
+) -> int:
+    r"""Make planned runs on this machine, unless the store has them. A machine whose QEMU would make another run refuses.
+
+    \b
+    Example:
+      swapstone run-trial --plan PLAN --share 2/4 --store file:///srv/swapstone
+    """
+    status = finished = 0
+    for made in make_runs(names, store, plan=plan, share=share, guest_timeout=guest_timeout, note=display().note):
+        finished += is_finished(made)
+        echo(f"{plain(made.name)} {plain(made.end)}{plain(f': {made.reason}' if made.reason else '')}")
+        status = status if is_finished(made) else 4
+    echo(f"{finished} runs are in the store.")
+    return status
+
+
+@click.command()
+@click.argument("plan")
+@STORE
+@click.option("--out", metavar="DIR", help="Folder of the new record.  [records/TIME-NAME]")
+def collect_command(plan: str, store: str | None, out: str | None) -> int:
+    r"""Make the record of a plan from the runs in a store. It equals a record that was made on this machine alone.
+
+    \b
+    Example:
+      swapstone collect PLAN --store file:///srv/swapstone
+    """
+    try:
+        print_table(collect_runs(plan, store, Path(out) if out else None, display()))
+    except Interrupted as interrupted:
+        return print_interruption(interrupted)
+    return 0

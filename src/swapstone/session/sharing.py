@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The options with which other machines make an experiment's runs: docs/many-machines.md."""
+
+from __future__ import annotations
+
+from swapstone.session.values import parse_ratio
+from swapstone.targets.vm.shared_runs import RunSharing
+from swapstone.targets.vm.worker_pools import USAGE as WORKERS_USAGE
+
+__all__ = ["WORKERS_USAGE", "parse_sharing"]
+
+
+def parse_sharing(store: str | None, executor: str | None, recheck: str | None) -> RunSharing:
+    """Return the store and the workers that options name; a false value for none.
+
+    Args:
+        store: a path or a URL of fsspec.
+        executor: as `WORKERS_USAGE`. It is opened later.
+        recheck: a share, such as ``2%`` or ``100%``.
+
+    Raises:
+        UserError: the share has another form.
+    """
+    whole = recheck is not None and recheck.strip() in {"100%", "1"}
+    share = 1.0 if whole else parse_ratio(recheck, "--recheck", 0.0, 1.0) if recheck is not None else 0.0
+    return RunSharing(store=store or "", executor=executor or "", recheck=share)

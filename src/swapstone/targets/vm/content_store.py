@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A store that several machines share: inputs of runs by their SHA-256, and runs by their names (docs/many-machines.md).
+
+Whoever can write to it can write anything into it. So nothing that is read from it is used before its digest was checked, links and
+special files are not opened, and every name is built here from hexadecimal digits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+import secrets
+import threading
+from typing import TYPE_CHECKING
+
+from swapstone.model import UserError
+from swapstone.model.safe_text import safe, safe_excerpt
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+OBJECTS, TRIALS, RUNS, PLANS = "objects", "trials", "runs", "plans"
+"""The folders of a store."""
+
+MOST_BYTES = 2 << 30
+"""The largest entry that is read: several times the largest image."""
+
+_NAME = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_PASSWORD = re.compile(r"(?<=://)[^/@]*:[^/@]*@")
+_OF_THIS_MACHINE = frozenset({"file", "local"})
+
+
+class DamagedEntryError(UserError):
+    """An entry of a store is not what its name promises: truncated, altered, or of another kind. It is not used.
+
+    Args:
+        entry: its path in the store.
+        why: in a few words.
+    """
+
+    def __init__(self, entry: str, why: str) -> None:
+        super().__init__(f"The store's entry {entry} is refused: {why}.")
+        self.entry = entry
+
+
+class ContentStore:
+    """A folder on this machine or elsewhere, by any URL that fsspec opens.
+
+    Args:
+        url: a path, ``file://PATH``, ``sftp://HOST/PATH``, ``s3://BUCKET/PREFIX``, or another URL of fsspec.
+
+    Raises:
+        UserError: there is no such kind of store, or a package that it needs is missing.
+    """
+
+    def __init__(self, url: str) -> None:
+        import fsspec.core  # noqa: PLC0415 - 50 ms, for a shared store alone
+
+        self.url = url
+        self.shown = safe_excerpt(_PASSWORD.sub("...@", url))
+        try:
+            found: tuple[AbstractFileSystem, str] = fsspec.core.url_to_fs(url, use_listings_cache=False)
+        except (ImportError, ValueError) as error:
+            raise UserError(
+                f"The store {self.shown} can't be opened: {safe_excerpt(str(error))}.",
+                "A store is a folder or a URL of fsspec, for example --store file:///srv/swapstone. s3:// needs: pip install s3fs; "
+                "sftp:// needs: pip install paramiko",
+            ) from error
+        except Exception as error:
+            raise self._unusable("opened", error) from error
+        self._files, self._root = found
+        names = self._files.protocol
+        self._local = bool(_OF_THIS_MACHINE & ({names} if isinstance(names, str) else set(names)))
+        self._written: set[str] = set()
+        self._lock = threading.Lock()
+
+    def put_object(self, content: bytes, digest: str = "") -> str:
+        """Store bytes by their SHA-256, unless an entry of that name and size is there.
+
+        Args:
+            content: to store.
+            digest: of it, if it is known: 64 hexadecimal digits.
+
+        Returns:
+            The digest.
+
+        Raises:
+            UserError: the store can't be written.
+        """
+        digest = digest or hashlib.sha256(content).hexdigest()
+        if self.has_put(digest):
+            return digest
+        if self.size(OBJECTS, digest) != len(content):
+            self.put(OBJECTS, digest, content)
+        with self._lock:
+            self._written.add(digest)
+        return digest
+
+    def has_put(self, digest: str) -> bool:
+        """Return whether this object has stored the bytes of a digest."""
+        with self._lock:
+            return digest in self._written
+
+    def get_object(self, digest: str) -> bytes:
+        """Return the bytes of a digest.
+
+        Raises:
+            DamagedEntryError: the entry is missing, or its content has another digest.
+            UserError: the store can't be read.
+        """
+        content = self.get(OBJECTS, digest)
+        if content is None:
+            raise DamagedEntryError(self.path_of(OBJECTS, digest), "it is missing")
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise DamagedEntryError(self.path_of(OBJECTS, digest), "its content has another digest")
+        return content
+
+    def forget(self, digest: str) -> None:
+        """Remove an object that was found to be damaged, so that it is written anew."""
+        with self._lock:
+            self._written.discard(digest)
+        self.remove(OBJECTS, digest)
+
+    def remove(self, kind: str, name: str) -> None:
+        """Remove an entry that was found to be damaged. One that can't be removed is found again."""
+        with contextlib.suppress(Exception):
+            self._files.rm_file(self._path(kind, name))
+
+    def path_of(self, kind: str, name: str) -> str:
+        """Return the path of an entry in the store, for messages.
+
+        Raises:
+            UserError: `name` is not made of 64 hexadecimal digits.
+        """
+        if not _NAME.fullmatch(name):
+            raise UserError(f"{safe_excerpt(name)} is no name of a store's entry.", "It has 64 hexadecimal digits.")
+        return f"{kind}/{name[:2]}/{name}"
+
+    def size(self, kind: str, name: str) -> int | None:
+        """Return the size of an entry in bytes; None if there is none.
+
+        Raises:
+            DamagedEntryError: it is a link, a folder or a special file, or too large.
+            UserError: the store can't be read.
+        """
+        try:
+            found = self._files.info(self._path(kind, name))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except Exception as error:
+            raise self._unusable("read", error) from error
+        if found.get("type") != "file" or found.get("islink"):
+            raise DamagedEntryError(self.path_of(kind, name), "it is no regular file")
+        size = found.get("size")
+        if not isinstance(size, int) or not 0 <= size <= MOST_BYTES:
+            raise DamagedEntryError(self.path_of(kind, name), "it is too large")
+        return size
+
+    def get(self, kind: str, name: str) -> bytes | None:
+        """Return an entry's content, unchecked; None if there is none.
+
+        Raises:
+            DamagedEntryError: it is a link, a folder or a special file, or too large.
+            UserError: the store can't be read.
+        """
+        if self.size(kind, name) is None:
+            return None
+        try:
+            content: bytes = self._files.cat_file(self._path(kind, name))
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise self._unusable("read", error) from error
+        return content
+
+    def put(self, kind: str, name: str, content: bytes) -> None:
+        """Write an entry: on a file system under another name first, so that it is whole or missing.
+
+        Raises:
+            UserError: the store can't be written.
+        """
+        path = self._path(kind, name)
+        draft = f"{path}.{secrets.token_hex(8)}.part" if self._local else path
+        try:
+            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self._files.pipe_file(draft, content)
+            if draft != path:
+                os.replace(draft, path)  # noqa: PTH105 - a text of fsspec
+        except Exception as error:
+            if draft != path:
+                with contextlib.suppress(OSError):
+                    self._files.rm_file(draft)
+            raise self._unusable("written", error) from error
+
+    def _path(self, kind: str, name: str) -> str:
+        return f"{self._root.rstrip('/')}/{self.path_of(kind, name)}"
+
+    def _unusable(self, what: str, error: Exception) -> UserError:
+        reason = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+        return UserError(
+            f"The store {self.shown} can't be {what}: {safe(reason)[:300]}.",
+            "Nothing that was measured is lost. Name a store that you can read and write: --store URL (swapstone docs many-machines)",
+        )

@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Runs that a store or workers give, with a script in place of QEMU: equal to local ones, damage named, lost workers replaced."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.model import UnavailableError, UserError
+from swapstone.model.cpio import archive, folder
+from swapstone.targets import TargetError, UnequalRunsError
+from swapstone.targets.vm import trial_worker, worker_pools
+from swapstone.targets.vm.boot_image import VmImage
+from swapstone.targets.vm.content_store import MOST_BYTES, OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
+from swapstone.targets.vm.shared_runs import RunSharing
+from swapstone.targets.vm.stored_trial import get_run, get_trial
+from swapstone.targets.vm.trial_worker import Job, Reply, run_job
+from swapstone.targets.vm.vm_target import VmOptions, VmTarget
+from swapstone.targets.vm.worker_pools import WorkerPool, open_pool
+from swapstone.wire import TrialRequest
+from tests.unit.targets.fake_emulator import emulator, runs
+
+pytestmark = pytest.mark.skipif(
+    os.uname().machine != "x86_64", reason="the first process is built by this machine's compiler"
+)
+
+
+class Bench:
+    """A target with a store, and workers that find the same emulator."""
+
+    def __init__(self, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.room, self.notes = room, list[str]()
+        self.parts = VmImage(room / "kernel", room / "initrd", agent=room / "agent", init=room / "init")
+        for name in ("kernel", "agent", "init"):
+            (room / name).write_bytes(name.encode() * 10)
+        (room / "initrd").write_bytes(archive({"etc": folder()}))
+        self.program = room / "programs" / "p"
+        self.program.parent.mkdir()
+        self.program.write_bytes(b"#!/bin/sh\n")
+        self.program.chmod(0o755)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(room / "worker"))
+        monkeypatch.setenv("SWAPSTONE_QEMU", str(room / "q"))
+        self.emulate()
+        self.store = ContentStore(f"file://{room}/store")
+
+    def emulate(self, acts: str = "") -> None:
+        path = Path(emulator(self.room / "q", acts))
+        (self.room / "q" / "qemu-system-x86_64").unlink(missing_ok=True)
+        (self.room / "q" / "qemu-system-x86_64").hardlink_to(path)
+
+    def target(self, sharing: RunSharing | None = None, *, cache: str = "cache", **options: object) -> VmTarget:
+        made = VmOptions(cache=self.room / cache, snapshots=False)
+        target = VmTarget(self.parts, dataclasses.replace(made, **options))  # type: ignore[arg-type] # one of its fields
+        if sharing:
+            target.share_runs(sharing, self.notes.append)
+        return target
+
+    def run(self, sharing: RunSharing, trial: str = "3-1", *, cache: str = "cache", **options: object) -> str:
+        """Run a trial; return the run's name."""
+        with self.target(sharing, cache=cache, **options) as target:
+            request = TrialRequest(
+                id=trial, arguments=(target.put(self.program),), cwd=target.scratch(), timeout_ms=1000
+            )
+            answer = target.run(request)
+            assert dict(answer.facts) == {"wall_ns": 12345}
+            return answer.name
+
+    def entry(self, kind: str, name: str) -> Path:
+        return self.room / "store" / self.store.path_of(kind, name)
+
+    @property
+    def runs(self) -> int:
+        return runs(self.room / "q")
+
+    def sharing(self, **fields: object) -> RunSharing:
+        return RunSharing(**{"store": self.store.url, **fields})  # type: ignore[arg-type] # its fields
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(tmp_path, monkeypatch)
+
+
+def test_a_finished_run_of_the_store_is_not_made_again(bench: Bench) -> None:
+    name = bench.run(bench.sharing())
+    assert bench.run(bench.sharing(), cache="other") == name
+    assert bench.runs == 1
+    assert bench.run(bench.sharing(), cache="third", no_cache=True) == name
+    assert bench.runs == 2
+    assert bench.notes == []
+
+
+DAMAGES: dict[str, Callable[[Path, bytes], int | None]] = {
+    "truncated": lambda path, data: path.write_bytes(data[:-7]),
+    "edited": lambda path, data: path.write_bytes(data.replace(b'"end":"finished"', b'"end":"stopped!"')),
+    "empty": lambda path, data: path.write_bytes(b""),
+    "another run": lambda path, data: path.write_bytes(next(iter(_others(path))).read_bytes()),
+    "no digest": lambda path, data: path.write_bytes(data.partition(b"\n")[2]),
+    "a link": lambda path, data: _replaced(path).symlink_to(__file__),
+    "a FIFO": lambda path, data: os.mkfifo(_replaced(path)),
+    "a folder": lambda path, data: _replaced(path).mkdir(),
+}
+
+
+def _replaced(path: Path) -> Path:
+    path.unlink()
+    return path
+
+
+def _others(path: Path) -> Iterator[Path]:
+    return (each for each in path.parent.parent.glob("*/*") if each != path)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_run_is_refused_by_name_and_made_again(bench: Bench, damage: str) -> None:
+    bench.run(bench.sharing(), "4-1")
+    name = bench.run(bench.sharing())
+    path = bench.entry(RUNS, name)
+    DAMAGES[damage](path, path.read_bytes())
+    with pytest.raises(DamagedEntryError, match=f"The store's entry runs/{name[:2]}/{name} is refused: "):
+        get_run(bench.store, name)
+    if damage == "a folder":
+        with pytest.raises(UserError, match=r"The store .* can't be written"):
+            bench.run(bench.sharing(), cache="other")
+        return
+    assert bench.run(bench.sharing(), cache="other") == name
+    assert bench.runs == 3
+    (note,) = bench.notes
+    assert f"runs/{name[:2]}/{name} is refused" in note and note.endswith("The run is made again.")
+    assert get_run(bench.store, name) is not None  # the new one took its place
+
+
+@pytest.mark.parametrize("kind", ["kernel", "initrd", "order", "trial"])
+def test_a_worker_refuses_a_forged_input_and_gets_the_right_one(bench: Bench, kind: str) -> None:
+    with bench.target(bench.sharing()) as target:
+        request = TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
+        name = target.put_inputs(request)
+    trial = msgspec.json.decode(bench.entry(TRIALS, name).read_bytes())
+    digest = {"kernel": trial["kernel"], "initrd": trial["parts"][1], "order": trial["order"], "trial": name}[kind]
+    path = bench.entry(TRIALS if kind == "trial" else OBJECTS, digest)
+    forged = path.read_bytes()[:-1] + b" " if kind != "trial" else path.read_bytes().replace(b"quiet", b"debug")
+    path.write_bytes(forged)
+    reply = msgspec.json.decode(run_job(Job(name=name, store=bench.store.url, host_s=60).encoded()), type=Reply)
+    assert reply.run is None and digest in reply.damaged and reply.damaged in reply.refused
+    assert bench.runs == 0
+    # The one who gave the job writes the entry again.
+    sharing = bench.sharing(executor="threads:1")
+    with bench.target(sharing) as target:
+        target.run(TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000))
+    assert bench.runs == 1
+    assert [note for note in bench.notes if digest in note and "written again" in note]
+
+
+def test_a_machine_with_another_emulator_refuses(bench: Bench, tmp_path: Path) -> None:
+    with bench.target(bench.sharing()) as target:
+        name = target.put_inputs(
+            TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
+        )
+    setup, inputs = get_trial(bench.store, name, tmp_path / "inputs")
+    assert setup.kernel.read_bytes() == b"kernel" * 10 and len(inputs) == 5
+    bench.emulate("echo another build; exit 1")
+    with pytest.raises(
+        UnavailableError, match=f"This machine would make another run than {name}: its QEMU is QEMU em.*SHA"
+    ):
+        get_trial(bench.store, name, tmp_path / "inputs")
+
+
+def test_another_command_line_is_refused(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with bench.target(bench.sharing()) as target:
+        name = target.put_inputs(
+            TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
+        )
+    monkeypatch.setattr("swapstone.targets.vm.qemu.BARE", ("-nodefaults",))
+    with pytest.raises(UnavailableError, match="has another command line of QEMU"):
+        get_trial(bench.store, name, tmp_path / "inputs")
+
+
+@pytest.mark.parametrize(
+    "field", [{"wall": True}, {"memory_bytes": 1 << 50}, {"processors": 99}, {"architecture": "x"}]
+)
+def test_a_machine_that_no_experiment_has_is_refused(bench: Bench, tmp_path: Path, field: dict[str, object]) -> None:
+    """The writer of an entry can give any machine its right name."""
+    with bench.target(bench.sharing()) as target:
+        request = TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
+        name = target.put_inputs(request)
+    path = bench.entry(TRIALS, name)
+    trial = msgspec.json.decode(path.read_bytes())
+    path.write_bytes(msgspec.json.encode({**trial, "machine": {**trial["machine"], **field}}))
+    with pytest.raises(DamagedEntryError, match="its machine is none on the virtual clock"):
+        get_trial(bench.store, name, tmp_path / "inputs")
+
+
+def test_names_and_sizes_of_entries_are_checked(bench: Bench, tmp_path: Path) -> None:
+    for name in ("../../etc/passwd", "a" * 63, "A" * 64, "a" * 64 + "\n"):
+        with pytest.raises(UserError, match="no name of a store's entry"):
+            bench.store.get(RUNS, name)
+    large = bench.entry(RUNS, "a" * 64)
+    large.parent.mkdir(parents=True)
+    with large.open("wb") as handle:
+        handle.truncate(MOST_BYTES + 1)
+    with pytest.raises(DamagedEntryError, match="it is too large"):
+        get_run(bench.store, "a" * 64)
+
+
+def test_a_store_that_can_not_be_used_is_an_error_of_one_line(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"can't be (read|written)") as caught:
+        bench.run(bench.sharing(store=f"{tmp_path}/file/store"))
+    assert "Nothing that was measured is lost" in caught.value.hint
+    with pytest.raises(UserError, match="The store nosuch://x can't be opened"):
+        ContentStore("nosuch://x")
+    with pytest.raises(UserError, match=r"The store s3://\.\.\.@b can't be opened") as caught:
+        ContentStore("s3://user:secret@b")
+    assert "pip install s3fs" in caught.value.hint and "secret" not in str(caught.value)
+
+
+def test_workers_make_the_same_runs(bench: Bench) -> None:
+    names = [bench.run(RunSharing(), f"{block}-0", cache="local") for block in (1, 2)]
+    for kind in ("threads:2", f"{__name__}:make_threads@3"):
+        made = bench.sharing(executor=kind)
+        with bench.target(made, cache=kind[:4]) as target:
+            assert target.at_once == (2 if kind[0] == "t" and kind[7] == ":" else 3)
+        assert [bench.run(made, f"{block}-0", cache=kind[:4]) for block in (1, 2)] == names
+    assert bench.runs == 4  # the second kind found the runs of the first one
+
+
+def make_threads() -> concurrent.futures.Executor:
+    return concurrent.futures.ThreadPoolExecutor(2)
+
+
+def make_nothing() -> object:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("slurm", "'slurm' is no executor"),
+        ("threads:0", "needs a number of workers"),
+        ("processes:many", "needs a number of workers"),
+        ("dask:", "'dask:' is no executor"),
+        ("nosuchmodule:make", "made no executor: ModuleNotFoundError"),
+        (f"{__name__}:make_nothing", "returned NoneType, which is no concurrent.futures.Executor"),
+    ],
+)
+def test_an_executor_that_there_is_not(text: str, words: str) -> None:
+    with pytest.raises(UserError, match=words) as caught:
+        open_pool(text)
+    assert caught.value.hint
+
+
+def test_without_dask_the_error_has_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(UnavailableError, match="needs Dask, which is not installed") as caught:
+        open_pool("dask:tcp://127.0.0.1:1")
+    assert caught.value.hint == "Run: pip install 'swapstone[dask]'"
+
+
+class _Scripted(WorkerPool):
+    """Workers with a behaviour for each call; the last one repeats."""
+
+    def __init__(self, *behaviours: Callable[[bytes], bytes]) -> None:
+        super().__init__(concurrent.futures.ThreadPoolExecutor(1), 1)
+        self.behaviours = list(behaviours)
+        self.avoided: list[str] = []
+
+    def submit(self, job: bytes, avoid: str = "") -> concurrent.futures.Future[bytes]:
+        self.avoided.append(avoid)
+        act = self.behaviours.pop(0) if len(self.behaviours) > 1 else self.behaviours[0]
+        return self.executor.submit(act, job)
+
+
+def _dies(job: bytes) -> bytes:
+    raise concurrent.futures.BrokenExecutor("a process died")
+
+
+def _by(worker: str) -> Callable[[bytes], bytes]:
+    def make(job: bytes) -> bytes:
+        reply = msgspec.json.decode(run_job(job), type=Reply)
+        return msgspec.structs.replace(reply, worker=worker).encoded()
+
+    return make
+
+
+def _wrongly(job: bytes) -> bytes:
+    reply = msgspec.json.decode(run_job(job), type=Reply)
+    assert reply.run is not None
+    other = msgspec.structs.replace(reply.run, output=reply.run.output + b"x")
+    return msgspec.structs.replace(reply, worker="host-b:2", run=other).encoded()
+
+
+def _pool(monkeypatch: pytest.MonkeyPatch, *behaviours: Callable[[bytes], bytes]) -> _Scripted:
+    pool = _Scripted(*behaviours)
+    monkeypatch.setattr("swapstone.targets.vm.shared_runs.open_pool", lambda text: pool)
+    return pool
+
+
+def test_a_worker_that_dies_loses_its_trial_only(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    _pool(monkeypatch, _dies, _dies, run_job)
+    bench.run(bench.sharing(executor="x"))
+    assert bench.runs == 1
+    assert len(bench.notes) == 2 and all("a worker was lost (BrokenExecutor)" in note for note in bench.notes)
+
+
+def test_a_trial_that_ends_every_worker_ends_the_trial(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    _pool(monkeypatch, _dies)
+    with pytest.raises(TargetError, match="ended 3 workers, the last one so: BrokenExecutor: a process died"):
+        bench.run(bench.sharing(executor="x"))
+    assert len(bench.notes) == 3
+
+
+def test_a_scheduler_that_is_gone_is_an_error_with_the_next_step(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = _pool(monkeypatch, _dies)
+    monkeypatch.setattr(pool, "trouble", lambda: "the connection to it is closed")
+    with pytest.raises(UserError, match="The executor is gone: the connection to it is closed") as caught:
+        bench.run(bench.sharing(executor="x"))
+    assert "swapstone compare --resume last" in caught.value.hint
+
+
+def test_runs_are_made_twice_on_different_workers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = _pool(monkeypatch, _by("host-a:1"), _by("host-b:2"))
+    bench.run(bench.sharing(executor="x", recheck=1.0))
+    assert bench.runs == 2 and pool.avoided == ["", "host-a:1"]
+    assert bench.notes == ["recheck: 1 runs were made twice, 1 by two workers, and were equal"]
+
+
+def test_unequal_runs_are_refused_and_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    _pool(monkeypatch, _by("host-a:1"), _wrongly)
+    words = "the run [0-9a-f]{64} was made twice and differs: by worker host-a:1, and by worker host-b:2"
+    with pytest.raises(UnequalRunsError, match=words):
+        bench.run(bench.sharing(executor="x", recheck=1.0))
+
+
+def test_a_forged_run_with_a_right_digest_is_found_by_recheck(bench: Bench) -> None:
+    """Who can write to a store can compute its digests too: that is what --recheck is for."""
+    name = bench.run(bench.sharing())
+    run = get_run(bench.store, name)
+    assert run is not None
+    from swapstone.targets.vm.stored_trial import put_run
+
+    put_run(bench.store, name, msgspec.structs.replace(run, output=run.output.replace(b"12345", b"12346")))
+    with pytest.raises(UnequalRunsError, match="the store, the cache or this process"):
+        bench.run(bench.sharing(recheck=1.0), cache="other")
+
+
+def test_the_share_of_runs_that_are_made_twice_follows_from_their_names(bench: Bench) -> None:
+    shared = bench.target(bench.sharing(recheck=0.02))._shared
+    assert shared is not None
+    import hashlib
+
+    chosen = sum(shared.is_rechecked(hashlib.sha256(str(number).encode()).hexdigest()) for number in range(10_000))
+    assert 150 < chosen < 250  # the names are fixed: this number does not vary
+
+
+def test_a_worker_says_that_it_is_the_one_to_avoid(bench: Bench) -> None:
+    job = Job(name="a" * 64, store=bench.store.url, host_s=1, avoid=trial_worker.worker_name())
+    reply = msgspec.json.decode(run_job(job.encoded()), type=Reply)
+    assert reply == Reply(worker=trial_worker.worker_name())
+
+
+def _number(_: object = None) -> int:
+    return os.getpid()
+
+
+def _end(_: object = None) -> int:
+    os._exit(3)
+
+
+@pytest.mark.slow
+def test_a_process_that_dies_fails_alone() -> None:
+    with worker_pools.SeparateProcesses(2) as pool:
+        first = {pool.submit(_number).result() for _ in range(4)}
+        assert len(first) == 2
+        lost = pool.submit(_end)
+        others = [pool.submit(_number) for _ in range(4)]
+        with pytest.raises(concurrent.futures.BrokenExecutor):
+            lost.result()
+        (left, *_) = {each.result() for each in others} & first
+        assert pool.submit_elsewhere(left, _number).result() not in first  # another took the place of the one that died
