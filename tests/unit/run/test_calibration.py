@@ -12,7 +12,7 @@ import pytest
 
 from swapstone.model import Run, Status
 from swapstone.record import RecordView, RecordWriter, load
-from swapstone.run import Engine, StopDecision, prepare
+from swapstone.run import Engine, StopDecision, TrialSpecs, prepare
 from swapstone.session.progress import LineProgress
 from swapstone.subjects import Outcome
 from swapstone.subjects.subject import Judgement
@@ -104,12 +104,12 @@ def test_a_baseline_that_fails_makes_one_pass(tmp_path: Path) -> None:
 def test_a_calibration_without_an_answer_makes_one_pass() -> None:
     key = ("libc", NAME)
     subject = SimpleNamespace(max_passes=9, run=lambda *_: Outcome(Judgement(Status.OK, check="c"), None, b""))
-    engine: Any = SimpleNamespace(
+    specs: Any = SimpleNamespace(
         _prepared=SimpleNamespace(subjects={key: subject}, variants={"libc=glibc": None}),
-        _spec=lambda *_: None,
+        spec=lambda *_: None,
         _target=None,
     )
-    assert Engine._calibrated(engine, (0, key)) == (1, "")
+    assert TrialSpecs._calibrated(specs, (0, key)) == (1, "")
 
 
 def test_a_resumed_session_keeps_the_passes_of_the_record(tmp_path: Path) -> None:
