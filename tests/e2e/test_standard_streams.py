@@ -53,8 +53,11 @@ REFUSED = {
     "profile": ("profile", "one"),
     "sdk": ("sdk", "--libc", "none", "--out", "sdk"),
     "target": ("target", "clean", "host"),
+    "plan": ("plan", "libc=glibc,musl", "--store", "store"),
+    "run-trial": ("run-trial", "--store", "store"),
+    "collect": ("collect", "ab" * 32, "--store", "store"),
 }
-"""Commands that end with an error on standard error: the fake target has no explanations, and there is no such C library or board."""
+"""Commands that end with an error on standard error: the fake target has no explanations, and there is no such C library, board or plan."""
 
 UNPRINTED = re.compile(r"error: Standard output (?P<why>.*): not all results were printed\.\n")
 

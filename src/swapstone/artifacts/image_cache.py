@@ -17,6 +17,7 @@ from swapstone.model.directories import cache_dir
 _MADE = {
     "snapshots": "saved machine",
     "runs": "run",
+    "inputs": "input of a run",
     "agents": "agent",
     "modules": "module",
     "kernels": "kernel",
@@ -41,7 +42,7 @@ class CacheEntry:
     """A cache entry.
 
     Attributes:
-        kind: ``image``, ``package``, ``package lists``, ``saved machine``, ``run``, ``agent``, ``module``, ``kernel``,
+        kind: ``image``, ``package``, ``package lists``, ``saved machine``, ``run``, ``input of a run``, ``agent``, ``module``, ``kernel``,
             ``root file system``, ``root archive`` (the digest of what was unpacked from it), ``SDK``, ``program of an image``,
             ``root of an image``, or ``leftover`` of a killed process.
         path: of the file or folder.

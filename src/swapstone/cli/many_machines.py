@@ -17,13 +17,25 @@ from swapstone.session.compare_options import experiment_of
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.many_machines import collect_runs, is_finished, make_runs, plan_runs
 
-_NOT_PLANNED = {"resume", "trust", "every", "why_max", "fit_memory", "fit_resolution", "executor", "recheck", "out"}
+_NOT_PLANNED = {
+    "resume",
+    "trust",
+    "every",
+    "why_max",
+    "fit_memory",
+    "fit_resolution",
+    "as_json",
+    "executor",
+    "recheck",
+    "out",
+}
 _UNUSED = {"executor": None, "recheck": None, "out": None, "fail_if": ()}
 
 
 @click.command(
     cls=CompareCommand, params=[each for each in compare_command.params if each.name not in {*_NOT_PLANNED, "fail_if"}]
 )
+@click.option("--json", "as_json", is_flag=True, help="Print the plan's name and the names of all runs as JSON.")
 @click.pass_context
 def plan_command(context: click.Context, /, store: str | None, as_json: bool, **options: object) -> None:
     r"""Write the runs of a comparison into a store, to be made on any machines: `run-trial` makes them, `collect` makes the record.
@@ -62,7 +74,7 @@ def run_trial_command(
     Example:
       swapstone run-trial --plan PLAN --share 2/4 --store file:///srv/swapstone
     """
-    status = finished = 0
+    status, finished = 0, 0
     for made in make_runs(names, store, plan=plan, share=share, guest_timeout=guest_timeout, note=display().note):
         finished += is_finished(made)
         echo(f"{plain(made.name)} {plain(made.end)}{plain(f': {made.reason}' if made.reason else '')}")

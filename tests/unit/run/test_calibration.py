@@ -12,8 +12,7 @@ import pytest
 
 from swapstone.model import Run, Status
 from swapstone.record import RecordView, RecordWriter, load
-from swapstone.run import Engine, StopDecision, prepare
-from swapstone.run.trial_specs import TrialSpecs
+from swapstone.run import Engine, StopDecision, TrialSpecs, prepare
 from swapstone.session.progress import LineProgress
 from swapstone.subjects import Outcome
 from swapstone.subjects.subject import Judgement

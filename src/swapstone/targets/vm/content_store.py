@@ -184,8 +184,11 @@ class ContentStore:
         path = self._path(kind, name)
         draft = f"{path}.{secrets.token_hex(8)}.part" if self._local else path
         try:
-            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
-            self._files.pipe_file(draft, content)
+            try:
+                self._files.pipe_file(draft, content)
+            except FileNotFoundError:
+                self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+                self._files.pipe_file(draft, content)
             if draft != path:
                 os.replace(draft, path)  # noqa: PTH105 - a text of fsspec
         except Exception as error:

@@ -18,7 +18,7 @@ from swapstone.targets.vm.content_store import RUNS, TRIALS, ContentStore, Damag
 from swapstone.targets.vm.emulator import Emulator, check_cpu, find_emulator
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine, check_scale
 from swapstone.targets.vm.qemu import GuestRun, Setup
-from swapstone.targets.vm.run_cache import write_whole
+from swapstone.targets.vm.run_cache import mark_used, write_whole
 from swapstone.targets.vm.run_name import digest_of, run_inputs
 from swapstone.version import __version__
 
@@ -214,12 +214,13 @@ def _joined(store: ContentStore, trial: StoredTrial, entry: str) -> bytes:
 
 
 _checked: set[tuple[Path, str, int, int]] = set()
-"""Files whose digest this process has checked, each with its state then."""
+"""Files whose digest this process has checked, each with its inode and size: they are replaced, never changed."""
 
 
 def _file(path: Path, digest: str, read: Callable[[], bytes]) -> Path:
     """Return a file with this digest, which is written from the store unless it is there."""
     if _is_whole(path, digest):
+        mark_used(path)
         return path
     write_whole(path, read())
     if not _is_whole(path, digest):
@@ -230,7 +231,7 @@ def _file(path: Path, digest: str, read: Callable[[], bytes]) -> Path:
 def _is_whole(path: Path, digest: str) -> bool:
     try:
         status = path.stat()
-        state = (path, digest, status.st_mtime_ns, status.st_size)
+        state = (path, digest, status.st_ino, status.st_size)
         if state in _checked:
             return True
         with path.open("rb") as handle:
