@@ -12,6 +12,7 @@ import msgspec
 from swapstone.factors import Evidence
 from swapstone.model import Load, LoadIndicator
 from swapstone.model.number_text import digits, trimmed
+from swapstone.targets.target import REBOOTED
 
 SHORTEST_S = 0.25
 """Counters are not checked over a shorter measurement: those of CPU time have steps of 10 ms."""
@@ -37,7 +38,7 @@ def missing_load(load: Load, evidence: Evidence) -> str:
         A sentence on the first indicator that is out of bounds. Empty if none is, and where no counters were read: on targets that boot no
         machine, without a load.
     """
-    if not evidence.machine:
+    if not evidence.machine or evidence.machine_text(REBOOTED):
         return ""
     counters = dict(evidence.machine)
     reasons = (_failure(load.name, one, counters, dict(evidence.facts)) for one in load.indicators)

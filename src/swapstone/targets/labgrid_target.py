@@ -22,7 +22,7 @@ from swapstone.targets.board_scripts import is_board_path, is_governor
 from swapstone.targets.labgrid_session import LabBoard, LabPlace, LabSession, require_labgrid
 from swapstone.targets.ssh_connection import ConnectionEndedError, SshConnection, UnreachableError
 from swapstone.targets.ssh_target import SshTarget
-from swapstone.targets.target import DEFAULT_MACHINE, AgentStartError, MachineConfig, Target, TargetError
+from swapstone.targets.target import DEFAULT_MACHINE, REBOOTED, AgentStartError, MachineConfig, Target, TargetError
 from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
 from swapstone.wire import AgentAnswer, TrialRequest
 
@@ -206,12 +206,12 @@ class LabgridTarget(SshTarget):
         try:
             files = self.board.ask(_OBSERVE).files
         except ConnectionEndedError:
-            return ()
+            return ((REBOOTED, "labgrid"),)
         running = identity_of_running(files.get(_VERSION, b""), files.get(_NOTES, b""))
         matching = [path for path, found in self._files.items() if found.runs(running)]
         booted = (("booted", kernel),) if matching == [kernel] else ()
         version = safe_excerpt(running.versions[0], 400) if running.versions else ""
-        return (*booted, ("version", version), ("build id", "".join(running.build_ids)))
+        return ((REBOOTED, "labgrid"), *booted, ("version", version), ("build id", "".join(running.build_ids)))
 
     def _before_connecting(self) -> None:
         """Switch the board off and on if it has not come back by itself."""

@@ -144,7 +144,9 @@ class Lab:
                 self._environment.cleanup()
         if self._acquired:
             self._acquired = False
-            with _session(self._coordinator, self._place) as session:
+            with contextlib.ExitStack() as stack:
+                # A coordinator accepts one session of a process, and that of the resources lasts as long as the process.
+                session = _open_session(self._place) or stack.enter_context(_session(self._coordinator, self._place))
                 session.loop.run_until_complete(session.release())
 
     @property
@@ -276,14 +278,29 @@ def _role(targets: dict[str, Any], place: str, path: str) -> tuple[str, bool]:
     )
 
 
+def _open_session(place: str) -> Any:  # noqa: ANN401 - labgrid has no types
+    """Return the session through which labgrid watches the resources of the place, with the arguments that a request needs."""
+    from labgrid.resource.remote import RemotePlaceManager  # noqa: PLC0415 - an optional package
+
+    session = RemotePlaceManager.get().session
+    if session is None or session.stopping.is_set():
+        return None
+    session.args = _arguments(place)
+    return session
+
+
+def _arguments(place: str) -> argparse.Namespace:
+    """Return what labgrid-client would have as its options."""
+    return argparse.Namespace(place=place, allow_unmatched=False, kick=False)
+
+
 @contextlib.contextmanager
 def _session(coordinator: str, place: str) -> Iterator[Any]:
     """Connect to a coordinator, for one request."""
     from labgrid.remote.client import Error, start_session  # noqa: PLC0415 - an optional package
 
-    arguments = argparse.Namespace(place=place, allow_unmatched=False, kick=False)
     try:
-        session = start_session(coordinator, extra={"args": arguments})
+        session = start_session(coordinator, extra={"args": _arguments(place)})
     except (Error, OSError) as error:
         raise LabError(
             f"The labgrid coordinator {coordinator} can't be reached.",

@@ -72,6 +72,9 @@ DEFAULT_MACHINE = MachineConfig()
 EMULATED = "emulated by QEMU"
 """As `TargetDescription.virtualization`: of a machine whose durations are those of an emulator."""
 
+REBOOTED = "rebooted by"
+"""Name of what the answer of a target that `reboots` has of its machine: it counts no loads around a trial, and runs none."""
+
 NO_LIMIT_BYTES = 1 << 62
 """As `MachineConfig.memory_bytes`: a memory cgroup without a limit, which reports the highest use."""
 
