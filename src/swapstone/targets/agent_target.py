@@ -31,6 +31,9 @@ STOP_TIMEOUT_S = 25.0
 _NOT_BEGUN = 1
 """The agent's exit status in native/agent/main.c."""
 
+_END_S = 5.0
+"""Limit for an agent that has closed its output to exit."""
+
 OLDEST_KERNEL = "3.4"
 """The first with PR_SET_CHILD_SUBREAPER (prctl(2)) and PTRACE_SEIZE (ptrace(2)), the newest that the agent needs."""
 
@@ -57,6 +60,8 @@ class AgentTarget(Target):
         self._poll = select.poll()
         """Of the agent's output."""
         self._reader = AnswerReader()
+        self._heard = False
+        """Whether the agent has written anything."""
         self._programs: dict[str, str] = {}
         """Digests of the programs of packages that it has, by their names."""
 
@@ -168,6 +173,7 @@ class AgentTarget(Target):
         """Send a trial's plan; start an agent first if there is none."""
         if self._process is None:
             self._reader = AnswerReader()
+            self._heard = False
             self._process = self._start_agent()
             assert self._process.stdout is not None
             self._poll = select.poll()
@@ -198,6 +204,7 @@ class AgentTarget(Target):
                 self._check_begun()
                 self._reader.finish()
                 raise self._gone()
+            self._heard = True
             answers = self._reader.feed(data)
             if answers:
                 self._check_silence()
@@ -228,8 +235,9 @@ class AgentTarget(Target):
         """
         assert self._process is not None
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1)
-        if self._process.returncode == _NOT_BEGUN:
+            self._process.wait(_END_S)
+        # The keeper of an agent without signalfd4 closes its output, and ends with its input.
+        if not self._heard and self._process.returncode in {None, _NOT_BEGUN}:
             raise AgentStartError(
                 f"The agent can't begin on {self.name}: the kernel refuses prctl, clone or signalfd4, which it needs.",
                 f"It needs Linux {OLDEST_KERNEL} or newer, and no seccomp filter that forbids these system calls.",

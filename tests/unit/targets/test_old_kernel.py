@@ -40,7 +40,7 @@ def answer_without(call: str, folder: Path) -> AgentAnswer:
     wrapper = folder / "agent"
     wrapper.write_text(FILTER.format(python=sys.executable, number=NUMBERS[call], agent=str(agent)))
     wrapper.chmod(0o755)
-    with HostTarget(wrapper) as target:
+    with HostTarget(wrapper, stop_timeout_s=1) as target:
         return target.run(TrialRequest(id="1", arguments=("/bin/echo", "on"), cwd=target.scratch(), timeout_ms=20_000))
 
 
