@@ -101,6 +101,9 @@ CAUSES: Mapping[str, Cause] = {
     "messages": Cause(CALLS, "read"),
     "libraries": Cause(("start-up and loading", "page faults", *CALLS)),
 }
+DISTURBED = "has no result to explain: disturbed"
+"""Printed by explain where other processes used processors that a pair needs: on a busy machine the record has no result."""
+
 NULLS = ("turns", "copies", "faults", "unbuffered", "sleep")
 """Programs that are compared with themselves."""
 
@@ -147,8 +150,10 @@ def explained(program: Path, pair: Pair, asked: argparse.Namespace) -> Result:
             found = swapstone(folder, "explain", record, cause.metric, "--only", "*", "--json", *confirm)
             content = json.loads(found.stdout)
         except (AssertionError, ValueError, subprocess.TimeoutExpired) as error:
-            problem = Outcome("", 0.0, None, "", "", str(error)[-2000:])
-            return Result(pair.name, pair.null, "FAILED", problem, time.monotonic() - start, load)
+            disturbed = DISTURBED in str(error)
+            problem = Outcome("", 0.0, None, "", "", str(error)[-2000:], differs=not disturbed)
+            verdict = "FAILED" if not disturbed else "silent" if pair.null else "none"
+            return Result(pair.name, pair.null, verdict, problem, time.monotonic() - start, load)
     outcome = outcome_of(content["explanation"])
     if pair.null:
         verdict = "LOUD" if outcome.named else "silent"

@@ -215,6 +215,7 @@ def test_explain_stores_profiles_and_reports_beside_the_record(tmp_path: Path) -
     (folder,) = (tmp_path / "r" / "explain").iterdir()
     manifest = json.loads((folder / "manifest.json").read_text())
     assert {run["instrument"] for run in manifest["runs"]} >= {"reference", "on-cpu", "off-cpu", "syscalls"}
+    assert all(cost["trials"] > 0 for cost in manifest["costs"] if cost["seconds"] > 1)
     assert (tmp_path / "r" / "runs.jsonl").read_bytes() == before  # runs under an instrument are not trials
     scope = json.loads((folder / "on-cpu-candidate.speedscope.json").read_text())
     check_speedscope(scope)
@@ -244,6 +245,26 @@ def check_reports(record: Path, paragraph: str) -> None:
     shown = swapstone(record.parent, "show", str(record), "--all").stdout
     assert " ".join(paragraph.split()) not in " ".join(shown.split())
     assert "No row has been explained yet" in shown and f"swapstone explain {record}" in " ".join(shown.split())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_without_perf_and_valgrind_the_row_is_explained_by_counts_with_what_is_missing(tmp_path: Path) -> None:
+    swapstone(tmp_path, "compare", "--blocks", "6", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call"))
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("cc", "sh", "env", "taskset", "nice", "as", "ld", "sleep", "true"):
+        if (path := shutil.which(name)) is not None:
+            (tools / name).symlink_to(path)
+    result = swapstone(tmp_path, "explain", str(tmp_path / "r"), "cpu", "--only", "*", "--json", PATH=str(tools))
+    found = json.loads(result.stdout)
+    missing = {each["instrument"]: each["reason"] for each in found["missing"]}
+    assert set(missing) == {"on-cpu", "off-cpu", "syscalls", "allocations", "hardware", "instructions"}
+    assert missing["on-cpu"] == "the command 'perf' is not installed"
+    assert missing["instructions"] == "the command 'valgrind' is not installed"
+    assert {each["instrument"] for each in found["costs"]} >= {"reference", "pages", *missing}
+    assert found["explanation"]["ledger"] is None
+    assert "running both variants under instructions" in result.stderr
 
 
 MEMORY = ("exc_page_fault", "munmap", "mmap", "do_mem_abort", "el0_da")

@@ -19,6 +19,8 @@ NAME = "waits"
 WORK_NS = 0.5e9
 MOST_BYTES = 256 << 20
 """Largest recording that is read: some 900,000 events."""
+MOST_UNWOUND_BYTES = 24 << 20
+"""Largest recording whose stacks are unwound by tables, which takes a hundred times as long."""
 
 _DELAYED_ACK = "tcp_delack_timer"
 _SHORT = "call-graph=fp,max-stack=1"
@@ -40,13 +42,13 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     tracee = reference.passes_for(tracee, WORK_NS)
     notes: tuple[str, ...] = ()
     try:
-        recording = _record(tracee, reference, _STACKS[0])
+        recording = _record(tracee, reference, _STACKS[0], MOST_UNWOUND_BYTES)
     except TooLargeError:
         notes = (
             "threads are woken so often that their stacks are taken by frame pointers, and callers may be missing",
         )
         try:
-            recording = _record(tracee, reference, _STACKS[1])
+            recording = _record(tracee, reference, _STACKS[1], MOST_BYTES)
         except TooLargeError as error:
             raise UnavailableError(
                 f"threads are switched too often to read all of it: the recording is {error}"
@@ -61,16 +63,17 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     return msgspec.structs.replace(found, waits=chains.ended(runs.operations), taken=chains.taken(runs.operations))
 
 
-def _record(tracee: Tracee, reference: ReferenceRuns, stacks: str) -> Recording:
+def _record(tracee: Tracee, reference: ReferenceRuns, stacks: str, most_bytes: int) -> Recording:
     """Record one run.
 
     Args:
         tracee: what to run.
         reference: the reference runs.
         stacks: one of `_STACKS`.
+        most_bytes: limit of the recording.
 
     Raises:
-        TooLargeError: the recording is larger than `MOST_BYTES`.
+        TooLargeError: the recording is larger.
     """
     switches = f"{sched_events.SWITCH}/{_SHORT}/"
     options = ("-a", "-e", switches, "-e", f"{sched_events.WAKING}/{stacks}/", "-m", "2048")
@@ -79,7 +82,7 @@ def _record(tracee: Tracee, reference: ReferenceRuns, stacks: str) -> Recording:
         (*options, *delayed_ack_options()),
         reference.folder,
         tracepoints=True,
-        most_bytes=MOST_BYTES,
+        most_bytes=most_bytes,
         limit=reference.limit(),
         whole_machine=True,
         mapped=reference.objects,

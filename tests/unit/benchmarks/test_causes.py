@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
@@ -151,3 +152,23 @@ def test_the_tables_have_remedies_and_costs() -> None:
 def test_ten_causes_or_more_have_a_remedy() -> None:
     assert len(CONFIRMED) >= 10 and set(CONFIRMED) <= set(CAUSES)
     assert set(CONFIRMED.values()) <= {remedy.name for remedy in REMEDIES}
+
+
+@pytest.mark.parametrize(
+    ("message", "null", "verdict"),
+    [
+        (f"status 2\nerror: The row causes, cpu, {causes.DISTURBED}.", False, "none"),
+        (f"status 2\nerror: The row causes, cpu, {causes.DISTURBED}.", True, "silent"),
+        ("Traceback", False, "FAILED"),
+    ],
+)
+def test_a_pair_that_fails_or_is_disturbed_is_a_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, message: str, verdict: str, *, null: bool
+) -> None:
+    def swapstone(*_: object) -> None:
+        raise AssertionError(message)
+
+    monkeypatch.setattr(causes, "swapstone", swapstone)
+    asked = argparse.Namespace(blocks=1, confirm=False)
+    found = causes.explained(tmp_path / "causes", Pair("fsync", null), asked)
+    assert (found.verdict, found.outcome.answer) == (verdict, message)

@@ -3,9 +3,20 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
 import pytest
 
+from swapstone.instruments import heap
 from swapstone.instruments.heap import breakpoint_after_vectors
+from swapstone.instruments.instrument_result import ReferenceRuns
+from swapstone.instruments.requirements import missing_uprobes
+from swapstone.instruments.tracee import Region, Tracee
+from swapstone.wire import TrialRequest
 
 MOV = bytes.fromhex("4889f8")  # mov %rdi,%rax
 
@@ -31,3 +42,35 @@ def test_a_breakpoint_is_placed_after_broadcast_instructions(code: bytes, after:
 @pytest.mark.parametrize("code", [b"", bytes.fromhex("c5f96ec6")], ids=["no code", "nothing after a broadcast"])
 def test_code_that_ends_early_has_no_place_for_a_breakpoint(code: bytes) -> None:
     assert breakpoint_after_vectors(code) == len(code)
+
+
+MUSL = Path("/lib/ld-musl-x86_64.so.1")
+COPIES = """
+#include <stdlib.h>
+#include <string.h>
+__attribute__((noinline)) char *innermost(const char *text) { char *copy = strdup(text); __asm__ volatile("" : "+r"(copy)); return copy; }
+__attribute__((noinline)) char *outer(const char *text) { char *copy = innermost(text); __asm__ volatile("" : "+r"(copy)); return copy; }
+int main(void) { for (int i = 0; i < 50; i++) free(outer("text")); return 0; }
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    os.geteuid() != 0 or platform.machine() != "x86_64" or not MUSL.exists() or shutil.which("musl-gcc") is None,
+    reason="needs root, musl on x86_64 and musl-gcc",
+)
+def test_allocations_have_all_callers_in_musl_by_derived_tables(tmp_path: Path) -> None:
+    if missing_uprobes() is not None:
+        pytest.skip("needs perf and uprobes")
+    (tmp_path / "p.c").write_text(COPIES)
+    program = tmp_path / "p"
+    subprocess.run(["musl-gcc", "-O1", "-g", "-o", program, tmp_path / "p.c"], check=True)
+    request = TrialRequest(id="x", arguments=(str(program),), cwd=str(tmp_path), timeout_ms=60_000)
+    objects = (str(program), str(MUSL.resolve()))
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    found = heap.measure(Tracee("v", request, Region.PROGRAM), ReferenceRuns({"wall": 1e6}, objects, (), folder, 1.0))
+    assert found.profile is not None
+    names = [frame.symbol for frame in found.profile.frames]
+    heaviest = [names[number] for number in found.profile.stacks[0].frames]
+    assert heaviest[-6:] == ["main", "outer", "innermost", "strdup", "malloc", "0 to 128 B"]

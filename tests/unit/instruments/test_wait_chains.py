@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from swapstone.instruments import perf, sched_events, waits
+from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.measured_region import MeasuredWindows
 from swapstone.instruments.perf import Recording
 from swapstone.instruments.perf_script import Event, events
 from swapstone.instruments.traced_run import TracedRun
+from swapstone.instruments.tracee import Region, Tracee
 from swapstone.instruments.wait_chains import MOST_PAST, WaitChains
 from swapstone.instruments.wait_reasons import futex_reason, interrupt_reason
 from swapstone.model import KERNEL, Frame, UnavailableError
@@ -29,6 +31,7 @@ from swapstone.model.ended_waits import (
     TIMER,
     EndedWaits,
 )
+from swapstone.wire import TrialRequest
 
 MS = 1_000_000
 PROGRAM, OTHER_THREAD, DRIVER, HOG = 10, 11, 20, 30
@@ -290,3 +293,33 @@ def test_the_timers_address_is_read_where_the_kernel_shows_it(tmp_path: Path) ->
     symbols.write_text("0000000000000000 t tcp_delack_timer\n")
     assert waits.delayed_ack_options(symbols) == ()
     assert waits.delayed_ack_options(tmp_path / "none") == ()
+
+
+@pytest.mark.parametrize(("sizes", "stacks"), [((1.0,), ["dwarf"]), ((9.0, 1.0), ["dwarf", "fp"]), ((9.0, 9.0), None)])
+def test_large_recordings_have_stacks_by_frame_pointers(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[float, ...], stacks: list[str] | None
+) -> None:
+    left, taken, given = list(sizes), list[str](), list[object]()
+
+    def record(_tracee: object, options: tuple[str, ...], *_: object, **more: object) -> Recording:
+        given.append((more["mapped"], more["most_bytes"]))
+        taken.append("dwarf" if any("call-graph=dwarf" in word for word in options) else "fp")
+        if (size := left.pop(0)) > 1:
+            raise perf.TooLargeError(size)
+        ended = TracedRun(b"", "", 0, 1, pid=7)
+        return Recording([], MeasuredWindows(((0, 100),)), ended, 0, "perf", frozenset())
+
+    monkeypatch.setattr(waits, "record", record)
+    monkeypatch.setattr(waits, "require_same_numbers", lambda _: None)
+    request = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=1)
+    tracee = Tracee("v", request, Region.PROGRAM)
+    reference = ReferenceRuns({"wall": 1e6}, ("/lib/musl.so",), (), Path())
+    if stacks is None:
+        with pytest.raises(UnavailableError, match=r"the recording is 9\.0 times too large"):
+            waits.measure(tracee, reference)
+        return
+    found = waits.measure(tracee, reference)
+    assert taken == stacks
+    assert any("by frame pointers" in note for note in found.notes) is (len(stacks) > 1)
+    # The files that the program maps are given, so that musl's get derived tables.
+    assert given[0] == (("/lib/musl.so",), waits.MOST_UNWOUND_BYTES)
