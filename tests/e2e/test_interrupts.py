@@ -117,6 +117,43 @@ def test_sigint_prints_the_verdicts_so_far_and_the_resume_command(tmp_path: Path
     assert "there is nothing to resume" in again.stderr
 
 
+STUDY = """
+title = "t"
+question = "q"
+suites = ["libc"]
+only = ["b_malloc_tiny1"]
+factor = [{ name = "libc", levels = ["glibc", "musl"] }]
+[[part]]
+name = "one"
+title = "One"
+[[part]]
+name = "two"
+title = "Two"
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("between_s", [0.0, 0.1])
+def test_two_signals_during_a_study_lose_nothing_and_name_the_next_step(tmp_path: Path, between_s: float) -> None:
+    (tmp_path / "two.toml").write_text(STUDY)
+    options = ("--target", fake(tmp_path), "--blocks", "30", "--seed", "5", "--out", "s")
+    process = _started(tmp_path, "study", "./two.toml", *options)
+    _wait_for_lines(process, tmp_path / "s" / "one", 20)
+    process.send_signal(signal.SIGINT)
+    time.sleep(between_s)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130 and "Traceback" not in err
+    assert "swapstone study --resume" in err, err
+    kept = runs_of(tmp_path / "s" / "one")
+    assert len(kept) >= 20
+    resumed = swapstone(tmp_path, "study", "--resume", "s")
+    assert "Traceback" not in resumed.stderr
+    assert runs_of(tmp_path / "s" / "one")[: len(kept)] == kept
+    for part in ("one", "two"):
+        assert "Whole and unaltered" in swapstone(tmp_path, "verify", f"s/{part}").stdout
+
+
 def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     record = tmp_path / "r"
     arguments = ["compare", "libc=glibc,musl", "--blocks", "2000", "--target", fake(tmp_path), "--out", str(record)]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
@@ -74,8 +75,9 @@ def print_outcomes(records: Iterable[Record], fail_if: Sequence[str]) -> int:
 
 def print_interruption(interrupted: Interrupted) -> int:
     """Print the table of what was measured, and the command that resumes it; return the exit status."""
-    if (interrupted.path / "record.json").is_file():  # a study has printed its parts already
-        print_table(Record(interrupted.path))
-    sys.stdout.flush()
+    with contextlib.suppress(KeyboardInterrupt):  # a second signal: the table is left out
+        if (interrupted.path / "record.json").is_file():  # a study has printed its parts already
+            print_table(Record(interrupted.path))
+        sys.stdout.flush()
     echo(f"Interrupted. Nothing is lost. Resume with: {as_typed(interrupted.resume)}", err=True)
     return EXIT_INTERRUPT

@@ -336,7 +336,10 @@ def _run(
                 raise KeyboardInterrupt
             index = _write_index(run, folder, states, summaries)
     except KeyboardInterrupt:
-        _write_index(run, folder, states, summaries)
+        with contextlib.suppress(
+            KeyboardInterrupt
+        ):  # a second signal: the index stays as it was, until the study is resumed
+            _write_index(run, folder, states, summaries)
         raise Interrupted(folder, _resume_command(folder)) from None
     return StudyOutcome(folder, states, index or _write_index(run, folder, states, summaries))
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import msgspec
@@ -17,6 +18,10 @@ from swapstone.session.values import parse_duration_ns
 
 STUDY = "study.json"
 _MOST_BYTES = 16 << 20
+
+_START = (
+    "`swapstone study` prints the folder of a study when it starts; `swapstone list studies` lists what can be started."
+)
 
 
 class StudyRun(FrozenStruct, frozen=True, kw_only=True):
@@ -70,9 +75,36 @@ def _study_bytes(folder: Path) -> bytes:
     try:
         return read_regular(folder / STUDY, _MOST_BYTES)
     except FileNotFoundError as error:
-        raise RecordError(f"{folder} is no study's folder: it has no {STUDY}.") from error
+        raise _not_a_study(folder) from error
     except FileProblemError as error:
+        if folder.is_file():
+            raise _not_a_study(folder) from error
         raise RecordError(f"{folder / STUDY} can't be read: {error}.") from error
+
+
+def _not_a_study(folder: Path) -> RecordError:
+    """Return the error for a folder without `study.json`, with the command that was probably meant."""
+    shown, above = shlex.quote(str(folder)), folder.absolute().parent
+    if not folder.exists():
+        return RecordError(f"There is no folder {safe(str(folder))}.", _START)
+    if not folder.is_dir():
+        return RecordError(f"{safe(str(folder))} is a file, not a study's folder.", _START)
+    if (above / STUDY).is_file():
+        return RecordError(
+            f"{safe(str(folder))} is a part of a study, or a file beside them.",
+            f"Resume the whole study: swapstone study --resume {shlex.quote(str(above))}",
+        )
+    if (folder / "record.json").is_file():
+        return RecordError(
+            f"{safe(str(folder))} is a record, not a study.", f"Resume it: swapstone compare --resume {shown}"
+        )
+    found = sorted(each.parent for each in folder.glob(f"*/{STUDY}"))
+    if found:
+        return RecordError(
+            f"{safe(str(folder))} is no study's folder; {len(found)} in it {'is' if len(found) == 1 else 'are'}.",
+            f"Name one: swapstone study --resume {shlex.quote(str(found[-1]))}",
+        )
+    return RecordError(f"{safe(str(folder))} is no study's folder: it has no {STUDY}.", _START)
 
 
 def _decoded(folder: Path, data: bytes) -> StudyRun:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
@@ -115,6 +117,41 @@ def test_a_trial_that_has_not_begun_when_it_is_discarded_never_begins() -> None:
         assert len(list(results)) == 2
         assert list(ahead.results(_block(4), [])) == [_trial(4, 0).key]
     assert not [key for key in begun if key in {each.key for each in _block(3, 2)}]
+
+
+def test_trials_of_later_blocks_begin_for_each_processor() -> None:
+    """All `AHEAD` trials for each of two processors are begun, or wait, before the block that is due has ended."""
+
+    class Pool:
+        """Keeps what is submitted, and runs it when the results are requested."""
+
+        def __init__(self, pool: ThreadPoolExecutor) -> None:
+            self.submitted: list[str] = []
+            self._pool = pool
+
+        def submit(self, made: Callable[[Trial], str], trial: Trial) -> Future[str]:
+            self.submitted.append(trial.key)
+            return self._pool.submit(made, trial)
+
+        def shutdown(self, **options: bool) -> None:
+            self._pool.shutdown(**options)
+
+    with TrialsAhead(lambda trial: trial.key, _Place(2)) as ahead:  # type: ignore[arg-type] # as above
+        assert ahead._pool is not None
+        pool = Pool(ahead._pool)
+        ahead._pool = pool  # type: ignore[assignment] # what it uses of a pool
+        later = itertools.chain.from_iterable(_block(number) for number in itertools.count(2))
+        list(ahead.results(_block(1), later))
+    assert pool.submitted == [_trial(number, 0).key for number in range(1, 2 + AHEAD * 2)]
+
+
+def test_an_error_stops_what_runs_and_what_is_only_about_to_run() -> None:
+    place = _Place(2)
+    with pytest.raises(KeyboardInterrupt):  # noqa: SIM117 - the error is raised inside
+        with TrialsAhead(lambda trial: trial.key, place) as ahead:  # type: ignore[arg-type] # as above
+            list(ahead.results(_block(1), []))
+            raise KeyboardInterrupt
+    assert place.over.is_set()
 
 
 def test_nothing_is_stopped_if_nothing_runs() -> None:

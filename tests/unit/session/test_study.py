@@ -222,6 +222,53 @@ def test_control_c_between_records_writes_the_index_and_the_command_that_resumes
     assert [part["state"] for part in _index(folder).values()] == ["complete", "unavailable", "complete"]
 
 
+def test_a_second_control_c_leaves_the_command_that_resumes(
+    run: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "s"
+
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(study, "start", stopped)
+        patched.setattr(study, "_write_index", stopped)
+        with pytest.raises(Interrupted) as caught:
+            study.start_study(run(), folder)
+    assert caught.value.resume == f"swapstone study --resume {folder}"
+    assert study.resume_study(folder).ok
+
+
+@pytest.mark.parametrize(
+    ("place", "problem", "hint"),
+    [
+        ("nowhere", "There is no folder", "`swapstone study` prints the folder"),
+        ("fake.toml", "is a file, not a study's folder", "`swapstone study` prints the folder"),
+        ("r s", "is a record, not a study", "Resume it: swapstone compare --resume '{0}/r s'"),
+        ("all/s/strings", "is a part of a study", "Resume the whole study: swapstone study --resume {0}/all/s"),
+        ("all", "is no study's folder; 1 in it is", "Name one: swapstone study --resume {0}/all/s"),
+        ("empty", "it has no study.json", "`swapstone study` prints the folder"),
+    ],
+)
+def test_resuming_what_is_no_study_names_what_was_meant(
+    run: Maker, tmp_path: Path, place: str, problem: str, hint: str
+) -> None:
+    run()
+    for made, name in (
+        ("r s", "record.json"),
+        ("all/s", "study.json"),
+        ("all/s/strings", "record.json"),
+        ("empty", ""),
+    ):
+        (tmp_path / made).mkdir(parents=True)
+        if name:
+            (tmp_path / made / name).write_text("{}")
+    with pytest.raises(RecordError) as caught:
+        study.resume_study(tmp_path / place)
+    assert problem in caught.value.message
+    assert hint.format(tmp_path) in caught.value.hint
+
+
 OLD_STUDY_JSON = """{
  "format": "swapstone-study", "schema": 1, "created": "2026-11-21T12:00:00+00:00", "name": "mine",
  "study": {

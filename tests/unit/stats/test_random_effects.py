@@ -89,3 +89,11 @@ def test_equal_units_are_rarely_said_to_differ(exhaustive: bool) -> None:
         variances = values.var(axis=1, ddof=1) / 20
         found += bool(deviating_units(tuple(values.mean(axis=1)), tuple(variances), (19,) * 3, 0.05, 0.0))
     assert found <= 0.05 * number + 4 * math.sqrt(0.05 * 0.95 * number)
+
+
+def test_the_error_of_the_others_and_the_fewest_runs_count() -> None:
+    """Of three equal variances, the mean of the other two has half of one: the difference has an error of sqrt(1.5)."""
+    for freedoms in ((50, 50, 50), (3, 50, 50)):
+        least = student_quantile(min(freedoms), 0.05 / 3) * math.sqrt(1.5)
+        assert deviating_units((0.0, 0.0, 0.99 * least), (1.0,) * 3, freedoms, 0.05, 0.0) == ()
+        assert deviating_units((0.0, 0.0, 1.01 * least), (1.0,) * 3, freedoms, 0.05, 0.0) == (2,)
