@@ -31,13 +31,13 @@ from swapstone.session.api_values import (
 from swapstone.session.defaults import MARGIN
 from swapstone.session.experiment import RunOptions, resolve
 from swapstone.session.outcome import parse_fail_if
-from swapstone.session.own_program_notes import build_note, large_sources_note, script_notes
 from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress, ProgressLike, as_progress
 from swapstone.session.query import Relation, query_records
 from swapstone.session.record_handle import Record, open_record
 from swapstone.session.request import ExperimentRequest
-from swapstone.session.request_resolution import resolve_request
+from swapstone.session.requested_run import run_request
+from swapstone.session.sharing import parse_sharing
 from swapstone.session.study import PartState
 from swapstone.session.study_file import load_study, study_path
 from swapstone.session.study_run import STUDY
@@ -134,6 +134,9 @@ def compare(
     template: str | Path | None = None,
     no_cache: bool = False,
     guest_timeout: Duration = None,
+    store: str | None = None,
+    executor: str | None = None,
+    recheck: float | str | None = None,
     out: str | Path | None = None,
     progress: ProgressLike = None,
     **levels: Levels,
@@ -161,7 +164,7 @@ def compare(
             programs and none for workloads and servers, and more where runs depend on what ran before them.
         order: of a block's variants: ``random``, or ``balanced`` in cycles in which each follows each other one equally often.
         duration: how long each trial of the suite latency measures; a second if None.
-        target: ``host``, ``vm``, ``vm:KERNEL`` or ``fake:PATH``; None for the one that the experiment needs.
+        target: as ``--target``, e.g. ``host``, ``vm:KERNEL`` or ``ssh:BOARD``; None for the one that the experiment needs.
         loads: names of loads.
         architecture: of the virtual machine; this machine's if empty.
         cpu_model: of the virtual machine, as QEMU names it; the default if empty.
@@ -207,6 +210,9 @@ def compare(
         template: its configuration file, with ``{port}``.
         no_cache: repeat runs of virtual machines that are in the cache.
         guest_timeout: limit of a virtual machine's run, in this machine's time; 10 minutes if None.
+        store: folder or URL of fsspec with finished runs of virtual machines.
+        executor: workers that make such runs, as ``--executor``.
+        recheck: share of the runs that two workers make.
         out: the record's folder; a new one under the root of records if None.
         progress: a `Progress`, or a function that receives lines of text.
         **levels: levels by name of the factor.
@@ -283,39 +289,11 @@ def compare(
         hold=tuple(f"{name}={level}" for name, level in (hold or {}).items()),
     )
     texts = [f"{name}={','.join(name_list(each))}" for name, each in _factors(factors, levels).items()]
-    how = RunOptions(rebuild=rebuild, no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout))
+    sharing = parse_sharing(store, executor, None if recheck is None else share_text(recheck))
+    how = RunOptions(
+        rebuild=rebuild, no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout), sharing=sharing
+    )
     return run_request(request, texts, own, out=Path(out) if out else None, options=how, progress=as_progress(progress))
-
-
-def run_request(
-    request: ExperimentRequest,
-    factors: Sequence[str],
-    own_request: OwnProgramRequest,
-    *,
-    out: Path | None,
-    options: RunOptions,
-    progress: Progress,
-) -> Record:
-    """Run an experiment of bundled workloads or of an own program.
-
-    Args:
-        request: without factors and without own program.
-        factors: texts ``FACTOR=BASELINE,CANDIDATE``.
-        own_request: the options of an own program.
-        out: the record's folder; None for a new one.
-        options: how it runs.
-        progress: receives events.
-
-    Raises:
-        UserError: an option is wrong, or the experiment can't run here.
-        Interrupted: a signal ended it; the record is sealed.
-    """
-    own, experiment = resolve_request(request, factors, own_request)
-    for note in filter(None, (large_sources_note(own), build_note(own)) if own is not None else ()):
-        progress.note(note)
-    for note in script_notes(own) if own is not None else ():
-        progress.note(note)
-    return Record(experiments.start(experiment, out, options=options, progress=progress))
 
 
 def study(

@@ -18,7 +18,6 @@ from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.model import Experiment, FrozenStruct, MemoryFit, UserError
 from swapstone.model.safe_text import safe
 from swapstone.record.writer import check_unused
-from swapstone.session.api import run_request
 from swapstone.session.command_lines import split_arguments
 from swapstone.session.experiment import RunOptions
 from swapstone.session.memory_fit import fit_memory
@@ -28,6 +27,7 @@ from swapstone.session.progress import Progress
 from swapstone.session.record_handle import Record
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.request_resolution import check_request, resolve_request
+from swapstone.session.requested_run import run_request
 from swapstone.session.server_program import target_with_driver
 from swapstone.session.sharing import parse_sharing
 from swapstone.session.values import duration_seconds, parse_confidence, parse_duration_ns, parse_ratio

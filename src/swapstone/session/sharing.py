@@ -21,6 +21,7 @@ def parse_sharing(store: str | None, executor: str | None, recheck: str | None) 
     Raises:
         UserError: the share has another form.
     """
-    whole = recheck is not None and recheck.strip() in {"100%", "1"}
+    text = (recheck or "").strip()
+    whole = text == "100%" or (text.replace(".", "", 1).isdecimal() and float(text) == 1.0)
     share = 1.0 if whole else parse_ratio(recheck, "--recheck", 0.0, 1.0) if recheck is not None else 0.0
     return RunSharing(store=store or "", executor=executor or "", recheck=share)

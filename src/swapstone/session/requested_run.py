@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Runs an experiment that the command line or the Python API requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from swapstone.session import experiment as experiments
+from swapstone.session.experiment import RunOptions
+from swapstone.session.own_program_notes import build_note, large_sources_note, script_notes
+from swapstone.session.own_program_request import OwnProgramRequest
+from swapstone.session.progress import Progress
+from swapstone.session.record_handle import Record
+from swapstone.session.request import ExperimentRequest
+from swapstone.session.request_resolution import resolve_request
+
+
+def run_request(
+    request: ExperimentRequest,
+    factors: Sequence[str],
+    own_request: OwnProgramRequest,
+    *,
+    out: Path | None,
+    options: RunOptions,
+    progress: Progress,
+) -> Record:
+    """Run an experiment of bundled workloads or of an own program.
+
+    Args:
+        request: without factors and without own program.
+        factors: texts ``FACTOR=BASELINE,CANDIDATE``.
+        own_request: the options of an own program.
+        out: the record's folder; None for a new one.
+        options: how it runs.
+        progress: receives events.
+
+    Raises:
+        UserError: an option is wrong, or the experiment can't run here.
+        Interrupted: a signal ended it; the record is sealed.
+    """
+    own, experiment = resolve_request(request, factors, own_request)
+    for note in filter(None, (large_sources_note(own), build_note(own)) if own is not None else ()):
+        progress.note(note)
+    for note in script_notes(own) if own is not None else ():
+        progress.note(note)
+    return Record(experiments.start(experiment, out, options=options, progress=progress))
