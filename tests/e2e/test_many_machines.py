@@ -128,7 +128,9 @@ def cluster(folder: Path, count: int) -> Iterator[Cluster]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize(
+    "count", [pytest.param(1, marks=pytest.mark.exhaustive), 2, pytest.param(4, marks=pytest.mark.exhaustive)]
+)
 def test_dask_gives_the_record_of_a_local_run(local: Path, tmp_path: Path, count: int) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed")
     with cluster(tmp_path, count) as dask:
