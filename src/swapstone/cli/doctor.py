@@ -22,9 +22,7 @@ _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", St
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@click.option(
-    "--target", metavar="TARGET", help="Check a board instead: ssh:[USER@]HOST, labgrid:PLACE, or virtual-board."
-)
+@click.option("--target", metavar="TARGET", help="Check ssh:[USER@]HOST, labgrid:PLACE, or virtual-board instead.")
 @LG_ENV
 def doctor_command(as_json: bool, target: str | None, lg_env: str | None) -> None:
     r"""Check what this machine or a board can do, and what makes its timings noisy.

@@ -15,24 +15,13 @@ from swapstone.session.lab_environment import write_lab
 
 @click.group()
 def target_command() -> None:
-    r"""Manage the files of Swapstone on boards, and make a labgrid lab with a virtual board.
-
-    \b
-    Examples:
-      swapstone target clean ssh:pi@board
-      swapstone target labgrid-env ./lab --arch arm64
-    """
+    """Manage the files of Swapstone on boards, and make a labgrid lab with a virtual board."""
 
 
 @target_command.command("clean")
 @click.argument("target", metavar="TARGET")
 def clean_command(target: str) -> None:
-    r"""Remove the programs and C libraries that were copied to a board.
-
-    \b
-    Example:
-      swapstone target clean ssh:pi@board
-    """
+    """Remove the programs and C libraries that were copied to a board, e.g. ssh:pi@board."""
     echo(clean_target(target))
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone import plan
-from swapstone.model import Copy, FactorLevels, Status, Trial
+from swapstone.model import BOOT_ORDER, Copy, FactorLevels, Status, Trial
 from tests.unit import builders
 
 
@@ -179,3 +179,22 @@ def test_variants_that_fail_or_were_not_built_are_not_expected() -> None:
     wanted = [trial for trial in whole if trial.variant != unbuilt and (trial.variant != failing or trial.block < 2)]
     runs += [builders.run(trial, status=Status.FAILED if trial.variant == failing else Status.OK) for trial in wanted]
     assert [trial for trials in plan.expected(subject, runs) for trial in trials] == wanted
+
+
+def test_in_the_order_of_boots_a_block_has_each_variant_once_in_one_piece() -> None:
+    """All groups of a variant follow each other, so that a board boots once for each variant of a block."""
+    subject = builders.experiment(
+        order=BOOT_ORDER, workloads=(("libc", "b_malloc_tiny1"), ("libc", "b_malloc_tiny2")), null=True
+    )
+    labels = {variant.label for variant in plan.variants(subject)}
+    firsts = set()
+    for index in range(20):
+        trials = plan.block(subject, index, plan.groups(subject))
+        pieces = [label for label, _ in itertools.groupby(trial.variant for trial in trials)]
+        assert len(pieces) == len(labels) and set(pieces) == labels
+        groups = [[trial.workload for trial in trials if trial.variant == label] for label in pieces]
+        assert len(groups[0]) == 2 and groups == len(pieces) * [groups[0]]
+        closed = plan.block(subject, index, plan.groups(subject)[:1])
+        assert [trial.variant for trial in closed] == pieces
+        firsts.add(pieces[0])
+    assert firsts == labels
