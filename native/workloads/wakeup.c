@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Measures how late a thread wakes. It does what the thread of cyclictest does, and prints the same JSON, but it is built
- * for each variant, so that a C library, an allocator or a compiler can be compared on one kernel.
+/* Measures how late a thread wakes. It does what the thread of cyclictest does, and prints the same JSON, but
+ * it is built for each variant, so that a C library, an allocator or a compiler can be compared on one
+ * kernel.
  *
  *     wakeup INTERVAL_US WAKEUPS
  *
- * The thread sleeps with clock_nanosleep until absolute times of CLOCK_MONOTONIC, which no step of the wall clock moves. Periods that
- * a late wake-up has missed are skipped, as in cyclictest. SWAPSTONE_PRIORITY is fifo:01 to fifo:99, or other:0.
+ * The thread sleeps with clock_nanosleep until absolute times of CLOCK_MONOTONIC, which no step of the wall
+ * clock moves. Periods that a late wake-up has missed are skipped, as in cyclictest. SWAPSTONE_PRIORITY is
+ * fifo:01 to fifo:99, or other:0.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -42,8 +44,8 @@ static long number(const char *text, long most) {
     return value;
 }
 
-/* Deep sleep states of the processor would be measured otherwise (Documentation/power/pm_qos_interface.rst). A kernel without
- * such states has no such file. */
+/* Deep sleep states of the processor would be measured otherwise (Documentation/power/pm_qos_interface.rst).
+ * A kernel without such states has no such file. */
 static void forbid_deep_sleep(void) {
     int32_t none = 0;
     int fd = open("/dev/cpu_dma_latency", O_WRONLY | O_CLOEXEC);
@@ -94,7 +96,8 @@ static void sleep_until(int64_t at_ns) {
 static void print(long wakeups, int64_t sum_us, int64_t most_us, int64_t least_us, int cpu) {
     const char *comma = "";
 
-    printf("{\n  \"file_version\": 1,\n  \"return_code\": 0,\n  \"num_threads\": 1,\n  \"resolution_in_ns\": 0,\n");
+    printf("{\n  \"file_version\": 1,\n  \"return_code\": 0,\n  \"num_threads\": 1,\n  \"resolution_in_ns\": "
+           "0,\n");
     printf("  \"thread\": {\n    \"0\": {\n      \"histogram\": {");
     for (int us = 0; us < BINS; us++) {
         if (histogram[us]) {
@@ -102,10 +105,10 @@ static void print(long wakeups, int64_t sum_us, int64_t most_us, int64_t least_u
             comma = ",";
         }
     }
-    printf("\n      },\n      \"cycles\": %ld,\n      \"min\": %lld,\n      \"max\": %lld,\n", wakeups, (long long)least_us,
-           (long long)most_us);
-    printf("      \"avg\": %.2f,\n      \"cpu\": %d,\n      \"node\": 0\n    }\n  }\n}\n", (double)sum_us / (double)wakeups,
-           cpu);
+    printf("\n      },\n      \"cycles\": %ld,\n      \"min\": %lld,\n      \"max\": %lld,\n", wakeups,
+           (long long)least_us, (long long)most_us);
+    printf("      \"avg\": %.2f,\n      \"cpu\": %d,\n      \"node\": 0\n    }\n  }\n}\n",
+           (double)sum_us / (double)wakeups, cpu);
 }
 
 int main(int count, char **arguments) {

@@ -152,16 +152,13 @@ def compare(
         only: patterns of workloads.
         budget: time for measuring; one minute a variant if None.
         margin: differences below this are of no interest: a ratio, or a text such as ``2%``.
-        confidence: of the intervals, before correction: a ratio, or a text such as ``95%``; if None 99 % with the
-            correction ``report`` and 95 % with ``family``.
-        correction: ``report`` or ``family``: what the confidence holds for. If nothing differs, a report, or each of its families (a
-            suite's times under one load, for example), contains a false difference with at most the probability 1 - confidence.
+        confidence: of the intervals, before correction: a ratio, or a text such as ``95%``; if None that of the correction.
+        correction: ``report`` or ``family``: what the confidence holds for: one report, or each of its families.
         seed: of every random order; random if None.
         blocks: an exact number of blocks; 0 to stop on precision or budget.
         null: whether the baseline takes part again, and relinked.
         layouts: how many links of each variant take turns; 0 for one.
-        prime: runs of the same variant that are made and discarded directly before each measured run, 0 to 16. If None, one for own
-            programs and none for workloads and servers, and more where runs depend on what ran before them.
+        prime: discarded runs directly before each measured run, 0 to 16; if None, as many as runs depend on what ran before them.
         order: of a block's variants: ``random``, or ``balanced`` in cycles in which each follows each other one equally often.
         duration: how long each trial of the suite latency measures; a second if None.
         target: as ``--target``, e.g. ``host``, ``vm:KERNEL`` or ``ssh:BOARD``; None for the one that the experiment needs.

@@ -131,8 +131,8 @@ class BesideCommands:
 
 def _early(command: str, answer: AgentAnswer) -> str:
     lines = (answer.stderr or answer.stdout).decode(errors="replace").strip().splitlines()
-    said = f": its last output: {safe_excerpt(lines[-1], 200)}" if lines else "; it printed nothing"
-    return f"The load's program {_name(command)} ended early ({answer.outcome.value} {answer.code}){said}."
+    printed = f": its last output: {safe_excerpt(lines[-1], 200)}" if lines else "; it printed nothing"
+    return f"The load's program {_name(command)} ended early ({answer.outcome.value} {answer.code}){printed}."
 
 
 def _name(command: str) -> str:

@@ -121,7 +121,7 @@ def timeout_ms(cycles: int) -> int:
 
 
 def with_cycles(workload: Workload, cycles: int) -> Workload:
-    """Return a workload of this suite with another number of wake-ups; one of another suite as it is.
+    """Return a workload of this suite with another number of wake-ups; one of another suite unchanged.
 
     Args:
         workload: of any suite.
