@@ -68,7 +68,7 @@ fn lost(context: &Context) {
     world.expect_tcp("the first segment again", |tcp| is_again(&conn, tcp, first));
     let took = world.now() - begun;
     context.note(format!("retransmitted after {} us", took.as_micros()));
-    assert!(took < 5 * MS, "{took:?}");
+    assert!(took < 8 * MS, "{took:?}");
 }
 
 fn filled_gap(context: &Context) {
@@ -88,5 +88,6 @@ fn filled_gap(context: &Context) {
     let begun = world.now();
     world.expect_of(&conn, "an ACK of both segments", |tcp| tcp.ack == end);
     let took = world.now() - begun;
-    assert!(took <= MS, "{took:?}");
+    // The round trip of the link; a delayed ACK takes 250 ms.
+    assert!(took <= 3 * MS, "{took:?}");
 }
