@@ -9,7 +9,10 @@ from swapstone.model import COMMAND, process_file
 COMMAND_LINE = process_file("cmdline")
 """The arguments of the process, each followed by a zero byte (proc(5))."""
 
-LONG_COMMAND_LINE = "Its command line may have more than 16 KiB, which the agent does not read: give it a file instead. Or /proc is not mounted."
+LONG_COMMAND_LINE = (
+    "Its command line may have more than 16 KiB, which the agent does not read: give it a file instead. "
+    "Or /proc is not mounted."
+)
 
 
 class Command:
