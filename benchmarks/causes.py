@@ -158,7 +158,8 @@ def explained(program: Path, pair: Pair, asked: argparse.Namespace) -> Result:
     if pair.null:
         verdict = "LOUD" if outcome.named else "silent"
     else:
-        verdict = "right" if is_right(outcome, cause) else "WRONG" if outcome.differs else "none"
+        missed = "WRONG" if outcome.named else "missed" if outcome.differs else "none"
+        verdict = "right" if is_right(outcome, cause) else missed
     costs, remedies = with_slowdowns(content["costs"], content["runs"]), tuple(content["remedies"] or ())
     return Result(pair.name, pair.null, verdict, outcome, time.monotonic() - start, load, costs, remedies)
 
@@ -203,7 +204,7 @@ def run_all(pairs: Sequence[Pair], folder: Path, asked: argparse.Namespace) -> l
             found[pair] = explained(program, pair, asked)
             found[pair].store(folder / f"{pair.key}.json")
             print(row(found[pair]), flush=True)
-            if asked.verbose or found[pair].verdict in {"WRONG", "FAILED", "LOUD"}:
+            if asked.verbose or found[pair].verdict in {"WRONG", "missed", "FAILED", "LOUD"}:
                 print(f"    {found[pair].outcome.evidence or found[pair].outcome.answer}", flush=True)
     return [found[pair] for pair in pairs]
 

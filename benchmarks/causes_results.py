@@ -83,7 +83,8 @@ class Result:
     Attributes:
         name: of the cause.
         null: whether the plain program was compared with itself.
-        verdict: ``right``, ``WRONG``, ``none`` (no difference in the record), ``silent``, ``LOUD`` or ``FAILED``.
+        verdict: ``right``, ``WRONG``, ``missed`` (nothing was named), ``none`` (no difference in the record), ``silent``, ``LOUD`` or
+            ``FAILED``.
         outcome: what explain gave.
         seconds: of the comparison and the explanation.
         load: average of the last minute before it.
