@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from swapstone.model import TIMED_OUT, NothingComparableError, Run, Status, Trial
+from swapstone.model import CONSOLE, TIMED_OUT, NothingComparableError, Run, Status, Trial
 from swapstone.run import Engine
+from swapstone.run.attempt import reason_of_break
+from swapstone.targets import TargetError
 from tests.unit import builders
 
 GLIBC, MUSL, OTHER, AGAIN = "libc=glibc", "libc=musl", "libc=other", "libc=glibc (again)"
@@ -102,3 +104,9 @@ def test_all_candidates_must_be_hopeless() -> None:
 def test_candidates_that_were_not_built_do_not_count() -> None:
     made, _ = engine(refused=(OTHER,))
     assert ends(made, first_run(Status.REFUSED, variant=MUSL)) is not None
+
+
+def test_the_reason_of_a_break_has_the_consoles_lines_without_what_indents_them() -> None:
+    error = TargetError("it is gone", "", console="\n  [1.0] panic  \n\t" + "x" * 300 + "\n")
+    assert reason_of_break(error) == f"the target broke: it is gone{CONSOLE} | [1.0] panic | {'x' * 200}"
+    assert reason_of_break(TargetError("it is gone", "")) == "the target broke: it is gone"

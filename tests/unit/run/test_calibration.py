@@ -101,6 +101,22 @@ def test_a_baseline_that_fails_makes_one_pass(tmp_path: Path) -> None:
     assert {(run.passes, run.status) for run in view.runs} == {(1, Status.OK)}
 
 
+def test_the_checksum_is_that_of_the_first_attempt_which_has_one() -> None:
+    """A later attempt without a checksum does not remove it."""
+    key, checks = ("libc", NAME), iter(("", "first", ""))
+    answer = SimpleNamespace(facts=(("wall_ns", 1000),))
+    subject = SimpleNamespace(
+        max_passes=10**9,
+        run=lambda *_: Outcome(Judgement(Status.OK, check=next(checks)), answer, b""),  # type: ignore[arg-type]
+    )
+    engine: Any = SimpleNamespace(
+        _prepared=SimpleNamespace(subjects={key: subject}, variants={"libc=glibc": None}),
+        _spec=lambda *_: None,
+        _target=None,
+    )
+    assert Engine._calibrated(engine, (0, key))[1] == "first"
+
+
 def test_a_calibration_without_an_answer_makes_one_pass() -> None:
     key = ("libc", NAME)
     subject = SimpleNamespace(max_passes=9, run=lambda *_: Outcome(Judgement(Status.OK, check="c"), None, b""))

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The commands that `published claims` prints can be given, and measure what their tests read; an untested claim has a reason."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from typing import Any
+
+import click
+import pytest
+
+from swapstone.cli.main import cli
+from swapstone.model import UserError
+from swapstone.published.claims import PageClaim, page_claims
+from swapstone.session.study_file import load_study
+from swapstone.workloads import SUITES, find_workloads
+
+CLAIMS = page_claims()
+
+
+def _parsed(command: str) -> tuple[str, dict[str, Any]]:
+    """Return the command's name and its parameters, as click reads them; nothing runs."""
+    program, name, *words = shlex.split(command)
+    assert program == "swapstone"
+    found = cli.get_command(click.Context(cli), name)
+    assert found is not None, f"there is no command {name}"
+    return name, found.make_context(name, words).params
+
+
+def _measured(command: str) -> set[str]:
+    """Return the workloads that the experiments of a command have; those that the pattern of `explain` matches."""
+    name, given = _parsed(command)
+    if name == "explain":
+        assert given["record"] == "RECORD"
+        return {workload.name for _, workload in find_workloads(("server", "float"), (given["only"],))}
+    only = tuple(given["only"])
+    if name == "compare":
+        return {workload.name for _, workload in find_workloads(given["suites"], only)}
+    assert name == "study"
+    study, parts = load_study(given["name"]), given["only_parts"]
+    chosen = [part for part in study.part if not parts or part.name in parts]
+    assert len(chosen) == (len(parts) or len(study.part)), f"{command}: a part is unknown"
+    found = set()
+    for part in chosen:
+        suites = part.suites or tuple(suite.name for suite in SUITES)
+        names = {each.name for _, each in find_workloads(suites, part.only)}
+        with contextlib.suppress(UserError):  # a part may have none of the workloads that --only names
+            found |= names & {each.name for _, each in find_workloads(suites, only)}
+    return found
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=[claim.name for claim in CLAIMS])
+def test_a_claims_command_is_valid_and_measures_what_is_tested(claim: PageClaim) -> None:
+    assert bool(claim.command) != bool(claim.untested)
+    if claim.untested:
+        assert claim.untested.endswith(".") and len(claim.untested.split()) >= 8
+        return
+    commands = claim.command.split("; ")
+    measured = {workload for command in commands for workload in _measured(command)}
+    needed = {test.place.workload for test in claim.tests if test.place.workload}
+    assert measured and needed <= measured
+
+
+def test_the_claims_that_nothing_here_tests() -> None:
+    assert {claim.name for claim in CLAIMS if claim.untested} == {"newer-processor", "lwip-sending-hotspot"}
