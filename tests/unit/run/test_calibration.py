@@ -109,12 +109,12 @@ def test_the_checksum_is_that_of_the_first_attempt_which_has_one() -> None:
         max_passes=10**9,
         run=lambda *_: Outcome(Judgement(Status.OK, check=next(checks)), answer, b""),  # type: ignore[arg-type]
     )
-    engine: Any = SimpleNamespace(
+    specs: Any = SimpleNamespace(
         _prepared=SimpleNamespace(subjects={key: subject}, variants={"libc=glibc": None}),
-        _spec=lambda *_: None,
+        spec=lambda *_: None,
         _target=None,
     )
-    assert Engine._calibrated(engine, (0, key))[1] == "first"
+    assert TrialSpecs._calibrated(specs, (0, key))[1] == "first"
 
 
 def test_a_calibration_without_an_answer_makes_one_pass() -> None:
