@@ -138,8 +138,8 @@ class Engine:
         self._hopeless: set[str] = set()
         self._lost: dict[Group, str] = {}
         self._first_runs = first_runs
-        self._conditions: Mapping[str, int] = {}
-        """The facts of this session's first run that is ok: each other run must have the same conditions."""
+        self._conditions: dict[str, Mapping[str, int]] = {}
+        """The facts of this session's first run that is ok, by variant where each has a kernel of its own: all must have its conditions."""
         self._ahead: TrialsAhead[Attempt] = TrialsAhead(self._attempt, target)
         self._began_ns: int
         self._earlier_ns = sum(run.elapsed_ns for run in earlier)
@@ -273,22 +273,22 @@ class Engine:
         outcome = attempt.outcome or Outcome(self._without_answer(attempt.error), None, b"")
         if not isinstance(attempt.error, TargetError):
             self._breaks = 0
-        outcome = self._under_equal_conditions(outcome)
+        outcome = self._under_equal_conditions(outcome, trial.variant if self._target.reboots else "")
         output = self._writer.keep_raw(outcome.output)
         passes = self._passes[trial.suite, trial.workload]
         run = run_of(trial, outcome, passes=passes, times=attempt.times, output=output)
         return msgspec.structs.replace(run, answer=self._writer.keep_raw(outcome.kept_answer)), outcome.output
 
-    def _under_equal_conditions(self, outcome: Outcome) -> Outcome:
+    def _under_equal_conditions(self, outcome: Outcome, start: str) -> Outcome:
         """Refuse a run that inherited other conditions than the first run of this session. A booted machine has its own."""
         judgement, answer = outcome.judgement, outcome.answer
         if judgement.status is not Status.OK or answer is None or self._target.boots:
             return outcome
         facts = dict(answer.facts)
-        self._conditions = self._conditions or facts
-        if not (names := different_conditions(self._conditions, facts)):
+        first = self._conditions.setdefault(start, facts)
+        if not (names := different_conditions(first, facts)):
             return outcome
-        found = describe_conditions(names, facts, self._conditions)
+        found = describe_conditions(names, facts, first)
         reason = f"its conditions are not those of the first run of this session: {found}"
         return dataclasses.replace(outcome, judgement=Judgement(Status.REFUSED, reason, observed=judgement.observed))
 
