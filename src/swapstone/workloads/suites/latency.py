@@ -105,7 +105,7 @@ def _cyclictest(cycles: int) -> Workload:
 def _wakeup(cycles: int) -> Workload:
     return Workload(
         name="wakeup",
-        origin=Source(file="wakeup.c", harness=False, libraries=("-pthread",), reader="cyclictest"),
+        origin=Source(file="wakeup.c", harness=False, reader="cyclictest"),
         arguments=(str(INTERVAL_US), str(cycles)),
         description=f"the same {cycles} times by a program that is built for each variant, on one processor",
         metrics=METRICS,
