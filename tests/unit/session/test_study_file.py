@@ -37,7 +37,8 @@ def test_a_shipped_study_names_only_what_exists(name: str) -> None:
         assert request.factors and 0 < request.margin < 1
         assert all(find_suite(suite).workloads for suite in each.suites)
         assert all(find_load(load) for load in request.loads)
-        assert figures(study=request.published)
+        # A study of this project alone has no published one beside it.
+        assert figures(study=request.published) if request.published else name == "netstack-link"
 
 
 def test_musl_vs_glibc_is_there() -> None:
