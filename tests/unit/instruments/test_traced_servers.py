@@ -139,12 +139,12 @@ def test_reading_a_recording_is_bounded_and_prints_that_it_takes_long(
     monkeypatch: pytest.MonkeyPatch, within_s: float, *, killed: bool
 ) -> None:
     monkeypatch.setattr("swapstone.instruments.run_limit.QUIET_S", 0.05)
-    called = threading.Event()
+    noted = threading.Event()
     lines: list[str] = []
 
     def notify(line: str) -> None:
         lines.append(line)
-        called.set()
+        noted.set()
 
     command = ["/bin/sh", "-c", "exec sleep 1000" if killed else "read line; echo end"]
     with (
@@ -152,7 +152,7 @@ def test_reading_a_recording_is_bounded_and_prints_that_it_takes_long(
         run_limit.ended_within(process, within_s, "perf script", notify) as late,
     ):
         assert process.stdout is not None and process.stdin is not None
-        assert called.wait(30)
+        assert noted.wait(30)
         if not killed:
             process.stdin.write("go\n")
             process.stdin.flush()
