@@ -149,14 +149,14 @@ def test_conditions_of_a_machine_that_is_booted_for_each_trial_are_not_compared(
 def test_a_run_that_failed_under_other_conditions_failed(status: Status) -> None:
     answer = AgentAnswer(id="a", outcome=ProcessOutcome.EXITED, code=0, facts=tuple({**FIRST, "agent_nice": 5}.items()))
     outcome = Outcome(Judgement(status, "why", observed=(("libc", "musl"),)), answer, b"")
-    engine: Any = SimpleNamespace(_target=SimpleNamespace(boots=False), _conditions=FIRST)
-    found = Engine._under_equal_conditions(engine, outcome)
+    engine: Any = SimpleNamespace(_target=SimpleNamespace(boots=False), _conditions={"": FIRST})
+    found = Engine._under_equal_conditions(engine, outcome, "")
     if status is not Status.OK:
         assert found is outcome
         return
     assert found.judgement.status is Status.REFUSED
     assert found.judgement.reason.startswith("its conditions are not those of the first run of this session: ")
     assert found.judgement.observed == (("libc", "musl"),)
-    engine._conditions = {}
-    assert Engine._under_equal_conditions(engine, outcome) is outcome
-    assert dict(engine._conditions)["agent_nice"] == 5, "the first run sets them"
+    assert Engine._under_equal_conditions(engine, outcome, "b") is outcome
+    assert dict(engine._conditions["b"])["agent_nice"] == 5, "the first run of a kernel sets its conditions"
+    assert engine._conditions[""] == FIRST
