@@ -42,6 +42,7 @@ from swapstone.model import (
     UserError,
     cpio,
 )
+from swapstone.model.kernel_identity import identity_of_file, identity_of_running
 from swapstone.targets import health
 from swapstone.targets.host_description import describe_host
 
@@ -105,6 +106,13 @@ def _dependencies(data: bytes) -> object:
 def _kernel(data: bytes) -> object:
     kernel = kernels.read_kernel(in_file(data))
     return kernel.architecture, len(kernel.image), kernel.banner
+
+
+def _identity(data: bytes) -> object:
+    found = identity_of_file(data)
+    running = identity_of_running(data[:200], data[200:])
+    found.runs(running)
+    return found.versions + found.build_ids
 
 
 def _module(data: bytes) -> object:
@@ -208,6 +216,7 @@ IMAGE_DECODERS: tuple[Decoder, ...] = (
         lambda: (fuzz_seeds.archive(("one.o", fuzz_seeds.elf()), ("a long name.o", b"x")),),
     ),
     Decoder("kernel", "image", _kernel, fuzz_seeds.kernels),
+    Decoder("kernel identity", "image", _identity, fuzz_seeds.kernels),
     Decoder("initrd", "image", cpio.unpack, _initrds),
     Decoder("package index", "apt", lambda data: offers_in(text_of(data), "one"), constant(fuzz_seeds.PACKAGES)),
     Decoder("host files", "/proc, /sys", _host, constant(fuzz_seeds.HOST)),

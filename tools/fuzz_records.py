@@ -39,6 +39,7 @@ from swapstone.session.study_run import load_run
 from swapstone.session.unusable_values import named_record
 from swapstone.subjects.kept_answer import decode_kept, encode_kept, split_raw
 from swapstone.subjects.load_check import missing_load
+from swapstone.targets.labgrid_session import decode_answer
 from swapstone.targets.vm.guest import decode_channel
 from swapstone.targets.vm.machine_models import MACHINE_MODELS
 from swapstone.targets.vm.qemu import LimitReached, judge_end, last_lines
@@ -302,6 +303,8 @@ def _console(data: bytes) -> object:
     return [judge_end(status, text, text, model) for status in (0, 1, -9)], last_lines(text)
 
 
+_LAB_ERROR = b'{"error":"no place","hint":"make it"}'
+
 RECORD_DECODERS: tuple[Decoder, ...] = (
     Decoder(
         "answer",
@@ -330,6 +333,7 @@ RECORD_DECODERS: tuple[Decoder, ...] = (
     Decoder(
         "worker's reply", "worker", decode_reply, constant(b'{"worker":"host:1","refused":"no","hint":"","run":null}')
     ),
+    Decoder("lab", "labgrid", decode_answer, constant(fuzz_seeds.LAB), refused=(_LAB_ERROR,)),
     Decoder("raw output", "record", split_raw, constant(b"--- stdout\none\n--- stderr\ntwo\n--- agent\n")),
     Decoder("study run", "record", _study_run, _study_runs),
     Decoder("marks", "record", _marks, constant(b'{"key":"0123456789abcdef","marks":[["experiment.json","00ff"]]}')),

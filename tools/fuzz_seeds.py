@@ -207,6 +207,11 @@ MONITOR = (
     b'{"error": {"class": "GenericError", "desc": "no"}}',
 )
 
+LAB = (
+    b'{"address":"127.0.0.1","port":2222,"user":"root","source":"NetworkService","config":"","strategy":"ShellStrategy","state":"shell",'
+    b'"drivers":["SSHDriver"],"resources":["NetworkService"],"coordinator":"","image":"/lab/kernel"}'
+)
+
 _DIGEST = b'"' + b"0f" * 32 + b'"'
 STORED_TRIAL = (
     b'{"swapstone":"0.1.0","emulator":"0f","emulator_version":"QEMU emulator version 7.2","machine":{"cpu":"Nehalem"},'

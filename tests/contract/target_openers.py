@@ -47,6 +47,15 @@ def _ssh(folder: Path, shared: Shared) -> Target:
         return open_target("ssh:board")
 
 
+def _labgrid(folder: Path, shared: Shared) -> Target:
+    """Open a board of a lab without coordinator and strategy, which labgrid therefore takes as it is."""
+    (folder / "lab.yaml").write_text(
+        "targets: {bench: {resources: [NetworkService: {address: board, username: me}], drivers: []}}\n"
+    )
+    with FakeSsh(folder / "board").first():
+        return open_target(f"labgrid:bench,env={folder}/lab.yaml")
+
+
 def _virtual_board(folder: Path, shared: Shared) -> Target:
     """Open a virtual board of this machine's architecture, for which the programs of these tests are compiled."""
     here = next((each.name for each in ARCHITECTURES if each.machine == os.uname().machine), "")
@@ -57,6 +66,7 @@ OPENERS: dict[str, Callable[[Path, Shared], Target]] = {
     "fake": _fake,
     "vm": _vm,
     "ssh": _ssh,
+    "labgrid": _labgrid,
     "virtual-board": _virtual_board,
 }
 """Functions that open a target, by kind. Kinds that are not listed open by their name alone."""

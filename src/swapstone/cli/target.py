@@ -15,7 +15,13 @@ from swapstone.session.lab_environment import write_lab
 
 @click.group()
 def target_command() -> None:
-    """Manage the files of Swapstone on boards, and make a labgrid lab with a virtual board."""
+    r"""Manage the files of Swapstone on boards, and make a labgrid lab with a virtual board.
+
+    \b
+    Examples:
+        swapstone target clean ssh:pi@board
+        swapstone target labgrid-env lab
+    """
 
 
 @target_command.command("clean")

@@ -192,14 +192,7 @@ class LabSession:
                 f"labgrid ended: {safe_excerpt(self._tail(), 400) or 'no message'}",
                 f"Try the environment by hand: labgrid-client -c {self.place.environment} places",
             )
-        try:
-            found = msgspec.json.decode(line, type=dict[str, object])
-            if "error" in found:
-                problem = msgspec.convert(found, _Problem)
-                raise UserError(safe(problem.error), safe(problem.hint))
-            return msgspec.convert(found, LabBoard)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise UserError(f"labgrid's answer is invalid: {safe_excerpt(str(error), 200)}") from error
+        return decode_answer(line)
 
     def _tail(self) -> str:
         """Return the last lines that labgrid and its drivers printed."""
@@ -207,6 +200,24 @@ class LabSession:
             handle.seek(max(0, os.fstat(handle.fileno()).st_size - _TAIL_BYTES))
             return " / ".join(handle.read().decode(errors="replace").strip().splitlines()[-4:])
         return ""
+
+
+def decode_answer(line: bytes) -> LabBoard:
+    """Decode an answer of the process in which labgrid runs.
+
+    Raises:
+        UserError: it is the description of an error, or no answer.
+    """
+    try:
+        found = msgspec.json.decode(line, type=dict[str, object])
+        problem = msgspec.convert(found, _Problem) if "error" in found else None
+        board = None if problem else msgspec.convert(found, LabBoard)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise UserError(f"labgrid's answer is invalid: {safe_excerpt(str(error), 200)}") from error
+    if board is None:
+        assert problem is not None
+        raise UserError(safe(problem.error), safe(problem.hint))
+    return board
 
 
 def require_labgrid() -> None:

@@ -49,6 +49,7 @@ COVERED = {
     "model/compression.py": "initrd",
     "model/conformance.py": "conform",
     "model/cpio.py": "initrd",
+    "model/kernel_identity.py": "kernel identity",
     "model/toml_file.py": "study",
     "published/claims.py": "claims",
     "published/data.py": "figures",
@@ -68,6 +69,8 @@ COVERED = {
     "session/study_run.py": "study run",
     "subjects/kept_answer.py": "kept answer",
     "targets/fake_spec.py": "fake target",
+    "targets/labgrid_session.py": "lab",
+    "targets/labgrid_worker.py": "",  # reads what the process that started it writes
     "targets/vm/run_cache.py": "",  # reads back what it wrote, if the digest beside it matches
     "targets/vm/snapshot.py": "monitor",
     "targets/vm/stored_trial.py": "stored trial",

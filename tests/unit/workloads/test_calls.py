@@ -211,7 +211,12 @@ SHORT = {
 }
 """Workloads of the short tests. All together take a minute."""
 
-WITHOUT_HARNESS = {"fill.c": {"mmap"}, "touch.c": {"mmap"}, "server.c": {"malloc", "free"}}
+WITHOUT_HARNESS = {
+    "fill.c": {"mmap"},
+    "touch.c": {"mmap"},
+    "server.c": {"malloc", "free"},
+    "wakeup.c": {"clock_nanosleep"},
+}
 """What the programs that print figures of their own, and the server, call."""
 
 SOURCES = [

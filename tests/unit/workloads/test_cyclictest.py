@@ -123,7 +123,7 @@ def test_percentiles_use_the_nearest_rank() -> None:
 
 
 def test_the_suite_passes_the_options_that_the_reader_needs() -> None:
-    assert [workload.name for workload in find_suite("latency").workloads] == ["cyclictest"]
+    assert [workload.name for workload in find_suite("latency").workloads] == ["cyclictest", "wakeup"]
     command = CYCLICTEST.arguments[1]
     for option in ("--mlockall", "--priority=99", "--threads=1", f"--loops={CYCLES}", f"--histogram={BINS}"):
         assert option in command
