@@ -3,8 +3,9 @@
 //! ACK (RFC 5681) and can't be changed.
 //!
 //! Duplicate ACKs of TCP, from the third on, are held for a quarter of the round trip of the
-//! connection's handshake, as RFC 8985 (RACK-TLP), section 6.2, waits before it considers a segment
-//! lost. If a segment was only overtaken, the ACK that includes it arrives meanwhile: the held ones
+//! connection's handshake: the window with which RFC 8985 (RACK-TLP), section 6.2, begins once it has
+//! seen reordering. (RFC 8985 does not wait before that, and lengthens the window later; this does
+//! neither.) If a segment was only overtaken, the ACK that includes it arrives meanwhile: the held ones
 //! are dropped, and the stack neither retransmits nor reduces its congestion window. Else the stack
 //! receives all of them and recovers as ever.
 

@@ -4,7 +4,8 @@
 Three checks, each of which gives a caveat. Runs whose inherited conditions differ from the first run of their session are refused when
 they are measured (docs/wire.md, "Changed conditions"), so the first check finds differences between sessions, and counts those runs.
 
-1. What every trial inherits (`INHERITED`), compared with the first run of the record.
+1. What every trial inherits (`INHERITED`), compared with the first run of the record; where a board boots a kernel for each variant
+   (`BOOT_ORDER`), with the first run of that variant, because limits and defaults belong to the kernel.
 2. The nice value and the number of processors at the end of a program, compared between all runs of a workload.
 3. Elapsed time that is neither processor time nor the main thread's delay on the run queue, compared with the median of the same variant;
    and timers of the agent that woke it too late. A program that sleeps, and one that is stopped, can't be distinguished in one run.
@@ -22,7 +23,7 @@ import numpy as np
 from swapstone.comparison.findings import Findings
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import ABSENT, OK, Ints, Runs, RunTable, by_number, median
-from swapstone.model import Caveat, CaveatKind, Experiment, Variant, Workload
+from swapstone.model import BOOT_ORDER, Caveat, CaveatKind, Experiment, Variant, Workload
 from swapstone.model.trial_conditions import INHERITED, describe_conditions, different_conditions
 
 STILL_NS = 1_000_000_000
@@ -49,7 +50,14 @@ def check(
     if experiment.virtual:
         return Findings()
     table = as_table(runs, ())
-    return Findings(caveats=(*_inherited(table), *_of_programs(table), *_still(table), *_late(table)))
+    return Findings(
+        caveats=(
+            *_inherited(table, by_variant=experiment.order == BOOT_ORDER),
+            *_of_programs(table),
+            *_still(table),
+            *_late(table),
+        )
+    )
 
 
 def _fact(table: RunTable, name: str) -> Ints:
@@ -62,7 +70,7 @@ def _facts_of(table: RunTable, row: int) -> dict[str, int]:
     return {name: value for name, value in table.facts_of(row).items() if _SMALLEST <= value < _LARGEST}
 
 
-def _inherited(table: RunTable) -> Iterator[Caveat]:
+def _inherited(table: RunTable, *, by_variant: bool) -> Iterator[Caveat]:
     columns = [_fact(table, name) for name in INHERITED if name in table.facts]
     has_one = np.zeros(len(table), dtype=np.bool_)
     for column in columns:
@@ -70,18 +78,25 @@ def _inherited(table: RunTable) -> Iterator[Caveat]:
     known = np.flatnonzero(has_one)
     if not known.size:
         return
-    first = _facts_of(table, int(known[0]))
+    first_of = np.full(known.size, known[0])
+    if by_variant:
+        variants = [variant for *_, variant in table.places]
+        number_of = np.array([variants.index(variant) for variant in variants], dtype=np.int64)
+        numbers = number_of[table.place[known]]
+        for _, mine in by_number(numbers):
+            first_of[mine] = known[mine[0]]
     differs = np.zeros(known.size, dtype=np.bool_)
     for column in columns:
-        differs |= column[known] != column[known[0]]
+        differs |= column[known] != column[first_of]
     different = known[differs]
     if different.size:
         row = int(different[0])
-        facts = _facts_of(table, row)
+        facts, first = _facts_of(table, row), _facts_of(table, int(first_of[differs][0]))
         names = different_conditions(first, facts)
+        which = "the first one of their variant" if by_variant else "the first one"
         yield Caveat(
             kind=CaveatKind.CHANGED_CONDITIONS,
-            message=f"What trials inherit was not the same in all runs: {different.size} of {known.size} differ from the first one. "
+            message=f"What trials inherit was not the same in all runs: {different.size} of {known.size} differ from {which}. "
             f"In {_named(table, row)}: {describe_conditions(names, facts, first)}.",
             hint="A program that changes its parent did this, or another program, the system's settings, or a session that was resumed "
             "elsewhere. Repeat the experiment under constant conditions: swapstone rerun",

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from swapstone.comparison.conditions import FEWEST_RUNS, STILL_NS, check
-from swapstone.model import CURRENT_RULES, VIRTUAL_CLOCK, Caveat, CaveatKind, Status, Variant
+from swapstone.model import BOOT_ORDER, CURRENT_RULES, VIRTUAL_CLOCK, Caveat, CaveatKind, Status, Variant
 
 BASE, CANDIDATE = "libc=glibc", "libc=musl"
 BLOCKS = 8
@@ -60,6 +60,16 @@ def only(bench: Any) -> str:
 def test_equal_conditions_have_no_caveat(bench: Any) -> None:
     assert caveats(fill(bench)) == ()
     assert not [each for each in bench.analysis().caveats if each.kind is CaveatKind.CHANGED_CONDITIONS]
+
+
+def test_kernels_that_a_board_boots_have_conditions_of_their_own(bench: Any) -> None:
+    """The resource limits that a kernel sets are no change of the conditions: they are part of what is compared."""
+    found = fill(bench, musl={"agent_limits_crc": 6}, musl_5={"agent_limits_crc": 6, "agent_nice": 5})
+    (one,) = caveats(found, order=BOOT_ORDER)
+    assert "not the same in all runs: 1 of 18 differ from the first one of their variant. In block 5" in one.message
+    assert "limits" not in one.message
+    (other,) = caveats(found)
+    assert "9 of 18 differ from the first one. In block" in other.message
 
 
 def test_the_caveat_is_in_the_analysis(bench: Any) -> None:
