@@ -171,7 +171,7 @@ impl<D: Device> Reordering<D> {
 
     /// Returns the frame if the stack shall receive it now.
     fn sift(&mut self, frame: Frame) -> Option<Frame> {
-        let Some(segment) = Segment::of(&[&frame.bytes], false) else {
+        let Some(segment) = Segment::of(&frame.bytes, false) else {
             return Some(frame);
         };
         if segment.flags & (SYN | ACK) == SYN {
@@ -249,7 +249,7 @@ impl<D: Device> Device for Reordering<D> {
     fn transmit(&mut self, frame: Outgoing<'_>) -> Result<(), Full> {
         if self.on
             && frame.len() <= LARGEST
-            && let Some(segment) = Segment::of(frame.parts, true)
+            && let Some(segment) = Segment::of_parts(frame.parts)
             && segment.flags & (SYN | ACK) == SYN
         {
             self.begin(segment.key);
@@ -262,10 +262,79 @@ impl<D: Device> Device for Reordering<D> {
     }
 }
 
+/// Copies addresses and ports, whose sizes are constants: that needs no call of memcpy, which the
+/// counts of copies would contain.
+fn key_of<const N: usize>(addresses: &[u8], ports: &[u8], own: bool) -> Option<Key> {
+    let (source, destination) = addresses.split_first_chunk::<N>()?;
+    let destination = destination.first_chunk::<N>()?;
+    let (from, to) = ports.split_first_chunk::<2>()?;
+    let to = to.first_chunk::<2>()?;
+    let mut key = [0; 36];
+    let (first, rest) = key.split_first_chunk_mut::<N>()?;
+    let (second, rest) = rest.split_first_chunk_mut::<N>()?;
+    let (third, rest) = rest.split_first_chunk_mut::<2>()?;
+    let fourth = rest.first_chunk_mut::<2>()?;
+    (*first, *second, *third, *fourth) = if own {
+        (*destination, *source, *to, *from)
+    } else {
+        (*source, *destination, *from, *to)
+    };
+    Some(key)
+}
+
 impl Segment {
-    /// Reads a TCP segment directly behind an IP header; `None` for other frames. With `own` its
-    /// source is this side.
-    fn of(parts: &[&[u8]], own: bool) -> Option<Self> {
+    /// Reads a TCP segment directly behind an IP header, at the start of a frame; `None` for other
+    /// frames. With `own` its source is this side.
+    fn of(frame: &[u8], own: bool) -> Option<Self> {
+        let ip = frame.get(ETHERNET_HEADER..)?;
+        let (is_v4, tcp, end) = match frame.get(12..14)? {
+            [0x08, 0x00] => {
+                let header = usize::from(ip.first()? & 15) * 4;
+                let fragment = u16::from_be_bytes([*ip.get(6)?, *ip.get(7)?]) & 0x3fff;
+                if *ip.get(9)? != 6 || fragment != 0 {
+                    return None;
+                }
+                let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+                (true, header, total)
+            }
+            [0x86, 0xdd] if *ip.get(6)? == 6 => {
+                let length = usize::from(u16::from_be_bytes([ip[4], ip[5]]));
+                (false, 40, 40 + length)
+            }
+            _ => return None,
+        };
+        if !own && ip.len() < end {
+            return None; // truncated
+        }
+        let segment = ip.get(tcp..)?;
+        let ports = segment.get(..4)?;
+        let key = if is_v4 {
+            key_of::<4>(ip.get(12..20)?, ports, own)?
+        } else {
+            key_of::<16>(ip.get(8..40)?, ports, own)?
+        };
+        let header = usize::from(segment.get(12)? >> 4) * 4;
+        Some(Self {
+            key,
+            ack: u32::from_be_bytes(*segment.get(8..12)?.first_chunk()?),
+            window: u16::from_be_bytes(*segment.get(14..16)?.first_chunk()?),
+            flags: *segment.get(13)?,
+            payload: end.checked_sub(tcp)?.checked_sub(header)?,
+        })
+    }
+
+    /// Reads a segment of this side. Its headers are in the first part, or else the parts are
+    /// joined.
+    fn of_parts(parts: &[&[u8]]) -> Option<Self> {
+        let first = *parts.first()?;
+        let ip = if first.get(12..14) == Some(&[0x86, 0xdd]) {
+            40
+        } else {
+            20
+        };
+        if parts.len() == 1 || first.len() >= ETHERNET_HEADER + ip + 20 {
+            return Self::of(first, true);
+        }
         let mut bytes = [0; LARGEST];
         let mut size = 0;
         for part in parts {
@@ -274,47 +343,7 @@ impl Segment {
                 .copy_from_slice(part);
             size += part.len();
         }
-        let frame = &bytes[..size];
-        let ip = frame.get(ETHERNET_HEADER..)?;
-        let (addresses, tcp, end) = match frame.get(12..14)? {
-            [0x08, 0x00] => {
-                let header = usize::from(ip.first()? & 15) * 4;
-                let fragment = u16::from_be_bytes([*ip.get(6)?, *ip.get(7)?]) & 0x3fff;
-                if *ip.get(9)? != 6 || fragment != 0 {
-                    return None;
-                }
-                let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-                (ip.get(12..20)?, header, total)
-            }
-            [0x86, 0xdd] if *ip.get(6)? == 6 => {
-                let length = usize::from(u16::from_be_bytes([ip[4], ip[5]]));
-                (ip.get(8..40)?, 40, 40 + length)
-            }
-            _ => return None,
-        };
-        let segment = ip.get(tcp..end)?;
-        let header = usize::from(segment.get(12)? >> 4) * 4;
-        let mut key = [0; 36];
-        let half = addresses.len() / 2;
-        let (source, destination) = addresses.split_at(half);
-        let (near, far) = (segment.get(2..4)?, segment.get(..2)?);
-        let order = if own {
-            [destination, source, near, far]
-        } else {
-            [source, destination, far, near]
-        };
-        let mut at = 0;
-        for part in order {
-            key[at..at + part.len()].copy_from_slice(part);
-            at += part.len();
-        }
-        Some(Self {
-            key,
-            ack: u32::from_be_bytes(segment.get(8..12)?.try_into().ok()?),
-            window: u16::from_be_bytes(segment.get(14..16)?.try_into().ok()?),
-            flags: *segment.get(13)?,
-            payload: segment.len().checked_sub(header)?,
-        })
+        Self::of(&bytes[..size], true)
     }
 }
 
