@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import logging
 import multiprocessing
 import os
 import queue
@@ -174,8 +175,12 @@ def _begin_worker() -> None:
         threading.Thread(target=end_with_it, daemon=True).start()
 
 
+_LOGGERS = frozenset({"asyncio", "distributed", "tornado"})
+"""Loggers of Dask and what it uses. They would print tracebacks of a lost connection beside the error that names it."""
+
+
 class _Dask(WorkerPool):
-    """The workers of a Dask scheduler.
+    """The workers of a Dask scheduler. Their client's log in this process is off.
 
     Args:
         address: of the scheduler.
@@ -193,6 +198,8 @@ class _Dask(WorkerPool):
                 f"--executor dask: needs Dask, which is not installed: {safe_excerpt(str(error))}.",
                 f"Run: {DASK_INSTALL}",
             ) from error
+        for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] in _LOGGERS]:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         self._address = address
         try:
             self._client: Any = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False, name="swapstone")
