@@ -471,5 +471,5 @@ GROUPS: dict[str, list[Kind]] = {
 }
 """Kinds of hostile records, by what is harmed."""
 
-AROUND = ("studies", "index", "exchanges", "kept columns and tables")
+AROUND = ("studies", "index", "exchanges", "kept columns and tables", "three boards")
 """Groups whose kinds harm what is beside a record, or need a process beside it."""

@@ -62,7 +62,7 @@ class AgentTarget(Target):
         self._reader = AnswerReader()
         self._heard = False
         """Whether the agent has written anything."""
-        self._programs: dict[str, str] = {}
+        self._carried_programs: dict[str, str] = {}
         """Digests of the programs of packages that it has, by their names."""
 
     def put_programs(self, files: Mapping[str, Path], digest: str) -> str:
@@ -73,11 +73,13 @@ class AgentTarget(Target):
 
     def _note_programs(self, files: Mapping[str, Path], digest: str) -> None:
         names = sorted(name for name in files if ".so" not in name)
-        self._programs[", ".join(names)] = digest
+        self._carried_programs[", ".join(names)] = digest
 
     def _carried_tools(self) -> tuple[tuple[str, str], ...]:
         """Return the digests of programs of packages, for `tools`."""
-        return tuple((f"packaged {names}", f"SHA-256 {digest}") for names, digest in sorted(self._programs.items()))
+        return tuple(
+            (f"packaged {names}", f"SHA-256 {digest}") for names, digest in sorted(self._carried_programs.items())
+        )
 
     @abc.abstractmethod
     def _start_load_agent(self, number: int) -> subprocess.Popen[bytes]:
