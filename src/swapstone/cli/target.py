@@ -27,7 +27,10 @@ def target_command() -> None:
 @target_command.command("clean")
 @click.argument("target", metavar="TARGET")
 def clean_command(target: str) -> None:
-    """Remove the programs and C libraries that were copied to a board, e.g. ssh:pi@board."""
+    """Remove the programs and C libraries that were copied to a board.
+
+    Example: swapstone target clean ssh:pi@board
+    """
     echo(clean_target(target))
 
 
@@ -35,5 +38,8 @@ def clean_command(target: str) -> None:
 @click.argument("folder", metavar="DIR", type=Path)
 @click.option("--arch", "architecture", default="", help="Of the board: arm64, armhf, riscv64 or x86_64.  [arm64]")
 def labgrid_command(folder: Path, architecture: str) -> None:
-    """Write a labgrid environment with a virtual board to a new folder DIR, and print the commands that use it."""
+    """Write a labgrid environment with a virtual board to a new folder DIR, and print the commands that use it.
+
+    Example: swapstone target labgrid-env lab
+    """
     echo(write_lab(folder, architecture, print_note))

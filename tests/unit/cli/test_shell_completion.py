@@ -47,7 +47,7 @@ def test_factors_and_levels() -> None:
     assert _values("compare", "") == [f"{factor.name}=" for factor in FACTORS]
     assert {item.type for item in _items("compare", "")} == {"part"}
     assert _values("compare", "li") == ["libc=", "linking=", "link="]
-    assert _values("compare", "libc=glibc,musl", "li") == ["linking="]
+    assert _values("compare", "libc=glibc,musl", "li") == ["linking=", "link="]
     assert _values("compare", "libc=") == ["libc=glibc", "libc=musl"]
     assert _values("compare", "libc=glibc,") == ["libc=glibc,musl"]
     assert _values("compare", "swap=flash,zram:lz") == ["swap=flash,zram:lzo-rle", "swap=flash,zram:lz4"]
