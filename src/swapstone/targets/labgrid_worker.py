@@ -248,7 +248,7 @@ def _environment(path: str) -> Any:  # noqa: ANN401 - labgrid has no types
     from labgrid import Environment  # noqa: PLC0415 - an optional package
 
     def refuse(_: object = "") -> str:
-        raise LabError("The strategy asks a question, and nobody answers.", "Use drivers that need no hand.")
+        raise LabError("The strategy waits for input, and this session has none.", "Use drivers that need no hand.")
 
     with _explained(f"The labgrid environment {path} can't be used", f"Try: labgrid-client -c {path} places"):
         environment = Environment(path, interact=refuse)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """A store that several machines share: inputs of runs by their SHA-256, and runs by their names (docs/many-machines.md).
 
-Whoever can write to it can write anything into it. So nothing that is read from it is used before its digest was checked, links and
-special files are not opened, and every name is built here from hexadecimal digits.
+Its content is untrusted: a process that can write to it can write anything. So nothing that is read from it is used before its digest was
+checked, links and special files are not opened, and every name is built here from hexadecimal digits.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _LOOK_S = 0.1
 
 
 def _locked(descriptor: int) -> bool:
-    """Lock a file, if no other process has locked it. On a file system without locks nobody waits."""
+    """Lock a file; return False if another process has locked it, and True on a file system without locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
