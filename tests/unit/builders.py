@@ -7,10 +7,13 @@ from collections.abc import Iterator
 
 from swapstone import plan
 from swapstone.model import (
+    Analysis,
+    Comparison,
     Copy,
     Crate,
     Experiment,
     FactorLevels,
+    Noise,
     Run,
     Sample,
     Source,
@@ -35,6 +38,24 @@ def experiment(**changes: object) -> Experiment:
         **changes,
     }
     return Experiment(**fields)  # type: ignore[arg-type] # fields are checked by msgspec when a test encodes them
+
+
+QUIET = Noise(cpu_pressure_percent=None, cpu_pressure_max_percent=None, steal_percent=None, load1=None, busy=False)
+
+
+def analysis(*comparisons: Comparison) -> Analysis:
+    """Return an analysis of these rows alone, of a quiet machine."""
+    return Analysis(
+        comparisons=comparisons,
+        indices=(),
+        nulls=(),
+        noise=QUIET,
+        caveats=(),
+        failures=(),
+        blocks=3,
+        runs=12,
+        correction="none",
+    )
 
 
 def variant(label: str) -> Variant:

@@ -7,10 +7,11 @@ import msgspec
 import pytest
 from tests.golden import reports
 from tests.unit import builders
+from tests.unit.builders import analysis
 from tools.fuzz_seeds import COUNTED_ROW
 
 from swapstone.factors.arm_code import KINDS
-from swapstone.model import Analysis, Comparison, Direction, FactorLevels, Metric, Noise, Quantity, Scale, Verdict
+from swapstone.model import Comparison, Direction, FactorLevels, Metric, Quantity, Scale, Verdict
 from swapstone.model.instruction_counts import ArmCounts, InstructionExplanation
 from swapstone.report.arm_explanation import GROUPS, arm_kind_rows, arm_model_notes, arm_model_table
 from swapstone.report.context import ReportContext
@@ -18,7 +19,6 @@ from swapstone.report.instruction_explanation import document_of
 from swapstone.report.topics.float_abi import sections
 from swapstone.workloads import find_workload
 
-QUIET = Noise(cpu_pressure_percent=None, cpu_pressure_max_percent=None, steal_percent=None, load1=None, busy=False)
 SOFT = ArmCounts(kinds=(("integer", 149), ("load", 15), ("store", 16), ("branch", 35)), load_runs=0, helper_calls=4)
 SOFTFP = ArmCounts(
     kinds=(
@@ -69,20 +69,6 @@ def context(
         published=published,
         explain="swapstone explain r",
         workloads=tuple(("float", find_workload("float", name)) for name in names),
-    )
-
-
-def analysis(*rows: Comparison) -> Analysis:
-    return Analysis(
-        comparisons=rows,
-        indices=(),
-        nulls=(),
-        noise=QUIET,
-        caveats=(),
-        failures=(),
-        blocks=3,
-        runs=12,
-        correction="none",
     )
 
 

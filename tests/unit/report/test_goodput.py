@@ -8,15 +8,13 @@ import itertools
 import msgspec
 from tests.golden import reports
 from tests.unit import builders
-from tests.unit.builders import experiment
+from tests.unit.builders import analysis, experiment
 
 from swapstone.model import (
-    Analysis,
     Comparison,
     Direction,
     FactorLevels,
     Metric,
-    Noise,
     Quantity,
     Scale,
     Verdict,
@@ -26,7 +24,6 @@ from swapstone.report.document import Drawing
 from swapstone.report.topics import TOPICS
 from swapstone.report.topics.goodput import GOODPUT, sections
 
-QUIET = Noise(cpu_pressure_percent=None, cpu_pressure_max_percent=None, steal_percent=None, load1=None, busy=False)
 LINKS = ("clean", "loss:1%", "reorder:1%+delay:10ms")
 STACKS = ("kernel", "lwip", "kernel:bbr")
 RATES = {("kernel", "clean"): 50e6, ("lwip", "loss:1%"): 1e6, ("kernel:bbr", "loss:1%"): 20e6}
@@ -62,20 +59,6 @@ def compared(
         smallest_visible=None,
         exact=False,
         verdict=verdict,
-    )
-
-
-def analysis(*comparisons: Comparison) -> Analysis:
-    return Analysis(
-        comparisons=comparisons,
-        indices=(),
-        nulls=(),
-        noise=QUIET,
-        caveats=(),
-        failures=(),
-        blocks=3,
-        runs=12,
-        correction="none",
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 from tests.golden import reports
+from tests.unit.builders import analysis
 from tests.unit.report.test_service_tables import BANDWIDTH, row_of
-from tests.unit.report.test_throughput import analysis, comparison, context
+from tests.unit.report.test_throughput import comparison, context
 
 from swapstone.model import Comparison
 from swapstone.published import baselines

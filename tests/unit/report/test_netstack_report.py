@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 from tests.golden import reports
 from tests.unit import builders
-from tests.unit.builders import experiment
+from tests.unit.builders import analysis, experiment
 
 from swapstone.model import (
     Analysis,
@@ -14,7 +14,6 @@ from swapstone.model import (
     Direction,
     FactorLevels,
     Metric,
-    Noise,
     Quantity,
     Scale,
     Verdict,
@@ -27,9 +26,6 @@ from swapstone.report.topics.netstack import NETSTACK, sections
 def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:
     """Return the texts of the topic's sections."""
     return tuple(map(reports.texts, sections(context, analysis)))
-
-
-QUIET = Noise(cpu_pressure_percent=None, cpu_pressure_max_percent=None, steal_percent=None, load1=None, busy=False)
 
 
 def counted(
@@ -59,20 +55,6 @@ def counted(
         smallest_visible=None,
         exact=False,
         verdict=verdict,
-    )
-
-
-def analysis(*comparisons: Comparison) -> Analysis:
-    return Analysis(
-        comparisons=comparisons,
-        indices=(),
-        nulls=(),
-        noise=QUIET,
-        caveats=(),
-        failures=(),
-        blocks=3,
-        runs=12,
-        correction="none",
     )
 
 

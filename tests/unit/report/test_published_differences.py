@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit import builders
-from tests.unit.report.test_throughput import analysis, comparison
+from tests.unit.builders import analysis
+from tests.unit.report.test_throughput import comparison
 
 from swapstone.model import Comparison, Direction, FactorLevels, Metric, Quantity, UserError, Verdict
 from swapstone.report.document import Document

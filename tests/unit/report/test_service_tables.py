@@ -6,7 +6,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 from tests.golden import reports
-from tests.unit.report.test_throughput import WALL, analysis, comparison, context
+from tests.unit.builders import analysis
+from tests.unit.report.test_throughput import WALL, comparison, context
 
 from swapstone.model import Comparison, Verdict
 from swapstone.published import MEASURED_ROWS, baselines, figures

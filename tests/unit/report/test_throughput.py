@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from tests.golden import reports
 from tests.unit import builders
-from tests.unit.builders import experiment
+from tests.unit.builders import analysis, experiment
 
-from swapstone.model import Analysis, Comparison, Direction, FactorLevels, Metric, Noise, Quantity, Scale, Verdict
+from swapstone.model import Analysis, Comparison, Direction, FactorLevels, Metric, Quantity, Scale, Verdict
 from swapstone.report.context import ReportContext
 from swapstone.report.record_report import sections_of
 from swapstone.report.topics.throughput import HEAD, ROWS, same_direction, sections
@@ -22,7 +22,6 @@ def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...
 
 WALL = Metric(name="wall", unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning="elapsed")
 CPU = msgspec.structs.replace(WALL, name="cpu")
-QUIET = Noise(cpu_pressure_percent=None, cpu_pressure_max_percent=None, steal_percent=None, load1=None, busy=False)
 
 
 def comparison(work: str, generic: tuple[float, ...], rt: tuple[float, ...], **changes: object) -> Comparison:
@@ -48,20 +47,6 @@ def comparison(work: str, generic: tuple[float, ...], rt: tuple[float, ...], **c
     }
     fields |= {side: builders.variant(str(fields[side])) for side in ("baseline", "candidate")}
     return Comparison(**fields)  # type: ignore[arg-type] # one of its fields at a time
-
-
-def analysis(*comparisons: Comparison) -> Analysis:
-    return Analysis(
-        comparisons=comparisons,
-        indices=(),
-        nulls=(),
-        noise=QUIET,
-        caveats=(),
-        failures=(),
-        blocks=3,
-        runs=12,
-        correction="none",
-    )
 
 
 def context(*factors: tuple[str, tuple[str, ...]], cpus: str = "0") -> ReportContext:
