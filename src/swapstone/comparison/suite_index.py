@@ -16,6 +16,9 @@ from swapstone.comparison.rows import Row
 from swapstone.model import Index, Scale, Variant
 from swapstone.stats import LOG_QUANTUM, SignedRank
 
+FEWEST_PRESENT = 0.5
+"""A block counts if at least this share of the workloads has a pair in it, and workloads need a pair in this share of the blocks."""
+
 
 @dataclasses.dataclass(frozen=True)
 class IndexEstimate:
@@ -46,7 +49,7 @@ def index_estimates(rows: Iterable[Row], *, fewest: int = 1) -> list[IndexEstima
         fewest: an index over fewer rows is left out; 2 because over one row it repeats that row.
 
     Returns:
-        An estimate for each group that has a block in which all its workloads have a pair.
+        An estimate for each group with a block that counts, see `_means`.
     """
     together: dict[tuple[str, str, str, Variant], list[Row]] = {}
     for row in rows:
@@ -69,10 +72,29 @@ def indices(estimates: Iterable[IndexEstimate], rates: ErrorRates, *, layouts: b
 
 
 def _means(rows: Sequence[Row]) -> NDArray[np.float64]:
-    """Return the mean log ratio over the workloads, in every block that all of them have; shape (blocks,)."""
+    """Return the mean log ratio over the workloads for each block that at least half of them have; shape (blocks,).
+
+    Let x[w, b] be workload w's log ratio in block b, m[w] its mean, and p[w] the share of these blocks that it has. The value of block b is
+    the mean over the workloads of m[w] + (x[w, b] - m[w]) / p[w], or of m[w] alone where w has no pair. So the mean over the blocks is the
+    mean of the m[w], and a workload with few pairs adds the variance of those few: its term's variance is that of x[w] over p[w], and over
+    all blocks that of x[w] over its number of pairs. This is the influence function of a mean of means (Tsiatis, Semiparametric Theory and
+    Missing Data, 2006, ch. 7) and assumes that whether a pair is missing does not depend on its ratio. With all pairs it is the plain mean.
+    If a workload has fewer than half of the blocks, only blocks that all workloads have count.
+    """
     by_block = [dict(zip(row.blocks, np.log(row.after) - np.log(row.before), strict=True)) for row in rows]
-    common = sorted(set.intersection(*(set(ratios) for ratios in by_block)))
-    means: NDArray[np.float64] = np.mean([[ratios[block] for block in common] for ratios in by_block], axis=0)
+    blocks = sorted(set().union(*by_block))
+    ratios = np.array([[ratios.get(block, math.nan) for block in blocks] for ratios in by_block])
+    present = ~np.isnan(ratios)
+    kept = present.mean(axis=0) >= FEWEST_PRESENT
+    shares = present[:, kept].mean(axis=1) if kept.any() else np.zeros(len(rows))
+    if shares.min() < FEWEST_PRESENT or present[:, kept].all():
+        complete = present.all(axis=0)
+        plain: NDArray[np.float64] = ratios[:, complete].mean(axis=0)
+        return plain
+    ratios, present = ratios[:, kept], present[:, kept]
+    centres = np.nanmean(ratios, axis=1, keepdims=True)
+    deviations = np.where(present, ratios - centres, 0) / shares[:, np.newaxis]
+    means: NDArray[np.float64] = (centres + deviations).mean(axis=0)
     return means
 
 
