@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Pure functions on arrays of numbers. docs/statistics.md gives the reasons for choosing these methods."""
 
+from swapstone.stats.mean_of_means import MeanOfMeans
 from swapstone.stats.mean_ratio import MeanEffect, mean_difference, mean_ratio
 from swapstone.stats.multiple_comparisons import common_level, rejections
 from swapstone.stats.order_statistics import exceedance, median_interval
@@ -23,6 +24,7 @@ __all__ = [
     "LOG_QUANTUM",
     "Interval",
     "MeanEffect",
+    "MeanOfMeans",
     "PooledEstimate",
     "PredecessorTest",
     "RunOrder",

@@ -80,15 +80,15 @@ def student_quantile(freedom: int, alpha: float) -> float:
     low, high = -40.0, 200.0
     for _ in range(80):
         middle = (low + high) / 2
-        if _student_tail(freedom, middle) > alpha:
+        if student_tail(freedom, middle) > alpha:
             low = middle
         else:
             high = middle
     return math.exp(high)
 
 
-def _student_tail(freedom: int, log_t: float) -> float:
-    """Return P(|T| > exp(log_t))."""
+def student_tail(freedom: int, log_t: float) -> float:
+    """Return P(|T| > exp(log_t)) for Student's T with `freedom` degrees of freedom, >= 1."""
     ratio = 2 * log_t - math.log(freedom)  # log(t^2 / v)
     odds = math.exp(ratio)
     x, rest = 1 / (1 + odds), odds / (1 + odds)
