@@ -50,7 +50,7 @@ def group_name(workload: str, all_names: Sequence[str]) -> str:
 
 
 def _parts(name: str) -> list[str]:
-    return [part for part in re.split(r"[_.(#-]", name.rstrip(")")) if part] or [name]
+    return [part.strip() for part in re.split(r"[_.(#-]", name.rstrip(")")) if part.strip()] or [name]
 
 
 def cost_groups(rows: Sequence[Comparison], *, more: bool) -> tuple[CostGroup, ...]:
