@@ -102,4 +102,5 @@ def _index(rows: Sequence[Row], inference: SignedRank | MeanOfMeans, alpha: floa
         high=None if interval is None else math.exp(interval.high),
         confidence=1 - alpha,
         layouts=layouts,
+        incomplete=isinstance(inference, MeanOfMeans),
     )

@@ -184,10 +184,12 @@ class Index(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         suite, load, metric, baseline, candidate: of the comparisons.
         workloads: number of workloads.
-        blocks: number of blocks that are complete for all workloads; with layouts, number of layouts.
+        blocks: number of blocks that are complete for all workloads; with layouts, number of layouts; with `incomplete`, that of the
+            workload with the fewest.
         effect, low, high: the ratio and its interval at `confidence`, corrected for the number of candidates. A single candidate's
             interval is not corrected.
         layouts: whether `blocks` counts layouts.
+        incomplete: whether it is the mean of the workloads' own means, because few blocks are complete for all of them.
     """
 
     suite: str
@@ -202,6 +204,7 @@ class Index(FrozenStruct, frozen=True, kw_only=True):
     high: float | None
     confidence: float
     layouts: bool = False
+    incomplete: bool = False
 
 
 class LayoutSpread(FrozenStruct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from swapstone.model import (
 )
 from swapstone.report.context import ReportContext
 from swapstone.report.record_report import answer_of
+from swapstone.report.topics import sentences
 
 WALL = msgspec.structs.replace(synthetic.WALL)
 RATE = Metric(name="req/s", unit="1/s", quantity=Quantity.RATE, better=Direction.HIGHER, meaning="x", leads=True)
@@ -345,3 +346,14 @@ def test_every_format_begins_with_the_answer(case: object) -> None:
     flat = " ".join(reports.as_text(context, analysis, width=80).split())
     assert flat.startswith(answer)
     assert answer in " ".join(reports.as_whole_text(context, analysis).split())[: len(answer) + 1]
+
+
+def test_an_index_of_incomplete_blocks_is_not_said_to_be_of_complete_ones() -> None:
+    whole = _index(SUITE)
+    assert sentences.index(whole, _context()).endswith("geometric mean of 6 workloads over 20 complete blocks")
+    means = msgspec.structs.replace(whole, incomplete=True)
+    assert sentences.index(means, _context()).endswith(
+        "geometric mean of the means of 6 workloads, of 20 blocks or more each"
+    )
+    layouts = msgspec.structs.replace(means, layouts=True)
+    assert sentences.index(layouts, _context()).endswith("of 20 layouts or more each")

@@ -121,6 +121,9 @@ def index(each: Index, context: ReportContext) -> str:
             f" ({formatting.ratio(each.low)} to {formatting.ratio(each.high)} at {formatting.percent(each.confidence)})"
         )
     workloads = formatting.count(each.workloads, "workload")
+    if each.incomplete:
+        fewest = formatting.count(each.blocks, "layout" if each.layouts else repeats(context))
+        return f"{text}, geometric mean of the means of {workloads}, of {fewest} or more each"
     unit = "layout" if each.layouts else f"complete {repeats(context)}"
     return f"{text}, geometric mean of {workloads} over {formatting.count(each.blocks, unit)}"
 
