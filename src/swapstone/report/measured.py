@@ -23,6 +23,7 @@ class Analysed(FrozenStruct, frozen=True, kw_only=True):
         name, experiment, analysis: of the record.
         profiled: rows that `explain` has run under instruments.
         counted: rows whose instructions it has counted.
+        architecture: of the machine, as the record has it; empty if it has none.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Analysed(FrozenStruct, frozen=True, kw_only=True):
     analysis: Analysis
     profiled: tuple[RowMeasurements, ...] = ()
     counted: tuple[InstructionExplanation, ...] = ()
+    architecture: str = ""
 
 
 class Effect(FrozenStruct, frozen=True, kw_only=True):

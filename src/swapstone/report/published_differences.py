@@ -31,6 +31,8 @@ class Reason(FrozenStruct, frozen=True, kw_only=True):
         study: the published study.
         workload, metric, level, load: of the rows, as patterns with ``*`` and ``?``.
         platform: on which the page measured, as a pattern.
+        clock: of the record, ``wall`` or ``virtual``, as a pattern.
+        architecture: of the machine that the record is of, such as ``x86_64``, as a pattern.
         reason: the sentence.
     """
 
@@ -41,6 +43,8 @@ class Reason(FrozenStruct, frozen=True, kw_only=True):
     level: str = "*"
     load: str = "*"
     platform: str = "*"
+    clock: str = "*"
+    architecture: str = "*"
 
 
 class Difference(FrozenStruct, frozen=True, kw_only=True):
@@ -148,9 +152,9 @@ def differences(records: Iterable[Analysed], reasons: Iterable[Reason] = ()) -> 
         here = list(effects(known, (place.suite, place.workload, place.metric), over, place.side))
         absent += not here
         for each in here:
-            margin = next(other.experiment.margin for other in known if other.name == each.record)
-            reason = _reason_of(figure, place, kept)
-            kind = _kind(page, each, margin)
+            record = next(other for other in known if other.name == each.record)
+            reason = _reason_of(figure, place, record, kept)
+            kind = _kind(page, each, record.experiment.margin)
             rows.append(
                 Difference(figure=figure, place=place, over=over, page=page, here=each, kind=kind, reason=reason)
             )
@@ -194,7 +198,7 @@ def _kind(page: float, here: Effect, margin: float) -> str:
     return _SIGN if opposite else _SIZE if _apart(page, here.ratio) > FACTOR else ""
 
 
-def _reason_of(figure: Figure, place: Place, reasons: Iterable[Reason]) -> str:
+def _reason_of(figure: Figure, place: Place, record: Analysed, reasons: Iterable[Reason]) -> str:
     level = ",".join(f"{factor}={name}" for factor, name in place.side.levels)
     for each in reasons:
         patterns = (
@@ -203,6 +207,8 @@ def _reason_of(figure: Figure, place: Place, reasons: Iterable[Reason]) -> str:
             (level, each.level),
             (place.side.load, each.load),
             (figure.platform, each.platform),
+            ("virtual" if record.experiment.virtual else "wall", each.clock),
+            (record.architecture, each.architecture),
         )
         if each.study == figure.study and all(fnmatchcase(text, pattern) for text, pattern in patterns):
             return each.reason

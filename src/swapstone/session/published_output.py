@@ -73,12 +73,15 @@ def analysed(names: Sequence[str]) -> tuple[Analysed, ...]:
 
 def _analysed(record: Record) -> Analysed:
     profiled, counted = explained_rows(record.view)
+    manifest = record.view.manifest
+    machine = dict(manifest.machine).get("architecture", "") if manifest else ""
     return Analysed(
         name=f"{record.name} (simulated)" if record.experiment.target.startswith("fake") else record.name,
         experiment=record.experiment,
         analysis=record.analysis(),
         profiled=profiled,
         counted=counted,
+        architecture=record.experiment.architecture or machine,
     )
 
 

@@ -357,3 +357,18 @@ def test_an_index_of_incomplete_blocks_is_not_said_to_be_of_complete_ones() -> N
     )
     layouts = msgspec.structs.replace(means, layouts=True)
     assert sentences.index(layouts, _context()).endswith("of 20 layouts or more each")
+
+
+@pytest.mark.parametrize(
+    ("ratio", "clause"),
+    [
+        (0.088, "; programs of musl have 8.8 % of the size"),
+        (3.0, "; programs of musl have 3 times the size"),
+        (0.9, ""),
+    ],
+)
+def test_a_large_difference_in_size_is_stated_where_times_have_no_verdict(ratio: float, clause: str) -> None:
+    times = [_row(name, 1.5, half=None) for name in ("a", "b")]
+    sizes = [_row(name, ratio, half=0.0001, metric=synthetic.FILE) for name in ("a", "b")]
+    few = "Too few runs to compare musl with glibc on 2 workloads of libc: 2 pairs of runs, in which it took 1.5 times as long"
+    assert _said([*times, *sizes], _index(times, half=None)) == f"{few}{clause}."

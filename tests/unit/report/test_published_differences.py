@@ -159,6 +159,30 @@ reason = "Of another board."
     }
 
 
+def test_a_reason_may_be_of_one_clock_and_one_architecture() -> None:
+    text = """
+[[reason]]
+study = "musl-vs-glibc"
+clock = "virtual"
+reason = "Instructions are counted."
+[[reason]]
+study = "musl-vs-glibc"
+architecture = "x86*"
+reason = "Longer vectors."
+"""
+    here = record(libc("b_string_memset", 1.3, Verdict.WORSE))
+    for clock, architecture, reason in (
+        ("virtual", "x86_64", "Instructions are counted."),
+        ("wall", "x86_64", "Longer vectors."),
+        ("wall", "aarch64", ""),
+        ("wall", "", ""),
+    ):
+        experiment = msgspec.structs.replace(here.experiment, clock=clock)
+        other = msgspec.structs.replace(here, architecture=architecture, experiment=experiment)
+        (row,) = differences([other], decode_reasons(text.encode(), "reasons.toml")).different
+        assert row.reason == reason
+
+
 REASONS = b"""
 [[reason]]
 study = "musl-vs-glibc"
@@ -174,8 +198,16 @@ def test_every_shipped_reason_is_of_a_published_ratio_and_no_two_are_the_same() 
     content = resources.files("swapstone.published").joinpath("reasons.toml").read_bytes()
     shipped = decode_reasons(content, "reasons.toml")
     rows = [(figure, place) for figure, place, _, _ in ratios()]
+    machines = [
+        msgspec.structs.replace(
+            record(),
+            architecture=name,
+            experiment=builders.experiment(clock=clock, factors=record().experiment.factors),
+        )
+        for name, clock in (("x86_64", "wall"), ("arm64", "virtual"))
+    ]
     for each in shipped:
-        assert any(_reason_of(figure, place, [each]) for figure, place in rows), each
+        assert any(_reason_of(figure, place, machine, [each]) for figure, place in rows for machine in machines), each
     patterns = [msgspec.structs.replace(each, reason="") for each in shipped]
     assert len(set(patterns)) == len(patterns)
 

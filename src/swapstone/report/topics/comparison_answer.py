@@ -160,17 +160,22 @@ def _memory(place: Place, margin: float) -> str:
         verb = "" if place.lead is not None and place.lead.metric.name == "cpu" else "uses "
         return f", and {verb}{wording.amount(memory.effect, 'memory')}"
     if size is not None and size.standing(margin) in {Standing.MORE, Standing.LESS}:
-        large = size.effect >= _LARGE or size.effect <= 1 / _LARGE
-        return f"; its programs have {wording.amount(size.effect, 'size')}" if large else ""
+        return f"; its programs have {wording.amount(size.effect, 'size')}" if _large(size) else ""
     return ""
 
 
 def _memory_alone(place: Place, margin: float) -> str:
-    """Return the clause about memory where no difference in time was found; empty without a difference in memory."""
-    memory = place.memory
-    if memory is None or memory.standing(margin) not in {Standing.MORE, Standing.LESS}:
-        return ""
-    return f"; {place.names[0]} uses {wording.amount(memory.effect, 'memory')}"
+    """Return the clause about memory, or else a large size, where no difference in time was found; empty without either."""
+    memory, size = place.memory, place.size
+    if memory is not None and memory.standing(margin) in {Standing.MORE, Standing.LESS}:
+        return f"; {place.names[0]} uses {wording.amount(memory.effect, 'memory')}"
+    if size is not None and size.standing(margin) in {Standing.MORE, Standing.LESS} and _large(size):
+        return f"; programs of {place.names[0]} have {wording.amount(size.effect, 'size')}"
+    return ""
+
+
+def _large(size: Mean) -> bool:
+    return size.effect >= _LARGE or size.effect <= 1 / _LARGE
 
 
 def _where(place: Place, lead: Mean, standing: Standing) -> list[str]:
