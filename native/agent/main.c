@@ -8,6 +8,7 @@
  * closed at the other end, 4 after SIGTERM, SIGINT or SIGHUP. It kills the trial in flight first.
  */
 #include "answer.h"
+#include "child.h"
 #include "conditions.h"
 #include "keeper.h"
 #include "plan.h"
@@ -36,8 +37,12 @@ static bool wait_for_plan(int fd) {
     }
     answered = false;
     for (;;) {
-        if (port_poll(polled, 2, port_now_ns() < asleep_ns ? 0 : -1) <= 0)
+        bool awake = port_now_ns() < asleep_ns;
+        if (port_poll(polled, 2, awake ? 0 : -1) <= 0) {
+            if (awake) /* the reader of the answer may be on the same core */
+                port_relax();
             continue;
+        }
         if (polled[1].revents)
             for (int signal; (signal = port_read_signal(signal_fd)) > 0;)
                 if (signal == PORT_SIG_TERM || signal == PORT_SIG_INT || signal == PORT_SIG_HUP)
@@ -58,6 +63,7 @@ static bool begin(void) {
     port_close_from(3); /* fails before Linux 5.9; the parent must then leak no files */
     if (fd < 0 || split_from_keeper() < 0 || port_become_subreaper() < 0)
         return false;
+    keep_memory_from_children();
     begin_conditions();
     begin_trials();
     signal_fd = port_block_signals();

@@ -2,10 +2,11 @@
 #include "root.h"
 
 #include "../port/root_file_system.h"
+#include "child.h"
 #include "observe.h"
 
-static const char *root; /* its mount point */
-static int kept = -1;    /* a descriptor of the namespace; negative: none */
+static struct child_memory *const memory = &child_room.memory;
+static int kept = -1; /* a descriptor of the namespace; negative: none */
 
 int root_unshare(void) {
     return port_unshare_mounts();
@@ -13,8 +14,7 @@ int root_unshare(void) {
 
 /* Names the file `name` in the folder `folder`. */
 static const char *join(const char *folder, const char *name) {
-    static char bytes[8192];
-    struct text path = {bytes, sizeof bytes, 0, false};
+    struct text path = {memory->path, sizeof memory->path, 0, false};
 
     text_add(&path, folder);
     text_add(&path, name);
@@ -23,14 +23,14 @@ static const char *join(const char *folder, const char *name) {
 
 /* What the process writes goes to a tmpfs, which ends with the mount namespace. */
 static int mount_layer(const struct request *request) {
-    static char bytes[16384], place[8192];
-    struct text options = {bytes, sizeof bytes, 0, false}, mount_point = {place, sizeof place, 0, false};
+    struct text options = {memory->options, sizeof memory->options, 0, false};
+    struct text mount_point = {memory->mount_point, sizeof memory->mount_point, 0, false};
     int result = port_mount_tmpfs(request->layer, "mode=755");
 
     text_add(&mount_point, request->layer);
     text_add(&mount_point, "/root");
-    root = text_end(&mount_point);
-    result = result ? result : port_mkdir(root, 0755);
+    memory->root = text_end(&mount_point);
+    result = result ? result : port_mkdir(memory->root, 0755);
     result = result ? result : port_mkdir(join(request->layer, "/upper"), 0755);
     result = result ? result : port_mkdir(join(request->layer, "/work"), 0755);
     text_add(&options, "lowerdir=");
@@ -42,12 +42,12 @@ static int mount_layer(const struct request *request) {
     text_add(&options, "/work");
     if (options.full || mount_point.full)
         return -PORT_E_NOMEM;
-    return result ? result : port_mount_overlay(root, text_end(&options));
+    return result ? result : port_mount_overlay(memory->root, text_end(&options));
 }
 
 int root_mount(const struct request *request) {
-    root = request->root;
-    return request->layer ? mount_layer(request) : port_bind(root, root, false);
+    memory->root = request->root;
+    return request->layer ? mount_layer(request) : port_bind(memory->root, memory->root, false);
 }
 
 /* A tmpfs with the devices and links that programs rely on. */
@@ -58,27 +58,27 @@ static int mount_dev(void) {
                                            {"/proc/self/fd/0", "/dev/stdin"},
                                            {"/proc/self/fd/1", "/dev/stdout"},
                                            {"/proc/self/fd/2", "/dev/stderr"}};
-    int result = port_mkdir(join(root, "/dev"), 0755);
+    int result = port_mkdir(join(memory->root, "/dev"), 0755);
 
-    result = result ? result : port_mount_tmpfs(join(root, "/dev"), "mode=755");
+    result = result ? result : port_mount_tmpfs(join(memory->root, "/dev"), "mode=755");
     for (size_t i = 0; i < sizeof devices / sizeof *devices && result == 0; i++) {
-        int fd = port_open_write(join(root, devices[i]));
+        int fd = port_open_write(join(memory->root, devices[i]));
         if (fd >= 0)
             port_close(fd);
-        result = fd < 0 ? fd : port_bind(devices[i], join(root, devices[i]), false);
+        result = fd < 0 ? fd : port_bind(devices[i], join(memory->root, devices[i]), false);
     }
     for (size_t i = 0; i < sizeof links / sizeof *links && result == 0; i++)
-        result = port_symlink(links[i][0], join(root, links[i][1]));
+        result = port_symlink(links[i][0], join(memory->root, links[i][1]));
     port_umask(0);
-    result = result ? result : port_mkdir(join(root, "/dev/shm"), 01777);
-    result = result ? result : port_mkdir(join(root, "/tmp"), 01777);
+    result = result ? result : port_mkdir(join(memory->root, "/dev/shm"), 01777);
+    result = result ? result : port_mkdir(join(memory->root, "/tmp"), 01777);
     port_umask(022);
     return result;
 }
 
 static int bind_folder(const char *from, const char *to, bool recursive) {
-    int result = port_mkdir(join(root, to), 0755);
-    return result ? result : port_bind(from, join(root, to), recursive);
+    int result = port_mkdir(join(memory->root, to), 0755);
+    return result ? result : port_bind(from, join(memory->root, to), recursive);
 }
 
 int root_mount_devices(void) {
@@ -92,11 +92,11 @@ int root_mount_files(const struct request *request) {
     if (!request->files)
         return 0;
     int result = bind_folder(request->files, ROOT_FILES, false);
-    return result ? result : port_make_read_only(join(root, ROOT_FILES));
+    return result ? result : port_make_read_only(join(memory->root, ROOT_FILES));
 }
 
 int root_enter(void) {
-    return port_enter_root(root);
+    return port_enter_root(memory->root);
 }
 
 void root_keep(int pid) {

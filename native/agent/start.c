@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #include "start.h"
 
+#include "child.h"
 #include "kill.h"
 #include "root.h"
 
@@ -77,8 +78,6 @@ static int put_pipes(int pipes[PIPES][2]) {
     return result < 0 ? result : 0;
 }
 
-static int own_schedstat = -1; /* of the child */
-
 static int prepare(enum step step, const struct request *request, int pipes[PIPES][2]) {
     int result;
 
@@ -90,7 +89,7 @@ static int prepare(enum step step, const struct request *request, int pipes[PIPE
         result = result ? result : put_pipes(pipes);
         port_set_dumpable(
             true); /* unlike the agent: else it can't be traced, nor write its own /proc files */
-        own_schedstat = port_open_read("/proc/self/schedstat");
+        child_room.memory.schedstat = port_open_read("/proc/self/schedstat");
         port_write(pipes[SESSION][1], "", 1);
         return result;
     case STEP_CORE:
@@ -137,7 +136,7 @@ static _Noreturn void run_child(struct launch *launch, const struct request *req
     }
     if (!launch->failed) {
         launch->step = STEP_EXEC;
-        launch->delay_ns = read_run_delay(own_schedstat);
+        launch->delay_ns = read_run_delay(child_room.memory.schedstat);
         launch->released_ns = port_now_ns();
         launch->failed = port_exec(request->arguments[0], request->arguments, request->environment);
     }
@@ -177,17 +176,18 @@ static struct launch *new_launch(bool traced) {
 /* Forks a process, which waits to be released. */
 static int fork_waiting(struct started *started, const struct request *request, bool traced) {
     int pipes[PIPES][2] = {{-1, -1}, {-1, -1}, {-1, -1}, {-1, -1}};
+    struct launch *launch = new_launch(traced);
     int result = 0, pid;
 
     *started = (struct started)NOT_STARTED;
-    started->launch = new_launch(traced);
-    if (!started->launch)
+    started->launch = launch;
+    if (!launch)
         return -PORT_E_NOMEM;
     for (int i = 0; i < PIPES && result == 0; i++)
         result = port_pipe(pipes[i], i == RELEASE);
     pid = result ? result : port_fork();
-    if (pid == 0)
-        run_child(started->launch, request, pipes);
+    if (pid == 0) /* it does not have `started` */
+        run_child(launch, request, pipes);
     if (pid < 0) {
         close_pipes(pipes, 0);
         close_pipes(pipes, 1);

@@ -12,6 +12,9 @@ static const int64_t SECOND = 1000000000;
 static const int64_t KILL_TIMEOUT_NS = 10 * 1000000000LL; /* for killed processes to end */
 /* A note reports a main thread that ends this long before the other threads of its process. */
 static const int64_t EARLY_EXIT_NS = 100 * 1000000LL;
+/* After the exit stop, the agent does not sleep for this time: a process that ends takes less, unless its
+ * memory is large, and to wake up the agent would take as long as that end. */
+static const int64_t AWAKE_NS = 300000;
 
 static struct {
     const struct request *request;
@@ -26,6 +29,7 @@ static struct {
     bool outlived;       /* its other threads ran on, long after its main thread had ended */
     int64_t exit_stop_ns, paused_ns, ended_ns;
     int64_t outlived_ns;  /* when to examine that */
+    int64_t asleep_ns;    /* from when on the agent may sleep */
     int64_t free_bytes;   /* in its folder, before the start; negative if unknown */
     int64_t stops;        /* of its first process or of the agent, by a signal */
     int64_t late_ns;      /* the longest time that a timer woke the agent too late */
@@ -118,6 +122,15 @@ static void observe_memory(void) {
                    trial.request->observation_count);
 }
 
+/* Whether the agent is on a processor that the trial may not use. */
+static bool is_beside_trial(void) {
+    enum { BITS = 8 * sizeof(unsigned long) };
+    const struct request *request = trial.request;
+    int cpu = request->pinned && !request->server.port ? port_current_cpu() : -1;
+
+    return cpu >= 0 && cpu < PORT_MAX_CPUS && !(request->cpus.bits[cpu / BITS] >> (cpu % BITS) & 1);
+}
+
 static void handle_exit_stop(void) {
     trial.exit_stop_ns = port_now_ns();
     if (trial.request->root)
@@ -132,6 +145,8 @@ static void handle_exit_stop(void) {
     int64_t now_ns = port_now_ns();
     trial.paused_ns += now_ns - trial.exit_stop_ns;
     trial.outlived_ns = now_ns + EARLY_EXIT_NS;
+    if (is_beside_trial())
+        trial.asleep_ns = now_ns + AWAKE_NS;
 }
 
 static void handle_end(const struct port_event *event) {
@@ -139,6 +154,7 @@ static void handle_end(const struct port_event *event) {
 
     trial.ended = true;
     trial.ended_ns = port_now_ns();
+    trial.asleep_ns = 0;
     if (!trial.stopped) {
         trial.answer.outcome = event->change == PORT_EXITED ? OUTCOME_EXITED : OUTCOME_SIGNALED;
         trial.answer.code = event->value;
@@ -228,6 +244,13 @@ static int64_t earlier(int64_t one_ns, int64_t other_ns) {
     return one_ns < other_ns ? one_ns : other_ns;
 }
 
+static void sleep_until(int64_t until_ns, struct port_pollfd *polled, unsigned count) {
+    int64_t wait_ns = until_ns - port_now_ns();
+    port_poll(polled, count, wait_ns > 0 ? wait_ns : 0);
+    int64_t late_ns = port_now_ns() - until_ns;
+    trial.late_ns = wait_ns > 0 && late_ns > trial.late_ns ? late_ns : trial.late_ns;
+}
+
 /* Waits for events of the trial or of the agent, at most until `until_ns`, and handles them. Returns false if
  * there are no children. */
 static bool wait_for_events(int64_t until_ns) {
@@ -239,10 +262,15 @@ static bool wait_for_events(int64_t until_ns) {
         {trial.answer.generator_err.fd, PORT_POLL_IN, 0},
         {trial.agent == AGENT_OUTPUT_CLOSED ? -1 : STANDARD_OUTPUT, 0, 0},
     };
-    int64_t wait_ns = until_ns - port_now_ns();
-    port_poll(polled, sizeof polled / sizeof *polled, wait_ns > 0 ? wait_ns : 0);
-    int64_t late_ns = port_now_ns() - until_ns;
-    trial.late_ns = wait_ns > 0 && late_ns > trial.late_ns ? late_ns : trial.late_ns;
+    enum { POLLED = sizeof polled / sizeof *polled };
+    int64_t awake_ns = earlier(trial.asleep_ns, until_ns);
+    int ready = 0;
+    while (ready == 0 && port_now_ns() < awake_ns) {
+        port_relax();
+        ready = port_poll(polled, POLLED, 0);
+    }
+    if (ready == 0)
+        sleep_until(until_ns, polled, POLLED);
     handle_signals();
     bool children = handle_children();
     drain(&trial.answer.out);
@@ -486,7 +514,7 @@ static void begin(const struct request *request, int signal_fd) {
     trial.agent = AGENT_CONTINUES;
     trial.ended = trial.stopped = trial.observed = trial.replaced = trial.zombie_handled = false;
     trial.outlived = false;
-    trial.exit_stop_ns = trial.paused_ns = trial.ended_ns = 0;
+    trial.exit_stop_ns = trial.paused_ns = trial.ended_ns = trial.asleep_ns = 0;
     trial.outlived_ns = INT64_MAX;
     trial.killed = 0;
     trial.stops = trial.late_ns = 0;

@@ -65,6 +65,7 @@ enum {
     NR_DUP3 = 292,
     NR_PIPE2 = 293,
     NR_PRLIMIT64 = 302,
+    NR_GETCPU = 309,
     NR_FINIT_MODULE = 313,
     NR_CLOSE_RANGE = 436,
 };
@@ -80,6 +81,8 @@ static inline long arch_syscall(long nr, long a, long b, long c, long d, long e,
                      : "rcx", "r11", "memory");
     return result;
 }
+
+#define ARCH_PAUSE "pause"
 
 /* x86 I/O ports. Only the first process of a virtual machine uses them. */
 #define ARCH_HAS_IO_PORTS 1
@@ -146,6 +149,7 @@ enum {
     NR_UNAME = 160,
     NR_UMASK = 166,
     NR_PRCTL = 167,
+    NR_GETCPU = 168,
     NR_GETPID = 172,
     NR_GETPPID = 173,
     NR_GETEUID = 175,
@@ -166,6 +170,7 @@ enum {
 #if defined(__aarch64__)
 
 #define ARCH_FW_CFG_ADDRESS 0x09020000 /* of QEMU's machine "virt" */
+#define ARCH_PAUSE "yield"
 
 static inline long arch_syscall(long nr, long a, long b, long c, long d, long e, long f) {
     register long x8 __asm__("x8") = nr;
@@ -187,6 +192,9 @@ static inline long arch_syscall(long nr, long a, long b, long c, long d, long e,
     "mov x29, #0\nmov x30, #0\nmov x0, sp\nand sp, x0, #-16\nbl port_start\n"
 
 #else
+
+#define ARCH_PAUSE                                                                                           \
+    ".4byte 0x0100000f" /* pause, of the extension Zihintpause; a fence without effect elsewhere */
 
 static inline long arch_syscall(long nr, long a, long b, long c, long d, long e, long f) {
     register long a7 __asm__("a7") = nr;
@@ -257,6 +265,7 @@ enum {
     NR_SYMLINKAT = 331,
     NR_PPOLL = 336,
     NR_UNSHARE = 337,
+    NR_GETCPU = 345,
     NR_SIGNALFD4 = 355,
     NR_DUP3 = 358,
     NR_PIPE2 = 359,
@@ -267,6 +276,7 @@ enum {
 
 #define ARCH_STATFS_TAKES_SIZE 1
 #define ARCH_MMAP_UNIT 4096
+#define ARCH_PAUSE "yield"
 #define ARCH_FW_CFG_ADDRESS 0x09020000 /* of QEMU's machine "virt" */
 
 static inline long arch_syscall(long nr, long a, long b, long c, long d, long e, long f) {

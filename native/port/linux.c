@@ -211,6 +211,12 @@ int64_t port_now_ns(void) {
     return read_clock(CLOCK_MONOTONIC_ID);
 }
 
+void port_relax(void) {
+    enum { TIMES = 32 };
+    for (int i = 0; i < TIMES; i++)
+        __asm__ volatile(ARCH_PAUSE);
+}
+
 void port_suspended_ns(int64_t *least, int64_t *most) {
     int64_t before_ns = port_now_ns(), boot_ns = read_clock(CLOCK_BOOTTIME_ID), after_ns = port_now_ns();
 
@@ -366,6 +372,12 @@ int port_count_allowed_cpus(int pid) {
         for (unsigned long word = cpus.bits[i]; word; word &= word - 1)
             count++;
     return count;
+}
+
+int port_current_cpu(void) {
+    unsigned cpu = 0;
+    long result = SYSCALL3(NR_GETCPU, &cpu, NULL, NULL);
+    return result < 0 ? (int)result : (int)cpu;
 }
 
 int port_set_nice(int nice) {

@@ -112,6 +112,9 @@ int64_t port_process_cpu_ns(int pid);
 /* Waits until a descriptor is ready or the time is over. A negative time is no timeout. */
 int port_poll(struct port_pollfd *polled, unsigned count, int64_t wait_ns);
 
+/* Waits for about a microsecond, and leaves the processor's core to its other hardware thread meanwhile. */
+void port_relax(void);
+
 /* Connects to a TCP port of 127.0.0.1 and closes the connection. Returns 0 if the connection was accepted
  * within `wait_ns`. */
 int port_try_connect(int port, int64_t wait_ns);
@@ -153,6 +156,8 @@ int port_set_affinity(int pid, const struct port_cpu_set *cpus);
 int port_get_affinity(int pid, struct port_cpu_set *cpus);
 /* The number of processors in the affinity mask of a process. */
 int port_count_allowed_cpus(int pid);
+/* The processor that executes this process now, or a negative errno. */
+int port_current_cpu(void);
 int port_set_nice(int nice);
 int port_get_nice(int pid, int *nice);
 /* The scheduling policy of this process: SCHED_OTHER is 0. */

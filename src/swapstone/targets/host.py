@@ -9,6 +9,7 @@ import os
 import shlex
 import stat
 import subprocess
+import time
 from pathlib import Path
 
 import msgspec
@@ -44,6 +45,8 @@ _OF_THE_GENERATOR = frozenset({"driver_user_us", "driver_system_us", "driven_ns"
 
 _SCRATCH_MODE = 0o700
 _CGROUP = process_file("cgroup")
+_COARSEST_TIME_NS = 3_000_000_000
+"""More than the resolution of the times of any file system."""
 
 
 class HostTarget(AgentTarget):
@@ -79,6 +82,8 @@ class HostTarget(AgentTarget):
         """In which the agent is started."""
         self._folder = TemporaryFolder("scratch")
         self._scratch = self._folder.path
+        self._emptied_ns = -1
+        """The scratch folder's time of change, if it was empty then and a later change has another time."""
 
     def describe(self) -> TargetDescription:
         """Return this machine's description."""
@@ -200,7 +205,11 @@ class HostTarget(AgentTarget):
 
     def _clear(self) -> None:
         try:
+            if self._scratch.stat().st_ctime_ns == self._emptied_ns:  # nothing was created since
+                return
             _empty(self._scratch)
+            changed_ns = self._scratch.stat().st_ctime_ns
+            self._emptied_ns = changed_ns if time.time_ns() - changed_ns > _COARSEST_TIME_NS else -1
         except OSError as error:
             if remedy(error):
                 raise

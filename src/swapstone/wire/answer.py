@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import enum
+import functools
 import re
 import zlib
+
+import msgspec
 
 from swapstone.model import FrozenStruct, MemorySeries, Observation, ObservationKind, WireError
 from swapstone.wire.text import MAX_NUMBER, Place, encode_bytes, encode_text, show
@@ -29,7 +32,9 @@ _FACTS = {
 
 _FACT_SECTION = _SECTIONS[b"fact"]
 _FACT_LINES = re.compile(rb"(?:fact [a-z0-9_]+ (?:0|[1-9][0-9]{0,17})\n)+", re.ASCII)
-_FACT_LINE = re.compile(rb"fact ([a-z0-9_]+) ([0-9]+)\n", re.ASCII)
+_FACT_LINES_MOST = 10**18 - 1
+"""The largest number in `_FACT_LINES`; the smallest one is 0."""
+_NUMBERS = msgspec.json.Decoder(list[int])
 
 _OUTPUTS = (b"out", b"err", b"driver-out", b"driver-err")
 _FORGED = "Another process than the agent may have written into its pipe: `swapstone docs wire`, section 1."
@@ -134,6 +139,23 @@ def _observation(what: Observation) -> bytes:
     return what.kind.value.encode() + b" " + encode_text(what.name)
 
 
+@functools.lru_cache(maxsize=16)  # the answers of an agent have the same facts
+def _facts_of(tokens: tuple[bytes, ...]) -> tuple[tuple[str, ...], tuple[tuple[int, int, int], ...]]:
+    """Return the names of facts, and the limits of those for which some number of `_FACT_LINES` is invalid: place, lowest, highest.
+
+    Args:
+        tokens: the names on the wire.
+
+    Returns:
+        Nothing if one of them is unknown, or comes twice.
+    """
+    known = [_FACTS[token] for token in tokens if token in _FACTS]
+    if len({*tokens}) != len(tokens) or len(known) != len(tokens):
+        return (), ()
+    limits = ((at, low, high) for at, (_, low, high) in enumerate(known) if low > 0 or high < _FACT_LINES_MOST)
+    return tuple(name for name, _, _ in known), tuple(limits)
+
+
 class _Draft:
     """An answer that is being decoded."""
 
@@ -159,19 +181,18 @@ class _Draft:
         Returns:
             The number of lines; 0, without any effect, if one of them is invalid or in the wrong place.
         """
-        pairs = _FACT_LINE.findall(lines)
-        facts = dict(self.facts)
-        for token, number in pairs:
-            name, low, high = _FACTS.get(token, ("", 1, 0))
-            if not low <= (value := int(number)) <= high:
-                return 0
-            facts[name] = value
-        if self.section > _FACT_SECTION or len(facts) != len(self.facts) + len(pairs):
+        words = lines.split()
+        names, limits = _facts_of(tuple(words[1::3]))
+        values = _NUMBERS.decode(b"[%s]" % b",".join(words[2::3]))  # in half the time of int()
+        if not names or self.section > _FACT_SECTION or not self.facts.keys().isdisjoint(names):
             return 0
-        self.section, self.facts = _FACT_SECTION, facts
-        self.lines += len(pairs)
+        if any(not low <= values[at] <= high for at, low, high in limits):
+            return 0
+        self.section = _FACT_SECTION
+        self.facts.update(zip(names, values, strict=True))
+        self.lines += len(names)
         self.crc = zlib.crc32(lines, self.crc)
-        return len(pairs)
+        return len(names)
 
     def decode_line(self, place: Place, word: bytes, rest: bytes) -> None:
         """Decode one line between ``begin`` and ``end``."""
@@ -301,8 +322,9 @@ class AnswerReader:
         self._broken = True  # until this is done without an error
         data, at, answers = self._rest + data, 0, []
         while (end := data.find(b"\n", at)) >= 0:
-            facts = _FACT_LINES.match(data, at) if self._draft is not None else None
-            if facts and self._draft is not None and (count := self._draft.add_facts(facts[0])):
+            draft = self._draft
+            facts = _FACT_LINES.match(data, at) if draft is not None and data.startswith(b"fact ", at) else None
+            if facts and draft is not None and (count := draft.add_facts(facts[0])):
                 self._place.number += count
                 at = facts.end()
                 continue

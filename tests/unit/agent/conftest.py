@@ -68,7 +68,8 @@ def fake_calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("fake-calls") / "fake_calls"
     sources = [Path(__file__).parent / "fake_calls.c", native / "wire" / "words.c"]
     sources += [
-        native / "agent" / f"{name}.c" for name in ("keeper", "kill", "main", "observe", "root", "start", "text")
+        native / "agent" / f"{name}.c"
+        for name in ("child", "keeper", "kill", "main", "observe", "root", "start", "text")
     ]
     subprocess.run(["cc", "-std=gnu11", "-O1", *SANITIZED, "-o", program, *sources], check=True)
     return program

@@ -9,18 +9,19 @@
  *     untraced     `start_untraced`
  *     keep         `root_keep` of 7 and 8, `root_drop` twice, and the same of 9
  *     keeper       `split_from_keeper`; the fork returns 100
- *     main         `port_main`, on "cpus=N" processors, with a plan from standard input; "+path" gives it a file, "+none" no
- * argument. Reading the plan and running trials are calls like others
+ *     main         `port_main`, on "cpus=N" processors, with a plan from standard input; "+path" gives it a
+ * file, "+none" no argument. Reading the plan and running trials are calls like others
  *
  * Settings: "NAME=RESULT" is the result of a call, "NAME@N=RESULT" that of the N-th call of this name;
  * "+NAME" or "+NAME:LENGTH" sets a field of the request, a path to one of this length; "value=N" is the exit
  * status of each child that ends. "fork=0" makes it a child. A positive result of `wait` is ten times the
  * process's number and an enum port_change. A call of `poll` that returns 0 lets its time pass, and each
- * call "poll_takes=N" nanoseconds; the result of "ready" says which of two descriptors are readable, in bits. Descriptors are counted from 10, or from
- * "first=N". At the end the program prints what the child left for the agent or what the function returned,
- * and the open descriptors.
+ * call "poll_takes=N" nanoseconds; the result of "ready" says which of two descriptors are readable, in bits.
+ * Descriptors are counted from 10, or from "first=N". At the end the program prints what the child left for
+ * the agent or what the function returned, and the open descriptors.
  */
 #include "../../../native/agent/answer.h"
+#include "../../../native/agent/child.h"
 #include "../../../native/agent/conditions.h"
 #include "../../../native/agent/keeper.h"
 #include "../../../native/agent/root.h"
@@ -133,9 +134,28 @@ int port_close(int fd) {
     return 0;
 }
 
+/* Memory that can be written below and above the memory of children and around it, memory of other kinds, and
+ * this function's stack. */
+static long read_maps(char *buffer, size_t size) {
+    static bool whole;
+    unsigned long room = (unsigned long)&child_room, end = room + sizeof child_room,
+                  stack = (unsigned long)&room;
+
+    if (whole)
+        return 0;
+    whole = true;
+    return snprintf(
+        buffer, size,
+        "1000-3000 rw-p 0 fe:00 7 /agent\n4000-5000 r--p 0\n5000-6000 rw-s 0\n6000-7000 r-xp 0\nwrong\n"
+        "%lx-%lx rw-p 0\n%lx-%lx rw-p 0 [stack]\nfedc00000000-fedc0000a000 rw-p 0\n",
+        room - 0x2000, end + 0x3000, stack - 0x100000, stack + 0x100000);
+}
+
 long port_read(int fd, void *buffer, size_t size) {
     char text[64] = "";
     print("read %d", fd);
+    if (strcmp(paths[fd], "/proc/self/maps") == 0)
+        return read_maps(buffer, size);
     if (strcmp(paths[fd], "/proc/self/schedstat") == 0)
         strcpy(text, "111 222 333\n");
     else if (strncmp(paths[fd], "/proc/", 6) == 0)
@@ -192,6 +212,15 @@ const char *port_next_dirent(const void *buffer, size_t *offset) {
     return name;
 }
 
+int port_keep_from_children(void *memory, size_t size) {
+    long from_room = (char *)memory - (char *)&child_room;
+    if (labs(from_room) < 1 << 20)
+        print("keep_from_children room%+ld %zu", from_room, size);
+    else
+        print("keep_from_children %lx %zu", (unsigned long)memory, size);
+    return 0;
+}
+
 void *port_mmap(size_t size, bool shared) {
     print("mmap %d", shared);
     return result("mmap", 1) ? launch = calloc(1, size) : NULL;
@@ -213,6 +242,10 @@ int port_poll(struct port_pollfd *polled, unsigned count, int64_t wait_ns) {
     for (unsigned i = 0; i < count; i++)
         polled[i].revents = ready >> i & 1 ? PORT_POLL_IN : 0;
     return (int)found;
+}
+
+void port_relax(void) {
+    print("relax");
 }
 
 /* Signals and processes */

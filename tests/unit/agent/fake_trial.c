@@ -18,6 +18,9 @@
  *     accept                    the server accepts connections from now on
  *     executed                the load generator, which "set generator_waits 1" made wait, is executed
  *
+ * "set pinned 1" pins the trial to processor 1; the agent is on processor "cpu". A poll that may not wait
+ * takes "poll_ns". With "shows_polls", each poll is printed with its longest time.
+ *
  * Each read of the file "/slow" takes 500 ms. SIGKILL ends a process unless "immortal" is its number. The
  * answer is written in pieces of at most "write_bytes"; the write with the number "write_again" finds a full
  * pipe, and from the number "write_fails" on each fails. Prints the answer to standard output, and each call
@@ -100,7 +103,11 @@ static struct {
                 {"write_bytes", 1 << 20},
                 {"write_again", 0},
                 {"write_fails", 0},
-                {"policy_counts_writes", 0}};
+                {"policy_counts_writes", 0},
+                {"pinned", 0},
+                {"cpu", 0},
+                {"poll_ns", 0},
+                {"shows_polls", 0}};
 
 static long long *setting(const char *name) {
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
@@ -169,6 +176,10 @@ int port_poll(struct port_pollfd *polled, unsigned count, int64_t wait_ns) {
         log("writable %d %lld\n", polled->fd, (long long)wait_ns);
         return 1;
     }
+    if (*setting("shows_polls"))
+        log("poll %lld\n", (long long)wait_ns);
+    if (wait_ns == 0)
+        wait_ns = *setting("poll_ns");
     int64_t until_ns = wait_ns < 0 || wait_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + wait_ns;
     bool woken = false;
     for (int i = 0; i < action_count; i++)
@@ -183,6 +194,8 @@ int port_poll(struct port_pollfd *polled, unsigned count, int64_t wait_ns) {
         polled[i].revents = closed && polled[i].fd == 1 ? PORT_POLL_ERR : 0;
     return woken;
 }
+
+void port_relax(void) {}
 
 void port_suspended_ns(int64_t *least, int64_t *most) {
     static int64_t before = 0;
@@ -388,6 +401,10 @@ int port_count_allowed_cpus(int pid) {
     return 2;
 }
 
+int port_current_cpu(void) {
+    return (int)*setting("cpu");
+}
+
 int port_get_nice(int pid, int *nice) {
     (void)pid;
     *nice = 3;
@@ -535,6 +552,8 @@ int main(int count, char **arguments) {
     request.server.warm_ms = *setting("warm_ms");
     request.server.drain_ms = *setting("drain_ms");
     request.server.stop_ms = *setting("stop_ms");
+    request.pinned = *setting("pinned");
+    request.cpus.bits[0] = 2;
     begin_conditions();
     begin_trials();
     if (!write_header())

@@ -7,9 +7,15 @@ import pytest
 
 from tests.unit.agent.harness import Calls
 
+KEPT = [
+    *("open_read /proc/self/maps 12", "read 12", "keep_from_children 1000 8192"),
+    *("keep_from_children room-8192 8192", "keep_from_children room+65536 12288"),
+    *("keep_from_children fedc00000000 40960", "read 12", "close 12"),
+]
+"""The memory that children have not: all that can be written, except their own and the stack."""
 BEGUN = [
     *("set_dumpable 0", "open_null 10", "close_from 3", "become_subreaper", "block_signals 11", "fork", "close 11"),
-    *("set_parent_death_signal 15", "become_subreaper", "begin_conditions", "begin_trials", "block_signals 12"),
+    *("set_parent_death_signal 15", "become_subreaper", *KEPT, "begin_conditions", "begin_trials", "block_signals 12"),
     *("mmap 1", "plan_open 0"),
 ]
 NEXT = ["poll 0 1 -1", "plan_next"]
@@ -44,7 +50,7 @@ def test_the_agent_stays_awake_for_a_short_time_after_an_answer(calls: Calls) ->
     """It has a processor for itself, and it sleeps without a limit when the next request is late."""
     late = [f"poll@{number}=0" for number in (2, 3, 4, 5)]
     found = main(calls, "plan_next@1=0", "cpus=2", "poll_takes=100000", *late)
-    awake = ["poll 0 1 0"] * 3
+    awake = ["poll 0 1 0", "relax"] * 3
     assert found == [
         *("write_header", *TRIAL, "write_answer", "poll 0 1 0", "prepare_trial 1"),
         *(*awake, *NEXT, "returned 0"),
@@ -55,7 +61,7 @@ def test_a_request_that_comes_while_the_agent_is_awake_is_read(calls: Calls) -> 
     found = main(calls, "plan_next@1=0", "cpus=2", "poll@2=0", "poll@3=0")
     assert found == [
         *("write_header", *TRIAL, "write_answer", "poll 0 1 0", "prepare_trial 1"),
-        *("poll 0 1 0", "poll 0 1 0", "plan_next", "returned 0"),
+        *("poll 0 1 0", "relax", "poll 0 1 0", "plan_next", "returned 0"),
     ]
 
 
@@ -106,7 +112,7 @@ def test_each_end_has_its_exit_status(calls: Calls, settings: tuple[str, ...], e
         ("become_subreaper@2=-22", "become_subreaper"),
         ("block_signals@2=-24", "block_signals -24"),
         ("open_null=-2", "close_from 3"),
-        ("mmap=0", "open_read /plan 13"),
+        ("mmap=0", "open_read /plan 14"),
         ("open_read=-2", "open_read /plan -2"),
     ],
 )
@@ -121,7 +127,7 @@ def test_an_agent_without_an_argument_does_nothing(calls: Calls) -> None:
 
 
 def test_a_plan_in_a_file_is_read_from_it(calls: Calls) -> None:
-    assert "plan_open 13" in calls("main", "+path", "fork=0")
+    assert "plan_open 14" in calls("main", "+path", "fork=0")
 
 
 def test_the_first_three_descriptors_are_never_those_of_other_files(calls: Calls) -> None:

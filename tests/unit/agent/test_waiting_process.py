@@ -150,6 +150,15 @@ def test_it_keeps_no_pipe_of_the_agent_open(target: HostTarget, tmp_path: Path) 
         assert pipe not in links
 
 
+def test_it_has_none_of_the_agent_s_memory_that_can_be_written(target: HostTarget, tmp_path: Path) -> None:
+    """Except that of children, 64 KiB, and the stack: a fork that copies more takes longer, and the agent's next writes too."""
+    lines = Path(f"/proc/{waiting(tmp_path / 'agent')}/maps").read_text().splitlines()
+    private = [line for line in lines if " rw-p " in line and "[stack]" not in line]
+    assert len(private) == 1
+    start, end = (int(address, 16) for address in private[0].split()[0].split("-"))
+    assert end - start == 64 << 10
+
+
 @needs_root
 def test_it_does_not_have_the_nonce(agent: Path, tmp_path: Path) -> None:
     """That of the next request is read after the fork, and into memory that it does not have."""
