@@ -2,14 +2,14 @@
 /* Reads a file of 4 MiB that is in the page cache and sums its words, 4 times. lmbench: bw_file_rd io_only,
  * bw_mmap_rd mmap_only; the summary's rows File reread and Mmap reread.
  *
- * The parameter is how: with read() of 64 KiB at a time, or through a mapping that is made before the pass.
- * An operation is the whole file. */
+ * The parameter is how: with read() of 64 KiB at a time and a last one of 0 bytes, or through a mapping that is
+ * made before the pass. An operation is the whole file. */
 #include "mapped_file.h"
 
 enum { SIZE = 4 << 20, ROUNDS = 4 };
 
-static uint32_t block[FILE_BLOCK / sizeof(uint32_t)];
-static uint32_t *mapped;
+static unsigned long block[FILE_BLOCK / sizeof(long)];
+static unsigned long *mapped;
 static int file;
 
 static void prepare(void) {
@@ -17,27 +17,30 @@ static void prepare(void) {
     mapped = map_file(file, SIZE, PROT_READ);
 }
 
+/* Reads until nothing is left to read, for which lmbench calls read() once more. */
 static uint64_t read_pass(void) {
-    uint32_t sum = 0;
+    unsigned long sum = 0;
     for (int round = 0; round < ROUNDS; round++) {
         if (lseek(file, 0, SEEK_SET) != 0)
             fail("lseek: %s", strerror(errno));
-        for (size_t at = 0; at < SIZE; at += sizeof block) {
-            if (read(file, block, sizeof block) != sizeof block)
+        for (size_t left = SIZE, got = 1; got > 0; left -= got) {
+            size_t wanted = left < sizeof block ? left : sizeof block;
+            if (read(file, block, wanted) != (ssize_t)wanted)
                 fail("read from a file: %s", strerror(errno));
-            sum += sum_of_words(block, sizeof block);
+            sum += sum_of_longs(block, wanted);
+            got = wanted;
         }
     }
-    return sum;
+    return sum * sizeof *block;
 }
 
 static uint64_t mmap_pass(void) {
-    uint32_t sum = 0;
+    unsigned long sum = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        sum += sum_of_words(mapped, SIZE);
+        sum += sum_of_longs(mapped, SIZE);
         compiler_barrier();
     }
-    return sum;
+    return sum * sizeof *mapped;
 }
 
 static const struct parameter ways[] = {
