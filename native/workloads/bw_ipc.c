@@ -5,8 +5,8 @@
  * The parameter is the channel: a pipe, a pair of stream sockets, or a TCP connection on the loopback device
  * whose buffers are set to 1 MiB. `size` is the size of a block in bytes, of which each write() sends one and
  * each read() asks for one: 64 KiB, over TCP 10 MiB, the largest message of lmbench's summary, which the
- * summary prints. What is read from the pipe is stored 128 bytes behind the start of a page, as in bw_pipe. An
- * operation is one block. A word on a pipe of its own starts the sender in each pass. */
+ * summary prints. What is read from the pipe is stored 128 bytes behind the start of a page, as in bw_pipe.
+ * An operation is one block. A word on a pipe of its own starts the sender in each pass. */
 #include "loopback.h"
 #include "partner.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Two processes send an increasing number, an unsigned long, back and forth through two pipes, 2000 times. Each
- * blocks in read() until the other writes. UnixBench: Pipe-based Context Switching.
+/* Two processes send an increasing number, an unsigned long, back and forth through two pipes, 2000 times.
+ * Each blocks in read() until the other writes. UnixBench: Pipe-based Context Switching.
  *
  * The parameter is the number of tasks, or of copies (suite `unix`): pairs of processes. */
 #include "tasks.h"

@@ -3,8 +3,8 @@
  *
  * The parameter is the number of tasks, or of copies (suite `unix`). The program's own arguments are "-", the
  * number of starts that remain, the number of starts so far and the time of the first one in seconds. As the
- * original does, each start converts two numbers with atoi() and one with sscanf(), reads the time, and prints
- * two numbers for the next one, here three. */
+ * original does, each start converts two numbers with atoi() and one with sscanf(), reads the time, and
+ * prints two numbers for the next one, here three. */
 #include "tasks.h"
 
 #include <stdio.h>

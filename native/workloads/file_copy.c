@@ -4,9 +4,9 @@
  * maxblocks counts blocks of 1024 bytes, so each file has 2000 buffers (1000 of 4096 bytes in the suite
  * `throughput`, whose eight tasks would need too much memory).
  *
- * The parameter is BLOCK:TASKS, the size of a buffer in bytes and the number of tasks: `one` and `all` for the
- * copies of the suite `unix`. The table at the end has the number of buffers and repeats. An operation is 1024
- * bytes. Each task has two unlinked files in the working directory. */
+ * The parameter is BLOCK:TASKS, the size of a buffer in bytes and the number of tasks: `one` and `all` for
+ * the copies of the suite `unix`. The table at the end has the number of buffers and repeats. An operation is
+ * 1024 bytes. Each task has two unlinked files in the working directory. */
 #include "tasks.h"
 
 #include <fcntl.h>

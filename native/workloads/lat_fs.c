@@ -3,8 +3,8 @@
  * order. lmbench: lat_fs; the summary's rows 0K and 10K File Create and Delete.
  *
  * The parameter is create:BYTES or delete:BYTES. `size` is the size of each file in bytes. To create a file
- * is creat(), one write() unless it is empty, and close(). To remove it is unlink(). A path has four names, as
- * that of the summary's files in /tmp; the first is in the working directory. */
+ * is creat(), one write() unless it is empty, and close(). To remove it is unlink(). A path has four names,
+ * as that of the summary's files in /tmp; the first is in the working directory. */
 #include "harness.h"
 
 #include <errno.h>

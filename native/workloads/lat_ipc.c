@@ -2,10 +2,10 @@
 /* Two processes pass a message to and fro, 1000 times. Each waits until the other has written. lmbench:
  * lat_pipe, lat_unix, lat_tcp, lat_udp; the summary's rows Pipe, AF UNIX, TCP and UDP.
  *
- * The parameter is the channel: two pipes, a pair of stream sockets, a TCP connection, or UDP sockets, both on
- * the loopback device. `size` is the size of the message in bytes. Over UDP the calls are send() and recv(),
- * and those of the server sendto() and recvfrom() with the client's address; otherwise write() and read(). An
- * operation is one round trip. */
+ * The parameter is the channel: two pipes, a pair of stream sockets, a TCP connection, or UDP sockets, both
+ * on the loopback device. `size` is the size of the message in bytes. Over UDP the calls are send() and
+ * recv(), and those of the server sendto() and recvfrom() with the client's address; otherwise write() and
+ * read(). An operation is one round trip. */
 #include "loopback.h"
 #include "partner.h"
 
@@ -95,8 +95,10 @@ static void finish(void) {
 #define CHANNEL(channel, bytes, own_pass)                                                                    \
     { .argument = channel, .name = "lat_" channel, .ops = ROUND_TRIPS, .size = bytes, .pass = own_pass }
 
-static const struct parameter channels[] = {
-    CHANNEL("pipe", 1, NULL), CHANNEL("unix", 1, NULL), CHANNEL("tcp", 1, NULL),
-    CHANNEL("udp", 4, datagram_pass), {0}};
+static const struct parameter channels[] = {CHANNEL("pipe", 1, NULL),
+                                            CHANNEL("unix", 1, NULL),
+                                            CHANNEL("tcp", 1, NULL),
+                                            CHANNEL("udp", 4, datagram_pass),
+                                            {0}};
 
 WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .finish = finish, .parameters = channels);

@@ -3,7 +3,8 @@
  * a stride of 128 bytes.
  *
  * The parameter is the size of the array. `size` is that in bytes. Each pointer points 128 bytes up, the
- * highest to the lowest. The sizes are those that the summary takes for its columns L1 $, L2 $ and Main mem. */
+ * highest to the lowest. The sizes are those that the summary takes for its columns L1 $, L2 $ and Main mem.
+ */
 #include "harness.h"
 
 #include <errno.h>

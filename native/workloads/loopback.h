@@ -92,7 +92,7 @@ static inline void tcp_pair(int ends[2]) {
     close(listener);
 }
 
-/* Two UDP sockets: a client's, which is connected, and a server's, which answers whoever sends. */
+/* Two UDP sockets: a client's, which is connected, and a server's, which answers each sender. */
 static inline void udp_pair(int ends[2]) {
     struct sockaddr_in server;
     ends[1] = bound_socket(SOCK_DGRAM, &server);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Runs a shell that starts a script once, or eight times at once, counting with expr, and waits for the scripts.
- * Each script sorts a text into a file, dumps that file in octal and sorts the dump by number, filters its
- * lines, counts what is left, and removes its files. UnixBench: Shell Scripts (1 concurrent), (8 concurrent).
+/* Runs a shell that starts a script once, or eight times at once, counting with expr, and waits for the
+ * scripts. Each script sorts a text into a file, dumps that file in octal and sorts the dump by number,
+ * filters its lines, counts what is left, and removes its files. UnixBench: Shell Scripts (1 concurrent), (8
+ * concurrent).
  *
  * The parameter is SCRIPTS:COPIES. Eight concurrent scripts are one operation. The shell and all tools are
  * busybox, beside the program, built with the same C library. Each tool is a link to it in a directory of its
@@ -26,11 +27,13 @@ static char script[] = "sort >\"$2.sort\" <\"$1\"\n"
                        "grep a \"$2.sort\" | tee \"$2.grep\" | wc >\"$2.wc\"\n"
                        "rm \"$2.sort\" \"$2.grep\" \"$2.od\"\n";
 
-/* $1 is the text, $2 the prefix, $3 the path of the script and $4 the number of scripts to start. */
+/* $1 is the text, $2 the prefix, $3 the path of the script and $4 one more than the number of scripts. A
+ * count that expr does not print ends the loop. */
 static char starter[] = "number=1\n"
-                        "until [ $number -gt $4 ]; do\n"
+                        "while :; do\n"
                         "    sh \"$3\" \"$1\" \"$2.$number\" &\n"
                         "    number=$(expr $number + 1)\n"
+                        "    case $number in \"$4\" | '') break ;; esac\n"
                         "done\n"
                         "wait\n";
 
@@ -88,7 +91,7 @@ static void start_shell(unsigned task) {
     char *environment[] = {path_variable, NULL};
     snprintf(prefix, sizeof prefix, "%s/%u", directory, task);
     join(path, "script");
-    snprintf(count, sizeof count, "%u", scripts);
+    snprintf(count, sizeof count, "%u", scripts + 1);
     execve(shell, arguments, environment);
     _exit(EXEC_FAILED);
 }

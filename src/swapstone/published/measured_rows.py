@@ -29,7 +29,9 @@ class MeasuredRow(FrozenStruct, frozen=True, kw_only=True):
 
 
 def _lmbench(metric: str, workload: str, unit: str = "us", less: str = "", plus: str = "") -> MeasuredRow:
-    return MeasuredRow(suite="lmbench", metric=metric, unit=unit, own_suite="os", workload=workload, less=less, plus=plus)
+    return MeasuredRow(
+        suite="lmbench", metric=metric, unit=unit, own_suite="os", workload=workload, less=less, plus=plus
+    )
 
 
 def _unixbench(metric: str, test: str, unit: str = "lps", *, same_kind: bool = False) -> MeasuredRow:

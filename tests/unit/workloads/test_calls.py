@@ -203,7 +203,7 @@ CALLS: Mapping[tuple[str, str], Mapping[str, int]] = {
     ("os", "lat_mmap"): {"mmap": 20, "munmap": 20},
     ("os", "lat_pagefault"): {"mmap": 10, "msync": 10, "munmap": 10},
     ("os", "bw_pipe"): {"read": ANY, "write": ANY},
-    ("os", "bw_file_rd"): {"lseek": 4, "read": 260},
+    ("os", "bw_file_rd"): {"lseek": 4, "read": 256},
     ("os", "bw_mem(8m,bcopy)"): {"bcopy": 2},
     ("os", "lat_mem_rd(1k)"): {},
     ("unix", "shell1 (1 copy)"): {

@@ -22,7 +22,16 @@ ONCE_A_MAPPING = {"lat_pagefault", "lat_pagefault(mmap)"}
 WITH_AN_ORDER = {"bw_tcp"}
 """A write() that starts the sender; the original's sends without a pause."""
 
-OPERATIONS = {"fstime": 1, "fsbuffer": 2, "fsdisk": 1, "context1": 2000, "execl": 25, "spawn": 100, "pipe": 4000, "syscall": 4000}
+OPERATIONS = {
+    "fstime": 1,
+    "fsbuffer": 2,
+    "fsdisk": 1,
+    "context1": 2000,
+    "execl": 25,
+    "spawn": 100,
+    "pipe": 4000,
+    "syscall": 4000,
+}
 """How often a pass does what the original's row counts, by test of `unix`."""
 
 AROUND = {"context1": {"fork", "exit_group", "wait"}, "execl": {"fork", "exit_group", "wait"}}

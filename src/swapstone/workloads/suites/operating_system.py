@@ -186,13 +186,15 @@ SUITE = Suite(
             metrics=MESSAGES,
         ),
         *(_files(what, f"{what} a file", size) for size in (0, 10240) for what in ("create", "delete")),
-        _work("lat_mmap", "lat_mmap.c", "map a file of 8 MiB, write a byte in every 16 KiB of its first tenth, unmap it"),
+        _work(
+            "lat_mmap", "lat_mmap.c", "map a file of 8 MiB, write a byte in every 16 KiB of its first tenth, unmap it"
+        ),
         _pages("lat_pagefault", "read", "read a byte of a page of a mapped file for the first time"),
         _pages("lat_pagefault(mmap)", "mmap", "a page of a file that is mapped and unmapped, and not read"),
         _stream("pipe", "through a pipe"),
         _stream("unix", "through a pair of stream sockets"),
         _stream("tcp", "over TCP on the loopback device", _MESSAGE),
-        _file("bw_file_rd", "read", "read a cached file of 4 MiB to its end, 64 KiB at a time, and sum its words"),
+        _file("bw_file_rd", "read", "read a cached file of 4 MiB, 64 KiB at a time, and sum its words"),
         _file("bw_mmap_rd", "mmap", "sum the words of a mapped, cached file of 4 MiB"),
         *_memory("16k", 16 * _KIB),
         *_memory("8m", 8 * _MIB),
