@@ -8,8 +8,8 @@
 
 enum { SIZE = 4 << 20, ROUNDS = 4 };
 
-static uint32_t block[FILE_BLOCK / sizeof(uint32_t)];
-static uint32_t *mapped;
+static unsigned long block[FILE_BLOCK / sizeof(long)];
+static unsigned long *mapped;
 static int file;
 
 static void prepare(void) {
@@ -18,26 +18,26 @@ static void prepare(void) {
 }
 
 static uint64_t read_pass(void) {
-    uint32_t sum = 0;
+    unsigned long sum = 0;
     for (int round = 0; round < ROUNDS; round++) {
         if (lseek(file, 0, SEEK_SET) != 0)
             fail("lseek: %s", strerror(errno));
         for (size_t at = 0; at < SIZE; at += sizeof block) {
             if (read(file, block, sizeof block) != sizeof block)
                 fail("read from a file: %s", strerror(errno));
-            sum += sum_of_words(block, sizeof block);
+            sum += sum_of_longs(block, sizeof block);
         }
     }
-    return sum;
+    return sum * sizeof *block;
 }
 
 static uint64_t mmap_pass(void) {
-    uint32_t sum = 0;
+    unsigned long sum = 0;
     for (int round = 0; round < ROUNDS; round++) {
-        sum += sum_of_words(mapped, SIZE);
+        sum += sum_of_longs(mapped, SIZE);
         compiler_barrier();
     }
-    return sum;
+    return sum * sizeof *mapped;
 }
 
 static const struct parameter ways[] = {

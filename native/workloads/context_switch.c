@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Two processes send a number back and forth through two pipes, 2000 times. Each blocks in read() until the
- * other writes. UnixBench: Pipe-based Context Switching.
+/* Two processes send an increasing number, an unsigned long, back and forth through two pipes, 2000 times.
+ * Each blocks in read() until the other writes. UnixBench: Pipe-based Context Switching.
  *
  * The parameter is the number of tasks, or of copies (suite `unix`): pairs of processes. */
 #include "tasks.h"
 
 enum { ROUND_TRIPS = 2000 };
 
-static void send_number(int pipe, uint32_t number) {
+static void send_number(int pipe, unsigned long number) {
     if (write(pipe, &number, sizeof number) != sizeof number)
         fail("write to a pipe: %s", strerror(errno));
 }
 
-static void receive_number(int pipe, uint32_t number) {
-    uint32_t received;
+static void receive_number(int pipe, unsigned long number) {
+    unsigned long received;
     ssize_t size = read(pipe, &received, sizeof received);
     if (size != sizeof received)
         fail("read from a pipe: %s", size < 0 ? strerror(errno) : "end of file");
@@ -22,9 +22,9 @@ static void receive_number(int pipe, uint32_t number) {
 }
 
 static void run_partner(int from, int to) {
-    for (uint32_t i = 0; i < ROUND_TRIPS; i++) {
-        receive_number(from, 2 * i);
-        send_number(to, 2 * i + 1);
+    for (unsigned long i = 0; i < ROUND_TRIPS; i++) {
+        receive_number(from, i);
+        send_number(to, i);
     }
     _exit(0);
 }
@@ -43,9 +43,9 @@ static uint64_t work(unsigned task) {
     }
     close(request[0]);
     close(reply[1]);
-    for (uint32_t i = 0; i < ROUND_TRIPS; i++) {
-        send_number(request[1], 2 * i);
-        receive_number(reply[0], 2 * i + 1);
+    for (unsigned long i = 0; i < ROUND_TRIPS; i++) {
+        send_number(request[1], i);
+        receive_number(reply[0], i);
         transfers += 2;
     }
     wait_for_exit(partner, 0);

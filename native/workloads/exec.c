@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* A child process replaces itself by its own program with execv(), 25 times. UnixBench: Execl Throughput.
+/* A child process replaces itself by its own program with execl(), 25 times. UnixBench: Execl Throughput.
  *
  * The parameter is the number of tasks, or of copies (suite `unix`). The program's own arguments are "-", the
- * number of starts that remain and the number of starts so far. */
+ * number of starts that remain, the number of starts so far and the time of the first one in seconds. As the
+ * original does, each start converts two numbers with atoi() and one with sscanf(), reads the time, and
+ * prints two numbers for the next one, here three. */
 #include "tasks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
-enum { STARTS = 25, COUNT_TEXT = 16, EXEC_FAILED = 127 };
+enum { STARTS = 25, NUMBER_TEXT = 24, EXEC_FAILED = 127 };
 
 static char path[4096];
 
@@ -19,22 +22,25 @@ static void prepare(void) {
     path[length] = 0;
 }
 
-static void reexec(char *program, int remaining, int started) {
-    char option[] = "-", remaining_text[COUNT_TEXT], started_text[COUNT_TEXT];
-    char *arguments[] = {program, option, remaining_text, started_text, NULL};
+static void reexec(const char *program, int remaining, int started, unsigned long begun) {
+    char remaining_text[NUMBER_TEXT], started_text[NUMBER_TEXT], begun_text[NUMBER_TEXT];
     snprintf(remaining_text, sizeof remaining_text, "%d", remaining);
     snprintf(started_text, sizeof started_text, "%d", started);
-    execv(program, arguments);
+    snprintf(begun_text, sizeof begun_text, "%lu", begun);
+    execl(program, program, "-", remaining_text, started_text, begun_text, (char *)NULL);
     _exit(EXEC_FAILED);
 }
 
-/* main() of the program after execv(). The exit status of the last start is the number of starts. */
+/* main() of the program after execl(). The exit status of the last start is the number of starts. */
 static int reexec_main(int count, char **arguments) {
-    if (count != 4)
+    unsigned long begun;
+    if (count != 5)
         return EXEC_FAILED;
     int remaining = atoi(arguments[2]), started = atoi(arguments[3]);
+    if (sscanf(arguments[4], "%lu", &begun) != 1 || time(NULL) == (time_t)-1)
+        return EXEC_FAILED;
     if (remaining > 0)
-        reexec(arguments[0], remaining - 1, started + 1);
+        reexec(arguments[0], remaining - 1, started + 1, begun);
     return started;
 }
 
@@ -42,7 +48,7 @@ static uint64_t work(unsigned task) {
     (void)task;
     pid_t child = fork_or_fail();
     if (child == 0)
-        reexec(path, STARTS - 1, 1);
+        reexec(path, STARTS - 1, 1, (unsigned long)time(NULL));
     wait_for_exit(child, STARTS);
     return STARTS;
 }

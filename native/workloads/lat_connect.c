@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Connects to a server on the loopback device over TCP and closes the connection, 100 times. The server
- * accepts and closes. lmbench: lat_connect; the summary's row TCP conn.
+/* Connects to a server on the loopback device over TCP and closes the connection, 100 times. The client sets
+ * SO_REUSEADDR before it connects. The server accepts, reads until the end of the connection, and closes.
+ * lmbench: lat_connect; the summary's row TCP conn.
  *
  * The pass ends when the server has closed the last connection. The queue of the server holds all
  * connections of a pass. */
@@ -15,12 +16,31 @@ static pid_t server;
 static struct sockaddr_in address;
 static int closed;
 
+static void serve_one(int listener) {
+    struct sockaddr_in client;
+    socklen_t size = sizeof client;
+    char byte;
+    int accepted = accept(listener, (struct sockaddr *)&client, &size);
+    if (accepted < 0)
+        fail("accept: %s", strerror(errno));
+    if (read(accepted, &byte, 1) != 0)
+        fail("read from a connection that was closed: %s", strerror(errno));
+    close(accepted);
+}
+
 static void serve(int listener, int report) {
     for (;;) {
         for (int i = 0; i < CONNECTIONS; i++)
-            close(accepted_socket(listener));
+            serve_one(listener);
         write_whole(report, "", 1);
     }
+}
+
+static int reusing_socket(void) {
+    int any = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+    if (any < 0 || setsockopt(any, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0)
+        fail("socket or setsockopt: %s", strerror(errno));
+    return any;
 }
 
 static void prepare(void) {
@@ -36,8 +56,11 @@ static void prepare(void) {
 
 static uint64_t pass(void) {
     char byte;
-    for (int i = 0; i < CONNECTIONS; i++)
-        close(connected_socket(&address));
+    for (int i = 0; i < CONNECTIONS; i++) {
+        int any = reusing_socket();
+        connect_to(any, &address);
+        close(any);
+    }
     read_whole(closed, &byte, 1);
     return CONNECTIONS;
 }

@@ -3,27 +3,27 @@
  * it sums an array of its own and passes it on. lmbench: lat_ctx; the summary's rows 2p/0K to 16p/64K ctxsw.
  *
  * The parameter is PROCESSES:KIB, the number of processes and the size of each array in KiB. `size` is the
- * number of processes. With one process, the token goes through its own pipe: the same calls and the same
- * sum without a switch. lmbench's figure is the time of a ring less that time. An operation is one transfer,
- * i.e. read(), the sum and write(). */
+ * number of processes. With one process, the token goes through 96 pipes of its own in turn, as many as
+ * lmbench's summary has processes at most: the same calls and the same sum without a switch. lmbench's figure
+ * is the time of a ring less that time. An operation is one transfer, i.e. read(), the sum and write(). */
+#include "mapped_file.h"
 #include "partner.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_PROCESSES = 16, MOST_WORDS = 64 * 1024 / 4, TRANSFERS = 1600 };
+enum { MOST_PROCESSES = 16, OWN_PIPES = 96, MOST_WORDS = 64 * 1024 / sizeof(long), TRANSFERS = 1600 };
 
-static uint32_t array[MOST_WORDS];
+static unsigned long array[MOST_WORDS];
 static size_t words;
 static pid_t others[MOST_PROCESSES];
-static int from, to;
+static int pipes[OWN_PIPES][2], from, to;
 
+/* The size of the array in bytes: the sum of its words times their size, which differs between processors. */
 static uint32_t sum_of_array(void) {
-    uint32_t sum = 0;
-    for (size_t i = 0; i < words; i++)
-        sum += array[i];
+    unsigned long sum = sum_of_longs(array, words * sizeof *array);
     compiler_barrier();
-    return sum;
+    return (uint32_t)(sum * sizeof *array);
 }
 
 /* Adds the sum to the token, so that no process can leave it out. */
@@ -36,38 +36,53 @@ static void pass_on(int source, int target) {
 
 static void prepare(void) {
     unsigned processes, kib;
-    int ring[MOST_PROCESSES][2];
     if (sscanf(parameter->argument, "%u:%u", &processes, &kib) != 2 || processes != parameter->size)
         fail("the parameter is not PROCESSES:KIB of the table");
     words = kib * 1024 / sizeof *array;
     for (size_t i = 0; i < words; i++)
         array[i] = 1;
-    for (unsigned i = 0; i < processes; i++)
-        if (pipe(ring[i]) != 0)
+    for (unsigned i = 0; i < (processes == 1 ? OWN_PIPES : processes); i++)
+        if (pipe(pipes[i]) != 0)
             fail("pipe: %s", strerror(errno));
     for (unsigned i = 1; i < processes; i++) {
         others[i] = fork_partner();
         if (others[i] == 0) {
             array[0] = 1; /* a copy of its own of every page */
-            for (size_t at = 0; at < words; at += 1024)
+            for (size_t at = 0; at < words; at += 4096 / sizeof *array)
                 array[at] = 1;
             for (;;)
-                pass_on(ring[i - 1][0], ring[i][1]);
+                pass_on(pipes[i - 1][0], pipes[i][1]);
         }
     }
-    from = ring[processes - 1][0];
-    to = ring[0][1];
+    from = pipes[processes - 1][0];
+    to = pipes[0][1];
 }
 
-static uint64_t pass(void) {
+/* Passes the token to itself. */
+static uint32_t pass_alone(void) {
+    uint32_t token = 0;
+    for (unsigned i = 0; i < TRANSFERS; i++) {
+        const int *own = pipes[i % OWN_PIPES];
+        write_whole(own[1], &token, sizeof token);
+        read_whole(own[0], &token, sizeof token);
+        token += sum_of_array();
+    }
+    return token;
+}
+
+static uint32_t pass_around(void) {
     uint32_t token = 0;
     unsigned rounds = TRANSFERS / (unsigned)parameter->size;
     write_whole(to, &token, sizeof token);
     for (unsigned i = 1; i < rounds; i++)
         pass_on(from, to);
     read_whole(from, &token, sizeof token);
-    token += sum_of_array();
-    if (token != TRANSFERS * (uint32_t)words)
+    return token + sum_of_array();
+}
+
+static uint64_t pass(void) {
+    uint32_t token = parameter->size == 1 ? pass_alone() : pass_around();
+    if (token != TRANSFERS * (uint32_t)(words * sizeof *array))
         fail("a process did not add its sum to the token");
     return token;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Creates 200 files in an empty directory, or removes them. lmbench: lat_fs; the summary's rows 0K and 10K
- * File Create and Delete.
+/* Creates 200 files in two empty directories, 100 in each and the last name first, or removes them in that
+ * order. lmbench: lat_fs; the summary's rows 0K and 10K File Create and Delete.
  *
  * The parameter is create:BYTES or delete:BYTES. `size` is the size of each file in bytes. To create a file
- * is open(), one write() unless it is empty, and close(). To remove it is unlink(). The directory is in the
- * working directory. */
+ * is creat(), one write() unless it is empty, and close(). To remove it is unlink(). A path has four names,
+ * as that of the summary's files in /tmp; the first is in the working directory. */
 #include "harness.h"
 
 #include <errno.h>
@@ -15,14 +15,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILES = 200, NAME_BYTES = 8, MOST_BYTES = 10240 };
+enum { FILES = 200, IN_A_DIRECTORY = 100, DIRECTORIES = 2, PATH_BYTES = 64, MOST_BYTES = 10240 };
 
-static char directory[] = "swapstone-XXXXXX", names[FILES][NAME_BYTES], content[MOST_BYTES];
+static char top[] = "swapstone-XXXXXX", outer[PATH_BYTES], inner[DIRECTORIES][PATH_BYTES];
+static char names[FILES][PATH_BYTES], content[MOST_BYTES];
 
 static uint64_t create_pass(void) {
     uint64_t created = 0;
-    for (int i = 0; i < FILES; i++) {
-        int file = open(names[i], O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    for (int i = FILES - 1; i >= 0; i--) {
+        int file = creat(names[i], 0666);
         if (file < 0 ||
             (parameter->size && write(file, content, parameter->size) != (ssize_t)parameter->size))
             fail("a file can't be written: %s", strerror(errno));
@@ -33,16 +34,25 @@ static uint64_t create_pass(void) {
 
 static uint64_t delete_pass(void) {
     uint64_t removed = 0;
-    for (int i = 0; i < FILES; i++)
+    for (int i = FILES - 1; i >= 0; i--)
         removed += unlink(names[i]) == 0;
     return removed;
 }
 
+static void make_directory(char path[PATH_BYTES], const char *parent, const char *name) {
+    snprintf(path, PATH_BYTES, "%.40s/%.8s", parent, name);
+    if (mkdir(path, 0700) != 0)
+        fail("mkdir: %s", strerror(errno));
+}
+
 static void prepare(void) {
-    if (!mkdtemp(directory) || chdir(directory) != 0)
+    if (!mkdtemp(top))
         fail("mkdtemp in the working directory: %s", strerror(errno));
+    make_directory(outer, top, "lat_fs");
+    make_directory(inner[0], outer, "0");
+    make_directory(inner[1], outer, "1");
     for (int i = 0; i < FILES; i++)
-        snprintf(names[i], NAME_BYTES, "%d", i);
+        snprintf(names[i], PATH_BYTES, "%.50s/%d", inner[i / IN_A_DIRECTORY], i % IN_A_DIRECTORY);
     if (parameter->pass == delete_pass)
         create_pass();
 }
@@ -50,11 +60,11 @@ static void prepare(void) {
 static void finish(void) {
     struct stat last;
     if (parameter->pass == create_pass) {
-        if (stat(names[FILES - 1], &last) != 0 || last.st_size != (off_t)parameter->size)
+        if (stat(names[0], &last) != 0 || last.st_size != (off_t)parameter->size)
             fail("the last file has another size");
         delete_pass();
     }
-    if (chdir("..") != 0 || rmdir(directory) != 0)
+    if (rmdir(inner[0]) != 0 || rmdir(inner[1]) != 0 || rmdir(outer) != 0 || rmdir(top) != 0)
         fail("rmdir: %s", strerror(errno));
 }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Two processes pass a message to and fro, 1000 times. Each blocks in read() until the other has written.
- * lmbench: lat_pipe, lat_unix, lat_tcp, lat_udp; the summary's rows Pipe, AF UNIX, TCP and UDP.
+/* Two processes pass a message to and fro, 1000 times. Each waits until the other has written. lmbench:
+ * lat_pipe, lat_unix, lat_tcp, lat_udp; the summary's rows Pipe, AF UNIX, TCP and UDP.
  *
- * The parameter is the channel: two pipes, a pair of stream sockets, a TCP connection without Nagle's delay,
- * or UDP sockets, both on the loopback device. `size` is the size of the message in bytes. An operation is
- * one round trip. */
+ * The parameter is the channel: two pipes, a pair of stream sockets, a TCP connection, or UDP sockets, both
+ * on the loopback device. `size` is the size of the message in bytes. Over UDP the calls are send() and
+ * recv(), and those of the server sendto() and recvfrom() with the client's address; otherwise write() and
+ * read(). An operation is one round trip. */
 #include "loopback.h"
 #include "partner.h"
 
@@ -18,6 +19,17 @@ static void echo(int source, int target) {
     for (;;) {
         read_whole(source, message, parameter->size);
         write_whole(target, message, parameter->size);
+    }
+}
+
+static void echo_datagrams(int server) {
+    char message[MOST_BYTES];
+    for (;;) {
+        struct sockaddr_in client;
+        socklen_t length = sizeof client;
+        ssize_t got = recvfrom(server, message, sizeof message, 0, (struct sockaddr *)&client, &length);
+        if (got < 0 || sendto(server, message, (size_t)got, 0, (struct sockaddr *)&client, length) != got)
+            fail("recvfrom or sendto: %s", strerror(errno));
     }
 }
 
@@ -41,8 +53,16 @@ static void prepare(void) {
         fail("socketpair: %s", strerror(errno));
     from = to = there[0];
     other = fork_partner();
+    if (other == 0 && parameter->pass)
+        echo_datagrams(there[1]);
     if (other == 0)
         echo(there[1], there[1]);
+}
+
+static uint64_t checked(const char *message, int number) {
+    if (message[0] != (number & 63))
+        fail("another message came back");
+    return (uint64_t)message[0];
 }
 
 static uint64_t pass(void) {
@@ -51,9 +71,19 @@ static uint64_t pass(void) {
         char message[MOST_BYTES] = {(char)(i & 63)};
         write_whole(to, message, parameter->size);
         read_whole(from, message, parameter->size);
-        if (message[0] != (i & 63))
-            fail("another message came back");
-        sum += (uint64_t)message[0];
+        sum += checked(message, i);
+    }
+    return sum;
+}
+
+static uint64_t datagram_pass(void) {
+    uint64_t sum = 0;
+    for (int i = 0; i < ROUND_TRIPS; i++) {
+        char message[MOST_BYTES] = {(char)(i & 63)};
+        if (send(to, message, parameter->size, 0) != (ssize_t)parameter->size ||
+            recv(from, message, parameter->size, 0) != (ssize_t)parameter->size)
+            fail("send or recv: %s", strerror(errno));
+        sum += checked(message, i);
     }
     return sum;
 }
@@ -62,10 +92,13 @@ static void finish(void) {
     end_partner(other);
 }
 
-#define CHANNEL(channel, bytes)                                                                              \
-    { .argument = channel, .name = "lat_" channel, .ops = ROUND_TRIPS, .size = bytes }
+#define CHANNEL(channel, bytes, own_pass)                                                                    \
+    { .argument = channel, .name = "lat_" channel, .ops = ROUND_TRIPS, .size = bytes, .pass = own_pass }
 
-static const struct parameter channels[] = {
-    CHANNEL("pipe", 1), CHANNEL("unix", 1), CHANNEL("tcp", 1), CHANNEL("udp", 4), {0}};
+static const struct parameter channels[] = {CHANNEL("pipe", 1, NULL),
+                                            CHANNEL("unix", 1, NULL),
+                                            CHANNEL("tcp", 1, NULL),
+                                            CHANNEL("udp", 4, datagram_pass),
+                                            {0}};
 
 WORKLOAD(.mode = WARM, .prepare = prepare, .pass = pass, .finish = finish, .parameters = channels);

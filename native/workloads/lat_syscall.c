@@ -3,24 +3,29 @@
  * rows null call, null I/O, stat and open clos.
  *
  * The parameter is the call: getppid(); read() of one byte of /dev/zero; write() of one byte to /dev/null;
- * those two in turn (the summary's null I/O is their mean); stat() and fstat() of an empty file in the
- * working directory; open() and close() of that file, which are one operation. */
+ * those two in turn (the summary's null I/O is their mean); stat() and fstat() of an empty file; open() and
+ * close() of that file, which are one operation. Its path has two names, as that of the summary's file in
+ * /tmp; the first is in the working directory. */
 #include "harness.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CALLS = 8000 };
+enum { CALLS = 8000, PATH_BYTES = 64 };
 
-static char path[] = "./swapstone-XXXXXX";
+static char folder[] = "swapstone-XXXXXX", path[PATH_BYTES];
 static int file, zero, null;
 
 static void prepare(void) {
-    file = mkstemp(path);
+    if (!mkdtemp(folder))
+        fail("mkdtemp in the working directory: %s", strerror(errno));
+    snprintf(path, sizeof path, "%s/lmbench", folder);
+    file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
     null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (file < 0 || zero < 0 || null < 0)
@@ -88,6 +93,7 @@ static uint64_t open_pass(void) {
 
 static void finish(void) {
     unlink(path);
+    rmdir(folder);
 }
 
 #define CALL(call)                                                                                           \

@@ -90,17 +90,16 @@ static inline void tcp_pair(int ends[2]) {
     ends[0] = connected_socket(&address);
     ends[1] = accepted_socket(listener);
     close(listener);
-    set_no_delay(ends[0]);
-    set_no_delay(ends[1]);
 }
 
-/* Two UDP sockets that send to each other. */
+/* Two UDP sockets: a client's, which is connected, and a server's, which answers each sender. */
 static inline void udp_pair(int ends[2]) {
-    struct sockaddr_in addresses[2];
-    ends[0] = bound_socket(SOCK_DGRAM, &addresses[0]);
-    ends[1] = bound_socket(SOCK_DGRAM, &addresses[1]);
-    connect_to(ends[0], &addresses[1]);
-    connect_to(ends[1], &addresses[0]);
+    struct sockaddr_in server;
+    ends[1] = bound_socket(SOCK_DGRAM, &server);
+    ends[0] = socket(AF_INET, SOCK_DGRAM, 0);
+    if (ends[0] < 0)
+        fail("socket: %s", strerror(errno));
+    connect_to(ends[0], &server);
 }
 
 #endif

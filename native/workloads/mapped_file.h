@@ -14,9 +14,9 @@
 
 enum { FILE_BLOCK = 65536 };
 
-/* Four bytes of each number 1, and so on; the file's words sum to size / 4. */
+/* Each word of the file, an unsigned long, is 1. */
 static inline int create_file(size_t size) {
-    static uint32_t block[FILE_BLOCK / sizeof(uint32_t)];
+    static unsigned long block[FILE_BLOCK / sizeof(long)];
     char path[] = "./swapstone-XXXXXX";
     int file = mkstemp(path);
     if (file < 0 || unlink(path) != 0)
@@ -41,13 +41,26 @@ static inline void unmap(void *start, size_t size) {
         fail("munmap: %s", strerror(errno));
 }
 
-/* Sums the 32-bit words; `size` is a multiple of 64 bytes. */
+#define SUM_OF_SIXTEEN(word)                                                                                 \
+    ((word)[0] + (word)[1] + (word)[2] + (word)[3] + (word)[4] + (word)[5] + (word)[6] + (word)[7] +         \
+     (word)[8] + (word)[9] + (word)[10] + (word)[11] + (word)[12] + (word)[13] + (word)[14] + (word)[15])
+
+/* Sums words of the processor's width, as lmbench does where it reads a file or an array of a process; `size`
+ * is a multiple of 128 bytes. */
+static inline unsigned long sum_of_longs(const unsigned long *word, size_t size) {
+    const unsigned long *end = word + size / sizeof *word;
+    unsigned long sum = 0;
+    for (; word < end; word += 16)
+        sum += SUM_OF_SIXTEEN(word);
+    return sum;
+}
+
+/* Sums words of 32 bits, as lmbench's bw_mem does; `size` is a multiple of 64 bytes. */
 static inline uint32_t sum_of_words(const uint32_t *word, size_t size) {
     const uint32_t *end = word + size / sizeof *word;
     uint32_t sum = 0;
     for (; word < end; word += 16)
-        sum += word[0] + word[1] + word[2] + word[3] + word[4] + word[5] + word[6] + word[7] + word[8] +
-               word[9] + word[10] + word[11] + word[12] + word[13] + word[14] + word[15];
+        sum += SUM_OF_SIXTEEN(word);
     return sum;
 }
 

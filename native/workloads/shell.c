@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Runs a shell that starts a script once, or eight times at once, and waits for the scripts. Each script
- * sorts a text into a file, dumps that file in octal and sorts the dump by number, filters its lines, counts
- * what is left, and removes its files. UnixBench: Shell Scripts (1 concurrent), (8 concurrent).
+/* Runs a shell that starts a script once, or eight times at once, counting with expr, and waits for the
+ * scripts. Each script sorts a text into a file, dumps that file in octal and sorts the dump by number,
+ * filters its lines, counts what is left, and removes its files. UnixBench: Shell Scripts (1 concurrent), (8
+ * concurrent).
  *
  * The parameter is SCRIPTS:COPIES. Eight concurrent scripts are one operation. The shell and all tools are
  * busybox, beside the program, built with the same C library. Each tool is a link to it in a directory of its
@@ -12,9 +13,10 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-enum { LINES = 100, WORDS = 6, LETTERS = 5, MOST_SCRIPTS = 8, PATH_BYTES = 4096, EXEC_FAILED = 127 };
+enum { LINES = 100, WORDS = 6, LETTERS = 5, MOST_SCRIPTS = 8, PATH_BYTES = 4096, NUMBER_BYTES = 12 };
+enum { EXEC_FAILED = 127 };
 
-static const char *const tools[] = {"sh", "sort", "od", "grep", "tee", "wc", "rm", NULL};
+static const char *const tools[] = {"sh", "expr", "sort", "od", "grep", "tee", "wc", "rm", NULL};
 
 static char directory[PATH_BYTES], text[PATH_BYTES + 8], shell[PATH_BYTES], path_variable[PATH_BYTES + 8];
 static unsigned scripts;
@@ -25,10 +27,14 @@ static char script[] = "sort >\"$2.sort\" <\"$1\"\n"
                        "grep a \"$2.sort\" | tee \"$2.grep\" | wc >\"$2.wc\"\n"
                        "rm \"$2.sort\" \"$2.grep\" \"$2.od\"\n";
 
-/* $1 is the text, $2 the prefix, $3 the path of the script, and then a name for each script to start. */
-static char starter[] = "text=$1 prefix=$2 script=$3\n"
-                        "shift 3\n"
-                        "for name; do sh \"$script\" \"$text\" \"$prefix.$name\" & done\n"
+/* $1 is the text, $2 the prefix, $3 the path of the script and $4 one more than the number of scripts. A
+ * count that expr does not print ends the loop. */
+static char starter[] = "number=1\n"
+                        "while :; do\n"
+                        "    sh \"$3\" \"$1\" \"$2.$number\" &\n"
+                        "    number=$(expr $number + 1)\n"
+                        "    case $number in \"$4\" | '') break ;; esac\n"
+                        "done\n"
                         "wait\n";
 
 static void write_text(const char *path) {
@@ -80,16 +86,12 @@ static void prepare(void) {
 }
 
 static void start_shell(unsigned task) {
-    char option[] = "-c", prefix[PATH_BYTES + 32], path[PATH_BYTES], names[MOST_SCRIPTS][2];
-    char *arguments[7 + MOST_SCRIPTS + 1] = {shell, option, starter, shell, text, prefix, path};
+    char option[] = "-c", prefix[PATH_BYTES + 32], path[PATH_BYTES], count[NUMBER_BYTES];
+    char *arguments[] = {shell, option, starter, shell, text, prefix, path, count, NULL};
     char *environment[] = {path_variable, NULL};
     snprintf(prefix, sizeof prefix, "%s/%u", directory, task);
     join(path, "script");
-    for (unsigned i = 0; i < scripts; i++) {
-        names[i][0] = (char)('0' + i);
-        names[i][1] = 0;
-        arguments[7 + i] = names[i];
-    }
+    snprintf(count, sizeof count, "%u", scripts + 1);
     execve(shell, arguments, environment);
     _exit(EXEC_FAILED);
 }
@@ -113,8 +115,8 @@ static uint64_t work(unsigned task) {
     if (child == 0)
         start_shell(task);
     wait_for_exit(child, 0);
-    for (unsigned i = 0; i < scripts; i++)
-        check = fnv1a_number(check, take_counts(task, i));
+    for (unsigned number = 1; number <= scripts; number++)
+        check = fnv1a_number(check, take_counts(task, number));
     return check;
 }
 

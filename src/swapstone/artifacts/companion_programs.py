@@ -16,7 +16,7 @@ from swapstone.model import Source
 
 LOCK = "native/companions.toml"
 
-_BUSYBOX_OPTIONS = "ASH DESKTOP GREP LFS LONG_OPTS OD RM SHELL_ASH SORT TEE WC"
+_BUSYBOX_OPTIONS = "ASH DESKTOP EXPR GREP LFS LONG_OPTS OD RM SHELL_ASH SORT TEE WC"
 """The shell and the tools of UnixBench's script, and the options of sort and wc that it uses. Without `SH_STANDALONE`, the shell
 executes each tool by its path, as other shells do."""
 

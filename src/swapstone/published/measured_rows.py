@@ -13,6 +13,7 @@ class MeasuredRow(FrozenStruct, frozen=True, kw_only=True):
         suite, metric, unit, condition: of the published figures; they name one row of the page.
         own_suite, workload: measured here.
         less: the workload whose time is subtracted, as the published program subtracts it; empty for none.
+        plus: the workload whose time was subtracted from that of `less` before, so that it is added here; empty for none.
         same_kind: whether the workload is other work of the same kind: then ratios can be compared and values can't.
     """
 
@@ -23,11 +24,14 @@ class MeasuredRow(FrozenStruct, frozen=True, kw_only=True):
     workload: str
     condition: str = ""
     less: str = ""
+    plus: str = ""
     same_kind: bool = False
 
 
-def _lmbench(metric: str, workload: str, unit: str = "us", less: str = "") -> MeasuredRow:
-    return MeasuredRow(suite="lmbench", metric=metric, unit=unit, own_suite="os", workload=workload, less=less)
+def _lmbench(metric: str, workload: str, unit: str = "us", less: str = "", plus: str = "") -> MeasuredRow:
+    return MeasuredRow(
+        suite="lmbench", metric=metric, unit=unit, own_suite="os", workload=workload, less=less, plus=plus
+    )
 
 
 def _unixbench(metric: str, test: str, unit: str = "lps", *, same_kind: bool = False) -> MeasuredRow:
@@ -57,7 +61,7 @@ LMBENCH: tuple[MeasuredRow, ...] = (
     _lmbench("open clos", "lat_syscall(open)"),
     _lmbench("slct TCP", "lat_select(tcp,100)"),
     _lmbench("sig inst", "lat_sig(install)"),
-    _lmbench("sig hndl", "lat_sig(catch)"),
+    _lmbench("sig hndl", "lat_sig(catch)", less="lat_sig(send)"),
     _lmbench("fork proc", "lat_proc(fork)"),
     _lmbench("exec proc", "lat_proc(exec)"),
     _lmbench("sh proc", "lat_proc(shell)"),
@@ -72,8 +76,8 @@ LMBENCH: tuple[MeasuredRow, ...] = (
     _lmbench("10K File Create", "lat_fs(create,10240)"),
     _lmbench("10K File Delete", "lat_fs(delete,10240)"),
     _lmbench("Mmap Latency", "lat_mmap"),
-    _lmbench("Prot Fault", "lat_sig(prot)", less="lat_sig(catch)"),
-    _lmbench("Page Fault", "lat_pagefault"),
+    _lmbench("Prot Fault", "lat_sig(prot)", less="lat_sig(catch)", plus="lat_sig(send)"),
+    _lmbench("Page Fault", "lat_pagefault", less="lat_pagefault(mmap)"),
     _lmbench("100fd selct", "lat_select(file,100)"),
     _lmbench("Pipe", "bw_pipe", "MB/s"),
     _lmbench("AF UNIX", "bw_unix", "MB/s"),

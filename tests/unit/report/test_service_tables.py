@@ -46,14 +46,33 @@ def test_a_row_less_another_and_a_row_in_mb_per_s() -> None:
     assert rows["Pipe", "MB/s"]["published_ratio"] == pytest.approx(306 / 303)
 
 
+def test_a_protection_fault_is_less_a_handled_signal_which_is_less_its_sending() -> None:
+    (found,) = made(
+        row_of("os", "lat_sig(prot)", 3000.0, 3300.0),
+        row_of("os", "lat_sig(catch)", 2500.0, 2600.0),
+        row_of("os", "lat_sig(send)", 500.0, 400.0),
+    )
+    rows = {row["row"]: row for row in found.data if row["baseline"] is not None}
+    assert {name: (row["baseline"], row["candidate"]) for name, row in rows.items()} == {
+        "sig hndl": (2.0, 2.2),
+        "Prot Fault": (1.0, 1.1),
+    }
+    assert (rows["Prot Fault"]["less"], rows["Prot Fault"]["plus"]) == ("lat_sig(catch)", "lat_sig(send)")
+    assert any("Prot Fault the time of sig hndl" in note for note in found.notes)
+
+
 def test_a_difference_that_is_not_above_zero_is_unavailable() -> None:
     (found,) = made(
         row_of("os", "lat_sig(prot)", 3000.0, 3000.0),
-        row_of("os", "lat_sig(catch)", 3500.0, 3500.0),
+        row_of("os", "lat_sig(catch)", 4000.0, 4000.0),
+        row_of("os", "lat_sig(send)", 500.0, 500.0),
+        row_of("os", "lat_pagefault", 5.0, 5.0),
     )
     rows = {row["row"]: row for row in found.data if row["baseline"] is not None}
     assert set(rows) == {"sig hndl"}
-    assert any(note.startswith("Unavailable") and "Prot Fault" in note for note in found.notes)
+    (note,) = (each for each in found.notes if each.startswith("Unavailable"))
+    assert "Prot Fault" in note
+    assert "Page Fault" in note  # lat_pagefault(mmap) has no value
 
 
 def test_the_index_is_the_mean_of_the_scores_of_the_same_work() -> None:

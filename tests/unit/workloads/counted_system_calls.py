@@ -20,6 +20,7 @@ from tests.unit.workloads.programs import ENVIRONMENT, REPORT, recipe_for
 _SAME = {
     "newfstatat": "stat",
     "openat": "open",
+    "creat": "open",
     "pselect6": "select",
     "clone": "fork",
     "clone3": "fork",

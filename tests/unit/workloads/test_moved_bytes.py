@@ -45,7 +45,7 @@ def _bytes_of_os() -> dict[str, dict[str, Fraction]]:
     }
 
 
-def _unix() -> dict[str, tuple[int, dict[str, int], dict[str, int]]]:
+def unix_passes() -> dict[str, tuple[int, dict[str, int], dict[str, int]]]:
     """Return (operations, calls, bytes) of a pass by workload; no bytes where the documentation states none."""
     found = {}
     for name, _, operations, calls, written, read in _table("### Suite `unix`: calls and bytes", 6):
@@ -60,7 +60,7 @@ def _some(names: list[str]) -> list[object]:
 
 def test_the_tables_name_workloads() -> None:
     assert set(_bytes_of_os()) <= {work.name for work in find_suite("os").workloads}
-    assert list(_unix()) == [work.name for work in find_suite("unix").workloads if work.name.endswith("(1 copy)")]
+    assert list(unix_passes()) == [work.name for work in find_suite("unix").workloads if work.name.endswith("(1 copy)")]
 
 
 def test_bytes_are_those_that_the_kernel_returned() -> None:
@@ -101,12 +101,12 @@ def _operations_of_os() -> dict[str, int]:
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("name", _some(list(_unix())))
+@pytest.mark.parametrize("name", _some(list(unix_passes())))
 def test_a_pass_of_unix_makes_the_documented_calls_and_moves_the_documented_bytes(
     name: str, level: str, tmp_path: Path
 ) -> None:
     workload = find_workload("unix", name)
-    _, calls, moved = _unix()[name]
+    _, calls, moved = unix_passes()[name]
     found = system_calls_of_a_pass(workload, level, tmp_path)
     if name in OF_THE_LIBRARY:
         assert {call: found.get(call, 0) for call in calls} == calls

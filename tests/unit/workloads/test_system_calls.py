@@ -46,7 +46,7 @@ SAME_SERVICE = {("lat_syscall(fstat)", "glibc"): {"stat": 8000}}
 SHORT = {"lat_syscall(open)", "lat_pipe", "bw_file_rd"}
 
 
-def _documented() -> dict[str, tuple[int, dict[str, Fraction]]]:
+def documented() -> dict[str, tuple[int, dict[str, Fraction]]]:
     """Return the operations of a pass and the calls of one operation, by workload, as the documentation states them."""
     text = (share_dir() / "docs" / "workloads.md").read_text()
     text = text[text.index("## Suite `os`") : text.index("## Suite `unix`")]
@@ -63,7 +63,7 @@ def _differences(found: Mapping[str, int], expected: Mapping[str, int], slack: i
 
 
 def test_the_documentation_states_the_calls_of_every_workload() -> None:
-    assert list(_documented()) == [workload.name for workload in WORKLOADS]
+    assert list(documented()) == [workload.name for workload in WORKLOADS]
 
 
 def test_calls_that_read_the_memory_and_random_numbers_do_not_count() -> None:
@@ -99,7 +99,7 @@ def test_a_call_that_the_kernel_makes_again_counts_once() -> None:
     [pytest.param(workload.name, marks=[] if workload.name in SHORT else [pytest.mark.slow]) for workload in WORKLOADS],
 )
 def test_a_pass_makes_the_documented_system_calls(name: str, level: str, tmp_path: Path) -> None:
-    operations, calls = _documented()[name]
+    operations, calls = documented()[name]
     expected = {call: int(number * operations) for call, number in calls.items()}
     expected = SAME_SERVICE.get((name, level), expected)
     for more in (HARNESS, NOT_MEASURED.get(name, {})):

@@ -245,6 +245,7 @@ def _data(row: Row) -> dict[str, str | float | None]:
         "unit": row.unit,
         "workload": row.published.workload if row.published else _INDEX,
         "less": row.published.less if row.published else "",
+        "plus": row.published.plus if row.published else "",
         "generic": row.values[0],
         "rt": row.values[1],
         "rt_cyclictest": row.values[2],

@@ -157,6 +157,7 @@ def _data(row: Row) -> dict[str, str | float | None]:
         "condition": row.published.condition,
         "workload": row.published.workload,
         "less": row.published.less,
+        "plus": row.published.plus,
         "same_work": "no" if row.published.same_kind else "yes",
         "baseline": row.baseline,
         "candidate": row.candidate,
@@ -172,8 +173,8 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
         yield f"Unavailable, because a workload of the row has no value or the time to leave out is larger: {', '.join(lacking)}."
     if any(row.published.less for row in rows):
         yield (
-            "As lmbench does, ctxsw leaves out the time in which one process passes the token to itself, and Prot Fault the time of a "
-            "signal that the process sends itself."
+            "As lmbench does, ctxsw leaves out the time in which one process passes the token to itself, sig hndl the time of kill() "
+            "without a signal, Prot Fault the time of sig hndl, and Page Fault the time of mapping and unmapping."
         )
     if any(row.published.unit == "MB/s" for row in rows):
         yield (

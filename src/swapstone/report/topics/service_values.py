@@ -24,9 +24,10 @@ def value_of(row: MeasuredRow, times: Times) -> float | None:
         return times.get((row.workload, "bandwidth"))
     time = times.get((row.workload, "wall"))
     less = times.get((row.less, "wall")) if row.less else 0.0
-    if time is None or less is None or time <= less:
+    plus = times.get((row.plus, "wall")) if row.plus else 0.0
+    if time is None or less is None or plus is None or time + plus <= less:
         return None
-    return (time - less) / 1e3 if row.unit == "us" else _RATES[row.unit] * 1e9 / time
+    return (time + plus - less) / 1e3 if row.unit == "us" else _RATES[row.unit] * 1e9 / time
 
 
 def index_of(values: Mapping[str, float | None]) -> float | None:

@@ -10,7 +10,7 @@ from swapstone.model import Metric, Source, Suite, Workload
 from swapstone.workloads.metrics import BANDWIDTH, COMPUTING, MESSAGES, WAITING
 
 _KIB, _MIB = 1 << 10, 1 << 20
-_BLOCK = 64 * _KIB
+_BLOCK, _MESSAGE = 64 * _KIB, 10 * _MIB
 
 
 def _work(
@@ -45,7 +45,7 @@ def _select(kind: str, what: str) -> Workload:
     return _work(
         f"lat_select({kind},100)",
         "lat_select.c",
-        f"select() of 100 {what} for writing, all of them ready",
+        f"select() of 100 {what} for writing, all of them ready; those below 100 are examined",
         argument=f"{kind}:100",
         parameters=(("kind", kind), ("descriptors", "100")),
     )
@@ -69,7 +69,7 @@ def _process(what: str, description: str, *packages: str) -> Workload:
 
 
 def _ring(processes: int, kib: int) -> Workload:
-    what = f"a ring of {processes} processes" if processes > 1 else "one process's own pipe"
+    what = f"a ring of {processes} processes" if processes > 1 else "one process's own 96 pipes in turn"
     return _work(
         f"lat_ctx({processes},{kib})",
         "lat_ctx.c",
@@ -101,15 +101,19 @@ def _files(what: str, description: str, size: int) -> Workload:
     )
 
 
-def _stream(channel: str, what: str) -> Workload:
+def _pages(name: str, part: str, description: str) -> Workload:
+    return _work(name, "lat_pagefault.c", description, argument=part, parameters=(("part", part),))
+
+
+def _stream(channel: str, what: str, block: int = _BLOCK) -> Workload:
     return _work(
         f"bw_{channel}",
         "bw_ipc.c",
-        f"receive 64 KiB from another process {what}",
+        f"receive {f'{block // _MIB} MiB' if block >= _MIB else f'{block // _KIB} KiB'} from another process {what}",
         argument=channel,
-        parameters=(("block_bytes", str(_BLOCK)),),
+        parameters=(("block_bytes", str(block)),),
         metrics=MESSAGES,
-        operation_bytes=_BLOCK,
+        operation_bytes=block,
     )
 
 
@@ -160,12 +164,13 @@ SUITE = Suite(
         _call("fstat", "fstat() of an open file"),
         _call("open", "open() a file and close() it"),
         _select("file", "descriptors of a regular file"),
-        _select("tcp", "TCP connections"),
+        _select("tcp", "descriptors of a TCP connection"),
         _signal("install", "sigaction() of a handler"),
+        _signal("send", "kill() of the own process with signal 0, which sends nothing"),
         _signal("catch", "kill() of the own process, whose handler runs"),
         _signal("prot", "a write to a page that is mapped read-only, whose handler runs"),
         _process("fork", "fork() a process that ends at once, and wait for it"),
-        _process("exec", "fork(), execute a program that writes one line, and wait for it"),
+        _process("exec", "fork(), execute a program that writes one line to a closed file, and wait for it"),
         _process("shell", "fork(), execute a shell that executes that program, and wait for it", "busybox"),
         *(_ring(1, kib) for kib in (0, 16, 64)),
         *(_ring(processes, kib) for processes, kib in ((2, 0), (2, 16), (2, 64))),
@@ -177,21 +182,24 @@ SUITE = Suite(
         _work(
             "lat_connect",
             "lat_connect.c",
-            "open a TCP connection to a server on the loopback device, and close it",
+            "open a TCP connection to a server on the loopback device, which reads its end, and close it",
             metrics=MESSAGES,
         ),
         *(_files(what, f"{what} a file", size) for size in (0, 10240) for what in ("create", "delete")),
-        _work("lat_mmap", "lat_mmap.c", "map a file of 8 MiB, write a byte in every 160 KiB, unmap it"),
-        _work("lat_pagefault", "lat_pagefault.c", "read a byte of a page of a mapped file for the first time"),
+        _work(
+            "lat_mmap", "lat_mmap.c", "map a file of 8 MiB, write a byte in every 16 KiB of its first tenth, unmap it"
+        ),
+        _pages("lat_pagefault", "read", "read a byte of a page of a mapped file for the first time"),
+        _pages("lat_pagefault(mmap)", "mmap", "a page of a file that is mapped and unmapped, and not read"),
         _stream("pipe", "through a pipe"),
         _stream("unix", "through a pair of stream sockets"),
-        _stream("tcp", "over TCP on the loopback device"),
+        _stream("tcp", "over TCP on the loopback device", _MESSAGE),
         _file("bw_file_rd", "read", "read a cached file of 4 MiB, 64 KiB at a time, and sum its words"),
         _file("bw_mmap_rd", "mmap", "sum the words of a mapped, cached file of 4 MiB"),
         *_memory("16k", 16 * _KIB),
         *_memory("8m", 8 * _MIB),
-        _chase("16k", 16 * _KIB),
-        _chase("256k", 256 * _KIB),
+        _chase("1k", _KIB),
+        _chase("128k", 128 * _KIB),
         _chase("8m", 8 * _MIB),
     ),
 )

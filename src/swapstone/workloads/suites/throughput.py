@@ -59,7 +59,7 @@ def _both(
 
 
 def _copy(size: int, blocks: str) -> tuple[Workload, ...]:
-    description = f"copy a file with blocks of {size} bytes, {blocks}"
+    description = f"copy a file with buffers of {size} bytes, {blocks}"
     return _both(f"file_copy({size})", description, parameter=("block_bytes", str(size)))
 
 
@@ -76,7 +76,7 @@ SUITE = Suite(
         *_both("floating_point", "compute with doubles and mathematical functions, 30000 rounds", libraries=("-lm",)),
         *_both("exec", "replace a process by its own program, 25 times", waits=True),
         *_copy(1024, "2000 of them"),
-        *_copy(256, "500 of them, 8 times"),
+        *_copy(256, "2000 of them, 2 times"),
         *_copy(4096, "1000 of them"),
         *_both("pipe", "write 512 bytes into one's own pipe and read them back, 4000 times"),
         *_both("context_switch", "two processes hand a number to and fro through two pipes, 2000 times", waits=True),

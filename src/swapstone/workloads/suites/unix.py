@@ -55,7 +55,7 @@ def _both(
 
 
 def _copy(test: str, size: int, blocks: str) -> tuple[Workload, ...]:
-    description = f"copy a file with blocks of {size} bytes, {blocks}"
+    description = f"copy a file with buffers of {size} bytes, {blocks}"
     return _both(test, "file_copy.c", description, parameter=("block_bytes", str(size)))
 
 
@@ -78,8 +78,8 @@ SUITE = Suite(
         ),
         *_both("execl", "exec.c", "replace a process by its own program, 25 times", waits=True),
         *_copy("fstime", 1024, "2000 of them"),
-        *_copy("fsbuffer", 256, "500 of them, 8 times"),
-        *_copy("fsdisk", 4096, "8000 of them"),
+        *_copy("fsbuffer", 256, "2000 of them, 2 times"),
+        *_copy("fsdisk", 4096, "2000 of them"),
         *_both("pipe", "pipe.c", "write 512 bytes into one's own pipe and read them back, 4000 times"),
         *_both(
             "context1",
