@@ -34,6 +34,7 @@ ASKED = TrialRequest(
     timeout_ms=60_000,
 )
 MACHINES = {"x86_64": "x86_64", "arm64": "aarch64", "armhf": "arm", "riscv64": "riscv64"}
+LONG = {"armhf", "riscv64"}
 
 
 def _target(name: str) -> VmTarget:
@@ -45,7 +46,9 @@ def _target(name: str) -> VmTarget:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(MACHINES))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.exhaustive] if name in LONG else []) for name in MACHINES]
+)
 def test_the_blocks_before_the_latest_wake_up_are_kept(name: str, tmp_path: Path) -> None:
     need_emulator(MACHINES[name])
     with _target(name) as target:
