@@ -23,6 +23,7 @@ from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.wire import TrialRequest
 from swapstone.workloads.cyclictest import decode_cyclictest
 from tests.contract.vm_images import need_emulator
+from tests.shared import Shared
 
 LOOPS = 300
 COMMAND = f"/usr/bin/cyclictest -q -m -p 95 -i 200 -l {LOOPS} -h 1000 --json=/tmp/c.json >/dev/null && cat /tmp/c.json"
@@ -83,11 +84,12 @@ def test_the_blocks_before_the_latest_wake_up_are_kept(name: str, tmp_path: Path
         ("low=1", "usage: out=FILE,mode=NAME"),
     ],
 )
-def test_wrong_arguments_are_named(words: str, reason: str, tmp_path: Path) -> None:
+def test_wrong_arguments_are_named(words: str, reason: str, shared: Shared, tmp_path: Path) -> None:
     need_emulator()
     emulator = shutil.which("qemu-system-x86_64")
     assert emulator
-    plugin = build_plugin(tmp_path, os.environ.get("CC") or "cc")
+    compiler = os.environ.get("CC") or "cc"
+    plugin = build_plugin(shared.folder("plugin", lambda folder: build_plugin(folder, compiler)), compiler)
     command = [
         emulator,
         "-nodefaults",

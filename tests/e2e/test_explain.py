@@ -212,9 +212,7 @@ def test_explain_ranks_each_planted_cause_first(
 
 @pytest.mark.slow
 @needs_perf
-def test_explain_stores_profiles_and_reports_beside_the_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_explain_stores_profiles_and_reports_beside_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     swapstone(tmp_path, "compare", "--blocks", "3", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call"))
     before = (tmp_path / "r" / "runs.jsonl").read_bytes()
     shorten(monkeypatch)

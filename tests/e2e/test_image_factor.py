@@ -81,9 +81,7 @@ needs_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the im
 
 @pytest.mark.slow
 @needs_x86_64
-def test_a_script_is_compared_in_both_images(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exhaustive: bool
-) -> None:
+def test_a_script_is_compared_in_both_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exhaustive: bool) -> None:
     """In this process, where an image can have fewer programs."""
     monkeypatch.setattr(libc_files, "PROGRAMS", {name: PROGRAMS[name] for name in SMALL})
     monkeypatch.setattr(libc_files, "_roots", {})

@@ -147,7 +147,9 @@ def test_a_library_is_built_once_and_both_compilers_link_it(tmp_path: Path, monk
             assert loader == (not linking)
     assert fetched == ["native/cxx.toml"]  # built once
     assert [line.rpartition(": ")[2] for line in lines][1:] == ["unpacking", "configuring", "compiling"]
-    assert [path.name for path in tmp_path.rglob("libstdc++.*")] == ["libstdc++.a"]  # the .la file names the temporary folder
+    assert [path.name for path in tmp_path.rglob("libstdc++.*")] == [
+        "libstdc++.a"
+    ]  # the .la file names the temporary folder
 
 
 UNWINDS = r"""
