@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -37,15 +38,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out exhaustive tests unless they are requested, and sort: style, then slow tests, then short ones.
+    """Leave out exhaustive tests unless they are requested, and sort: those marked `first`, style, slow tests, short ones.
 
-    Short tests come last, so that all workers end at the same time.
+    The first ones build for minutes on a new machine, and all workers take part; other tests find what they built. Short tests come last,
+    so that all workers end at the same time.
     """
     if not config.getoption("exhaustive"):
         left_out = [item for item in items if item.get_closest_marker("exhaustive")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    items.sort(key=lambda item: (item.path.parent.name != "style", not item.get_closest_marker("slow")))
+    items.sort(
+        key=lambda item: (
+            not item.get_closest_marker("first"),
+            item.path.parent.name != "style",
+            not item.get_closest_marker("slow"),
+        )
+    )
+
+
+def pytest_collection_finish() -> None:
+    """Leave the items out of garbage collections: each of these would go through ten thousand tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -23,6 +23,7 @@ from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.wire import TrialRequest
 from swapstone.workloads.cyclictest import decode_cyclictest
 from tests.contract.vm_images import need_emulator
+from tests.shared import Shared
 
 LOOPS = 300
 COMMAND = f"/usr/bin/cyclictest -q -m -p 95 -i 200 -l {LOOPS} -h 1000 --json=/tmp/c.json >/dev/null && cat /tmp/c.json"
@@ -34,6 +35,7 @@ ASKED = TrialRequest(
     timeout_ms=60_000,
 )
 MACHINES = {"x86_64": "x86_64", "arm64": "aarch64", "armhf": "arm", "riscv64": "riscv64"}
+LONG = {"armhf", "riscv64"}
 
 
 def _target(name: str) -> VmTarget:
@@ -45,7 +47,9 @@ def _target(name: str) -> VmTarget:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", list(MACHINES))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.exhaustive] if name in LONG else []) for name in MACHINES]
+)
 def test_the_blocks_before_the_latest_wake_up_are_kept(name: str, tmp_path: Path) -> None:
     need_emulator(MACHINES[name])
     with _target(name) as target:
@@ -80,11 +84,12 @@ def test_the_blocks_before_the_latest_wake_up_are_kept(name: str, tmp_path: Path
         ("low=1", "usage: out=FILE,mode=NAME"),
     ],
 )
-def test_wrong_arguments_are_named(words: str, reason: str, tmp_path: Path) -> None:
+def test_wrong_arguments_are_named(words: str, reason: str, shared: Shared, tmp_path: Path) -> None:
     need_emulator()
     emulator = shutil.which("qemu-system-x86_64")
     assert emulator
-    plugin = build_plugin(tmp_path, os.environ.get("CC") or "cc")
+    compiler = os.environ.get("CC") or "cc"
+    plugin = build_plugin(shared.folder("plugin", lambda folder: build_plugin(folder, compiler)), compiler)
     command = [
         emulator,
         "-nodefaults",

@@ -17,6 +17,7 @@ from tests.rust_toolchain import CRATES, require_rust
 BACKENDS = {"lwip", "smoltcp"}
 
 
+@pytest.mark.first
 @pytest.mark.slow
 def test_the_crates_tests_pass() -> None:
     require_rust()

@@ -123,6 +123,7 @@ def test_a_program_that_fails_in_the_first_block(tmp_path: Path) -> None:
     assert "can't be measured with command=false" in result.stderr
 
 
+@pytest.mark.slow
 def test_studies_have_the_same_statuses(tmp_path: Path) -> None:
     (tmp_path / "fake.toml").write_text(WORSE)
     keys = 'title = "t"\nquestion = "q"\nonly = ["b_malloc_tiny1"]\nblocks = 20\nseed = 5\ntarget = "fake:fake.toml"\n'

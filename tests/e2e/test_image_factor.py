@@ -1,27 +1,37 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`image=glibc,musl`: a program of the user in images of each C library; slow tests build the images and boot machines."""
+"""`image=glibc,musl`: a program of the user in images of each C library; slow tests build the images and boot machines.
+
+In `./test` the images have two programs, in `./test --exhaustive` all.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import swapstone as package
+from swapstone.artifacts import libc_files
+from swapstone.artifacts.image_program_table import PROGRAMS
 from swapstone.artifacts.libc_files import libc_root
 from swapstone.model import UserError
-from swapstone.record import load
+from swapstone.record import RecordView, load
 from swapstone.session.sample_check import derive
 from tests.e2e.cli import runs_of, swapstone
 
-SCRIPT = """\
+SHORT = """\
 seq 1 200 | awk '{ s += $1 } END { print s }'
-sqlite3 :memory: 'create table t(a); insert into t select value * value from generate_series(1, 100); select sum(a) from t;'
 lua -e 's = 0 for i = 1, 100 do s = s + i * i end print(s)'
 """
-PRINTED = "20100\n338350\n338350\n"
+SQL = """\
+sqlite3 :memory: 'create table t(a); insert into t select value * value from generate_series(1, 100); select sum(a) from t;'
+"""
+PRINTED = "20100\n338350\n"
+SMALL = ("busybox", "lua")
 
 
 @pytest.mark.parametrize(
@@ -66,36 +76,69 @@ def _require_images() -> None:
             pytest.skip(error.message)
 
 
+needs_x86_64 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the images of this test are of x86_64")
+
+
 @pytest.mark.slow
-@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the images of this test are of x86_64")
-def test_a_script_is_compared_in_both_images(tmp_path: Path) -> None:
+@needs_x86_64
+def test_a_script_is_compared_in_both_images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exhaustive: bool) -> None:
+    """In this process, where an image can have fewer programs."""
+    monkeypatch.setattr(libc_files, "PROGRAMS", {name: PROGRAMS[name] for name in SMALL})
+    monkeypatch.setattr(libc_files, "_roots", {})
     _require_images()
-    (tmp_path / "bench.sh").write_text(SCRIPT)
+    monkeypatch.chdir(tmp_path)
+
+    def compare(out: str, *command: str) -> None:
+        package.compare(image=["glibc", "musl"], target="vm", blocks=1, command=command, out=out)
+
+    (tmp_path / "bench.sh").write_text(SHORT)
+    compare("r", "sh", "bench.sh")
+    _check(load(tmp_path / "r"), PRINTED, {"image", *SMALL})
+
+    def refused(*command: str) -> str:
+        with pytest.raises(UserError) as caught:
+            compare("refused", *command)
+        return f"{caught.value.message} {caught.value.hint}"
+
+    _refuse_foreign_programs(tmp_path, refused, "busybox, lua, and")
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+@needs_x86_64
+def test_a_script_is_compared_in_both_images_with_all_programs(tmp_path: Path) -> None:
+    _require_images()
+    (tmp_path / "bench.sh").write_text(SHORT + SQL)
     asked = ("compare", "image=glibc,musl", "--target", "vm", "--blocks", "1")
     swapstone(tmp_path, *asked, "--out", "r", "--", "sh", "bench.sh")
-    view = load(tmp_path / "r")
-    runs = runs_of(tmp_path / "r")
-    assert {run["trial"]["variant"]: run["observed"] for run in runs} == {
+    _check(load(tmp_path / "r"), f"{PRINTED}338350\n", {"image", *PROGRAMS})
+
+    def refused(*command: str) -> str:
+        return " ".join(swapstone(tmp_path, *asked, "--", *command, expect=2).stderr.split())
+
+    _refuse_foreign_programs(tmp_path, refused, "lua, sqlite3, and")
+
+
+def _check(view: RecordView, printed: str, sources: set[str]) -> None:
+    """Check the observed levels, what was printed, what the images were made of, and that the samples are those of the outputs."""
+    assert {run["trial"]["variant"]: run["observed"] for run in runs_of(view.path)} == {
         f"image={level}": [["image", level]] for level in ("glibc", "musl")
     }
-    for run in runs:
-        assert (tmp_path / "r" / "raw" / f"{run['output']}.txt").read_text().startswith(f"--- stdout\n{PRINTED}---")
+    for run in runs_of(view.path):
+        assert (view.path / "raw" / f"{run['output']}.txt").read_text().startswith(f"--- stdout\n{printed}---")
     assert view.manifest is not None
     for artifact in view.manifest.artifacts:
         names = [name.split(" ")[0] for name, _ in artifact.sources]
-        assert names[0] == "image" and {"busybox", "sqlite", "lua", "zlib", "dropbear"} <= set(names)
+        assert names[0] == "image" and sources <= set(names)
     found = derive(view)
     assert (found.whole, found.levels, found.problems) == (found.runs, (), ()) and found.runs == 2
-    _refuse_foreign_programs(tmp_path, asked)
 
 
-def _refuse_foreign_programs(folder: Path, asked: tuple[str, ...]) -> None:
+def _refuse_foreign_programs(folder: Path, refused: Callable[..., str], programs: str) -> None:
     """A program that the images lack, and one that brings its own C library."""
-    result = swapstone(folder, *asked, "--", "python3", "bench.py", expect=2)
-    text = " ".join(result.stderr.split())
+    text = refused("python3", "bench.py")
     assert "image=glibc has no program python3 in /usr/bin:/bin" in text
-    assert "lua, sqlite3, and" in text and "commands of busybox, such as awk" in text
+    assert programs in text and "commands of busybox, such as awk" in text
     (folder / "p.c").write_text("int main(void) { return 0; }\n")
     subprocess.run(["cc", "-static", "-o", "p", "p.c"], cwd=folder, check=True)
-    result = swapstone(folder, *asked, "--", "./p", expect=2)
-    assert "./p is of glibc, and the image is of musl" in " ".join(result.stderr.split())
+    assert "./p is of glibc, and the image is of musl" in refused("./p")

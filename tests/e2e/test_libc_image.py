@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Images of one C library and SDKs on the command line: messages and exit status; slow tests build, boot and compare."""
+"""Images of one C library and SDKs on the command line: messages and exit status; slow tests build, boot and compare.
+
+All programs are built for musl and x86_64. For another C library, architecture or compiler, `./test` builds the one or two programs that a
+test needs, and `./test --exhaustive` all.
+"""
 
 from __future__ import annotations
 
@@ -59,11 +63,15 @@ def test_an_input_error_prints_a_message_and_a_hint(
     assert result.stdout == "" and list(tmp_path.iterdir()) == []
 
 
-def _built(architecture: str, libc: str, compiler: str = "gcc") -> BuiltLibcImage:
+EVERY = tuple(PROGRAMS)
+
+
+def _built(
+    architecture: str, libc: str, compiler: str = "gcc", programs: tuple[str, ...] = ("busybox",)
+) -> BuiltLibcImage:
+    request = LibcImageRequest(architecture=architecture, libc=libc, compiler=compiler, programs=programs)
     try:
-        return build_libc_image(
-            LibcImageRequest(architecture=architecture, libc=libc, compiler=compiler), lambda _: None
-        )
+        return build_libc_image(request, lambda _: None)
     except UserError as error:
         if "build of" in error.message or "refused" in error.message:
             raise
@@ -94,18 +102,23 @@ def _served(architecture: str, image: BuiltLibcImage) -> str:
     return _console(architecture, image, " swapstone.serve")
 
 
-ARCHITECTURES = [
-    "x86_64",
-    "arm64",
-    *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ("armhf", "riscv64")),
+BOOTED = [
+    pytest.param("x86_64", "musl", EVERY, id="x86_64-musl", marks=pytest.mark.first),
+    pytest.param("x86_64", "glibc", ("busybox",), id="x86_64-glibc-busybox"),
+    *(
+        pytest.param(architecture, libc, EVERY, id=f"{architecture}-{libc}", marks=pytest.mark.exhaustive)
+        for architecture in ("x86_64", "arm64", "armhf", "riscv64")
+        for libc in LIBCS
+        if (architecture, libc) != ("x86_64", "musl")
+    ),
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("libc", LIBCS)
-def test_an_image_boots_and_serves_a_page(architecture: str, libc: str) -> None:
-    image = _built(architecture, libc)
+@pytest.mark.parametrize(("architecture", "libc", "programs"), BOOTED)
+def test_an_image_boots_and_serves_a_page(architecture: str, libc: str, programs: tuple[str, ...]) -> None:
+    image = _built(architecture, libc, programs=programs)
+    assert [program.name for program in image.description.programs] == list(programs)
     assert {file.libc for file in image.description.files.values()} == {libc}
     console = _served(architecture, image)
     assert re.search(r"swapstone: init", console), console[-3000:]
@@ -124,16 +137,61 @@ SQL_QUERY = "select sqlite_version(), count(*), sum(b), round(sum(b) / 7.0, 3) f
 def test_scripts_run_in_a_booted_image(libc: str) -> None:
     lost = ": " + "x" * 64  # the console drops what comes before the kernel has opened it
     lines = (lost, f'lua -e "{LUA_SCRIPT}"', f"sqlite3 :memory: '{SQL_SCRIPT}' '{SQL_QUERY}'", "exit", "")
-    console = _console("x86_64", _built("x86_64", libc), "", "\n".join(lines))
+    console = _console("x86_64", _built("x86_64", libc, programs=EVERY), "", "\n".join(lines))
     assert "Lua 5.4\t42\t1.414" in console, console[-3000:]
     assert "3.40.1|8|380|54.286" in console, console[-3000:]
 
 
 @pytest.mark.slow
-def test_an_image_built_by_clang_shows_it() -> None:
+def test_a_program_built_by_clang_shows_it_and_runs(tmp_path: Path) -> None:
     if shutil.which("clang") is None:
         pytest.skip("clang is not installed")
-    image = _built("x86_64", "musl", "clang")
+    image = _built("x86_64", "musl", "clang", ("lua",))
+    assert image.description.files["bin/lua"].compiler == "clang"
+    assert _printed(image, tmp_path, ()) == "Lua 5.4\t42\t1.414\n"
+
+
+@pytest.mark.slow
+def test_a_program_of_another_architecture_runs_with_the_loader_of_its_image(tmp_path: Path) -> None:
+    if shutil.which("qemu-aarch64") is None:
+        pytest.skip("qemu-user is not installed")
+    image = _built("arm64", "glibc", programs=("lua",))
+    assert {file.libc for file in image.description.files.values()} == {"glibc"}
+    assert _printed(image, tmp_path, ("qemu-aarch64",)) == "Lua 5.4\t42\t1.414\n"
+
+
+def _printed(image: BuiltLibcImage, folder: Path, emulator: tuple[str, ...]) -> str:
+    """Return what Lua of an image prints of `LUA_SCRIPT`, with the loader and the libraries of the image."""
+    _unpack(image, folder)
+    return subprocess.run(
+        [*emulator, *_with_loader(image, folder, "bin/lua"), "-e", LUA_SCRIPT],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+
+
+def _unpack(image: BuiltLibcImage, folder: Path) -> None:
+    """Unpack the root of an image into a folder that is made or empty."""
+    folder.mkdir(exist_ok=True)
+    subprocess.run(["tar", "-xf", "-"], input=image.root, cwd=folder, check=True, timeout=60)
+
+
+def _with_loader(image: BuiltLibcImage, root: Path, program: str, *options: str) -> list[str]:
+    """Return the command that runs a program of an unpacked image by the image's loader, with options of the loader."""
+    file = image.description.files[program]
+    triple = {"x86_64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu"}[image.description.architecture]
+    libraries = ["--library-path", f"{root}/lib/{triple}"] if image.description.libc == "glibc" else []
+    return [f"{root}{file.loader}", *libraries, *options, f"{root}/{program}"]
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
+def test_an_image_built_by_clang_boots_and_serves_a_page() -> None:
+    if shutil.which("clang") is None:
+        pytest.skip("clang is not installed")
+    image = _built("x86_64", "musl", "clang", EVERY)
     assert image.description.files["bin/busybox"].compiler == "clang"
     assert "swapstone: served" in _served("x86_64", image)
 
@@ -143,9 +201,9 @@ def test_an_image_built_by_clang_shows_it() -> None:
 def test_building_twice_gives_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libc: str, exhaustive: bool
 ) -> None:
-    programs = tuple(PROGRAMS) if exhaustive else ("zlib", "lua")
+    programs = EVERY if exhaustive else ("zlib", "lua")
     request = LibcImageRequest(architecture="x86_64", libc=libc, programs=programs)
-    _built("x86_64", libc)
+    _built("x86_64", libc, programs=programs)
     first = build_libc_image(request, lambda _: None)
     cache = cache_dir()
     (tmp_path / "swapstone" / "sources").mkdir(parents=True)
@@ -190,19 +248,11 @@ VI_CASES = {
 VI_TEXT = "a1 b22x\nb3 a4x\n\nab b456x b7x\na9\nthe last\n"
 
 
-def _edited(tmp_path: Path, libc: str, keys: str) -> str:
+def _edited(tmp_path: Path, image: BuiltLibcImage, root: Path, keys: str) -> str:
     """Return the text after vi of an image has read keys, with the loader and the libraries of the image."""
-    image = _built("x86_64", libc)
-    root = tmp_path / libc
-    if not root.exists():
-        root.mkdir()
-        (tmp_path / "root.tar").write_bytes(image.root)
-        subprocess.run(["tar", "-xf", "../root.tar"], cwd=root, check=True, timeout=60)
-    file = image.description.files["bin/busybox"]
-    libraries = ["--library-path", f"{root}/lib/x86_64-linux-gnu"] if libc == "glibc" else []
     (tmp_path / "text").write_text(VI_TEXT)
     subprocess.run(
-        [f"{root}{file.loader}", *libraries, "--argv0", "vi", f"{root}/bin/busybox", "text"],
+        [*_with_loader(image, root, "bin/busybox", "--argv0", "vi"), "text"],
         cwd=tmp_path,
         input=f"0{keys}".encode(),  # vi asks the terminal for its size, and takes the first key for the answer
         stdout=subprocess.DEVNULL,
@@ -214,15 +264,17 @@ def _edited(tmp_path: Path, libc: str, keys: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", VI_CASES)
-def test_vi_of_both_libraries_finds_the_same(tmp_path: Path, case: str) -> None:
-    keys, before, after = VI_CASES[case]
-    texts = {libc: _edited(tmp_path, libc, keys) for libc in LIBCS}
-    assert texts["musl"] == texts["glibc"]
-    changed = VI_TEXT.replace(before, after, 1)
-    if case == "substitution":
-        changed = changed.replace("b456x b7x", "<456> <7>")
-    assert texts["musl"] == changed
+def test_vi_of_both_libraries_finds_the_same(tmp_path: Path) -> None:
+    images = {libc: _built("x86_64", libc) for libc in LIBCS}
+    for libc, image in images.items():
+        _unpack(image, tmp_path / libc)
+    for case, (keys, before, after) in VI_CASES.items():
+        texts = {libc: _edited(tmp_path, image, tmp_path / libc, keys) for libc, image in images.items()}
+        assert texts["musl"] == texts["glibc"], case
+        changed = VI_TEXT.replace(before, after, 1)
+        if case == "substitution":
+            changed = changed.replace("b456x b7x", "<456> <7>")
+        assert texts["musl"] == changed, case
 
 
 @pytest.mark.slow
@@ -231,4 +283,4 @@ def test_a_failed_build_prints_its_last_lines(monkeypatch: pytest.MonkeyPatch) -
     broken = dataclasses.replace(PROGRAMS["busybox"], command="echo it is broken\nexit 3")
     monkeypatch.setitem(PROGRAMS, "busybox", broken)
     with pytest.raises(UserError, match="The build of busybox failed:\nit is broken\nThe log: "):
-        build_libc_image(LibcImageRequest(architecture="x86_64", libc="musl"), lambda _: None)
+        build_libc_image(LibcImageRequest(architecture="x86_64", libc="musl", programs=("busybox",)), lambda _: None)

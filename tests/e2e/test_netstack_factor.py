@@ -48,6 +48,7 @@ def test_layouts_are_refused_for_programs_of_crates(tmp_path: Path) -> None:
     assert "cargo, which makes one link only" in result.stderr
 
 
+@pytest.mark.first
 @pytest.mark.slow
 @pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
 def test_three_stacks_are_measured_and_observed(tmp_path: Path, exhaustive: bool) -> None:

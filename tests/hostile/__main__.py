@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import fnmatch
 import os
 import sys
@@ -28,9 +29,12 @@ def main() -> int:
     commands = options.command or list(COMMANDS)
     begun = time.monotonic()
     found: list[Cell] = []
-    with tempfile.TemporaryDirectory(prefix="hostile-records-") as folder:
-        make_records(Path(folder))
-        for cell in cells(kinds, commands, Path(folder)):
+    with contextlib.ExitStack() as stack:
+        folder = options.records
+        if folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hostile-records-")))
+            make_records(folder)
+        for cell in cells(kinds, commands, folder):
             found.append(cell)
             if not options.json:
                 _print_line(found, len(commands))
@@ -48,6 +52,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--group", choices=list(GROUPS), help="only the kinds of this group")
     parser.add_argument("--command", action="append", choices=list(COMMANDS), help="only this command; repeatable")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="the first of each N kinds")
+    parser.add_argument(
+        "--records", type=Path, metavar="FOLDER", help="whole records that are there; they are made otherwise"
+    )
     parser.add_argument("--json", action="store_true", help="print every cell with its output as JSON")
     parser.add_argument(
         "--table", type=Path, nargs="+", metavar="FILE", help="print the table of files that --json wrote"

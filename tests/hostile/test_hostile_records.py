@@ -32,9 +32,11 @@ def test_there_are_kinds_and_no_name_twice() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", list(GROUPS))
-def test_each_kind_ends_with_a_message_and_is_named(group: str, tmp_path: Path, exhaustive: bool) -> None:
+def test_each_kind_ends_with_a_message_and_is_named(
+    group: str, records: Path, tmp_path: Path, exhaustive: bool
+) -> None:
     every = 1 if exhaustive else 4
-    found = _table(group, ["verify"], tmp_path, every)
+    found = _table(group, ["verify"], records, tmp_path, every)
     assert not _faulty(found)
     for kind, cell in zip(GROUPS[group][::every], found, strict=True):
         assert re.search(kind.named, cell.text), f"{kind.name}: nothing of {kind.named!r} in\n{cell.text[:2000]}"
@@ -42,24 +44,27 @@ def test_each_kind_ends_with_a_message_and_is_named(group: str, tmp_path: Path, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("group", list(GROUPS))
-def test_each_main_command_ends_with_a_message(group: str, tmp_path: Path, exhaustive: bool) -> None:
-    assert not _faulty(_table(group, MAIN, tmp_path, 1 if exhaustive else 10))
+def test_each_main_command_ends_with_a_message(group: str, records: Path, tmp_path: Path, exhaustive: bool) -> None:
+    assert not _faulty(_table(group, MAIN, records, tmp_path, 1 if exhaustive else 10))
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("group", list(GROUPS))
-def test_each_other_command_ends_with_a_message(group: str, tmp_path: Path) -> None:
-    assert not _faulty(_table(group, OTHERS, tmp_path))
+def test_each_other_command_ends_with_a_message(group: str, records: Path, tmp_path: Path) -> None:
+    assert not _faulty(_table(group, OTHERS, records, tmp_path))
 
 
-def _table(group: str, commands: Sequence[str], folder: Path, every: int = 1) -> list[Cell]:
+def _table(group: str, commands: Sequence[str], records: Path, folder: Path, every: int = 1) -> list[Cell]:
     """Run the table in a process of its own, which forks for each cell: forks of a test's worker would lack its other threads."""
     words = [word for command in commands for word in ("--command", command)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SWAPSTONE_")}
     environment = {**kept, "PYTHONPATH": f"{TOP / 'src'}:{TOP}", "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(folder)}
     result = subprocess.run(
-        [sys.executable, "-P", "-m", "tests.hostile", "--json", "--every", str(every), "--group", group, *words],
+        [
+            *(sys.executable, "-P", "-m", "tests.hostile", "--json", "--records", str(records)),
+            *("--every", str(every), "--group", group, *words),
+        ],
         cwd=folder,
         env=environment,
         capture_output=True,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 
+@functools.cache
 def _imports(path: Path) -> set[str]:
     """Return the packages of ours that a file imports, wherever in it."""
     found = set()

@@ -9,23 +9,27 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from swapstone.artifacts import libstdcxx as libstdcxx_module
 from swapstone.artifacts.c_library_tree import installed_musl, tree_options
 from swapstone.artifacts.cxx_compiler import cxx_beside, cxx_command
 from swapstone.artifacts.libstdcxx import libstdcxx, unpack_parts, unwinder_folder
 from swapstone.artifacts.source_build import SOURCE_RECIPE
+from swapstone.artifacts.upstream_sources import Source
 from swapstone.factors.c_library_files import CLibraryTree
 from swapstone.model import UnavailableError
+from tests.unit.workloads.programs import recipe_for
 
 needs_musl = pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed (musl-tools)")
 
 
-def _archive(path: Path, files: dict[str, bytes], mode: str) -> bytes:
+def _archive(path: Path, files: dict[str, bytes], mode: str, permissions: int = 0o644) -> bytes:
     with tarfile.open(path, mode) as archive:  # type: ignore[call-overload] # the mode is a parameter
         for name, data in files.items():
             member = tarfile.TarInfo(name)
-            member.size = len(data)
+            member.size, member.mode = len(data), permissions
             archive.addfile(member, io.BytesIO(data))
     return path.read_bytes()
 
@@ -74,6 +78,78 @@ def test_the_cxx_compiler_beside_a_c_compiler(compiler: str, beside: str) -> Non
 def test_a_compiler_with_another_name_has_no_known_cxx_compiler() -> None:
     with pytest.raises(UnavailableError, match="is not known"):
         cxx_beside("/opt/bin/compile")
+
+
+CONFIGURE = """\
+#!/bin/sh -e
+top=$(cd "$(dirname "$0")" && pwd)
+for word; do
+    case $word in --prefix=*) prefix=${word#*=} ;; --host=*) host=${word#*=} ;; CXX=*) cxx=${word#*=} ;; esac
+done
+for part in include libsupc++ src; do
+    mkdir $part
+    sed "s|@prefix@|$prefix|g;s|@host@|$host|g;s|@cxx@|$cxx|g;s|@top@|$top|g" "$top/$part.mk" >$part/Makefile
+done
+"""
+MAKEFILES = {
+    "include": """\
+all:
+install:
+\tmkdir -p @prefix@/include/c++/12
+\tcp @top@/twice @prefix@/include/c++/12
+\tcd @prefix@/include/c++/12 && mkdir -p @host@/bits backward && touch @host@/bits/c++config.h
+""",
+    "libsupc++": "all:\ninstall:\n",
+    "src": """\
+all:
+\t@cxx@ -O2 -c @top@/src/twice.cc
+\tar rcs libstdc++.a twice.o
+install:
+\tmkdir -p @prefix@/lib
+\tcp libstdc++.a @prefix@/lib
+\ttouch @prefix@/lib/libstdc++.la
+""",
+}
+"""A library with one function, in the place of libstdc++."""
+
+
+@needs_musl
+def test_a_library_is_built_once_and_both_compilers_link_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sources are those of a small library: building libstdc++ takes minutes, and a test of `--exhaustive` does it."""
+    files = {
+        "gcc/BASE-VER": b"12",
+        "libgcc/gthr-posix.h": b"",
+        "libstdc++-v3/configure": CONFIGURE.encode(),
+        **{f"libstdc++-v3/{part}.mk": text.encode() for part, text in MAKEFILES.items()},
+        "libstdc++-v3/twice": b"int twice(int);\n",
+        "libstdc++-v3/src/twice.cc": b"#include <stdlib.h>\nint twice(int n) { return abs(2 * n); }\n",
+    }
+    inner = _archive(tmp_path / "inner", {f"gcc-12/{name}": data for name, data in files.items()}, "w:xz", 0o755)
+    _archive(tmp_path / "outer", {"p/gcc-12.tar.xz": inner}, "w:gz")
+    fetched: list[str] = []
+
+    def fetch(source: Source, lock: str) -> Path:
+        fetched.append(lock)
+        return tmp_path / "outer"
+
+    monkeypatch.setattr(libstdcxx_module, "fetch", fetch)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "a.cc").write_text("#include <twice>\nint main() { return twice(-21) == 42 ? 7 : 1; }\n")
+    lines: list[str] = []
+    for compiler in ("gcc", "clang"):
+        if shutil.which(compiler) is None:
+            continue
+        command = cxx_command(msgspec.structs.replace(recipe_for("musl"), compiler=compiler), lines.append, needed=True)
+        for linking in ((), ("-static",)):
+            subprocess.run([*command, *linking, str(tmp_path / "a.cc"), "-o", str(tmp_path / "a")], check=True)
+            assert subprocess.run([tmp_path / "a"], check=False).returncode == 7
+            loader = b"/lib/ld-musl-" in (tmp_path / "a").read_bytes()
+            assert loader == (not linking)
+    assert fetched == ["native/cxx.toml"]  # built once
+    assert [line.rpartition(": ")[2] for line in lines][1:] == ["unpacking", "configuring", "compiling"]
+    assert [path.name for path in tmp_path.rglob("libstdc++.*")] == [
+        "libstdc++.a"
+    ]  # the .la file names the temporary folder
 
 
 UNWINDS = r"""

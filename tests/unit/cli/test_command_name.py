@@ -87,6 +87,7 @@ def test_a_document_names_the_command_in_every_block() -> None:
     assert shown.closing[0].blocks == (Commands(commands=(("page", "./swapstone show r"),)),)
 
 
+@pytest.mark.slow
 def test_hints_help_and_usage_of_a_checkout_name_the_launcher(tmp_path: Path) -> None:
     def run(*arguments: str, expect: int = 0) -> str:
         result = swapstone(tmp_path, *arguments, expect=expect, **{VARIABLE: "./swapstone"})

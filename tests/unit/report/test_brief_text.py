@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 
 import msgspec
@@ -20,11 +21,14 @@ from swapstone.report.render.terminal import Terminal
 from swapstone.report.render.terminal_commands import command_lines
 from swapstone.report.study_index import PartSummary, StudyIndex, document_of, summary
 
-CASES: dict[str, tuple[ReportContext, Analysis]] = {
-    case.__name__.rpartition(".")[2]: (case.context(), case.analysis())
-    for case in (synthetic, crossed, latency, servers, verdicts)
-}
+MODULES = {case.__name__.rpartition(".")[2]: case for case in (synthetic, crossed, latency, servers, verdicts)}
 LONG = "/a/folder with blanks/" + "very-long-name/" * 8 + "record"
+
+
+@functools.cache
+def case_of(name: str) -> tuple[ReportContext, Analysis]:
+    """Return a record and its analysis, made on first use: each worker imports this module."""
+    return MODULES[name].context(), MODULES[name].analysis()
 
 
 def _check(text: str, width: int) -> None:
@@ -34,14 +38,14 @@ def _check(text: str, width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [30, 45, 60, 64, 72, 80, 100, 120, 200])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", MODULES)
 def test_forty_lines_and_no_wider_than_the_terminal(name: str, width: int) -> None:
-    _check(reports.as_text(*CASES[name], width=width), width)
+    _check(reports.as_text(*case_of(name), width=width), width)
 
 
 @settings(max_examples=25, deadline=None)
 @given(
-    st.sampled_from(list(CASES)),
+    st.sampled_from(list(MODULES)),
     st.integers(60, 130),
     st.sampled_from(["records/r", LONG, "./it's here"]),
     st.integers(0, 14),
@@ -51,7 +55,7 @@ def test_forty_lines_and_no_wider_than_the_terminal(name: str, width: int) -> No
 def test_any_part_of_a_record_with_any_names_fits(  # noqa: PLR0917 - what hypothesis draws
     name: str, width: int, path: str, number: int, text: str, data: st.DataObject
 ) -> None:
-    context, analysis = CASES[name]
+    context, analysis = case_of(name)
     kept = data.draw(st.lists(st.sampled_from(analysis.comparisons), max_size=30, unique_by=id))
     renamed = tuple(msgspec.structs.replace(row, workload=row.workload + text[:40], reason=text) for row in kept)
     made = msgspec.structs.replace(
@@ -70,7 +74,8 @@ def test_any_part_of_a_record_with_any_names_fits(  # noqa: PLR0917 - what hypot
 def test_a_study_of_many_parts_fits(width: int) -> None:
     parts = []
     for number in range(3):
-        for name, (context, analysis) in CASES.items():
+        for name in MODULES:
+            context, analysis = case_of(name)
             part = PartSummary(
                 name=f"{name}-{number}", title=f"Part {name}", state="complete", record=f"{name}-{number}"
             )
@@ -93,7 +98,7 @@ def test_a_study_of_many_parts_fits(width: int) -> None:
 
 
 def test_the_worst_and_the_best_row_are_always_shown_and_the_rest_is_counted() -> None:
-    text = reports.as_text(*CASES["synthetic"], width=60)
+    text = reports.as_text(*case_of("synthetic"), width=60)
     assert "b_malloc_th" in text and "worse" in text
     assert "b_string_memset" in text and "better" in text
     shown = sum(line.startswith("b_") for line in text.splitlines())
@@ -102,8 +107,8 @@ def test_the_worst_and_the_best_row_are_always_shown_and_the_rest_is_counted() -
 
 
 def test_caveats_are_cut_before_they_are_left_out() -> None:
-    text = reports.as_text(*CASES["synthetic"], width=60)
-    for caveat in CASES["synthetic"][1].caveats:
+    text = reports.as_text(*case_of("synthetic"), width=60)
+    for caveat in case_of("synthetic")[1].caveats:
         assert caveat.message[:30] in text
 
 

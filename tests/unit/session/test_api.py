@@ -77,6 +77,7 @@ def test_a_comparison_is_a_record_with_tables(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_it_is_the_same_experiment_as_that_of_the_command_line(tmp_path: Path) -> None:
     from tests.e2e.cli import swapstone as command
 

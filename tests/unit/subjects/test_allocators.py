@@ -160,9 +160,16 @@ def test_the_command_line_runs_what_fits_and_says_what_is_left_out(tmp_path: Pat
     assert f"allocator {path}" in (out / "manifest.json").read_text()
 
 
+SERVED = [
+    # Each with glibc, and the smallest with musl: building all takes minutes.
+    pytest.param(name, libc, marks=[pytest.mark.exhaustive] if libc == "musl" and name != "mimalloc" else [])
+    for name in ("mimalloc", "jemalloc", "tcmalloc", "snmalloc")
+    for libc in LIBCS
+]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("libc", LIBCS)
-@pytest.mark.parametrize("allocator", ["mimalloc", "jemalloc", "tcmalloc", "snmalloc"])
+@pytest.mark.parametrize(("allocator", "libc"), SERVED)
 def test_every_allocator_serves_preloaded_and_linked_in(allocator: str, libc: str, host: HostTarget) -> None:
     if (allocator, libc) in EXCLUDED:
         pytest.skip(EXCLUDED[allocator, libc])
@@ -178,6 +185,7 @@ def test_every_allocator_serves_preloaded_and_linked_in(allocator: str, libc: st
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # builds as long as that goes well
 @pytest.mark.parametrize(("allocator", "libc"), EXCLUDED)
 def test_what_is_excluded_really_does_not_build(allocator: str, libc: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reason = EXCLUDED[allocator, libc].split("`")[1]

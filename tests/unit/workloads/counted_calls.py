@@ -32,6 +32,9 @@ __attribute__((constructor)) static void map_calls(void) {
     close(file);
 }
 """
+TIMEOUT_S = 600
+"""A busy machine needs more than a minute to compile a large workload."""
+
 _STUB = """
 __asm__(".text\\n.globl counted_{name}\\n.type counted_{name}, @function\\ncounted_{name}:\\n"
         "movq swapstone_calls(%rip), %r11\\nlock incq {offset}(%r11)\\njmp {name}@PLT\\n");
@@ -42,13 +45,13 @@ __asm__(".text\\n.globl counted_{name}\\n.type counted_{name}, @function\\ncount
 def compile_object(recipe: Recipe, file: str, target: Path) -> Path:
     """Compile a workload's source."""
     command = [*recipe.command, *recipe.cflags, "-I", str(SOURCES), "-c", str(SOURCES / file)]
-    subprocess.run([*command, "-o", str(target)], check=True, timeout=60)
+    subprocess.run([*command, "-o", str(target)], check=True, timeout=TIMEOUT_S)
     return target
 
 
 def undefined_symbols(compiled: Path) -> tuple[str, ...]:
     """Return the names of the symbols that an object or program needs."""
-    result = subprocess.run(["nm", "-u", str(compiled)], check=True, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(["nm", "-u", str(compiled)], check=True, capture_output=True, text=True, timeout=TIMEOUT_S)
     return tuple(line.split()[-1].split("@")[0] for line in result.stdout.splitlines())
 
 
@@ -70,13 +73,15 @@ def _with_stubs(source: Source, level: str, folder: Path) -> tuple[Path, tuple[s
     compiled = compile_object(recipe, source.file, folder / "workload.o")
     names = tuple(name for name in undefined_symbols(compiled) if name not in HARNESS_SYMBOLS | NO_CALLS)
     renamed = [f"--redefine-sym={name}=counted_{name}" for name in names]
-    subprocess.run(["objcopy", *renamed, str(compiled)], check=True, timeout=60)
+    subprocess.run(["objcopy", *renamed, str(compiled)], check=True, timeout=TIMEOUT_S)
     stubs = folder / "stubs.c"
     stubs.write_text(_STUBS + "".join(_STUB.format(name=name, offset=8 * i) for i, name in enumerate(names)))
     program = folder / "prog"
     inputs = [str(compiled), str(stubs), str(SOURCES / "harness.c")]
     libraries = (*recipe.ldflags, *source.libraries)
-    subprocess.run([*recipe.command, *recipe.cflags, *inputs, "-o", str(program), *libraries], check=True, timeout=60)
+    subprocess.run(
+        [*recipe.command, *recipe.cflags, *inputs, "-o", str(program), *libraries], check=True, timeout=TIMEOUT_S
+    )
     for started in companion_programs(source, recipe):
         shutil.copy2(started, folder / started.name)
     for companion in source.companions:
@@ -87,7 +92,7 @@ def _with_stubs(source: Source, level: str, folder: Path) -> tuple[Path, tuple[s
 def compile_shared(recipe: Recipe, file: str, target: Path) -> Path:
     """Build a companion of a workload."""
     flags = (*recipe.cflags, "-shared", "-fPIC", str(SOURCES / file), "-o", str(target))
-    subprocess.run([*recipe.command, *flags, *recipe.ldflags], check=True, timeout=60)
+    subprocess.run([*recipe.command, *flags, *recipe.ldflags], check=True, timeout=TIMEOUT_S)
     return target
 
 
@@ -100,7 +105,7 @@ def _calls(program: Path, names: tuple[str, ...], passes: int, workload: Workloa
         env={**ENVIRONMENT, "CALLS": str(counts)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=TIMEOUT_S,
         check=False,
     )
     assert result.stdout.endswith("end\n"), result.stdout + result.stderr

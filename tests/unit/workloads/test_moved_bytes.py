@@ -18,7 +18,7 @@ from tests.unit.workloads.test_system_calls import HARNESS, NOT_MEASURED
 
 _NAME = re.compile(r"`([^`]+)`")
 _CALL = re.compile(r"`([a-z_]+)` (\d+)")
-SHORT = {"lat_pipe", "lat_syscall(io)", "spawn (1 copy)", "pipe (1 copy)", "syscall (1 copy)"}
+SHORT = {"lat_pipe", "spawn (1 copy)"}
 OF_THE_LIBRARY = {"execl (1 copy)", "shell1 (1 copy)", "shell8 (1 copy)"}
 """Workloads whose programs make calls of their own: only the calls that the documentation states are compared."""
 

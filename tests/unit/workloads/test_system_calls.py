@@ -43,7 +43,7 @@ OF_THE_LIBRARY = {"lat_proc(fork)", "lat_proc(exec)", "lat_proc(shell)"}
 SAME_SERVICE = {("lat_syscall(fstat)", "glibc"): {"stat": 8000}}
 """glibc's fstat() is newfstatat() with an empty path, which the kernel handles in another function."""
 
-SHORT = {"lat_syscall(open)", "lat_pipe", "bw_file_rd"}
+SHORT = {"lat_pipe", "bw_file_rd"}
 
 
 def documented() -> dict[str, tuple[int, dict[str, Fraction]]]:
