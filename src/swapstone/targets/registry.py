@@ -155,9 +155,9 @@ def target_below(text: str, directory: str) -> str:
         UserError: there is no such kind of target.
     """
     name, _, detail = text.partition(":")
-    kind = find_target_kind(name)
     if not directory or not detail:
         return text
+    kind = find_target_kind(name)
     if kind.names_file(detail):
         return f"{name}:{Path(directory) / Path(detail).expanduser()}"
     words = detail.split(",") if kind.file_option else [detail]

@@ -148,6 +148,7 @@ def test_no_target_is_tested_by_its_name_outside_targets() -> None:
 @pytest.mark.parametrize(
     ("text", "below"),
     [
+        ("", ""),
         ("host", "host"),
         ("vm", "vm"),
         ("vm:rt", "vm:rt"),
