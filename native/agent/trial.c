@@ -34,6 +34,7 @@ static struct {
     int64_t stops;        /* of its first process or of the agent, by a signal */
     int64_t late_ns;      /* the longest time that a timer woke the agent too late */
     int64_t suspended_ns; /* of the machine before the start: an upper bound */
+    int64_t offset_least_ns, offset_most_ns; /* of CLOCK_REALTIME before the start */
     int killed;           /* processes that were killed after its end */
     int64_t cpu_us;       /* of the processes that were reaped */
     int64_t agent_cpu_ns; /* of the agent, before the trial; negative if unknown */
@@ -434,6 +435,16 @@ static void clear_process_facts(struct facts *facts) {
         facts->known[fact] = facts->known[fact] && fact >= FACT_PSI_CPU_US && fact <= FACT_CHANGED_CONDITIONS;
 }
 
+/* By how much CLOCK_REALTIME was set since the start, at least; 0 if that can't be distinguished from the time of the readings. */
+static int64_t clock_step_ns(void) {
+    int64_t least_ns, most_ns;
+
+    port_clock_offset_ns(&least_ns, &most_ns);
+    if (least_ns > trial.offset_most_ns)
+        return least_ns - trial.offset_most_ns;
+    return most_ns < trial.offset_least_ns ? most_ns - trial.offset_least_ns : 0;
+}
+
 static void measure(const struct facts *before) {
     struct facts *facts = &trial.answer.facts;
     int64_t released_ns = trial.started.launch->released_ns, suspended_ns, most_ns;
@@ -443,6 +454,7 @@ static void measure(const struct facts *before) {
     port_suspended_ns(&suspended_ns, &most_ns);
     suspended_ns -= trial.suspended_ns;
     fact_set(facts, FACT_SUSPENDED_NS, suspended_ns > 0 ? suspended_ns : 0);
+    fact_set(facts, FACT_CLOCK_STEP_NS, clock_step_ns());
     fact_set(facts, FACT_STOPS, trial.stops);
     fact_set(facts, FACT_LATE_NS, trial.late_ns);
     if (!has_run()) {
@@ -519,6 +531,7 @@ static void begin(const struct request *request, int signal_fd) {
     trial.killed = 0;
     trial.stops = trial.late_ns = 0;
     port_suspended_ns(&least_ns, &trial.suspended_ns);
+    port_clock_offset_ns(&trial.offset_least_ns, &trial.offset_most_ns);
     trial.cpu_us = 0;
     trial.agent_cpu_ns = port_process_cpu_ns(port_getpid());
     trial.server.phase = PHASE_NONE;

@@ -23,6 +23,7 @@ enum {
     SIG_SETMASK = 2,
     SIG_COUNT = 64,
     SIG_TRAP = 5,
+    CLOCK_REALTIME_ID = 0,
     CLOCK_MONOTONIC_ID = 1,
     CLOCK_BOOTTIME_ID = 7,
     RLIMIT_FSIZE_ID = 1,
@@ -222,6 +223,13 @@ void port_suspended_ns(int64_t *least, int64_t *most) {
 
     *least = boot_ns - after_ns;
     *most = boot_ns - before_ns;
+}
+
+void port_clock_offset_ns(int64_t *least, int64_t *most) {
+    int64_t before_ns = read_clock(CLOCK_BOOTTIME_ID), real_ns = read_clock(CLOCK_REALTIME_ID);
+
+    *least = real_ns - read_clock(CLOCK_BOOTTIME_ID);
+    *most = real_ns - before_ns;
 }
 
 int64_t port_process_cpu_ns(int pid) {

@@ -29,6 +29,7 @@ const char *const fact_names[FACT_COUNT] = {
     "load1_milli",
     "stops",
     "suspended_ns",
+    "clock_step_ns",
     "late_ns",
     "agent_cpus",
     "agent_cpu_bits",

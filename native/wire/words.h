@@ -4,7 +4,7 @@
 #define WIRE_WORDS_H
 
 #define PLAN_HEADER "swapstone-plan 5"
-#define AGENT_HEADER "swapstone-agent 5"
+#define AGENT_HEADER "swapstone-agent 6"
 #define WORKLOAD_HEADER "swapstone-workload 2"
 #define FIGURES_HEADER "swapstone-figures 1"
 #define ORDER_HEADER "swapstone-order 4"
@@ -105,6 +105,7 @@ enum fact {
     FACT_LOAD1_MILLI,
     FACT_STOPS,
     FACT_SUSPENDED_NS,
+    FACT_CLOCK_STEP_NS,
     FACT_LATE_NS,
     FACT_AGENT_CPUS,
     FACT_AGENT_CPU_BITS,

@@ -190,6 +190,39 @@ def test_a_killed_worker_loses_its_run_only_and_a_lost_scheduler_can_be_resumed(
     assert len(whole) == 12 and whole[: len(kept)] == kept
 
 
+STUDY = """
+title = "musl against glibc"
+question = "What does it cost?"
+factor = [{ name = "libc", levels = ["glibc", "musl"] }]
+suites = ["libc"]
+only = ["b_malloc_tiny1"]
+blocks = 2
+[[part]]
+name = "exact"
+title = "on the virtual clock"
+target = "vm"
+[[part]]
+name = "simulated"
+title = "on a fake target"
+target = "fake:./fake.toml"
+"""
+
+
+@pytest.mark.slow
+def test_the_exact_part_of_a_study_is_made_by_workers(local: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(STUDY)
+    (tmp_path / "fake.toml").write_text(FAKE)
+    many = ("--executor", "processes:2", "--store", f"{tmp_path}/store", "--recheck", "100%", "--no-cache")
+    result = swapstone(tmp_path, "study", "./mine.toml", "--seed", "1", *many, "--out", "shared")
+    assert "--store, --executor and --recheck do not apply to the part simulated" in result.stderr
+    assert re.search(r"recheck: [1-9]\d* runs were made twice, [1-9]\d* by two workers, and were equal", result.stderr)
+    assert made_runs(tmp_path / "shared" / "exact") == made_runs(local)
+    assert raw_files(tmp_path / "shared" / "exact") == raw_files(local)
+    assert len(made_runs(tmp_path / "shared" / "simulated")) >= 4
+    refused = swapstone(tmp_path, "study", "./mine.toml", "--only-part", "simulated", *many, expect=2)
+    assert "No part of this study takes --store, --executor and --recheck" in refused.stderr
+
+
 def test_options_of_many_machines_are_of_the_virtual_clock(tmp_path: Path) -> None:
     (tmp_path / "fake.toml").write_text(FAKE)
     base = ("compare", "libc=glibc,musl", "--target", "fake:fake.toml")

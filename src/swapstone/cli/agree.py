@@ -8,8 +8,7 @@ import click
 from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document
 from swapstone.cli.shell_completion import complete_records
-from swapstone.session.agreement_output import agreement_of
-from swapstone.session.record_handle import open_record
+from swapstone.session.agreement_output import agreement_of_names
 
 
 @click.command()
@@ -30,6 +29,7 @@ def agree_command(records: tuple[str, ...], kind: str | None) -> None:
     Records that differ in the time of an instruction (--ns-per-instruction) may be two or more: which rows depend on it?
 
     Three or more records of one experiment on different boards: does the verdict hold on each, over all, and which board differs?
+    The folder of such records stands for all of them. Two such folders, or one and a record, are compared board by board.
 
     \b
     Examples:
@@ -38,8 +38,9 @@ def agree_command(records: tuple[str, ...], kind: str | None) -> None:
       swapstone agree host vm
       swapstone agree swap/1ns swap/2ns swap/4ns
       swapstone agree board-1 board-2 board-3
+      swapstone agree monday tuesday                      # of --target ssh:a,ssh:b --out monday
     """
-    found = agreement_of([open_record(name) for name in records])
+    found = agreement_of_names(records)
     if kind:
         echo(found.text(kind), nl=False)
         return

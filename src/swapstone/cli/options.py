@@ -99,6 +99,7 @@ SHARING = Chain(
     click.option("--executor", metavar="WORKERS", help=f"Who makes the runs of virtual machines: {WORKERS_USAGE}."),
     click.option("--recheck", metavar="SHARE", help="Make this share of the runs twice, by two workers, e.g. 2%."),
 )
+MACHINES = Chain(NO_CACHE, GUEST_TIMEOUT, SHARING)
 
 LG_ENV = click.option("--lg-env", metavar="FILE", help="labgrid's environment, for --target labgrid:PLACE.  [LG_ENV]")
 

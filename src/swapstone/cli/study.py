@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import ALL, DRIVER_TARGET, FAIL_IF, GUEST_TIMEOUT, NO_CACHE, ONLY, SERVER_ADDRESS, TRUST
+from swapstone.cli.options import ALL, DRIVER_TARGET, FAIL_IF, MACHINES, ONLY, SERVER_ADDRESS, TRUST
 from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
 from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders, complete_targets
@@ -45,13 +45,12 @@ from swapstone.session.server_program import target_with_driver
 )
 @DRIVER_TARGET
 @SERVER_ADDRESS
-@NO_CACHE
-@GUEST_TIMEOUT
+@MACHINES
 @click.option("--out", metavar="DIR", help="Folder of the new record, or of the parts' records.  [records/TIME-NAME]")
 @click.option(
     "--resume",
     metavar="FOLDER",
-    help="Resume an interrupted study; accepts --budget and --trust beside it.",
+    help="Resume an interrupted study; accepts --budget, --trust and --executor beside it.",
     shell_complete=complete_study_folders,
 )
 @TRUST
@@ -69,6 +68,9 @@ def study_command(
     server_address: str | None,
     no_cache: bool,
     guest_timeout: str | None,
+    store: str | None,
+    executor: str | None,
+    recheck: str | None,
     out: str | None,
     resume: str | None,
     trust: bool,
@@ -99,6 +101,9 @@ def study_command(
             target=target_with_driver(target, driver_target, server_address),
             no_cache=no_cache,
             guest_timeout=guest_timeout,
+            store=store,
+            executor=executor,
+            recheck=recheck,
             out=out,
             resume=resume,
             trust=trust,

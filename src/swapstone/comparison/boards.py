@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from swapstone.comparison.board_sensors import throttled_runs
 from swapstone.comparison.findings import Findings
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import ABSENT, OK, Ints, Runs, RunTable
@@ -70,10 +71,8 @@ def _lost(table: RunTable) -> Iterator[Caveat]:
 
 
 def _throttled(table: RunTable) -> Iterator[Caveat]:
-    before, after = _fact(table, "board_throttled_before"), _fact(table, "board_throttled_after")
-    known = (before != ABSENT) & (after != ABSENT)
-    # A count grows, and the bits of a present state are set.
-    count = int((known & (after > before)).sum())
+    throttled, known = (found & (table.status == OK) for found in throttled_runs(table))
+    count = int(throttled.sum())
     if count:
         yield _caveat(
             f"The board was throttled during {count} of {int(known.sum())} runs: its clock rate was lowered because of heat or voltage.",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from swapstone.comparison import boards, carry_over, conditions, failures, outputs, processors, storage
+from swapstone.comparison import boards, carry_over, conditions, failures, outputs, overload, processors, storage
 from swapstone.comparison.cells import Group
 from swapstone.comparison.findings import Findings, Place, checked
 from swapstone.comparison.run_columns import as_table
@@ -18,7 +18,7 @@ from swapstone.model import CURRENT_RULES, Caveat, Experiment, Variant, Verdict,
 __all__ = ["Findings", "Group", "Place", "check", "checked"]
 
 
-_MODULES = (failures, outputs, storage, conditions, boards, processors, carry_over)
+_MODULES = (failures, outputs, storage, conditions, boards, overload, processors, carry_over)
 
 
 def check(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Did all runs have the same conditions, and did time pass in which nothing could run?
 
-Three checks, each of which gives a caveat. Runs whose inherited conditions differ from the first run of their session are refused when
+Four checks, each of which gives a caveat. Runs whose inherited conditions differ from the first run of their session are refused when
 they are measured (docs/wire.md, "Changed conditions"), so the first check finds differences between sessions, and counts those runs.
 
 1. What every trial inherits (`INHERITED`), compared with the first run of the record; where a board boots a kernel for each variant
@@ -9,6 +9,7 @@ they are measured (docs/wire.md, "Changed conditions"), so the first check finds
 2. The nice value and the number of processors at the end of a program, compared between all runs of a workload.
 3. Elapsed time that is neither processor time nor the main thread's delay on the run queue, compared with the median of the same variant;
    and timers of the agent that woke it too late. A program that sleeps, and one that is stopped, can't be distinguished in one run.
+4. CLOCK_REALTIME against CLOCK_BOOTTIME before and after a trial: the clock was set, by a user or by a step of NTP.
 
 A virtual machine has conditions of its own in each trial, and on the virtual clock no time passes outside it.
 """
@@ -24,6 +25,7 @@ from swapstone.comparison.findings import Findings
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import ABSENT, OK, Ints, Runs, RunTable, by_number, median
 from swapstone.model import BOOT_ORDER, Caveat, CaveatKind, Experiment, Variant, Workload
+from swapstone.model.bounds import LARGEST_INTEGER
 from swapstone.model.trial_conditions import INHERITED, describe_conditions, different_conditions
 
 STILL_NS = 1_000_000_000
@@ -34,6 +36,9 @@ STILL_RATIO = 10.0
 
 FEWEST_RUNS = 5
 """Fewer runs of a variant have no median to compare with."""
+
+SET_NS = 10_000_000
+"""Smaller steps of the clock are not reported: a virtual machine's two clocks may differ by microseconds without one."""
 
 _SMALLEST, _LARGEST = -20, 2**53
 """Smaller and larger numbers of a record are no measurements."""
@@ -56,6 +61,7 @@ def check(
             *_of_programs(table),
             *_still(table),
             *_late(table),
+            *_set(table),
         )
     )
 
@@ -169,6 +175,22 @@ def _late(table: RunTable) -> Iterator[Caveat]:
             message=f"In {_runs(found.size)} a timer woke the agent more than a second too late: in "
             f"{_named(table, row)} {late_ns / 1e9:.3g} s.",
             hint="All processes or the machine stood still, or memory was short. Repeat the experiment on a machine that is not paused.",
+        )
+
+
+def _set(table: RunTable) -> Iterator[Caveat]:
+    column = table.fact("clock_step_ns")
+    steps = np.where(column == ABSENT, 0, np.abs(np.maximum(column, -LARGEST_INTEGER)))
+    found = np.flatnonzero(steps >= SET_NS)
+    if found.size:
+        row = int(found[np.argmax(steps[found])])
+        way = "forward" if column[row] > 0 else "back"
+        yield Caveat(
+            kind=CaveatKind.CHANGED_CONDITIONS,
+            message=f"The clock of the machine was set during {_runs(found.size)}, as NTP does: in {_named(table, row)} by "
+            f"{int(steps[row]) / 1e9:.3g} s {way}. Durations are of CLOCK_MONOTONIC, which that does not change.",
+            hint="A program that reads the time of day (CLOCK_REALTIME) may have done other work. Stop the time synchronization during "
+            "experiments, e.g.: systemctl stop systemd-timesyncd",
         )
 
 

@@ -129,7 +129,8 @@ def _check(experiments: Sequence[Experiment]) -> None:
     targets = [each.target for each in experiments]
     if twice := next((target for target in targets if targets.count(target) > 1), ""):
         raise UserError(
-            f"Two records are of the target {safe(twice)}: they would count as two boards.", f"Name one of them. {hint}"
+            f"Two records are of the target {safe(twice)}: they would count as two boards.",
+            f"Name one of them, or print the two side by side: swapstone agree RECORD RECORD. {hint}",
         )
     first = experiments[0]
     for what, same in (

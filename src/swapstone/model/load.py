@@ -64,6 +64,7 @@ class Load(FrozenStruct, frozen=True, kw_only=True):
         settle_ms: how long they run before the measurement begins; on the virtual clock, at 1 ns for an instruction.
         machine: what they need, and what is done before they start.
         indicators: what the machine's counters must show. A run is refused if one of them is out of bounds.
+        real_time: whether they have threads of a real-time priority.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Load(FrozenStruct, frozen=True, kw_only=True):
     settle_ms: int = 0
     machine: MachineNeeds = MachineNeeds()
     indicators: tuple[LoadIndicator, ...] = ()
+    real_time: bool = False
 
 
 IDLE = Load(

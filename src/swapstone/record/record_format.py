@@ -155,8 +155,12 @@ def file_sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+MEASURED = frozenset({"osnoise", "hwnoise"})
+"""Names in `Manifest.machine` of measurements, which are made anew in each session (`swapstone.targets.kernel_noise`)."""
+
+
 def manifest_differences(first: Manifest, second: Manifest) -> tuple[str, ...]:
-    """Return the differences of two manifests of one experiment: machine, tools and programs.
+    """Return the differences of two manifests of one experiment: machine, tools and programs. What is measured is not compared.
 
     Returns:
         A sentence for each difference. Differing programs are counted, and the first one is named. Calibration is not compared.
@@ -166,7 +170,7 @@ def manifest_differences(first: Manifest, second: Manifest) -> tuple[str, ...]:
         ("machine", dict(first.machine), dict(second.machine)),
         ("tool", dict(first.tools), dict(second.tools)),
     ):
-        for name in sorted(old.keys() | new.keys()):
+        for name in sorted((old.keys() | new.keys()) - MEASURED):
             if old.get(name) != new.get(name):
                 differences.append(f"{what} {name}: {old.get(name, 'absent')!r} then, {new.get(name, 'absent')!r} now")
     programs, again = (

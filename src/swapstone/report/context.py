@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 
 from swapstone.model import Experiment, FrozenStruct, Metric, Workload
+from swapstone.model.board_sensors import BoardSensors
 
 
 class ExplanationSummary(FrozenStruct, frozen=True, kw_only=True):
@@ -60,7 +61,8 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
         workloads: pairs (suite, workload): what was run. Reports group by the workloads' parameters.
         seal_digest: of the whole record, 64 hexadecimal digits: `swapstone verify --against` compares it. Empty for a record without a
             seal.
-        selection: which rows to print. The JSON report leaves out this and `workloads`.
+        sensors: what the sensors of a board showed around the trials; None without any.
+        selection: which rows to print. The JSON report leaves out this, `sensors`, which are a section, and `workloads`.
     """
 
     experiment: Experiment
@@ -77,6 +79,7 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
     explain: str = ""
     workloads: tuple[tuple[str, Workload], ...] = ()
     seal_digest: str = ""
+    sensors: BoardSensors | None = None
     selection: Selection = Selection()
 
     @property

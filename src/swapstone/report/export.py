@@ -39,6 +39,7 @@ def to_json(context: ReportContext, analysis: Analysis) -> str:
     del (
         shown_context["workloads"],
         shown_context["selection"],
+        shown_context["sensors"],
     )
     whole: dict[str, object] = {
         "format": FORMAT,

@@ -145,27 +145,28 @@ def _styled(row: AgreementRow) -> Iterator[Cell]:
 
 def to_csv(found: AgreementTable) -> str:
     """Return one row per workload; an empty cell stands for no number."""
-    sides = [
-        f"{side}_{name}"
-        for side in ("first", "second")
-        for name in ("metric", "effect", "low", "high", "exact", "verdict")
-    ]
-    sizes = ["size", "size_metric", "size_ratio", "size_low", "size_high", "size_confidence", "size_reason"]
-    header = ["suite", "workload", "load", "candidate", *sides, "signs", "reason", *sizes]
-    return comma_separated(
-        header,
-        (
-            (
-                *(row.suite, row.workload, row.load, row.candidate.label),
-                *(*_numbers(row.first), *_numbers(row.second)),
-                *(row.sameness.value, row.reason),
-                *(row.size.outcome.value, row.size.metric),
-                *map(plain, (row.size.ratio, row.size.low, row.size.high, row.size.confidence)),
-                row.size.reason,
-            )
-            for row in found.rows
-        ),
-    )
+    return comma_separated(CSV_HEADER, csv_rows(found))
+
+
+_SIDES = tuple(
+    f"{side}_{name}" for side in ("first", "second") for name in ("metric", "effect", "low", "high", "exact", "verdict")
+)
+_SIZES = ("size", "size_metric", "size_ratio", "size_low", "size_high", "size_confidence", "size_reason")
+CSV_HEADER = ("suite", "workload", "load", "candidate", *_SIDES, "signs", "reason", *_SIZES)
+"""Names of the cells of `csv_rows`."""
+
+
+def csv_rows(found: AgreementTable) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each row of the table."""
+    for row in found.rows:
+        yield (
+            *(row.suite, row.workload, row.load, row.candidate.label),
+            *(*_numbers(row.first), *_numbers(row.second)),
+            *(row.sameness.value, row.reason),
+            *(row.size.outcome.value, row.size.metric),
+            *map(plain, (row.size.ratio, row.size.low, row.size.high, row.size.confidence)),
+            row.size.reason,
+        )
 
 
 def _numbers(found: Comparison | None) -> tuple[str, ...]:

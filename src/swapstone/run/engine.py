@@ -30,6 +30,7 @@ from swapstone.plan.stopping import first_block
 from swapstone.record import RecordWriter
 from swapstone.run.attempt import Attempt, failure_text, reason_of_break, run_of
 from swapstone.run.endings import why_complete, why_gone, why_none
+from swapstone.run.kernel_noise import with_noise
 from swapstone.run.manifest import manifest_of
 from swapstone.run.prepare import Prepared
 from swapstone.run.trial_specs import TrialSpecs
@@ -163,7 +164,8 @@ class Engine:
             KeyboardInterrupt: the user stopped it; the record is complete up to there.
         """
         self._calibrate()
-        self._writer.write_manifest(manifest_of(self._prepared, self._target, self._passes))
+        manifest = manifest_of(self._prepared, self._target, self._passes)
+        self._writer.write_manifest(with_noise(manifest, self._experiment, self._target))
         everything = plan.groups(self._experiment)
         still_open = tuple(group for group in everything if self._prepared.runs(*group[:2]))
         self._refuse(everything)

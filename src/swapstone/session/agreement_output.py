@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from swapstone.model import UserError
-from swapstone.report import clock_scale_table, record_agreement, several_boards_table
+from swapstone.model.safe_text import safe
+from swapstone.record import find_records
+from swapstone.report import agreement_by_board, clock_scale_table, record_agreement, several_boards_table
 from swapstone.report.document import Document
 from swapstone.report.render import markdown
-from swapstone.session.record_handle import Record
+from swapstone.session.record_handle import Record, open_record
+
+_BOARD = re.compile(r"board-[1-9][0-9]{0,5}", re.ASCII)
+"""The folder of a board's record, as `swapstone compare --out` makes it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +35,62 @@ class AgreementOutput:
     def text(self, kind: str) -> str:
         """Return the text of a format: ``markdown``, ``csv`` or ``json``."""
         return markdown.render(self.document) if kind == "markdown" else self.formats[kind]()
+
+
+def agreement_of_names(names: Sequence[str]) -> AgreementOutput:
+    """Return the records that names stand for beside each other.
+
+    Args:
+        names: as of `swapstone.session.record_handle.open_record`, or of folders with the records of several boards. One such folder
+            stands for its records; two, or one and a record, are compared board by board.
+
+    Raises:
+        UserError: there is no such record, or the records can't be compared.
+    """
+    groups = [_records_of(name) for name in names]
+    if len(groups) == 1:
+        return agreement_of(groups[0])
+    if all(len(group) == 1 for group in groups):
+        return agreement_of([record for group in groups for record in group])
+    if len(groups) != 2:
+        raise UserError(
+            "The records of several boards are compared with those of one other experiment.",
+            f"Name two: swapstone agree {shlex.join(names[:2])}",
+        )
+    return _by_board(*groups)
+
+
+def _records_of(name: str) -> list[Record]:
+    """Return one record, or those of a folder of several boards, in their order."""
+    paths = find_records(name)
+    if len(paths) < 2 or not all(_BOARD.fullmatch(path.name) for path in paths):
+        return [open_record(name)]
+    return [Record(path) for path in sorted(paths, key=lambda path: int(path.name.removeprefix("board-")))]
+
+
+def _by_board(first: Sequence[Record], second: Sequence[Record]) -> AgreementOutput:
+    """Return two experiments board by board. A single record is compared with that of each board.
+
+    Raises:
+        UserError: they have no board in common, or two records can't be compared.
+    """
+    one, other = ({record.experiment.target: record for record in side} for side in (first, second))
+    if len(first) == 1:
+        one = dict.fromkeys(other, first[0])
+    elif len(second) == 1:
+        other = dict.fromkeys(one, second[0])
+    common = [board for board in one if board in other]
+    if not common:
+        raise UserError(
+            f"The two experiments have no board in common: {safe(', '.join(one))}, and {safe(', '.join(other))}.",
+            f"Name two records, one of each: swapstone agree {shlex.quote(str(first[0].path))} {shlex.quote(str(second[0].path))}",
+        )
+    tables = {board: one[board].agreement(other[board]) for board in common}
+    left_out = [board for board in (*one, *other) if board not in common]
+    return AgreementOutput(
+        agreement_by_board.document_of(tables, left_out),
+        {"csv": lambda: agreement_by_board.to_csv(tables), "json": lambda: agreement_by_board.to_json(tables)},
+    )
 
 
 def agreement_of(records: Sequence[Record]) -> AgreementOutput:

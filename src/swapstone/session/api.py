@@ -304,6 +304,9 @@ def study(
     target: str | None = None,
     no_cache: bool = False,
     guest_timeout: Duration = None,
+    store: str | None = None,
+    executor: str | None = None,
+    recheck: float | str | None = None,
     fail_if: Levels = (),
     out: str | Path | None = None,
     resume: str | Path | None = None,
@@ -322,10 +325,13 @@ def study(
         target: for every part; the study's if None.
         no_cache: repeat runs of virtual machines that are in the cache.
         guest_timeout: limit of a virtual machine's run, in this machine's time; 10 minutes if None.
+        store: as of `compare`, for the parts on the virtual clock; at least one part must be on it.
+        executor: the same.
+        recheck: the same.
         fail_if: texts of ``--fail-if``, whose form is checked before anything is measured.
         out: the folder of the records; a new one under the root of records if None.
-        resume: the folder of an interrupted study, instead of a name. Only `budget`, `no_cache`, `trust` and `progress` may be given with
-            it.
+        resume: the folder of an interrupted study, instead of a name. Only `budget`, `no_cache`, `store`, `executor`, `recheck`, `trust`
+            and `progress` may be given with it.
         trust: whether the commands of the study that is resumed may run though another user or machine started it, or it was edited.
         progress: a `Progress`, or a function that receives lines of text.
 
@@ -335,12 +341,20 @@ def study(
     """
     receiver = as_progress(progress)
     conditions = parse_fail_if(name_list(fail_if))
-    options = RunOptions(no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout), trust=trust)
+    options = RunOptions(
+        no_cache=no_cache,
+        guest_timeout_s=duration_seconds(guest_timeout),
+        trust=trust,
+        sharing=parse_sharing(store, executor, None if recheck is None else share_text(recheck)),
+    )
     if resume is None and trust:
         raise UserError("Only a study that is resumed can be untrusted.", "Leave --trust out.")
     if resume is not None:
         if name or only or only_parts or seed is not None or blocks or target or out:
-            raise UserError("A study resumes with its own options.", "Leave out all but --budget and --no-cache.")
+            raise UserError(
+                "A study resumes with its own options.",
+                "Leave out all but --budget, --no-cache, --store, --executor and --recheck.",
+            )
         return _resume_study(str(resume), duration_ns(budget), options, receiver)
     if not name:
         raise UserError("The name of the study is missing.", "`swapstone list studies` shows them all.")

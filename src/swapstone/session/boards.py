@@ -18,21 +18,21 @@ from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.run.recipes import base_recipe
 from swapstone.session.board_images import board_image
-from swapstone.session.capabilities import agent_findings
+from swapstone.session.capabilities import agent_findings, noise_findings
 from swapstone.targets import TargetOptions, find_target_kind
 from swapstone.targets.board import clean_board, mirror
 from swapstone.targets.board_answer import sensor_facts
 from swapstone.targets.health import Finding, HostFiles, State, examine
 from swapstone.targets.labgrid_target import LABGRID, LabgridTarget, parse_lab, with_environment
 from swapstone.targets.ssh_target import SSH, SshTarget, parse_board
-from swapstone.targets.virtual_board import VIRTUAL_BOARD, VirtualBoardSpec, VirtualBoardTarget
+from swapstone.targets.virtual_board import VIRTUAL_BOARD, VirtualBoardSpec
 
 _DISK, _ENOUGH_KIB = "free disk", 32 << 10
 _VIRTUAL = "virtual machine"
 _EMULATED = Finding(
     name=_VIRTUAL,
     state=State.NOISY,
-    found="emulated by QEMU on this machine",
+    found="emulated by QEMU",
     meaning="every duration is the emulator's, and no estimate for a real board",
 )
 _LEVELS = (("libc", "glibc"), ("libc", "musl"), ("compiler", "clang"))
@@ -74,6 +74,7 @@ def examine_board(
             Finding(name="folder", state=State.GOOD, found=f"{target.board.folder}: programs can be written and run"),
             *(_level(target.architecture, factor, level) for factor, level in _LEVELS),
             *agent_findings(target, ("/bin/sh", "-c", ":")),
+            *noise_findings(target),
             *(_sensor(name, sensor_facts(answer.files, "before")) for name in _SENSORS),
         ]
         disk = target.board.answer.text("disk").split()
@@ -81,7 +82,7 @@ def examine_board(
             mirror(target.board.answer.files, folder)
             noise = examine(_BoardFiles(folder, len(described.cpus)))
         replaced = {_DISK: _room(disk)}
-        if isinstance(target, VirtualBoardTarget):
+        if target.emulated:
             replaced[_VIRTUAL] = _EMULATED
         return can, [replaced.get(each.name, each) for each in noise]
 
@@ -198,7 +199,7 @@ def _level(machine: str, factor: str, level: str) -> Finding:
 
 
 def _sensor(name: str, facts: dict[str, int]) -> Finding:
-    value = facts.get(f"board_{name}_before")
+    value = facts.get(f"board_{name}_before", facts.get("board_throttle_bits_before") if name == "throttled" else None)
     if value is None:
         meaning = f"a report can't show {_SENSORS[name]}"
         return Finding(name=name, state=State.UNKNOWN, found="no such file in /sys", meaning=meaning)

@@ -12,9 +12,10 @@ from swapstone.session.emulator_findings import emulator_findings, kvm_finding
 from swapstone.session.tool_findings import instrument_findings, load_generator_findings
 from swapstone.targets import Target, open_target
 from swapstone.targets.health import Finding, State, examine
+from swapstone.targets.kernel_noise import TOOLS, unavailable
 from swapstone.wire import ProcessOutcome, TrialRequest
 
-__all__ = ["Finding", "State", "agent_findings", "capabilities", "examine", "plain", "summary"]
+__all__ = ["Finding", "State", "agent_findings", "capabilities", "examine", "noise_findings", "plain", "summary"]
 
 
 def capabilities() -> list[Finding]:
@@ -69,7 +70,7 @@ def _found(factor: str, level: Level) -> str:
 def _agent() -> list[Finding]:
     try:
         with open_target("host") as target:
-            return agent_findings(target, ("/bin/true",))
+            return [*agent_findings(target, ("/bin/true",)), *noise_findings(target)]
     except UserError as error:
         return _no_agent(error)
 
@@ -128,6 +129,19 @@ def agent_findings(target: Target, arguments: tuple[str, ...]) -> list[Finding]:
     ):
         state, found = (State.GOOD, "recorded") if fact in facts else (State.UNKNOWN, "this kernel does not report it")
         findings.append(Finding(name=what, state=state, found=found))
+    return findings
+
+
+def noise_findings(target: Target) -> list[Finding]:
+    """Return whether rtla can measure the noise of kernel and hardware on a target, as the suite latency does."""
+    findings = []
+    for name, reason in unavailable(target).items():
+        if reason:
+            meaning = f"{TOOLS[name]} measures nothing before the suite latency"
+            found = Finding(name=name, state=State.MISSING, found=f"unavailable: {reason}", meaning=meaning)
+        else:
+            found = Finding(name=name, state=State.GOOD, found=f"{TOOLS[name]}, before the suite latency")
+        findings.append(found)
     return findings
 
 

@@ -90,13 +90,23 @@ def check_sharing(experiment: Experiment, sharing: RunSharing) -> None:
     Raises:
         UserError: they are not.
     """
-    if not sharing or (experiment.virtual and find_target_kind(experiment.target).opens is VmTarget):
+    if not sharing or has_exact_runs(experiment):
         return
-    options = ("--store" if sharing.store else "", "--executor" if sharing.executor else "", "--recheck")
     raise UserError(
-        f"{next(filter(None, options))} is of the virtual clock, on which a run is the same on every machine; a measured time is not.",
+        f"{names_of_sharing(sharing)[0]} is of the virtual clock, on which a run is the same on every machine; a measured time is not.",
         "Add: --target vm",
     )
+
+
+def has_exact_runs(experiment: Experiment) -> bool:
+    """Return whether the runs of an experiment are functions of their inputs, so that any machine can make them."""
+    return experiment.virtual and find_target_kind(experiment.target).opens is VmTarget
+
+
+def names_of_sharing(sharing: RunSharing) -> tuple[str, ...]:
+    """Return the options that were given, as the command line writes them."""
+    given = {"--store": sharing.store, "--executor": sharing.executor, "--recheck": sharing.recheck}
+    return tuple(name for name, value in given.items() if value)
 
 
 def build_images(experiment: Experiment, spec: VmSpec | BoardImageRequest, notify: Callable[[str], None]) -> VmImages:

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 from swapstone import workloads
+from swapstone.comparison.board_sensors import board_sensors
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import span_ns
 from swapstone.model import Experiment
@@ -45,7 +46,8 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         view: the record.
         beside: the folder of the report, if the report links to files of the record.
     """
-    first_ns, last_ns = span_ns(as_table(view.runs, ()))
+    table = as_table(view.runs, ())
+    first_ns, last_ns = span_ns(table)
     manifest = view.manifest
     held = (("held in all variants", held_text(view.experiment)),) if view.experiment.held else ()
     facts = (*held, *manifest.machine, *manifest.tools) if manifest else held
@@ -72,6 +74,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         ),
         version=__version__,
         seal_digest=view.digest,
+        sensors=None if view.experiment.virtual else board_sensors(table),
         reasons=explanation_files.reasons_of(view, beside),
         explain=f"swapstone explain {shlex.quote(str(view.path))}" if _can_explain(view.experiment) else "",
         workloads=tuple((suite, each) for (suite, _), each in workloads.workloads_of(view.experiment).items()),

@@ -43,6 +43,7 @@ from swapstone.session.report_context import context_of
 from swapstone.session.study_budget import sufficient_budget
 from swapstone.session.study_file import Study, StudyPart
 from swapstone.session.study_run import STUDY, StudyRun, load_trusted_run
+from swapstone.session.study_sharing import check_study_sharing, options_of_part
 from swapstone.version import __version__
 from swapstone.workloads import find_workloads, own_names
 
@@ -152,6 +153,7 @@ def start_study(
         Interrupted: a signal ended it.
     """
     planned = _planned(run)
+    check_study_sharing(planned.values(), options)
     _check_budgets(planned)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -194,6 +196,7 @@ def resume_study(
     if budget_ns:
         run = msgspec.structs.replace(run, schema=2, budget_ns=budget_ns)
     planned = _planned(run)
+    check_study_sharing(planned.values(), options)
     complete = all(_on_disk(folder / part.name).state == COMPLETE or planned[part.name] is None for part in run.chosen)
     if complete and _index_is_current(run, folder):
         raise UserError(
@@ -327,7 +330,10 @@ def _run(
             if states[part.name].state == COMPLETE and not more:
                 continue
             progress.part_started(number, len(parts), part.name, part.title)
-            labelled = dataclasses.replace(options, label=f"part {number} of {len(parts)}")
+            own, note = options_of_part(part.name, planned[part.name], options)
+            if note:
+                progress.note(note)
+            labelled = dataclasses.replace(own, label=f"part {number} of {len(parts)}")
             states[part.name] = state = _run_part(path, planned[part.name], labelled, progress, more=more)
             summaries.pop(part.name, None)
             changed = state.state in {COMPLETE, INTERRUPTED}

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
-from swapstone.factors import Recipe, swap_commands, swap_memory_bytes
-from swapstone.model import USUAL_MEMORY_BYTES, Load, MachineNeeds, Workload
+from swapstone.factors import PRIORITY_VARIABLE, Recipe, swap_commands, swap_memory_bytes
+from swapstone.model import USUAL_MEMORY_BYTES, ImageTool, Load, MachineNeeds, Source, Workload
 from swapstone.targets import MachineConfig
+
+_WAKEUPS, _FIFO = "cyclictest", "fifo:"
+"""The reader of workloads that measure wake-ups, and the beginning of `PRIORITY_VARIABLE` for SCHED_FIFO."""
 
 
 def machine_config_for(workload: Workload, recipe: Recipe, load: Load, memory_bytes: int = 0) -> MachineConfig:
@@ -28,4 +31,11 @@ def machine_config_for(workload: Workload, recipe: Recipe, load: Load, memory_by
         prepare=(*needs.prepare, *swap_commands(recipe.swap), *load.machine.prepare),
         beside=load.beside,
         settle_ms=load.settle_ms,
+        real_time=load.real_time or _is_real_time(workload, recipe),
     )
+
+
+def _is_real_time(workload: Workload, recipe: Recipe) -> bool:
+    """Return whether the threads of a workload have a real-time priority: those that measure wake-ups, unless a level is another one."""
+    waits = isinstance(workload.origin, Source | ImageTool) and workload.origin.reader == _WAKEUPS
+    return waits and dict(recipe.environment).get(PRIORITY_VARIABLE, _FIFO).startswith(_FIFO)

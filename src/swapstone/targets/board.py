@@ -94,6 +94,10 @@ class Board:
         """Return the path of the folder of programs beside a trial."""
         return f"{self.folder}/load-{self._session}"
 
+    def tolerate(self, silent_s: float) -> None:
+        """Let the ssh server not answer for so long; see `SshConnection.tolerate`."""
+        self._connection.tolerate(silent_s)
+
     def move(self, place: BoardFolder) -> None:
         """Reach the board at another address, from the next `connect` on."""
         self.place = place

@@ -189,7 +189,8 @@ def sensor_facts(files: Mapping[str, bytes], when: str) -> dict[str, int]:
 
     Returns:
         ``board_temperature_WHEN`` in 0.001 degrees Celsius, of the hottest zone; ``board_frequency_WHEN`` in kHz, of the fastest processor;
-        ``board_throttled_WHEN``, a sum of counts, or bits (of the Raspberry Pi: bits 0 to 3 are the present state). Those that were found.
+        ``board_throttled_WHEN``, a sum of counts; ``board_throttle_bits_WHEN``, of the Raspberry Pi: bits 0 to 3 of its firmware's answer,
+        its present state. Those that were found.
     """
     texts = {path: content.decode(errors="replace").strip() for path, content in files.items()}
 
@@ -198,6 +199,10 @@ def sensor_facts(files: Mapping[str, bytes], when: str) -> dict[str, int]:
 
     temperatures, frequencies, counts = numbers("/temp"), numbers("/scaling_cur_freq"), numbers("/core_throttle_count")
     bits = [int(text, 16) for path, text in texts.items() if path.endswith("/get_throttled") and _BITS.fullmatch(text)]
-    throttled = [sum(counts)] if counts else [each & 0xF for each in bits]
-    pairs = (("temperature", temperatures), ("frequency", frequencies), ("throttled", throttled))
+    pairs = (
+        ("temperature", temperatures),
+        ("frequency", frequencies),
+        ("throttled", [sum(counts)] if counts else []),
+        ("throttle_bits", [each & 0xF for each in bits]),
+    )
     return {f"board_{name}_{when}": max(found) for name, found in pairs if found}

@@ -25,6 +25,9 @@ LOCKS = "${SWAPSTONE_BOARD_LOCKS:-/tmp}/swapstone-board-lock"
 REFUSED = ("locked", "no-proc", "no-folder", "no-exec", "missing", "no-cpufreq", "no-governor")
 """Parts of an answer that state why trials can't run, in the order in which they are checked."""
 
+RT_RUNTIME = "/proc/sys/kernel/sched_rt_runtime_us"
+"""How much of each sched_rt_period_us threads of real-time priorities get; -1 for all (Documentation/scheduler/sched-rt-group.rst)."""
+
 SYSTEM_FILES = (
     *("/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/self/status", "/proc/pressure/cpu", "/etc/os-release"),
     *("/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/randomize_va_space", "/proc/device-tree/model"),
@@ -32,7 +35,7 @@ SYSTEM_FILES = (
     *("/sys/devices/system/cpu/intel_pstate/no_turbo", "/sys/devices/system/cpu/cpufreq/boost"),
     *("/sys/devices/system/cpu/smt/active", "/sys/devices/system/cpu/vulnerabilities/*"),
     *("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor", "/sys/kernel/mm/transparent_hugepage/enabled"),
-    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+    *("/sys/devices/system/clocksource/clocksource0/current_clocksource", RT_RUNTIME),
 )
 """Patterns of files that describe a board."""
 

@@ -122,7 +122,7 @@ class HostTarget(AgentTarget):
             OSError: neither, because a resource of this machine is used up.
             UnavailableError: memory can't be limited on this machine.
         """
-        rest = msgspec.structs.replace(config, memory_bytes=0, beside=(), settle_ms=0)
+        rest = msgspec.structs.replace(config.without_load(), memory_bytes=0)
         require_default_machine(rest, self.name)
         return self._under_load(request, config, lambda each: self._run_alone(each, config.memory_bytes))
 

@@ -70,6 +70,7 @@ class LabBoard(FrozenStruct, frozen=True, kw_only=True):
         role: name of the target in the environment.
         acquired: whether this session acquired the place.
         owner: who has acquired it, as HOST/USER; empty without a coordinator.
+        emulated: whether a QEMUDriver without KVM runs the board.
     """
 
     address: str
@@ -87,6 +88,7 @@ class LabBoard(FrozenStruct, frozen=True, kw_only=True):
     role: str = ""
     acquired: bool = False
     owner: str = ""
+    emulated: bool = False
 
 
 class _Problem(FrozenStruct, frozen=True, kw_only=True):

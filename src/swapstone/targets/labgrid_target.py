@@ -131,6 +131,11 @@ class LabgridTarget(SshTarget):
         return self._session.board
 
     @property
+    def emulated(self) -> bool:
+        """Whether a driver of labgrid emulates the board."""
+        return self.lab.emulated
+
+    @property
     def address(self) -> str:
         """Where ssh reaches the board, as ``USER@HOST:PORT``."""
         place = self.board.place
@@ -394,6 +399,7 @@ LABGRID = TargetKind(
     usage="labgrid:PLACE",
     usages=(("labgrid:PLACE", "a board of a labgrid lab: it is acquired, booted by its strategy, and released"),),
     has_architectures=True,
+    file_option="env",
     does=lambda detail: (
         f"run the Python code that labgrid's environment imports ({detail.partition(',env=')[2].partition(',')[0] or ENVIRONMENT}), "
         f"acquire and boot the board {detail.partition(',')[0]}, and run the programs of trials there by ssh"

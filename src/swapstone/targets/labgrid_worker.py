@@ -214,6 +214,7 @@ class Lab:
             "resources": sorted({type(resource).__name__ for resource in self._target.resources}),
             "coordinator": self._coordinator,
             "image": self._kernel_image(),
+            "emulated": any(map(_emulates, self._target.drivers)),
         }
 
     def _kernel_image(self) -> str:
@@ -242,6 +243,12 @@ class Lab:
             with contextlib.suppress(ValueError):
                 return str(ipaddress.IPv4Address(text)), 0, str(shell.username or ""), f"the shell: {_SHELL_ADDRESS}"
         raise LabError(f"`{_SHELL_ADDRESS}` on {self._place} prints no address.", hint)
+
+
+def _emulates(driver: Any) -> bool:  # noqa: ANN401 - labgrid has no types
+    """Return whether a driver emulates its board: QEMU does, unless it gets the option of KVM."""
+    words = f"{getattr(driver, 'machine', '')} {getattr(driver, 'extra_args', '')}"
+    return type(driver).__name__ == "QEMUDriver" and "kvm" not in words
 
 
 def _environment(path: str) -> Any:  # noqa: ANN401 - labgrid has no types

@@ -145,7 +145,7 @@ def spec_of(
 
 
 def target_below(text: str, directory: str) -> str:
-    """Resolve the path in a target, as in ``fake:PATH`` or ``vm:./bzImage``, relative to a folder.
+    """Resolve the path in a target, as in ``fake:PATH``, ``vm:./bzImage`` or ``labgrid:PLACE,env=PATH``, relative to a folder.
 
     Args:
         text: ``NAME`` or ``NAME:DETAIL``.
@@ -155,9 +155,17 @@ def target_below(text: str, directory: str) -> str:
         UserError: there is no such kind of target.
     """
     name, _, detail = text.partition(":")
-    if not directory or not detail or not find_target_kind(name).names_file(detail):
+    if not directory or not detail:
         return text
-    return f"{name}:{Path(directory) / Path(detail).expanduser()}"
+    kind = find_target_kind(name)
+    if kind.names_file(detail):
+        return f"{name}:{Path(directory) / Path(detail).expanduser()}"
+    words = detail.split(",") if kind.file_option else [detail]
+    option = f"{kind.file_option}="
+    for number, word in enumerate(words[1:], start=1):
+        if word.startswith(option) and word != option:
+            words[number] = f"{option}{Path(directory) / Path(word.removeprefix(option)).expanduser()}"
+    return f"{name}:{','.join(words)}"
 
 
 def open_target(text: str) -> Target:

@@ -8,6 +8,7 @@ private folder), and their standard input ends with it. Host keys are always che
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import selectors
 import shutil
@@ -30,6 +31,10 @@ ANSWER_S = 60.0
 MOST_BYTES = 16_384
 """Of an answer, and of what ssh prints as errors, unless the caller allows more."""
 
+ALIVE_S = 15.0
+"""A connection whose ssh server does not answer for so long counts as lost, unless `SshConnection.tolerate` allows more."""
+
+_ASK_EACH_S = 5
 _STOP_S = 5.0
 
 _REFUSALS = (b"IDENTIFICATION HAS CHANGED", b"Host key verification failed", b"host key is known", b"Permission denied")
@@ -42,8 +47,7 @@ _OPTIONS = {
     "BatchMode": "yes",
     "StrictHostKeyChecking": "yes",
     "ConnectTimeout": str(CONNECT_S),
-    "ServerAliveInterval": "5",
-    "ServerAliveCountMax": "3",
+    "ServerAliveInterval": str(_ASK_EACH_S),
     "ClearAllForwardings": "yes",
     "ForwardAgent": "no",
     "ForwardX11": "no",
@@ -83,6 +87,7 @@ class SshConnection:
         self._temporary = TemporaryFolder(purpose)
         self.folder = self._temporary.path
         self._socket = self.folder / "s"
+        self._alive_s = ALIVE_S
         self._first: subprocess.Popen[bytes] | None = None
         try:
             self._ssh = _ssh()
@@ -94,6 +99,10 @@ class SshConnection:
         except BaseException:
             self._temporary.close()
             raise
+
+    def tolerate(self, silent_s: float) -> None:
+        """Let the machine's ssh server not answer for so long and `ALIVE_S`, from the next connection on."""
+        self._alive_s = silent_s + ALIVE_S
 
     def move(self, machine: SshAddress) -> None:
         """Reach the machine at another address, from the next connection on."""
@@ -204,7 +213,8 @@ class SshConnection:
         self._temporary.close()
 
     def _common(self) -> tuple[str, ...]:
-        options = [word for name, value in _OPTIONS.items() for word in ("-o", f"{name}={value}")]
+        every = {**_OPTIONS, "ServerAliveCountMax": str(math.ceil(self._alive_s / _ASK_EACH_S))}
+        options = [word for name, value in every.items() for word in ("-o", f"{name}={value}")]
         config = ("-F", self._machine.config) if self._machine.config else ()
         port = ("-p", str(self._machine.port)) if self._machine.port else ()
         user = ("-l", self._machine.user) if self._machine.user else ()

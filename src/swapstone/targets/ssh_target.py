@@ -19,7 +19,7 @@ import msgspec
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import FrozenStruct, Observation, ObservationKind, UserError
 from swapstone.model.directories import cache_dir
-from swapstone.model.safe_text import safe
+from swapstone.model.safe_text import safe, safe_excerpt
 from swapstone.model.ssh_address import parse_ssh_address
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.agent_build import agent_compiler, build_agent, sha256_of
@@ -27,11 +27,12 @@ from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
 from swapstone.targets.beside import COUNTERS
 from swapstone.targets.board import Board, BoardFolder, mirror
 from swapstone.targets.board_answer import check_machine, cpus_of, former_governors, machine_of, sensor_facts, uname_of
-from swapstone.targets.board_scripts import SENSORS, is_board_path, is_governor
+from swapstone.targets.board_scripts import RT_RUNTIME, SENSORS, is_board_path, is_governor
 from swapstone.targets.host_description import describe_machine
 from swapstone.targets.ssh_connection import ConnectionEndedError
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
+    EMULATED,
     AgentStartError,
     MachineConfig,
     Target,
@@ -95,6 +96,8 @@ class SshTarget(AgentTarget):
     ) -> None:
         super().__init__(slack_s, stop_timeout_s)
         self._losses = _Losses()
+        self._silent_s = 0.0
+        """How long the ssh server may not answer, besides the usual limit."""
         self._expected: TargetDescription | None = None
         """What the board must be after a reconnection; None for what it was when the target was opened."""
         self._here: dict[str, Path] = {}
@@ -110,6 +113,11 @@ class SshTarget(AgentTarget):
         except BaseException:
             self.board.close()
             raise
+
+    @property
+    def emulated(self) -> bool:
+        """Whether the board is known to be an emulator on another machine. Each answer then has the fact ``board_emulated``."""
+        return False
 
     @property
     def architecture(self) -> str:
@@ -136,6 +144,8 @@ class SshTarget(AgentTarget):
             for field in ("cpu", "microcode", "governor", "mitigations", "virtualization", "system")
         }
         shown["virtualization"] = shown["virtualization"] or safe(model)[:200]
+        if self.emulated:
+            shown["virtualization"] = EMULATED
         return msgspec.structs.replace(found, **shown)
 
     def tools(self) -> tuple[tuple[str, str], ...]:
@@ -227,12 +237,15 @@ class SshTarget(AgentTarget):
     def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Run one trial; see `Target.run`. If the connection ends, it is made again, and the trial too.
 
-        Facts of the answer are ``reconnects``, ``board_boots``, and those of `swapstone.targets.board_answer.sensor_facts`.
+        Facts of the answer are ``reconnects``, ``board_boots``, ``board_emulated``,
+        and those of `swapstone.targets.board_answer.sensor_facts`.
 
         Raises:
             AgentStartError: the board can't be reached any more, or came back as another machine.
         """
-        require_default_machine(msgspec.structs.replace(config, beside=(), settle_ms=0), self.name)
+        require_default_machine(config.without_load(), self.name)
+        if config.real_time:
+            self._tolerate(request.timeout_ms / 1000)
         reconnects = 0
         while True:
             try:
@@ -246,11 +259,38 @@ class SshTarget(AgentTarget):
                 if reconnects == ATTEMPTS:
                     raise TargetError(
                         f"The connection to {self.board.place.name} ended {reconnects} times during this trial.",
-                        f"Observe it: ssh {self.board.place.words} dmesg",
+                        self._next_step(real_time=config.real_time),
                     ) from error
-        more = {"reconnects": reconnects, "board_boots": self._losses.boots}
+        more = {"reconnects": reconnects, "board_boots": self._losses.boots, "board_emulated": int(self.emulated)}
         facts = (*answer.facts, *((name, value) for name, value in more.items() if value))
         return msgspec.structs.replace(answer, facts=facts)
+
+    def _tolerate(self, silent_s: float) -> None:
+        """Connect anew before the first trial during which the ssh server may get no processor time for so long.
+
+        Raises:
+            AgentStartError: as of `_reconnect`.
+        """
+        if silent_s <= self._silent_s:
+            return
+        self._silent_s = silent_s
+        self._stop()
+        self.board.tolerate(silent_s)
+        try:
+            self.board.connect()
+        except UserError as error:
+            self._reconnect(error)
+
+    def _next_step(self, *, real_time: bool) -> str:
+        observe = f"Observe it: ssh {self.board.place.words} dmesg"
+        if not real_time:
+            return observe
+        kept = self.board.answer.file(RT_RUNTIME).strip()
+        return (
+            "Threads of a real-time priority may leave the ssh server no time. The kernel keeps some for other programs if "
+            f"{RT_RUNTIME} is less than sched_rt_period_us; it is {safe_excerpt(kept, 20) or 'unknown'}. Compare a lower priority "
+            f"(priority=other,fifo01), or measure on a board with more processors. {observe}"
+        )
 
     def _observed(self, request: TrialRequest) -> AgentAnswer:
         """Run a trial, with the sensors' values before it, and at the end of its process."""

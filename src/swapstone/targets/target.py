@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, TypeAlias
 
+import msgspec
+
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import FrozenStruct, ImageDifference, UnavailableError, UserError
 from swapstone.model.safe_text import safe
@@ -57,6 +59,8 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
         beside: shell commands that run during the trial.
         settle_ms: how long those run before the trial begins; on the virtual clock, at 1 ns for an instruction. At N ns they run N times
             as long, so that a load has executed as many instructions, e.g. has filled as much memory.
+        real_time: whether the trial or what runs beside it has threads of a real-time priority. On a slow machine they may leave other
+            programs no time until the trial ends.
     """
 
     kernel: str = ""
@@ -65,6 +69,11 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
     prepare: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     settle_ms: int = 0
+    real_time: bool = False
+
+    def without_load(self) -> MachineConfig:
+        """Return the machine without what runs beside the trial, and without the trial's kind: what remains must be changed."""
+        return msgspec.structs.replace(self, beside=(), settle_ms=0, real_time=False)
 
 
 DEFAULT_MACHINE = MachineConfig()

@@ -75,6 +75,7 @@ class TargetKind:
         clocks: the clocks that it has, the default first.
         has_architectures: whether ``--arch`` applies.
         names_file: whether what follows the colon is the path of a file.
+        file_option: the option after a comma whose value is the path of a file; empty for none.
         file_pattern: shell pattern of such files, for completion in shells; empty if there is none.
         does: what trials on it do besides running programs here, as a clause for the list of what an experiment would run; from what
             follows the colon. Empty for nothing.
@@ -90,6 +91,7 @@ class TargetKind:
     clocks: tuple[str, ...] = (WALL_CLOCK,)
     has_architectures: bool = False
     names_file: Callable[[str], bool] = lambda detail: False  # noqa: ARG005 - by default no text is a path
+    file_option: str = ""
     file_pattern: str = ""
     does: Callable[[str], str] = lambda detail: ""  # noqa: ARG005 - by default nothing besides the programs of trials
     driver: Callable[[str], str] = lambda detail: ""  # noqa: ARG005 - by default they run beside the servers

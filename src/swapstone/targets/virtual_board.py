@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from swapstone.model import FrozenStruct, UserError, unknown
 from swapstone.targets.emulated_board import BoardImageRequest, EmulatedBoard
 from swapstone.targets.ssh_target import SshTarget
-from swapstone.targets.target import DEFAULT_MACHINE, EMULATED, MachineConfig, Target, TargetDescription
+from swapstone.targets.target import Target
 from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
 from swapstone.targets.vm.boot_image import VmImage
-from swapstone.wire import AgentAnswer, TrialRequest
 
 ARCHITECTURES = ("arm64", "armhf", "riscv64", "x86_64")
 """Names of `swapstone.artifacts.image_catalog`; the first is the default."""
@@ -20,7 +17,7 @@ ARCHITECTURES = ("arm64", "armhf", "riscv64", "x86_64")
 class VirtualBoardTarget(SshTarget):
     """Boots a machine, runs trials there as on a board, and ends it.
 
-    The machine ends with `close`, with this program, and with its death by SIGKILL. Each answer has the fact ``board_emulated``.
+    The machine ends with `close`, with this program, and with its death by SIGKILL.
 
     Args:
         image: what it boots.
@@ -44,13 +41,10 @@ class VirtualBoardTarget(SshTarget):
         """Return the tools of a board, and the emulator."""
         return (*super().tools(), ("emulator of the board", self.machine.version))
 
-    def _describe_now(self) -> TargetDescription:
-        return msgspec.structs.replace(super()._describe_now(), virtualization=EMULATED)
-
-    def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
-        """Run one trial; see `SshTarget.run`."""
-        answer = super().run(request, config)
-        return msgspec.structs.replace(answer, facts=(*answer.facts, ("board_emulated", 1)))
+    @property
+    def emulated(self) -> bool:
+        """Whether it is an emulator: always."""
+        return True
 
     def _before_connecting(self) -> None:
         """Boot the machine again if it has ended."""

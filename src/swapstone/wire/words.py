@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 PLAN_HEADER = b"swapstone-plan 5"
-AGENT_HEADER = b"swapstone-agent 5"
+AGENT_HEADER = b"swapstone-agent 6"
 WORKLOAD_HEADER = b"swapstone-workload 2"
 FIGURES_HEADER = b"swapstone-figures 1"
 ORDER_HEADER = b"swapstone-order 4"
@@ -151,6 +151,7 @@ FACTS: dict[str, int] = {
     "load1_milli": 0,
     "stops": 0,
     "suspended_ns": 0,
+    "clock_step_ns": -9223372036854775807,
     "late_ns": 0,
     "agent_cpus": 1,
     "agent_cpu_bits": 0,

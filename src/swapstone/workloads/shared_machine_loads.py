@@ -64,6 +64,7 @@ LOADS: tuple[Load, ...] = (
         description="one thread of the highest priority that wakes each 100 us",
         beside=("exec {cyclictest} -m -h 100 -q -i 100 -t 1 -p 99",),
         settle_ms=300,
+        real_time=True,
         indicators=(
             LoadIndicator(
                 what="context switches of others",

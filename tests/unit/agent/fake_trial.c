@@ -88,6 +88,8 @@ static struct {
                 {"mmap_fails", 0},
                 {"late_ns", 0},
                 {"suspended", 0},
+                {"clock_step", 0},
+                {"clock_doubt", 0},
                 {"root", 0},
                 {"generator_error", 0},
                 {"delay_ns", 0},
@@ -202,6 +204,14 @@ void port_suspended_ns(int64_t *least, int64_t *most) {
     *least = before;
     *most = before;
     before += *setting("suspended");
+}
+
+/* The clock was set by `clock_step` between two readings; each takes `clock_doubt`. */
+void port_clock_offset_ns(int64_t *least, int64_t *most) {
+    static int64_t before = 0;
+    *least = before;
+    *most = before + *setting("clock_doubt");
+    before += *setting("clock_step");
 }
 
 /* Files */

@@ -43,7 +43,7 @@ def test_the_facts_are_what_the_agent_inherited(agent: Path, tmp_path: Path) -> 
     limits = [resource.getrlimit(number) for number in range(16)]
     assert facts["agent_limits_crc"] == zlib.crc32("".join(f"{s}\n{h}\n" for s, h in limits).encode())
     assert facts["changed_conditions"] == 0
-    assert (facts["stops"], facts["suspended_ns"]) == (0, 0)
+    assert (facts["stops"], facts["suspended_ns"], facts["clock_step_ns"]) == (0, 0, 0)
     assert facts["late_ns"] >= 0
 
 

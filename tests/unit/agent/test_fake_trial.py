@@ -156,6 +156,23 @@ def test_a_suspension_of_the_machine_is_a_fact(run: Run) -> None:
     assert dict(run("set suspended 55", ENDS)[0].facts)["suspended_ns"] == 55
 
 
+@pytest.mark.parametrize(
+    ("step", "doubt", "stated"),
+    [
+        (0, 0, 0),
+        (3_600_000_000_000, 0, 3_600_000_000_000),
+        (-3_600_000_000_000, 0, -3_600_000_000_000),
+        (1_795_000_000_000_000_000, 2000, 1_794_999_999_999_998_000),
+        (-5000, 2000, -3000),
+        (1999, 2000, 0),
+        (-1999, 2000, 0),
+    ],
+)
+def test_a_clock_that_is_set_during_the_trial_is_a_fact(run: Run, step: int, doubt: int, stated: int) -> None:
+    answer, _ = run(f"set clock_step {step}", f"set clock_doubt {doubt}", ENDS)
+    assert dict(answer.facts)["clock_step_ns"] == stated
+
+
 def test_a_process_that_does_not_end_when_killed_is_given_up_and_noted(run: Run) -> None:
     answer, calls = run("set timeout_ms 100", "set immortal 100")
     assert answer.outcome is ProcessOutcome.TIMEOUT
@@ -225,7 +242,16 @@ def test_a_program_that_was_not_executed_has_no_facts_of_its_own(
     answer, _ = run(PROC, f"set failed {failed}", f"set released {released}", "set step 3", ENDS)
     assert seen(answer) == (ProcessOutcome.UNSTARTED, code, ("could not do the step",))
     assert {name for name, _ in answer.facts} == {
-        *("stops", "suspended_ns", "late_ns", "agent_cpus", "agent_cpu_bits", "agent_nice", "agent_policy"),
+        *(
+            "stops",
+            "suspended_ns",
+            "clock_step_ns",
+            "late_ns",
+            "agent_cpus",
+            "agent_cpu_bits",
+            "agent_nice",
+            "agent_policy",
+        ),
         *("agent_limits_crc", "changed_conditions"),
     }
 

@@ -120,7 +120,7 @@ def test_clang_builds_the_agent(tmp_path: Path) -> None:
         pytest.skip("clang is not installed (clang)")
     agent = build_agent(tmp_path, "clang")
     result = subprocess.run([agent, "-"], process_group=0, input=b"swapstone-plan 5\n", capture_output=True, check=True)
-    assert result.stdout == b"swapstone-agent 5\n"
+    assert result.stdout == b"swapstone-agent 6\n"
 
 
 @pytest.mark.slow

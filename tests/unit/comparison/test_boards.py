@@ -47,6 +47,11 @@ def test_runs_without_such_facts_have_no_caveat(bench: Any) -> None:
             "The board was throttled during 1 of 1 runs: its clock rate was lowered because of heat or voltage.",
         ),
         ({"board_throttled_before": 5, "board_throttled_after": 5}, ""),
+        ({"board_throttle_bits_before": 0, "board_throttle_bits_after": 0}, ""),
+        (
+            {"board_throttle_bits_before": 4, "board_throttle_bits_after": 4},
+            "The board was throttled during 1 of 1 runs: its clock rate was lowered because of heat or voltage.",
+        ),
         ({"board_frequency_after": 1_500_000}, ""),
         ({"board_temperature_after": 50_000}, ""),
         ({"reconnects": 2**60}, ""),

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.comparison.conditions import FEWEST_RUNS, STILL_NS, check
+from swapstone.comparison.conditions import FEWEST_RUNS, SET_NS, STILL_NS, check
 from swapstone.model import BOOT_ORDER, CURRENT_RULES, VIRTUAL_CLOCK, Caveat, CaveatKind, Status, Variant
 
 BASE, CANDIDATE = "libc=glibc", "libc=musl"
@@ -172,3 +172,22 @@ def test_conditions_on_the_virtual_clock_are_not_compared(bench: Any) -> None:
     fill(bench, musl_4={"agent_limits_crc": 6, "late_ns": 2 * STILL_NS})
     assert len(caveats(bench)) == 2
     assert caveats(bench, clock=VIRTUAL_CLOCK) == ()
+
+
+@pytest.mark.parametrize(("step", "words"), [(3_600_000_000_000, "3.6e+03 s forward"), (-2_000_000_000, "2 s back")])
+def test_a_clock_that_was_set_during_a_run_is_a_caveat(bench: Any, step: int, words: str) -> None:
+    message = only(fill(bench, musl_2={"clock_step_ns": step}, musl_6={"clock_step_ns": -SET_NS}))
+    assert message == (
+        f"The clock of the machine was set during 2 runs, as NTP does: in block 2 of w with libc=musl by {words}. Durations are of "
+        "CLOCK_MONOTONIC, which that does not change."
+    )
+
+
+@pytest.mark.parametrize("step", [0, SET_NS - 1, 1 - SET_NS])
+def test_a_clock_that_was_not_set_is_none(bench: Any, step: int) -> None:
+    assert caveats(fill(bench, musl_2={"clock_step_ns": step})) == ()
+
+
+@pytest.mark.parametrize("step", [2**63 - 1, 1 - 2**63])
+def test_a_step_of_any_size_can_be_stated(bench: Any, step: int) -> None:
+    assert "by 9.22e+09 s" in only(fill(bench, musl_2={"clock_step_ns": step}))

@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
-from swapstone.factors import Recipe
+import pytest
+
+from swapstone import workloads
+from swapstone.factors import PRIORITY_VARIABLE, Recipe
 from swapstone.model import IDLE, Load, MachineNeeds, Metric, Source, Workload
 from swapstone.subjects.machine_config import machine_config_for
 from swapstone.targets import DEFAULT_MACHINE, MachineConfig
+from swapstone.workloads.shared_machine_loads import LOADS
 
 WORK = Workload(name="w", origin=Source(file="w.c"), description="works", metrics=tuple[Metric, ...]())
 
@@ -26,3 +30,19 @@ def test_a_machine_has_what_workload_factors_and_load_ask_for() -> None:
         beside=("run",),
         settle_ms=7,
     )
+
+
+@pytest.mark.parametrize(
+    ("priority", "real_time"), [("", True), ("fifo:99", True), ("fifo:01", True), ("other:0", False)]
+)
+@pytest.mark.parametrize("name", ["cyclictest", "wakeup"])
+def test_threads_that_measure_wake_ups_are_real_time_unless_their_level_is_not(
+    name: str, priority: str, real_time: bool
+) -> None:
+    ((_, work),) = workloads.find_workloads(("latency",), (name,))
+    recipe = Recipe(environment=((PRIORITY_VARIABLE, priority),) if priority else ())
+    assert machine_config_for(work, recipe, IDLE).real_time is real_time
+
+
+def test_a_load_may_be_real_time_too() -> None:
+    assert [load.name for load in LOADS if machine_config_for(WORK, Recipe(), load).real_time] == ["cyclictest"]

@@ -151,7 +151,7 @@ def test_sensors() -> None:
         "board_throttled_after": 7,
     }
     assert sensor_facts({"/sys/devices/platform/soc/soc:firmware/get_throttled": b"50005\n"}, "before") == {
-        "board_throttled_before": 5
+        "board_throttle_bits_before": 5
     }
     assert sensor_facts({f"{zone}0/temp": b"nan"}, "before") == {}
 

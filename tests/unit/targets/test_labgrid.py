@@ -22,6 +22,7 @@ from swapstone.model.kernel_identity import identity_of_file, identity_of_runnin
 from swapstone.targets import MachineConfig, TargetError, parse_target
 from swapstone.targets.labgrid_session import LabPlace, LabSession
 from swapstone.targets.labgrid_target import LabgridSpec, LabgridTarget, with_environment
+from swapstone.targets.target import EMULATED
 from swapstone.wire import AgentAnswer, TrialRequest
 from tests.fake_ssh import FakeSsh
 
@@ -111,6 +112,29 @@ def test_each_start_boots_the_kernel_and_the_running_one_is_observed(lab: Path) 
         assert dict(answer.machine)["version"] in VERSION.decode() and "booted" not in dict(answer.machine)
         assert log(lab)[3:] == 2 * ["off wrong", "shell wrong"]
         assert "board_boots" not in dict(answer.facts), "a boot that was asked for is no reboot"
+
+
+def emulated_lab(folder: Path, extra: str) -> None:
+    """Add a driver that emulates the board to the lab; it is not activated."""
+    keys = f"qemu_bin: qemu, machine: virt, cpu: max, memory: 512M, kernel: kernel, extra_args: '{extra}'"
+    driver = f"    - QEMUDriver: {{{keys}}}\n"
+    (folder / "lab.yaml").write_text(LAB.replace("    - LoggedStrategy: {}\n", f"    - LoggedStrategy: {{}}\n{driver}"))
+
+
+@pytest.mark.parametrize(("extra", "emulated"), [("", True), ("-nographic", True), ("-accel kvm", False)])
+def test_a_board_that_labgrid_emulates_is_known_to_be(lab: Path, extra: str, emulated: bool) -> None:
+    emulated_lab(lab, extra)
+    with LabgridTarget(place(lab)) as target:
+        assert target.emulated is emulated
+        assert (target.describe().virtualization == EMULATED) is emulated
+        answer = target.run(TrialRequest(id="1-0", arguments=("/bin/true",), cwd=target.scratch(), timeout_ms=20_000))
+        assert dict(answer.facts).get("board_emulated", 0) == emulated
+
+
+def test_other_boards_are_not_called_emulated(lab: Path) -> None:
+    with LabgridTarget(place(lab)) as target:
+        answer = target.run(TrialRequest(id="1-0", arguments=("/bin/true",), cwd=target.scratch(), timeout_ms=20_000))
+        assert not target.emulated and "board_emulated" not in dict(answer.facts)
 
 
 def test_a_kernel_that_does_not_boot_fails_its_trial_only(lab: Path) -> None:

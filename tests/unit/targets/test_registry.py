@@ -148,12 +148,18 @@ def test_no_target_is_tested_by_its_name_outside_targets() -> None:
 @pytest.mark.parametrize(
     ("text", "below"),
     [
+        ("", ""),
         ("host", "host"),
         ("vm", "vm"),
         ("vm:rt", "vm:rt"),
         ("vm:./bzImage", "vm:/f/bzImage"),
         ("vm:/k/bzImage", "vm:/k/bzImage"),
         ("fake:spec.toml", "fake:/f/spec.toml"),
+        ("labgrid:bench", "labgrid:bench"),
+        ("labgrid:bench,env=lab.yaml", "labgrid:bench,env=/f/lab.yaml"),
+        ("labgrid:bench,state=on,env=./a/lab.yaml,folder=/x", "labgrid:bench,state=on,env=/f/a/lab.yaml,folder=/x"),
+        ("labgrid:bench,env=/k/lab.yaml", "labgrid:bench,env=/k/lab.yaml"),
+        ("ssh:pi,folder=/x,governor=performance", "ssh:pi,folder=/x,governor=performance"),
     ],
 )
 def test_a_path_in_a_target_is_relative_to_a_folder(text: str, below: str) -> None:

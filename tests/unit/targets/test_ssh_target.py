@@ -11,10 +11,11 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from swapstone.model import UnavailableError, UserError
-from swapstone.targets import AgentStartError, TargetError, board_scripts, parse_target
+from swapstone.targets import AgentStartError, MachineConfig, TargetError, agent_build, board_scripts, parse_target
 from swapstone.targets import ssh_target as module
 from swapstone.targets.board import Board, BoardFolder, Cleaned, clean_board
 from swapstone.targets.ssh_target import SshSpec, SshTarget
@@ -208,6 +209,73 @@ def test_a_trial_that_always_cuts_the_connection_fails(target: SshTarget, ssh: F
     with pytest.raises(TargetError, match="ended 3 times during this trial"):
         target.run(asked(target, "/bin/sh", "-c", kill))
     assert target.run(asked(target, "/bin/true", trial="1-1")).outcome is ProcessOutcome.EXITED
+
+
+@pytest.mark.parametrize("step_ns", [3_600_000_000_000, -7_200_000_000_000])
+def test_a_clock_that_is_set_on_the_board_during_a_trial_is_a_fact(
+    ssh: FakeSsh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_ns: int
+) -> None:
+    """The board's agent is compiled with another reading of CLOCK_REALTIME: each is a step later than it should be."""
+    sources = []
+    for path in agent_build.agent_sources():
+        copy = tmp_path / "native" / path.parent.name / path.name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        text, reading = path.read_text(), "read_clock(CLOCK_REALTIME_ID)"
+        assert (reading in text) == (path.name == "linux.c")
+        later = f"({reading} + {step_ns}LL * readings++)"
+        copy.write_text(f"static long long readings;\n{text}".replace(reading, later) if reading in text else text)
+        sources.append(copy)
+    monkeypatch.setattr(agent_build, "agent_sources", lambda: tuple(sources))
+    with SshTarget(PLACE) as target:
+        steps = [dict(target.run(asked(target, "/bin/true", trial=f"1-{n}")).facts)["clock_step_ns"] for n in (0, 1)]
+    assert all(0.9 < step / step_ns <= 1 for step in steps)
+
+
+def limits(ssh: FakeSsh) -> list[int]:
+    """Return how many questions of ssh each connection leaves unanswered before it counts as lost."""
+    calls = ssh.called().split("-o\nBatchMode=yes\n")[1:]
+    found = []
+    for words in calls:
+        if "ControlMaster=yes" in words:
+            assert "ServerAliveInterval=5\n" in words
+            found.append(int(words.partition("ServerAliveCountMax=")[2].split("\n")[0]))
+    return found
+
+
+def test_a_real_time_trial_may_keep_the_ssh_server_from_answering(target: SshTarget, ssh: FakeSsh) -> None:
+    """The limit of the connection follows the trial's own limit, from the first such trial on, and no connection counts as lost."""
+    answers = [target.run(asked(target, "/bin/true"))]
+    assert limits(ssh) == [3]
+    for number in (1, 2):
+        answers.append(target.run(asked(target, "/bin/true", trial=f"1-{number}"), MachineConfig(real_time=True)))
+    assert limits(ssh) == [3, (20 + 15) // 5]
+    answers.append(target.run(asked(target, "/bin/true", trial="1-3")))
+    longer = msgspec.structs.replace(asked(target, "/bin/true", trial="1-4"), timeout_ms=100_000)
+    answers.append(target.run(longer, MachineConfig(real_time=True)))
+    assert limits(ssh) == [3, 7, 23]
+    assert all(answer.outcome is ProcessOutcome.EXITED for answer in answers)
+    assert not any({"reconnects", "board_boots"} & dict(answer.facts).keys() for answer in answers)
+    assert len(list(ssh.folder.glob("swapstone-board-lock-*"))) == 1
+
+
+def test_a_board_that_is_gone_before_a_real_time_trial_is_awaited(
+    target: SshTarget, ssh: FakeSsh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert target.describe().kernel
+    monkeypatch.setattr(module, "RECONNECT_S", 0.1)
+    (ssh.folder / "down").touch()
+    with pytest.raises(AgentStartError, match="can't be made again"):
+        target.run(asked(target, "/bin/true"), MachineConfig(real_time=True))
+
+
+def test_a_real_time_trial_that_ends_the_connection_names_the_priority(target: SshTarget, ssh: FakeSsh) -> None:
+    pids = f"{ssh.folder}/pids"
+    kill = f"pids=$(cat {pids}); : >{pids}; kill -9 $pids; sleep 60"
+    with pytest.raises(TargetError, match="ended 3 times during this trial") as caught:
+        target.run(asked(target, "/bin/sh", "-c", kill), MachineConfig(real_time=True))
+    runtime = Path("/proc/sys/kernel/sched_rt_runtime_us")
+    known = runtime.read_text().strip() if runtime.exists() else "unknown"
+    assert f"sched_rt_period_us; it is {known}. Compare a lower priority" in caught.value.hint
 
 
 def test_a_reboot_is_counted(target: SshTarget, ssh: FakeSsh, monkeypatch: pytest.MonkeyPatch) -> None:

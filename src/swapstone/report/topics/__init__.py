@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from swapstone.report.topics.board_sensors import BOARD_SENSORS
 from swapstone.report.topics.comparisons import COMPARISONS
 from swapstone.report.topics.environment import ENVIRONMENT
 from swapstone.report.topics.explanations import EXPLANATIONS
@@ -49,6 +50,7 @@ TOPICS: tuple[Topic, ...] = (
     LINK_LAYOUTS,
     FAILURE_RATES,
     FAILED_TRIALS,
+    BOARD_SENSORS,
     ENVIRONMENT,
 )
 """Every topic, in the order in which a report prints them."""

@@ -18,7 +18,7 @@ from swapstone.targets.vm.content_store import OBJECTS, RUNS, TRIALS, ContentSto
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits
 from swapstone.targets.vm.stored_trial import NamedRun, get_run, put_run, put_trial
 from swapstone.targets.vm.trial_worker import Job, Reply, decode_reply
-from swapstone.targets.vm.worker_pools import WorkerPool, open_pool
+from swapstone.targets.vm.worker_pools import WorkerPool, is_custom, open_pool
 
 MOST_TRIES = 3
 """So often a run is given to a worker: a run that ends its worker each time is the run's fault."""
@@ -44,6 +44,27 @@ class RunSharing(FrozenStruct, frozen=True, kw_only=True):
 
     def __bool__(self) -> bool:
         return bool(self.store or self.executor or self.recheck)
+
+
+def check_opens(sharing: RunSharing) -> None:
+    """Check that store and workers can be opened, but for an executor of the user's: its function may start a cluster.
+
+    Raises:
+        UserError: one can't.
+    """
+    _open_store(sharing)
+    if sharing.executor and not is_custom(sharing.executor):
+        open_pool(sharing.executor).close()
+
+
+def _open_store(sharing: RunSharing) -> ContentStore | None:
+    if sharing.executor.startswith("dask:") and not sharing.store:
+        raise UserError(
+            "The workers of Dask read a run's inputs from a store, and none is named.",
+            "Add a folder or a URL that all of them reach: --store file:///srv/swapstone",
+        )
+    url = sharing.store or (str(cache_dir() / "store") if sharing.executor else "")
+    return ContentStore(url) if url else None
 
 
 class SharedRuns:
@@ -80,13 +101,7 @@ class SharedRuns:
         self._planned = frozenset(sharing.planned)
         self.used: set[str] = set()
         """Names of the runs that were needed."""
-        if sharing.executor.startswith("dask:") and not sharing.store:
-            raise UserError(
-                "The workers of Dask read a run's inputs from a store, and none is named.",
-                "Add a folder or a URL that all of them reach: --store file:///srv/swapstone",
-            )
-        url = sharing.store or (str(cache_dir() / "store") if sharing.executor else "")
-        self.store = ContentStore(url) if url else None
+        self.store = _open_store(sharing)
         self.pool: WorkerPool | None = open_pool(sharing.executor) if sharing.executor else None
         self._lock = threading.Lock()
         self._checked: dict[str, bool] = {}

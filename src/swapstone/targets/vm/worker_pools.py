@@ -243,6 +243,11 @@ class _Dask(WorkerPool):
             self._client.close(timeout=2)
 
 
+def is_custom(text: str) -> bool:
+    """Return whether a text names a function of the user that returns an executor."""
+    return text.partition(":")[0] not in {"threads", "processes", "dask"} and _OBJECT.fullmatch(text) is not None
+
+
 def open_pool(text: str) -> WorkerPool:
     """Open the workers that a text names.
 

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""When the noise of kernel and hardware is measured: once for a session with the suite latency, on this machine or on a board."""
+
+from __future__ import annotations
+
+import msgspec
+
+from swapstone.model import BOOT_ORDER, Experiment
+from swapstone.record import Manifest
+from swapstone.targets import Target
+from swapstone.targets.kernel_noise import TOOLS, measure
+
+_SUITE = "latency"
+_OWN_KERNELS = "unavailable: each variant boots a kernel of its own"
+
+
+def with_noise(manifest: Manifest, experiment: Experiment, target: Target) -> Manifest:
+    """Return the manifest, with what rtla measured on the machine before the trials, or why it could not.
+
+    Args:
+        manifest: of the session.
+        experiment: only one with the suite latency on the wall clock is concerned.
+        target: of the experiment, where no trial runs now.
+    """
+    if experiment.virtual or not target.runs_loads or all(suite != _SUITE for suite, _ in experiment.workloads):
+        return manifest
+    found = dict.fromkeys(TOOLS, _OWN_KERNELS) if experiment.order == BOOT_ORDER else measure(target)
+    return msgspec.structs.replace(manifest, machine=(*manifest.machine, *found.items()))
