@@ -130,7 +130,7 @@ static void handle_exit_stop(void) {
     }
     port_trace_continue(trial.started.pid, 0);
     int64_t now_ns = port_now_ns();
-    trial.paused_ns += now_ns - trial.exit_stop_ns;
+    trial.paused_ns = now_ns - trial.exit_stop_ns;
     trial.outlived_ns = now_ns + EARLY_EXIT_NS;
 }
 
@@ -400,10 +400,10 @@ static void decide_outcome(void) {
     }
 }
 
-/* Keeps the facts of the machine and of the agent only: the program never ran. */
+/* Keeps the facts of the machine and of the trial only: the program never ran. Those of the agent follow. */
 static void clear_process_facts(struct facts *facts) {
     for (int fact = 0; fact < FACT_COUNT; fact++)
-        facts->known[fact] = facts->known[fact] && fact >= FACT_PSI_CPU_US && fact <= FACT_CHANGED_CONDITIONS;
+        facts->known[fact] = facts->known[fact] && fact >= FACT_PSI_CPU_US && fact <= FACT_LATE_NS;
 }
 
 static void measure(const struct facts *before) {
@@ -465,7 +465,6 @@ static void end_trial(void) {
     close_output(&trial.answer.generator_out);
     close_output(&trial.answer.generator_err);
     start_release(&trial.started);
-    start_release(&trial.server.generator);
 }
 
 static void answer_unstarted(int error) {
