@@ -46,9 +46,7 @@ def test_100_ms_after_its_main_thread_a_process_has_outlived_it(printed: Printed
 def test_the_time_in_which_the_agent_reads_is_not_in_the_note_on_an_early_end(printed: Printed) -> None:
     stat = f"file /proc/100/stat 100 (a) Z {' '.join(['-1'] * 16)} 2 0\\"
     slow = ("file /slow abc", "observe file /slow")  # two reads of 500 ms
-    answer, _ = run(
-        printed, PROC, stat, *slow, f"at 200 event 100 {EXIT_STOP} 0", f"at 1500 event 100 {EXITED} 0"
-    )
+    answer, _ = run(printed, PROC, stat, *slow, f"at 200 event 100 {EXIT_STOP} 0", f"at 1500 event 100 {EXITED} 0")
     note = "its main thread ended 300 ms before it: loader, objects and observations are as they were then"
     assert answer.notes == (note,)
     assert dict(answer.facts)["wall_ns"] == 500_000_000

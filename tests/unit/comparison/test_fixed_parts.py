@@ -87,8 +87,13 @@ def test_twelve_digits_of_a_digest_are_shown() -> None:
 # Storage
 
 
-@pytest.mark.parametrize(("count", "end"), [(4, "read 1 (libc=a), 1 (libc=b), 1 (libc=c), 1 (libc=d) MiB a run"),
-                                            (5, "read 1 (libc=a), 1 (libc=b), 1 (libc=c), 1 (libc=d) and others MiB a run")])
+@pytest.mark.parametrize(
+    ("count", "end"),
+    [
+        (4, "read 1 (libc=a), 1 (libc=b), 1 (libc=c), 1 (libc=d) MiB a run"),
+        (5, "read 1 (libc=a), 1 (libc=b), 1 (libc=c), 1 (libc=d) and others MiB a run"),
+    ],
+)
 def test_four_variants_that_use_storage_are_named(count: int, end: str) -> None:
     bench = Bench(rules=CURRENT_RULES, own=True, levels=tuple("abcde"[:count]))
     bench.workload("w", "wall")

@@ -23,7 +23,17 @@ from swapstone.model import (
     Run,
 )
 from swapstone.model.safe_text import safe_excerpt
-from swapstone.record import RecordWriter, Seal, check_raw, load, origin, raw_bytes, record_format, run_lines, validation
+from swapstone.record import (
+    RecordWriter,
+    Seal,
+    check_raw,
+    load,
+    origin,
+    raw_bytes,
+    record_format,
+    run_lines,
+    validation,
+)
 from swapstone.record.validation import RunCheck, experiment_problem
 from tests.unit import builders
 
@@ -126,7 +136,11 @@ def test_the_digest_of_a_record_is_that_of_its_seal(tmp_path: Path) -> None:
         ({"schema": record_format.SCHEMA + 1}, "schema version 2; this Swapstone reads version 1", "Install a newer"),
         ({"schema": record_format.SCHEMA - 1}, "schema version 0; this", "Read it with the version of Swapstone that"),
         ({"format": "f" * 61}, f"its format is {safe_excerpt('f' * 61, 60)!r}", ""),
-        ({"created": "c" * 41}, f"its time of creation, {safe_excerpt('c' * 41, 40)!r}, is no time in UTC", "restore it"),
+        (
+            {"created": "c" * 41},
+            f"its time of creation, {safe_excerpt('c' * 41, 40)!r}, is no time in UTC",
+            "restore it",
+        ),
     ],
 )
 def test_another_identity_is_refused_with_what_to_do(
@@ -216,9 +230,7 @@ def test_names_of_an_experiment_are_cut_in_messages(changes: dict[str, Any], len
 )
 def test_a_pattern_is_cut_in_messages(pattern: str, problem: str) -> None:
     metric = Metric(name="n", unit="1", quantity=Quantity.EVENTS, better=Direction.LOWER, meaning="m")
-    own = OwnProgram(
-        name="work", arguments=("true",), numbers=(PrintedNumber(metric=metric, pattern=pattern),)
-    )
+    own = OwnProgram(name="work", arguments=("true",), numbers=(PrintedNumber(metric=metric, pattern=pattern),))
     found = experiment_problem(builders.experiment(own=own, workloads=(("own", "work"),)))
     assert found.startswith(problem)
 

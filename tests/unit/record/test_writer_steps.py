@@ -252,6 +252,8 @@ def test_the_chain_of_a_resumed_record_goes_on(tmp_path: Path) -> None:
     writer, _ = RecordWriter.resume(path)
     with writer:
         writer.append(_runs()[2])
-    lines = [msgspec.json.decode(line, type=record_format.Line) for line in (path / "runs.jsonl").read_bytes().splitlines()]
+    lines = [
+        msgspec.json.decode(line, type=record_format.Line) for line in (path / "runs.jsonl").read_bytes().splitlines()
+    ]
     assert [line.number for line in lines] == [1, 2, 3]
     assert [line.previous for line in lines] == ["", lines[0].chain, lines[1].chain]

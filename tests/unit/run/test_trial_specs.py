@@ -54,7 +54,9 @@ def test_the_first_blocks_are_those_of_the_plan(clock: str, numbers: list[int]) 
 
 def test_what_can_not_be_built_or_compared_is_left_out() -> None:
     asked = builders.experiment()
-    found = list(specs(("libc", "b_malloc_tiny1", MUSL), ("libc", "b_string_strlen", GLIBC)).of_blocks(asked, 2, PASSES))
+    found = list(
+        specs(("libc", "b_malloc_tiny1", MUSL), ("libc", "b_string_strlen", GLIBC)).of_blocks(asked, 2, PASSES)
+    )
     assert {(trial.workload, trial.variant) for trial, _ in found} == {("b_malloc_tiny1", GLIBC)}
     assert [trial.block for trial, _ in found] == [0, 1]
 

@@ -186,9 +186,9 @@ def test_the_longest_line(length: int, read: bool) -> None:
         (answer,) = decode_answers(conversation(line))
         assert [len(path) for path in answer.objects] == [length - len("object ")]
         return
-    with pytest.raises(WireError, match="Line 3 .*the line has no end"):
+    with pytest.raises(WireError, match=r"Line 3 .*the line has no end"):
         reader.feed(line.encode())
-    with pytest.raises(WireError, match="Line 3 .*the line is too long"):
+    with pytest.raises(WireError, match=r"Line 3 .*the line is too long"):
         decode_answers(conversation(line))
 
 
