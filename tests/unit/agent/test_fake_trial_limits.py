@@ -24,9 +24,10 @@ def kills(calls: list[str], pid: int) -> list[str]:
 # Times
 
 
-def test_a_process_that_is_killed_has_10_s_from_then_on_to_end(printed: Printed) -> None:
-    """Also after a trial that took longer than a second."""
-    _, calls = run(printed, "set timeout_ms 2345", "set immortal 100")
+@pytest.mark.parametrize("other", ["", f"at 5000 event 300 {EXITED} 0"])
+def test_a_process_that_is_killed_has_10_s_from_then_on_to_end(printed: Printed, other: str) -> None:
+    """Also after a trial that took longer than a second, and if another process ends in the meantime."""
+    _, calls = run(printed, "set timeout_ms 2345", "set immortal 100", other)
     assert kills(calls, 100)[:3] == ["2345", "12345", "12395"]
     assert calls[-1] == "22345 state 0"
 
@@ -93,8 +94,14 @@ def test_each_trial_has_its_own_limit_of_output(printed: Printed, second: int, o
 
 
 def test_an_output_without_memory_is_not_read(printed: Printed) -> None:
-    answer, _ = run(printed, "set mmap_fails 1", "at 0 out 0 10")
+    answer, _ = run(printed, "set mmap_fails 1", "set immortal 100", "at 20 out 0 10")
     assert answer.outcome is ProcessOutcome.UNSTARTED
+
+
+def test_output_beyond_the_limit_is_not_written_beyond_its_memory(printed: Printed) -> None:
+    answer, _ = run(printed, "set output_bytes 4095", "at 30 out 0 9000", ENDS)
+    assert answer.outcome is ProcessOutcome.OVERFLOW
+    assert len(answer.stdout) == 4095
 
 
 # What is counted
