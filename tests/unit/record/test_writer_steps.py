@@ -95,7 +95,7 @@ def test_only_a_torn_line_is_left(tmp_path: Path, synced: list[str]) -> None:
 def test_a_line_without_an_end_that_is_longer_than_any_run_is_not_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No writer made it, so its bytes stay as they are."""
+    """No writer made it, so it is kept whole."""
     path = _made(tmp_path / "r", seal="")
     monkeypatch.setattr("swapstone.record.writer.LONGEST_LINE_BYTES", 2000)
     content = _without_newline(path / "runs.jsonl", 2000)
