@@ -13,15 +13,17 @@ int open_proc_file(int pid, const char *name) {
     text_add_number(&path, pid);
     text_add(&path, "/");
     text_add(&path, name);
-    return port_open_read(text_end(&path));
+    return path.full ? -PORT_E_NOENT : port_open_read(text_end(&path));
 }
 
 bool reread_text(int fd, char *bytes, size_t room) {
     if (fd < 0 || port_lseek(fd, 0) < 0)
         return false;
     long size = port_read(fd, bytes, room - 1);
-    bytes[size > 0 ? size : 0] = 0;
-    return size > 0;
+    if (size <= 0)
+        return false;
+    bytes[size] = 0;
+    return true;
 }
 
 bool read_text(int fd, char *bytes, size_t room) {
@@ -29,8 +31,10 @@ bool read_text(int fd, char *bytes, size_t room) {
         return false;
     long size = port_read(fd, bytes, room - 1);
     port_close(fd);
-    bytes[size > 0 ? size : 0] = 0;
-    return size > 0;
+    if (size <= 0)
+        return false;
+    bytes[size] = 0;
+    return true;
 }
 
 bool number_after(const char *text, const char *mark, int64_t *number) {
@@ -52,28 +56,28 @@ static void observe_pressure(struct facts *facts, enum fact fact, int fd) {
 /* The first line of /proc/stat: user nice system idle iowait irq softirq steal. The fields after those are
  * included in user. */
 static void observe_ticks(struct facts *facts, int fd) {
-    enum { TIMES = 8, IDLE = 3, IOWAIT = 4, STEAL = 7 };
+    enum { IDLE = 3, IOWAIT = 4, STEAL = 7 };
     char bytes[256];
-    int64_t sum = 0, idle = 0, time = 0, now_ns = port_now_ns();
+    int64_t sum = 0, idle = 0, time, now_ns = port_now_ns();
     const char *at;
 
     if (!reread_text(fd, bytes, sizeof bytes))
         return;
     at = text_after(bytes, "cpu ");
-    for (int i = 0; at && i < TIMES; i++) {
+    if (!at)
+        return;
+    for (int i = 0; i <= STEAL; i++) {
         while (*at == ' ')
             at++;
         if (!text_number(&at, &time) || __builtin_add_overflow(sum, time, &sum))
             return;
         if (i == IDLE || i == IOWAIT)
             idle += time;
-        if (i == STEAL) {
-            fact_set(facts, FACT_STEAL_TICKS, time);
-            fact_set(facts, FACT_IDLE_TICKS, idle);
-            fact_set(facts, FACT_CPU_TICKS, sum);
-            fact_set(facts, FACT_TICKS_NS, now_ns);
-        }
     }
+    fact_set(facts, FACT_STEAL_TICKS, time);
+    fact_set(facts, FACT_IDLE_TICKS, idle);
+    fact_set(facts, FACT_CPU_TICKS, sum);
+    fact_set(facts, FACT_TICKS_NS, now_ns);
 }
 
 /* Reads "0.44 ..." as 440 thousandths. */

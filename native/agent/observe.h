@@ -14,7 +14,8 @@ struct facts {
 
 /* Opens /proc/PID/NAME. */
 int open_proc_file(int pid, const char *name);
-/* Reads the beginning of a file as text and closes it. Returns false if it is empty or can't be read. */
+/* Reads the beginning of a file as text and closes it. Returns false if it is empty or can't be read; `bytes`
+ * may then be unchanged. */
 bool read_text(int fd, char *bytes, size_t room);
 /* Reads the beginning of a file that stays open, as it is now. */
 bool reread_text(int fd, char *bytes, size_t room);

@@ -27,8 +27,7 @@ void server_begin(struct server *server, const struct request *request, struct a
     server->answer = answer;
     server->pid = program->pid;
     server->files = &program->files;
-    server->running = server->killed = server->finished = server->sigkilled = false;
-    server->generator = (struct started)NOT_STARTED;
+    server->running = server->killed = server->finished = false;
     if (request->server.port)
         enter(server, PHASE_CONNECT, request->server.ready_ms);
     else
@@ -43,7 +42,7 @@ static void reopen(struct output *output, int fd) {
 }
 
 static bool start_generator(struct server *server, enum server_phase phase, int64_t ms) {
-    static struct request *request; /* the fields that `start` reads, in memory that the child has */
+    static struct request *request; /* the fields that `start` reads, and zeros, in memory that the child has */
     const struct server_request *wanted = &server->request->server;
 
     if (!request)
@@ -51,10 +50,8 @@ static bool start_generator(struct server *server, enum server_phase phase, int6
     if (!request)
         return fail(server, OUTCOME_UNDRIVEN, PORT_E_NOMEM, "the load generator: no memory");
     request->folder = server->request->folder;
-    request->in = request->out = NULL;
     request->pinned = wanted->pinned;
     request->cpus = wanted->cpus;
-    request->has_nice = false;
     request->disk_bytes = server->request->disk_bytes;
     __builtin_memcpy(request->arguments, wanted->arguments, sizeof request->arguments);
     __builtin_memcpy(request->environment, wanted->environment, sizeof request->environment);
@@ -114,9 +111,9 @@ bool server_step(struct server *server) {
         return !due ||
                fail(server, OUTCOME_UNREADY, 0, "the server accepted no connection on its port in time");
     case PHASE_WARM_UP:
-        if (due && !server->killed && !has_warmed(server, now_ns)) {
+        if (due && !has_warmed(server, now_ns)) {
             server->until_ns = now_ns + CONNECT_RETRY_NS;
-        } else if (due && !server->killed) {
+        } else if (due) {
             server->killed = true;
             kill_generator(server);
             server->until_ns = INT64_MAX;
@@ -131,8 +128,7 @@ bool server_step(struct server *server) {
         }
         return true;
     case PHASE_STOP:
-        if (due && !server->sigkilled) {
-            server->sigkilled = true;
+        if (due) {
             text_add(note_start(server->answer), "the server did not end after SIGTERM and was killed");
             note_end(server->answer);
             kill_with_group(server->pid, server->pid);
@@ -173,7 +169,6 @@ static bool judge_generator(struct server *server, const struct port_event *even
     text_add_number(note, event->value);
     note_end(server->answer);
     server->answer->outcome = OUTCOME_UNDRIVEN;
-    server->answer->code = 0;
     return false;
 }
 
@@ -196,7 +191,6 @@ bool server_handle_event(struct server *server, const struct port_event *event, 
     kill_with_group(0, server->generator.pid); /* children of a load generator that is a shell script */
     if (!server->finished)
         take_end(server, event, good);
-    start_release(&server->generator);
     return true;
 }
 

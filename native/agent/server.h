@@ -29,7 +29,6 @@ struct server {
     bool running;     /* the load generator */
     bool killed;      /* the load generator, at the end of the warm-up */
     bool finished;    /* the trial is over; events of the load generator no longer count */
-    bool sigkilled;   /* the server did not end after SIGTERM */
     struct started generator;
     struct counters before, after;
 };

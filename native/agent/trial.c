@@ -144,7 +144,7 @@ static void handle_exit_stop(void) {
     }
     port_trace_continue(trial.started.pid, 0);
     int64_t now_ns = port_now_ns();
-    trial.paused_ns += now_ns - trial.exit_stop_ns;
+    trial.paused_ns = now_ns - trial.exit_stop_ns;
     trial.outlived_ns = now_ns + EARLY_EXIT_NS;
     if (is_beside_trial())
         trial.asleep_ns = now_ns + AWAKE_NS;
@@ -429,10 +429,10 @@ static void decide_outcome(void) {
     }
 }
 
-/* Keeps the facts of the machine and of the agent only: the program never ran. */
+/* Keeps the facts of the machine and of the trial only: the program never ran. Those of the agent follow. */
 static void clear_process_facts(struct facts *facts) {
     for (int fact = 0; fact < FACT_COUNT; fact++)
-        facts->known[fact] = facts->known[fact] && fact >= FACT_PSI_CPU_US && fact <= FACT_CHANGED_CONDITIONS;
+        facts->known[fact] = facts->known[fact] && fact >= FACT_PSI_CPU_US && fact <= FACT_LATE_NS;
 }
 
 /* By how much CLOCK_REALTIME was set since the start, at least; 0 if that can't be distinguished from the time of the readings. */
@@ -505,7 +505,6 @@ static void end_trial(void) {
     close_output(&trial.answer.generator_out);
     close_output(&trial.answer.generator_err);
     start_release(&trial.started);
-    start_release(&trial.server.generator);
 }
 
 static void answer_unstarted(int error) {

@@ -187,7 +187,13 @@ def _of_boards() -> Iterator[Input]:
         yield Input(f"the board {text[:30]!r}", ("target", "clean", text), _board("exit 0"), 2, "")
 
 
-INPUTS = (*_of_files(), *_of_names(), *_of_caches(), *_of_boards())
+GROUPS: dict[str, tuple[Input, ...]] = {
+    "files that options name": tuple(_of_files()),
+    "names": tuple(_of_names()),
+    "entries of the cache": tuple(_of_caches()),
+    "answers of boards": tuple(_of_boards()),
+}
+INPUTS = tuple(one for inputs in GROUPS.values() for one in inputs)
 """Every kind of hostile input with each command that reads it."""
 
 

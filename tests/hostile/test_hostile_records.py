@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,9 @@ import swapstone
 from swapstone.model import RecordError
 from tests.e2e.cli import swapstone as command_line
 from tests.hostile.commands import COMMANDS, Cell, copy_record, decode, make_records
+from tests.hostile.forgery import Kind
+from tests.hostile.inputs import GROUPS as INPUT_GROUPS
+from tests.hostile.inputs import Input
 from tests.hostile.kinds import GROUPS, KINDS
 from tests.hostile.surroundings import AROUND
 from tests.shared import Shared
@@ -28,6 +31,19 @@ OTHERS = tuple(name for name in COMMANDS if name not in {"verify", *MAIN})
 def test_there_are_kinds_and_no_name_twice() -> None:
     names = [kind.name for kind in KINDS]
     assert len(names) == len(set(names)) >= 40
+
+
+def test_the_documentation_has_each_group_with_the_number_of_its_kinds() -> None:
+    text = (TOP / "docs/testing.md").read_text().partition("\n## Hostile records\n")[2].partition("\n## ")[0]
+    tables = re.findall(r"\| kinds \| what is hostile \|\n\|---\|---:\|---\|\n((?:\|.*\|\n)+)", text)
+    written = [dict(re.findall(r"^\| (.+?) \| (\d+) \|", table, re.MULTILINE)) for table in tables]
+    assert written == [_counted(GROUPS), _counted(INPUT_GROUPS)]
+
+
+def _counted(groups: Mapping[str, Sequence[Kind | Input]]) -> dict[str, str]:
+    """Return how many kinds each group has for every user; root may read what nobody may."""
+    counts = {name: sum(not kind.name.endswith("is not readable") for kind in kinds) for name, kinds in groups.items()}
+    return {name: str(count) for name, count in {**counts, "all": sum(counts.values())}.items()}
 
 
 @pytest.mark.slow

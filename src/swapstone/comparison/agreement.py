@@ -259,10 +259,11 @@ def spread(comparisons: Sequence[Comparison]) -> Spread:
         for variant, values in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values))
         if min(values) > 0
     ]
-    largest, where = max(sides, default=(None, ""), key=lambda side: side[0] or 0.0)
+    complete = bool(sides) and len(sides) == 2 * len(rows)
+    largest: tuple[float | None, str] = max(sides, key=lambda side: side[0]) if complete else (None, "")
     return Spread(
         rows=len(rows),
         exact=sum(len(set(each.baseline_values)) == len(set(each.candidate_values)) == 1 for each in rows),
-        largest=largest if len(sides) == 2 * len(rows) else None,
-        where=where if len(sides) == 2 * len(rows) else "",
+        largest=largest[0],
+        where=largest[1],
     )

@@ -45,4 +45,4 @@ def placed_loads(experiment: Experiment, target: Target, notify: Callable[[str],
         name: filled_load(load, commands, target.load_folder(), processors) if load.beside else load
         for name, load in loads.items()
     }
-    return {IDLE.name: loads.get(IDLE.name, IDLE), **filled}
+    return {IDLE.name: IDLE, **filled}

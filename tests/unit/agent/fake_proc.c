@@ -5,7 +5,8 @@
  *     fake_proc machine BEFORE AFTER    growth of the machine's counters
  *     fake_proc server BEFORE AFTER     growth of a server's counters; the agent is process 1
  *     fake_proc task FOLDER PID         what is read of one process
- *     fake_proc image FOLDER PID        its loader and its mapped objects, as lines "interp PATH" and "object PATH"
+ *     fake_proc image FOLDER PID...     its loader and its mapped objects, as lines "interp PATH" and "object PATH"
+ *     fake_proc text FOLDER ROOM        length of the file "text" in a buffer of so many bytes, opened and read again; -1: not read
  *     fake_proc conditions BEFORE AFTER what trials inherit, and whether it is that of the agent's start
  *
  * BEFORE, AFTER and FOLDER stand for the root folder. The file "now_ns" in it is the clock, "proc/PID/cpu_ns" the processor time of a
@@ -152,7 +153,7 @@ static void print(const struct facts *facts) {
 
 static void print_image(int pid) {
     static struct image image;
-    struct task_files files;
+    struct task_files files; /* `image` is that of the process before */
 
     open_task_files(&files, pid);
     observe_image(&image, &files, pid);
@@ -174,6 +175,17 @@ static void read_task(struct facts *facts, int pid) {
     close_task_files(&files);
 }
 
+/* Returns the length of the text, -1 if it is not read, and -2 if a byte beyond the room was written. */
+static long length_in_room(bool (*reader)(int, char *, size_t), size_t room) {
+    char bytes[256];
+    memset(bytes, 'x', sizeof bytes);
+    bool known = reader(port_open_read("/text"), bytes, room);
+    for (size_t at = room; at < sizeof bytes; at++)
+        if (bytes[at] != 'x')
+            return -2;
+    return known ? (long)strlen(bytes) : -1;
+}
+
 static int count_open_files(void) {
     int count = 0;
     for (int fd = 0; fd < MOST_FILES; fd++)
@@ -186,12 +198,16 @@ int main(int count, char **arguments) {
     static struct counters first, second;
     struct machine_files files;
 
-    if (count != 4)
+    if (count < 4)
         return 2;
     close(0); /* the next file has this descriptor, which is one like others */
     root = arguments[2];
     if (strcmp(arguments[1], "image") == 0) {
-        print_image(atoi(arguments[3]));
+        for (int i = 3; i < count; i++)
+            print_image(atoi(arguments[i]));
+    } else if (strcmp(arguments[1], "text") == 0) {
+        size_t room = (size_t)atoi(arguments[3]);
+        printf("read %ld\nagain %ld\n", length_in_room(read_text, room), length_in_room(reread_text, room));
     } else if (strcmp(arguments[1], "task") == 0) {
         read_task(&after, atoi(arguments[3]));
     } else if (strcmp(arguments[1], "machine") == 0) {

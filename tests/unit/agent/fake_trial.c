@@ -7,8 +7,9 @@
  *
  * Lines of the script: "set NAME VALUE" (see `settings`); "file PATH CONTENT" (the last character "\" stands
  * for a newline); "fail PATH OFFSET ERRNO" (the read at this offset fails); "observe KIND NAME"; "child PID
- * PARENT" (a process that is left at the end); and "at MS WHAT A B C", MS after the start in order. "next MS
- * WHAT A B C" is the same after the start of the second trial, which "set trials 2" makes:
+ * PARENT" (a process that is left at the end); and "at MS WHAT A B C", MS after the start in order, which may
+ * have decimals. "next MS WHAT A B C" is the same after the start of the second trial, which "set trials 2"
+ * makes:
  *
  *     event PID CHANGE VALUE    what wait reports (enum port_change)
  *     signal NUMBER             for the agent
@@ -23,8 +24,10 @@
  *
  * Each read of the file "/slow" takes 500 ms. SIGKILL ends a process unless "immortal" is its number. The
  * answer is written in pieces of at most "write_bytes"; the write with the number "write_again" finds a full
- * pipe, and from the number "write_fails" on each fails. Prints the answer to standard output, and each call
- * that has an effect outside the agent to standard error as "MS NAME ARGUMENTS".
+ * pipe, and from the number "write_fails" on each fails. With "set tasks 1" the process has one thread, whose
+ * file is its /proc/100/status. Prints the answer to standard output, and each call that has an effect outside
+ * the agent to standard error as "MS NAME ARGUMENTS". A byte beyond mapped memory is a fault, and all of it
+ * must be kept from children.
  */
 #include "../../../native/agent/answer.h"
 #include "../../../native/agent/conditions.h"
@@ -36,9 +39,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-enum { MOST = 256, SELF = 10, PROGRAM = 100, GENERATOR = 200, FOLDER = 900 };
+enum { MOST = 256, SELF = 10, PROGRAM = 100, GENERATOR = 200, FOLDER = 900, TASKS = 901 };
 #define FILES ((int)*setting("files"))     /* descriptor of the first file */
 #define OUTPUTS ((int)*setting("outputs")) /* of the first output */
 static const int64_t BEGIN_NS = 1000000000000;
@@ -64,7 +68,7 @@ static struct {
 static int action_count, later_count, file_count, process_count, listed, writes;
 static int64_t pending[4];
 static struct launch launches[2]; /* of the program, and of the load generator */
-static bool accepts, closed;
+static bool accepts, closed, tasks_listed;
 
 static struct {
     const char *name;
@@ -102,6 +106,8 @@ static struct {
                 {"outputs", 500},
                 {"second_port", -1},
                 {"second_root", 0},
+                {"second_output_bytes", 0},
+                {"tasks", 0},
                 {"write_bytes", 1 << 20},
                 {"write_again", 0},
                 {"write_fails", 0},
@@ -119,8 +125,14 @@ static long long *setting(const char *name) {
     exit(2);
 }
 
-#define log(...)                                                                                             \
-    (fprintf(stderr, "%lld ", (long long)((now_ns - BEGIN_NS) / 1000000)), fprintf(stderr, __VA_ARGS__))
+static void log_time(void) {
+    long long ns = now_ns - BEGIN_NS;
+    fprintf(stderr, "%lld", ns / 1000000);
+    if (ns % 1000000)
+        fprintf(stderr, ".%06lld", ns % 1000000);
+}
+
+#define log(...) (log_time(), fprintf(stderr, " " __VA_ARGS__))
 
 static void advance(int64_t to_ns) {
     now_ns = to_ns > now_ns ? to_ns : now_ns;
@@ -178,6 +190,8 @@ int port_poll(struct port_pollfd *polled, unsigned count, int64_t wait_ns) {
         log("writable %d %lld\n", polled->fd, (long long)wait_ns);
         return 1;
     }
+    if (count == 6 && polled[5].events)
+        exit(4); /* of standard output only its end is of interest */
     if (*setting("shows_polls"))
         log("poll %lld\n", (long long)wait_ns);
     if (wait_ns == 0)
@@ -220,6 +234,10 @@ int port_open_read(const char *path) {
     if (strcmp(path, "/proc") == 0) {
         listed = 0;
         return FOLDER;
+    }
+    if (*setting("tasks") && strcmp(path, "/proc/100/task") == 0) {
+        tasks_listed = false;
+        return TASKS;
     }
     for (int i = 0; i < file_count; i++)
         if (strcmp(files[i].path, path) == 0) {
@@ -272,6 +290,12 @@ long port_lseek(int fd, long offset) {
 /* The offset of the next entry is that of its end. */
 long port_getdents(int fd, void *buffer, size_t size) {
     char *to = buffer;
+    if (fd == TASKS && !tasks_listed) {
+        tasks_listed = true;
+        return sprintf(to, "%d", PROGRAM) + 1;
+    }
+    if (fd == TASKS)
+        return 0;
     if (fd != FOLDER || size < 4096)
         abort();
     for (; listed < process_count; listed++)
@@ -312,18 +336,44 @@ int port_available_bytes(const char *path, int64_t *bytes) {
     return *bytes < 0 ? -PORT_E_NOENT : 0;
 }
 
+static struct {
+    char *start, *memory;
+    size_t room, size;
+    bool kept; /* from children */
+} mapped[MOST];
+static int mapped_count;
+
 void *port_mmap(size_t size, bool shared) {
     (void)shared;
-    return *setting("mmap_fails") && --*setting("mmap_fails") == 0 ? NULL : calloc(1, size);
+    if (*setting("mmap_fails") && --*setting("mmap_fails") == 0)
+        return NULL;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (size + page - 1) / page * page;
+    char *start = mmap(NULL, room + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED || mprotect(start + room, page, PROT_NONE) || mapped_count == MOST)
+        abort();
+    mapped[mapped_count].start = start;
+    mapped[mapped_count].memory = start + room - size;
+    mapped[mapped_count].room = room;
+    mapped[mapped_count].size = size;
+    return mapped[mapped_count++].memory;
+}
+
+static int find_mapped(const void *memory, size_t size) {
+    for (int i = 0; i < mapped_count; i++)
+        if (mapped[i].memory == memory && mapped[i].size == size)
+            return i;
+    abort();
 }
 
 void port_munmap(void *memory, size_t size) {
-    (void)size;
-    free(memory);
+    int i = find_mapped(memory, size);
+    munmap(mapped[i].start, mapped[i].room);
+    mapped[i].memory = NULL;
+    log("munmap %zu\n", size);
 }
 
 int port_keep_from_children(void *memory, size_t size) {
-    (void)memory, (void)size;
+    mapped[find_mapped(memory, size)].kept = true;
     return 0;
 }
 
@@ -496,15 +546,16 @@ void root_drop(void) {
 /* The script */
 
 static void read_action(struct action *action, const char *text) {
+    double ms;
     *action = (struct action){0};
-    if (sscanf(text, "%lld %15s %lld %lld %lld", &action->at_ns, action->what, &action->a, &action->b,
-               &action->c) < 2)
+    if (sscanf(text, "%lf %15s %lld %lld %lld", &ms, action->what, &action->a, &action->b, &action->c) < 2)
         exit(2);
-    action->at_ns *= 1000000;
+    action->at_ns = (long long)(ms * 1000000 + 0.5);
 }
 
 static void read_script(const char *path, struct request *request) {
-    char line[70000], word[128];
+    static char line[400000];
+    char word[128];
     long long a, b;
     FILE *script = fopen(path, "r");
     if (!script)
@@ -577,6 +628,8 @@ int main(int count, char **arguments) {
                 actions[action_count++].at_ns += now_ns;
             }
             request.root = *setting("second_root") ? "/root" : request.root;
+            if (*setting("second_output_bytes"))
+                request.output_bytes = *setting("second_output_bytes");
             if (*setting("second_port") >= 0)
                 request.server.port = (int)*setting("second_port");
         }
@@ -590,5 +643,8 @@ int main(int count, char **arguments) {
     for (int i = 0; i < file_count; i++)
         if (files[i].open)
             log("open %s\n", files[i].path);
+    for (int i = 0; i < mapped_count; i++)
+        if (mapped[i].memory && !mapped[i].kept)
+            return 5;
     return 0;
 }

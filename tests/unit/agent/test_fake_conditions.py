@@ -53,6 +53,12 @@ def test_the_set_of_processors_has_63_bits(fake_proc: Path, tmp_path: Path, cpu:
     assert (found["agent_cpus"], found["agent_cpu_bits"], found["governor_crc"]) == (1, bits, crc("x\nx\n"))
 
 
+@pytest.mark.parametrize(("length", "read"), [(31, 31), (32, 31), (40, 31)])
+def test_31_bytes_of_a_governor_are_read(fake_proc: Path, tmp_path: Path, length: int, read: int) -> None:
+    found = conditions(fake_proc, tmp_path, {"cpus": "5", GOVERNOR.format(5): "g" * length})
+    assert found["governor_crc"] == crc("g" * 2 * read)
+
+
 @pytest.mark.parametrize("missing", [3, 64])
 def test_a_governor_is_known_of_both_processors_or_not_at_all(fake_proc: Path, tmp_path: Path, missing: int) -> None:
     governors = {GOVERNOR.format(cpu): "performance\n" for cpu in (3, 64) if cpu != missing}

@@ -131,6 +131,11 @@ def test_run_queue_delay_affinity_and_nice_value_of_a_process(fake_proc: Path, t
     assert facts(fake_proc, "task", folder, "8") == {}
 
 
+@pytest.mark.parametrize(("cpus", "known"), [(0, None), (1, 1)])
+def test_an_affinity_has_a_processor(fake_proc: Path, tmp_path: Path, cpus: int, known: int | None) -> None:
+    assert facts(fake_proc, "task", lay_out(tmp_path, {"proc/7/cpus": str(cpus)}), "7").get("cpus_allowed") == known
+
+
 @pytest.mark.parametrize(("earlier", "delay"), [(0, 456), (400, 56), (456, 0), (457, None), (-1, None)])
 def test_run_queue_delay_is_counted_from_exec(fake_proc: Path, tmp_path: Path, earlier: int, delay: int | None) -> None:
     folder = lay_out(tmp_path, {"proc/7/schedstat": "123 456 78\n", "proc/7/earlier_delay_ns": str(earlier)})
@@ -211,6 +216,45 @@ def test_a_server_of_which_one_thread_lacks_a_counter_has_none(
     assert found == {"server_processes": 1, "server_threads": 3}
 
 
+@pytest.mark.parametrize("harmed", [5, 20])
+@pytest.mark.parametrize("name", ["VmRSS", "VmHWM"])
+def test_a_server_of_which_one_process_lacks_its_memory_has_no_counters(
+    fake_proc: Path, tmp_path: Path, harmed: int, name: str
+) -> None:
+    """As a process that has just ended, of which the first or the last one is read."""
+    whole = process(5, 1, 1) | process(20, 5, 1)
+    status = f"proc/{harmed}/status"
+    lacks = whole | {status: whole[status].replace(name, "VmPTE")}
+    found = facts(fake_proc, "server", lay_out(tmp_path / "a", whole), lay_out(tmp_path / "b", lacks))
+    assert found == {"server_processes": 2, "server_threads": 2}
+    found = facts(fake_proc, "server", tmp_path / "b", tmp_path / "a")
+    assert found == {"server_processes": 2, "server_threads": 2}
+
+
+def test_a_thread_that_has_just_ended_is_not_counted(fake_proc: Path, tmp_path: Path) -> None:
+    """It was listed, and its files are gone."""
+    files = process(5, 1, 1, threads=(6,)) | {"proc/5/task/9/status": "", "proc/5/task/7/status": ""}
+    folder = lay_out(tmp_path, files)
+    found = facts(fake_proc, "server", folder, folder)
+    assert (found["server_threads"], found["server_nvcsw"]) == (2, 0)
+    later = lay_out(tmp_path / "later", process(5, 1, 1, threads=(6, 7, 9)))
+    assert facts(fake_proc, "server", folder, later)["server_nvcsw"] == 2 * 110
+
+
+def test_counters_of_a_server_that_did_nothing_are_0(fake_proc: Path, tmp_path: Path) -> None:
+    folder = lay_out(tmp_path, process(5, 1, 1))
+    found = facts(fake_proc, "server", folder, folder)
+    levels = ("server_processes", "server_threads", "server_rss_bytes", "server_peak_bytes")
+    assert all(found.pop(name) > 0 for name in levels)
+    assert found == dict.fromkeys(
+        [
+            *("server_cpu_ns", "server_user_us", "server_system_us", "server_minflt", "server_majflt"),
+            *("server_nvcsw", "server_nivcsw"),
+        ],
+        0,
+    )
+
+
 def test_a_counter_of_a_server_that_shrank_is_unknown(fake_proc: Path, tmp_path: Path) -> None:
     first, second = lay_out(tmp_path / "a", process(5, 1, 2)), lay_out(tmp_path / "b", process(5, 1, 1))
     levels = {"server_processes", "server_threads", "server_rss_bytes", "server_peak_bytes"}
@@ -230,9 +274,18 @@ MAPS = (
 
 
 def elf(
-    interp: bytes = INTERP, *, wide: bool = True, big: bool = False, before: int = 2, size: int | None = None
+    interp: bytes = INTERP,
+    *,
+    wide: bool = True,
+    big: bool = False,
+    before: int = 2,
+    size: int | None = None,
+    stated_headers: int | None = None,
 ) -> bytes:
-    """Return an ELF file with so many other program headers before PT_INTERP. `size` is the stated size of the path."""
+    """Return an ELF file with so many other program headers before PT_INTERP.
+
+    `size` is the stated size of the path, `stated_headers` the stated number of program headers.
+    """
     order, word = ">" if big else "<", "Q" if wide else "I"
     ident = b"\x7fELF" + bytes([2 if wide else 1, 2 if big else 1, 1]) + bytes(9)
     head, entry = (64, 56) if wide else (52, 32)
@@ -244,7 +297,8 @@ def elf(
             return struct.pack(f"{order}IIQQQQQQ", kind, 4, offset, 0, 0, length, length, 1)
         return struct.pack(f"{order}IIIIIIII", kind, offset, 0, 0, length, length, 4, 1)
 
-    fields = struct.pack(f"{order}HHI{word}{word}{word}IHHH", 3, 62, 1, 0, head, 0, 0, head, entry, before + 1)
+    count = before + 1 if stated_headers is None else stated_headers
+    fields = struct.pack(f"{order}HHI{word}{word}{word}IHHHH", 3, 62, 1, 0, head, 0, 0, head, entry, count, 0x4040)
     data = (ident + fields).ljust(head, b"\0") + header(1, 0, 64) * before + header(3, start, stated) + interp
     return data.ljust(64, b"\0")
 
@@ -286,6 +340,7 @@ def test_loader_and_objects_are_read_of_both_classes_and_byte_orders(
         (b"", None, ""),
         (b"/short\0", 200, ""),  # more than there is
         (b"/a\0", 2**40, ""),
+        (b"/lib/ldx", None, "interp /lib/ld"),  # its last byte counts as its end, whatever it is
     ],
 )
 def test_a_loader_of_an_impossible_length_is_unknown(
@@ -297,6 +352,46 @@ def test_a_loader_of_an_impossible_length_is_unknown(
 
 def test_only_the_first_64_program_headers_are_read(fake_proc: Path, tmp_path: Path) -> None:
     assert image(fake_proc, tmp_path, elf(before=64)) == OBJECTS
+
+
+@pytest.mark.parametrize("wide", [True, False])
+@pytest.mark.parametrize("big", [True, False])
+@pytest.mark.parametrize(("stated", "known"), [(0, False), (2, False), (3, True)])
+def test_only_the_stated_number_of_program_headers_is_read(
+    fake_proc: Path, tmp_path: Path, *, wide: bool, big: bool, stated: int, known: bool
+) -> None:
+    found = image(fake_proc, tmp_path, elf(wide=wide, big=big, stated_headers=stated))
+    assert found == [*(["interp /lib/ld-test.so.1"] if known else []), *OBJECTS]
+
+
+def test_nothing_of_a_process_is_in_the_image_of_the_next(fake_proc: Path, tmp_path: Path) -> None:
+    image(fake_proc, tmp_path, elf())
+    lay_out(tmp_path, {"proc/8/comm": "other\n", "proc/8/exe": "", "proc/8/maps": "1-2 r-xp 0 0:0 1   /other\n"})
+    printed = subprocess.run([fake_proc, "image", tmp_path, "7", "8"], capture_output=True, text=True, check=True)
+    assert printed.stdout.splitlines() == ["interp /lib/ld-test.so.1", *OBJECTS, "object /other"]
+
+
+@pytest.mark.parametrize(("last", "listed"), [(4095, 64), (4096, 63)])
+def test_objects_are_listed_as_long_as_they_fit(fake_proc: Path, tmp_path: Path, last: int, listed: int) -> None:
+    """Nothing of a path that does not fit is listed, and nothing after it."""
+    paths = [f"/{number:04}{'p' * 4090}" for number in range(63)] + ["/last".ljust(last, "p"), "/s"]
+    maps = "".join(f"1-2 r-xp 0 0:0 1   {path}\n" for path in paths)
+    found = image(fake_proc, tmp_path, elf(), maps)[1:]
+    assert found == [f"object {path}" for path in paths[:listed]]
+
+
+@pytest.mark.parametrize(
+    ("text", "room", "length"), [("abc", 4, 3), ("abc", 3, 2), ("abc", 2, 1), ("abc", 9, 3), ("", 9, -1)]
+)
+def test_a_text_is_read_as_far_as_there_is_room_for_its_end(
+    fake_proc: Path, tmp_path: Path, text: str, room: int, length: int
+) -> None:
+    folder = lay_out(tmp_path, {"text": text})
+    assert facts(fake_proc, "text", folder, str(room)) == {"read": length, "again": length}
+
+
+def test_a_text_that_can_not_be_opened_is_not_read(fake_proc: Path, tmp_path: Path) -> None:
+    assert facts(fake_proc, "text", tmp_path, "9") == {"read": -1, "again": -1}
 
 
 @pytest.mark.parametrize("exe", [b"", b"#!/bin/sh\n" * 9, elf()[:63], elf()[:100], b"\x7fELG" + elf()[4:]])

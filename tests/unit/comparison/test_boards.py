@@ -83,6 +83,47 @@ def test_small_differences_are_not(bench: Any) -> None:
     assert messages(fill(bench, glibc_1=first, musl_4=last)) == []
 
 
+def test_connections_reboots_and_throttled_runs_are_counted(bench: Any) -> None:
+    throttled = {"board_throttled_before": 4, "board_throttled_after": 5}
+    fill(bench, musl_1={"reconnects": 1}, glibc_3={"reconnects": 3, "board_boots": 1}, musl_4=throttled)
+    bench.runs[0] = msgspec.structs.replace(bench.runs[0], facts=(("board_throttled_after", 9),))  # one end alone
+    assert messages(bench) == [
+        "The connection to the board ended during 2 trials, which were made again.",
+        "The board rebooted once between runs: a comparison pairs runs of one boot only.",
+        "The board was throttled during 1 of 1 runs: its clock rate was lowered because of heat or voltage.",
+    ]
+
+
+def test_a_failed_run_shows_nothing_of_the_board(bench: Any) -> None:
+    fill(bench, musl_1={"reconnects": 1, "board_boots": 1, "board_emulated": 1})
+    (number,) = (number for number, run in enumerate(bench.runs) if run.facts)
+    bench.runs[number] = msgspec.structs.replace(bench.runs[number], status=Status.FAILED)
+    assert messages(bench) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "last", "named"),
+    [
+        ("board_frequency_after", 1_000_000, 1_020_000, False),
+        ("board_frequency_after", 1_000_000, 1_020_001, True),
+        ("board_frequency_after", 0, 1_500_000, False),  # unknown
+        ("board_frequency_after", -5, 1_500_000, False),
+        ("board_frequency_after", 1, 1_500_000, True),
+        ("board_temperature_after", 41_000, 51_000, False),
+        ("board_temperature_after", 41_000, 51_001, True),
+        ("board_temperature_after", -273_150, 20_000, True),
+        ("board_temperature_after", -273_151, 20_000, False),
+        ("board_temperature_after", 20_000, 2**53 - 1, True),
+        ("board_temperature_after", 20_000, 2**53, False),
+        ("board_emulated", 0, 0, False),
+        ("reconnects", 0, 0, False),
+        ("board_boots", 0, 0, False),
+    ],
+)
+def test_each_limit(bench: Any, name: str, first: int, last: int, named: bool) -> None:
+    assert bool(messages(fill(bench, glibc_1={name: first}, musl_4={name: last}))) == named
+
+
 def test_a_block_during_which_the_board_rebooted_gives_no_values(bench: Any) -> None:
     after = {f"{level}_{block}": {"board_boots": 1} for level in ("glibc", "musl") for block in (3, 4)}
     fill(bench, musl_2={"board_boots": 1}, **after)

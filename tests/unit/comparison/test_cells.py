@@ -7,8 +7,11 @@ import msgspec
 import pytest
 
 from swapstone.comparison.cells import collect
-from swapstone.model import Sample, Status, Verdict
+from swapstone.comparison.rows import run_rows
+from swapstone.model import CURRENT_RULES, VIRTUAL_CLOCK, WALL_CLOCK, Sample, Status, Verdict
+from swapstone.plan import variants
 from tests.unit import builders
+from tests.unit.comparison.conftest import Bench
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -43,3 +46,33 @@ def test_a_variant_that_was_built_after_all_is_compared(statuses: str, verdict: 
     ]
     cell = collect(made)[run.trial.suite, run.trial.workload, run.trial.load][run.trial.variant]
     assert cell.exclusion("baseline") == (verdict and (verdict, "baseline: no compiler"))
+
+
+def observed_s(*runs: tuple[str, int, float, float], clock: str = WALL_CLOCK) -> float | None:
+    """Return the time that a row's runs span, of which each has a variant, a block, a start and a length in seconds."""
+    bench = Bench(rules=CURRENT_RULES, clock=clock)
+    bench.workload("w", "wall")
+    for level, block, start, length in runs:
+        bench.run("w", f"libc={level}", block, wall=1e9)
+        times = {"started_unix_ns": round(start * 1e9), "elapsed_ns": round(length * 1e9)}
+        bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], **times)
+    experiment = bench.experiment
+    (row,) = run_rows(experiment, variants(experiment), bench.workloads, collect(bench.runs))
+    return row.observed_s
+
+
+FIRST, SECOND = (("glibc", 1, 10.0, 1.0), ("musl", 1, 20.0, 5.0)), (("musl", 2, 30.0, 1.0), ("glibc", 2, 40.0, 2.5))
+
+
+def test_a_row_spans_the_time_from_its_first_start_to_its_last_end() -> None:
+    assert observed_s(*FIRST, *SECOND) == 32.5
+    assert observed_s(*FIRST) == 15.0
+    assert observed_s(*SECOND, ("glibc", 3, 5.0, 100.0)) == 12.5  # that run has no partner
+    assert observed_s(("glibc", 1, 30.0, 9.0), ("musl", 1, 31.0, 1.0)) == 9.0
+
+
+def test_a_span_is_unknown_where_a_start_is() -> None:
+    assert observed_s(*FIRST, ("musl", 2, 0.0, 1.0), ("glibc", 2, 40.0, 2.5)) is None
+    assert observed_s(("glibc", 1, 1e-9, 1.0), ("musl", 1, 20.0, 5.0)) == pytest.approx(25.0)
+    assert observed_s(FIRST[0]) is None
+    assert observed_s(*FIRST, *SECOND, clock=VIRTUAL_CLOCK) is None

@@ -253,6 +253,44 @@ def test_records_that_differ_in_more_are_refused(changes: dict[str, object], mes
         clock_scales([first, (changed, analysis)])
 
 
+@pytest.mark.parametrize(
+    ("margins", "outcome"),
+    [
+        ((0.02, 0.02), ScaleOutcome.SIZE),
+        ((0.05, 0.02), ScaleOutcome.SAME),
+        ((0.02, 0.05), ScaleOutcome.SAME),
+    ],
+)
+def test_the_larger_margin_decides_whether_sizes_differ(margins: tuple[float, float], outcome: ScaleOutcome) -> None:
+    """The effects are 1.5 and 1.56: their ratio is 1.04."""
+    records = []
+    for scale, margin in zip((1, 2), margins, strict=True):
+        experiment, analysis = record(scale, {"w": (SAME, times(1.5 if scale == 1 else 1.56))})
+        records.append((msgspec.structs.replace(experiment, margin=margin), analysis))
+    found = clock_scales(records)
+    assert (outcomes(found), found.margin) == ({"w": outcome}, max(margins))
+
+
+@pytest.mark.parametrize(
+    ("confidences", "outcome"),
+    [
+        ((0.5, 0.5), ScaleOutcome.SIZE),
+        ((0.99, 0.5), ScaleOutcome.UNDECIDED),
+        ((0.5, 0.99), ScaleOutcome.UNDECIDED),
+    ],
+)
+def test_the_larger_confidence_decides_whether_separate_ratios_differ(
+    confidences: tuple[float, float], outcome: ScaleOutcome
+) -> None:
+    """Four pairs on each clock are separate with a p-value of 2/70."""
+    records = []
+    for scale, confidence in zip((1, 2), confidences, strict=True):
+        slower = times(10.0 * scale**2, SPREAD[1:5])
+        experiment, analysis = record(scale, {"w": (SPREAD[:4], slower)})
+        records.append((msgspec.structs.replace(experiment, confidence=confidence), analysis))
+    assert outcomes(clock_scales(records)) == {"w": outcome}
+
+
 @pytest.mark.parametrize("zero", [0, 1])
 def test_values_of_zero_on_one_clock_have_no_ratio_on_another(zero: int) -> None:
     """Such a row is compared by its difference: it is neither separate nor equal in size."""

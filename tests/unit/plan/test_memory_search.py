@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,6 +89,33 @@ def test_the_estimate_of_what_is_left_falls_to_nothing() -> None:
     assert sizes_left(tried, first_bytes=100 * MIB, most_bytes=900 * MIB, resolution=Resolution()) == 0
 
 
+def test_after_the_bisection_one_and_three_steps_more_are_tried() -> None:
+    sizes = [size // MIB for size in search(lambda size: size >= 38 * MIB, 64 * MIB, 1024 * MIB)]
+    assert sizes == [64, 32, 48, 40, 36, 38, 37, 39, 41]
+    # A failure there continues the search above it; nothing is tried from the largest size on.
+    sizes = [size // MIB for size in search(lambda size: size >= 38 * MIB and size != 39 * MIB, 64 * MIB, 1024 * MIB)]
+    assert sizes == [64, 32, 48, 40, 36, 38, 37, 39, 41, 43]
+    assert [size // MIB for size in search(lambda size: size >= 3 * MIB, 4 * MIB, 1024 * MIB)] == [4, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("tried", "left"),
+    [
+        ({}, 8),  # 64 is halved six times, and two more sizes are checked
+        ({64: True}, 8),
+        ({64: True, 32: False}, 7),
+        ({64: True, 32: False, 48: True, 40: True, 36: False}, 4),
+        ({64: True, 32: False, 48: True, 40: True, 36: False, 38: True, 37: False}, 2),
+        ({64: True, 32: False, 48: True, 40: True, 36: False, 38: True, 37: False, 39: True, 41: True}, 0),
+        ({64: False}, 7),
+    ],
+)
+def test_the_sizes_that_are_left(tried: dict[int, bool], left: int) -> None:
+    known = {size * MIB: survived for size, survived in tried.items()}
+    first = 128 * MIB if tried == {64: False} else 64 * MIB
+    assert sizes_left(known, first_bytes=first, most_bytes=1024 * MIB, resolution=USUAL) == left
+
+
 def test_no_size_above_the_first_survivor_is_tried() -> None:
     assert max(search(lambda size: True, 2 * MIB, 100 * MIB)) == 2 * MIB
     assert max(search(lambda size: size >= 9 * MIB, 10 * MIB, 100 * MIB)) == 10 * MIB
@@ -98,7 +126,8 @@ def test_the_search_begins_at_the_largest_size_if_the_program_used_more() -> Non
 
 
 def test_the_search_ends_even_if_each_check_fails() -> None:
-    tried = {size * MIB: False for size in range(1, MOST_SIZES + 1)}
+    assert MOST_SIZES == 60
+    tried = {size * MIB: False for size in range(1, 61)}
     assert next_size(tried, first_bytes=MIB, most_bytes=1024 * MIB, resolution=USUAL) is None
     tried.popitem()
     assert next_size(tried, first_bytes=MIB, most_bytes=1024 * MIB, resolution=USUAL) is not None

@@ -176,6 +176,9 @@ def test_a_short_own_program_makes_more_blocks() -> None:
     assert decided(MOST_BLOCKS, lacking, at(B, 0.5), used_s=12, experiment=own).stop is StopReason.CAP
     assert decided(MOST_BLOCKS, at(A, 0.5), at(B, 0.5), used_s=11).stop is StopReason.CAP
     assert decided(MOST_SHORT_BLOCKS, lacking, at(B, 0.5), used_s=11, experiment=own).stop is StopReason.CAP
+    assert decided(999, lacking, at(B, 0.5), used_s=11, experiment=own).stop is None
+    assert decided(1000, lacking, at(B, 0.5), used_s=11, experiment=own).stop is StopReason.CAP
+    assert decided(200, lacking, at(B, 0.5), used_s=11.999999999, experiment=own).stop is None
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from swapstone.model import MemorySeries, PhaseMemory, TriedMemory
 from swapstone.plan.memory_search import MIB, Resolution
-from swapstone.run.memory_fit import LEAST_TIMEOUT_MS, MemoryRule, MemorySearch, search_all, varies_from
+from swapstone.run.memory_fit import MemoryRule, MemorySearch, search_all, varies_from
 from swapstone.run.memory_trials import MemoryRun, expected_of
 from swapstone.run.phase_summary import summary
 from swapstone.run.prepare import Key
@@ -123,7 +126,58 @@ def test_the_time_limit_follows_the_time_without_a_limit() -> None:
         return ok()
 
     searched(run_shortly)
-    assert short == {0, LEAST_TIMEOUT_MS}
+    assert short == {0, 10_000}
+
+
+def test_the_time_limit_of_the_program_is_never_exceeded() -> None:
+    seen: set[int] = set()
+
+    def run(key: Key, memory: int, timeout: int) -> MemoryRun:
+        seen.add(timeout)
+        return ok()
+
+    searched(run, dataclasses.replace(RULE, timeout_ms=4000))
+    assert seen == {0, 4000}
+
+
+def test_what_is_known_before_the_first_run() -> None:
+    search = MemorySearch(ONE, RULE, lambda key, memory, timeout: ok())
+    found = search.result()
+    assert (search.done, search.left) == (False, 10)
+    assert (found.workload, found.variant, found.complete, found.unavailable, found.compared) == (
+        *("prog", "libc=glibc", False, "", ""),
+    )
+    assert (found.smallest_bytes, found.failed_bytes, found.runs, found.sizes, found.series) == (0, 0, 0, (), None)
+    assert (found.peak_rss_bytes, found.least_rss_bytes, found.peak_cgroup_bytes) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("tries", [False, True])
+def test_of_what_fails_without_a_limit_no_size_survived(tries: bool) -> None:
+    rule = dataclasses.replace(RULE, unlimited=(256 * MIB, 320 * MIB), tries_unlimited=tries)
+    found = searched(lambda key, memory, timeout: MemoryRun(failure="it ended with status 2"), rule)[0].result()
+    assert (found.smallest_bytes, found.failed_bytes, found.runs, found.compared) == (0, 0, 1, "")
+    assert (found.unavailable, found.complete) == ("it ended with status 2", True)
+
+
+def test_progress_counts_the_parts_and_states_their_mean_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count(100.0, 2.0)
+    monkeypatch.setattr("swapstone.run.memory_fit.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    shown: list[tuple[Key, int, float]] = []
+    searches = [MemorySearch(key, RULE, needs(size)) for key, size in ((ONE, 9), (OTHER, 51))]
+    assert search_all(searches, in_turn, lambda search, left, seconds: shown.append((search.key, left, seconds)))
+    assert {seconds for _, _, seconds in shown} == {2.0}  # the clock moves by 2 s for each part
+    parts = [1 + len(search.result().sizes) for search in searches]
+    assert [sum(key == each for key, _, _ in shown) for each in (ONE, OTHER)] == parts
+    assert [key for key, _, _ in shown[:4]] == [ONE, OTHER, ONE, OTHER]
+    left = [number for _, number, _ in shown]
+    assert left[0] == searches_left(9) + 10 and left[-1] == 0  # of the other one nothing is known then
+
+
+def searches_left(size: int) -> int:
+    """Return the estimate after the runs without a limit."""
+    search = MemorySearch(ONE, RULE, needs(size))
+    search.step()
+    return search.left
 
 
 def test_on_the_virtual_clock_the_usual_memory_is_the_first_size_that_survived() -> None:

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from swapstone.model import MemorySeries, PhaseMemory, Status, UserError
+from swapstone.model import IDLE, MemorySeries, PhaseMemory, Status, UserError
 from swapstone.run.memory_trials import MemoryRun, MemoryTrials, run_of_outcome
 from swapstone.run.prepare import Prepared
 from swapstone.subjects import Outcome
@@ -106,6 +106,48 @@ def test_a_machine_that_does_not_run_is_no_failure_of_the_program(kind: type[Use
     run = run_with(kind("The machine ended.", "x\n[ 1.0] Kernel panic - not syncing: Out of memory\n"))
     assert not run.ended
     assert run.failure == "The machine ended: [ 1.0] Kernel panic - not syncing: Out of memory"
+
+
+@pytest.mark.parametrize(
+    ("message", "hint", "failure"),
+    [
+        ("It ended.", "", "It ended"),
+        ("It ended.", "first panic\nnothing\n  last   panic  \n", "It ended: last panic"),
+        ("It ended.", "PANIC at last", "It ended: PANIC at last"),
+        ("It ended.", "out of memory", "It ended"),
+        ("It\n  ended", "x", "It ended"),
+        ("x" * 301, "", "x" * 300),
+        ("x" * 300, "", "x" * 300),
+    ],
+)
+def test_a_machine_that_does_not_run_has_a_reason_of_one_line(message: str, hint: str, failure: str) -> None:
+    assert run_with(TargetError(message, hint)).failure == failure
+
+
+@pytest.mark.parametrize(("reason", "failure"), [("", "refused"), ("its file changed", "its file changed")])
+def test_a_run_without_a_reason_has_its_status(reason: str, failure: str) -> None:
+    assert run_of_outcome(outcome(Judgement(Status.REFUSED, reason))).failure == failure
+    assert run_of_outcome(Outcome(Judgement(Status.REFUSED, ""), None, b"")).failure == "it did not run"
+
+
+def test_each_run_has_its_own_number_and_all_that_is_asked_of_it() -> None:
+    asked: list[Any] = []
+    key = ("own", "prog", "a")
+
+    def run(spec: object, target: object) -> Outcome:
+        asked.append((spec, target))
+        return outcome()
+
+    subjects = {key[:2]: SimpleNamespace(run=run)}
+    prepared: Any = SimpleNamespace(variants={"a": "variant"}, programs={key: "program"}, subjects=subjects)
+    machine: Any = Machine(ValueError())
+    trials = MemoryTrials(prepared, machine)
+    for memory, timeout in ((1 << 20, 0), (2 << 20, 500)):
+        assert trials.run(key, memory, timeout).peak_bytes == 4096
+    assert [spec.identity for spec, _ in asked] == ["memory-1", "memory-2"]
+    (spec, target) = asked[1]
+    assert (spec.variant, spec.program, spec.scratch, spec.cpus) == ("variant", "program", "/", (0,))
+    assert (spec.load, spec.memory_bytes, spec.timeout_ms, target) == (IDLE, 2 << 20, 500, machine)
 
 
 def test_an_error_of_the_session_ends_it() -> None:

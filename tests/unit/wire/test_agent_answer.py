@@ -176,6 +176,30 @@ def test_a_refused_plan_raises_its_own_error() -> None:
         decode_answers(b"error 9 the%20line%20begins%20with%20no%20known%20word\n")
 
 
+@pytest.mark.parametrize(("length", "read"), [(1 << 16, True), ((1 << 16) + 1, False)])
+def test_the_longest_line(length: int, read: bool) -> None:
+    line = "object /".ljust(length, "a")
+    reader = AnswerReader()
+    reader.feed(HEADER + b"begin 7\n")
+    if read:
+        assert reader.feed(line.encode()) == ()  # its end may follow
+        (answer,) = decode_answers(conversation(line))
+        assert [len(path) for path in answer.objects] == [length - len("object ")]
+        return
+    with pytest.raises(WireError, match=r"Line 3 .*the line has no end"):
+        reader.feed(line.encode())
+    with pytest.raises(WireError, match=r"Line 3 .*the line is too long"):
+        decode_answers(conversation(line))
+
+
+@pytest.mark.parametrize("name", ["nice", "agent_nice"])
+def test_the_highest_nice_value(name: str) -> None:
+    assert decode_answers(conversation(f"fact {name} 19"))[0].facts == ((name, 19),)
+    for lines in ([f"fact {name} 20"], ["fact pid 3", f"fact {name} 20"]):
+        with pytest.raises(WireError, match=f"{name} is 20, outside -20 to 19"):
+            decode_answers(conversation(*lines))
+
+
 def test_a_reader_refuses_input_after_an_error() -> None:
     reader = AnswerReader()
     with pytest.raises(WireError):
