@@ -49,6 +49,7 @@ extern crate alloc;
 
 mod fixes;
 mod tcp;
+mod tuning;
 mod udp;
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -66,6 +67,7 @@ use swapstone_net::{
 use swapstone_net_lwip_sys::{Active, Change, Core, Settings, StartError};
 
 pub use fixes::FIXES;
+pub use tuning::options;
 use tcp::Tcp;
 use udp::Udp;
 
@@ -315,7 +317,7 @@ impl<D: Device> Stack for Lwip<D> {
             zero_copy_send: true,
             send_in_place: false,
             congestion_control: "newreno",
-            selective_acknowledgements: true,
+            selective_acknowledgements: Core::compiled().ooseq,
             many_instances: false,
             keep_alive: true,
             ipv6: true,
