@@ -67,8 +67,8 @@ use swapstone_net::{
 use swapstone_net_lwip_sys::{Active, Change, Core, Settings, StartError};
 
 pub use fixes::FIXES;
-pub use tuning::options;
 use tcp::Tcp;
+pub use tuning::options;
 use udp::Udp;
 
 /// The maximum number of frames of one poll.
