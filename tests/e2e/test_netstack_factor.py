@@ -109,7 +109,7 @@ def test_a_stack_is_compared_with_other_options(tmp_path: Path) -> None:
         "lwip",
         "lwip:checksum-on-copy=1+oversize=0+ooseq=0+pools=256",
         "lwip:buffers=256KiB",
-        "smoltcp:ooseq=4+pools=128+buffers=16KiB",
+        "smoltcp:ooseq=4+pools=512+buffers=16KiB",
     )
     crate = crate_of(find_workload("netstack-fixes", "fixes-churn"))
     for level in levels:
@@ -129,7 +129,7 @@ def test_a_stack_is_compared_with_other_options(tmp_path: Path) -> None:
         levels[0]: default,
         levels[1]: "checksum-on-copy=1,oversize=0,ooseq=0,pools=256",
         levels[2]: f"{default},buffers=256KiB",
-        levels[3]: "ooseq=4,pools=128,buffers=16KiB",
+        levels[3]: "ooseq=4,pools=512,buffers=16KiB",
     }
     assert seen[f"netstack={levels[3]}"]["server_buffers"] == "receive:16384 send:16384"
     report = " ".join(swapstone(tmp_path, "show", str(record), "--all").stdout.split())
