@@ -230,6 +230,18 @@ static int is_idle(const struct tcp_pcb *pcb) {
 }
 
 /*
+ * The persist timer splits the next segment at the peer's window, whose lower 16 bits lwIP passes on: of 65536
+ * nothing is left, which fails an assertion. A segment always fits into such a window, so it is sent instead.
+ */
+static void end_persist(struct tcp_pcb *pcb) {
+    if (pcb->persist_backoff > 0 && pcb->snd_wnd > 0xffff) {
+        pcb->persist_backoff = 0;
+        pcb->cwnd = LWIP_MAX(pcb->cwnd, pcb->mss);
+        tcp_output(pcb);
+    }
+}
+
+/*
  * Run lwIP's timers, which examine each connection of a list, for the connections that need them only. The
  * idle ones are at the end of the list, which is cut off during the call; lw_wake() and each segment move a
  * connection to the front. The list of TIME_WAIT is examined once a second, which suffices for its 60 s.
@@ -245,6 +257,9 @@ void lw_tcp_tick(void) {
             back->next = NULL;
         }
         BACK_OF(rest) = NULL;
+    }
+    for (pcb = tcp_active_pcbs; pcb != NULL; pcb = pcb->next) {
+        end_persist(pcb);
     }
     if (++turn % (1000 / TCP_TMR_INTERVAL) >= 2) { /* every second call runs the slow timer */
         tcp_tw_pcbs = NULL;
