@@ -69,6 +69,15 @@ const OURS: [&str; 10] = [
     "udp.c",
 ];
 
+/// Options of lwIP that are variables of the build: their names, C macros, and largest values. Without
+/// a variable, `c/lwipopts.h` has the value. `lw_option()` reports them in this order.
+const TUNING: [(&str, &str, u32); 4] = [
+    ("LWIP_CHECKSUM_ON_COPY", "LW_CHECKSUM_ON_COPY", 1),
+    ("LWIP_OVERSIZE", "LW_OVERSIZE", 1460),
+    ("LWIP_OOSEQ", "LW_OOSEQ", 1),
+    ("LWIP_POOLS", "LW_POOLS", 16_000),
+];
+
 fn main() {
     if let Err(message) = build() {
         eprintln!("{message}");
@@ -84,6 +93,9 @@ fn build() -> Result<(), String> {
     for name in ["LWIP_DIR", "XDG_CACHE_HOME", "DOCS_RS"] {
         println!("cargo::rerun-if-env-changed={name}");
     }
+    for (name, ..) in TUNING {
+        println!("cargo::rerun-if-env-changed={name}");
+    }
     if env::var_os("DOCS_RS").is_some() {
         return Ok(()); // documentation needs no C code
     }
@@ -96,11 +108,19 @@ fn build() -> Result<(), String> {
             source.display()
         ));
     }
-    let mut plain = compiler(&here, &source);
+    let tuning = tuning()?;
+    let compiler = || {
+        let mut build = compiler(&here, &source);
+        for (name, value) in &tuning {
+            build.define(name, value.as_str());
+        }
+        build
+    };
+    let mut plain = compiler();
     plain.files(PLAIN.iter().map(|name| core.join(name)));
     plain.files(OURS.iter().map(|name| here.join("c").join(name)));
     for (name, defined) in SPECIAL {
-        let mut special = compiler(&here, &source);
+        let mut special = compiler();
         for (name, value) in defined {
             special.define(name, *value);
         }
@@ -113,6 +133,27 @@ fn build() -> Result<(), String> {
         }
     }
     plain.try_compile("lwip").map_err(|error| error.to_string())
+}
+
+/// Returns the macros of the options that the environment sets, with their values.
+fn tuning() -> Result<Vec<(&'static str, String)>, String> {
+    let mut found = Vec::new();
+    for (name, defined, most) in TUNING {
+        let Some(text) = env::var_os(name).filter(|text| !text.is_empty()) else {
+            continue;
+        };
+        let value = text.to_str().and_then(|text| text.parse::<u32>().ok());
+        match value.filter(|value| *value <= most) {
+            Some(value) => found.push((defined, value.to_string())),
+            None => {
+                return Err(format!(
+                    "{name} is {}, and not a number from 0 to {most}",
+                    text.display()
+                ));
+            }
+        }
+    }
+    Ok(found)
 }
 
 fn variable(name: &str) -> Result<String, String> {

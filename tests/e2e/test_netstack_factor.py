@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts import build_crate, missing_crate_requirement
-from swapstone.factors import parse_choice
+from swapstone.factors import build_variables, parse_choice
 from swapstone.factors.netstack_fixes import FIXES
 from swapstone.session.defaults import default_suites
 from swapstone.session.study_file import load_study
@@ -101,6 +101,74 @@ def test_a_stack_is_compared_with_itself_without_its_fixes(tmp_path: Path) -> No
     }
     report = swapstone(tmp_path, "show", str(record), "--all").stdout
     assert "server_fixes none" in " ".join(report.split())
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
+def test_a_stack_is_compared_with_other_options(tmp_path: Path) -> None:
+    levels = (
+        "lwip",
+        "lwip:checksum-on-copy=1+oversize=0+ooseq=0+pools=256",
+        "lwip:buffers=256KiB",
+        "smoltcp:ooseq=4+pools=512+buffers=16KiB",
+    )
+    crate = crate_of(find_workload("netstack-fixes", "fixes-churn"))
+    for level in levels:
+        build_crate(crate, variables=build_variables(level))
+    record = tmp_path / "r"
+    works = ("--suite", "netstack-fixes", "--only", "fixes-churn", "--only", "fixes-bulk-*")
+    swapstone(tmp_path, "compare", f"netstack={','.join(levels)}", *works, "--blocks", "1", "--out", str(record))
+    runs = [run for run in runs_of(record) if run["trial"]["block"] == 1]
+    assert len(runs) == 3 * len(levels)
+    for run in runs:
+        level = run["trial"]["variant"].removeprefix("netstack=")
+        assert (run["status"], run["reason"]) == ("ok", ""), (run["trial"]["workload"], level)
+        assert dict(run["observed"])["netstack"] == level
+    seen = {run["trial"]["variant"]: dict(run["seen"]) for run in runs}
+    default = "checksum-on-copy=0,oversize=1460,ooseq=1,pools=0"
+    assert {variant.partition("=")[2]: facts["server_options"] for variant, facts in seen.items()} == {
+        levels[0]: default,
+        levels[1]: "checksum-on-copy=1,oversize=0,ooseq=0,pools=256",
+        levels[2]: f"{default},buffers=256KiB",
+        levels[3]: "ooseq=4,pools=512,buffers=16KiB",
+    }
+    assert seen[f"netstack={levels[3]}"]["server_buffers"] == "receive:16384 send:16384"
+    report = " ".join(swapstone(tmp_path, "show", str(record), "--all").stdout.split())
+    assert "server_options checksum-on-copy=1,oversize=0,ooseq=0,pools=256" in report
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
+def test_stacks_are_crossed_with_the_number_of_clients(tmp_path: Path) -> None:
+    build_crate(crate_of(find_workload("netstack-clients", "clients-churn")))
+    record = tmp_path / "r"
+    asked = ("netstack=kernel,lwip", "clients=1,300", "--suite", "netstack-clients", "--blocks", "1")
+    swapstone(tmp_path, "compare", *asked, "--out", str(record))
+    runs = [run for run in runs_of(record) if run["trial"]["block"] == 1]
+    assert len(runs) == 2 * 4
+    for run in runs:
+        assert (run["status"], run["reason"]) == ("ok", ""), run["trial"]
+        observed = dict(run["observed"])
+        assert run["trial"]["variant"] == f"netstack={observed['netstack']} clients={observed['clients']}"
+    assert {dict(run["observed"])["clients"] for run in runs} == {"1", "300"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
+def test_a_workload_with_one_connection_has_no_clients(tmp_path: Path) -> None:
+    build_crate(crate_of(find_workload("netstack", "round-trip")))
+    record = tmp_path / "r"
+    asked = ("clients=1,10", "--suite", "netstack", "--only", "round-trip", "--blocks", "1")
+    swapstone(tmp_path, "compare", *asked, "--out", str(record), expect=4)
+    assert {run["status"] for run in runs_of(record)} == {"refused"}
+
+
+def test_options_are_listed_with_their_reasons(tmp_path: Path) -> None:
+    listed = swapstone(tmp_path, "list", "levels").stdout
+    for text in ("lwip:checksum-on-copy=1", "TCP_OVERSIZE", "lwip:ooseq=0", "lwip:pools=64", "smoltcp:ooseq=1"):
+        assert text in listed
+    result = swapstone(tmp_path, "compare", "netstack=lwip,lwip:oosequence=0", expect=2)
+    assert "There is no option of lwip named 'oosequence'. Did you mean 'ooseq'?" in " ".join(result.stderr.split())
 
 
 @pytest.mark.slow

@@ -14,6 +14,8 @@ mod report;
 mod roles;
 mod stacks;
 mod trial;
+#[cfg(any(feature = "lwip", feature = "smoltcp"))]
+mod tuning;
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -16,6 +16,8 @@ Usage: swapstone-net-bench --stack STACK [OPTION...] ROLE
        swapstone-net-bench trial --work WORK [--stack STACK]   (both sides, in namespaces of its own; see trial --help)
 
 Stacks: kernel, and those that this build has of lwip and smoltcp; STACK:shipped is without fixes, STACK:without-FIX without one.
+STACK:OPTION=VALUE tunes it, several parts are joined by +: buffers=256KiB; of smoltcp pools=N (sockets). Other options are set when
+a stack is compiled, and a name with another value is refused: of lwip checksum-on-copy, oversize, ooseq, pools; of smoltcp ooseq.
 
 Roles that listen (on --listen, default 0.0.0.0:80):
   http         serve a page at any path, and N bytes at /bytes/N

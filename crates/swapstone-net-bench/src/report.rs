@@ -21,6 +21,9 @@ pub struct Outcome {
     /// Failed requests.
     pub failed: u64,
     pub connections: u64,
+    /// Of the HTTP client: the most connections that were open at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_open: Option<usize>,
     /// Bytes of payload.
     pub bytes_in: u64,
     pub bytes_out: u64,

@@ -9,6 +9,10 @@ use swapstone_net::{Net, Platform, Stack};
 use swapstone_net_kernel::{Buffers, Kernel};
 
 use crate::options::Options;
+#[cfg(feature = "smoltcp")]
+use crate::tuning::POOLS;
+#[cfg(any(feature = "lwip", feature = "smoltcp"))]
+use crate::tuning::{BUFFERS, Tunable};
 use crate::{app, report, roles};
 
 /// Creates a stack and runs the role over it.
@@ -25,28 +29,45 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Box<dyn Error>> {
         }
         #[cfg(feature = "lwip")]
         name if name.split(':').next() == Some("lwip") => {
-            let fixes = wired::fixes(name, swapstone_net_lwip::FIXES)?;
-            let (tap, platform) = wired::device(options)?;
-            let stack = swapstone_net_lwip::Lwip::with_fixes(tap, &wired::config(options)?, fixes)?;
+            let tunable = Tunable {
+                fixes: swapstone_net_lwip::FIXES,
+                compiled: swapstone_net_lwip::options().into(),
+                at_start: &[BUFFERS],
+            };
+            let (tuning, options) = wired::tuned(name, &tunable, options)?;
+            let (tap, platform) = wired::device(&options)?;
+            let config = wired::config(&options)?;
+            let stack = swapstone_net_lwip::Lwip::with_fixes(tap, &config, tuning.fixes)?;
             over(
                 stack,
                 platform,
-                |stack| wired::fixed(stack.device().counters(), fixes),
-                options,
+                |stack| {
+                    let in_force = tuning.in_force(&tunable, &stack.limits());
+                    wired::report(stack.device().counters(), tuning.fixes, in_force)
+                },
+                &options,
                 stop,
             )
         }
         #[cfg(feature = "smoltcp")]
         name if name.split(':').next() == Some("smoltcp") => {
-            let fixes = wired::fixes(name, swapstone_net_smoltcp::FIXES)?;
-            let (tap, platform) = wired::device(options)?;
-            let config = wired::config(options)?;
-            let stack = swapstone_net_smoltcp::Smoltcp::with_fixes(tap, &config, fixes)?;
+            let tunable = Tunable {
+                fixes: swapstone_net_smoltcp::FIXES,
+                compiled: swapstone_net_smoltcp::options().into(),
+                at_start: &[POOLS, BUFFERS],
+            };
+            let (tuning, options) = wired::tuned(name, &tunable, options)?;
+            let (tap, platform) = wired::device(&options)?;
+            let config = wired::config(&options)?;
+            let stack = swapstone_net_smoltcp::Smoltcp::with_fixes(tap, &config, tuning.fixes)?;
             over(
                 stack,
                 platform,
-                |stack| wired::fixed(stack.device().counters(), stack.fixes()),
-                options,
+                |stack| {
+                    let in_force = tuning.in_force(&tunable, &stack.limits());
+                    wired::report(stack.device().counters(), stack.fixes(), in_force)
+                },
+                &options,
                 stop,
             )
         }
@@ -81,10 +102,11 @@ mod wired {
 
     use serde_json::{Value, json};
     use swapstone_net::Config;
-    use swapstone_net::fixes::{Fix, Fixes};
+    use swapstone_net::fixes::Fixes;
     use swapstone_net_tap::{Counters, Settings, Tap, TapPlatform};
 
     use crate::options::Options;
+    use crate::tuning::{Tunable, Tuning};
 
     /// Opens the TAP.
     pub fn device(options: &Options) -> Result<(Tap, TapPlatform), Box<dyn Error>> {
@@ -115,23 +137,23 @@ mod wired {
         })
     }
 
-    /// Returns the fixes of a stack by its name: `STACK`, `STACK:shipped` or `STACK:without-FIX`.
-    pub fn fixes(name: &str, table: &'static [Fix]) -> Result<Fixes, Box<dyn Error>> {
-        let (stack, text) = name.split_once(':').unwrap_or((name, ""));
-        Fixes::parse(table, text).ok_or_else(|| {
-            let known: Vec<_> = table.iter().map(|fix| fix.name).collect();
-            format!(
-                "{stack} has no fixes {text:?}: write {stack}, {stack}:shipped, or {stack}:without-FIX; FIX is {}",
-                known.join(", ")
-            )
-            .into()
-        })
+    /// Returns what the name of a stack selects, and the options with that applied.
+    pub fn tuned(
+        name: &str,
+        stack: &Tunable,
+        options: &Options,
+    ) -> Result<(Tuning, Options), Box<dyn Error>> {
+        let tuning = Tuning::parse(name, stack)?;
+        let mut options = options.clone();
+        tuning.apply(&mut options);
+        Ok((tuning, options))
     }
 
-    /// The counters of the device, and the fixes that are on in the stack.
-    pub fn fixed(counters: Counters, fixes: Fixes) -> Value {
+    /// The counters of the device, the fixes that are on in the stack, and its options in force.
+    pub fn report(counters: Counters, fixes: Fixes, options: Vec<String>) -> Value {
         let mut device = counted(counters);
         device["fixes"] = fixes.names().collect();
+        device["options"] = options.into();
         device
     }
 

@@ -114,7 +114,7 @@ u16_t lw_trim_to_window(const struct tcp_pcb *pcb, struct tcp_hdr *header, struc
         return length;
     }
     edge = pcb->rcv_nxt + pcb->rcv_wnd;
-    for (early = pcb->ooseq; early != NULL; early = early->next) {
+    for (early = LW_EARLY(pcb); early != NULL; early = early->next) {
         u32_t end = early->tcphdr->seqno + early->len;
         if ((TCPH_FLAGS(early->tcphdr) & TCP_FIN) && TCP_SEQ_GT(header->seqno + p->tot_len, end)) {
             edge = end;

@@ -52,8 +52,19 @@ enum lw_fix {
     LW_HANDSHAKE_TIMED,
     LW_ACK_AFTER_READ,
     LW_ACK_FILLED_GAP,
+    LW_REORDERING_WINDOW, /* in Rust */
+    LW_SIMULTANEOUS_OPEN,
 };
 #define LW_FIX(fix) (lw_settings.fixes >> (fix)&1)
+
+/* The queue of data out of order, and whether the peer permits SACK; without that queue, neither exists. */
+#if TCP_QUEUE_OOSEQ
+#define LW_EARLY(pcb) ((pcb)->ooseq)
+#define LW_SACK(pcb) ((pcb)->flags & TF_SACK)
+#else
+#define LW_EARLY(pcb) ((const struct tcp_seg *)NULL)
+#define LW_SACK(pcb) 0
+#endif
 
 /* A received frame: lwIP's pbuf, followed by data of Rust. */
 struct lw_received {
@@ -90,6 +101,7 @@ struct tcp_pcb *lw_find(const ip_addr_t *local, u16_t local_port, const ip_addr_
 u32_t lw_wire_mss(const struct tcp_pcb *pcb);
 void lw_set_wire_mss(struct tcp_pcb *pcb, u32_t mss);
 void lw_limit_waiting(size_t most);
+err_t lw_simultaneously_open(void *argument, struct tcp_pcb *pcb, err_t error);
 void lw_wake(struct tcp_pcb *pcb);
 void lw_tcp_tick(void);
 void lw_acknowledge(struct tcp_pcb *pcb);

@@ -224,9 +224,21 @@ void lw_wake(struct tcp_pcb *pcb) {
 /* Whether lwIP's timers have nothing to do for a connection until its next segment or operation. */
 static int is_idle(const struct tcp_pcb *pcb) {
     return (pcb->state == ESTABLISHED || pcb->state == CLOSE_WAIT) && pcb->unsent == NULL &&
-           pcb->unacked == NULL && pcb->ooseq == NULL && pcb->refused_data == NULL &&
+           pcb->unacked == NULL && LW_EARLY(pcb) == NULL && pcb->refused_data == NULL &&
            pcb->persist_backoff == 0 && pcb->poll == NULL && !ip_get_option(pcb, SOF_KEEPALIVE) &&
            !(pcb->flags & (TF_ACK_DELAY | TF_ACK_NOW | TF_CLOSEPEND | TF_FIN | TF_NAGLEMEMERR));
+}
+
+/*
+ * The persist timer splits the next segment at the peer's window, whose lower 16 bits lwIP passes on: of 65536
+ * nothing is left, which fails an assertion. A segment always fits into such a window, so it is sent instead.
+ */
+static void end_persist(struct tcp_pcb *pcb) {
+    if (pcb->persist_backoff > 0 && pcb->snd_wnd > 0xffff) {
+        pcb->persist_backoff = 0;
+        pcb->cwnd = LWIP_MAX(pcb->cwnd, pcb->mss);
+        tcp_output(pcb);
+    }
 }
 
 /*
@@ -245,6 +257,9 @@ void lw_tcp_tick(void) {
             back->next = NULL;
         }
         BACK_OF(rest) = NULL;
+    }
+    for (pcb = tcp_active_pcbs; pcb != NULL; pcb = pcb->next) {
+        end_persist(pcb);
     }
     if (++turn % (1000 / TCP_TMR_INTERVAL) >= 2) { /* every second call runs the slow timer */
         tcp_tw_pcbs = NULL;
@@ -436,7 +451,7 @@ static void recover(struct tcp_pcb *pcb, const struct before_ack *before) {
         return;
     }
     if ((pcb->flags & (TF_INFR | TF_RTO)) || pcb->unacked == NULL || !TCP_SEQ_LT(pcb->lastack, end) ||
-        ((pcb->flags & TF_SACK) && !before->sack) || tcp_rexmit(pcb) != ERR_OK) {
+        (LW_SACK(pcb) && !before->sack) || tcp_rexmit(pcb) != ERR_OK) {
         return;
     }
     tcp_set_flags(pcb, TF_INFR);
@@ -497,6 +512,50 @@ static void owe_ack(struct tcp_pcb *pcb) {
     }
 }
 
+#if LW_POOLS
+/* Make room in the pool of control blocks for a new connection: the oldest ones in TIME_WAIT are removed.
+ * lwIP does so, too, but their list is hidden from it. */
+static void make_room(void) {
+    if (lw_counts.active + lw_counts.waiting >= LW_POOLS && lw_counts.waiting > 0) {
+        lw_limit_waiting(lw_counts.waiting - 1);
+    }
+}
+#else
+#define make_room()
+#endif
+
+/* The listener of connections that both sides open: lwIP completes a connection in SYN_RCVD with one only. */
+static struct tcp_pcb_listen both_open = {.accept = lw_simultaneously_open};
+
+/* RFC 9293, 3.10.7.3: a SYN without ACK in SYN-SENT is answered by the same SYN with an ACK, and the connection
+ * enters SYN-RECEIVED. lwIP has read the options of the SYN, and ignored the rest. */
+static void open_simultaneously(struct tcp_pcb *pcb, u32_t sequence, u16_t window) {
+    u8_t retransmissions = pcb->nrtx;
+    pcb->rcv_nxt = sequence + 1;
+    pcb->rcv_ann_right_edge = pcb->rcv_nxt;
+    pcb->snd_wnd = window;
+    pcb->snd_wnd_max = window;
+    pcb->snd_wl1 = sequence - 1;
+    pcb->mss = tcp_eff_send_mss(pcb->mss, &pcb->local_ip, &pcb->remote_ip);
+    pcb->state = SYN_RCVD;
+    pcb->listener = &both_open;
+    if (pcb->unacked != NULL) { /* otherwise the SYN waits for address resolution or for memory */
+        tcp_rexmit(pcb);
+        pcb->nrtx = retransmissions;
+    }
+    tcp_output(pcb);
+}
+
+/* The SYN with ACK of a peer that opens the same connection. lwIP takes it for a copy of the SYN; to this side
+ * it is an ACK. Its window is not scaled, that of an ACK is. It is acknowledged at once: to a peer that drops
+ * the SYN with ACK of this side as a copy, only an ACK establishes the connection. */
+static void to_ack(struct tcp_pcb *pcb, struct tcp_hdr *header) {
+    tcp_ack_now(pcb);
+    TCPH_UNSET_FLAG(header, TCP_SYN);
+    header->seqno = lwip_htonl(lwip_ntohl(header->seqno) + 1);
+    header->wnd = lwip_htons((u16_t)(lwip_ntohs(header->wnd) >> pcb->snd_scale));
+}
+
 /* Called by ip4.c and ip6.c instead of tcp_input(): they are compiled with that name redefined. */
 void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     const struct tcp_hdr *header = p->payload;
@@ -505,8 +564,9 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     u8_t flags;
     struct before_ack before;
     u8_t dupacks;
-    int owes, merged, gap;
-    u32_t expected;
+    int owes, merged, gap, both;
+    u32_t expected, sequence;
+    u16_t window;
 
     if (p->len < TCP_HLEN) {
         tcp_input(p, inp); /* counts and drops it */
@@ -543,6 +603,10 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
                     return;
                 }
             }
+        }
+        if (listener != NULL) {
+            make_room();
+            waiting = tcp_tw_pcbs;
         }
         hidden = tcp_active_pcbs;
         tcp_active_pcbs = NULL;
@@ -587,6 +651,17 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     } else if (pcb->state >= ESTABLISHED && merged) {
         tcp_set_flags(pcb, TF_ACK_DELAY);
     }
+    if (pcb->state == SYN_RCVD && pcb->listener == &both_open && (flags & TCP_SYN) && (flags & TCP_ACK) &&
+        lwip_ntohl(header->seqno) + 1 == pcb->rcv_nxt && lwip_ntohl(header->ackno) == pcb->snd_nxt &&
+        checksum_is_valid(p, inp)) {
+        to_ack(pcb, p->payload);
+        flags = TCP_ACK;
+        NETIF_SET_CHECKSUM_CTRL(inp, lw_checksum_flags(1)); /* lw_input() sets it back */
+    }
+    both = LW_FIX(LW_SIMULTANEOUS_OPEN) && pcb->state == SYN_SENT &&
+           (flags & (TCP_SYN | TCP_ACK | TCP_RST | TCP_FIN)) == TCP_SYN && checksum_is_valid(p, inp);
+    sequence = lwip_ntohl(header->seqno);
+    window = lwip_ntohs(header->wnd);
     dupacks = pcb->dupacks;
     former_state = pcb->state;
     before.fast_recovery = (pcb->flags & TF_INFR) != 0;
@@ -594,10 +669,13 @@ void lw_tcp_input(struct pbuf *p, struct netif *inp) {
     before.window = pcb->cwnd;
     before.lastack = pcb->lastack;
     before.rtime = pcb->rtime;
-    gap = LW_FIX(LW_ACK_FILLED_GAP) && pcb->state >= ESTABLISHED && pcb->ooseq != NULL;
+    gap = LW_FIX(LW_ACK_FILLED_GAP) && pcb->state >= ESTABLISHED && LW_EARLY(pcb) != NULL;
     expected = pcb->rcv_nxt;
     current = pcb;
     tcp_input(p, inp);
+    if (current != NULL && both && current->state == SYN_SENT) {
+        open_simultaneously(current, sequence, window);
+    }
     if (current != NULL && current->unsent == NULL) {
         /* a zero-window probe has sent the last byte; lwIP fails an assertion without one */
         current->persist_backoff = 0;

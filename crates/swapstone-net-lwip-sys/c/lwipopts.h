@@ -10,6 +10,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* ---- Tuning: build.rs defines these from the variables LWIP_*; lw_option() reports them ---- */
+#ifndef LW_CHECKSUM_ON_COPY
+#define LW_CHECKSUM_ON_COPY 0
+#endif
+#ifndef LW_OVERSIZE
+#define LW_OVERSIZE 1460
+#endif
+#ifndef LW_OOSEQ
+#define LW_OOSEQ 1
+#endif
+#ifndef LW_POOLS
+#define LW_POOLS 0
+#endif
+
 /* ---- Execution ---- */
 #define NO_SYS 1 /* no threads: all work is done in the caller's poll */
 #define SYS_LIGHTWEIGHT_PROT 0
@@ -22,8 +36,21 @@
 
 /* ---- Memory ---- */
 /* All memory of lwIP comes from the allocator in src/heap.rs, with size classes and a limit set at run time
-   (Limits::packet_memory). The sizes of lwIP's own pools would be fixed at compile time. */
+   (Limits::packet_memory). The sizes of lwIP's own pools are fixed at compile time: LW_POOLS is the number of
+   TCP connections with them, and packets remain in that allocator. */
+#if LW_POOLS
+#define MEMP_MEM_MALLOC 0
+#define MEMP_NUM_TCP_PCB LW_POOLS
+#define MEMP_NUM_TCP_PCB_LISTEN 16
+#define MEMP_NUM_UDP_PCB 64
+#define MEMP_NUM_TCP_SEG (1024 + 4 * LW_POOLS)
+#define MEMP_NUM_PBUF MEMP_NUM_TCP_SEG
+#define MEMP_NUM_REASSDATA 16
+#define MEMP_NUM_FRAG_PBUF 64
+#define MEMP_NUM_ARP_QUEUE 128
+#else
 #define MEMP_MEM_MALLOC 1
+#endif
 #define MEM_CUSTOM_ALLOCATOR 1
 #define MEM_CUSTOM_MALLOC lw_rust_malloc
 #define MEM_CUSTOM_FREE lw_rust_free
@@ -74,7 +101,7 @@ void lw_rust_free(void *memory);
 #define ARP_QUEUEING 1    /* several packets may wait for address resolution */
 #define ARP_QUEUE_LEN 128 /* a peer may start many connections before its address is resolved */
 #define ETH_PAD_SIZE 0
-#define LWIP_CHECKSUM_ON_COPY 0 /* payload is mostly sent without a copy */
+#define LWIP_CHECKSUM_ON_COPY LW_CHECKSUM_ON_COPY /* 0: payload is mostly sent without a copy */
 #define LWIP_CHKSUM_ALGORITHM 3 /* 32-bit loads, unrolled: saves about 10 % of all time */
 #define LWIP_CHECKSUM_CTRL_PER_NETIF                                                                         \
     1 /* the checksum of a frame that the device has verified is not verified again */
@@ -103,12 +130,12 @@ extern uint8_t lw_receive_scale;
 #define LWIP_WND_SCALE 1
 #define TCP_MSS 61440 /* no limit: the MTU determines the announced MSS, the peer's option the other one */
 #define TCP_CALCULATE_EFF_SEND_MSS 1
-#define TCP_OVERSIZE 1460 /* small writes share a segment of this size; TCP_MSS would be too large */
-#define TCP_QUEUE_OOSEQ 1
+#define TCP_OVERSIZE LW_OVERSIZE /* small writes share a segment of this size; TCP_MSS would be too large */
+#define TCP_QUEUE_OOSEQ LW_OOSEQ
 #define TCP_OOSEQ_MAX_BYTES(pcb) lw_receive_buffer
 #define TCP_OOSEQ_MAX_PBUFS(pcb) 256 /* limits the device's buffers with out-of-order data */
 #define LWIP_TCP_SACK_OUT                                                                                    \
-    1 /* send SACK options; lwIP does not use received ones, index.c only their presence */
+    LW_OOSEQ /* send SACK options; lwIP does not use received ones, index.c only their presence */
 #define LWIP_TCP_MAX_SACK_NUM 4
 #define LWIP_TCP_TIMESTAMPS                                                                                  \
     0 /* lwIP does not measure round trips with them, and they need 12 bytes a segment */

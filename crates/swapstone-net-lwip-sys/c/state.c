@@ -43,3 +43,9 @@ int lw_router_known(void) {
 const ip6_addr_t *lw_gateway_v6(void) {
     return lw_settings.gateway_v6.kind == 6 && !lw_router_known() ? &lw_default_gateway_v6 : NULL;
 }
+
+/* The options of lwIP that this build was compiled with, in the order of build.rs. */
+u32_t lw_option(int which) {
+    static const u32_t values[] = {LWIP_CHECKSUM_ON_COPY, TCP_OVERSIZE, TCP_QUEUE_OOSEQ, LW_POOLS};
+    return values[which];
+}

@@ -98,6 +98,15 @@ static err_t on_connected(void *argument, struct tcp_pcb *pcb, err_t error) {
     return ERR_OK;
 }
 
+/* The accept callback of a connection that both sides have opened. */
+err_t lw_simultaneously_open(void *argument, struct tcp_pcb *pcb, err_t error) {
+    if (pcb == NULL || error != ERR_OK) {
+        return ERR_VAL;
+    }
+    pcb->listener = NULL;
+    return on_connected(argument, pcb, error);
+}
+
 static void attach(struct tcp_pcb *pcb, uintptr_t token) {
     lw_watch(pcb);
     tcp_arg(pcb, (void *)token);

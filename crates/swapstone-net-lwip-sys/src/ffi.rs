@@ -199,4 +199,5 @@ unsafe extern "C" {
     pub fn lw_retransmitted() -> u64;
     pub fn lw_found_first() -> u64;
     pub fn lw_version() -> *const c_char;
+    pub fn lw_option(which: c_int) -> u32;
 }

@@ -129,6 +129,19 @@ pub struct Counts {
     pub timers_visited: u64,
 }
 
+/// Options of lwIP that are set when it is compiled, by the variables of the build in the README.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compiled {
+    /// Payload is summed when it is queued (`LWIP_CHECKSUM_ON_COPY`).
+    pub checksum_on_copy: bool,
+    /// Bytes that a segment of a small write has room for (`TCP_OVERSIZE`); 0: none.
+    pub oversize: u32,
+    /// Data out of order is kept (`TCP_QUEUE_OOSEQ`).
+    pub ooseq: bool,
+    /// TCP connections in lwIP's fixed pools; 0: all memory comes from one allocator.
+    pub pools: u32,
+}
+
 /// A socket whose state changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -220,6 +233,18 @@ impl Core {
             .unwrap_or("")
     }
 
+    /// Returns the options that lwIP was compiled with.
+    pub fn compiled() -> Compiled {
+        // SAFETY: it reads constants; the numbers are below their count.
+        let of = |which| unsafe { ffi::lw_option(which) };
+        Compiled {
+            checksum_on_copy: of(0) != 0,
+            oversize: of(1),
+            ooseq: of(2) != 0,
+            pools: of(3),
+        }
+    }
+
     /// Gives access to the device, for operations that can send frames.
     pub fn enter<'a>(&'a mut self, device: &'a mut dyn Device) -> Active<'a> {
         Active::new(self, device)
@@ -292,9 +317,10 @@ impl Core {
         }
     }
 
-    /// Returns once whether memory is available again after an allocation failed.
+    /// Returns once whether memory is available again after an allocation failed. With pools it may
+    /// always be: they don't report it.
     pub fn memory_recovered(&mut self) -> bool {
-        heap::recovered()
+        heap::recovered() || Self::compiled().pools != 0
     }
 
     /// Allocates a TCP slot for a new socket.

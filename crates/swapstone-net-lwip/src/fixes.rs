@@ -47,6 +47,10 @@ pub const FIXES: &[Fix] = &[
         name: "reordering-window",
         reason: "a segment that is overtaken by 3 others is retransmitted as lost, and halves the window (RFC 8985)",
     },
+    Fix {
+        name: "simultaneous-open",
+        reason: "a SYN in SYN-SENT is ignored, so two hosts that connect to each other at once don't (RFC 9293, 3.10.7.3)",
+    },
 ];
 
 /// The index of the fix that is in Rust: `swapstone_net::reordering`.

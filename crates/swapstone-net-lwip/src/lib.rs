@@ -49,6 +49,7 @@ extern crate alloc;
 
 mod fixes;
 mod tcp;
+mod tuning;
 mod udp;
 
 use alloc::collections::{BTreeMap, VecDeque};
@@ -67,6 +68,7 @@ use swapstone_net_lwip_sys::{Active, Change, Core, Settings, StartError};
 
 pub use fixes::FIXES;
 use tcp::Tcp;
+pub use tuning::options;
 use udp::Udp;
 
 /// The maximum number of frames of one poll.
@@ -315,7 +317,7 @@ impl<D: Device> Stack for Lwip<D> {
             zero_copy_send: true,
             send_in_place: false,
             congestion_control: "newreno",
-            selective_acknowledgements: true,
+            selective_acknowledgements: Core::compiled().ooseq,
             many_instances: false,
             keep_alive: true,
             ipv6: true,

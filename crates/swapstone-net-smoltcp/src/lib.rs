@@ -93,8 +93,10 @@ mod stack;
 mod tcp;
 mod time_wait;
 mod timers;
+mod tuning;
 mod udp;
 mod wire;
 
 pub use fixes::FIXES;
 pub use stack::{NewError, Smoltcp};
+pub use tuning::options;

@@ -13,7 +13,7 @@ use swapstone_net_link::{Path, Queue};
 pub const HELP: &str = "\
 Usage: swapstone-net-virtual --stack STACK --peer STACK [OPTION...] WORK
 
-Stacks: lwip, smoltcp; not lwip twice, which is one in a process.
+Stacks: lwip, smoltcp; not lwip twice, which is one in a process. STACK:shipped is without fixes, STACK:without-FIX without one.
 
 Work of the stack (its peer does the other half):
   out       connect and send --bytes

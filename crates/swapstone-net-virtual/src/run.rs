@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use swapstone_net::fixes::{Fix, Fixes};
 use swapstone_net::{Capabilities, Cidr, Config, Instant, Net, Platform, Stack, Statistics};
 use swapstone_net_link::{Counters, Endpoint, Link, Options as LinkOptions, Port};
 use swapstone_net_lwip::Lwip;
@@ -35,15 +36,33 @@ pub fn run(options: &Options) -> Result<Value, Box<dyn Error>> {
     let here = link.port([2, 0, 0, 0, 0, 1]);
     let there = link.port([2, 0, 0, 0, 0, 2]);
     let (ours, theirs) = (config(STACK, options), config(PEER, options));
-    let lwip = |port: Port, config: &Config| Lwip::new(port, config);
-    let smoltcp = |port: Port, config: &Config| Smoltcp::new(port, config);
-    match (options.stack.as_str(), options.peer.as_str()) {
-        ("lwip", "smoltcp") => over(&link, lwip(here, &ours)?, smoltcp(there, &theirs)?, options),
-        ("smoltcp", "lwip") => over(&link, smoltcp(here, &ours)?, lwip(there, &theirs)?, options),
+    let (stack, selected) = named(&options.stack);
+    let (peer, selected_of_peer) = named(&options.peer);
+    let lwip = |port: Port, config: &Config, selected: &str| -> Result<_, Box<dyn Error>> {
+        let fixes = fixes("lwip", swapstone_net_lwip::FIXES, selected)?;
+        Ok(Lwip::with_fixes(port, config, fixes)?)
+    };
+    let smoltcp = |port: Port, config: &Config, selected: &str| -> Result<_, Box<dyn Error>> {
+        let fixes = fixes("smoltcp", swapstone_net_smoltcp::FIXES, selected)?;
+        Ok(Smoltcp::with_fixes(port, config, fixes)?)
+    };
+    match (stack, peer) {
+        ("lwip", "smoltcp") => over(
+            &link,
+            lwip(here, &ours, selected)?,
+            smoltcp(there, &theirs, selected_of_peer)?,
+            options,
+        ),
+        ("smoltcp", "lwip") => over(
+            &link,
+            smoltcp(here, &ours, selected)?,
+            lwip(there, &theirs, selected_of_peer)?,
+            options,
+        ),
         ("smoltcp", "smoltcp") => over(
             &link,
-            smoltcp(here, &ours)?,
-            smoltcp(there, &theirs)?,
+            smoltcp(here, &ours, selected)?,
+            smoltcp(there, &theirs, selected_of_peer)?,
             options,
         ),
         ("lwip", "lwip") => Err("lwip can't be its own peer: it is one in a process".into()),
@@ -51,6 +70,16 @@ pub fn run(options: &Options) -> Result<Value, Box<dyn Error>> {
             Err(format!("of {stack} and {peer} at least one is neither lwip nor smoltcp").into())
         }
     }
+}
+
+/// Splits the name of a stack and the text that selects its fixes.
+fn named(name: &str) -> (&str, &str) {
+    name.split_once(':').unwrap_or((name, ""))
+}
+
+fn fixes(stack: &str, table: &'static [Fix], text: &str) -> Result<Fixes, String> {
+    Fixes::parse(table, text)
+        .ok_or_else(|| format!("{stack} has no fixes {text:?}: it is shipped, or without-FIX"))
 }
 
 fn config(address: [u8; 4], options: &Options) -> Config {

@@ -19,7 +19,7 @@ from swapstone.artifacts.lwip_source import LWIP_VARIABLE, lwip_source
 from swapstone.artifacts.tool_versions import first_line
 from swapstone.artifacts.upstream_sources import failure_cause
 from swapstone.artifacts.workload_build import PROGRAM, Built
-from swapstone.factors import read_facts
+from swapstone.factors import BUILD_VARIABLES, read_facts
 from swapstone.model import Crate, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
 
@@ -72,12 +72,15 @@ def require_crate() -> None:
         raise UnavailableError(*trouble)
 
 
-def build_crate(crate: Crate, notify: Callable[[str], None] = lambda _: None) -> Built:
+def build_crate(
+    crate: Crate, notify: Callable[[str], None] = lambda _: None, variables: tuple[tuple[str, str], ...] = ()
+) -> Built:
     """Build the program of a crate, or return it from the cache.
 
     Args:
         crate: names package and feature.
         notify: called with a line for the user before a long build.
+        variables: pairs (name, value) of environment variables that set options of the network stacks.
 
     Raises:
         UnavailableError: a command that the program starts is not installed.
@@ -88,17 +91,23 @@ def build_crate(crate: Crate, notify: Callable[[str], None] = lambda _: None) ->
             raise UnavailableError(
                 f"The command {command} is not installed.", f"Install it: {install_command(package)}"
             )
-    return build_package(crate.package, crate.feature, notify)
+    return build_package(crate.package, crate.feature, notify, variables)
 
 
 @functools.cache
-def build_package(package: str, feature: str = "", notify: Callable[[str], None] = lambda _: None) -> Built:
+def build_package(
+    package: str,
+    feature: str = "",
+    notify: Callable[[str], None] = lambda _: None,
+    variables: tuple[tuple[str, str], ...] = (),
+) -> Built:
     """Build the program of a workspace package, or return it from the cache. All callers share cargo's target folder.
 
     Args:
         package: its name.
         feature: feature to enable; ``count`` also makes every copy in C a call. Empty for none.
         notify: called with a line for the user before a long build.
+        variables: pairs (name, value) of environment variables that set options of the network stacks.
 
     Raises:
         UnavailableError: the source of lwIP can't be fetched.
@@ -107,16 +116,18 @@ def build_package(package: str, feature: str = "", notify: Callable[[str], None]
     sources = tree_digest(share_dir() / "crates")
     more = ("--features", feature) if feature else ()
     command = ("cargo", "build", "--release", "--locked", "--package", package, *more)
-    shown = f"{' '.join(command)}, by {first_line(['rustc', '--version'])}"
+    settings = "".join(f"{name}={value} " for name, value in variables)
+    shown = f"{settings}{' '.join(command)}, by {first_line(['rustc', '--version'])}"
     flags = " ".join(filter(None, (os.environ.get("CFLAGS", ""), _COUNT_FLAGS if feature == _COUNT else "")))
     decides = (shown, sources, f"CFLAGS={flags}", *(f"{name}={os.environ.get(name, '')}" for name in _DECIDING))
     home = cache_dir() / "crates" / hashlib.sha256("\n".join(decides).encode()).hexdigest()[:32]
     program = home / PROGRAM
     if not program.is_file():
         notify(
-            f"building {package} with cargo{', feature count' if feature else ''}: the first build takes some minutes"
+            f"building {package} with cargo{', feature count' if feature else ''}"
+            f"{f', {settings.strip()}' if settings else ''}: the first build takes some minutes"
         )
-        _build(home, command, package, flags, cache_dir() / "crates" / f"target-{feature or 'plain'}")
+        _build(home, command, package, {**dict(variables), "CFLAGS": flags}, cache_dir() / "crates" / _target(feature))
     digest = hashlib.sha256(program.read_bytes()).hexdigest()
     # No sizes: the program contains all stacks.
     return Built(program, digest, shown, (("crates", sources),), (), read_facts(program))
@@ -124,6 +135,8 @@ def build_package(package: str, feature: str = "", notify: Callable[[str], None]
 
 _NOT_FETCHED = re.compile(r"^error: failed to (get|download|fetch|query)|spurious network error", re.MULTILINE)
 _DECIDING = ("RUSTFLAGS", "CC", LWIP_VARIABLE)
+_TUNING = BUILD_VARIABLES
+"""Set by a level alone: a variable of the user would change every level."""
 
 
 def tree_digest(folder: Path) -> str:
@@ -149,12 +162,16 @@ def _sources(folder: Path, depth: int = 0) -> list[Path]:
     return found
 
 
-def _build(home: Path, command: tuple[str, ...], package: str, flags: str, target: Path) -> None:
+def _target(feature: str) -> str:
+    return f"target-{feature or 'plain'}"
+
+
+def _build(home: Path, command: tuple[str, ...], package: str, variables: dict[str, str], target: Path) -> None:
     """Build in a persistent target folder, and move the complete program to its place."""
     target.mkdir(parents=True, exist_ok=True)
     environment = {
-        **os.environ,
-        "CFLAGS": flags,
+        **{name: value for name, value in os.environ.items() if name not in _TUNING},
+        **variables,
         "CARGO_TARGET_DIR": str(target),
         LWIP_VARIABLE: str(lwip_source()),
     }

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from swapstone.factors.allocator import ALLOCATOR
+from swapstone.factors.clients import CLIENTS
 from swapstone.factors.command import COMMAND_FACTOR, COMMAND_LINE
 from swapstone.factors.compiler import COMPILER
 from swapstone.factors.factor import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths, TakesTexts
@@ -20,6 +21,7 @@ from swapstone.factors.libc import LIBC
 from swapstone.factors.link import LINK, counters
 from swapstone.factors.linking import LINKING
 from swapstone.factors.netstack import NETSTACK, missing_control
+from swapstone.factors.netstack_options import BUILD_VARIABLES, build_variables
 from swapstone.factors.optimization import OPTIMIZATION
 from swapstone.factors.priority import PRIORITY, PRIORITY_VARIABLE, level_of_stat
 from swapstone.factors.priority import SEEN as PRIORITY_SEEN
@@ -38,6 +40,7 @@ FACTORS: tuple[Factor, ...] = (
     SWAP,
     NETSTACK,
     LINK,
+    CLIENTS,
     ROOTFS,
     IMAGE,
     FLOAT,
@@ -48,6 +51,7 @@ ROOT_FACTORS: tuple[str, ...] = (ROOTFS.name, IMAGE.name)
 """Names of the factors whose levels are root file systems of an own program."""
 
 __all__ = [
+    "BUILD_VARIABLES",
     "COMMAND_FACTOR",
     "COMMAND_LINE",
     "FACTORS",
@@ -72,6 +76,7 @@ __all__ = [
     "Stage",
     "TakesPaths",
     "TakesTexts",
+    "build_variables",
     "check_values",
     "counters",
     "find_factor",

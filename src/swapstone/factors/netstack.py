@@ -10,7 +10,8 @@ import msgspec
 
 from swapstone.factors.factor import Evidence, Level, Recipe, Stage
 from swapstone.factors.netstack_fixes import FIXES, upstream_of
-from swapstone.model import unknown
+from swapstone.factors.netstack_options import OPTIONS, SEPARATOR, option_text, options_text, parse_options
+from swapstone.model import UserError, unknown
 
 KERNEL = "kernel"
 VARIABLE = "NETSTACK"
@@ -43,6 +44,9 @@ _MODULES = Path("/lib/modules")
 _NONE = "none"
 _SHIPPED = "shipped"
 _WITHOUT = "without-"
+_LONGEST = len(
+    f"lwip:{_WITHOUT}reordering-window+checksum-on-copy=1+oversize=1460+ooseq=0+pools=16000+buffers=65536KiB"
+)
 _NEEDS = ("cargo", "ip")
 _PACKAGES = "cargo-web rustc-web iproute2"
 
@@ -68,17 +72,26 @@ class Netstack:
         *(_level(stack, f"{stack} in the server's process, over a TAP, with its fixes") for stack in FIXES),
         *(_level(f"{stack}:{_SHIPPED}", f"{stack} without its fixes") for stack in FIXES),
     )
-    forms: tuple[Level, ...] = tuple(
-        _level(f"{stack}:{_WITHOUT}{fix}", f"all fixes but one: then {reason} ({upstream_of(stack, fix)})")
-        for stack, fixes in FIXES.items()
-        for fix, reason in fixes.items()
-    ) + tuple(_level(f"{KERNEL}:{control}", f"Linux's sockets with {control}") for control in CONTROLS)
+    forms: tuple[Level, ...] = (
+        tuple(
+            _level(f"{stack}:{_WITHOUT}{fix}", f"all fixes but one: then {reason} ({upstream_of(stack, fix)})")
+            for stack, fixes in FIXES.items()
+            for fix, reason in fixes.items()
+        )
+        + tuple(
+            _level(f"{stack}:{option_text(option, value)}", reason)
+            for stack, options in OPTIONS.items()
+            for option in options
+            for value, reason in option.listed
+        )
+        + tuple(_level(f"{KERNEL}:{control}", f"Linux's sockets with {control}") for control in CONTROLS)
+    )
 
     def level_of_text(self, text: str) -> Level | None:
-        """Return the level of a stack without one of its fixes, or of the kernel with a congestion control; None for another text.
+        """Return the level of a stack with other fixes or options, or of the kernel with a congestion control; None for another text.
 
         Raises:
-            UserError: the stack has no such fix, or Linux no such congestion control.
+            UserError: the stack has no such fix or option, or Linux no such congestion control.
         """
         stack, colon, rest = text.partition(":")
         if not colon or stack not in (KERNEL, *FIXES):
@@ -88,12 +101,11 @@ class Netstack:
                 return form
         if stack == KERNEL:
             raise unknown("congestion control", rest, [DEFAULT_CONTROL, *CONTROLS])
-        raise unknown("fix", rest.removeprefix(_WITHOUT), [_SHIPPED, *FIXES[stack]])
+        return _tuned(stack, tuple(rest.split(SEPARATOR)))
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Set the variable to the level, padded with spaces to the longest name."""
-        room = max(len(each.name) for each in (*self.levels, *self.forms))
-        return msgspec.structs.replace(recipe, environment=(*recipe.environment, (VARIABLE, level.ljust(room))))
+        return msgspec.structs.replace(recipe, environment=(*recipe.environment, (VARIABLE, level.ljust(_LONGEST))))
 
     def observe(self, evidence: Evidence) -> str | None:
         """Name the stack by the server's open TAP device, its listening kernel sockets, and the name that its stack reports.
@@ -113,6 +125,8 @@ class Netstack:
             stack = f"{KERNEL}:{' and '.join(sorted(controls))}"
         if stack in FIXES and "server_fixes" in seen:
             stack = _of_fixes(stack, seen["server_fixes"])
+        if stack.partition(":")[0] in FIXES and "server_options" in seen:
+            stack = _with_options(stack, seen["server_options"])
         return stack if fits else f"{stack} on {places or 'neither a TAP nor the kernel'}"
 
 
@@ -129,6 +143,34 @@ def missing_control(level: str) -> str | None:
     if control in there or next(modules.rglob(f"tcp_{control}.ko*"), None) is not None:
         return None
     return f"unavailable: this kernel has no congestion control {control}; it has {', '.join(sorted(there))}"
+
+
+def _tuned(stack: str, parts: tuple[str, ...]) -> Level:
+    """Return the level of a stack with other fixes, with options, or with both."""
+    fixes = [part for part in parts if "=" not in part]
+    known = [_SHIPPED, *(f"{_WITHOUT}{fix}" for fix in FIXES[stack])]
+    for fix in fixes:
+        if fix not in known:
+            usages = [option_text(option, option.listed[0][0]) for option in OPTIONS[stack]]
+            raise unknown("fix or option", fix, [*usages, *known])
+    if len(fixes) > 1:
+        raise UserError(
+            f"The level {stack}:{SEPARATOR.join(parts)} selects fixes twice.",
+            f"Use {stack}:{_SHIPPED} for none, {stack}:{_WITHOUT}FIX for all but one.",
+        )
+    values = parse_options(stack, tuple(part for part in parts if "=" in part))
+    rest = SEPARATOR.join(filter(None, (*fixes, options_text(stack, values))))
+    return _level(f"{stack}:{rest}" if rest else stack, "defined by its parts")
+
+
+def _with_options(level: str, options: str) -> str:
+    """Return a level with the options in force that its stack does not have by default; another text if the level has no such form."""
+    stack, colon, rest = level.partition(":")
+    try:
+        text = options_text(stack, parse_options(stack, tuple(options.split(","))))
+    except UserError:
+        return f"{level} with the options {options}"
+    return f"{stack}:{rest}{SEPARATOR if colon else ''}{text}" if text else level
 
 
 def _of_fixes(stack: str, fixes: str) -> str:

@@ -18,6 +18,7 @@ FIXES: dict[str, dict[str, str]] = {
         "ack-after-read": "data is acknowledged before the application can read it",
         "ack-filled-gap": "data that fills a gap gets a delayed ACK (RFC 5681)",
         "reordering-window": "a segment that 3 others overtake is retransmitted as lost (RFC 8985)",
+        "simultaneous-open": "two hosts that connect to each other at once don't (RFC 9293)",
     },
     "smoltcp": {
         "ack-beyond-window": "streams in both directions hang after a loss",

@@ -131,7 +131,8 @@ def _stacks(text: str) -> list[str]:
     for name in names:
         stack, colon, _ = name.partition(":")
         # A level of the factor, but none of the kernel's congestion controls: scripts run with cubic.
-        if stack not in STACKS or (colon and (stack == _KERNEL or NETSTACK.level_of_text(name) is None)):
+        # Nor options that tune a stack: the scripts have those of the conformance suite.
+        if stack not in STACKS or "=" in name or (colon and (stack == _KERNEL or NETSTACK.level_of_text(name) is None)):
             raise UserError(
                 f"There is no stack {name!r}.",
                 f"There are {', '.join(STACKS)}; smoltcp:shipped and smoltcp:without-FIX, and the same of lwip.",

@@ -41,12 +41,13 @@ SUITES_OF_FACTORS = {
     "swap": "swap",
     "netstack": "netstack",
     "link": "netstack-link",
+    "clients": "netstack-clients",
     "float": "float",
     "priority": "latency",
 }
 """The default suite of an experiment that varies one of these factors."""
-_NARROWS = {"link": "netstack"}
-"""Factors whose suite replaces that of another one: on a link with loss, fixed amounts of work take too long."""
+_NARROWS = {"link": ("netstack",), "clients": ("netstack", "link")}
+"""Factors whose suite replaces those of others: on a link with loss, fixed amounts of work take too long, and not all have clients."""
 
 
 SUITES_OF_BOARDS = {"kernel": "os"}
@@ -66,7 +67,7 @@ def default_suites(factors: Iterable[FactorLevels], only: Sequence[str], *, boot
     known = {suite.name: suite for suite in SUITES}
     suites = SUITES_OF_FACTORS if boots else {**SUITES_OF_FACTORS, **SUITES_OF_BOARDS}
     names = [choice.factor for choice in factors]
-    replaced = {other for name, other in _NARROWS.items() if name in names}
+    replaced = {other for name, others in _NARROWS.items() if name in names for other in others}
     found = tuple(
         dict.fromkeys(suite for name in names if name not in replaced and (suite := suites.get(name, "")) in known)
     )

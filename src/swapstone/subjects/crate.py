@@ -7,7 +7,7 @@ import functools
 from typing import ClassVar
 
 from swapstone.artifacts import Built, build_crate, require_crate
-from swapstone.factors import Recipe, missing_control
+from swapstone.factors import Recipe, build_variables, missing_control
 from swapstone.model import Copy, Crate, Experiment, UnavailableError, Variant, Workload
 from swapstone.subjects.bundled import figures_of
 from swapstone.subjects.declared_program import BuiltProgram
@@ -47,14 +47,17 @@ class CrateProgram(BuiltProgram):
         _require_crate_once()
 
     def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
-        """Build with cargo; the recipe has no influence."""
+        """Build with cargo. The recipe has no influence; a level of ``netstack`` may set options that are compiled in."""
         del recipe
+        variables: tuple[tuple[str, str], ...] = ()
         if variant.copy is Copy.RELINKED:
             raise UnavailableError("It is built by cargo and can't be relinked.")
         for name, level in variant.applied:
-            if name == "netstack" and (reason := missing_control(level)) is not None:
-                raise UnavailableError(reason)
-        return build_crate(self._origin, context.notify)
+            if name == "netstack":
+                if (reason := missing_control(level)) is not None:
+                    raise UnavailableError(reason)
+                variables = build_variables(level)
+        return build_crate(self._origin, context.notify, variables)
 
     def read(self, answer: AgentAnswer) -> Measured:
         """Read named figures (docs/wire.md, section 4)."""

@@ -97,4 +97,28 @@ def test_crates_that_can_not_be_fetched_are_not_a_failed_build(tmp_path: Path, m
     with pytest.raises(
         UnavailableError, match=r"that pack needs can't be fetched: no network: \[6\] Could not resolve"
     ):
-        crates._build(tmp_path / "home", ("cargo", "build"), "pack", "", tmp_path / "target")
+        crates._build(tmp_path / "home", ("cargo", "build"), "pack", {}, tmp_path / "target")
+
+
+def test_options_of_a_stack_are_variables_of_a_build_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cargo").write_text(
+        '#!/bin/sh\nmkdir -p $CARGO_TARGET_DIR/release\necho "ooseq=$LWIP_OOSEQ pools=$LWIP_POOLS" >$CARGO_TARGET_DIR/release/pack\n'
+    )
+    (tmp_path / "rustc").write_text("#!/bin/sh\necho rustc 2.0.0\n")
+    for name in ("cargo", "rustc"):
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("LWIP_POOLS", "99")  # of the user's shell: without effect
+    monkeypatch.setattr(crates, "lwip_source", lambda: tmp_path)
+    monkeypatch.setattr(crates, "cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setattr(crates, "read_facts", lambda path: None)
+    lines: list[str] = []
+    plain = crates.build_package.__wrapped__("pack", "", lines.append)
+    tuned = crates.build_package.__wrapped__("pack", "", lines.append, (("LWIP_OOSEQ", "0"), ("LWIP_POOLS", "64")))
+    assert (plain.path.read_text(), tuned.path.read_text()) == ("ooseq= pools=\n", "ooseq=0 pools=64\n")
+    assert "LWIP_OOSEQ=0 LWIP_POOLS=64 cargo build" in tuned.command
+    assert ["LWIP_OOSEQ=0 LWIP_POOLS=64" in line for line in lines] == [False, True]
+    again = crates.build_package.__wrapped__("pack", "", lines.append, (("LWIP_OOSEQ", "0"), ("LWIP_POOLS", "64")))
+    assert again.path == tuned.path and len(lines) == 2

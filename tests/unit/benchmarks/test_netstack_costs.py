@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from benchmarks.netstack_costs import in_kernel, shares, tables
+from benchmarks.netstack_costs import fix_tables, in_kernel, place, shares, tables, transfers, variants
 from benchmarks.netstack_link import CONDITIONS, TITLES, cell
 from benchmarks.netstack_link import tables as goodput_tables
 from benchmarks.netstack_profile import (
@@ -188,3 +188,67 @@ def test_tables_of_goodput_have_a_row_for_each_pair() -> None:
     assert "| lwip to smoltcp    |   5 |" in text
     assert "| smoltcp to smoltcp |   6 |" in text
     assert {condition.series for condition in CONDITIONS} == set(TITLES)
+
+
+def test_what_a_fix_adds_is_the_difference_to_a_run_without_it() -> None:
+    def one(work: str, unit: str, units: int, stack: str, instructions: int) -> dict[str, Any]:
+        return {"work": work, "unit": unit, "units": units, "stack": stack, "instructions": instructions}
+
+    found = [
+        one("bulk out", "byte", 2000, "lwip", 9000),
+        one("bulk out", "byte", 2000, "lwip:shipped", 8000),
+        one("bulk out", "byte", 2000, "lwip:without-least-mss", 9100),
+        one("small requests", "request", 10, "lwip", 5000),
+        one("small requests", "request", 10, "lwip:shipped", 5000),
+        one("small requests", "request", 10, "lwip:without-least-mss", 4500),
+    ]
+    text = fix_tables(found)
+    assert text.startswith("Instructions that the fixes of lwip add, of 4500 for bulk out, 500 for small requests")
+    rows = {
+        line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:-1]] for line in text.splitlines()[2:]
+    }
+    assert rows["fix"] == ["bulk out, 1000 bytes", "small requests, a request"]
+    assert rows["all together"] == ["+500.0 (+11.11%)", "0"]
+    assert rows["`least-mss`"] == ["-50.0 (-1.11%)", "+50.0 (+10.00%)"]
+
+
+def test_each_fix_is_counted_alone() -> None:
+    names = variants()
+    assert names[:2] == ["lwip", "lwip:shipped"]
+    assert "smoltcp:without-early-fin" in names and "lwip:without-simultaneous-open" in names
+    assert len(names) == len(set(names)) == 4 + 11 + 13
+
+
+def test_samples_in_the_kernel_are_placed_by_their_stack() -> None:
+    assert place(("writev", "tun_get_user", "_copy_from_iter")) == "copy"
+    assert place(("writev", "tun_get_user", "__netif_receive_skb", "tcp_v4_rcv", "tcp_ack")) == "TCP of the receiver"
+    assert place(("writev", "tun_get_user", "alloc_skb_with_frags")) == "device"
+    assert place(("send", "tcp_sendmsg_locked", "kmem_cache_alloc")) == "own TCP"
+    assert place(("ppoll", "do_sys_poll", "schedule")) == "wait"
+    assert place(("clock_gettime",)) == "other system call"
+
+
+def test_processor_time_of_bulk_data_is_for_each_megabyte() -> None:
+    statistics = {"frames_in": 30, "frames_out": 70}
+    one = {
+        "way": "out",
+        "stack": "lwip",
+        "server": {"user_s": 0.001, "system_s": 0.004, "statistics": statistics},
+        "bytes": 50_000_000,
+        "active_s": 0.1,
+        "samples": 10,
+        "places": {"copy": 3, "device": 1},
+    }
+    head, _, row = transfers([one]).splitlines()
+    cells = dict(zip(head.split("|")[1:-1], row.split("|")[1:-1], strict=True))
+    found = {name.strip(): cell.strip() for name, cell in cells.items()}
+    assert found == {
+        "": "out, lwip",
+        "Mbit/s": "4000",
+        "us/MB": "100",
+        "user": "20",
+        "copy": "60",
+        "device": "20",
+        "frames/MB": "2",
+        "samples": "10",
+    }

@@ -144,6 +144,7 @@ THREADS = {
         if workload.parameter("threads") == "n"
     },
     **dict.fromkeys(("fixes-churn", "fixes-bulk-in", "fixes-bulk-out", "fixes-round-trip"), 2),
+    **dict.fromkeys(("clients-keepalive", "clients-churn"), 2),
     **dict.fromkeys(("link-out", "link-in"), 2),
     **dict.fromkeys(("counts-plain", "counts-tuned"), 1),  # their numbers are exact on any number of processors
 }

@@ -252,7 +252,7 @@ impl<S: Stack> App for Pinger<S> {
             active_s: self.span.seconds(),
             latency_us: self.latency.percentiles(),
             first_failure: self.outcome.first_failure.clone(),
-            lost: None,
+            ..Outcome::default()
         }
     }
 }

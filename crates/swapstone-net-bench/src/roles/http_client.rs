@@ -98,6 +98,8 @@ impl<'a, S: Stack> Client<'a, S> {
                         socket,
                     };
                     self.connections.put(connection.socket.id(), connection);
+                    self.outcome.most_open =
+                        self.outcome.most_open.max(Some(self.connections.count));
                     return;
                 }
                 Err(error) => self.fail(&error.to_string()),
@@ -220,6 +222,7 @@ impl<S: Stack> App for Client<'_, S> {
             requests: self.outcome.requests,
             failed: self.outcome.failed,
             connections: self.outcome.connections,
+            most_open: self.outcome.most_open,
             bytes_in: self.outcome.bytes_in,
             bytes_out: self.outcome.bytes_out,
             active_s: self.span.seconds(),

@@ -21,18 +21,23 @@ use lexopt::prelude::*;
 use place::{KERNEL, Place, Setup};
 
 pub const HELP: &str = "\
-Usage: swapstone-net-bench trial --work WORK [--stack STACK] [--link LINK] [--seed N]
+Usage: swapstone-net-bench trial --work WORK [--stack STACK] [--link LINK] [--seed N] [--clients N]
 
 It needs root. Without --stack, the environment variable NETSTACK names the stack.
-Stacks: kernel (with cubic), kernel:reno, kernel:bbr or another congestion control of the kernel's; lwip, smoltcp, STACK:shipped, STACK:without-FIX.
+Stacks: kernel (with cubic), kernel:reno, kernel:bbr or another congestion control of the kernel's; lwip, smoltcp, STACK:shipped, STACK:without-FIX,
+STACK:OPTION=VALUE (see the options of swapstone-net-bench --help).
 The kernel of the client has the same congestion control as that of the server; beside lwip and smoltcp it has cubic.
 The host's own default has no effect.
 Without --link, the environment variable LINK names the emulated link; without both, the devices are connected directly.
 LINK is clean, or parts joined by +: loss:1%, reorder:1% (held by 1 ms), duplicate:1%, corrupt:1% (a bit is flipped), delay:10ms;
 of every frame, in both directions. --seed decides which frames; the default differs in each run, and is among its facts.
 Works: http-keepalive, http-churn, ab, bulk-in, bulk-out, udp-in, round-trip; in a build that counts: counts-plain, counts-tuned;
-fixes-churn, fixes-bulk-in, fixes-bulk-out, fixes-round-trip; for an emulated link: link-out, link-in.
+fixes-churn, fixes-bulk-in, fixes-bulk-out, fixes-round-trip; clients-keepalive, clients-churn; for an emulated link: link-out, link-in.
+--clients, or the environment variable CLIENTS, is how many connections the client has at once: of works with HTTP, 1 to 1000.
 ";
+
+/// The most connections of a client: each needs a file descriptor, of which 1024 are usual.
+const MOST_CLIENTS: usize = 1000;
 
 /// Runs a trial; `arguments` are those after the first one.
 ///
@@ -41,6 +46,7 @@ fixes-churn, fixes-bulk-in, fixes-bulk-out, fixes-round-trip; for an emulated li
 /// A requirement is missing, or a request failed: such a trial has no figures.
 pub fn run() -> Result<(), Box<dyn Error>> {
     let (mut work, mut stack, mut link, mut seed) = (None, None, None, None);
+    let mut clients = std::env::var("CLIENTS").ok();
     let mut parser = lexopt::Parser::from_args(std::env::args_os().skip(2));
     while let Some(argument) = parser.next()? {
         match argument {
@@ -48,6 +54,7 @@ pub fn run() -> Result<(), Box<dyn Error>> {
             Long("stack") => stack = Some(parser.value()?.string()?),
             Long("link") => link = Some(parser.value()?.string()?),
             Long("seed") => seed = Some(parser.value()?.parse()?),
+            Long("clients") => clients = Some(parser.value()?.string()?),
             Short('h') | Long("help") => {
                 print!("{HELP}");
                 return Ok(());
@@ -63,7 +70,7 @@ pub fn run() -> Result<(), Box<dyn Error>> {
     };
     let stack = match stack.or_else(|| std::env::var("NETSTACK").ok()) {
         Some(stack) => stack,
-        None if link.is_some() => KERNEL.to_owned(),
+        None if link.is_some() || clients.is_some() => KERNEL.to_owned(),
         None => return Err("a trial needs --stack, or NETSTACK".into()),
     };
     let (stack, control) = stack_and_control(stack.trim());
@@ -71,12 +78,20 @@ pub fn run() -> Result<(), Box<dyn Error>> {
         stack,
         control,
         link,
+        clients: clients.as_deref().map(parse_clients).transpose()?,
     };
     let report = measure(work, &setup)?;
     let mut out = std::io::stdout().lock();
     out.write_all(report.as_bytes())?;
     out.flush()?;
     Ok(())
+}
+
+fn parse_clients(text: &str) -> Result<usize, String> {
+    let number = text.trim().parse().ok();
+    number
+        .filter(|clients| (1..=MOST_CLIENTS).contains(clients))
+        .ok_or_else(|| format!("{text:?} is no number of clients from 1 to {MOST_CLIENTS}"))
 }
 
 /// Returns a seed that differs from run to run.
@@ -96,7 +111,7 @@ fn stack_and_control(text: &str) -> (&str, &str) {
 
 fn measure(work: &works::Work, setup: &Setup<'_>) -> Result<String, Box<dyn Error>> {
     let mut place = Place::make(setup, work)?;
-    let ended = place.client(work);
+    let ended = place.client(work, setup.clients);
     // The server is observed while it still runs, after its work.
     let seen = seen::of(place.server_id());
     let facts = place.facts();
@@ -111,6 +126,11 @@ fn measure(work: &works::Work, setup: &Setup<'_>) -> Result<String, Box<dyn Erro
     sight.push(("stack".into(), seen::named(&served)));
     if setup.stack != KERNEL {
         sight.extend(network::reported(&served));
+    }
+    if setup.clients.is_some()
+        && let Some(clients) = work.client.reported_clients(&client)
+    {
+        sight.push(("clients".into(), clients.to_string()));
     }
     sight.extend(facts?);
     sight.extend(link?);
@@ -127,6 +147,15 @@ pub mod tests {
 
     /// Held by tests that open a TAP, or look for open ones: threads share their descriptors.
     pub static TAPS: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+    #[test]
+    fn the_number_of_clients_is_limited() {
+        assert_eq!(parse_clients("   1"), Ok(1));
+        assert_eq!(parse_clients("1000"), Ok(1000));
+        for text in ["0", "1001", "", "ten"] {
+            assert!(parse_clients(text).is_err(), "{text:?}");
+        }
+    }
 
     #[test]
     fn only_the_kernel_has_a_choice_of_congestion_control() {

@@ -136,6 +136,10 @@ pub fn reported(served: &Value) -> Vec<Fact> {
         };
         facts.push(("server_fixes".into(), on));
     }
+    if let Some(options) = served["device"]["options"].as_array() {
+        let options: Vec<&str> = options.iter().filter_map(Value::as_str).collect();
+        facts.push(("server_options".into(), options.join(",")));
+    }
     facts
 }
 

@@ -40,7 +40,7 @@ const QUEUE: &str = "10000";
 /// The search path: Swapstone starts trials with a smaller environment.
 const PATH: &str = "/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
 /// The length of the longest stack name: the environment has the same size for all stacks.
-const LONGEST_NAME: usize = 15;
+const LONGEST_NAME: usize = 128;
 
 /// A process that is killed when its owner is dropped.
 struct Owned(Child);
@@ -60,6 +60,8 @@ pub struct Setup<'a> {
     pub control: &'a str,
     /// The path and the seed of an emulated link; `None` for devices that are directly connected.
     pub link: Option<(Path, u64)>,
+    /// The connections that the client has at once, in a work that has several; `None` for its own.
+    pub clients: Option<usize>,
 }
 
 /// A running server, and the namespace from which a client reaches it.
@@ -216,17 +218,25 @@ impl Place {
         self.server.0.id()
     }
 
-    /// Runs the client; returns its output, and whether it ended within the time limit.
-    pub fn client(&mut self, work: &Work) -> Result<(String, bool), Box<dyn Error>> {
+    /// Runs the client, with this number of connections at once if there is one; returns its output,
+    /// and whether it ended within the time limit.
+    pub fn client(
+        &mut self,
+        work: &Work,
+        clients: Option<usize>,
+    ) -> Result<(String, bool), Box<dyn Error>> {
         pin(self.client_cpu)?;
+        let (Client::Own(own) | Client::Ab(own)) = work.client;
+        let other = clients.and_then(|clients| work.client.arguments_with(clients));
+        let arguments = other.unwrap_or_else(|| own.iter().map(|&word| word.into()).collect());
         let mut command = match work.client {
-            Client::Own(arguments) => {
+            Client::Own(_) => {
                 let mut command = Command::new("/proc/self/exe");
                 command.args(["--stack", "kernel", "--connect"]);
                 command.arg(format!("{SERVER}:{PORT}")).args(arguments);
                 command
             }
-            Client::Ab(arguments) => {
+            Client::Ab(_) => {
                 let mut command = Command::new("ab");
                 command.args(arguments).arg(format!("http://{SERVER}/"));
                 command

@@ -41,7 +41,35 @@ pub struct Work {
     kind: Kind,
 }
 
-pub const WORKS: [Work; 15] = [
+impl Client {
+    /// Returns the arguments with another number of connections at once; `None` for a client that
+    /// has one connection.
+    pub fn arguments_with(&self, clients: usize) -> Option<Vec<String>> {
+        let (Self::Own(arguments) | Self::Ab(arguments)) = self;
+        let at = arguments.iter().position(|argument| *argument == "-c")? + 1;
+        let mut arguments: Vec<String> =
+            arguments.iter().map(|&argument| argument.into()).collect();
+        *arguments.get_mut(at)? = clients.to_string();
+        Some(arguments)
+    }
+
+    /// Returns the number of connections at once that a client reports; `None` if it reports none.
+    pub fn reported_clients(&self, text: &str) -> Option<u64> {
+        match self {
+            Self::Own(_) => {
+                let last: Value = serde_json::from_str(text.lines().next_back()?).ok()?;
+                last["most_open"].as_u64()
+            }
+            Self::Ab(_) => {
+                let prefix = "Concurrency Level:";
+                let line = text.lines().find(|line| line.starts_with(prefix))?;
+                line[prefix.len()..].trim().parse().ok()
+            }
+        }
+    }
+}
+
+pub const WORKS: [Work; 17] = [
     Work {
         name: "http-keepalive",
         server: &["http"],
@@ -73,14 +101,22 @@ pub const WORKS: [Work; 15] = [
     },
     Work {
         name: "bulk-in",
-        server: &["sink"],
+        server: BULK_IN,
         client: Client::Own(&["source", "--bytes", "500000000"]),
         amount: 500_000_000,
         kind: Kind::BulkIn,
     },
     Work {
         name: "bulk-out",
-        server: &["--bytes", "500000000", "source"],
+        server: &[
+            "--send-buffer",
+            BULK_BUFFER,
+            "--receive-buffer",
+            BULK_BUFFER,
+            "--bytes",
+            "500000000",
+            "source",
+        ],
         client: Client::Own(&["sink"]),
         amount: 500_000_000,
         kind: Kind::BulkOut,
@@ -137,14 +173,22 @@ pub const WORKS: [Work; 15] = [
     },
     Work {
         name: "fixes-bulk-in",
-        server: &["sink"],
+        server: BULK_IN,
         client: Client::Own(&["source", "--bytes", "200000000"]),
         amount: 200_000_000,
         kind: Kind::BulkIn,
     },
     Work {
         name: "fixes-bulk-out",
-        server: &["--bytes", "200000000", "source"],
+        server: &[
+            "--send-buffer",
+            BULK_BUFFER,
+            "--receive-buffer",
+            BULK_BUFFER,
+            "--bytes",
+            "200000000",
+            "source",
+        ],
         client: Client::Own(&["sink"]),
         amount: 200_000_000,
         kind: Kind::BulkOut,
@@ -153,6 +197,28 @@ pub const WORKS: [Work; 15] = [
         name: "fixes-round-trip",
         server: &["echo"],
         client: Client::Own(&["ping", "-n", "5000"]),
+        amount: 5_000,
+        kind: Kind::Requests,
+    },
+    Work {
+        name: "clients-keepalive",
+        server: MANY,
+        client: Client::Own(&["http-client", "-c", "100", "-n", "20000"]),
+        amount: 20_000,
+        kind: Kind::Requests,
+    },
+    Work {
+        name: "clients-churn",
+        server: MANY,
+        client: Client::Own(&[
+            "http-client",
+            "--close",
+            "server",
+            "-c",
+            "100",
+            "-n",
+            "5000",
+        ]),
         amount: 5_000,
         kind: Kind::Requests,
     },
@@ -178,8 +244,23 @@ pub const WORKS: [Work; 15] = [
     },
 ];
 
+/// A server with room for 1000 clients that connect at the same time.
+const MANY: &[&str] = &["--tcp-sockets", "4096", "--backlog", "2048", "http"];
+
 /// The buffers of lwIP and smoltcp on an emulated link, in bytes. The kernel sets its own.
 const BUFFER: &str = "2097152";
+
+/// The buffers of lwIP and smoltcp for bulk data, in bytes. The kernel increases its own up to 4 and
+/// 6 MiB.
+const BULK_BUFFER: &str = "1048576";
+
+const BULK_IN: &[&str] = &[
+    "--send-buffer",
+    BULK_BUFFER,
+    "--receive-buffer",
+    BULK_BUFFER,
+    "sink",
+];
 
 /// The file of percentiles that ab writes to its working folder.
 const CSV: &str = "ab.csv";
@@ -460,6 +541,24 @@ mod tests {
             found[..2],
             [("rate", Some(300_000.0)), ("lost", Some(50_000.0))]
         );
+    }
+
+    #[test]
+    fn the_number_of_clients_is_set_and_read_back() {
+        let of = |work: &str| find(work).unwrap().client.arguments_with(7);
+        let churn = "http-client --close server -c 7 -n 5000";
+        assert_eq!(of("clients-churn").unwrap().join(" "), churn);
+        assert_eq!(
+            of("ab").unwrap().join(" "),
+            "-q -s 20 -c 7 -n 10000 -e ab.csv"
+        );
+        assert_eq!(of("bulk-in"), None);
+        assert_eq!(of("round-trip"), None);
+        let read = |work: &str, text: &str| find(work).unwrap().client.reported_clients(text);
+        assert_eq!(read("http-churn", "{\"most_open\": 7}\n"), Some(7));
+        assert_eq!(read("bulk-in", "{\"requests\": 7}\n"), None);
+        assert_eq!(read("ab", "x\nConcurrency Level:      7\ny\n"), Some(7));
+        assert_eq!(read("ab", ""), None);
     }
 
     #[test]

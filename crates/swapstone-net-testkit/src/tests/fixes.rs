@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use swapstone_net::error::ConnectError;
 use swapstone_net_link::Options;
 
 use super::data::pattern;
@@ -58,6 +59,10 @@ pub(super) const TESTS: &[Test] = &[
     Test::once(
         "fix: data is acknowledged once, after the application read it",
         ack_after_read,
+    ),
+    Test::both(
+        "fix: two hosts connect to each other at once",
+        simultaneous_open,
     ),
 ];
 
@@ -183,6 +188,11 @@ const WITHOUT: &[(&str, &str, &str)] = &[
         "smoltcp",
         "reordering-window",
         "reordering: an overtaken segment is not retransmitted",
+    ),
+    (
+        "lwip",
+        "simultaneous-open",
+        "fix: two hosts connect to each other at once",
     ),
 ];
 
@@ -531,4 +541,58 @@ fn handshake_timed(context: &Context) {
 
 fn ack_after_read(context: &Context) {
     super::offload::acknowledges_once(context);
+}
+
+/// The peer's SYN crosses that of the stack, and the peer then sends an ACK, or the same SYN with an
+/// ACK, as RFC 9293, figure 7, has it. smoltcp drops the latter as a copy and answers with an ACK.
+fn simultaneous_open(context: &Context) {
+    let mut world = context.world();
+    let both = [(80, ACK), (81, SYN | ACK)];
+    let cases = if context.backend.name == "smoltcp" {
+        &both[..1]
+    } else {
+        &both
+    };
+    for &(port, flags) in cases {
+        let (socket, syn) = world.begin_connect(port);
+        let mut conn = Conn::new(port, syn.source);
+        let mut crossing = conn.segment(SYN, b"");
+        // An MSS of 1000 and a window scale of 7.
+        crossing.options = vec![2, 4, 0x03, 0xe8, 3, 3, 7, 1];
+        world.send_tcp(crossing.clone());
+        conn.seq = conn.seq.wrapping_add(1);
+        let answer = world.expect_of(&conn, "a SYN with ACK", |tcp| tcp.has(SYN | ACK));
+        assert_eq!((answer.seq, answer.ack), (syn.seq, conn.seq));
+        assert!(socket.connect(world.at_peer(port)).is_err(), "not yet");
+        conn.ack = syn.seq.wrapping_add(1);
+        conn.window = 1024;
+        if flags & SYN == 0 {
+            world.send(&mut conn, ACK, b"");
+        } else {
+            crossing.flags = SYN | ACK;
+            crossing.ack = conn.ack;
+            crossing.window = conn.window;
+            world.send_tcp(crossing);
+        }
+        let peer = world.at_peer(port);
+        let outcome = world.eventually("a connection", || match socket.connect(peer) {
+            Err(ConnectError::WouldBlock) => None,
+            outcome => Some(outcome),
+        });
+        assert_eq!(outcome, Ok(()));
+        // The window of a SYN is not scaled, that of an ACK is.
+        assert_eq!(socket.send(&pattern(2000)), Ok(2000));
+        world.run(Duration::from_millis(50));
+        let mut end = 0;
+        for packet in world.inbox.drain(..) {
+            if let Some(tcp) = packet.tcp().filter(|tcp| conn.owns(tcp)) {
+                assert_eq!(tcp.ack, conn.seq);
+                end = end.max(tcp.seq.wrapping_sub(conn.ack) as usize + tcp.payload.len());
+            }
+        }
+        assert_eq!(end, if flags == ACK { 2000 } else { 1000 });
+        assert_eq!(world.take(&mut conn, 2000), pattern(2000));
+        world.give(&mut conn, b"both ways");
+        assert_eq!(received(&socket), Some(Ok(b"both ways".to_vec())));
+    }
 }

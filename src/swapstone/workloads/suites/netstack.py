@@ -161,6 +161,15 @@ FIXES = Suite(
     ),
 )
 
+CLIENTS = Suite(
+    name="netstack-clients",
+    description="an HTTP server with the number of clients of the factor clients, by default 100",
+    workloads=(
+        _work("clients-keepalive", "20000 HTTP requests on connections that are kept", _ANSWERED),
+        _work("clients-churn", "5000 HTTP requests, a connection for each, which the server closes", _ANSWERED),
+    ),
+)
+
 _GOODPUT: tuple[Metric, ...] = (
     _rate("B/s", "bytes that the application received a second, headers left out; pauses count"),
     *_processor("10^6 bytes"),
@@ -175,4 +184,4 @@ LINK = Suite(
     ),
 )
 
-SUITES = (SUITE, COUNTS, FIXES, LINK)
+SUITES = (SUITE, COUNTS, FIXES, CLIENTS, LINK)
