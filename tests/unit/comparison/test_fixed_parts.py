@@ -30,7 +30,7 @@ def test_the_spread_of_links_is_that_of_999_assignments_with_the_seed_2009() -> 
         return float(max(means) - min(means))
 
     random = np.random.default_rng(2009)
-    drawn = [apart(random.permutation(turns)) for _ in range(999)]
+    drawn = [apart(random.permutation(turns).tolist()) for _ in range(999)]
     sizes = [4, 2, 3, 5]
     means = [values[turns == turn].mean() for turn in range(4)]
     within = sum(((values[turns == turn] - means[turn]) ** 2).sum() for turn in range(4)) / (14 - 4)
@@ -39,8 +39,9 @@ def test_the_spread_of_links_is_that_of_999_assignments_with_the_seed_2009() -> 
     expected, p_value, deviation = spread_of(values, turns)
     assert expected == pytest.approx(math.exp(np.median(drawn)), rel=1e-9)
     assert p_value == (1 + sum(one >= apart(turns.tolist()) - 1e-12 for one in drawn)) / 1000
-    assert 0.01 < p_value < 0.9
-    assert deviation == pytest.approx(math.sqrt(max(0.0, (between - within) / each)), rel=1e-9) and deviation > 0
+    assert p_value is not None and 0.01 < p_value < 0.9
+    assert deviation == pytest.approx(math.sqrt(max(0.0, (between - within) / each)), rel=1e-9)
+    assert deviation is not None and deviation > 0
 
 
 def test_links_that_differ_less_than_their_noise_have_no_spread() -> None:
