@@ -42,7 +42,8 @@ static void reopen(struct output *output, int fd) {
 }
 
 static bool start_generator(struct server *server, enum server_phase phase, int64_t ms) {
-    static struct request *request; /* the fields that `start` reads, and zeros, in memory that the child has */
+    static struct request
+        *request; /* the fields that `start` reads, and zeros, in memory that the child has */
     const struct server_request *wanted = &server->request->server;
 
     if (!request)

@@ -28,17 +28,17 @@ static struct {
     bool zombie_handled; /* the zombie was observed before it was reaped */
     bool outlived;       /* its other threads ran on, long after its main thread had ended */
     int64_t exit_stop_ns, paused_ns, ended_ns;
-    int64_t outlived_ns;  /* when to examine that */
-    int64_t asleep_ns;    /* from when on the agent may sleep */
-    int64_t free_bytes;   /* in its folder, before the start; negative if unknown */
-    int64_t stops;        /* of its first process or of the agent, by a signal */
-    int64_t late_ns;      /* the longest time that a timer woke the agent too late */
-    int64_t suspended_ns; /* of the machine before the start: an upper bound */
+    int64_t outlived_ns;                     /* when to examine that */
+    int64_t asleep_ns;                       /* from when on the agent may sleep */
+    int64_t free_bytes;                      /* in its folder, before the start; negative if unknown */
+    int64_t stops;                           /* of its first process or of the agent, by a signal */
+    int64_t late_ns;                         /* the longest time that a timer woke the agent too late */
+    int64_t suspended_ns;                    /* of the machine before the start: an upper bound */
     int64_t offset_least_ns, offset_most_ns; /* of CLOCK_REALTIME before the start */
-    int killed;           /* processes that were killed after its end */
-    int64_t cpu_us;       /* of the processes that were reaped */
-    int64_t agent_cpu_ns; /* of the agent, before the trial; negative if unknown */
-    struct server server; /* if the program is a server */
+    int killed;                              /* processes that were killed after its end */
+    int64_t cpu_us;                          /* of the processes that were reaped */
+    int64_t agent_cpu_ns;                    /* of the agent, before the trial; negative if unknown */
+    struct server server;                    /* if the program is a server */
     struct answer answer;
 } trial = {
     .started = NOT_STARTED,
@@ -435,7 +435,8 @@ static void clear_process_facts(struct facts *facts) {
         facts->known[fact] = facts->known[fact] && fact >= FACT_PSI_CPU_US && fact <= FACT_LATE_NS;
 }
 
-/* By how much CLOCK_REALTIME was set since the start, at least; 0 if that can't be distinguished from the time of the readings. */
+/* By how much CLOCK_REALTIME was set since the start, at least; 0 if that can't be distinguished from the
+ * time of the readings. */
 static int64_t clock_step_ns(void) {
     int64_t least_ns, most_ns;
 

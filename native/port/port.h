@@ -106,7 +106,8 @@ int port_keep_from_children(void *memory, size_t size);
 int64_t port_now_ns(void);
 /* Bounds of CLOCK_BOOTTIME - CLOCK_MONOTONIC: how long the machine was suspended since it was booted. */
 void port_suspended_ns(int64_t *least, int64_t *most);
-/* Bounds of CLOCK_REALTIME - CLOCK_BOOTTIME, which changes only if the clock is set: NTP changes the rate of both. */
+/* Bounds of CLOCK_REALTIME - CLOCK_BOOTTIME, which changes only if the clock is set: NTP changes the rate of
+ * both. */
 void port_clock_offset_ns(int64_t *least, int64_t *most);
 /* The CPU time of all threads of a process, including ended ones (clock_getcpuclockid(3)), or a negative
  * errno. */

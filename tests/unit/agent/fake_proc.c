@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Runs the agent's readers of /proc on folders that a test made, where no machine would have the wanted values. Implements the
- * part of port.h that they call.
+/* Runs the agent's readers of /proc on folders that a test made, where no machine would have the wanted
+ * values. Implements the part of port.h that they call.
  *
  *     fake_proc machine BEFORE AFTER    growth of the machine's counters
  *     fake_proc server BEFORE AFTER     growth of a server's counters; the agent is process 1
  *     fake_proc task FOLDER PID         what is read of one process
- *     fake_proc image FOLDER PID...     its loader and its mapped objects, as lines "interp PATH" and "object PATH"
- *     fake_proc text FOLDER ROOM        length of the file "text" in a buffer of so many bytes, opened and read again; -1: not read
- *     fake_proc conditions BEFORE AFTER what trials inherit, and whether it is that of the agent's start
+ *     fake_proc image FOLDER PID...     its loader and its mapped objects, as lines "interp PATH" and "object
+ * PATH" fake_proc text FOLDER ROOM        length of the file "text" in a buffer of so many bytes, opened and
+ * read again; -1: not read fake_proc conditions BEFORE AFTER what trials inherit, and whether it is that of
+ * the agent's start
  *
- * BEFORE, AFTER and FOLDER stand for the root folder. The file "now_ns" in it is the clock, "proc/PID/cpu_ns" the processor time of a
- * process, "proc/PID/cpus" and "proc/PID/nice" are its affinity and nice value. "cpus" has the numbers of the agent's processors,
- * "policy" is its scheduling policy, "limit/N/soft" and "limit/N/hard" are its resource limits, which are 0 without the file; a
- * negative number is an error. A file that stays open is read below AFTER when it is rewound there. Prints one line "NAME VALUE" for
- * each known fact.
- * The exit status is 3 if a descriptor stays open of what is read of processes, or of an earlier start.
+ * BEFORE, AFTER and FOLDER stand for the root folder. The file "now_ns" in it is the clock, "proc/PID/cpu_ns"
+ * the processor time of a process, "proc/PID/cpus" and "proc/PID/nice" are its affinity and nice value.
+ * "cpus" has the numbers of the agent's processors, "policy" is its scheduling policy, "limit/N/soft" and
+ * "limit/N/hard" are its resource limits, which are 0 without the file; a negative number is an error. A file
+ * that stays open is read below AFTER when it is rewound there. Prints one line "NAME VALUE" for each known
+ * fact. The exit status is 3 if a descriptor stays open of what is read of processes, or of an earlier start.
  */
 #include "../../../native/agent/conditions.h"
 #include "../../../native/agent/counters.h"
@@ -231,7 +232,8 @@ int main(int count, char **arguments) {
         return 2;
     }
     print(&after);
-    if (strcmp(arguments[1], "conditions") == 0) { /* a new start leaves no more descriptors open than the first one */
+    if (strcmp(arguments[1], "conditions") ==
+        0) { /* a new start leaves no more descriptors open than the first one */
         int open_files = count_open_files();
         begin_conditions();
         observe_conditions(&after);

@@ -25,9 +25,9 @@
  * Each read of the file "/slow" takes 500 ms. SIGKILL ends a process unless "immortal" is its number. The
  * answer is written in pieces of at most "write_bytes"; the write with the number "write_again" finds a full
  * pipe, and from the number "write_fails" on each fails. With "set tasks 1" the process has one thread, whose
- * file is its /proc/100/status. Prints the answer to standard output, and each call that has an effect outside
- * the agent to standard error as "MS NAME ARGUMENTS". A byte beyond mapped memory is a fault, and all of it
- * must be kept from children.
+ * file is its /proc/100/status. Prints the answer to standard output, and each call that has an effect
+ * outside the agent to standard error as "MS NAME ARGUMENTS". A byte beyond mapped memory is a fault, and all
+ * of it must be kept from children.
  */
 #include "../../../native/agent/answer.h"
 #include "../../../native/agent/conditions.h"
