@@ -26,8 +26,8 @@
  * answer is written in pieces of at most "write_bytes"; the write with the number "write_again" finds a full
  * pipe, and from the number "write_fails" on each fails. With "set tasks 1" the process has one thread, whose
  * file is its /proc/100/status. Prints the answer to standard output, and each call that has an effect
- * outside the agent to standard error as "MS NAME ARGUMENTS". A byte beyond mapped memory is a fault, and all
- * of it must be kept from children.
+ * outside the agent to standard error as "MS NAME ARGUMENTS". A byte beyond mapped memory is a fault, and
+ * what is not shared must be kept from children.
  */
 #include "../../../native/agent/answer.h"
 #include "../../../native/agent/conditions.h"
@@ -344,7 +344,6 @@ static struct {
 static int mapped_count;
 
 void *port_mmap(size_t size, bool shared) {
-    (void)shared;
     if (*setting("mmap_fails") && --*setting("mmap_fails") == 0)
         return NULL;
     size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (size + page - 1) / page * page;
@@ -355,6 +354,7 @@ void *port_mmap(size_t size, bool shared) {
     mapped[mapped_count].memory = start + room - size;
     mapped[mapped_count].room = room;
     mapped[mapped_count].size = size;
+    mapped[mapped_count].kept = shared; /* what is shared is for children */
     return mapped[mapped_count++].memory;
 }
 
