@@ -149,7 +149,7 @@ def test_stacks_are_crossed_with_the_number_of_clients(tmp_path: Path) -> None:
     for run in runs:
         assert (run["status"], run["reason"]) == ("ok", ""), run["trial"]
         observed = dict(run["observed"])
-        assert run["trial"]["variant"] == f"netstack={observed['netstack']} clients={observed['clients']}"
+        assert run["trial"]["variant"] == f"netstack={observed['netstack']},clients={observed['clients']}"
     assert {dict(run["observed"])["clients"] for run in runs} == {"1", "300"}
 
 
