@@ -41,7 +41,7 @@ def test_the_documentation_has_each_group_with_the_number_of_its_kinds() -> None
 
 
 def _counted(groups: Mapping[str, Sequence[Kind | Input]]) -> dict[str, str]:
-    """Return how many kinds each group has for every user; root may read what nobody may."""
+    """Return how many kinds each group has for every user: root can read files that have no read permission."""
     counts = {name: sum(not kind.name.endswith("is not readable") for kind in kinds) for name, kinds in groups.items()}
     return {name: str(count) for name, count in {**counts, "all": sum(counts.values())}.items()}
 

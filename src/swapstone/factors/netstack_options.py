@@ -148,7 +148,7 @@ def parse_options(stack: str, texts: tuple[str, ...]) -> dict[str, int]:
 def _value(stack: str, option: StackOption, text: str) -> int:
     number = text.removesuffix(option.unit)
     value = int(number) if _NUMBER.fullmatch(number) and text == f"{number}{option.unit}" else -1
-    # lwIP's pools hold listeners and connections of clients too: a few control blocks serve nobody.
+    # lwIP's pools hold listeners and connections of clients too: with few control blocks no connection is accepted.
     if not option.least <= value <= option.most or (option.variable == "LWIP_POOLS" and 0 < value < 16):
         least = "0, or 16" if option.variable == "LWIP_POOLS" else str(option.least)
         raise UserError(
