@@ -10,6 +10,7 @@ from tests.unit.builders import analysis
 from tests.unit.report.test_throughput import WALL, comparison, context
 
 from swapstone.model import Comparison, Verdict
+from swapstone.model.board_sensors import BoardSensors, SensorPoint
 from swapstone.published import MEASURED_ROWS, baselines, figures
 from swapstone.published.measured_rows import UNIXBENCH
 from swapstone.report.topics.service_tables import sections
@@ -22,8 +23,14 @@ def row_of(suite: str, work: str, glibc: float, musl: float, **changes: object) 
     return comparison(work, (glibc,) * 3, (musl,) * 3, **sides)
 
 
-def made(*comparisons: Comparison) -> tuple[reports.Texts, ...]:
-    return tuple(map(reports.texts, sections(context(("libc", ("glibc", "musl"))), analysis(*comparisons))))
+def made(*comparisons: Comparison, sensors: BoardSensors | None = None) -> tuple[reports.Texts, ...]:
+    subject = msgspec.structs.replace(context(("libc", ("glibc", "musl"))), sensors=sensors)
+    return tuple(map(reports.texts, sections(subject, analysis(*comparisons))))
+
+
+def sensors_of(*mhz: tuple[float, float] | None) -> BoardSensors:
+    points = tuple(SensorPoint(first=at, last=at, frequency=each) for at, each in enumerate(mhz, start=1))
+    return BoardSensors(points=points, trials=len(points))
 
 
 def test_a_row_less_another_and_a_row_in_mb_per_s() -> None:
@@ -96,6 +103,40 @@ def test_rows_of_coremark_are_marked_as_other_work() -> None:
     assert found.rows[0][0] == "iterations*, 1 thread"
     assert found.rows[0][4] == "0.500"
     assert any("other work of the same kind" in note for note in found.notes)
+
+
+def test_a_clock_rate_that_stays_divides_the_iterations() -> None:
+    """An iteration takes 1 ms and 2 ms: 1000 and 500 a second, at 500 MHz 2 and 1 for each MHz."""
+    work = row_of("core", "core_all (1 thread)", 1e6, 2e6)
+    (found,) = made(work, sensors=sensors_of((498.0, 500.0), None, (500.0, 502.0)))
+    assert [row[:5] for row in found.rows] == [
+        ("iterations*, 1 thread", "1/s", "1000", "500.0", "0.500"),
+        ("iterations*, 1 thread", "1/(s MHz)", "2.000", "1.000", "0.500"),
+    ]
+    (per_mhz,) = (row for row in found.data if row["unit"] == "1/(s MHz)")
+    assert (per_mhz["baseline"], per_mhz["candidate"], per_mhz["ratio"]) == (2.0, 1.0, 0.5)
+    assert any(note.startswith("Per MHz: of 500 MHz") for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("sensors", "reason"),
+    [
+        (None, "the clock rate was not read"),
+        (sensors_of(None), "the clock rate was not read"),
+        (sensors_of((500.0, 500.0), (500.0, 511.0)), "changed between 500 and 511 MHz"),
+    ],
+)
+def test_without_one_clock_rate_nothing_is_divided(sensors: BoardSensors | None, reason: str) -> None:
+    (found,) = made(row_of("core", "core_all (1 thread)", 1e6, 2e6), sensors=sensors)
+    assert {row[1] for row in found.rows} == {"1/s"}
+    (note,) = (each for each in found.notes if each.startswith("Per MHz"))
+    assert "unavailable" in note
+    assert reason in note
+
+
+def test_only_the_suite_core_has_rates_per_mhz() -> None:
+    (found,) = made(row_of("os", "lat_pipe", 2.0, 1.0), sensors=sensors_of((500.0, 500.0)))
+    assert not any("MHz" in text for text in (*found.notes, *(row[1] for row in found.rows)))
 
 
 def test_other_levels_have_no_published_ratio_and_other_suites_no_table() -> None:

@@ -6,8 +6,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from swapstone import published
+from swapstone.comparison.boards import SAME_FREQUENCY
 from swapstone.model import IDLE, Analysis, FrozenStruct, Variant
+from swapstone.model.board_sensors import BoardSensors
 from swapstone.published.measured_rows import COREMARK, LMBENCH, UNIXBENCH, MeasuredRow
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
@@ -62,7 +66,10 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             rows = tuple(_rows(which, baseline, candidate, sides))
             if any(row.ratio is not None for row in rows):
                 section = f"{name}-rows-{number}" if number > 1 else f"{name}-rows"
-                found.append(_section(section, title, rows, baseline, candidate))
+                mhz, note = _clock_rate(context.sensors) if which is COREMARK else (None, "")
+                if mhz is not None:
+                    rows = (*rows, *_rows_per_mhz(rows, mhz))
+                found.append(_section(section, title, rows, (baseline, candidate), note))
     return tuple(found)
 
 
@@ -104,10 +111,11 @@ def _on_page(row: MeasuredRow, baseline: Variant, candidate: Variant) -> float |
     return other / base if base and other else None
 
 
-def _section(name: str, title: str, rows: tuple[Row, ...], baseline: Variant, candidate: Variant) -> Section:
+def _section(name: str, title: str, rows: tuple[Row, ...], pair: tuple[Variant, Variant], note: str) -> Section:
+    baseline, candidate = pair
     head = ("row", "unit", baseline.label, candidate.label, "ratio", "page")
     shown = [_cells(row) for row in rows if row.ratio is not None]
-    notes = list(_notes(rows))
+    notes = [*_notes(rows), *((note,) if note else ())]
     if rows[0].published.suite == "unixbench":
         shown.append(_index(rows))
         notes.append(
@@ -122,6 +130,35 @@ def _section(name: str, title: str, rows: tuple[Row, ...], baseline: Variant, ca
         right=(False, False, True, True, True, True),
         data=tuple(_data(row) for row in rows),
         notes=tuple(notes),
+    )
+
+
+def _rows_per_mhz(rows: Sequence[Row], mhz: float) -> Iterator[Row]:
+    """Return the rows with iterations a second and MHz. Their ratios are the same."""
+    for row in rows:
+        if row.baseline is not None and row.candidate is not None:
+            unit = msgspec.structs.replace(row.published, unit="1/(s MHz)")
+            yield msgspec.structs.replace(
+                row, published=unit, baseline=row.baseline / mhz, candidate=row.candidate / mhz
+            )
+
+
+def _clock_rate(sensors: BoardSensors | None) -> tuple[float | None, str]:
+    """Return the clock rate of all trials in MHz, None if there is no single one, and a sentence about it."""
+    found = sensors.range_of("frequency") if sensors is not None else None
+    if found is None:
+        return None, (
+            "Per MHz: unavailable, because the clock rate was not read. It is read on boards (--target ssh:...) whose kernel has cpufreq."
+        )
+    low, high = found
+    if high > low * (1 + SAME_FREQUENCY):
+        return None, (
+            f"Per MHz: unavailable, because the clock rate changed between {low:.0f} and {high:.0f} MHz. With governor=performance in the "
+            "target it stays, unless the board is throttled."
+        )
+    return (low + high) / 2, (
+        f"Per MHz: of {(low + high) / 2:.0f} MHz, which cpufreq stated for the fastest processor before and after each trial. It is the "
+        "requested rate; a processor can run slower, and on boards with several kinds of processors a trial can run on a slower one."
     )
 
 
