@@ -61,6 +61,28 @@ def test_the_paced_load_generator_is_copied_and_both_machines_are_in_the_record(
     assert "another machine" in refused.stderr
 
 
+@pytest.mark.timeout(900)
+def test_redis_gets_its_load_from_a_load_generator_that_was_built_and_copied(server: SshServer, tmp_path: Path) -> None:
+    """A closed loop over connections, of a fixed number of requests: the other kind than that of swapstone-pace."""
+    record = tmp_path / "r"
+    where = ("--driver-target", server.target, "--server-address", ADDRESS)
+    swapstone(
+        tmp_path, *EXPERIMENT, "--only", "redis_set(200kB)", *where, "--out", str(record), PATH=path_with(server)
+    )
+    runs = runs_of(record)
+    assert {(run["status"], run["reason"]) for run in runs} == {("ok", "")}
+    for run in runs:
+        found = values(run)
+        assert found["requests"] > 0 and found["cpu_per_request"] > 0
+        assert 0 < found["latency_p50"] <= found["latency_p99"] <= found["latency_max"]
+        assert "driver_cpu_per_request" not in found
+    tools = dict(json.loads((record / "manifest.json").read_text())["tools"])
+    assert tools["load generators on"] == server.target.removeprefix("ssh:")
+    assert tools["servers listen on"] == ADDRESS
+    assert "redis-benchmark" in tools["driver redis-benchmark"]
+    swapstone(tmp_path, "verify", str(record))
+
+
 @pytest.mark.skipif(not shutil.which("wrk"), reason="wrk is not installed")
 def test_a_study_finds_its_load_generator_on_the_other_machine(server: SshServer, tmp_path: Path) -> None:
     chosen = ("study", "musl-malloc", "--only-part", "one-thread", "--only", "http(c=10,t=1)", "--blocks", "1")
