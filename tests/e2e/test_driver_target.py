@@ -66,9 +66,7 @@ def test_redis_gets_its_load_from_a_load_generator_that_was_built_and_copied(ser
     """A closed loop over connections, of a fixed number of requests: the other kind than that of swapstone-pace."""
     record = tmp_path / "r"
     where = ("--driver-target", server.target, "--server-address", ADDRESS)
-    swapstone(
-        tmp_path, *EXPERIMENT, "--only", "redis_set(200kB)", *where, "--out", str(record), PATH=path_with(server)
-    )
+    swapstone(tmp_path, *EXPERIMENT, "--only", "redis_set(200kB)", *where, "--out", str(record), PATH=path_with(server))
     runs = runs_of(record)
     assert {(run["status"], run["reason"]) for run in runs} == {("ok", "")}
     for run in runs:

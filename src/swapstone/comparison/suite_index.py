@@ -21,6 +21,9 @@ FEWEST_PAIRS = 6
 FEWEST_COMMON = 0.5
 """The blocks that all workloads have must be this share of the pairs of the workload with the fewest, else means of means are used."""
 
+ENOUGH_COMMON = 12
+"""So must they be this many, unless no pair is lacking. With 12 pairs the signed-rank method reaches 2 / 2**12, 1 % over 20 hypotheses."""
+
 
 @dataclasses.dataclass(frozen=True)
 class IndexEstimate:
@@ -51,8 +54,8 @@ def index_estimates(rows: Iterable[Row], *, fewest: int = 1) -> list[IndexEstima
         fewest: an index over fewer rows is left out; 2 because over one row it repeats that row.
 
     Returns:
-        An estimate for each group. It is from the blocks in which all its workloads have a pair, unless these are less than half of the
-        pairs of the workload that has the fewest: then it is the mean of the workloads' means.
+        An estimate for each group. It is from the blocks in which all its workloads have a pair. If these are less than half of the pairs
+        of the workload that has the fewest, or fewer than these and than 12, it is the mean of the workloads' means.
     """
     together: dict[tuple[str, str, str, Variant], list[Row]] = {}
     for row in rows:
@@ -81,7 +84,8 @@ def _inference(rows: Sequence[Row]) -> SignedRank | MeanOfMeans | None:
     ratios = np.array([[found.get(block, math.nan) for block in blocks] for found in by_block])
     common = ~np.isnan(ratios).any(axis=0)
     fewest = min(map(len, by_block))
-    if fewest >= FEWEST_PAIRS and common.sum() < fewest * FEWEST_COMMON:
+    few_common = common.sum() < min(fewest, max(fewest * FEWEST_COMMON, ENOUGH_COMMON))
+    if fewest >= FEWEST_PAIRS and few_common:
         return MeanOfMeans(ratios)
     return SignedRank(ratios[:, common].mean(axis=0), LOG_QUANTUM) if common.any() else None
 

@@ -71,21 +71,41 @@ def same(found: SignedRank | MeanOfMeans, expected: SignedRank | MeanOfMeans) ->
 
 
 def test_the_blocks_that_all_workloads_have_count() -> None:
-    made = gaps((0, 3), (1, 3), (2, 5))
+    made = gaps((0, 3), (1, 3), (2, 5), blocks=14)
     common = np.delete(np.log(np.exp(made)), (3, 5), axis=1)
     assert same(inference(made), SignedRank(common.mean(axis=0), LOG_QUANTUM))
 
 
-@pytest.mark.parametrize(("lacking", "means"), [(7, False), (8, True)])
-def test_with_few_common_blocks_the_means_of_the_workloads_count(lacking: int, means: bool) -> None:
-    made = gaps(*((block % 4, block) for block in range(lacking)))
-    fewest = int((~np.isnan(made)).sum(axis=1).min())
-    assert (fewest, 12 - lacking) == (10, 4 if means else 5)  # half of them are common, or fewer
+@pytest.mark.parametrize(
+    ("blocks", "lacking", "fewest", "common", "means"),
+    [
+        (40, 20, 35, 20, False),
+        (40, 22, 34, 18, False),
+        (40, 24, 34, 16, True),  # less than half
+        (15, 3, 14, 12, False),
+        (15, 4, 14, 11, True),  # fewer than 12
+    ],
+)
+def test_with_few_common_blocks_the_means_of_the_workloads_count(
+    blocks: int, lacking: int, fewest: int, common: int, means: bool
+) -> None:
+    made = gaps(*((block % 4, block) for block in range(lacking)), blocks=blocks)
+    assert int((~np.isnan(made)).sum(axis=1).min()) == fewest
+    assert int((~np.isnan(made)).all(axis=0).sum()) == common
     found = inference(made)
     assert isinstance(found, MeanOfMeans) is means
     if means:
         assert found.n == fewest
         assert found.estimate() == pytest.approx(float(np.nanmean(made, axis=1).mean()))
+
+
+def test_few_blocks_that_all_workloads_have_count_if_no_pair_is_lacking() -> None:
+    """Or if the workload with the fewest pairs lacks the same blocks as all."""
+    made = gaps(blocks=8)
+    assert same(inference(made), SignedRank(np.log(np.exp(made)).mean(axis=0), LOG_QUANTUM))
+    lacking = gaps((0, 3), (1, 3), blocks=8)
+    common = np.delete(np.log(np.exp(lacking)), 3, axis=1)
+    assert same(inference(lacking), SignedRank(common.mean(axis=0), LOG_QUANTUM))
 
 
 def test_an_index_of_a_workload_with_less_than_six_pairs_is_of_the_common_blocks() -> None:
