@@ -34,6 +34,26 @@ class Analysed(FrozenStruct, frozen=True, kw_only=True):
     architecture: str = ""
 
 
+_OTHER_PROGRAMS = ("linking", "static")
+"""The pages' programs are linked dynamically: musl's sizes there are those of such programs here, to the KiB."""
+
+
+def like_the_pages(records: Iterable[Analysed]) -> tuple[tuple[Analysed, ...], str]:
+    """Return the records that can stand beside the pages, and a sentence about the others; empty if there are none.
+
+    A record that holds `linking=static` in all variants is another comparison, such as the part `size` of the study musl-vs-glibc.
+    """
+    known = tuple(records)
+    others = [each for each in known if _OTHER_PROGRAMS in each.experiment.held]
+    names = ", ".join(each.name for each in others)
+    text = (
+        f"Not compared, because their programs are linked statically and the pages' dynamically: {names}."
+        if others
+        else ""
+    )
+    return tuple(each for each in known if each not in others), text
+
+
 class Effect(FrozenStruct, frozen=True, kw_only=True):
     """What a record has of one side over another.
 

@@ -12,7 +12,7 @@ from swapstone import published
 from swapstone.model.safe_text import safe_json
 from swapstone.report import formatting
 from swapstone.report.claim_verdicts import ClaimVerdict, JudgedClaim
-from swapstone.report.document import BulletList, Document, Item, Section, Tone
+from swapstone.report.document import BulletList, Document, Item, Paragraph, Section, Tone
 
 FORMAT = "swapstone-published-claims"
 SCHEMA = 1
@@ -43,12 +43,13 @@ def _plural(verdict: ClaimVerdict, count: int) -> str:
     return words.get(verdict, f"{'is' if count == 1 else 'are'} {verdict.value}")
 
 
-def document_of(found: Sequence[JudgedClaim], records: Sequence[str]) -> Document:
+def document_of(found: Sequence[JudgedClaim], records: Sequence[str], left_out: str = "") -> Document:
     """Return the claims as a document, a section for each page.
 
     Args:
         found: the claims with their verdicts.
         records: names of the records; empty for none.
+        left_out: a sentence about records that test no claim; empty for none.
     """
     sections = tuple(
         Section(
@@ -58,6 +59,9 @@ def document_of(found: Sequence[JudgedClaim], records: Sequence[str]) -> Documen
         for source in published.sources()
         if any(each.claim.source == source.name for each in found)
     )
+    if left_out:
+        text = Paragraph(formatting.safe(left_out))
+        sections = (*sections, Section(title="Records that test no claim", blocks=(text,)))
     return Document(title="Claims of the published pages", answer=answer(found, records), sections=sections)
 
 
@@ -91,7 +95,7 @@ def _lines(each: JudgedClaim) -> Iterator[str]:
         yield f"{'Related' if each.claim.untested else 'Measure it'}: {each.claim.command}"
 
 
-def to_json(found: Iterable[JudgedClaim], records: Sequence[str]) -> str:
+def to_json(found: Iterable[JudgedClaim], records: Sequence[str], left_out: str = "") -> str:
     """Return everything, as JSON: ``{"format": ..., "schema": 1, "answer": ..., "records": [...], "claims": [...]}``."""
     kept = tuple(found)
     whole = {
@@ -99,6 +103,7 @@ def to_json(found: Iterable[JudgedClaim], records: Sequence[str]) -> str:
         "schema": SCHEMA,
         "answer": answer(kept, records),
         "records": tuple(records),
+        "left_out": left_out or None,
         "claims": [
             {
                 "id": each.claim.name,

@@ -14,7 +14,7 @@ from swapstone.published import Figure, Joined, Place, Side
 from swapstone.report import formatting
 from swapstone.report.answer.wording import listed
 from swapstone.report.document import BulletList, Cell, Column, Heading, Item, Mark, Section, Table, Tone
-from swapstone.report.measured import Analysed, Effect, effects
+from swapstone.report.measured import Analysed, Effect, effects, like_the_pages
 
 FACTOR = 1.5
 """Two ratios are of different size if one is larger than the other by more than this factor."""
@@ -76,11 +76,13 @@ class Differences(FrozenStruct, frozen=True, kw_only=True):
         records: their names.
         rows: every ratio that a record has.
         absent: number of published ratios that no record has.
+        left_out: a sentence about the records that are not compared; empty if all are.
     """
 
     records: tuple[str, ...]
     rows: tuple[Difference, ...]
     absent: int
+    left_out: str = ""
 
     @property
     def different(self) -> tuple[Difference, ...]:
@@ -142,10 +144,10 @@ def differences(records: Iterable[Analysed], reasons: Iterable[Reason] = ()) -> 
     """Put published ratios beside those of records.
 
     Args:
-        records: analysed records. Where several have a row, each is compared.
+        records: analysed records. Where several have a row, each is compared, but those that are no `like_the_pages`.
         reasons: why rows differ; the first that matches is taken.
     """
-    known, kept = tuple(records), tuple(reasons)
+    (known, left_out), kept = like_the_pages(records), tuple(reasons)
     rows: list[Difference] = []
     absent = 0
     for figure, place, over, page in ratios():
@@ -158,7 +160,8 @@ def differences(records: Iterable[Analysed], reasons: Iterable[Reason] = ()) -> 
             rows.append(
                 Difference(figure=figure, place=place, over=over, page=page, here=each, kind=kind, reason=reason)
             )
-    return Differences(records=tuple(each.name for each in known), rows=tuple(rows), absent=absent)
+    names = tuple(each.name for each in known)
+    return Differences(records=names, rows=tuple(rows), absent=absent, left_out=left_out)
 
 
 def ratios() -> Iterator[tuple[Figure, Place, Side, float]]:
@@ -252,6 +255,8 @@ def differences_section(found: Differences) -> Section:
     items = (
         [Item(f"{formatting.count(found.absent, 'published ratio')} that no given record has.")] if found.absent else []
     )
+    if found.left_out:
+        items.append(Item(formatting.safe(found.left_out)))
     platforms = tuple(dict.fromkeys(each.figure.platform for each in found.different))
     if len(platforms) == 1:  # no column for it
         items.append(Item(f"The page measured on: {platforms[0]}."))
@@ -311,6 +316,7 @@ def differences_json(found: Differences) -> dict[str, object]:
         "answer": found.answer,
         "records": found.records,
         "absent": found.absent,
+        "left_out": found.left_out or None,
         "factor": FACTOR,
         "rows": [
             {

@@ -15,7 +15,7 @@ from swapstone.record import find_records
 from swapstone.report import published_claims, published_coverage
 from swapstone.report.claim_verdicts import judge
 from swapstone.report.document import Document
-from swapstone.report.measured import Analysed
+from swapstone.report.measured import Analysed, like_the_pages
 from swapstone.report.published_differences import Reason, decode_reasons, differences
 from swapstone.session.explained_rows import explained_rows
 from swapstone.session.published_catalog import catalog
@@ -101,9 +101,11 @@ def claims_output(records: Sequence[str]) -> PublishedOutput:
     Raises:
         UserError: a record can't be read.
     """
-    known = analysed(records)
+    known, left_out = like_the_pages(analysed(records))
     names = tuple(each.name for each in known)
     found = judge(page_claims(), known, catalog())
     return PublishedOutput(
-        document=published_claims.document_of(found, names), json=published_claims.to_json(found, names), missing=0
+        document=published_claims.document_of(found, names, left_out),
+        json=published_claims.to_json(found, names, left_out),
+        missing=0,
     )

@@ -217,6 +217,16 @@ def test_the_output_has_the_evidence_and_the_command() -> None:
     assert answer(empty, ()).startswith(
         f"Records can test {sum(each.verdict is None for each in empty)} of {len(empty)} claims"
     )
+    assert whole["left_out"] is None
+    assert "test no claim" not in text
+    left_out = "Not compared: size\x1b."
+    assert "Records that test no claim Not compared: size" in " ".join(
+        render(document_of(found, names, left_out)).split()
+    )
+    assert json.loads(to_json(found, names, left_out))["left_out"].startswith("Not compared: size")
+    assert not any(
+        "\x1b" in made for made in (to_json(found, names, left_out), render(document_of(found, names, left_out)))
+    )
 
 
 @pytest.mark.parametrize(

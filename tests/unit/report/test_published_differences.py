@@ -110,6 +110,22 @@ def test_other_levels_and_loads_are_not_the_pages() -> None:
     assert found.answer.startswith("The records have none of the")
 
 
+def test_statically_linked_programs_are_not_the_pages_and_are_named() -> None:
+    work = libc("b_malloc_sparse", 9.0, Verdict.WORSE)
+    dynamic = record(work, name="libc")
+    subject = msgspec.structs.replace(dynamic.experiment, held=(("linking", "static"),))
+    static = msgspec.structs.replace(dynamic, name="size\x1b", experiment=subject)
+    found = differences((dynamic, static))
+    assert (found.records, {each.here.record for each in found.rows}) == (("libc",), {"libc"})
+    printed = " ".join(render(Document(title="", answer="", sections=(differences_section(found),))).split())
+    assert "linked statically and the pages' dynamically: size" in printed
+    assert "\x1b" not in printed
+    assert "size" in json.loads(to_json(published_coverage(), found))["compared"]["left_out"]
+    assert differences((dynamic,)).left_out == ""
+    other = msgspec.structs.replace(static, experiment=msgspec.structs.replace(subject, held=(("optimization", "O0"),)))
+    assert differences((other,)).left_out == ""
+
+
 def test_a_ratio_across_loads_is_the_quotient_of_medians() -> None:
     """Table 8: loaded over idle. Here the rt maximum is 10 us idle and 30 us under memory load: 3, against 19.2, 1.2 and 2.2."""
     rows = [
