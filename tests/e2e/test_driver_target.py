@@ -61,7 +61,7 @@ def test_the_paced_load_generator_is_copied_and_both_machines_are_in_the_record(
     assert "another machine" in refused.stderr
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.exhaustive  # builds redis three times
 def test_redis_gets_its_load_from_a_load_generator_that_was_built_and_copied(server: SshServer, tmp_path: Path) -> None:
     """A closed loop over connections, of a fixed number of requests: the other kind than that of swapstone-pace."""
     record = tmp_path / "r"

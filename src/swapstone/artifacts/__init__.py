@@ -19,8 +19,10 @@ from swapstone.artifacts.recipe_resolution import check_recipe, resolve_recipe
 from swapstone.artifacts.replaced_flags import replaced_flags_warning
 from swapstone.artifacts.servers import (
     build_packaged,
+    build_static_load_generator,
     check_load_generator,
     find_load_generator,
+    is_built,
     is_installed_name,
     load_generator_identity,
 )
@@ -58,6 +60,7 @@ __all__ = [
     "build_layouts",
     "build_package",
     "build_packaged",
+    "build_static_load_generator",
     "build_whole",
     "build_workload",
     "c_library_version",
@@ -72,6 +75,7 @@ __all__ = [
     "fill",
     "find_load_generator",
     "install_command",
+    "is_built",
     "is_installed_name",
     "library_digests",
     "library_version",

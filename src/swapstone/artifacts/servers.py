@@ -106,10 +106,28 @@ def find_load_generator(generator: LoadGenerator, *, alone: bool = False, archit
     check_load_generator(generator)
     if (found := shutil.which(name)) and not (architecture and name in _DRIVERS_OF_SERVERS):
         return Path(found).resolve()
+    return _build_part(name, msgspec.structs.replace(SOURCE_RECIPE, architecture=architecture))
+
+
+def is_built(name: str) -> bool:
+    """Return whether a load generator is part of the sources of a server of the suites, so that it can be built."""
+    return name in _DRIVERS_OF_SERVERS
+
+
+def build_static_load_generator(name: str) -> Path:
+    """Build a load generator that `is_built`, statically linked, to run on another machine of this one's architecture.
+
+    Raises:
+        UnavailableError: the sources can't be fetched, or there is no compiler.
+        UserError: the build fails.
+    """
+    return _build_part(name, msgspec.structs.replace(SOURCE_RECIPE, linking="static"))
+
+
+def _build_part(name: str, recipe: Recipe) -> Path:
     package, program = _DRIVERS_OF_SERVERS[name]
     command = _MAKES[package][1].replace("redis-server", name)
-    recipe = resolve_recipe(msgspec.structs.replace(SOURCE_RECIPE, architecture=architecture))
-    return unpacked_builder(package, program, command, LOCK).build(recipe, lambda _: "").path
+    return unpacked_builder(package, program, command, LOCK).build(resolve_recipe(recipe), lambda _: "").path
 
 
 def check_load_generator(generator: LoadGenerator) -> None:

@@ -11,7 +11,13 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts import check_load_generator, find_load_generator, is_installed_name
+from swapstone.artifacts import (
+    build_static_load_generator,
+    check_load_generator,
+    find_load_generator,
+    is_built,
+    is_installed_name,
+)
 from swapstone.factors import Evidence, Recipe
 from swapstone.model import Cpus, Experiment, LoadGenerator, OwnProgram, Sample, UnavailableError, UserError, Variant
 from swapstone.model.load_generator import ADDRESS, FOLDER, LOOPBACK, PORT, TEMPLATE, filled
@@ -99,11 +105,11 @@ class Server(Subject):
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
         """Build the server, and put its load generator on the target."""
-        program = self._inner.build(variant, recipe, context)
         target = context.target
         if target.driver is not None:
-            self._find_remote(target.driver)
-            return program
+            self._find_remote(target.driver)  # before the server is built, which takes longer
+            return self._inner.build(variant, recipe, context)
+        program = self._inner.build(variant, recipe, context)
         simulated = f"/fake/{self._generator.command[0]}"
         if not target.needs_build:
             generator = simulated
@@ -129,10 +135,15 @@ class Server(Subject):
         if self._driver is driver:
             return
         name = self._generator.command[0]
-        installed = is_installed_name(name)
-        found = (
-            driver.find(Path(name).name) if installed else driver.copy(find_load_generator(self._generator, alone=True))
-        )
+        if not is_installed_name(name):
+            found = driver.copy(find_load_generator(self._generator, alone=True))
+        else:
+            try:
+                found = driver.find(Path(name).name)
+            except UnavailableError:
+                if not is_built(name):
+                    raise
+                found = driver.copy(build_static_load_generator(name))
         self._driver, self._remote = driver, found
 
     def _carried(self, program: Program, target: Target) -> str:

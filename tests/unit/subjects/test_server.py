@@ -27,6 +27,7 @@ from swapstone.model.load_generator import filled
 from swapstone.subjects import BuildContext, Program, raw_output, server, subject_of
 from swapstone.subjects.server import free_port
 from swapstone.targets.carried_files import CarriedFiles
+from swapstone.targets.driver_host import RemoteProgram
 from swapstone.targets.fake import FakeTarget
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.workloads import find_workload, own_workload
@@ -179,6 +180,48 @@ def test_a_load_generator_of_another_architecture_fails_that_row_alone(monkeypat
     monkeypatch.setattr("swapstone.subjects.own_program_carried._MACHINES", {"sparc": ("EM_SPARC", 32)})
     with pytest.raises(UserError, match="the machine is sparc"):
         subject.build(variant, resolve_recipe(BASE_RECIPE), BuildContext("server", Guest()))
+
+
+class OtherMachine:
+    """A machine of load generators that has the named ones."""
+
+    def __init__(self, *installed: str) -> None:
+        self.installed = installed
+        self.copied: list[Path] = []
+
+    def find(self, name: str) -> RemoteProgram:
+        if name not in self.installed:
+            raise UnavailableError(f"The load generator {name} is not installed there.", "Install it.")
+        return RemoteProgram(path=f"/usr/bin/{name}", sha256="0" * 64)
+
+    def copy(self, path: Path) -> RemoteProgram:
+        self.copied.append(path)
+        return RemoteProgram(path=f"/tmp/{path.name}", sha256="1" * 64)
+
+
+class RemoteDriver(FakeTarget):
+    def __init__(self, driver: OtherMachine) -> None:
+        self.driver = driver  # type: ignore[assignment] # the two calls that are made of it
+
+
+@pytest.mark.parametrize(("installed", "copied"), [(("redis-benchmark",), []), ((), [Path("/built/redis-benchmark")])])
+def test_a_load_generator_that_is_not_on_the_other_machine_is_built_and_copied_before_the_server_is_built(
+    installed: tuple[str, ...], copied: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "build_static_load_generator", lambda name: Path("/built") / name)
+    subject = subject_of(find_workload("server", "redis_set(200kB)"))
+    there = OtherMachine(*installed)
+    made = []
+    monkeypatch.setattr(type(subject._inner), "build", lambda *_: made.append(list(there.copied)))  # type: ignore[attr-defined] # a server has it
+    subject.build(Variant(levels=()), Recipe(), BuildContext("server", RemoteDriver(there)))  # type: ignore[arg-type] # a part of one
+    assert (there.copied, made) == (copied, [copied])
+
+
+def test_one_that_is_not_built_here_must_be_on_the_other_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = subject_of(find_workload("server", "http(c=10,t=1)"))
+    monkeypatch.setattr(type(subject._inner), "build", lambda *_: pytest.fail("the server was built"))  # type: ignore[attr-defined] # a server has it
+    with pytest.raises(UnavailableError, match="wrk is not installed there"):
+        subject.build(Variant(levels=()), Recipe(), BuildContext("server", RemoteDriver(OtherMachine())))  # type: ignore[arg-type] # a part of one
 
 
 def test_a_target_that_can_neither_run_nor_take_load_generators_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
