@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import click
@@ -18,10 +20,11 @@ from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.shell_completion import complete_factors, complete_records, complete_suites
 from swapstone.model import UserError
 from swapstone.report.context import Selection
-from swapstone.session.agreement_output import agreement_of
+from swapstone.session.agreement_output import agreement_of, records_of
+from swapstone.session.board_runs import resume_records
 from swapstone.session.compare_options import check_why_max, run_options
 from swapstone.session.interrupted import Interrupted
-from swapstone.session.record_handle import Record, open_record
+from swapstone.session.record_handle import Record
 from swapstone.session.sharing import parse_sharing
 from swapstone.session.why_max import worst_wakeup_documents
 
@@ -158,7 +161,6 @@ def compare_command(
       swapstone compare allocator=default,mimalloc --server './my-server {port}' --load-generator './my-client {port}' \
           --read 'regex:(?P<requests>\d+) requests in (?P<seconds>[0-9.]+) s'
     """
-    sharing = parse_sharing(options["store"], options["executor"], options["recheck"])
     given = {**options, "budget": budget, "guest_timeout": guest_timeout, "fail_if": fail_if}
     if options["fit_memory"]:
         return run_fit(context, given)
@@ -169,17 +171,7 @@ def compare_command(
     try:
         if resume:
             _check_no_other_options(context)
-            records = [
-                open_record(resume).resume(
-                    budget,
-                    guest_timeout=guest_timeout,
-                    fail_if=fail_if,
-                    trust=trust,
-                    sharing=sharing,
-                    progress=display(),
-                )
-            ]
-            print_table(records[0], selection)
+            records = _resumed(resume, given, trust=trust, every=every)
         elif trust:
             raise UserError(
                 "Only a record that is resumed can be untrusted.", "Leave --trust out, or add --resume RECORD."
@@ -203,6 +195,25 @@ def compare_command(
         echo("")
         print_document(document)
     return print_outcomes(records, fail_if)
+
+
+def _resumed(name: str, given: Mapping[str, Any], *, trust: bool, every: bool) -> list[Record]:
+    """Resume a record or those of several boards, print the result, and return them."""
+    records = resume_records(
+        records_of(name),
+        given["budget"],
+        out=Path(name),
+        guest_timeout=given["guest_timeout"],
+        fail_if=given["fail_if"],
+        trust=trust,
+        sharing=parse_sharing(given["store"], given["executor"], given["recheck"]),
+        progress=display(),
+    )
+    if len(records) > 1:
+        print_document(agreement_of(records).document, every=every)
+    else:
+        print_table(records[0], Selection(every=True) if every else None)
+    return records
 
 
 def _separator(records: list[Record]) -> str:
