@@ -198,9 +198,9 @@ def test_a_board_s_record_is_compared_with_that_of_a_virtual_machine(tmp_path: P
     """One is measured on the wall clock, the other counted: `agree` compares their sizes and signs."""
     need_emulator()
     ssh = FakeSsh(tmp_path / "board")
-    swapstone(tmp_path, *EXPERIMENT, "--target", "ssh:board", "--blocks", "8", "--out", "board", PATH=ssh.path)
-    swapstone(tmp_path, *EXPERIMENT, "--target", "vm", "--blocks", "8", "--out", "vm")
-    table = json.loads(swapstone(tmp_path, "agree", "board", "vm", "--json").stdout)
+    swapstone(tmp_path, *EXPERIMENT, "--target", "ssh:board", "--blocks", "8", "--out", "measured", PATH=ssh.path)
+    swapstone(tmp_path, *EXPERIMENT, "--target", "vm", "--blocks", "8", "--out", "counted")
+    table = json.loads(swapstone(tmp_path, "agree", "measured", "counted", "--json").stdout)
     assert any(row["workload"] == "b_malloc_tiny1" for row in table["signs"]["rows"])
-    swapped = json.loads(swapstone(tmp_path, "agree", "vm", "board", "--json").stdout)
+    swapped = json.loads(swapstone(tmp_path, "agree", "counted", "measured", "--json").stdout)
     assert len(swapped["signs"]["rows"]) == len(table["signs"]["rows"])
