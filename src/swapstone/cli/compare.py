@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
@@ -20,12 +19,11 @@ from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.shell_completion import complete_factors, complete_records, complete_suites
 from swapstone.model import UserError
 from swapstone.report.context import Selection
-from swapstone.session.agreement_output import agreement_of, records_of
-from swapstone.session.board_runs import resume_records
+from swapstone.session.agreement_output import agreement_of
+from swapstone.session.board_runs import resume_named
 from swapstone.session.compare_options import check_why_max, run_options
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import Record
-from swapstone.session.sharing import parse_sharing
 from swapstone.session.why_max import worst_wakeup_documents
 
 _GROUPS = {
@@ -199,16 +197,7 @@ def compare_command(
 
 def _resumed(name: str, given: Mapping[str, Any], *, trust: bool, every: bool) -> list[Record]:
     """Resume a record or those of several boards, print the result, and return them."""
-    records = resume_records(
-        records_of(name),
-        given["budget"],
-        out=Path(name),
-        guest_timeout=given["guest_timeout"],
-        fail_if=given["fail_if"],
-        trust=trust,
-        sharing=parse_sharing(given["store"], given["executor"], given["recheck"]),
-        progress=display(),
-    )
+    records = resume_named(name, given, trust=trust, progress=display())
     if len(records) > 1:
         print_document(agreement_of(records).document, every=every)
     else:

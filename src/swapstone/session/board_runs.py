@@ -9,16 +9,19 @@ import itertools
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from swapstone.model import Experiment, Trial, UserError
 from swapstone.model.safe_text import safe
 from swapstone.run import Steps, StopDecision, stop
+from swapstone.session.agreement_output import records_of
 from swapstone.session.experiment import resume_by_block
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.outcome import check_fail_if, parse_fail_if
 from swapstone.session.progress import NullProgress, Progress
 from swapstone.session.record_handle import Record
 from swapstone.session.run_options import RunOptions
+from swapstone.session.sharing import parse_sharing
 from swapstone.session.values import Duration, duration_ns, duration_seconds
 from swapstone.targets.vm.shared_runs import RunSharing
 
@@ -201,6 +204,30 @@ def _others(boards: Sequence[_Board], out: Path | None) -> str:
         else "No board was measured to its end."
     )
     return f"{ended}{again}"
+
+
+def resume_named(name: str, options: Mapping[str, Any], *, trust: bool, progress: Progress) -> list[Record]:
+    """Resume the record that a name stands for, or those of a folder of several boards.
+
+    Args:
+        name: as of `swapstone.session.agreement_output.records_of`.
+        options: of `swapstone compare`, by the names of its parameters.
+        trust: as of `resume_records`.
+        progress: as of `resume_records`.
+
+    Raises:
+        UserError, Interrupted: as of `resume_records`.
+    """
+    return resume_records(
+        records_of(name),
+        options["budget"],
+        out=Path(name),
+        guest_timeout=options["guest_timeout"],
+        fail_if=options["fail_if"],
+        trust=trust,
+        sharing=parse_sharing(options["store"], options["executor"], options["recheck"]),
+        progress=progress,
+    )
 
 
 def resume_records(
