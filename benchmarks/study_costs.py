@@ -24,7 +24,8 @@ import msgspec
 from benchmarks.schedule_simulated import with_trials_ahead
 
 from swapstone.record import load
-from swapstone.session.experiment import RunOptions, resolve, start
+from swapstone.session.experiment import resolve, start
+from swapstone.session.run_options import RunOptions
 from swapstone.session.study import plan_study
 from swapstone.session.study_file import load_study
 from swapstone.targets import DEFAULT_MACHINE, MachineConfig

@@ -26,12 +26,14 @@ class SshServer(NamedTuple):
         bin: folder with an ``ssh`` that uses only the test's keys; it comes first in PATH.
         known_hosts: the file with the server's key.
         pid: its process.
+        folder: its folder, with the keys and ``ssh_config``.
     """
 
     target: str
     bin: Path
     known_hosts: Path
     pid: int = 0
+    folder: Path = Path()
 
     def sessions(self) -> list[int]:
         """Return the processes of its connections."""
@@ -114,7 +116,7 @@ def ssh_server(folder: Path, address: str = "127.0.0.1", namespace: str = "") ->
     shutil.copy(keys / "user.pub", keys / "authorized")
     (folder / "sshd_config").write_text(
         f"Port {port}\nListenAddress {address}\nHostKey {keys}/host\nAuthorizedKeysFile {keys}/authorized\nPidFile none\n"
-        f"SetEnv SWAPSTONE_BOARD_LOCKS={folder}\n"
+        f"SetEnv SWAPSTONE_BOARD_LOCKS={folder}\nSubsystem sftp internal-sftp\n"
         "UsePAM no\nStrictModes no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin yes\n"
     )
     (folder / "ssh_config").write_text(
@@ -131,7 +133,7 @@ def ssh_server(folder: Path, address: str = "127.0.0.1", namespace: str = "") ->
     try:
         _wait(address, port, process, folder / "log")
         user = pwd.getpwuid(os.geteuid()).pw_name
-        yield SshServer(f"ssh:{user}@{address}:{port}", binaries, known, process.pid)
+        yield SshServer(f"ssh:{user}@{address}:{port}", binaries, known, process.pid, folder)
     finally:
         process.terminate()
         process.wait(10)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.contract.vm_images import need_emulator
 from tests.e2e.cli import command, environment, runs_of, swapstone
 from tests.e2e.ssh_server import SshServer, missing, ssh_server
 from tests.fake_ssh import FakeSsh
@@ -175,9 +176,31 @@ def test_several_boards_have_a_record_each_and_a_report_over_all(tmp_path: Path)
     shown = swapstone(tmp_path, *EXPERIMENT, "--target", ",".join(names), *out)
     answer = "boards and over all of them; board 2, fake:board2.toml, differs in "
     assert answer in " ".join(shown.stdout.split()) and "board 3 of 3: fake:board3.toml" in shown.stderr
+    assert "board 2 of 3: building 2 programs" in shown.stderr
     records = [str(tmp_path / "r" / f"board-{number}") for number in (1, 2, 3)]
     table = json.loads(swapstone(tmp_path, "agree", *records, "--json").stdout)["table"]
     assert table["boards"] == names
+    times: dict[int, list[int]] = {}
+    for record in records:
+        for line in lines_of(Path(record)).splitlines():
+            run = json.loads(line)["run"]
+            times.setdefault(run["trial"]["block"], []).append(run["started_unix_ns"])
+    assert sorted(times) == list(range(21))
+    for block in range(20):  # interleaved: no board begins a block before all have ended the one before
+        assert max(times[block]) <= min(times[block + 1])
     wall = next(row for row in table["rows"] if row["metric"]["name"] == "wall")
     assert wall["deviating"] == [1] and wall["low"] < 1.5 and wall["high"] > 1.8 and wall["verdict"] == "worse"
     assert len(swapstone(tmp_path, "agree", *records[:2], "--csv").stdout.splitlines()) > 1
+
+
+@pytest.mark.slow
+def test_a_board_s_record_is_compared_with_that_of_a_virtual_machine(tmp_path: Path) -> None:
+    """One is measured on the wall clock, the other counted: `agree` compares their sizes and signs."""
+    need_emulator()
+    ssh = FakeSsh(tmp_path / "board")
+    swapstone(tmp_path, *EXPERIMENT, "--target", "ssh:board", "--blocks", "8", "--out", "measured", PATH=ssh.path)
+    swapstone(tmp_path, *EXPERIMENT, "--target", "vm", "--blocks", "8", "--out", "counted")
+    table = json.loads(swapstone(tmp_path, "agree", "measured", "counted", "--json").stdout)
+    assert any(row["workload"] == "b_malloc_tiny1" for row in table["signs"]["rows"])
+    swapped = json.loads(swapstone(tmp_path, "agree", "counted", "measured", "--json").stdout)
+    assert len(swapped["signs"]["rows"]) == len(table["signs"]["rows"])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -19,10 +20,10 @@ from swapstone.cli.shell_completion import complete_factors, complete_records, c
 from swapstone.model import UserError
 from swapstone.report.context import Selection
 from swapstone.session.agreement_output import agreement_of
+from swapstone.session.board_runs import resume_named
 from swapstone.session.compare_options import check_why_max, run_options
 from swapstone.session.interrupted import Interrupted
-from swapstone.session.record_handle import Record, open_record
-from swapstone.session.sharing import parse_sharing
+from swapstone.session.record_handle import Record
 from swapstone.session.why_max import worst_wakeup_documents
 
 _GROUPS = {
@@ -158,7 +159,6 @@ def compare_command(
       swapstone compare allocator=default,mimalloc --server './my-server {port}' --load-generator './my-client {port}' \
           --read 'regex:(?P<requests>\d+) requests in (?P<seconds>[0-9.]+) s'
     """
-    sharing = parse_sharing(options["store"], options["executor"], options["recheck"])
     given = {**options, "budget": budget, "guest_timeout": guest_timeout, "fail_if": fail_if}
     if options["fit_memory"]:
         return run_fit(context, given)
@@ -169,17 +169,7 @@ def compare_command(
     try:
         if resume:
             _check_no_other_options(context)
-            records = [
-                open_record(resume).resume(
-                    budget,
-                    guest_timeout=guest_timeout,
-                    fail_if=fail_if,
-                    trust=trust,
-                    sharing=sharing,
-                    progress=display(),
-                )
-            ]
-            print_table(records[0], selection)
+            records = _resumed(resume, given, trust=trust, every=every)
         elif trust:
             raise UserError(
                 "Only a record that is resumed can be untrusted.", "Leave --trust out, or add --resume RECORD."
@@ -203,6 +193,16 @@ def compare_command(
         echo("")
         print_document(document)
     return print_outcomes(records, fail_if)
+
+
+def _resumed(name: str, given: Mapping[str, Any], *, trust: bool, every: bool) -> list[Record]:
+    """Resume a record or those of several boards, print the result, and return them."""
+    records = resume_named(name, given, trust=trust, progress=display())
+    if len(records) > 1:
+        print_document(agreement_of(records).document, every=every)
+    else:
+        print_table(records[0], Selection(every=True) if every else None)
+    return records
 
 
 def _separator(records: list[Record]) -> str:

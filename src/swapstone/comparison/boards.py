@@ -6,15 +6,14 @@ The facts are those that the target `ssh` adds to a run. Records of other target
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
 from swapstone.comparison.board_sensors import throttled_runs
-from swapstone.comparison.findings import Findings
-from swapstone.comparison.run_columns import as_table
-from swapstone.comparison.run_table import ABSENT, OK, Ints, Runs, RunTable
-from swapstone.model import Caveat, CaveatKind, Experiment, Variant, Workload
+from swapstone.comparison.findings import wall_clock_caveats
+from swapstone.comparison.run_table import ABSENT, OK, Ints, RunTable
+from swapstone.model import Caveat, CaveatKind, Experiment
 
 SAME_FREQUENCY = 0.02
 """Frequencies at the ends of runs that differ by more than this share are reported: it is the default margin of a comparison."""
@@ -26,15 +25,12 @@ _COLDEST, _LARGEST = -273_150, 2**53
 """Other numbers of a record are no measurements."""
 
 
-def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
-) -> Findings:
-    """Return the caveats; arguments as `swapstone.comparison.checks.check`."""
-    del variants, workloads
-    if experiment.virtual:
-        return Findings()
-    table = as_table(runs, ())
-    return Findings(caveats=(*_emulated(table), *_lost(table), *_throttled(table), *_drifted(table)))
+@wall_clock_caveats
+def check(experiment: Experiment, table: RunTable) -> Iterator[Caveat]:
+    """Yield the caveats."""
+    del experiment
+    for find in (_emulated, _lost, _throttled, _drifted):
+        yield from find(table)
 
 
 def _fact(table: RunTable, name: str) -> Ints:

@@ -17,14 +17,13 @@ A virtual machine has conditions of its own in each trial, and on the virtual cl
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from swapstone.comparison.findings import Findings
-from swapstone.comparison.run_columns import as_table
-from swapstone.comparison.run_table import ABSENT, OK, Ints, Runs, RunTable, by_number, median
-from swapstone.model import BOOT_ORDER, Caveat, CaveatKind, Experiment, Variant, Workload
+from swapstone.comparison.findings import wall_clock_caveats
+from swapstone.comparison.run_table import ABSENT, OK, Ints, RunTable, by_number, median
+from swapstone.model import BOOT_ORDER, Caveat, CaveatKind, Experiment
 from swapstone.model.bounds import LARGEST_INTEGER
 from swapstone.model.trial_conditions import INHERITED, describe_conditions, different_conditions
 
@@ -47,23 +46,12 @@ _OF_PROGRAM = {"nice": "nice value", "cpus_allowed": "number of processors"}
 _MOST_SHOWN = 3
 
 
-def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
-) -> Findings:
-    """Return the caveats; arguments as `swapstone.comparison.checks.check`."""
-    del variants, workloads
-    if experiment.virtual:
-        return Findings()
-    table = as_table(runs, ())
-    return Findings(
-        caveats=(
-            *_inherited(table, by_variant=experiment.order == BOOT_ORDER),
-            *_of_programs(table),
-            *_still(table),
-            *_late(table),
-            *_set(table),
-        )
-    )
+@wall_clock_caveats
+def check(experiment: Experiment, table: RunTable) -> Iterator[Caveat]:
+    """Yield the caveats."""
+    yield from _inherited(table, by_variant=experiment.order == BOOT_ORDER)
+    for find in (_of_programs, _still, _late, _set):
+        yield from find(table)
 
 
 def _fact(table: RunTable, name: str) -> Ints:

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from swapstone.comparison.cells import Group
 from swapstone.comparison.rows import Row
-from swapstone.model import CarryOver, Caveat, FailureRates, Verdict
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.run_table import Runs, RunTable
+from swapstone.model import CarryOver, Caveat, Experiment, FailureRates, Variant, Verdict, Workload
 
 Place = tuple[Group, str, str]
 """((suite, workload, load), label of the candidate, name of the metric): a row."""
@@ -29,6 +31,22 @@ class Findings:
     caveats: tuple[Caveat, ...] = ()
     carry_overs: Mapping[Place, CarryOver] = dataclasses.field(default_factory=dict)
     failure_rates: tuple[FailureRates, ...] = ()
+
+
+Check = Callable[[Experiment, Sequence[Variant], Mapping[str, Workload], Runs], Findings]
+"""A check of a row's assumptions; arguments as `swapstone.comparison.checks.check`."""
+
+
+def wall_clock_caveats(find: Callable[[Experiment, RunTable], Iterable[Caveat]]) -> Check:
+    """Return the check that gives the caveats found in the runs of an experiment on the wall clock, and none on the virtual clock."""
+
+    def check(
+        experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
+    ) -> Findings:
+        del variants, workloads
+        return Findings() if experiment.virtual else Findings(caveats=tuple(find(experiment, as_table(runs, ()))))
+
+    return check
 
 
 def checked(rows: Iterable[Row], findings: Findings) -> list[Row]:

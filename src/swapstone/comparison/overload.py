@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from swapstone.comparison.findings import Findings
-from swapstone.comparison.run_columns import as_table
-from swapstone.comparison.run_table import ABSENT, HISTOGRAM, OK, Runs
-from swapstone.model import Caveat, CaveatKind, Experiment, Variant, Workload
+from swapstone.comparison.findings import wall_clock_caveats
+from swapstone.comparison.run_table import ABSENT, HISTOGRAM, OK, RunTable
+from swapstone.model import Caveat, CaveatKind, Experiment
 
 BUSY = 0.5
 """Share of the processors' time that wake-ups may take. On a machine that keeps up with one each 100 us, they take a few per cent."""
@@ -20,32 +19,27 @@ _LARGEST = 2**53
 """Larger numbers of a record are no measurements."""
 
 
-def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
-) -> Findings:
-    """Return the caveat; arguments as `swapstone.comparison.checks.check`."""
-    del variants, workloads
-    if experiment.virtual:
-        return Findings()
-    table = as_table(runs, ())
+@wall_clock_caveats
+def check(experiment: Experiment, table: RunTable) -> Iterator[Caveat]:
+    """Yield the caveat."""
+    del experiment
     wall_ns, user_us, system_us, cpus = (table.fact(name) for name in ("wall_ns", "user_us", "system_us", "agent_cpus"))
     known = (table.status == OK) & (table.extras & HISTOGRAM != 0) & (wall_ns > 0)
     for column in (wall_ns, user_us, system_us):
         known &= (column != ABSENT) & (column >= 0) & (column < _LARGEST)
     rows = np.flatnonzero(known)
     if not rows.size:
-        return Findings()
+        return
     several = np.array([place[1] == _ON_EACH_PROCESSOR for place in table.places])[table.place[rows]]
     threads = np.where(several, np.maximum(cpus[rows], 1), 1)
     shares = 1000.0 * (user_us[rows] + system_us[rows]) / wall_ns[rows] / threads
     busy = int((shares > BUSY).sum())
     if not busy:
-        return Findings()
-    caveat = Caveat(
+        return
+    yield Caveat(
         kind=CaveatKind.CHANGED_CONDITIONS,
         message=f"The machine can hardly keep up with the wake-ups: in {busy} of {rows.size} runs of the suite latency they took more than "
         f"half of the processors' time, up to {min(100.0, 100 * shares.max()):.0f} %. Other programs wait meanwhile, and the kernel "
         "pauses threads of a real-time priority that take it all (sched_rt_runtime_us): the latencies contain that.",
         hint="They describe an overloaded machine, as an emulated board is one. Measure on a faster one.",
     )
-    return Findings(caveats=(caveat,))

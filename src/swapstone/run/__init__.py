@@ -4,6 +4,7 @@
 from swapstone.run.engine import Engine, Progress, SessionEnd, StopDecision, StoppingRule
 from swapstone.run.manifest import manifest_of
 from swapstone.run.prepare import Prepared, check_levels, prepare
+from swapstone.run.steps import Steps, finish, stop
 from swapstone.run.trial_specs import WORK_NS, TrialSpecs
 
 __all__ = [
@@ -12,10 +13,13 @@ __all__ = [
     "Prepared",
     "Progress",
     "SessionEnd",
+    "Steps",
     "StopDecision",
     "StoppingRule",
     "TrialSpecs",
     "check_levels",
+    "finish",
     "manifest_of",
     "prepare",
+    "stop",
 ]

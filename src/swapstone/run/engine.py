@@ -33,6 +33,7 @@ from swapstone.run.endings import why_complete, why_gone, why_none
 from swapstone.run.kernel_noise import with_noise
 from swapstone.run.manifest import manifest_of
 from swapstone.run.prepare import Prepared
+from swapstone.run.steps import Steps, finish
 from swapstone.run.trial_specs import TrialSpecs
 from swapstone.run.trials_ahead import TrialsAhead
 from swapstone.subjects import Judgement, Outcome, Subject
@@ -143,6 +144,7 @@ class Engine:
         """The facts of this session's first run that is ok, by variant where each has a kernel of its own: all must have its conditions."""
         self._ahead: TrialsAhead[Attempt] = TrialsAhead(self._attempt, target)
         self._began_ns: int
+        self._paused_ns = 0
         self._earlier_ns = sum(run.elapsed_ns for run in earlier)
         self._between_ns: int
         """Time of the last block that no trial took: writing and syncing the record."""
@@ -163,6 +165,10 @@ class Engine:
             UserError: the target broke several times in a row, or the record can't be written.
             KeyboardInterrupt: the user stopped it; the record is complete up to there.
         """
+        return finish(self.blocks())
+
+    def blocks(self) -> Steps[SessionEnd]:
+        """Run the experiment as `run`; yield before the first block and between two, where no trial runs. A pause uses no budget."""
         self._calibrate()
         manifest = manifest_of(self._prepared, self._target, self._passes)
         self._writer.write_manifest(with_noise(manifest, self._experiment, self._target))
@@ -176,6 +182,9 @@ class Engine:
         self._began_ns = time.monotonic_ns()
         with self._ahead:
             while True:
+                paused_ns = time.monotonic_ns()
+                yield
+                self._paused_ns += time.monotonic_ns() - paused_ns
                 began_ns = time.monotonic_ns()
                 self._run_block(block, still_open, discarded)
                 made_ns = sum(run.elapsed_ns for run in self._runs.values() if run.trial.block == block)
@@ -405,7 +414,7 @@ class Engine:
         """Return how much of the budget is used: on the wall clock what lies between trials counts too."""
         made = [run.elapsed_ns for run in self._runs.values() if run.trial.block <= block]
         if not self._experiment.virtual:
-            return max(sum(made), self._earlier_ns + time.monotonic_ns() - self._began_ns)
+            return max(sum(made), self._earlier_ns + time.monotonic_ns() - self._began_ns - self._paused_ns)
         return sum(made) // self._width(len(made))
 
     def _width(self, trials: int) -> int:

@@ -47,7 +47,7 @@ def agreement_of_names(names: Sequence[str]) -> AgreementOutput:
     Raises:
         UserError: there is no such record, or the records can't be compared.
     """
-    groups = [_records_of(name) for name in names]
+    groups = [records_of(name) for name in names]
     if len(groups) == 1:
         return agreement_of(groups[0])
     if all(len(group) == 1 for group in groups):
@@ -60,7 +60,7 @@ def agreement_of_names(names: Sequence[str]) -> AgreementOutput:
     return _by_board(*groups)
 
 
-def _records_of(name: str) -> list[Record]:
+def records_of(name: str) -> list[Record]:
     """Return one record, or those of a folder of several boards, in their order."""
     paths = find_records(name)
     if len(paths) < 2 or not all(_BOARD.fullmatch(path.name) for path in paths):

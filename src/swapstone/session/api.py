@@ -29,7 +29,7 @@ from swapstone.session.api_values import (
     value_texts,
 )
 from swapstone.session.defaults import MARGIN
-from swapstone.session.experiment import RunOptions, resolve
+from swapstone.session.experiment import resolve
 from swapstone.session.outcome import parse_fail_if
 from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress, ProgressLike, as_progress
@@ -37,6 +37,7 @@ from swapstone.session.query import Relation, query_records
 from swapstone.session.record_handle import Record, open_record
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.requested_run import run_request
+from swapstone.session.run_options import RunOptions
 from swapstone.session.sharing import parse_sharing
 from swapstone.session.study import PartState
 from swapstone.session.study_file import load_study, study_path

@@ -15,11 +15,12 @@ from typing import NamedTuple
 import msgspec
 
 from swapstone.artifacts.image_catalog import find_architecture
-from swapstone.model import Experiment, FrozenStruct, MemoryFit, UserError
+from swapstone.model import VIRTUAL_CLOCK, Experiment, FrozenStruct, MemoryFit, UserError
 from swapstone.model.safe_text import safe
 from swapstone.record.writer import check_unused
+from swapstone.run import Steps
+from swapstone.session.board_runs import run_boards
 from swapstone.session.command_lines import split_arguments
-from swapstone.session.experiment import RunOptions
 from swapstone.session.memory_fit import fit_memory
 from swapstone.session.outcome import parse_fail_if
 from swapstone.session.own_program_request import OwnProgramRequest
@@ -27,12 +28,13 @@ from swapstone.session.progress import Progress
 from swapstone.session.record_handle import Record
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.request_resolution import check_request, resolve_request
-from swapstone.session.requested_run import run_request
+from swapstone.session.requested_run import run_request, run_request_by_block
+from swapstone.session.run_options import RunOptions
 from swapstone.session.server_program import target_with_driver
 from swapstone.session.sharing import parse_sharing
 from swapstone.session.values import duration_seconds, parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.session.worst_wakeups import require_wakeups
-from swapstone.targets import TARGETS, find_target_kind
+from swapstone.targets import TARGETS, clock_of, find_target_kind
 from swapstone.targets.labgrid_target import LABGRID, with_environment
 from swapstone.targets.vm.machine_models import check_scale
 
@@ -148,6 +150,12 @@ class _Comparison:
         """Run it; see `run_options`."""
         return run_request(self.request, self.factors, self.own, out=self.out, options=self.options, progress=progress)
 
+    def run_by_block(self, progress: Progress) -> Steps[Path]:
+        """Run it step by step; see `swapstone.session.board_runs`."""
+        return run_request_by_block(
+            self.request, self.factors, self.own, out=self.out, options=self.options, progress=progress
+        )
+
 
 class ComparisonRun(NamedTuple):
     """One of the comparisons of a command line.
@@ -183,7 +191,8 @@ def run_options(
         progress: receives events.
 
     Yields:
-        Each comparison when it ends, those of an architecture one after another. All are checked before the first one runs.
+        Each comparison when it ends, those of an architecture one after another, those of several boards together. All are checked before
+        the first one runs.
 
     Raises:
         UserError: an option is wrong, or an experiment can't run here.
@@ -225,9 +234,15 @@ def run_options(
 def _on_boards(
     boards: tuple[str, ...], options: Mapping[str, object], program: tuple[str, ...] | None, progress: Progress
 ) -> Iterator[ComparisonRun]:
-    """Run a comparison on each of several boards, one after another; see `run_options`."""
+    """Run a comparison on several boards, interleaved by block; see `run_options`."""
     if "," in str(options["architecture"] or "") or "," in str(options["ns_per_instruction"] or ""):
         raise UserError("Several boards take one architecture and one clock.", "Leave --arch out: boards are asked.")
+    clock = _text_of(options, "clock") or ""
+    if exact := next((board for board in boards if clock_of(board, clock) == VIRTUAL_CLOCK), ""):
+        raise UserError(
+            f"Several boards are measured on the wall clock, and {safe(exact)} has the virtual one.",
+            "Add --clock wall, or name each target in a command of its own.",
+        )
     each = []
     in_labs = [board for board in boards if find_target_kind(board) is LABGRID]
     for number, board in enumerate(boards, start=1):
@@ -240,9 +255,10 @@ def _on_boards(
         each.append(_comparison({**options, **own}, program))
     for comparison in each:
         comparison.check()
-    for number, (board, comparison) in enumerate(zip(boards, each, strict=True), start=1):
-        progress.note(f"board {number} of {len(boards)}: {board}")
-        yield ComparisonRun(comparison.run(progress), last=number == len(boards), board=board)
+    starts = {board: comparison.run_by_block for board, comparison in zip(boards, each, strict=True)}
+    records = run_boards(starts, progress, Path(str(options["out"])) if options["out"] else None)
+    for board, record in zip(boards, records, strict=True):
+        yield ComparisonRun(Record(record), last=board == boards[-1], board=board)
 
 
 _FAKE = "fake:"

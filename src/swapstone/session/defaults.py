@@ -51,7 +51,7 @@ _NARROWS = {"link": ("netstack",), "clients": ("netstack", "link")}
 
 
 SUITES_OF_BOARDS = {"kernel": "os"}
-"""As `SUITES_OF_FACTORS`, on a target that starts no machine for each trial, where the suite of a factor is unavailable."""
+"""As `SUITES_OF_FACTORS`, on a target that starts no machine for each trial: the suite `latency` needs root there."""
 
 
 def default_suites(factors: Iterable[FactorLevels], only: Sequence[str], *, boots: bool = True) -> tuple[str, ...]:

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
 import os
 import secrets
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict
 
 import msgspec
 
@@ -40,7 +38,7 @@ from swapstone.record import (
     new_record_path,
     require_readable,
 )
-from swapstone.run import Engine, SessionEnd, check_levels, manifest_of, prepare
+from swapstone.run import Engine, SessionEnd, Steps, check_levels, finish, manifest_of, prepare
 from swapstone.session.analysis import analyse_record, verdicts_digest
 from swapstone.session.budget import BudgetError, check_budget
 from swapstone.session.defaults import (
@@ -51,8 +49,8 @@ from swapstone.session.defaults import (
     default_target_of,
 )
 from swapstone.session.interrupted import Interrupted
-from swapstone.session.machines import KERNEL, NO_SHARING, open_experiment_target, parse_module_files, parse_modules
-from swapstone.session.outcome import FailIf, check_fail_if
+from swapstone.session.machines import KERNEL, open_experiment_target, parse_module_files, parse_modules
+from swapstone.session.outcome import check_fail_if
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.request import (
@@ -63,51 +61,13 @@ from swapstone.session.request import (
     parse_held,
     wakeups_of,
 )
+from swapstone.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.session.trust import require_own_record, require_trust
 from swapstone.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.targets.labgrid_target import with_environment
-from swapstone.targets.vm.shared_runs import RunSharing
 from swapstone.workloads import find_workloads, own_names
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
-
-
-class TargetRunOptions(TypedDict):
-    """The options of `RunOptions` with which a target is opened."""
-
-    no_cache: bool
-    guest_timeout_s: float
-    sharing: RunSharing
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """How an experiment runs, beside what it measures.
-
-    Attributes:
-        rebuild: whether to build an own program again although an equal build is in the cache.
-        no_cache: whether a virtual machine repeats runs that are in the cache.
-        guest_timeout_s: limit of a virtual machine's run, in seconds of this machine's time; 0 for the default.
-        fail_if: conditions for the exit status, checked before anything is measured.
-        label: which part of a study this is, for displays, e.g. ``part 2 of 4``; else empty.
-        trust: whether the commands of a record that is resumed may run though another user or machine made it, or it was edited.
-        sharing: the store and the workers of the runs.
-    """
-
-    rebuild: bool = False
-    no_cache: bool = False
-    guest_timeout_s: float = 0.0
-    fail_if: tuple[FailIf, ...] = ()
-    label: str = ""
-    trust: bool = False
-    sharing: RunSharing = NO_SHARING
-
-    def of_target(self) -> TargetRunOptions:
-        """Return those that concern the target."""
-        return {"no_cache": self.no_cache, "guest_timeout_s": self.guest_timeout_s, "sharing": self.sharing}
-
-
-DEFAULT_OPTIONS = RunOptions()
 
 
 def resolve(request: ExperimentRequest) -> Experiment:
@@ -300,6 +260,18 @@ def start(
         UserError: the experiment can't run here. An error before the first trial leaves no record.
         Interrupted: a signal ended it; the record is sealed.
     """
+    return finish(start_by_block(experiment, out, passes=passes, options=options, progress=progress))
+
+
+def start_by_block(
+    experiment: Experiment,
+    out: Path | None = None,
+    *,
+    passes: Mapping[tuple[str, str], int] | None = None,
+    options: RunOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+) -> Steps[Path]:
+    """Run an experiment as `start`; yield once its target is open and no record exists, and then as `Engine.blocks`."""
     check_fail_if(options.fail_if, experiment)
     title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
     title = f"{experiment.own.name}-{title}" if experiment.own else title
@@ -319,6 +291,7 @@ def start(
         experiment, note = check_budget(experiment)
         if note:
             progress.note(f"Note: {note}")
+        yield
         with RecordWriter.create(path, experiment) as writer:
             ending = STOPPED
             with _sealed_on_error(writer), _events(experiment, options, progress):
@@ -341,7 +314,7 @@ def start(
                     passes=passes,
                     first_runs=stop.check_first_runs,
                 )
-                ending = engine.run()
+                ending = yield from engine.blocks()
             return _finish(writer, ending)
 
 
@@ -368,6 +341,17 @@ def resume(
             is unchanged.
         Interrupted: a signal ended it; the record is sealed.
     """
+    return finish(resume_by_block(path, budget_ns, options=options, progress=progress))
+
+
+def resume_by_block(
+    path: Path,
+    budget_ns: int | None = None,
+    *,
+    options: RunOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+) -> Steps[Path]:
+    """Resume a record as `resume`; yield once its target is open and the record is unchanged, and then as `Engine.blocks`."""
     require_own_record(path, "resume", trust=options.trust)
     writer, view = RecordWriter.resume(path)
     with contextlib.ExitStack() as opened:
@@ -378,6 +362,7 @@ def resume(
         experiment = _experiment_to_resume(view, budget_ns)
         check_levels(experiment, target)
         passes = {(suite, name): count for suite, name, count in view.manifest.passes} if view.manifest else {}
+        yield
         ending = STOPPED
         with _events(experiment, options, progress):
             prepared = prepare(experiment, target, progress.building, progress.note, keep_log=writer.keep_log)
@@ -397,7 +382,7 @@ def resume(
                     passes=passes,
                     first_runs=stop.check_first_runs,
                 )
-                ending = engine.run()
+                ending = yield from engine.blocks()
         return _finish(writer, ending)
 
 

@@ -15,10 +15,11 @@ from swapstone.model import Experiment, FrozenStruct, UserError
 from swapstone.model.directories import cache_dir
 from swapstone.model.safe_text import safe_excerpt
 from swapstone.run import TrialSpecs, check_levels, prepare
-from swapstone.session.experiment import RunOptions, check_experiment, start
+from swapstone.session.experiment import check_experiment, start
 from swapstone.session.machines import check_sharing, open_experiment_target
 from swapstone.session.progress import MESSAGE_INTERVAL_S, Progress
 from swapstone.session.record_handle import Record
+from swapstone.session.run_options import RunOptions
 from swapstone.session.values import duration_seconds, format_duration
 from swapstone.targets.vm.content_store import PLANS, RUNS, ContentStore, DamagedEntryError
 from swapstone.targets.vm.qemu import HOST_LIMIT_S, GuestEnd

@@ -18,7 +18,6 @@ from swapstone.model import (
     Cpus,
     Experiment,
     FactorLevels,
-    FrozenStruct,
     LoadGenerator,
     OwnProgram,
     PrintedNumber,
@@ -27,6 +26,7 @@ from swapstone.model import (
 )
 from swapstone.session.command_lines import command_lines, executable, shown_command
 from swapstone.session.parameters import parse_parameters
+from swapstone.session.program_options import ProgramOptions
 from swapstone.session.server_program import PROGRAM, SERVER_EXAMPLE, load_generators, server_arguments
 from swapstone.session.values import parse_duration_ns
 from swapstone.workloads import METRIC_EXAMPLE, parse_metric, undirected
@@ -38,15 +38,14 @@ COMMANDS_EXAMPLE = "swapstone compare './old --fast' './new --fast'"
 SHELL = "/bin/sh"
 
 
-class OwnProgramRequest(FrozenStruct, frozen=True, kw_only=True):
-    """The options of an own program, as text in the form that `swapstone compare --help` describes.
+class OwnProgramRequest(ProgramOptions, frozen=True, kw_only=True):
+    """The options of an own program, as text in the form that `swapstone compare --help` describes: `ProgramOptions`, and these.
 
     Attributes:
         command: the program and its arguments; None if there is none.
         directory: the folder that relative paths start from; empty for the current one.
         commands: command lines that are compared, the baseline first.
         names: of `commands`.
-        shell: whether ``/bin/sh -c`` runs `commands`.
         parameters: ``NAME=VALUE,VALUE``: a workload for each value.
         vary: ``NAME=VALUE,VALUE`` or ``env:NAME=VALUE,VALUE``: a factor with these levels.
     """
@@ -55,37 +54,15 @@ class OwnProgramRequest(FrozenStruct, frozen=True, kw_only=True):
     directory: str = ""
     commands: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
-    shell: bool = False
     parameters: tuple[str, ...] = ()
     vary: tuple[str, ...] = ()
-    build: str | None = None
-    source: str | None = None
-    build_timeout: str | None = None
     libraries: str | None = None
     rebuild: bool = False
     programs: tuple[str, ...] = ()
     stdin: str | None = None
-    output: str | None = None
-    artifacts: tuple[str, ...] = ()
-    output_may_differ: bool = False
-    files: tuple[str, ...] = ()
-    memory: str | None = None
     variables: tuple[str, ...] = ()
-    setup: str | None = None
-    prepare: str | None = None
-    conclude: str | None = None
-    timeout: str | None = None
-    pin: bool = False
-    ignore_failure: bool = False
-    metrics: tuple[str, ...] = ()
-    cpu_bound: bool = False
-    server: str | None = None
-    load_generator: str | None = None
     connections: str | None = None
     reader: str | None = None
-    warm_up: str | None = None
-    ready_timeout: str | None = None
-    template: str | None = None
 
 
 _OPTION_NAMES = {

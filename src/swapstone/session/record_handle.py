@@ -391,7 +391,8 @@ class Record:
             UserError: the record is complete, altered or not trusted, or machine or programs changed.
             Interrupted: a signal ended it; the record is sealed.
         """
-        from swapstone.session.experiment import RunOptions, resume  # noqa: PLC0415 - as above
+        from swapstone.session.experiment import resume  # noqa: PLC0415 - as above
+        from swapstone.session.run_options import RunOptions  # noqa: PLC0415 - as above
 
         options = RunOptions(no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout), trust=trust)
         options = dataclasses.replace(options, sharing=sharing) if sharing else options

@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from swapstone.model import Experiment
+from swapstone.run import Steps
 from swapstone.session import experiment as experiments
-from swapstone.session.experiment import RunOptions
 from swapstone.session.own_program_notes import build_note, large_sources_note, script_notes
 from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress
 from swapstone.session.record_handle import Record
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.request_resolution import resolve_request
+from swapstone.session.run_options import RunOptions
 
 
 def run_request(
@@ -39,9 +41,31 @@ def run_request(
         UserError: an option is wrong, or the experiment can't run here.
         Interrupted: a signal ended it; the record is sealed.
     """
+    experiment = _requested(request, factors, own_request, progress)
+    return Record(experiments.start(experiment, out, options=options, progress=progress))
+
+
+def run_request_by_block(
+    request: ExperimentRequest,
+    factors: Sequence[str],
+    own_request: OwnProgramRequest,
+    *,
+    out: Path | None,
+    options: RunOptions,
+    progress: Progress,
+) -> Steps[Path]:
+    """Run an experiment as `run_request`; yield as `swapstone.session.experiment.start_by_block`, and return the record's folder."""
+    experiment = _requested(request, factors, own_request, progress)
+    return (yield from experiments.start_by_block(experiment, out, options=options, progress=progress))
+
+
+def _requested(
+    request: ExperimentRequest, factors: Sequence[str], own_request: OwnProgramRequest, progress: Progress
+) -> Experiment:
+    """Return the experiment, after notes on an own program."""
     own, experiment = resolve_request(request, factors, own_request)
     for note in filter(None, (large_sources_note(own), build_note(own)) if own is not None else ()):
         progress.note(note)
     for note in script_notes(own) if own is not None else ():
         progress.note(note)
-    return Record(experiments.start(experiment, out, options=options, progress=progress))
+    return experiment

@@ -36,10 +36,11 @@ from swapstone.report.study_index import PartSummary, StudyIndex, document_of, s
 from swapstone.session.analysis import analyse_record
 from swapstone.session.budget import BudgetError, check_budget
 from swapstone.session.defaults import default_suites
-from swapstone.session.experiment import DEFAULT_OPTIONS, RunOptions, resolve, resume, start
+from swapstone.session.experiment import resolve, resume, start
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.report_context import context_of
+from swapstone.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.session.study_budget import sufficient_budget
 from swapstone.session.study_file import Study, StudyPart
 from swapstone.session.study_run import STUDY, StudyRun, load_trusted_run

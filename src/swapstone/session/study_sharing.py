@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Iterable
 
 from swapstone.model import Experiment, UserError
-from swapstone.session.experiment import RunOptions
 from swapstone.session.machines import NO_SHARING, has_exact_runs, names_of_sharing
+from swapstone.session.run_options import RunOptions
 from swapstone.targets.vm.shared_runs import check_opens
 
 

@@ -46,7 +46,11 @@ _ROW = re.compile(
     r" *(?P<period>[0-9]{1,12}) +(?P<single>[0-9]{1,12}) +(?P<hardware>[0-9]{1,12}) +(?P<nmi>[0-9]{1,12})(?: +[0-9]{1,12}){0,3} *$",
     re.ASCII | re.MULTILINE,
 )
-"""A processor's row of rtla's table, of versions 6.1 to 6.12: osnoise_top_print in tools/tracing/rtla/src/osnoise_top.c."""
+"""A processor's row of rtla's table, since Linux 5.17: osnoise_top_print in tools/tracing/rtla/src/osnoise_top.c. Numbers are 12 wide, and
+not all have a space between them: ten digits of the longest interruption still leave some."""
+
+_MISSED = re.compile(r" events missed,")
+"""What `osnoise_report_missed_events` of rtla prints below the table if the tracer's buffer overflowed."""
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]{0,12}m", re.ASCII)
 
@@ -60,6 +64,7 @@ class KernelNoise(FrozenStruct, frozen=True, kw_only=True):
         noise_us: how much of that they did not get.
         longest_us: the longest single interruption.
         hardware: how often something interrupted a thread that was none of the kernel's.
+        missed: whether rtla lost some of the tracer's events.
     """
 
     processors: int
@@ -67,6 +72,7 @@ class KernelNoise(FrozenStruct, frozen=True, kw_only=True):
     noise_us: int
     longest_us: int
     hardware: int
+    missed: bool = False
 
     def text(self, command: str) -> str:
         """Return one sentence; `command` is that of rtla."""
@@ -75,6 +81,7 @@ class KernelNoise(FrozenStruct, frozen=True, kw_only=True):
         return (
             f"{command}, {DURATION_S} s on {self.processors} {each} before the trials: {share:.2g} % of the time lost, at most "
             f"{self.longest_us} us at once; {self.hardware} interruptions by the hardware or a hypervisor"
+            + ("; rtla lost some events, so all of these may be larger" if self.missed else "")
         )
 
 
@@ -147,6 +154,7 @@ def read_table(text: str) -> KernelNoise | None:
         noise_us=sum(row["noise"] for row in rows),
         longest_us=max(row["single"] for row in rows),
         hardware=sum(row["hardware"] for row in rows),
+        missed=bool(_MISSED.search(text)),
     )
 
 

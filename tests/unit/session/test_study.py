@@ -19,6 +19,7 @@ from swapstone.report.study_index import document_of
 from swapstone.session import experiment, study
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.progress import LineProgress
+from swapstone.session.run_options import RunOptions
 from swapstone.session.study_file import Study, decode_study
 from swapstone.session.study_run import StudyRun, load_run
 from swapstone.session.trust import UntrustedRecordError
@@ -289,7 +290,7 @@ def test_a_study_folder_of_version_0_1_resumes(run: Maker, tmp_path: Path) -> No
     # It has no mark of the user's key.
     with pytest.raises(UntrustedRecordError, match=r"it has no origin\.json"):
         study.resume_study(folder)
-    assert study.resume_study(folder, options=experiment.RunOptions(trust=True)).ok
+    assert study.resume_study(folder, options=RunOptions(trust=True)).ok
     first, second = (load(folder / name).experiment for name in ("strings", "malloc"))
     assert (first.budget_ns, second.budget_ns) == (120 * 10**9, 360 * 10**9)
     assert (first.margin, second.margin, first.blocks, first.seed) == (0.02, 0.05, 6, 4)

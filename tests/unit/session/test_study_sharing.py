@@ -11,9 +11,9 @@ import pytest
 import swapstone
 from swapstone.model import Experiment, UserError
 from swapstone.session import study
-from swapstone.session.experiment import RunOptions
 from swapstone.session.machines import NO_SHARING
 from swapstone.session.progress import LineProgress
+from swapstone.session.run_options import RunOptions
 from swapstone.session.study_file import decode_study
 from swapstone.targets.vm.shared_runs import RunSharing
 

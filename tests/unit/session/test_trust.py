@@ -26,6 +26,7 @@ from swapstone.record import Manifest, RecordWriter, load
 from swapstone.session import experiment as experiments
 from swapstone.session import explain_row, rerun, study, trust
 from swapstone.session.planned_commands import planned_commands, planned_study_commands
+from swapstone.session.run_options import RunOptions
 from swapstone.session.study_file import decode_study
 from swapstone.session.trust import UntrustedRecordError, distrust_reason
 from tests.e2e.cli import fake
@@ -78,7 +79,7 @@ def _foreign(record: Path) -> None:
 
 ACTIONS: dict[str, Callable[[Path, bool], object]] = {
     "rerun": lambda path, trust: rerun.rerun(load(path), path.parent / "again", trust=trust),
-    "resume": lambda path, trust: experiments.resume(path, options=experiments.RunOptions(trust=trust)),
+    "resume": lambda path, trust: experiments.resume(path, options=RunOptions(trust=trust)),
 }
 
 
@@ -323,7 +324,7 @@ def test_a_part_of_a_study_that_was_edited_or_replaced_is_not_resumed(
     shutil.move(record, tmp_path / "elsewhere")
     record.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RecordError, match="is a symbolic link"):
-        study.resume_study(folder, options=experiments.RunOptions(trust=True))
+        study.resume_study(folder, options=RunOptions(trust=True))
 
 
 def test_explain_runs_nothing_of_an_untrusted_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

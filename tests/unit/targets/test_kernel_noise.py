@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from swapstone.model import BOOT_ORDER, VIRTUAL_CLOCK
 from swapstone.record import Manifest, manifest_differences
@@ -138,6 +140,73 @@ def test_a_table_that_is_none_gives_no_number(
         found = kernel_noise.measure(target)["osnoise"]
     assert found.startswith("unavailable: rtla osnoise top ") and words in found
     assert "\x1b" not in found and "of the time" not in found
+
+
+_COUNT = st.integers(0, 10**11 - 1)
+
+
+def printed_row(cpu: int, runtime: int, noise: int, counts: Sequence[int]) -> str:
+    """Return a row as `osnoise_top_print` of rtla prints it (since Linux 5.17): by its formats, and its spaces between them.
+
+    Args:
+        cpu: the number of the processor.
+        runtime, noise: sums.
+        counts: longest sum, longest single one, hardware, NMI; for osnoise also interrupts, softirqs and threads.
+    """
+    share = (runtime - noise) * 10_000_000 // runtime
+    longest, single, *rest = counts
+    percent = f"{share // 100_000:3d}.{share % 100_000:05d}"
+    head = f"{cpu:3d} #{runtime // 10**6:<6d} {runtime:12d} {noise:12d}   {percent}{longest:12d} {single:12d}"
+    return head + "".join(f"{each:12d} " for each in rest[:2]) + " ".join(f"{each:12d}" for each in rest[2:]) + "\n"
+
+
+@given(
+    cpus=st.lists(st.integers(0, 4095), min_size=1, max_size=5, unique=True),
+    runtime=st.integers(1, 10**11),
+    share=st.floats(0, 1),
+    counts=st.lists(_COUNT, min_size=7, max_size=7) | st.lists(_COUNT, min_size=4, max_size=4),
+    coloured=st.booleans(),
+)
+def test_what_rtla_s_formats_print_is_read(
+    cpus: list[int], runtime: int, share: float, counts: list[int], coloured: bool
+) -> None:
+    noise = int(runtime * share)
+    rows = [printed_row(cpu, runtime, noise, counts) for cpu in cpus]
+    head = (
+        HEAD if coloured else HEAD.replace("\x1b[2;37;40m", "").replace("\x1b[2;30;47m", "").replace("\x1b[0;0;0m", "")
+    )
+    found = kernel_noise.read_table(head + "".join(rows))
+    assert found == kernel_noise.KernelNoise(
+        processors=len(cpus),
+        runtime_us=runtime * len(cpus),
+        noise_us=noise * len(cpus),
+        longest_us=counts[1],
+        hardware=counts[2] * len(cpus),
+    )
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [  # the numbers of the examples in rtla-osnoise-top(1) and rtla-hwnoise(1)
+        (
+            (0, 53_100_000, 304_896, (6978, 56, 549, 0, 53_111, 1590, 13)),
+            "99.42580        6978           56         549",
+        ),
+        ((1, 599_000_000, 138, (3, 3, 4, 74)), "99.99997           3            3           4           74"),
+    ],
+)
+def test_the_rows_of_the_manual_pages_are_those_of_the_formats(
+    row: tuple[int, int, int, tuple[int, ...]], expected: str
+) -> None:
+    assert expected in printed_row(*row)
+
+
+def test_events_that_rtla_lost_are_stated() -> None:
+    for line in ("12 (3.50%) events missed, results might not be accurate", "unknown number of events missed, results"):
+        found = kernel_noise.read_table(f"{TABLE}{line}\n")
+        assert found is not None and "rtla lost some events" in found.text("rtla")
+    found = kernel_noise.read_table(TABLE)
+    assert found is not None and "lost some" not in found.text("rtla")
 
 
 def test_a_session_with_the_suite_latency_measures_once_and_a_resumed_one_may_differ(

@@ -6,6 +6,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -208,13 +209,16 @@ def test_names_and_sizes_of_entries_are_checked(bench: Bench, tmp_path: Path) ->
         get_run(bench.store, "a" * 64)
 
 
-def test_a_store_that_can_not_be_used_is_an_error_of_one_line(bench: Bench, tmp_path: Path) -> None:
+def test_a_store_that_can_not_be_used_is_an_error_of_one_line(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"can't be (read|written)") as caught:
         bench.run(bench.sharing(store=f"{tmp_path}/file/store"))
     assert "Nothing that was measured is lost" in caught.value.hint
     with pytest.raises(UserError, match="The store nosuch://x can't be opened"):
         ContentStore("nosuch://x")
+    monkeypatch.setitem(sys.modules, "s3fs", None)  # as if it were not installed
     with pytest.raises(UserError, match=r"The store s3://\.\.\.@b can't be opened") as caught:
         ContentStore("s3://user:secret@b")
     assert "pip install s3fs" in caught.value.hint and "secret" not in str(caught.value)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from swapstone.model import UserError
 from swapstone.model.safe_text import safe, safe_excerpt
+from swapstone.targets.vm.sftp_files import INSTALL, SftpFiles, open_sftp
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
@@ -30,6 +31,9 @@ MOST_BYTES = 2 << 30
 _NAME = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _PASSWORD = re.compile(r"(?<=://)[^/@]*:[^/@]*@")
 _OF_THIS_MACHINE = frozenset({"file", "local"})
+_OF_SSH = ("sftp://", "ssh://")
+_OF_OBJECTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
+"""File systems without folders: to make one would make a bucket, whose name may be a mistake."""
 
 
 class DamagedEntryError(UserError):
@@ -61,18 +65,23 @@ class ContentStore:
         self.url = url
         self.shown = safe_excerpt(_PASSWORD.sub("...@", url))
         try:
-            found: tuple[AbstractFileSystem, str] = fsspec.core.url_to_fs(url, use_listings_cache=False)
+            found: tuple[AbstractFileSystem | SftpFiles, str]
+            found = open_sftp(url) if url.startswith(_OF_SSH) else fsspec.core.url_to_fs(url, use_listings_cache=False)
+        except UserError as error:
+            raise UserError(f"The store {self.shown} can't be opened. {error.message}", error.hint) from error
         except (ImportError, ValueError) as error:
             raise UserError(
                 f"The store {self.shown} can't be opened: {safe_excerpt(str(error))}.",
                 "A store is a folder or a URL of fsspec, for example --store file:///srv/swapstone. s3:// needs: pip install s3fs; "
-                "sftp:// needs: pip install paramiko",
+                f"sftp:// needs: {INSTALL}",
             ) from error
         except Exception as error:
             raise self._unusable("opened", error) from error
-        self._files, self._root = found
-        names = self._files.protocol
-        self._local = bool(_OF_THIS_MACHINE & ({names} if isinstance(names, str) else set(names)))
+        self._files: AbstractFileSystem | SftpFiles = found[0]
+        self._root: str = found[1]
+        names = {self._files.protocol} if isinstance(self._files.protocol, str) else set(self._files.protocol)
+        self._local = bool(_OF_THIS_MACHINE & names)
+        self._has_folders = not _OF_OBJECTS & names
         self._written: set[str] = set()
         self._lock = threading.Lock()
 
@@ -187,6 +196,8 @@ class ContentStore:
             try:
                 self._files.pipe_file(draft, content)
             except FileNotFoundError:
+                if not self._has_folders:
+                    raise
                 self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
                 self._files.pipe_file(draft, content)
             if draft != path:
@@ -202,6 +213,7 @@ class ContentStore:
 
     def _unusable(self, what: str, error: Exception) -> UserError:
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+        reason = error.message if isinstance(error, UserError) else reason
         return UserError(
             f"The store {self.shown} can't be {what}: {safe(reason)[:300]}.",
             "Nothing that was measured is lost. Name a store that you can read and write: --store URL (swapstone docs many-machines)",

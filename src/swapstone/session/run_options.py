@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""How an experiment runs, beside what it measures."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TypedDict
+
+from swapstone.session.machines import NO_SHARING
+from swapstone.session.outcome import FailIf
+from swapstone.targets.vm.shared_runs import RunSharing
+
+
+class TargetRunOptions(TypedDict):
+    """The options of `RunOptions` with which a target is opened."""
+
+    no_cache: bool
+    guest_timeout_s: float
+    sharing: RunSharing
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How an experiment runs, beside what it measures.
+
+    Attributes:
+        rebuild: whether to build an own program again although an equal build is in the cache.
+        no_cache: whether a virtual machine repeats runs that are in the cache.
+        guest_timeout_s: limit of a virtual machine's run, in seconds of this machine's time; 0 for the default.
+        fail_if: conditions for the exit status, checked before anything is measured.
+        label: which part of a study this is, for displays, e.g. ``part 2 of 4``; else empty.
+        trust: whether the commands of a record that is resumed may run though another user or machine made it, or it was edited.
+        sharing: the store and the workers of the runs.
+    """
+
+    rebuild: bool = False
+    no_cache: bool = False
+    guest_timeout_s: float = 0.0
+    fail_if: tuple[FailIf, ...] = ()
+    label: str = ""
+    trust: bool = False
+    sharing: RunSharing = NO_SHARING
+
+    def of_target(self) -> TargetRunOptions:
+        """Return those that concern the target."""
+        return {"no_cache": self.no_cache, "guest_timeout_s": self.guest_timeout_s, "sharing": self.sharing}
+
+
+DEFAULT_OPTIONS = RunOptions()
