@@ -77,7 +77,7 @@ def test_redis_gets_its_load_from_a_load_generator_that_was_built_and_copied(ser
     tools = dict(json.loads((record / "manifest.json").read_text())["tools"])
     assert tools["load generators on"] == server.target.removeprefix("ssh:")
     assert tools["servers listen on"] == ADDRESS
-    assert "redis-benchmark" in tools["driver redis-benchmark"]
+    assert "/driver-" in tools["driver redis-benchmark"]  # a copy
     swapstone(tmp_path, "verify", str(record))
 
 
@@ -122,7 +122,7 @@ def test_an_unknown_host_key_is_refused_before_anything_runs(server: SshServer, 
     finally:
         server.known_hosts.write_text(kept)
     assert "Host key verification failed" in result.stderr
-    assert "ssh -o BatchMode=yes" in result.stderr
+    assert "Connect once by hand and compare the host key" in result.stderr
     assert not (tmp_path / "r").exists()
 
 
