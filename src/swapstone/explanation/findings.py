@@ -63,6 +63,7 @@ def explain(seen: RowMeasurements, classes: CostClasses) -> Explanation:
         seen: the measurements of both variants.
         classes: the classes of cost.
     """
+    classes = classes.for_row(seen)
     counts = counts_of(seen)
     split = ledger(seen, classes)
     findings = _findings(seen, split, counts, classes)
@@ -257,7 +258,7 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
     more_ns, less_ns = pair.order(split.baseline, split.candidate)
     head = f"{work}: {_time_name(split)} per operation is {duration(more_ns)} with {slow} and {duration(less_ns)} with {fast}."
     if not findings:
-        return f"{head} No class of cost {_accounts(split)} for it."
+        return f"{head} {nothing_named(split)[0].upper()}{nothing_named(split)[1:]}."
     shares = [f"({_share_text(finding)}) {finding.sentence}" for finding in findings[:3]]
     text = f"{head} The difference is consistent with: {'. '.join(shares)}."
     if extra := _mapping(seen, pair):
@@ -270,8 +271,10 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
     return f"{text} Not attributed: {percent(left)} of the difference."
 
 
-def _accounts(split: Ledger) -> str:
-    return "accounts" if split.sampling is None else "accounts beyond the intervals of the measurement"
+def nothing_named(split: Ledger) -> str:
+    """Return a sentence, without its full stop, for a ledger of which no class is named."""
+    beyond = "" if split.sampling is None else " with an interval that excludes 0"
+    return f"no class of cost accounts for {percent(LEAST_SHARE)} of the difference or more{beyond}"
 
 
 def _share_text(finding: Finding) -> str:

@@ -164,7 +164,9 @@ def test_nulls_name_no_cause_and_have_no_shares(seed: int) -> None:
     sides = [(drawn(chance, shares), noisy(chance, 1e6)) for _ in range(2)]
     found = explain(row(sides[0], sides[1]), CLASSES)  # as if the record had a difference
     assert found.findings == ()
-    assert "beyond the intervals" in explanation_answer.sentence(found)
+    words = "no class of cost accounts for 10 % of the difference or more with an interval that excludes 0"
+    assert explanation_answer.sentence(found).endswith(f"; {words}.")
+    assert f" N{words[1:]}." in found.paragraph
     assert found.ledger is not None
     if found.ledger.repeated is not None and found.ledger.repeated[0] <= 0 <= found.ledger.repeated[1]:
         assert any("The reference runs alone show no difference" in caveat for caveat in found.caveats)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from swapstone.explanation.evidence import duration
-from swapstone.explanation.findings import percent
+from swapstone.explanation.findings import nothing_named, percent
 from swapstone.model import Explanation
 from swapstone.record.variant_label import short_label
 from swapstone.report.answer.wording import listed
@@ -44,9 +44,7 @@ def sentence(explanation: Explanation) -> str:
         if finding.share is not None
     ]
     if not shares:
-        if ledger.sampling is not None:
-            return f"{start}; no cause accounts for it beyond the intervals of the measurement."
-        return f"{start}; no cause accounts for 5 % of the difference."
+        return f"{start}; {nothing_named(ledger)}."
     rest = ledger.residual / ledger.difference if ledger.difference else 0.0
     unexplained = f"; {percent(rest)} is unexplained" if abs(rest) >= _LEAST else ""
     return f"{start}; {listed(shares)}{unexplained}."
