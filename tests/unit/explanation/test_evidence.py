@@ -401,9 +401,10 @@ LIBC_START = Frame(symbol="__libc_start_call_main", object="libc.so.6")
 def test_functions_of_a_program_with_a_shared_c_library_are_not_those_of_the_library(
     symbol: str, cause: str, *, shared: bool
 ) -> None:
-    start = LIBC_START if shared else Frame(symbol="__libc_start_call_main", object=OWN_OBJECT)
+    library = "libc.so.6" if shared else OWN_OBJECT
+    start = Frame(symbol="__libc_start_call_main", object=library)
     own = (start, Frame(symbol=symbol, object=OWN_OBJECT))
-    libc = (start, Frame(symbol="parse_expression", object="libc.so.6"))
+    libc = (start, Frame(symbol="parse_bracket_exp", object=library))
     found = explained(row((1e6, 9e6), ({libc: 1.0}, {own: 8.0, libc: 1.0})))
     assert found.findings[0].cause == cause
     assert found.ledger is not None and "regular expressions" in {line.cause for line in found.ledger.lines}
