@@ -7,6 +7,8 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from swapstone.explanation.cost_classes import (
     ALLOCATOR,
     COPIES,
@@ -66,6 +68,8 @@ def explain(seen: RowMeasurements, classes: CostClasses) -> Explanation:
     classes = classes.for_row(seen)
     counts = counts_of(seen)
     split = ledger(seen, classes)
+    if seen.no_result and not _is_repeated(split):
+        seen = msgspec.structs.replace(seen, differs=False)
     findings = _findings(seen, split, counts, classes)
     return Explanation(
         place=seen.place,
@@ -75,7 +79,13 @@ def explain(seen: RowMeasurements, classes: CostClasses) -> Explanation:
         paragraph=_paragraph(seen, split, findings),
         caveats=tuple(_caveats(seen, split, findings)),
         differs=seen.differs,
+        no_result=seen.no_result,
     )
+
+
+def _is_repeated(split: Ledger | None) -> bool:
+    """Return whether the reference runs show a difference: its interval excludes 0."""
+    return split is not None and split.repeated is not None and not split.repeated[0] <= 0 <= split.repeated[1]
 
 
 def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
@@ -242,6 +252,11 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
     pair = _sides(seen, split)
     slow, fast = short_label(pair.slow.variant), short_label(pair.fast.variant)
     work = seen.place.workload
+    if not seen.differs and seen.no_result:
+        return (
+            f"{work}, {seen.place.metric}: there is no difference to explain. The record has no result, and the runs without an "
+            "instrument show no difference now, so there are no findings. Counts and ledger follow."
+        )
     if not seen.differs:
         return (
             f"{work}, {seen.place.metric}: there is no difference to explain. The record has no significant one between "
@@ -314,6 +329,11 @@ def _mapping(seen: RowMeasurements, pair: Sides) -> str:
 
 
 def _caveats(seen: RowMeasurements, split: Ledger | None, findings: Sequence[Finding]) -> Iterable[str]:
+    if seen.no_result:
+        yield (
+            f"The record has no result of this row: {seen.no_result.rstrip('.')}. The difference is that of {seen.references[0].runs} runs "
+            "of each variant without an instrument, made now."
+        )
     for missing in seen.missing:
         if missing.instrument == HARDWARE and not any(SLOWER_WORD in finding.how for finding in findings):
             continue  # counters would add nothing
@@ -331,7 +351,7 @@ def _caveats(seen: RowMeasurements, split: Ledger | None, findings: Sequence[Fin
             )
         if split.sampling is None:
             yield "The shares have no intervals: the measurements of several runs were not kept apart, or there were too few runs."
-        elif split.repeated is not None and split.repeated[0] <= 0 <= split.repeated[1]:
+        elif split.repeated is not None and not _is_repeated(split):
             yield (
                 f"The reference runs alone show no difference: its interval, {duration(split.repeated[0])} to "
                 f"{duration(split.repeated[1])}, contains 0."

@@ -157,6 +157,29 @@ def test_equal_counts_in_all_runs_are_no_proof_of_an_exact_share() -> None:
     assert line.interval[1] - line.interval[0] > 4 * 0.0995e6
 
 
+@pytest.mark.parametrize("differs", [True, False])
+def test_a_row_without_a_result_is_explained_by_the_runs_now(*, differs: bool) -> None:
+    chance = random.Random(7)
+    sides = [
+        (drawn(chance, {OWN: 1.0}), noisy(chance, 1e6)),
+        (drawn(chance, {OWN: 0.25, FREE: 0.75}) if differs else drawn(chance, {OWN: 1.0}), noisy(chance, 4e6 if differs else 1e6)),
+    ]
+    seen = row(sides[0], sides[1])
+    references = tuple(msgspec.structs.replace(each, time_ns=None, recorded=0.0) for each in seen.references)
+    seen = msgspec.structs.replace(seen, references=references, no_result="disturbed: others ran.")
+    found = explain(seen, CLASSES)
+    assert found.differs is differs and found.no_result
+    assert [finding.cause for finding in found.findings] == (["allocator"] if differs else [])
+    assert found.caveats[0].startswith("The record has no result of this row: disturbed: others ran. The difference is that of")
+    answer = explanation_answer.sentence(found)
+    if differs:
+        assert found.ledger is not None and found.ledger.drift == 0
+        assert "of the difference is allocator" in answer
+    else:
+        assert "The record has no result, and the runs without an instrument show no difference now" in found.paragraph
+        assert answer.startswith("There is no difference to explain: the record has no result, and its runs now show")
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_nulls_name_no_cause_and_have_no_shares(seed: int) -> None:
     chance = random.Random(100 + seed)

@@ -22,6 +22,11 @@ def sentence(explanation: Explanation) -> str:
     """
     place, ledger = explanation.place, explanation.ledger
     candidate, baseline = safe(short_label(place.candidate)), safe(short_label(place.baseline))
+    if not explanation.differs and explanation.no_result:
+        return (
+            f"There is no difference to explain: the record has no result, and its runs now show no difference between {candidate} and "
+            f"{baseline} on {safe(place.workload)}."
+        )
     if not explanation.differs:
         return (
             f"There is no difference to explain: the record has no significant one between {candidate} and {baseline} on "
