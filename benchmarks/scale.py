@@ -57,9 +57,7 @@ class Cost:
         return f"{self.elapsed_s:8.2f} s  CPU {self.cpu_s:8.2f} s  peak {self.peak / MIB:7.0f} MiB"
 
 
-def cost_of(
-    arguments: Sequence[str], folder: Path, checkout: Path = TOP, program: Sequence[str] = PROGRAM
-) -> Cost:
+def cost_of(arguments: Sequence[str], folder: Path, checkout: Path = TOP, program: Sequence[str] = PROGRAM) -> Cost:
     """Run Swapstone in a folder, with a cache folder in it.
 
     Args:

@@ -14,7 +14,9 @@ FIRST = 0x1000
 SIZE = 16
 """Bytes of code that each function has."""
 
-_ENTRY = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("at", "<u8"), ("size", "<u8")])
+_ENTRY = np.dtype(
+    [("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("at", "<u8"), ("size", "<u8")]
+)
 _FUNCTION = 0x12  # STB_GLOBAL, STT_FUNC
 _SECTIONS = ("", ".text", ".symtab", ".strtab", ".shstrtab")
 

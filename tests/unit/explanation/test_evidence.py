@@ -264,7 +264,12 @@ def test_an_event_that_can_not_account_for_the_difference_is_not_named() -> None
             *(346e6 * 1.5, 580e6, "more instructions, and slower ones"),
             "more instructions, and they take longer than their number explains: 519 M per operation",
         ),
-        (346e6 * 0.5, 580e6, "fewer instructions, slower", "fewer instructions, and they take longer: 173 M per operation"),
+        (
+            346e6 * 0.5,
+            580e6,
+            "fewer instructions, slower",
+            "fewer instructions, and they take longer: 173 M per operation",
+        ),
         (346e6, 580e6, "same instructions, slower", "as many instructions, and they take longer: 346 M per operation"),
         (346e6, 104e6, "", ""),
     ],

@@ -162,7 +162,10 @@ def test_a_row_without_a_result_is_explained_by_the_runs_now(*, differs: bool) -
     chance = random.Random(7)
     sides = [
         (drawn(chance, {OWN: 1.0}), noisy(chance, 1e6)),
-        (drawn(chance, {OWN: 0.25, FREE: 0.75}) if differs else drawn(chance, {OWN: 1.0}), noisy(chance, 4e6 if differs else 1e6)),
+        (
+            drawn(chance, {OWN: 0.25, FREE: 0.75}) if differs else drawn(chance, {OWN: 1.0}),
+            noisy(chance, 4e6 if differs else 1e6),
+        ),
     ]
     seen = row(sides[0], sides[1])
     references = tuple(msgspec.structs.replace(each, time_ns=None, recorded=0.0) for each in seen.references)
@@ -170,7 +173,9 @@ def test_a_row_without_a_result_is_explained_by_the_runs_now(*, differs: bool) -
     found = explain(seen, CLASSES)
     assert found.differs is differs and found.no_result
     assert [finding.cause for finding in found.findings] == (["allocator"] if differs else [])
-    assert found.caveats[0].startswith("The record has no result of this row: disturbed: others ran. The difference is that of")
+    assert found.caveats[0].startswith(
+        "The record has no result of this row: disturbed: others ran. The difference is that of"
+    )
     answer = explanation_answer.sentence(found)
     if differs:
         assert found.ledger is not None and found.ledger.drift == 0
