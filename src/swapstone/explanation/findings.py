@@ -48,6 +48,9 @@ from swapstone.record.variant_label import short_label
 LEAST_SHARE = 0.1
 """A class is reported if it accounts for at least this share of the difference, and if its interval, if it has one, excludes 0."""
 
+DECISIVE = 2.0
+"""Factor by which a number of entries into the kernel must differ to be named where the ledger names no class."""
+
 DRIFT = 0.15
 """Relative deviation of the reference runs' difference from the record's, above which a caveat is added."""
 
@@ -160,6 +163,9 @@ def _findings(
         if cause == READY and _is_foreign(seen, pair, named=bool(found)):
             continue
         found.append(_finding(seen, cause, of[cause], facts, (parts[cause], interval)))
+    if not found:  # counts have no sampling error
+        entries = tuple(count for count in counts if count.group in {"system calls", "faults"} and _is_decisive(count))
+        return _from_counts(pair, entries)
     # So do waits for other programs that had no processor.
     return tuple(sorted(found, key=lambda one: one.how == FOREIGN or (one.cause == READY and not one.how)))
 
@@ -204,6 +210,13 @@ def _finding(
         interval=share[1],
         how=how,
     )
+
+
+def _is_decisive(count: Count) -> bool:
+    """Return whether a count differs by a factor of `DECISIVE`, and by one in an operation at least."""
+    if count.baseline is None or count.candidate is None:
+        return False
+    return distance(count) >= math.log(DECISIVE) and abs(count.candidate - count.baseline) >= 1
 
 
 def _from_counts(pair: Sides, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
@@ -272,8 +285,10 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
         )
     more_ns, less_ns = pair.order(split.baseline, split.candidate)
     head = f"{work}: {_time_name(split)} per operation is {duration(more_ns)} with {slow} and {duration(less_ns)} with {fast}."
-    if not findings:
-        return f"{head} {nothing_named(split)[0].upper()}{nothing_named(split)[1:]}."
+    if all(finding.share is None for finding in findings):
+        nothing = f"{head} {nothing_named(split)[0].upper()}{nothing_named(split)[1:]}."
+        more = "; ".join(finding.sentence for finding in findings[:3])
+        return f"{nothing} The counts are consistent with: {more}." if more else nothing
     shares = [f"({_share_text(finding)}) {finding.sentence}" for finding in findings[:3]]
     text = f"{head} The difference is consistent with: {'. '.join(shares)}."
     if extra := _mapping(seen, pair):

@@ -128,7 +128,11 @@ def _events(
         return f"{text}; {pages}" if pages else text
     if pages:
         return f"{pages}; a simulation of caches and branch prediction shows no other reason" if simulated else pages
-    start = "a simulation of caches and branch prediction shows no reason" if simulated else "events were not simulated for both variants"
+    start = (
+        "a simulation of caches and branch prediction shows no reason"
+        if simulated
+        else "events were not simulated for both variants"
+    )
     shared = ", and cache lines that several threads write (false sharing)" if several else ""
     possible = "possible" if counted else "possible, but can't be shown here"
     return f"{start}; {possible}: {_UNSEEN}{shared}"

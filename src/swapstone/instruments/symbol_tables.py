@@ -78,7 +78,7 @@ class Symbols:
         found = Symbols()
         found.addresses.frombytes(addresses[order].tobytes())
         found.sizes.frombytes(sizes[order].tobytes())
-        for number in memoryview(order):
+        for number in order.tolist():
             found.names += self.name(number)
             found.ends.append(len(found.names))
             found.names.append(0)

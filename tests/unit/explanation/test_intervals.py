@@ -14,6 +14,7 @@ from swapstone.explanation.ledger import ledger
 from swapstone.model import (
     KERNEL,
     OWN_OBJECT,
+    Amount,
     ElapsedRun,
     ElapsedTime,
     Frame,
@@ -155,6 +156,28 @@ def test_equal_counts_in_all_runs_are_no_proof_of_an_exact_share() -> None:
     assert line.interval is not None
     # 8 of 32 samples: the standard error of the share is 0.077, of 1.3 ms 0.1 ms
     assert line.interval[1] - line.interval[0] > 4 * 0.0995e6
+
+
+def test_where_no_class_is_named_counts_of_entries_into_the_kernel_that_differ_much_are() -> None:
+    chance = random.Random(11)
+    sides = [(drawn(chance, {OWN: 0.7, READ: 0.3}), noisy(chance, 1e6)) for _ in range(2)]
+    seen = row(sides[0], sides[1])
+    amounts = [
+        tuple(Amount(group=group, name=name, value=value) for group, name, value in each)
+        for each in (
+            (("system calls", "getppid", 0.0), ("system calls", "read", 1.0), ("switches", "voluntary switches", 1.0)),
+            (("system calls", "getppid", 42.0), ("system calls", "read", 1.4), ("switches", "voluntary switches", 9.0)),
+        )
+    ]
+    counted = [result("syscalls", name, amounts=each) for name, each in zip((BASE, CANDIDATE), amounts, strict=True)]
+    references = (seen.references[0], msgspec.structs.replace(seen.references[1], time_ns=1.4e6))  # the record's
+    seen = msgspec.structs.replace(seen, runs=(*seen.runs, *counted), references=references)
+    found = explain(seen, CLASSES)
+    (finding,) = found.findings
+    assert (finding.cause, finding.share) == ("system calls", None)
+    assert "The counts are consistent with: musl has 42 getppid per operation (other variant: 0)." in found.paragraph
+    assert explanation_answer.sentence(found).endswith("excludes 0; counts differ in system calls.")
+    assert explain(msgspec.structs.replace(seen, differs=False), CLASSES).findings == ()
 
 
 @pytest.mark.parametrize("differs", [True, False])

@@ -49,7 +49,8 @@ def sentence(explanation: Explanation) -> str:
         if finding.share is not None
     ]
     if not shares:
-        return f"{start}; {nothing_named(ledger)}."
+        counted = listed([safe(finding.cause) for finding in explanation.findings[:_MOST]])
+        return f"{start}; {nothing_named(ledger)}{f'; counts differ in {counted}' if counted else ''}."
     rest = ledger.residual / ledger.difference if ledger.difference else 0.0
     unexplained = f"; {percent(rest)} is unexplained" if abs(rest) >= _LEAST else ""
     return f"{start}; {listed(shares)}{unexplained}."
