@@ -211,7 +211,7 @@ def many_records(folder: Path, count: int, before: Path | None) -> None:
 
 
 READER = (
-    "import sys; from pathlib import Path; from swapstone.factors.facts import read_facts; "
+    "import sys; import numpy; from pathlib import Path; from swapstone.factors.facts import read_facts; "
     "from swapstone.instruments.symbol_tables import table_of; file = Path(sys.argv[1]); "
     "assert read_facts(file) and table_of(file).name_at(0x1008)"
 )
