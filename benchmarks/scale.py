@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Time and memory of reading large records, and of queries over many records.
+"""Time and memory of reading large records, of queries over many records, and of reading the symbols of large programs.
 
-    benchmarks/scale                          records of 10,000 and 100,000 runs, and 5,000 records: some minutes
+    benchmarks/scale                          records of 10,000 and 100,000 runs, 5,000 records, 1,000,000 symbols: some minutes
     benchmarks/scale --runs 1000000           one of a million runs (6 GB on disk, and as much of the page cache)
+    benchmarks/scale --only symbols           the symbols alone: some seconds
     benchmarks/scale --before CHECKOUT        the same commands by another version of Swapstone too, and the ratios
 
 The records are made from one that the fake target gives: its blocks are repeated with new numbers, each time with the same noise drawn
 again, and its lines are chained as the writer does. Each command runs in a process of its own, with an empty cache folder the first time.
-Beside a time stands its ratio to that of the smallest record per run: 1.00 is linear.
+Beside a time stands its ratio to that of the smallest record per run: 1.00 is linear. For symbols it is that of the smallest file per
+symbol, and what a file with one symbol takes is subtracted from all.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 import numpy as np
+from tools.large_elf import elf_with_functions
 
 from swapstone.model import Run, Sample
 from swapstone.record import load
@@ -54,13 +57,14 @@ class Cost:
         return f"{self.elapsed_s:8.2f} s  CPU {self.cpu_s:8.2f} s  peak {self.peak / MIB:7.0f} MiB"
 
 
-def cost_of(arguments: Sequence[str], folder: Path, checkout: Path = TOP) -> Cost:
+def cost_of(arguments: Sequence[str], folder: Path, checkout: Path = TOP, program: Sequence[str] = PROGRAM) -> Cost:
     """Run Swapstone in a folder, with a cache folder in it.
 
     Args:
         arguments: of the command.
         folder: current folder of the command.
         checkout: whose `src` is run.
+        program: what the arguments are for.
 
     Raises:
         RuntimeError: it failed.
@@ -73,7 +77,7 @@ def cost_of(arguments: Sequence[str], folder: Path, checkout: Path = TOP) -> Cos
     start = time.monotonic()
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            [*PROGRAM, *arguments], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=errors
+            [*program, *arguments], cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=errors
         )
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -206,13 +210,50 @@ def many_records(folder: Path, count: int, before: Path | None) -> None:
                 )
 
 
+READER = (
+    "import sys; import numpy; from pathlib import Path; from swapstone.factors.facts import read_facts; "
+    "from swapstone.instruments.symbol_tables import table_of; file = Path(sys.argv[1]); "
+    "assert read_facts(file) and table_of(file).name_at(0x1008)"
+)
+"""What a trial and a profile read of a program: facts about its symbols, and its functions by address."""
+
+
+def symbols(folder: Path, sizes: Sequence[int], before: Path | None) -> None:
+    """Print the cost of reading the symbols of a file, by their number.
+
+    Args:
+        folder: for the files.
+        sizes: numbers of symbols.
+        before: checkout of another version; None for none.
+    """
+    print("reading the symbols of a file")
+
+    def cost(count: int, checkout: Path = TOP) -> Cost:
+        (folder / "program").write_bytes(elf_with_functions(count))
+        return cost_of(("program",), folder, checkout, (sys.executable, "-c", READER))
+
+    one, per_symbol = cost(1), 0.0
+    for count in sizes:
+        found = cost(count)
+        each = max(0.0, found.cpu_s - one.cpu_s) / count
+        per_symbol = per_symbol or each
+        ratio = f"x {each / per_symbol:.2f}" if per_symbol else "not measurable"
+        text = f"per symbol {ratio}, {(found.peak - one.peak) / count:.0f} B"
+        if before is not None:
+            old = cost(count, before)
+            text += f", before / now: time {old.cpu_s / found.cpu_s:.1f}, memory {old.peak / found.peak:.1f}"
+        print(f"    {count:12,}  {found}  {text}", flush=True)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(
         prog="benchmarks/scale", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, action="append", help="of a record; repeatable (default 10000, 100000)")
     parser.add_argument("--records", type=int, default=5000, help="of the queries; 0 for none (default: %(default)s)")
+    parser.add_argument("--symbols", type=int, action="append", help="of a file; repeatable (default 10000 to 1000000)")
+    parser.add_argument("--only", choices=("runs", "records", "symbols"), help="print one table")
     parser.add_argument("--folder", type=Path, help="for the records; default: a temporary one")
     parser.add_argument("--before", type=Path, help="checkout of another version, to compare with")
     parser.add_argument(
@@ -222,11 +263,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="the largest record that the other version reads (default: %(default)s)",
     )
     given = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="swapstone-scale-", dir=given.folder) as name:
-        large_records(Path(name), given.runs or (10_000, 100_000), given.before, given.before_runs)
-    if given.records:
-        with tempfile.TemporaryDirectory(prefix="swapstone-scale-", dir=given.folder) as name:
-            many_records(Path(name), given.records, given.before)
+    tables: dict[str, Callable[[Path], None]] = {
+        "runs": lambda folder: large_records(folder, given.runs or (10_000, 100_000), given.before, given.before_runs),
+        "records": lambda folder: many_records(folder, given.records, given.before),
+        "symbols": lambda folder: symbols(folder, given.symbols or (10_000, 100_000, 1_000_000), given.before),
+    }
+    for table, printed in tables.items():
+        if given.only in {None, table} and (table != "records" or given.records):
+            with tempfile.TemporaryDirectory(prefix="swapstone-scale-", dir=given.folder) as name:
+                printed(Path(name))
     return 0
 
 

@@ -66,10 +66,11 @@ def _symbols(data: bytes) -> object:
     if table is None:
         raise DamagedElfError("no table")
     build = symbol_tables.missing_symbols(in_file(data))
-    found = symbol_tables._symbols_of_debug_file(in_file(data)), symbol_tables._has_build_id(in_file(data), build)
+    debug = symbol_tables.Symbols()
+    symbol_tables._add_debug_file(debug, in_file(data))
     return (
-        table.symbols,
-        found,
+        list(table),
+        (len(debug), symbol_tables._has_build_id(in_file(data), build)),
         table.name_at(0x118),
         table.offset_of(0x100),
         table.begins_at(0x118),

@@ -60,14 +60,23 @@ def test_a_record_without_a_result_is_no_unknown_name() -> None:
 
 def test_a_row_without_a_result_is_named_with_the_records_reason() -> None:
     name = next(row for row in synthetic.analysis().comparisons if row.preferred).metric.name
-    lost = {"effect": None, "verdict": Verdict.DISTURBED, "reason": "others ran \x1b[31m"}
-    with pytest.raises(UserError, match=f"a, {name}, has no result to explain: disturbed") as caught:
+    lost = {"effect": None, "verdict": Verdict.INVALID, "reason": "another level \x1b[31m"}
+    with pytest.raises(UserError, match=f"a, {name}, has no result to explain: invalid") as caught:
         _pick({**WORSE, **lost}, BETTER, metric=name, only="a")
-    assert caught.value.hint.startswith("others ran ") and "\x1b" not in caught.value.hint
+    assert caught.value.hint.startswith("another level ") and "\x1b" not in caught.value.hint
     assert _pick({**WORSE, **lost}, BETTER, metric=name).workload == "b"
     with pytest.raises(UserError, match="no metric of this record named 'nonsense'") as caught:
         _pick({**WORSE, **lost}, BETTER, metric="nonsense")
     assert name in caught.value.hint
+
+
+def test_a_disturbed_row_is_explained_if_it_is_named() -> None:
+    name = next(row for row in synthetic.analysis().comparisons if row.preferred).metric.name
+    lost = {**WORSE, "effect": None, "verdict": Verdict.DISTURBED, "reason": "others ran"}
+    assert _pick(lost, BETTER, metric=name, only="a").verdict is Verdict.DISTURBED
+    assert _pick(lost, BETTER, metric=name, only="*").workload == "b"
+    with pytest.raises(UserError, match="has no result to explain: disturbed"):
+        _pick(lost, metric=name)
 
 
 def test_explain_refuses_a_record_of_the_fake_target(tmp_path: Path) -> None:

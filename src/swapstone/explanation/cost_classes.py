@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from swapstone.model import KERNEL, OWN_OBJECT, Count, Frame, UserError
+from swapstone.model import KERNEL, OWN_OBJECT, Count, Frame, Profile, RowMeasurements, UserError
 from swapstone.model.toml_file import TomlError, decode_toml
 
 OWN, OTHER, UNNAMED, KERNEL_OTHER = "own code", "C library, other", "unnamed", "kernel, other"
@@ -28,6 +28,12 @@ ENTRY = "entry and exit"
 _CLONES = frozenset({"constprop", "isra", "part", "cold", "lto_priv", "llvm"})
 """The suffixes that compilers append, with a number or without, to the name of a cloned or split function."""
 
+LIBRARY = "C library"
+"""Place of a rule for functions whose names programs have, too, such as `parse_expression` or `start`."""
+
+_C_LIBRARY = re.compile(r"libc\.so\.6|libc-[\d.]+\.so|ld-musl-\w+\.so\.1|libc\.musl-\w+\.so\.1|libc\.so")
+_C_LIBRARIES = re.compile(r"(?:lib(?:c|m|mvec|pthread|rt|dl|anl|resolv|crypt)|ld-(?:linux|musl))[-.]\S*")
+"""The C library and those that belong to it."""
 _RULE_KEYS = {"class", "where", "pattern", "detail"}
 _CLASS_KEYS = {"name", "sentence", "counts", "functions"}
 _HINT = 'A rule is: [[rule]] class = "allocator" where = "user" pattern = "my_alloc.*"'
@@ -87,12 +93,19 @@ class _Rule:
         self.where = entry["where"]
         self.detail = entry.get("detail", "")
         self.pattern = re.compile(entry["pattern"])
-        self.object = None if self.where in {"user", "kernel"} else re.compile(self.where)
+        self.object = None if self.where in {"user", "kernel", LIBRARY} else re.compile(self.where)
 
-    def match(self, frame: Frame) -> str | None:
-        """Return the detail if the frame belongs to this rule's class, else None."""
+    def match(self, frame: Frame, *, shared: bool = False) -> str | None:
+        """Return the detail if the frame belongs to this rule's class, else None.
+
+        Args:
+            frame: of a stack.
+            shared: whether the program has a shared C library, so that no function elsewhere is one of the C library.
+        """
         kernel = frame.object == KERNEL
         if (self.where == "kernel") != kernel:
+            return None
+        if self.where == LIBRARY and shared and not _C_LIBRARIES.fullmatch(frame.object):
             return None
         if self.object is not None and not self.object.fullmatch(frame.object):
             return None
@@ -118,14 +131,28 @@ class CostClasses:
     Args:
         rules: the ``[[rule]]`` entries, in the order in which they are tried.
         classes: the ``[[class]]`` entries; of two with one name the first is used.
+        shared: whether the programs have a shared C library.
     """
 
-    def __init__(self, rules: Sequence[Mapping[str, str]], classes: Sequence[Mapping[str, Any]] = ()) -> None:
+    def __init__(
+        self,
+        rules: Sequence[Mapping[str, str]],
+        classes: Sequence[Mapping[str, Any]] = (),
+        *,
+        shared: bool = False,
+    ) -> None:
+        self._entries, self._shared = (rules, classes), shared
         self._classes = {entry["name"]: CostClass(entry) for entry in reversed(classes)}
         found = [_Rule(rule) for rule in rules]
         self._kernel = [rule for rule in found if rule.where == "kernel"]
         self._user = [rule for rule in found if rule.where != "kernel"]
         self._of_user = functools.lru_cache(maxsize=1 << 16)(self._user_class)
+
+    def for_row(self, seen: RowMeasurements) -> CostClasses:
+        """Return the table for a row: it depends on whether both programs have a shared C library, by the files of their frames."""
+        with_library = {run.variant for run in seen.runs if run.profile is not None and _has_library(run.profile)}
+        shared = all(reference.variant in with_library for reference in seen.references)
+        return self if shared == self._shared else CostClasses(*self._entries, shared=shared)
 
     def named(self, name: str) -> CostClass:
         """Return how findings of a class are worded; a class without an entry has the default wording."""
@@ -175,7 +202,7 @@ class CostClasses:
 
     def _user_class(self, frame: Frame) -> tuple[str, str] | None:
         for rule in self._user:
-            detail = rule.match(frame)
+            detail = rule.match(frame, shared=self._shared)
             if detail is not None:
                 return rule.name, detail
         return None
@@ -189,6 +216,10 @@ class CostClasses:
             # The functions of a stripped program have no names, but belong to it.
             return OWN, ""
         return (UNNAMED, last.object) if last.symbol == UNKNOWN else (OTHER, last.object)
+
+
+def _has_library(profile: Profile) -> bool:
+    return any(_C_LIBRARY.fullmatch(frame.object) for frame in profile.frames)
 
 
 def load_classes(extra: Path | None = None) -> CostClasses:

@@ -166,7 +166,9 @@ class ClassEvidence:
         if not named:
             return []
         text = ", ".join(f"{name} {duration(more)} (other variant: {duration(less)})" for name, more, less in named)
-        return [Evidence(f"CPU time in {text}", sum(more - less for _, more, less in named) / self._difference)]
+        return [
+            Evidence(f"CPU time by function: {text}", sum(more - less for _, more, less in named) / self._difference)
+        ]
 
     def _of_counts(self) -> list[Evidence]:
         details = {line.detail.rpartition("in ")[2] for line in self._lines}

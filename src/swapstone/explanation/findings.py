@@ -7,6 +7,8 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from swapstone.explanation.cost_classes import (
     ALLOCATOR,
     COPIES,
@@ -46,6 +48,9 @@ from swapstone.record.variant_label import short_label
 LEAST_SHARE = 0.1
 """A class is reported if it accounts for at least this share of the difference, and if its interval, if it has one, excludes 0."""
 
+DECISIVE = 2.0
+"""Factor by which a number of entries into the kernel must differ to be named where the ledger names no class."""
+
 DRIFT = 0.15
 """Relative deviation of the reference runs' difference from the record's, above which a caveat is added."""
 
@@ -63,8 +68,11 @@ def explain(seen: RowMeasurements, classes: CostClasses) -> Explanation:
         seen: the measurements of both variants.
         classes: the classes of cost.
     """
+    classes = classes.for_row(seen)
     counts = counts_of(seen)
     split = ledger(seen, classes)
+    if seen.no_result and not _is_repeated(split):
+        seen = msgspec.structs.replace(seen, differs=False)
     findings = _findings(seen, split, counts, classes)
     return Explanation(
         place=seen.place,
@@ -74,7 +82,13 @@ def explain(seen: RowMeasurements, classes: CostClasses) -> Explanation:
         paragraph=_paragraph(seen, split, findings),
         caveats=tuple(_caveats(seen, split, findings)),
         differs=seen.differs,
+        no_result=seen.no_result,
     )
+
+
+def _is_repeated(split: Ledger | None) -> bool:
+    """Return whether the reference runs show a difference: its interval excludes 0."""
+    return split is not None and split.repeated is not None and not split.repeated[0] <= 0 <= split.repeated[1]
 
 
 def counts_of(seen: RowMeasurements) -> tuple[Count, ...]:
@@ -149,6 +163,9 @@ def _findings(
         if cause == READY and _is_foreign(seen, pair, named=bool(found)):
             continue
         found.append(_finding(seen, cause, of[cause], facts, (parts[cause], interval)))
+    if not found:  # counts have no sampling error
+        entries = tuple(count for count in counts if count.group in {"system calls", "faults"} and _is_decisive(count))
+        return _from_counts(pair, entries)
     # So do waits for other programs that had no processor.
     return tuple(sorted(found, key=lambda one: one.how == FOREIGN or (one.cause == READY and not one.how)))
 
@@ -193,6 +210,13 @@ def _finding(
         interval=share[1],
         how=how,
     )
+
+
+def _is_decisive(count: Count) -> bool:
+    """Return whether a count differs by a factor of `DECISIVE`, and by one in an operation at least."""
+    if count.baseline is None or count.candidate is None:
+        return False
+    return distance(count) >= math.log(DECISIVE) and abs(count.candidate - count.baseline) >= 1
 
 
 def _from_counts(pair: Sides, counts: tuple[Count, ...]) -> tuple[Finding, ...]:
@@ -241,6 +265,11 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
     pair = _sides(seen, split)
     slow, fast = short_label(pair.slow.variant), short_label(pair.fast.variant)
     work = seen.place.workload
+    if not seen.differs and seen.no_result:
+        return (
+            f"{work}, {seen.place.metric}: there is no difference to explain. The record has no result, and the runs without an "
+            "instrument show no difference now, so there are no findings. Counts and ledger follow."
+        )
     if not seen.differs:
         return (
             f"{work}, {seen.place.metric}: there is no difference to explain. The record has no significant one between "
@@ -256,8 +285,10 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
         )
     more_ns, less_ns = pair.order(split.baseline, split.candidate)
     head = f"{work}: {_time_name(split)} per operation is {duration(more_ns)} with {slow} and {duration(less_ns)} with {fast}."
-    if not findings:
-        return f"{head} No class of cost {_accounts(split)} for it."
+    if all(finding.share is None for finding in findings):
+        nothing = f"{head} {nothing_named(split)[0].upper()}{nothing_named(split)[1:]}."
+        more = "; ".join(finding.sentence for finding in findings[:3])
+        return f"{nothing} The counts are consistent with: {more}." if more else nothing
     shares = [f"({_share_text(finding)}) {finding.sentence}" for finding in findings[:3]]
     text = f"{head} The difference is consistent with: {'. '.join(shares)}."
     if extra := _mapping(seen, pair):
@@ -270,8 +301,10 @@ def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Find
     return f"{text} Not attributed: {percent(left)} of the difference."
 
 
-def _accounts(split: Ledger) -> str:
-    return "accounts" if split.sampling is None else "accounts beyond the intervals of the measurement"
+def nothing_named(split: Ledger) -> str:
+    """Return a sentence, without its full stop, for a ledger of which no class is named."""
+    beyond = "" if split.sampling is None else " with an interval that excludes 0"
+    return f"no class of cost accounts for {percent(LEAST_SHARE)} of the difference or more{beyond}"
 
 
 def _share_text(finding: Finding) -> str:
@@ -311,6 +344,11 @@ def _mapping(seen: RowMeasurements, pair: Sides) -> str:
 
 
 def _caveats(seen: RowMeasurements, split: Ledger | None, findings: Sequence[Finding]) -> Iterable[str]:
+    if seen.no_result:
+        yield (
+            f"The record has no result of this row: {seen.no_result.rstrip('.')}. The difference is that of {seen.references[0].runs} runs "
+            "of each variant without an instrument, made now."
+        )
     for missing in seen.missing:
         if missing.instrument == HARDWARE and not any(SLOWER_WORD in finding.how for finding in findings):
             continue  # counters would add nothing
@@ -328,7 +366,7 @@ def _caveats(seen: RowMeasurements, split: Ledger | None, findings: Sequence[Fin
             )
         if split.sampling is None:
             yield "The shares have no intervals: the measurements of several runs were not kept apart, or there were too few runs."
-        elif split.repeated is not None and split.repeated[0] <= 0 <= split.repeated[1]:
+        elif split.repeated is not None and not _is_repeated(split):
             yield (
                 f"The reference runs alone show no difference: its interval, {duration(split.repeated[0])} to "
                 f"{duration(split.repeated[1])}, contains 0."

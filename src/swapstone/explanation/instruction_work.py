@@ -29,8 +29,20 @@ _COST_NS: Mapping[str, float] = {
 """What an event costs at least, by simulation's name: about half of what it costs processors of 2015 to 2025 at 3 GHz. A simulated event is
 only named if its number at this cost is a relevant part of the difference."""
 
+MORE, MORE_AND_SLOWER = "more instructions", "more instructions, and slower ones"
+SAME_SLOWER, FEWER_SLOWER = "same instructions, slower", "fewer instructions, slower"
+
 SLOWER_WORD = "slower"
 """Part of each comparison of instructions that the number of instructions does not explain."""
+
+_SENTENCES: Mapping[str, str] = {
+    MORE_AND_SLOWER: "it executes more instructions, and they take longer than their number explains",
+    SAME_SLOWER: "it executes as many instructions, and they take longer",
+    FEWER_SLOWER: "it executes fewer instructions, and they take longer",
+}
+
+_UNSEEN = "misses of the TLB (sizes of pages), prefetching, aliasing of addresses, dependent instructions"
+"""What the simulation has no model of."""
 
 _LEAST_PART, _LEAST_RATIO = 0.1, 1.5
 
@@ -44,7 +56,7 @@ class InstructionWork:
     """How the instructions of two variants compare.
 
     Attributes:
-        how: ``more instructions``, ``same instructions, slower``, ``more instructions, and slower ones`` or ``fewer instructions, slower``.
+        how: `MORE`, `MORE_AND_SLOWER`, `SAME_SLOWER` or `FEWER_SLOWER`.
         sentence: with the numbers, and with the simulated events that differ or that none does.
     """
 
@@ -68,20 +80,14 @@ def instruction_work(seen: RowMeasurements, counts: Sequence[Count], pair: Sides
         return None
     more, less = pair.order(whole.baseline, whole.candidate)
     excess, slower = more / less - 1, slow_ns / fast_ns - 1
-    numbers = f"{amount(more)} instructions per operation (other variant: {amount(less)})"
+    between = f"{amount(more)} per operation (other variant: {amount(less)})"
     if excess >= slower / 2:
-        return InstructionWork("more instructions", f"it executes {numbers}")
-    how = (
-        "more instructions, and slower ones"
-        if excess > SAME
-        else "same instructions, slower"
-        if excess >= -SAME
-        else "fewer instructions, slower"
-    )
+        return InstructionWork(MORE, f"it executes more instructions: {between}")
+    how = MORE_AND_SLOWER if excess > SAME else SAME_SLOWER if excess >= -SAME else FEWER_SLOWER
     several = _has_threads(seen)
-    events = _events(found, pair, slow_ns - fast_ns, several=several)
     counted = processor_text(found, pair)
-    return InstructionWork(how, "; ".join(filter(None, (f"it executes {numbers}", counted, events))))
+    events = _events(found, pair, slow_ns - fast_ns, several=several, counted=bool(counted))
+    return InstructionWork(how, "; ".join(filter(None, (f"{_SENTENCES[how]}: {between}", counted, events))))
 
 
 def _user_ns(seen: RowMeasurements, reference: Reference) -> float | None:
@@ -93,8 +99,18 @@ def _has_threads(seen: RowMeasurements) -> bool:
     return any(run.elapsed is not None and run.elapsed.most_threads > 1 for run in seen.runs)
 
 
-def _events(counts: Mapping[tuple[str, str], Count], pair: Sides, difference_ns: float, *, several: bool) -> str:
-    """Return which simulated events can account for a difference."""
+def _events(
+    counts: Mapping[tuple[str, str], Count], pair: Sides, difference_ns: float, *, several: bool, counted: bool
+) -> str:
+    """Return which simulated events can account for a difference.
+
+    Args:
+        counts: of both variants.
+        pair: the variants.
+        difference_ns: of the time in user mode.
+        several: whether a variant has several threads.
+        counted: whether the processor's own counters were read, which show some of what the simulation has no model of.
+    """
     named, simulated = [], False
     for name, cost_ns in _COST_NS.items():
         count = counts.get(("simulated", name))
@@ -112,11 +128,14 @@ def _events(counts: Mapping[tuple[str, str], Count], pair: Sides, difference_ns:
         return f"{text}; {pages}" if pages else text
     if pages:
         return f"{pages}; a simulation of caches and branch prediction shows no other reason" if simulated else pages
-    others = "misses of the TLB and sizes of pages, prefetching, aliasing of addresses, dependent instructions"
-    if several:
-        others += ", and cache lines that several threads write (false sharing): possible, can't be shown here"
-    start = "a simulation of caches and branch prediction shows no reason" if simulated else "no events were simulated"
-    return f"{start}; it has no model of {others}" if simulated else f"{start}; possible: {others}"
+    start = (
+        "a simulation of caches and branch prediction shows no reason"
+        if simulated
+        else "events were not simulated for both variants"
+    )
+    shared = ", and cache lines that several threads write (false sharing)" if several else ""
+    possible = "possible" if counted else "possible, but can't be shown here"
+    return f"{start}; {possible}: {_UNSEEN}{shared}"
 
 
 def _pages(counts: Mapping[tuple[str, str], Count], pair: Sides) -> str:

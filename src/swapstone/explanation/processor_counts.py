@@ -35,7 +35,7 @@ def processor_text(counts: Counts, pair: Sides) -> str:
     if cycles is None or instructions is None or not all(cycles):
         return ""
     rates = [fixed(number / time, 2) for number, time in zip(instructions, cycles, strict=True)]
-    parts = [f"the processor's counters have {rates[0]} instructions per cycle (other variant: {rates[1]})"]
+    parts = [f"the processor's counters show {rates[0]} instructions per cycle (other variant: {rates[1]})"]
     if lost := _lost(counts, pair):
         parts.append(lost)
     for name in _MISSES:

@@ -111,8 +111,8 @@ class _Excess:
         whose = f" ({slow.whose})" if slow.whose else ""
         other = "none" if fast is None else f"{amount(fast.waits)}, {duration(fast.total_ns)}"
         return (
-            f"{amount(slow.waits)} waits per operation, {duration(slow.total_ns)} of all threads together, most of "
-            f"{duration(slow.short_ns)} to {duration(slow.long_ns)}, ended by {_WORDS.get(slow.reason, slow.reason)}{whose} "
+            f"{amount(slow.waits)} waits per operation, {duration(slow.total_ns)} in all threads together, most of them "
+            f"{duration(slow.short_ns)} to {duration(slow.long_ns)} long, ended by {_WORDS.get(slow.reason, slow.reason)}{whose} "
             f"(other variant: {other})"
         )
 
@@ -188,5 +188,5 @@ def _taken(slow: Sequence[ProcessorTaken], fast: Sequence[ProcessorTaken]) -> Wa
     more = {name: of.get(name, 0.0) - before.get(name, 0.0) for name in (OWN_THREADS, LOAD_GENERATOR)}
     how = next((name for name, part in more.items() if part >= MOST_OF * whole), FOREIGN)
     most = sorted(of.items(), key=lambda one: -one[1])[:_MOST_TEXTS]
-    who = ", ".join(f"{name} {duration(part)}" for name, part in most)
-    return WaitName(how, (f"the processor was taken per operation by {who}",))
+    who = ", ".join(f"{name} for {duration(part)}" for name, part in most)
+    return WaitName(how, (f"the processor was taken, per operation, by {who}",))

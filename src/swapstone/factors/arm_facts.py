@@ -61,6 +61,7 @@ def _counts(elf: ELFFile) -> tuple[int, int] | None:
         for section in elf.iter_sections()
         if section["sh_type"] == "SHT_SYMTAB"
         for symbol in symbols_of(elf, section)
+        if symbol.kind == _FILE or symbol.name.startswith("$") or symbol.name in FLOAT_HELPERS
     ]
     ranges = list(_own_ranges(elf, symbols))
     if not ranges or sum(each.end - each.start for each in ranges) > MOST_CODE_BYTES:

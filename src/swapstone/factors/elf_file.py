@@ -28,6 +28,11 @@ MOST_ENTRIES = 4096
 """Limit of entries in lists whose length the file's size does not bound, such as needed versions."""
 
 _MOST_NAME_BYTES = 1 << 16
+
+MOST_SHARED = 4
+"""The names of symbols together are at most so many times as long as their tables. Linkers store the names `malloc` and `m_malloc` as one,
+and entries of equal names share it; but 2^20 symbols that all share a name of 64 KiB would take 64 GiB."""
+
 _ONCE = frozenset({"SHT_SYMTAB", "SHT_DYNSYM", "SHT_DYNAMIC", "SHT_GNU_verneed", "PT_DYNAMIC", "PT_INTERP"})
 """Sections and segments of which a file has at most one: ELF specification, sections 4 and 5."""
 
@@ -182,17 +187,19 @@ def limited(items: Iterable[Item]) -> Iterator[Item]:
         yield item
 
 
-def symbols_of(elf: ELFFile, section: Section | None) -> Iterator[ElfSymbol]:
+def symbols_of(elf: ELFFile, section: Section | None, kinds: Container[int] = range(16)) -> Iterator[ElfSymbol]:
     """Yield the symbols of a symbol table, without its first entry, which is empty.
 
-    The table is read at once, which takes a small part of the time that pyelftools takes for each symbol.
+    The table is read at once, which takes a small part of the time that pyelftools takes for each symbol. Each symbol is made when it is
+    taken, so a caller that keeps few of a million needs little more memory than the table has.
 
     Args:
         elf: the file.
         section: of the type SHT_SYMTAB or SHT_DYNSYM; None, or a section without content in the file, has no symbols.
+        kinds: types of symbols (``st_info & 15``); others are left out, and their names are not read.
 
     Raises:
-        ELFError: the table is damaged.
+        ELFError: the table is damaged, or its names together are longer than `MOST_SHARED` allows.
     """
     table = content_of(section)
     if section is None or not table:
@@ -201,13 +208,19 @@ def symbols_of(elf: ELFFile, section: Section | None) -> Iterator[ElfSymbol]:
     if section["sh_entsize"] != entry.size or len(table) % entry.size:
         raise ELFError("the entries of a symbol table have another size")
     names = content_of(elf.get_section(section["sh_link"], ("SHT_STRTAB",)))
-    for fields in entry.iter_unpack(table[entry.size :]):
-        if elf.elfclass == 64:
+    left, wide = MOST_SHARED * (len(table) + len(names)), elf.elfclass == 64
+    for fields in entry.iter_unpack(memoryview(table)[entry.size :]):
+        if wide:
             at, info, other, index, value, size = fields
         else:
             at, value, size, info, other, index = fields
+        if info & 15 not in kinds:
+            continue
         end = names.find(b"\0", at, at + _MOST_NAME_BYTES)
         if end < 0:
             raise ELFError("the name of a symbol is not inside its table")
+        left -= end - at
+        if left < 0:
+            raise ELFError("the names of symbols overlap more than a linker merges them")
         name = names[at:end].decode("utf-8", "replace")
         yield ElfSymbol(name, cast(int, value), size, info & 15, info >> 4, other & 3, index)

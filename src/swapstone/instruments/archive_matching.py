@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
-from elftools.elf.sections import Section
 
-from swapstone.factors.elf_file import DamagedElfError, content_of, open_elf, symbols_of
+from swapstone.factors.elf_file import DamagedElfError, ElfSymbol, content_of, open_elf, symbols_of
 from swapstone.model import UserError
 
 _MAGIC = b"!<arch>\n"
@@ -93,27 +92,28 @@ def _of_object(elf: ELFFile, code: bytes, base: int) -> list[tuple[int, int, str
     table = elf.get_section_by_name(".symtab")
     if table is None:
         return []
-    functions = [one for one in symbols_of(elf, table) if one.kind == _FUNCTION]
+    functions: dict[int, list[ElfSymbol]] = {}
+    for one in symbols_of(elf, table, (_FUNCTION,)):
+        functions.setdefault(one.section, []).append(one)
     sections = list(elf.iter_sections())
+    relocated: dict[int, list[RelocationSection]] = {}
+    for section in sections:
+        if isinstance(section, RelocationSection):
+            relocated.setdefault(section["sh_info"], []).append(section)
     found: list[tuple[int, int, str]] = []
     for number, section in enumerate(sections):
         if section["sh_type"] != "SHT_PROGBITS" or not section["sh_flags"] & _EXECUTABLE:
             continue
         own = content_of(section)
-        at = _only_place(own, _filled(sections, number, len(own)), code)
+        at = _only_place(own, _filled(relocated.get(number, ()), len(own)), code)
         if at is not None:
-            found += [(base + at + one.address, one.size, one.name) for one in functions if one.section == number]
+            found += [(base + at + one.address, one.size, one.name) for one in functions.get(number, ())]
     return found
 
 
-def _filled(sections: list[Section], number: int, length: int) -> list[tuple[int, int]]:
-    """Return the ranges of a section that the linker leaves unchanged."""
-    holes = sorted(
-        entry["r_offset"]
-        for section in sections
-        if isinstance(section, RelocationSection) and section["sh_info"] == number
-        for entry in section.iter_relocations()
-    )
+def _filled(relocations: Iterable[RelocationSection], length: int) -> list[tuple[int, int]]:
+    """Return the ranges of a section that the linker leaves unchanged, by its relocations."""
+    holes = sorted(entry["r_offset"] for section in relocations for entry in section.iter_relocations())
     kept, begin = [], 0
     for hole in holes:
         if hole > begin:

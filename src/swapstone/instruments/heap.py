@@ -155,10 +155,12 @@ def _copies(tables: Mapping[str, Table], count: int) -> list[Probe]:
     found: list[Probe] = []
     seen: set[tuple[str, int]] = set()
     for path, table in tables.items():
-        for symbol in table.symbols:
+        for symbol in table:
             hit = _COPYING.match(symbol.name)
+            if hit is None or symbol.resolver or len(found) == _MOST_COPIES:
+                continue
             offset = table.offset_of(symbol.address)
-            if hit and not symbol.resolver and (path, offset) not in seen and len(found) < _MOST_COPIES:
+            if (path, offset) not in seen:
                 seen.add((path, offset))
                 kind = "set" if hit[1] == "memset" else "copy"
                 if (safe := _breakpoint_offset(path, offset)) is not None:

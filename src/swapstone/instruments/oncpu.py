@@ -50,7 +50,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     if adder.samples < SAMPLES:
         notes = (
             *notes,
-            f"{adder.samples} samples in {runs.number} runs; {SAMPLES} are wanted, but would take too long",
+            f"{adder.samples} samples in {runs.number} run{'s' * (runs.number != 1)}; {SAMPLES} are wanted, but would take too long",
         )
     profile = adder.profile(NAME, "ns", runs.operations, notes)
     return result(NAME, tracee, reference, runs, profile=profile, notes=notes)

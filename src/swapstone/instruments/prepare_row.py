@@ -98,13 +98,13 @@ def prepare_row(context: RowContext, comparison: Comparison) -> tuple[RowVariant
         make = _server if workload.load_generator else _whole_program if supplied else _passes
         tracee, changed = make(context, comparison, variant, program)
         digest = program.artifact.sha256 if program.artifact else ""
-        recorded = statistics.median(values)
+        recorded = statistics.median(values) if values else 0.0  # a disturbed row has none
         found.append(
             RowVariant(
                 tracee,
                 functools.partial(_as_it_is, changed),
                 recorded,
-                time_of(comparison, recorded),
+                time_of(comparison, recorded) if values else None,
                 digest,
                 program.recipe.preload,
                 changed,

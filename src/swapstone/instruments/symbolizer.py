@@ -63,7 +63,7 @@ class Symbolizer:
         table = self.table(path)
         own = table.name_at(table.address_of(offset)) if table else ""
         # In a stripped file perf reports the nearest preceding symbol, which may be another function.
-        fallback = symbol if table is None or not table.symbols else UNKNOWN
+        fallback = UNKNOWN if table else symbol
         return Frame(symbol=(own or fallback).split("@@")[0], object=where)
 
 

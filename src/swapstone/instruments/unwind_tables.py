@@ -128,7 +128,7 @@ def _make(path: Path, copy: Path) -> None:
     layout = layout_of(path)
     entries, kept = set(layout.entries), layout.kept
     table = table_of(path)
-    entries |= {one.address for one in (table.symbols if table else ()) if ".cold" not in one.name} | entries_in(code)
+    entries |= {one.address for one in table or () if ".cold" not in one.name} | entries_in(code)
     known = states(code, entries)
     starts = [one.start for one in kept]
     for one in code:

@@ -267,6 +267,7 @@ class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
         runs: results of instruments.
         missing: instruments without a result.
         differs: whether the record's verdict is a difference; without one there are no findings.
+        no_result: why the record has no result of the row; empty if it has one. The difference is then that of the reference runs.
         remedies: those that were tried; None without `--confirm`.
         costs: how long each instrument took, those without a result too; empty if it was not measured.
     """
@@ -278,6 +279,7 @@ class RowMeasurements(FrozenStruct, frozen=True, kw_only=True):
     runs: tuple[InstrumentResult, ...]
     missing: tuple[MissingInstrument, ...]
     differs: bool = True
+    no_result: str = ""
     remedies: tuple[RemedyRuns, ...] | None = None
     costs: tuple[InstrumentCost, ...] = ()
 
@@ -377,7 +379,9 @@ class Explanation(FrozenStruct, frozen=True, kw_only=True):
         findings: the largest share first.
         paragraph: summary of the first findings.
         caveats: limits of the explanation.
-        differs: whether the record has a difference; without one there are no findings, and shares of it mean nothing.
+        differs: whether the record has a difference; without one there are no findings, and shares of it mean nothing. If the record has
+            no result: whether the reference runs have one.
+        no_result: as in `RowMeasurements`.
     """
 
     place: RowKey
@@ -387,3 +391,4 @@ class Explanation(FrozenStruct, frozen=True, kw_only=True):
     paragraph: str
     caveats: tuple[str, ...]
     differs: bool = True
+    no_result: str = ""

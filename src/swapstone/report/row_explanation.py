@@ -122,7 +122,7 @@ def ledger_rows(ledger: Ledger, *, differs: bool = True) -> Rows:
     for name, value in (
         ("residual: without a name, or not repeated", ledger.residual),
         ("  of it without a name", ledger.residual - ledger.drift),
-        ("  of it the record's runs less those now", ledger.drift),
+        ("  of it not repeated by the runs now", ledger.drift),
     ):
         rows.append(_row(ledger, name, value, None, differs=differs))
     if ledger.sampling is not None:

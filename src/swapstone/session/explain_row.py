@@ -166,6 +166,9 @@ def explain_record(
 def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool = False) -> Comparison:
     """Return the row with the largest difference among those that match.
 
+    If a workload is named and all rows that match lacked processors (`Verdict.DISTURBED`), it is one of them: the runs under instruments
+    have a difference of their own.
+
     Args:
         analysis: of the record.
         options: which rows match.
@@ -187,6 +190,9 @@ def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool =
         and (load is None or row.load == load)
     ]
     matching = [row for row in named if row.effect is not None]
+    disturbed = [row for row in named if row.verdict is Verdict.DISTURBED]
+    if not matching and disturbed and workload is not None:
+        return disturbed[0]
     if not matching:
         _check_results(named)
         _check_names(every, options)
@@ -273,7 +279,9 @@ def _evidence(
         only = [name for name in INSTRUMENTS if name not in options.without]
         seen = run_instruments(place, row.metric.unit, ledger_metric(row), pair, progress.note, only=only)
     excluded = tuple(MissingInstrument(instrument=name, reason=EXCLUDED) for name in options.without)
-    seen = msgspec.structs.replace(seen, differs=row.verdict in _DIFFERENT, missing=(*seen.missing, *excluded))
+    no_result = f"{row.verdict.value}: {row.reason}" if row.effect is None else ""
+    differs = row.verdict in _DIFFERENT or bool(no_result)
+    seen = msgspec.structs.replace(seen, differs=differs, no_result=no_result, missing=(*seen.missing, *excluded))
     explanation_files.store(folder, view, seen)
     return folder, seen
 

@@ -339,6 +339,7 @@ def _opened(folder: Path) -> Iterator[int]:
 
 
 def _files(seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:
+    classes = classes.for_row(seen)
     yield EXPLANATION, row_explanation.to_json(seen, explanation)
     yield "explanation.md", markdown.render(row_explanation.document_of(seen, explanation))
     pages = []

@@ -14,6 +14,7 @@ from swapstone.explanation.ledger import ledger
 from swapstone.model import (
     KERNEL,
     OWN_OBJECT,
+    Amount,
     ElapsedRun,
     ElapsedTime,
     Frame,
@@ -157,6 +158,56 @@ def test_equal_counts_in_all_runs_are_no_proof_of_an_exact_share() -> None:
     assert line.interval[1] - line.interval[0] > 4 * 0.0995e6
 
 
+def test_where_no_class_is_named_counts_of_entries_into_the_kernel_that_differ_much_are() -> None:
+    chance = random.Random(11)
+    sides = [(drawn(chance, {OWN: 0.7, READ: 0.3}), noisy(chance, 1e6)) for _ in range(2)]
+    seen = row(sides[0], sides[1])
+    amounts = [
+        tuple(Amount(group=group, name=name, value=value) for group, name, value in each)
+        for each in (
+            (("system calls", "getppid", 0.0), ("system calls", "read", 1.0), ("switches", "voluntary switches", 1.0)),
+            (("system calls", "getppid", 42.0), ("system calls", "read", 1.4), ("switches", "voluntary switches", 9.0)),
+        )
+    ]
+    counted = [result("syscalls", name, amounts=each) for name, each in zip((BASE, CANDIDATE), amounts, strict=True)]
+    references = (seen.references[0], msgspec.structs.replace(seen.references[1], time_ns=1.4e6))  # the record's
+    seen = msgspec.structs.replace(seen, runs=(*seen.runs, *counted), references=references)
+    found = explain(seen, CLASSES)
+    (finding,) = found.findings
+    assert (finding.cause, finding.share) == ("system calls", None)
+    assert "The counts are consistent with: musl has 42 getppid per operation (other variant: 0)." in found.paragraph
+    assert explanation_answer.sentence(found).endswith("excludes 0; counts differ in system calls.")
+    assert explain(msgspec.structs.replace(seen, differs=False), CLASSES).findings == ()
+
+
+@pytest.mark.parametrize("differs", [True, False])
+def test_a_row_without_a_result_is_explained_by_the_runs_now(*, differs: bool) -> None:
+    chance = random.Random(7)
+    sides = [
+        (drawn(chance, {OWN: 1.0}), noisy(chance, 1e6)),
+        (
+            drawn(chance, {OWN: 0.25, FREE: 0.75}) if differs else drawn(chance, {OWN: 1.0}),
+            noisy(chance, 4e6 if differs else 1e6),
+        ),
+    ]
+    seen = row(sides[0], sides[1])
+    references = tuple(msgspec.structs.replace(each, time_ns=None, recorded=0.0) for each in seen.references)
+    seen = msgspec.structs.replace(seen, references=references, no_result="disturbed: others ran.")
+    found = explain(seen, CLASSES)
+    assert found.differs is differs and found.no_result
+    assert [finding.cause for finding in found.findings] == (["allocator"] if differs else [])
+    assert found.caveats[0].startswith(
+        "The record has no result of this row: disturbed: others ran. The difference is that of"
+    )
+    answer = explanation_answer.sentence(found)
+    if differs:
+        assert found.ledger is not None and found.ledger.drift == 0
+        assert "of the difference is allocator" in answer
+    else:
+        assert "The record has no result, and the runs without an instrument show no difference now" in found.paragraph
+        assert answer.startswith("There is no difference to explain: the record has no result, and its runs now show")
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_nulls_name_no_cause_and_have_no_shares(seed: int) -> None:
     chance = random.Random(100 + seed)
@@ -164,7 +215,9 @@ def test_nulls_name_no_cause_and_have_no_shares(seed: int) -> None:
     sides = [(drawn(chance, shares), noisy(chance, 1e6)) for _ in range(2)]
     found = explain(row(sides[0], sides[1]), CLASSES)  # as if the record had a difference
     assert found.findings == ()
-    assert "beyond the intervals" in explanation_answer.sentence(found)
+    words = "no class of cost accounts for 10 % of the difference or more with an interval that excludes 0"
+    assert explanation_answer.sentence(found).endswith(f"; {words}.")
+    assert f" N{words[1:]}." in found.paragraph
     assert found.ledger is not None
     if found.ledger.repeated is not None and found.ledger.repeated[0] <= 0 <= found.ledger.repeated[1]:
         assert any("The reference runs alone show no difference" in caveat for caveat in found.caveats)

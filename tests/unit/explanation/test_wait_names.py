@@ -94,7 +94,7 @@ def test_nagle_is_named_in_the_answer_with_its_numbers() -> None:
     (finding,) = found.findings
     assert (finding.cause, finding.how) == ("waiting", "Nagle's algorithm with delayed ACK")
     assert finding.evidence[0] == (
-        "20 waits per operation, 800 ms of all threads together, most of 40 ms to 44 ms, ended by a delayed ACK, whose timer "
+        "20 waits per operation, 800 ms in all threads together, most of them 40 ms to 44 ms long, ended by a delayed ACK, whose timer "
         "released data that Nagle's algorithm had held back (other variant: none)"
     )
     assert "is waiting (Nagle's algorithm with delayed ACK)" in explanation_answer.sentence(found)
@@ -142,7 +142,7 @@ def test_foreign_load_is_no_finding_and_a_caveat_names_it() -> None:
     found = explained(measured(taken=(("hog", 800.0),), off_ns=(0.0, 900.0)))
     assert found.findings == ()
     assert found.caveats[0].startswith(
-        "100 % of the difference is time without a processor; the processor was taken per operation by hog 800 ns: foreign load"
+        "100 % of the difference is time without a processor; the processor was taken, per operation, by hog for 800 ns: foreign load"
     )
 
 

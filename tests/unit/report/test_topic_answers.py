@@ -186,7 +186,7 @@ def test_an_explanation_names_the_shares_and_the_rest() -> None:
 
 
 def test_an_explanation_without_a_cause_or_without_a_ledger() -> None:
-    assert _explained((), LEDGER).endswith("; no cause accounts for 5 % of the difference.")
+    assert _explained((), LEDGER).endswith("; no class of cost accounts for 10 % of the difference or more.")
     assert _explained((), None) == (
         "How the time of b_malloc_big1 splits into causes is unavailable; there are counts, and no count differs."
     )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from swapstone.explanation.evidence import duration
-from swapstone.explanation.findings import percent
+from swapstone.explanation.findings import nothing_named, percent
 from swapstone.model import Explanation
 from swapstone.record.variant_label import short_label
 from swapstone.report.answer.wording import listed
@@ -22,6 +22,11 @@ def sentence(explanation: Explanation) -> str:
     """
     place, ledger = explanation.place, explanation.ledger
     candidate, baseline = safe(short_label(place.candidate)), safe(short_label(place.baseline))
+    if not explanation.differs and explanation.no_result:
+        return (
+            f"There is no difference to explain: the record has no result, and its runs now show no difference between {candidate} and "
+            f"{baseline} on {safe(place.workload)}."
+        )
     if not explanation.differs:
         return (
             f"There is no difference to explain: the record has no significant one between {candidate} and {baseline} on "
@@ -44,9 +49,8 @@ def sentence(explanation: Explanation) -> str:
         if finding.share is not None
     ]
     if not shares:
-        if ledger.sampling is not None:
-            return f"{start}; no cause accounts for it beyond the intervals of the measurement."
-        return f"{start}; no cause accounts for 5 % of the difference."
+        counted = listed([safe(finding.cause) for finding in explanation.findings[:_MOST]])
+        return f"{start}; {nothing_named(ledger)}{f'; counts differ in {counted}' if counted else ''}."
     rest = ledger.residual / ledger.difference if ledger.difference else 0.0
     unexplained = f"; {percent(rest)} is unexplained" if abs(rest) >= _LEAST else ""
     return f"{start}; {listed(shares)}{unexplained}."

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Symbol tables: their order, and that reading many symbols takes memory and steps in proportion to their number."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from tools.large_elf import FIRST, SIZE, elf_with_functions, elf_with_names, name_of
+
+from swapstone.factors.elf_file import DamagedElfError, open_elf, symbols_of
+from swapstone.factors.facts import read_facts
+from swapstone.instruments.symbol_tables import Symbol, Symbols, Table, table_of
+
+MILLION = 1_000_000
+
+MOST_BYTES = 320
+"""Of peak memory for each symbol: 24 in the file and 41 of its name, the same in columns, those again in another order, and the order."""
+
+MOST_SECONDS = 120
+"""Of processor time in each process below, which needs some seconds: a search through all symbols for each of them would take hours."""
+
+READER = f"""
+import resource, sys
+from pathlib import Path
+from swapstone.factors.facts import read_facts
+from swapstone.instruments.symbol_tables import table_of
+peaks = []
+for name in sys.argv[1:]:
+    table = table_of(Path(name))
+    assert read_facts(Path(name)) is not None
+    at = {FIRST} + {SIZE} * (len(table) // 2)
+    assert table.address(table.name_at(at + 5)) == at and table.begins_at(at)
+    assert len({{one.address for one in table}}) == len(table)
+    peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(len(table), *peaks)
+"""
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
+
+
+@pytest.mark.slow
+def test_a_million_symbols_take_memory_in_proportion(tmp_path: Path) -> None:
+    (tmp_path / "small").write_bytes(elf_with_functions(1000))
+    (tmp_path / "large").write_bytes(elf_with_functions(MILLION))
+    done = subprocess.run(
+        [sys.executable, "-c", READER, tmp_path / "small", tmp_path / "large"],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=_limit,
+    )
+    assert done.returncode == 0, done.stderr
+    count, before, after = map(int, done.stdout.split())
+    assert count == MILLION
+    assert after - before < MOST_BYTES * MILLION
+
+
+def test_symbols_that_share_one_long_name_are_damage(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    long = b"\0" + b"a" * 60_000 + b"\0"
+    path.write_bytes(elf_with_names(long, [1] * 2000, 2000))
+    with pytest.raises(DamagedElfError, match="overlap"), open_elf(path) as elf:
+        list(symbols_of(elf, elf.get_section_by_name(".symtab")))
+    assert table_of(path) is None and read_facts(path) is None
+    path.write_bytes(elf_with_names(long, range(1, 2001), 2000))  # each name is the end of the one before it
+    with pytest.raises(DamagedElfError, match="overlap"), open_elf(path) as elf:
+        list(symbols_of(elf, elf.get_section_by_name(".symtab")))
+
+
+def test_names_that_a_linker_merges_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    names = b"\0__libc_malloc\0"
+    path.write_bytes(elf_with_names(names, [1, 8, 8, 8, 1, 1, 8, 1], 8))
+    table = table_of(path)
+    assert table is not None
+    assert sorted(one.name for one in table) == ["__libc_malloc"] * 4 + ["malloc"] * 4
+
+
+def test_only_symbols_of_the_chosen_types_are_read() -> None:
+    with open_elf(elf_with_functions(3)) as elf:
+        section = elf.get_section_by_name(".symtab")
+        assert [one.name for one in symbols_of(elf, section, (2,))] == [name_of(2), name_of(1), name_of(0)]
+        assert list(symbols_of(elf, section, (1, 10))) == []
+
+
+SYMBOLS = some.lists(
+    some.builds(
+        Symbol,
+        address=some.integers(0, 60) | some.just(2**64 - 1),
+        size=some.sampled_from([0, 1, 8, 40, 2**64 - 1]),
+        name=some.sampled_from(["malloc", "_malloc", "free", "é", "a", "b"]),
+        resolver=some.booleans(),
+    ),
+    max_size=30,
+)
+
+
+def made(symbols: list[Symbol]) -> Table:
+    columns = Symbols()
+    columns.extend(symbols)
+    return Table(columns, ())
+
+
+@given(SYMBOLS, some.integers(0, 5000))
+def test_a_table_finds_what_a_search_through_all_symbols_finds(symbols: list[Symbol], address: int) -> None:
+    table = made(symbols)
+    ordered = sorted(symbols, key=lambda one: (one.address, -one.size, one.name.startswith("_"), one.name))
+    assert [each[:3] for each in table] == [each[:3] for each in ordered]
+    assert len(table) == len(symbols)
+
+    def first(at: int) -> str:
+        return next(one.name for one in ordered if one.address == at)
+
+    before = [one for one in ordered if one.address <= address][-8:]
+    inside = [one for one in before if address < one.address + one.size]
+    if inside:
+        assert table.name_at(address) == first(inside[-1].address)
+    elif before and before[-1].size == 0 and address - before[-1].address < 4096:
+        assert table.name_at(address) == first(before[-1].address)
+    else:
+        assert table.name_at(address) == ""
+    for name in ("malloc", "a", "nothing", "lloc"):
+        found = [one.address for one in ordered if one.name == name and not one.resolver]
+        assert table.address(name) == (found[0] if found else None)
+    assert table.begins_at(address) <= any(one.address == address for one in symbols)
+
+
+def test_symbols_that_can_t_be_read_to_the_end_are_not_added() -> None:
+    columns = Symbols()
+    columns.extend([Symbol(1, 2, "one")])
+
+    def damaged() -> object:
+        yield Symbol(3, 4, "two")
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        columns.extend(damaged())  # type: ignore[arg-type]
+    columns.extend([Symbol(5, 6, "three", True)])
+    assert list(Table(columns, ())) == [Symbol(1, 2, "one"), Symbol(5, 6, "three", True)]
