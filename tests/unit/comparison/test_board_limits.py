@@ -30,9 +30,7 @@ def runs_of(facts: Sequence[Mapping[str, int]], workload: str = "w", **changes: 
     for block, each in enumerate(facts, start=1):
         bench.run(workload, BASE, block, wall=1e9)
         known = tuple((name, value) for name, value in each.items() if value != ABSENT)
-        bench.runs[-1] = msgspec.structs.replace(
-            bench.runs[-1], facts=known, started_unix_ns=block * 10**9, **changes
-        )
+        bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=known, started_unix_ns=block * 10**9, **changes)
     return bench.runs
 
 
@@ -166,7 +164,11 @@ def used(user_us: int, system_us: int = 0, **changes: int) -> dict[str, int]:
 def test_wake_ups_are_many_above_half_of_the_time(user_us: int, system_us: int, percent: int | None) -> None:
     found = busy(used(user_us, system_us))
     assert len(found) == (percent is not None)
-    assert percent is None or f"in 1 of 1 runs of the suite latency they took more than half of the processors' time, up to {percent} %" in found[0]
+    assert (
+        percent is None
+        or f"in 1 of 1 runs of the suite latency they took more than half of the processors' time, up to {percent} %"
+        in found[0]
+    )
 
 
 @pytest.mark.parametrize(

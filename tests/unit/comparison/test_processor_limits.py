@@ -190,7 +190,7 @@ def test_a_program_ran_on_several_processors_above_a_tenth_more_than_one() -> No
     assert needs(4_999, 1) == needs(5_000, 1) == 1
     assert needs(5_011, 9_999, processors_of=1) == 1
     assert [needs(5_000 + used, 10_000) for used in (20, 21, 22, 31, 32)] == [2, 2, 3, 3, 4]
-    assert needs(2_500, 5_000, system_us=2_511) == 2  # 11 us in 5 us
+    assert needs(2_500, 9_999, system_us=2_511) == 2  # user and system time together
 
 
 def test_the_largest_use_of_any_run_decides() -> None:

@@ -23,8 +23,7 @@ def made(at_once: int = 1, *, blocks: int = 3, **changes: object) -> Any:
     found: Any = object.__new__(Engine)
     found._experiment = builders.experiment(blocks=blocks, **changes)
     runs = [
-        msgspec.structs.replace(run, elapsed_ns=1 + 10 * run.trial.block)
-        for run in builders.runs(found._experiment, 2)
+        msgspec.structs.replace(run, elapsed_ns=1 + 10 * run.trial.block) for run in builders.runs(found._experiment, 2)
     ]
     found._runs = {run.trial.key: run for run in runs}
     found._target = SimpleNamespace(at_once=at_once)
@@ -52,7 +51,9 @@ def test_used_time_is_that_since_the_beginning_or_that_of_the_runs_if_it_is_long
     assert [made(3, **virtual)._used_ns(block) for block in (0, 1, 2)] == [1, 16, 44]
 
 
-@pytest.mark.parametrize(("clock_name", "at_once", "cost_ns"), [("wall", 1, 49), ("virtual", 1, 42), ("virtual", 3, 14)])
+@pytest.mark.parametrize(
+    ("clock_name", "at_once", "cost_ns"), [("wall", 1, 49), ("virtual", 1, 42), ("virtual", 3, 14)]
+)
 def test_the_next_block_costs_as_much_as_this_one_without_the_groups_that_closed(
     clock_name: str, at_once: int, cost_ns: int
 ) -> None:
