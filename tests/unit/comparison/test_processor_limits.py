@@ -274,7 +274,7 @@ def test_workloads_without_a_verdict_are_named_in_order_and_left_blocks_are_coun
     assert alone == "Work that needs several processors did not always have them. w: 1 disturbed block left out."
     (two,) = caveats({"w": one_block, "v": one_block, "u": none})
     assert two.endswith("them. w, v: 2 disturbed blocks left out.")
-    lost = {name: every for name in "gfedcba"}
+    lost = dict.fromkeys("gfedcba", every)
     (many,) = caveats({**lost, "w": one_block})
     assert many.endswith(
         "them. a, b, c, d and 3 more: no verdict, because in 10 of 10 blocks other processes used 0.6 of the 2 processors. "
