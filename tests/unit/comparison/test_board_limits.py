@@ -82,7 +82,8 @@ def test_readings_that_no_sensor_has_are_left_out(name: str, value: int, read: f
         assert found is None
         return
     assert found is not None
-    assert found.points == (SensorPoint(first=1, last=1, **{name: (read, read)}), SensorPoint(first=2, last=2))
+    one: dict[str, Any] = {name: (read, read)}
+    assert found.points == (SensorPoint(first=1, last=1, **one), SensorPoint(first=2, last=2))
     assert (found.trials, found.observed, found.throttled) == (2, 0, 0)
 
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from swapstone.comparison.analyse_runs import _null_result
 from swapstone.comparison.caveats import _noisy
 from swapstone.comparison.cells import collect
 from swapstone.comparison.contrast_estimates import Measured
 from swapstone.comparison.factorial import _of_indices
 from swapstone.comparison.factorial_contrasts import contrasts
-from swapstone.model import CONSOLE, CURRENT_RULES, FactorLevels, Status, Verdict
+from swapstone.model import CONSOLE, CURRENT_RULES, Direction, FactorLevels, Metric, Quantity, Status, Verdict
 from tests.unit import builders
 from tests.unit.comparison.conftest import METRICS, Bench
 from tests.unit.comparison.test_limits import row
@@ -83,3 +84,16 @@ def test_processor_time_is_recommended_where_it_is_read_first(name: str, *, pref
     (found,) = _noisy(experiment, busy, [row([1.0], [1.0])], [other, one])
     assert ("Read CPU time first" in found.message) == advised
     assert ("compare CPU time of work" in found.hint) == advised
+
+
+def test_sizes_are_no_null_results() -> None:
+    copy = builders.variant("libc=glibc (again)")
+    time = msgspec.structs.replace(compared(6, verdict=Verdict.WORSE), candidate=copy)
+    size = msgspec.structs.replace(
+        time, metric=Metric(name="text", unit="B", quantity=Quantity.SIZE, better=Direction.LOWER, meaning="code")
+    )
+    others = [msgspec.structs.replace(time, verdict=each) for each in (Verdict.INVALID, Verdict.UNAVAILABLE)]
+    same = msgspec.structs.replace(time, verdict=Verdict.EQUIVALENT)
+    candidate = msgspec.structs.replace(time, candidate=builders.variant("libc=musl"))
+    found = _null_result(copy, [size, time, *others, same, candidate], (), frozenset())
+    assert (found.copy, found.compared, found.different, found.rows) == (copy, 2, 1, ("w wall",))

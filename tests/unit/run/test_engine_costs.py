@@ -46,7 +46,7 @@ def test_used_time_is_that_since_the_beginning_or_that_of_the_runs_if_it_is_long
     one = made()
     assert [one._used_ns(block) for block in (0, 1, 2)] == [130, 130, 132]
     assert [made(3)._used_ns(block) for block in (0, 2)] == [130, 132]  # on the wall clock trials do not overlap
-    virtual = {"clock": "virtual", "target": "vm"}
+    virtual: dict[str, Any] = {"clock": "virtual", "target": "vm"}
     assert [made(**virtual)._used_ns(block) for block in (0, 1, 2)] == [4, 48, 132]
     assert [made(3, **virtual)._used_ns(block) for block in (0, 1, 2)] == [1, 16, 44]
 
