@@ -61,20 +61,20 @@ def tail_p_value(baseline: Floats, candidate: Floats, centred: Floats) -> tuple[
 
 def summary(values: Floats) -> RunSummary:
     """Return mean, 90th percentile and maximum of one side's runs, shape (n,), n >= 1."""
-    unit = float(np.abs(values).max()) or 1.0
     ordered = np.sort(values)
     return RunSummary(
         runs=values.size,
-        mean=_exact_mean(values, unit),
+        mean=_exact_mean(values),
         p90=float(ordered[math.ceil(0.9 * values.size) - 1]),
         maximum=float(ordered[-1]),
     )
 
 
-def _exact_mean(values: Floats, unit: float) -> float:
+def _exact_mean(values: Floats) -> float:
     """Return the mean; of equal values exactly that value, and finite for finite values."""
     if values.min() == values.max():
         return float(values[0])
+    unit = float(np.abs(values).max())
     return float(np.clip((values / unit).mean() * unit, values.min(), values.max()))
 
 
@@ -87,4 +87,4 @@ def unit_means(values: Floats, units: Sequence[int]) -> Floats:
     """
     which = np.asarray(units)
     parts = (values[which == unit] for unit in np.unique(which))
-    return np.array([_exact_mean(part, float(np.abs(part).max()) or 1.0) for part in parts])
+    return np.array([_exact_mean(part) for part in parts])

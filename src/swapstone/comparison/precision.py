@@ -71,11 +71,7 @@ def precision(
         of_effects = estimates(experiment, variants, workloads, cells, sizes={}, busy=busy, excluded=other.excluded)
         rates = error_rates(experiment, rows, of_indices, of_effects)
     else:
-        rows = [
-            row
-            for row in checked(run_rows(experiment, variants, workloads, collect(runs)), other)
-            if not row.null and row.metric.quantity in quantities
-        ]
+        rows = [row for row in checked(run_rows(experiment, variants, workloads, collect(runs)), other) if not row.null]
         rates = error_rates(experiment, rows, (), ())
     rows = [row for row in rows if row.metric.quantity in quantities]
     groups: dict[Group, list[Row]] = {

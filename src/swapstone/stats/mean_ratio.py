@@ -97,8 +97,8 @@ def student_tail(freedom: int, log_t: float) -> float:
 
 def _incomplete_beta(x: float, rest: float, a: float, b: float) -> float:
     """Return I_x(a, b) for rest = 1 - x, by Lentz's continued fraction (Numerical Recipes, section 6.4)."""
-    if x <= 0.0 or rest <= 0.0:
-        return 0.0 if x <= 0.0 else 1.0
+    if rest <= 0.0:  # of a t whose square is rounded to 0
+        return 1.0
     if x > (a + 1) / (a + b + 2):
         return 1.0 - _incomplete_beta(rest, x, b, a)
     front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest))

@@ -57,6 +57,13 @@ def test_the_agent_stays_awake_for_a_short_time_after_an_answer(calls: Calls) ->
     ]
 
 
+@pytest.mark.parametrize(("takes", "polls"), [(299_999, 2), (300_000, 1)])
+def test_the_agent_is_awake_for_300_us(calls: Calls, takes: int, polls: int) -> None:
+    late = [f"poll@{number}=0" for number in range(2, 3 + polls)]
+    found = main(calls, "plan_next@1=0", "cpus=2", f"poll_takes={takes}", *late)
+    assert found[found.index("prepare_trial 1") + 1 :] == [*["poll 0 1 0", "relax"] * polls, *NEXT, "returned 0"]
+
+
 def test_a_request_that_comes_while_the_agent_is_awake_is_read(calls: Calls) -> None:
     found = main(calls, "plan_next@1=0", "cpus=2", "poll@2=0", "poll@3=0")
     assert found == [

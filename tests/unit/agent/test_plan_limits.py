@@ -52,6 +52,17 @@ def test_the_agent_accepts_the_longest_line(agent: Path) -> None:
         "trial a@",
         "trial a[",
         "trial a:",
+        "trial /a",
+        "trial a!",
+        "cpus 0;1",
+        "cpus 0,",
+        "cpus x",
+        "driver-cpus 0;1",
+        "output-bytes 16777217",
+        "disk-bytes 9223372036854775808",
+        "timeout-ms 9x",
+        "warm-ms 9x",
+        "cwd x",
     ],
 )
 def test_the_agent_refuses_the_first_value_beyond(agent: Path, line: str) -> None:
@@ -101,3 +112,76 @@ def test_the_texts_of_a_trial_have_1_mib_together(agent: Path, last: str, room: 
     else:
         with pytest.raises(AgentRefusedError, match=f"line {len(lines)} .*longer than 1 MiB together"):
             reader.feed(sent(agent, plan))
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("nonce /" + "0" * 31, "a nonce has 32 lower-case hexadecimal digits"),
+        ("nonce g" + "0" * 31, "a nonce has 32 lower-case hexadecimal digits"),
+        ("nonce " + "0" * 31 + ":", "a nonce has 32 lower-case hexadecimal digits"),
+        ("nonce " + "0" * 31 + "`", "a nonce has 32 lower-case hexadecimal digits"),
+        ("nice 5x", "nice is a whole number from -20 to 19"),
+        ("nice -", "nice is a whole number from -20 to 19"),
+        ("nice", "the line begins with no known word"),
+        ("observe env A\nobserve env B\nobserve env A", "the trial has this observation already"),
+        ("root /r\nroot-layer /l\nroot-layer /l", "the trial has such a line already"),
+        ("root /r\nroot-files /l\nroot-files /l", "the trial has such a line already"),
+        ("root /r\\s", "the path of a root has a comma, a colon or a backslash"),
+        ("root /r:s", "the path of a root has a comma, a colon or a backslash"),
+        ("root /r\nroot-files f", "the path is not absolute"),
+        ("\n".join(f"env A{number}=b" for number in range(4097)), "there are more than 4096 environment variables"),
+    ],
+)
+def test_the_agent_refuses_optional_lines(agent: Path, line: str, text: str) -> None:
+    lines = [*TRIAL, *line.split("\n"), "run"]
+    plan = encode_plan_header() + "".join(f"{each}\n" for each in lines).encode()
+    with pytest.raises(AgentRefusedError, match=f"refuses line {len(lines)} of its plan: {text}"):
+        AnswerReader().feed(sent(agent, plan))
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("driver-env A", "an environment variable is NAME=VALUE"),
+        ("\n".join(["driver-arg a"] * 4096), "there are more than 4096 arguments"),
+        (
+            "\n".join(f"driver-env A{number}=b" for number in range(4097)),
+            "there are more than 4096 environment variables",
+        ),
+    ],
+)
+def test_the_agent_refuses_lines_of_a_load_generator(agent: Path, line: str, text: str) -> None:
+    lines = [*TRIAL, *SERVER, *line.split("\n"), "run"]
+    plan = encode_plan_header() + "".join(f"{each}\n" for each in lines).encode()
+    with pytest.raises(AgentRefusedError, match=f"refuses line {len(lines)} of its plan: {text}"):
+        AnswerReader().feed(sent(agent, plan))
+
+
+def test_identifiers_and_nonces_have_all_their_characters(agent: Path) -> None:
+    """Each trial's identifier is shorter than that before it, and the first character of a range and the last one are in it."""
+    identifiers = ("a" * 64, "azAZ09._-", "z", "-")
+    plan = encode_plan_header()
+    for nonce, identifier in zip(("0123456789abcdef" * 2, "f" * 32, "9" * 32, ""), identifiers, strict=True):
+        lines = [f"trial {identifier}", *([f"nonce {nonce}"] if nonce else []), *TRIAL[1:], "run"]
+        plan += "".join(f"{each}\n" for each in lines).encode()
+    output = sent(agent, plan)
+    reader = AnswerReader()
+    for nonce in ("0123456789abcdef" * 2, "f" * 32, "9" * 32, ""):
+        reader.expect(nonce)
+    assert [answer.id for answer in reader.feed(output)] == list(identifiers)
+
+
+def test_the_same_name_of_another_kind_is_another_observation(agent: Path) -> None:
+    lines = [*TRIAL, "observe env /a", "observe file /a", "run"]
+    plan = encode_plan_header() + "".join(f"{each}\n" for each in lines).encode()
+    assert [answer.id for answer in AnswerReader().feed(sent(agent, plan))] == ["t"]
+
+
+@pytest.mark.parametrize("server", [("port 1",), SERVER])
+def test_a_server_has_no_root_of_its_own(agent: Path, server: tuple[str, ...]) -> None:
+    lines = [*TRIAL, "root /r", *server, "run"]
+    plan = encode_plan_header() + "".join(f"{each}\n" for each in lines).encode()
+    text = "a server can't have a root file system of its own" if server == SERVER else "the server lacks one of"
+    with pytest.raises(AgentRefusedError, match=f"refuses line {len(lines) + 1} of its plan: {text}"):
+        AnswerReader().feed(sent(agent, plan))

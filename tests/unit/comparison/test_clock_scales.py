@@ -307,6 +307,17 @@ def test_values_of_zero_on_one_clock_have_no_ratio_on_another(zero: int) -> None
     assert answer(table).endswith("1 undecided.")
 
 
+def test_a_record_may_lack_some_of_the_rows_that_others_have() -> None:
+    rows = {"a": (SAME, times(1.5)), "b": (SAME, times(2.0))}
+    for lacking in (1, 2, 4):
+        made = [record(scale, {"a": rows["a"]} if scale == lacking else rows) for scale in (1, 2, 4)]
+        table = clock_scales(made)
+        assert {row.workload: [side is not None for side in row.sides] for row in table.rows} == {
+            "a": [True] * 3,
+            "b": [scale != lacking for scale in (1, 2, 4)],
+        }
+
+
 def test_records_without_a_common_row_are_refused() -> None:
     with pytest.raises(UserError, match="no row in common"):
         clock_scales([record(1, {"a": (SAME, SAME)}), record(2, {"b": (SAME, SAME)})])

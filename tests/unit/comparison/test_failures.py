@@ -228,3 +228,23 @@ def test_copies_of_the_baseline_have_rates_too(new_bench: Callable[[], Bench]) -
     bench.run("w", "libc=glibc (again)", 1, Status.FAILED)
     found = {each.candidate.copy: each.candidate_runs.failed for each in bench.analysis().failure_rates}
     assert found[Copy.AGAIN] == 1 and found[Copy.FIRST] == 0
+
+
+# Limits
+
+
+def exactly(blocks: int, failing: Mapping[str, int], confidence: float = 1 - 2.0**-5) -> FailureRates:
+    """Return the rates at an error rate that is a power of two, as p-values of sign tests are."""
+    (found,) = rates(in_blocks(failing, blocks), msgspec.structs.replace(EXPERIMENT, confidence=confidence))
+    return found
+
+
+@pytest.mark.parametrize(("number", "significant"), [(5, False), (6, True), (7, True)])
+@pytest.mark.parametrize("failing", [BASELINE, CANDIDATE])
+def test_a_p_value_of_just_the_rate_is_significant(number: int, failing: str, *, significant: bool) -> None:
+    """Six blocks in which one side alone fails give 2 / 2^6."""
+    found = exactly(1000, {failing: number})
+    side = "candidate" if failing == CANDIDATE else "baseline"
+    assert found.p_value == 2.0 ** (1 - number) and found.discordant == number
+    assert found.fails_more == (side if significant else "")
+    assert found.unfit == ((side,) if significant else ())

@@ -300,3 +300,45 @@ def test_a_closed_folder_can_be_closed_again(tmp_path: Path) -> None:
     folder = RecordFolder(tmp_path)
     folder.close()
     folder.close()
+
+
+def test_files_are_opened_without_following_waiting_or_passing_them_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.txt").write_bytes(b"x")
+    flags: dict[str, int] = {}
+    true_open = os.open
+
+    def opened(path: str | Path, flag: int, *arguments: int, dir_fd: int | None = None) -> int:
+        flags[str(path)] = flag
+        return true_open(path, flag, *arguments, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", opened)
+    with RecordFolder(tmp_path) as folder:
+        assert folder.read("raw/a.txt") == b"x"
+    every = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    assert flags["a.txt"] == os.O_RDONLY | every
+    assert flags["raw"] == os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    assert flags[str(tmp_path)] == os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO])
+def test_errors_of_the_process_or_the_device_are_raised(number: int) -> None:
+    error = OSError(number, "x")
+    with pytest.raises(OSError, match="x") as caught:
+        files.reason_of(error)
+    assert caught.value is error
+    assert files.reason_of(OSError(errno.EACCES, "Permission denied")) == "Permission denied"
+
+
+def test_hard_links_of_the_runs_are_irregular(tmp_path: Path) -> None:
+    (tmp_path / "runs.jsonl").write_bytes(b"")
+    (tmp_path / "lock").write_bytes(b"")
+    os.link(tmp_path / "lock", tmp_path / "other")  # of the lock nothing is written
+    with RecordFolder(tmp_path) as folder:
+        assert folder.irregular() == ()
+        os.link(tmp_path / "runs.jsonl", tmp_path / "another")
+        (damage,) = folder.irregular()
+    assert (damage.file, damage.line) == ("runs.jsonl", 0)
+    assert damage.problem == "it has 2 names (hard links): writing would change all of them"

@@ -219,3 +219,58 @@ def test_an_experiment_with_another_budget_is_own(tmp_path: Path) -> None:
         writer.write_experiment(builders.experiment(budget_ns=10**12))
     assert foreign_reason(tmp_path / "r") == ""
     assert load(tmp_path / "r").experiment.budget_ns == 10**12
+
+
+@pytest.mark.parametrize("mode", [0o601, 0o602, 0o604, 0o610, 0o620, 0o640])
+def test_a_key_that_others_may_use_in_any_way_is_not_used(tmp_path: Path, state: Path, mode: int) -> None:
+    record = _made(tmp_path / "r")
+    (state / "swapstone" / "key").chmod(mode)
+    assert "other users can read or write it (chmod 600)" in foreign_reason(record)
+    (state / "swapstone" / "key").chmod(0o700)
+    assert foreign_reason(record) == ""
+
+
+@pytest.mark.parametrize("size", [0, 31, 33])
+def test_a_key_of_another_size_is_not_used(tmp_path: Path, state: Path, size: int) -> None:
+    record = _made(tmp_path / "r")
+    (state / "swapstone" / "key").write_bytes(bytes(size))
+    assert f"it has {size} bytes, not 32" in foreign_reason(record)
+
+
+def test_a_key_is_named_by_16_digits_and_is_on_disk_before_it_has_its_name(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    true_sync = os.fsync
+
+    def sync(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").readlink().name.startswith(".key."):
+            assert not (state / "swapstone" / "key").exists()
+            synced.append(os.fstat(descriptor).st_size)
+        true_sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    record = _made(tmp_path / "r")
+    assert synced == [32]
+    kept = json.loads((record / "origin.json").read_text())
+    assert len(kept["key"]) == 16 and {len(mark) for _, mark in kept["marks"]} == {64}
+    assert (kept["format"], kept["schema"]) == ("swapstone-origin", 1)
+
+
+def test_what_would_run_must_be_what_has_the_mark(tmp_path: Path) -> None:
+    record = _made(tmp_path / "r")
+    view = load(record)
+    assert view.manifest is not None
+    assert foreign_reason(record, view.experiment, view.manifest) == ""
+    other = msgspec.structs.replace(view.experiment, seed=view.experiment.seed + 1)
+    assert foreign_reason(record, other) == "its experiment.json changed while it was read"
+    changed = msgspec.structs.replace(view.manifest, passes=(("a", "b", 9),))
+    assert foreign_reason(record, view.experiment, changed) == "its manifest.json changed while it was read"
+
+
+def test_a_mark_that_exists_is_not_written_again(tmp_path: Path) -> None:
+    record = _made(tmp_path / "r")
+    before = (record / "origin.json").stat()
+    origin.mark_file(record, load(record).meta.id, "experiment.json", load(record).experiment)
+    after = (record / "origin.json").stat()
+    assert (before.st_ino, before.st_mtime_ns) == (after.st_ino, after.st_mtime_ns)

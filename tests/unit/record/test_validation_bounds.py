@@ -162,6 +162,7 @@ def test_the_plan_of_an_experiment(changes: dict[str, Any], problem: str) -> Non
             {"parameters": (("N", ("1",) * 101), ("M", ("1",) * 100))},
             "its parameters have 10100 combinations of values",
         ),
+        ({"parameters": (("N", ("1",) * 10_001),)}, "its parameters have 10001 combinations of values"),
         ({"parameters": (("N", ("1",) * 5001),), "load_generators": (WRK, WRK)}, "have 10002 combinations of values"),
         ({"parameters": (("N", ()),)}, "its parameters have 0 combinations of values, not between 1 and"),
         ({"parameters": (("N", ("1",)), ("N", ("2",)))}, "the parameter N occurs twice"),

@@ -20,7 +20,7 @@ from swapstone.stats import (
     pooled_estimate,
     predecessor_test,
 )
-from swapstone.stats.mean_ratio import student_quantile
+from swapstone.stats.mean_ratio import student_quantile, student_tail
 from tests.unit.stats.test_predecessor_test import drawn_order, predecessors, reference
 
 # Means
@@ -48,6 +48,12 @@ def test_a_ratio_of_times_is_not_below_0() -> None:
     found = mean_ratio(np.array([10.0, 10.1, 9.9, 10.0]), np.array([0.1, 0.1, 0.1, 8.0]), 0.05)
     assert found.interval is not None
     assert found.interval.low == 0.0 and 0.2 < found.effect < found.interval.high < 1
+
+
+def test_a_t_whose_square_is_rounded_to_0_has_the_p_value_1() -> None:
+    assert student_tail(5, -500.0) == 1.0
+    assert student_tail(5, -370.0) == pytest.approx(1.0)
+    assert student_tail(1, 300.0) == pytest.approx(2 / math.pi * math.exp(-300), rel=1e-9)  # Cauchy's tail
 
 
 # Order statistics
@@ -129,3 +135,12 @@ def test_a_spread_below_a_millionth_counts_as_that() -> None:
     assert found is not None
     assert found.effect == pytest.approx(expected.effect, rel=1e-6)
     assert found.standard_error == pytest.approx(expected.error, rel=1e-6)
+
+
+def test_many_values_that_never_change_have_the_p_value_1() -> None:
+    order = drawn_order(np.random.default_rng(1), 2100, 2)
+    runs = RunOrder(order, predecessors(order))
+    valid = np.ones(order.shape, dtype=np.bool_)
+    cells = runs._cells(order, runs.previous, 0, 1)
+    assert order.size > predecessor_test.LARGEST_DRAWN
+    assert runs._randomised(np.zeros(order.shape), valid, cells, 0, 1) == 1.0
