@@ -213,6 +213,8 @@ fn waiting_acks(context: &Context) {
     let mut conns: Vec<Conn> = (5000..5004).map(|port| Conn::new(port, 80)).collect();
     for conn in &mut conns {
         world.send_syn(conn);
+    }
+    for conn in &mut conns {
         let answer = world.expect_of(conn, "a SYN with ACK", |tcp| tcp.has(SYN | ACK));
         conn.ack = answer.seq.wrapping_add(1);
     }
