@@ -56,16 +56,20 @@ const SPECIAL: [(&str, &[(&str, &str)]); 5] = [
     ("ipv6/icmp6.c", &[("nd6_input", "lw_nd6_input")]),
 ];
 
-const OURS: [&str; 10] = [
+const OURS: [&str; 14] = [
+    "acks.c",
     "address.c",
     "checks.c",
     "device.c",
     "hash.c",
     "index.c",
+    "input.c",
     "pbuf.c",
+    "recovery.c",
     "stack.c",
     "state.c",
     "tcp.c",
+    "timers.c",
     "udp.c",
 ];
 

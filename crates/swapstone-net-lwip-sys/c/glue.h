@@ -54,6 +54,8 @@ enum lw_fix {
     LW_ACK_FILLED_GAP,
     LW_REORDERING_WINDOW, /* in Rust */
     LW_SIMULTANEOUS_OPEN,
+    LW_RETRANSMISSION_ORDER,
+    LW_DUPLICATE_ACK_WINDOW, /* in Rust */
 };
 #define LW_FIX(fix) (lw_settings.fixes >> (fix)&1)
 
@@ -103,8 +105,15 @@ void lw_set_wire_mss(struct tcp_pcb *pcb, u32_t mss);
 void lw_limit_waiting(size_t most);
 err_t lw_simultaneously_open(void *argument, struct tcp_pcb *pcb, err_t error);
 void lw_wake(struct tcp_pcb *pcb);
+
+/* timers.c */
 void lw_tcp_tick(void);
+
+/* acks.c */
 void lw_acknowledge(struct tcp_pcb *pcb);
+
+/* recovery.c: to be called before data or a FIN is queued */
+void lw_order_before_append(struct tcp_pcb *pcb);
 
 /* tcp.c */
 void lw_tcp_stop(void);

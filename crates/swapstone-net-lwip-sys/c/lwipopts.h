@@ -135,7 +135,7 @@ extern uint8_t lw_receive_scale;
 #define TCP_OOSEQ_MAX_BYTES(pcb) lw_receive_buffer
 #define TCP_OOSEQ_MAX_PBUFS(pcb) 256 /* limits the device's buffers with out-of-order data */
 #define LWIP_TCP_SACK_OUT                                                                                    \
-    LW_OOSEQ /* send SACK options; lwIP does not use received ones, index.c only their presence */
+    LW_OOSEQ /* send SACK options; lwIP does not use received ones, recovery.c only their presence */
 #define LWIP_TCP_MAX_SACK_NUM 4
 #define LWIP_TCP_TIMESTAMPS                                                                                  \
     0 /* lwIP does not measure round trips with them, and they need 12 bytes a segment */
@@ -149,7 +149,7 @@ extern uint8_t lw_receive_scale;
 #define TCP_SYNMAXRTX 12       /* one SYN a second without backoff; connect times out after 13 s */
 #define TCP_MAXRTX 12
 #define TCP_MSL 30000UL             /* TIME_WAIT lasts 60 s */
-#define LWIP_TCP_PCB_NUM_EXT_ARGS 6 /* see the enum in index.c */
+#define LWIP_TCP_PCB_NUM_EXT_ARGS 6 /* see the enum in index.h */
 
 /* ---- Counters ---- */
 #define LWIP_STATS 1

@@ -181,6 +181,7 @@ size_t lw_tcp_write(struct tcp_pcb *pcb, const void *bytes, size_t size, int cop
     u8_t flags = (u8_t)((copy ? TCP_WRITE_FLAG_COPY : 0) | (more || fits < size ? TCP_WRITE_FLAG_MORE : 0));
     int tries;
     lw_wake(pcb);
+    lw_order_before_append(pcb);
     for (tries = 0; tries < 4 && fits > 0; tries++, fits /= 4) {
         err_t error = tcp_write(pcb, bytes, (u16_t)fits, flags);
         if (error == ERR_OK) {
@@ -229,12 +230,14 @@ void lw_tcp_consumed(struct tcp_pcb *pcb, size_t size) {
 
 int lw_tcp_end(struct tcp_pcb *pcb) {
     lw_wake(pcb);
+    lw_order_before_append(pcb);
     return tcp_shutdown(pcb, 0, 1);
 }
 
 /* Close in order: the control block stays until the connection has ended, and then calls Rust. */
 void lw_tcp_close(struct tcp_pcb *pcb) {
     lw_wake(pcb);
+    lw_order_before_append(pcb);
     pcb->tmr = tcp_ticks; /* lwIP measures the timeouts of closing states from the last received segment */
     tcp_recv(pcb, on_received);
     tcp_err(pcb, NULL);

@@ -80,7 +80,14 @@ impl<'a> Active<'a> {
     pub fn receive(&mut self) -> Option<Frame> {
         // SAFETY: `new` borrows the device as long as this value exists; no reference to the state
         // exists during the call.
-        unsafe { state().device.and_then(|device| (*device).receive()) }
+        unsafe {
+            let frame = state().device.and_then(|device| (*device).receive());
+            if frame.is_none() {
+                let state = state();
+                state.drained_at = state.now;
+            }
+            frame
+        }
     }
 
     /// Lets the device transmit queued frames.

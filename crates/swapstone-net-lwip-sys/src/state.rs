@@ -126,6 +126,8 @@ impl Slot {
 
 /// How long a half-open connection is kept even if another one needs its place.
 const LEAST_AGE: Duration = Duration::from_millis(10);
+/// For how much of that time the arrived frames must have been processed.
+const LEAST_PROCESSED: Duration = Duration::from_millis(5);
 
 /// A received datagram.
 pub struct Datagram {
@@ -166,6 +168,8 @@ pub struct State {
     pub malformed: u64,
     /// The device's transmit queue was full.
     pub full: bool,
+    /// When all frames that had arrived were last processed.
+    pub drained_at: Instant,
 }
 
 impl State {
@@ -198,6 +202,7 @@ impl State {
             no_room: 0,
             malformed: 0,
             full: false,
+            drained_at: Instant::ZERO,
         }
     }
 
@@ -337,8 +342,10 @@ extern "C" fn lw_rust_oldest(listener: usize) -> *mut TcpPcb {
                 state.half_open.remove(at);
             } else if slot.parent != Some(parent) {
                 at += 1;
-            } else if slot.deadline > state.now {
-                break;
+            } else if slot.deadline > state.now
+                || slot.deadline > state.drained_at + LEAST_PROCESSED
+            {
+                break; // its ACK may be on the way, or wait in the device
             } else {
                 state.half_open.remove(at);
                 oldest = slot.pcb;

@@ -51,17 +51,27 @@ pub const FIXES: &[Fix] = &[
         name: "simultaneous-open",
         reason: "a SYN in SYN-SENT is ignored, so two hosts that connect to each other at once don't (RFC 9293, 3.10.7.3)",
     },
+    Fix {
+        name: "retransmission-order",
+        reason: "a fast retransmission that a closed window delays is queued behind later segments, and new data joins it",
+    },
+    Fix {
+        name: "duplicate-ack-window",
+        reason: "a duplicate ACK with a larger window is not counted, so a loss waits for the timeout (RFC 6675)",
+    },
 ];
 
-/// The index of the fix that is in Rust: `swapstone_net::reordering`.
+/// The indices of the fixes that are in Rust: `swapstone_net::reordering`.
 pub(crate) const REORDERING_WINDOW: usize = 9;
+pub(crate) const DUPLICATE_ACK_WINDOW: usize = 12;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_index_is_that_of_the_name() {
+    fn the_indices_are_those_of_the_names() {
         assert_eq!(FIXES[REORDERING_WINDOW].name, "reordering-window");
+        assert_eq!(FIXES[DUPLICATE_ACK_WINDOW].name, "duplicate-ack-window");
     }
 }

@@ -60,7 +60,7 @@ use core::time::Duration;
 
 use swapstone_net::backend::{SocketTable, ephemeral_ports};
 use swapstone_net::fixes::Fixes;
-use swapstone_net::reordering::Reordering;
+use swapstone_net::reordering::{Mends, Reordering};
 use swapstone_net::{
     Capabilities, Cidr, Config, Device, Instant, Limits, Readiness, SocketId, Stack, Statistics,
 };
@@ -203,7 +203,13 @@ impl<D: Device> Lwip<D> {
         udp.resize_with(limits.udp_sockets, Udp::default);
         Ok(Self {
             core,
-            device: Reordering::new(device, fixes.on(fixes::REORDERING_WINDOW)),
+            device: Reordering::new(
+                device,
+                Mends {
+                    hold: fixes.on(fixes::REORDERING_WINDOW),
+                    windows: fixes.on(fixes::DUPLICATE_ACK_WINDOW),
+                },
+            ),
             limits,
             frame_cost: about.largest_received.max(about.mtu) + 64,
             now: Instant::ZERO,

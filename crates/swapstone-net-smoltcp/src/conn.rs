@@ -145,6 +145,11 @@ impl<D: Device> Smoltcp<D> {
         if !self.is_local(segment.local.ip()) {
             return;
         }
+        let begins = segment.flags & (SYN | ACK | RST) == SYN;
+        if begins && self.is_full() {
+            // A connection whose last ACK is pending needs no socket any more once that is sent.
+            self.send_pending();
+        }
         let key = Key::connection(segment.local, segment.remote);
         let mut after = None;
         match self.table.get(&key).copied() {
@@ -159,7 +164,7 @@ impl<D: Device> Smoltcp<D> {
             Some(index) => return self.process_conn(frame, segment, index),
             None => {}
         }
-        if segment.flags & (SYN | ACK | RST) == SYN {
+        if begins {
             let listener = self
                 .bound(Realm::TcpPort, segment.local)
                 .find(|index| matches!(self.slots[*index].kind, Kind::Listener(..)));
@@ -250,7 +255,7 @@ impl<D: Device> Smoltcp<D> {
         listening: u32,
         after: Option<(u32, u32)>,
     ) {
-        let full = self.statistics.tcp_sockets >= self.limits.tcp_sockets as u64;
+        let full = self.is_full();
         let Some(listener) = self.slots.listener(listening) else {
             return;
         };

@@ -58,6 +58,10 @@ pub const FIXES: &[Fix] = &[
         name: "reordering-window",
         reason: "a segment that is overtaken by 3 others is retransmitted as lost, and halves the window (RFC 8985)",
     },
+    Fix {
+        name: "duplicate-ack-window",
+        reason: "a duplicate ACK with a larger window is not counted, so a loss waits for the timeout (RFC 6675)",
+    },
 ];
 
 pub(crate) const ACK_BEYOND_WINDOW: usize = 0;
@@ -73,6 +77,7 @@ pub(crate) const PATH_MTU: usize = 9;
 pub(crate) const BACKLOG_RECYCLING: usize = 10;
 pub(crate) const ICMP_ERROR_RATE: usize = 11;
 pub(crate) const REORDERING_WINDOW: usize = 12;
+pub(crate) const DUPLICATE_ACK_WINDOW: usize = 13;
 
 #[cfg(test)]
 mod tests {
@@ -95,6 +100,7 @@ mod tests {
             ("backlog-recycling", BACKLOG_RECYCLING),
             ("icmp-error-rate", ICMP_ERROR_RATE),
             ("reordering-window", REORDERING_WINDOW),
+            ("duplicate-ack-window", DUPLICATE_ACK_WINDOW),
         ];
         assert_eq!(FIXES.len(), expected.len());
         for (name, index) in expected {

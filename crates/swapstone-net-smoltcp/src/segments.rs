@@ -20,6 +20,9 @@ const LEAST_MTU_V4: u16 = 576;
 const LEAST_MTU_V6: u16 = 1280;
 /// How long a half-open connection is kept even if another one needs its place: its ACK may be on the way.
 const LEAST_AGE: Duration = Duration::from_millis(10);
+/// For how much of that time the arrived frames must have been processed: its ACK may wait in the device if
+/// this process got no processor.
+const LEAST_PROCESSED: Duration = Duration::from_millis(5);
 /// The length of headers of a segment that can be copied without its data.
 const HEADERS: usize = 192;
 
@@ -170,17 +173,16 @@ impl<D: Device> Smoltcp<D> {
         if !self.fixes.on(BACKLOG_RECYCLING) {
             return false;
         }
-        let (mut at, now) = (0, self.now);
+        let (mut at, now, drained) = (0, self.now, self.drained_at);
         while let Some((listener, index, isn)) = self.half_open.get(at).copied() {
             if !self.is_half_open(listener, index, isn) {
                 self.half_open.remove(at);
             } else if listener != listening {
                 at += 1;
-            } else if self
-                .slots
-                .conn(index)
-                .is_none_or(|conn| conn.last_segment_at + LEAST_AGE > now)
-            {
+            } else if self.slots.conn(index).is_none_or(|conn| {
+                let since = conn.last_segment_at;
+                since + LEAST_AGE > now || since + LEAST_PROCESSED > drained
+            }) {
                 return false;
             } else {
                 self.half_open.remove(at);

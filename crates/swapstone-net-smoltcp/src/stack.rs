@@ -14,13 +14,15 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress as SmoltcpAddress, IpCidr, 
 use swapstone_net::backend::wildcard_for;
 use swapstone_net::device::{Device, Frame, HardwareAddress};
 use swapstone_net::fixes::Fixes;
-use swapstone_net::reordering::Reordering;
+use swapstone_net::reordering::{Mends, Reordering};
 use swapstone_net::{
     Capabilities, Cidr, Config, Instant, Limits, Readiness, SocketId, Stack, Statistics,
 };
 
 use crate::discovery;
-use crate::fixes::{FIXES, ICMP_ERROR_RATE, IPV6_EXTENSION_HEADERS, REORDERING_WINDOW};
+use crate::fixes::{
+    DUPLICATE_ACK_WINDOW, FIXES, ICMP_ERROR_RATE, IPV6_EXTENSION_HEADERS, REORDERING_WINDOW,
+};
 use crate::keys::{Key, Realm, Secrets, Table};
 use crate::port::{Output, Port, Sink};
 use crate::slots::{Conn, Kind, Slots, Udp};
@@ -131,6 +133,8 @@ pub struct Smoltcp<D> {
     /// Half-open connections, the oldest first, and some that are not any more: the slots of their
     /// listener and their own, and their initial sequence number.
     pub(crate) half_open: VecDeque<(u32, u32, u32)>,
+    /// When all frames that had arrived were last processed.
+    pub(crate) drained_at: Instant,
 }
 
 /// Converts a time to smoltcp's type.
@@ -192,7 +196,13 @@ impl<D: Device> Smoltcp<D> {
                 &mut sink,
                 Micros::ZERO,
             ),
-            device: Reordering::new(device, fixes.on(REORDERING_WINDOW)),
+            device: Reordering::new(
+                device,
+                Mends {
+                    hold: fixes.on(REORDERING_WINDOW),
+                    windows: fixes.on(DUPLICATE_ACK_WINDOW),
+                },
+            ),
             output,
             sink,
             no_sockets: SocketSet::new(Vec::new()),
@@ -213,6 +223,7 @@ impl<D: Device> Smoltcp<D> {
             statistics: Statistics::default(),
             fixes,
             half_open: VecDeque::new(),
+            drained_at: Instant::ZERO,
         };
         stack.configure(config);
         Ok(stack)
@@ -324,6 +335,26 @@ impl<D: Device> Smoltcp<D> {
             slot.awaiting = true;
             self.awaiting.push(index);
         }
+    }
+
+    /// Lets each socket that may have something to send do so once.
+    pub(crate) fn send_pending(&mut self) {
+        for _ in 0..self.dirty.len() {
+            let Some(index) = self.dirty.pop_front() else {
+                break;
+            };
+            self.slots[index].dirty = false;
+            match self.slots[index].kind {
+                Kind::Conn(_) => self.send_tcp(index),
+                Kind::Udp(_) => self.send_udp(index),
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns whether all TCP sockets are in use.
+    pub(crate) fn is_full(&self) -> bool {
+        self.statistics.tcp_sockets >= self.limits.tcp_sockets as u64
     }
 
     /// Queues an event if the readiness has new flags, or if `anyway` is set and it has any.
@@ -533,6 +564,7 @@ impl<D: Device> Stack for Smoltcp<D> {
         let mut taken = 0;
         while taken < BATCH {
             let Some(frame) = self.device.receive() else {
+                self.drained_at = self.now;
                 break;
             };
             taken += 1;
@@ -551,17 +583,7 @@ impl<D: Device> Stack for Smoltcp<D> {
             self.timers.set(index, None);
             self.expire(index);
         }
-        for _ in 0..self.dirty.len() {
-            let Some(index) = self.dirty.pop_front() else {
-                break;
-            };
-            self.slots[index].dirty = false;
-            match self.slots[index].kind {
-                Kind::Conn(_) => self.send_tcp(index),
-                Kind::Udp(_) => self.send_udp(index),
-                _ => {}
-            }
-        }
+        self.send_pending();
         self.device.flush();
         taken == BATCH || (!self.dirty.is_empty() && !self.output.is_held())
     }

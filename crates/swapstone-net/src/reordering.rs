@@ -8,6 +8,11 @@
 //! neither.) If a segment was only overtaken, the ACK that includes it arrives meanwhile: the held ones
 //! are dropped, and the stack neither retransmits nor reduces its congestion window. Else the stack
 //! receives all of them and recovers as ever.
+//!
+//! Such a stack counts an ACK as a duplicate only if its window is that of the last one. A receiver that
+//! enlarges its buffer, as Linux does, announces a larger window with nearly each. RFC 6675 counts an
+//! ACK with news in its SACK option, whatever its window. So a larger window of such an ACK is replaced
+//! by the last one; the next ACK of new data has it, too.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -15,7 +20,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::buffer::Buffer;
-use crate::device::{Device, DeviceLimits, ETHERNET_HEADER, Frame, Full, Outgoing};
+use crate::device::{Checksum, Device, DeviceLimits, ETHERNET_HEADER, Frame, Full, Outgoing};
 use crate::time::Instant;
 
 /// Duplicate ACKs that pass: RFC 5681 retransmits at the third.
@@ -43,6 +48,8 @@ struct Segment {
     window: u16,
     flags: u8,
     payload: usize,
+    /// The place of its TCP header in the frame, and of the end of that.
+    header: (usize, usize),
 }
 
 #[derive(Clone, Copy)]
@@ -56,6 +63,8 @@ struct Flow {
     seen: bool,
     ack: u32,
     window: u16,
+    /// A digest of the last SACK option; 0 without one.
+    blocks: u32,
     duplicates: u32,
     /// When the first duplicate ACK arrived.
     since: Instant,
@@ -78,10 +87,19 @@ pub struct Counters {
     pub spared: u64,
 }
 
+/// What a [`Reordering`] does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mends {
+    /// Duplicate ACKs are held.
+    pub hold: bool,
+    /// A duplicate ACK with another SACK option and a larger window gets the last window.
+    pub windows: bool,
+}
+
 /// A device that holds duplicate ACKs.
 pub struct Reordering<D> {
     inner: D,
-    on: bool,
+    mends: Mends,
     now: Instant,
     flows: Box<[Option<Flow>]>,
     held: VecDeque<Held>,
@@ -89,12 +107,12 @@ pub struct Reordering<D> {
 }
 
 impl<D: Device> Reordering<D> {
-    /// Wraps a device. If it is not `on`, frames pass unchanged.
-    pub fn new(inner: D, on: bool) -> Self {
-        let flows = if on { FLOWS } else { 0 };
+    /// Wraps a device. Without mends, frames pass unchanged.
+    pub fn new(inner: D, mends: Mends) -> Self {
+        let flows = if mends == Mends::default() { 0 } else { FLOWS };
         Self {
             inner,
-            on,
+            mends,
             now: Instant::ZERO,
             flows: (0..flows).map(|_| None).collect::<Vec<_>>().into(),
             held: VecDeque::new(),
@@ -163,6 +181,7 @@ impl<D: Device> Reordering<D> {
             seen: false,
             ack: 0,
             window: 0,
+            blocks: 0,
             duplicates: 0,
             since: now,
             lost: false,
@@ -170,15 +189,15 @@ impl<D: Device> Reordering<D> {
     }
 
     /// Returns the frame if the stack shall receive it now.
-    fn sift(&mut self, frame: Frame) -> Option<Frame> {
-        let Some(segment) = Segment::of(&frame.bytes, false) else {
+    fn sift(&mut self, mut frame: Frame) -> Option<Frame> {
+        let Some(mut segment) = Segment::of(&frame.bytes, false) else {
             return Some(frame);
         };
         if segment.flags & (SYN | ACK) == SYN {
             self.begin(segment.key);
             return Some(frame);
         }
-        let (now, room) = (self.now, self.held.len() < MOST);
+        let (now, room, mends) = (self.now, self.held.len() < MOST, self.mends);
         let Some(flow) = self.flow(&segment.key) else {
             return Some(frame);
         };
@@ -191,6 +210,17 @@ impl<D: Device> Reordering<D> {
             return Some(frame); // an overtaken ACK
         }
         let plain = segment.flags & (SYN | FIN | RST) == 0 && segment.payload == 0;
+        if mends.windows && plain && !fresh && ahead == 0 {
+            let blocks = segment.blocks(&frame.bytes);
+            if segment.window > flow.window
+                && flow.window > 0
+                && blocks != 0
+                && blocks != flow.blocks
+            {
+                segment.replace_window(&mut frame, flow.window);
+            }
+            flow.blocks = blocks;
+        }
         if !plain || fresh || ahead > 0 || segment.window != flow.window {
             (flow.ack, flow.window, flow.seen) = (segment.ack, segment.window, true);
             if ahead != 0 {
@@ -199,6 +229,9 @@ impl<D: Device> Reordering<D> {
                 self.held.retain(|held| held.key != segment.key);
                 self.counters.spared += (before - self.held.len()) as u64;
             }
+            return Some(frame);
+        }
+        if !mends.hold {
             return Some(frame);
         }
         flow.duplicates += 1;
@@ -229,7 +262,7 @@ impl<D: Device> Device for Reordering<D> {
     }
 
     fn receive(&mut self) -> Option<Frame> {
-        if !self.on {
+        if self.mends == Mends::default() {
             return self.inner.receive();
         }
         loop {
@@ -247,7 +280,7 @@ impl<D: Device> Device for Reordering<D> {
     }
 
     fn transmit(&mut self, frame: Outgoing<'_>) -> Result<(), Full> {
-        if self.on
+        if self.mends != Mends::default()
             && frame.len() <= LARGEST
             && let Some(segment) = Segment::of_parts(frame.parts)
             && segment.flags & (SYN | ACK) == SYN
@@ -320,7 +353,45 @@ impl Segment {
             window: u16::from_be_bytes(*segment.get(14..16)?.first_chunk()?),
             flags: *segment.get(13)?,
             payload: end.checked_sub(tcp)?.checked_sub(header)?,
+            header: (ETHERNET_HEADER + tcp, ETHERNET_HEADER + tcp + header),
         })
+    }
+
+    /// Returns a digest of the SACK option (RFC 2018); 0 without one.
+    fn blocks(&self, frame: &[u8]) -> u32 {
+        let options = frame.get(self.header.0 + 20..self.header.1);
+        let mut rest = options.unwrap_or_default();
+        loop {
+            match rest {
+                [1, more @ ..] => rest = more,
+                [5, length, ..] => {
+                    // FNV-1a.
+                    let bytes = rest.get(2..usize::from(*length)).unwrap_or_default();
+                    return bytes.iter().fold(0x811c_9dc5, |hash, byte| {
+                        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+                    });
+                }
+                [kind, length, ..] if *kind != 0 && *length >= 2 => {
+                    rest = rest.get(usize::from(*length)..).unwrap_or_default();
+                }
+                _ => return 0,
+            }
+        }
+    }
+
+    /// Replaces the window in a frame, and updates its checksum (RFC 1624).
+    fn replace_window(&mut self, frame: &mut Frame, window: u16) {
+        let tcp = self.header.0;
+        frame.bytes[tcp + 14..tcp + 16].copy_from_slice(&window.to_be_bytes());
+        if frame.checksum != Checksum::Partial {
+            let field = tcp + 16..tcp + 18;
+            let old = u16::from_be_bytes([frame.bytes[tcp + 16], frame.bytes[tcp + 17]]);
+            let sum = u32::from(!old) + u32::from(!self.window) + u32::from(window);
+            let sum = (sum & 0xffff) + (sum >> 16);
+            let new = !((sum & 0xffff) + (sum >> 16)) as u16;
+            frame.bytes[field].copy_from_slice(&new.to_be_bytes());
+        }
+        self.window = window;
     }
 
     /// Reads a segment of this side. Its headers are in the first part, or else the parts are
@@ -350,8 +421,12 @@ impl Segment {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Checksum;
     use alloc::vec;
+
+    const BOTH: Mends = Mends {
+        hold: true,
+        windows: true,
+    };
 
     #[derive(Default)]
     struct Wire {
@@ -404,7 +479,7 @@ mod tests {
 
     /// A connection with a round trip of 8 ms that has sent data and received one ACK.
     fn connected(active: bool) -> Reordering<Wire> {
-        let mut device = Reordering::new(Wire::default(), true);
+        let mut device = Reordering::new(Wire::default(), BOTH);
         if active {
             device.set_now(Instant::from_micros(1000));
             let syn = frame(SYN, 0, 0, true);
@@ -471,9 +546,70 @@ mod tests {
         all.extend([frame(ACK | RST, 1000, 0, false), vec![0; 5], vec![8; 60]]);
         assert_eq!(at(&mut device, 21, &all), all.len());
         // Without a handshake no round trip is known.
-        let mut late = Reordering::new(Wire::default(), true);
+        let mut late = Reordering::new(Wire::default(), BOTH);
         assert_eq!(at(&mut late, 1, &vec![frame(ACK, 1, 0, false); 9]), 9);
-        let mut off = Reordering::new(Wire::default(), false);
+        let mut off = Reordering::new(Wire::default(), Mends::default());
         assert_eq!(at(&mut off, 1, &vec![frame(ACK, 1, 0, false); 9]), 9);
+    }
+
+    /// A duplicate ACK with this window and a SACK block that ends there.
+    fn with_block(window: u16, end: u32) -> Vec<u8> {
+        let mut bytes = frame(ACK, 1000, 0, false);
+        bytes[16..18].copy_from_slice(&52u16.to_be_bytes());
+        bytes[46] = 0x80;
+        bytes[48..50].copy_from_slice(&window.to_be_bytes());
+        bytes.extend([1, 1, 5, 10]);
+        bytes.extend(2000u32.to_be_bytes());
+        bytes.extend(end.to_be_bytes());
+        let sum = !folded(&bytes[34..]);
+        bytes[50..52].copy_from_slice(&sum.to_be_bytes());
+        bytes
+    }
+
+    /// The sum of 16-bit words (RFC 1071).
+    fn folded(bytes: &[u8]) -> u16 {
+        let words = bytes.chunks(2);
+        let sum: u32 = words
+            .map(|two| u32::from(two[0]) << 8 | u32::from(two[1]))
+            .sum();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        ((sum & 0xffff) + (sum >> 16)) as u16
+    }
+
+    /// The windows of the frames that pass.
+    fn windows(device: &mut Reordering<Wire>, arriving: &[Vec<u8>]) -> Vec<u16> {
+        device.inner_mut().arriving.extend(arriving.iter().cloned());
+        let passed = core::iter::from_fn(|| device.receive());
+        passed
+            .map(|frame| {
+                assert_eq!(folded(&frame.bytes[34..]), 0xffff, "its checksum is valid");
+                u16::from_be_bytes([frame.bytes[48], frame.bytes[49]])
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_duplicate_ack_with_news_gets_the_last_window() {
+        let mut device = connected(false);
+        device.mends.hold = false;
+        let arriving = [
+            with_block(1001, 3000),
+            with_block(1002, 4000),
+            with_block(1003, 4000), // a window update: nothing else is new
+            with_block(1004, 5000),
+            with_block(900, 6000), // a smaller window is never hidden
+        ];
+        let expected = [1000, 1000, 1003, 1003, 900];
+        assert_eq!(windows(&mut device, &arriving), expected);
+        // The third one is held for the reordering window, as others are.
+        let mut device = connected(false);
+        device.set_now(Instant::from_micros(21_000));
+        let arriving = [3, 4, 5].map(|n| with_block(1000 + n, 1000 * u32::from(n)));
+        assert_eq!(windows(&mut device, &arriving), [1000, 1000]);
+        device.set_now(Instant::from_micros(23_000));
+        assert_eq!(windows(&mut device, &[]), [1000]);
+        let mut off = connected(false);
+        off.mends.windows = false;
+        assert_eq!(windows(&mut off, &arriving), [1003, 1004, 1005]);
     }
 }

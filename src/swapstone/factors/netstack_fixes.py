@@ -19,6 +19,8 @@ FIXES: dict[str, dict[str, str]] = {
         "ack-filled-gap": "data that fills a gap gets a delayed ACK (RFC 5681)",
         "reordering-window": "a segment that 3 others overtake is retransmitted as lost (RFC 8985)",
         "simultaneous-open": "two hosts that connect to each other at once don't (RFC 9293)",
+        "retransmission-order": "a fast retransmission that a closed window delays is queued in the wrong order",
+        "duplicate-ack-window": "a duplicate ACK with a larger window is not counted (RFC 6675)",
     },
     "smoltcp": {
         "ack-beyond-window": "streams in both directions hang after a loss",
@@ -34,6 +36,7 @@ FIXES: dict[str, dict[str, str]] = {
         "backlog-recycling": "a SYN flood fills the backlog for 60 s",
         "icmp-error-rate": "ICMP errors have no rate limit",
         "reordering-window": "a segment that 3 others overtake is retransmitted as lost (RFC 8985)",
+        "duplicate-ack-window": "a duplicate ACK with a larger window is not counted (RFC 6675)",
     },
 }
 """For each stack: its fixes in the order in which its server reports them, each with what happens without it."""

@@ -24,6 +24,7 @@ class StackOption(FrozenStruct, frozen=True, kw_only=True):
         listed: values that `swapstone list levels` shows, each with its effect.
         least: the least value.
         most: the largest value.
+        or_zero: whether 0 is a value, too.
         default: the value of the stack without the option; None if it depends on the workload.
         unit: behind the number.
         variable: the environment variable of the build that sets it; empty if it is set when the stack is created.
@@ -33,9 +34,32 @@ class StackOption(FrozenStruct, frozen=True, kw_only=True):
     listed: tuple[tuple[int, str], ...]
     least: int
     most: int
+    or_zero: bool = False
     default: int | None
     unit: str = ""
     variable: str = ""
+
+    def allows(self, value: int) -> bool:
+        """Return whether it can have a value."""
+        return self.least <= value <= self.most or (self.or_zero and value == 0)
+
+    def range_text(self) -> str:
+        """Return the values that it can have."""
+        return f"{'0, or ' if self.or_zero else ''}{self.least} to {self.most}{' ' if self.unit else ''}{self.unit}"
+
+
+def _compiled(
+    name: str, variable: str, most: int, default: int, listed: dict[int, str], *, least: int = 0, or_zero: bool = False
+) -> StackOption:
+    return StackOption(
+        name=name,
+        listed=tuple(listed.items()),
+        least=least,
+        most=most,
+        or_zero=or_zero,
+        default=default,
+        variable=variable,
+    )
 
 
 _BUFFERS = StackOption(
@@ -49,68 +73,64 @@ _BUFFERS = StackOption(
     default=None,
     unit="KiB",
 )
+_SOCKETS = StackOption(
+    name="pools",
+    listed=((64, "at most 64 TCP sockets, besides TIME-WAIT; 16 to 16000, by default 1024"),),
+    least=16,
+    most=16000,
+    default=1024,
+)
 
 OPTIONS: dict[str, tuple[StackOption, ...]] = {
     "lwip": (
-        StackOption(
-            name="checksum-on-copy",
-            listed=((1, "LWIP_CHECKSUM_ON_COPY: payload is summed when it is queued, not when it is sent"),),
-            least=0,
-            most=1,
-            default=0,
-            variable="LWIP_CHECKSUM_ON_COPY",
+        _compiled(
+            "checksum-on-copy",
+            "LWIP_CHECKSUM_ON_COPY",
+            1,
+            0,
+            {1: "LWIP_CHECKSUM_ON_COPY: payload is summed when it is queued, not when it is sent"},
         ),
-        StackOption(
-            name="oversize",
-            listed=(
-                (0, "TCP_OVERSIZE: a small write gets a buffer of its size, so small writes share no segment buffer"),
-                (256, "room for 256 bytes more behind a small write; 0 to 1460, by default 1460"),
-            ),
-            least=0,
-            most=1460,
-            default=1460,
-            variable="LWIP_OVERSIZE",
+        _compiled(
+            "oversize",
+            "LWIP_OVERSIZE",
+            1460,
+            1460,
+            {
+                0: "TCP_OVERSIZE: a small write gets a buffer of its size, so small writes share no segment buffer",
+                256: "room for 256 bytes more behind a small write; 0 to 1460, by default 1460",
+            },
         ),
-        StackOption(
-            name="ooseq",
-            listed=((0, "TCP_QUEUE_OOSEQ: data out of order is dropped, and there is no SACK"),),
-            least=0,
-            most=1,
-            default=1,
-            variable="LWIP_OOSEQ",
+        _compiled(
+            "ooseq", "LWIP_OOSEQ", 1, 1, {0: "TCP_QUEUE_OOSEQ: data out of order is dropped, and there is no SACK"}
         ),
-        StackOption(
-            name="pools",
-            listed=(
-                (64, "MEMP_MEM_MALLOC=0: lwIP's fixed pools with MEMP_NUM_TCP_PCB 64, including TIME-WAIT"),
-                (1024, "the same with 1024 TCP connections; up to 16000, 0: one allocator for all"),
-            ),
-            least=0,
-            most=16000,
-            default=0,
-            variable="LWIP_POOLS",
+        # The pools hold listeners and connections of clients too: with few control blocks no connection is accepted.
+        _compiled(
+            "pools",
+            "LWIP_POOLS",
+            16000,
+            0,
+            {
+                64: "MEMP_MEM_MALLOC=0: lwIP's fixed pools with MEMP_NUM_TCP_PCB 64, including TIME-WAIT",
+                1024: "the same with 1024 TCP connections; up to 16000, 0: one allocator for all",
+            },
+            least=16,
+            or_zero=True,
         ),
         _BUFFERS,
     ),
     "smoltcp": (
-        StackOption(
-            name="ooseq",
-            listed=(
-                (1, "ASSEMBLER_MAX_SEGMENT_COUNT: a receive buffer keeps one piece of data out of order"),
-                (4, "4 pieces, smoltcp's own default; 1 to 32, here 32"),
-            ),
+        _compiled(
+            "ooseq",
+            "SMOLTCP_ASSEMBLER_MAX_SEGMENT_COUNT",
+            32,
+            32,
+            {
+                1: "ASSEMBLER_MAX_SEGMENT_COUNT: a receive buffer keeps one piece of data out of order",
+                4: "4 pieces, smoltcp's own default; 1 to 32, here 32",
+            },
             least=1,
-            most=32,
-            default=32,
-            variable="SMOLTCP_ASSEMBLER_MAX_SEGMENT_COUNT",
         ),
-        StackOption(
-            name="pools",
-            listed=((64, "at most 64 TCP sockets, besides TIME-WAIT; 16 to 16000, by default 1024"),),
-            least=16,
-            most=16000,
-            default=1024,
-        ),
+        _SOCKETS,
         _BUFFERS,
     ),
 }
@@ -148,11 +168,9 @@ def parse_options(stack: str, texts: tuple[str, ...]) -> dict[str, int]:
 def _value(stack: str, option: StackOption, text: str) -> int:
     number = text.removesuffix(option.unit)
     value = int(number) if _NUMBER.fullmatch(number) and text == f"{number}{option.unit}" else -1
-    # lwIP's pools hold listeners and connections of clients too: with few control blocks no connection is accepted.
-    if not option.least <= value <= option.most or (option.variable == "LWIP_POOLS" and 0 < value < 16):
-        least = "0, or 16" if option.variable == "LWIP_POOLS" else str(option.least)
+    if not option.allows(value):
         raise UserError(
-            f"{option.name} of {stack} is {least} to {option.most}{f' {option.unit}' if option.unit else ''}, and not {text!r}.",
+            f"{option.name} of {stack} is {option.range_text()}, and not {text!r}.",
             f"For example: netstack={stack},{stack}:{_first(option)}",
         )
     return value

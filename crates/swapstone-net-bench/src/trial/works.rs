@@ -80,15 +80,7 @@ pub const WORKS: [Work; 17] = [
     Work {
         name: "http-churn",
         server: &["http"],
-        client: Client::Own(&[
-            "http-client",
-            "--close",
-            "server",
-            "-c",
-            "100",
-            "-n",
-            "10000",
-        ]),
+        client: Client::Own(&churn("10000")),
         amount: 10_000,
         kind: Kind::Requests,
     },
@@ -108,15 +100,7 @@ pub const WORKS: [Work; 17] = [
     },
     Work {
         name: "bulk-out",
-        server: &[
-            "--send-buffer",
-            BULK_BUFFER,
-            "--receive-buffer",
-            BULK_BUFFER,
-            "--bytes",
-            "500000000",
-            "source",
-        ],
+        server: &bulk_out("500000000"),
         client: Client::Own(&["sink"]),
         amount: 500_000_000,
         kind: Kind::BulkOut,
@@ -159,15 +143,7 @@ pub const WORKS: [Work; 17] = [
     Work {
         name: "fixes-churn",
         server: &["http"],
-        client: Client::Own(&[
-            "http-client",
-            "--close",
-            "server",
-            "-c",
-            "100",
-            "-n",
-            "5000",
-        ]),
+        client: Client::Own(&churn("5000")),
         amount: 5_000,
         kind: Kind::Requests,
     },
@@ -180,15 +156,7 @@ pub const WORKS: [Work; 17] = [
     },
     Work {
         name: "fixes-bulk-out",
-        server: &[
-            "--send-buffer",
-            BULK_BUFFER,
-            "--receive-buffer",
-            BULK_BUFFER,
-            "--bytes",
-            "200000000",
-            "source",
-        ],
+        server: &bulk_out("200000000"),
         client: Client::Own(&["sink"]),
         amount: 200_000_000,
         kind: Kind::BulkOut,
@@ -210,15 +178,7 @@ pub const WORKS: [Work; 17] = [
     Work {
         name: "clients-churn",
         server: MANY,
-        client: Client::Own(&[
-            "http-client",
-            "--close",
-            "server",
-            "-c",
-            "100",
-            "-n",
-            "5000",
-        ]),
+        client: Client::Own(&churn("5000")),
         amount: 5_000,
         kind: Kind::Requests,
     },
@@ -254,6 +214,33 @@ const BUFFER: &str = "2097152";
 /// 6 MiB.
 const BULK_BUFFER: &str = "1048576";
 
+/// The arguments of a server that sends bulk data.
+const fn bulk_out(bytes: &'static str) -> [&'static str; 7] {
+    [
+        "--send-buffer",
+        BULK_BUFFER,
+        "--receive-buffer",
+        BULK_BUFFER,
+        "--bytes",
+        bytes,
+        "source",
+    ]
+}
+
+/// The arguments of 100 clients, each of whose requests has a connection that the server closes.
+const fn churn(requests: &'static str) -> [&'static str; 7] {
+    [
+        "http-client",
+        "--close",
+        "server",
+        "-c",
+        "100",
+        "-n",
+        requests,
+    ]
+}
+
+/// The arguments of a server that receives bulk data.
 const BULK_IN: &[&str] = &[
     "--send-buffer",
     BULK_BUFFER,

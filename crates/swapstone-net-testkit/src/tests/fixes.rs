@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use swapstone_net::Shutdown;
 use swapstone_net::error::ConnectError;
 use swapstone_net_link::Options;
 
@@ -63,6 +64,14 @@ pub(super) const TESTS: &[Test] = &[
     Test::both(
         "fix: two hosts connect to each other at once",
         simultaneous_open,
+    ),
+    Test::once(
+        "fix: a fast retransmission that waits for the window precedes later segments",
+        delayed_retransmission,
+    ),
+    Test::once(
+        "fix: nothing is added to a fast retransmission that waits for the window",
+        added_to_retransmission,
     ),
 ];
 
@@ -193,6 +202,26 @@ const WITHOUT: &[(&str, &str, &str)] = &[
         "lwip",
         "simultaneous-open",
         "fix: two hosts connect to each other at once",
+    ),
+    (
+        "lwip",
+        "duplicate-ack-window",
+        "reordering: duplicate ACKs with larger windows count if their SACK blocks grow",
+    ),
+    (
+        "smoltcp",
+        "duplicate-ack-window",
+        "reordering: duplicate ACKs with larger windows count if their SACK blocks grow",
+    ),
+    (
+        "lwip",
+        "retransmission-order",
+        "fix: a fast retransmission that waits for the window precedes later segments",
+    ),
+    (
+        "lwip",
+        "retransmission-order",
+        "fix: nothing is added to a fast retransmission that waits for the window",
     ),
 ];
 
@@ -595,4 +624,72 @@ fn simultaneous_open(context: &Context) {
         world.give(&mut conn, b"both ways");
         assert_eq!(received(&socket), Some(Ok(b"both ways".to_vec())));
     }
+}
+
+/// A connection with two segments of this size in flight. The peer reports the first one as lost by
+/// duplicate ACKs, and closes its window with them, so the retransmission has to wait.
+fn waiting_retransmission(world: &mut World, port: u16, size: usize) -> (Conn, Socket) {
+    let listener = world.listen(port, 4);
+    let mut conn = Conn::new(5000, port);
+    let mut syn = conn.segment(SYN, b"");
+    // An MSS of 1000 and a window scale of 7.
+    syn.options = vec![2, 4, 0x03, 0xe8, 3, 3, 7, 1];
+    conn.seq = conn.seq.wrapping_add(1);
+    world.send_tcp(syn);
+    conn.window = 512;
+    world.finish_handshake(&mut conn);
+    let (socket, _) = world.accept(&listener);
+    socket.set_nodelay(true).unwrap();
+    for part in pattern(2 * size).chunks(size) {
+        assert_eq!(socket.send(part), Ok(size));
+        world.net.poll();
+    }
+    world.run(Duration::from_millis(10));
+    conn.window = 0;
+    for _ in 0..6 {
+        world.send(&mut conn, ACK, b"");
+        world.run(Duration::from_millis(1));
+    }
+    world.inbox.clear();
+    (conn, socket)
+}
+
+/// Opens the peer's window: to 128 times this number.
+fn open_window(world: &mut World, conn: &mut Conn, window: u16) {
+    conn.window = window;
+    world.send(conn, ACK, b"");
+}
+
+fn delayed_retransmission(context: &Context) {
+    let mut world = context.world();
+    // lwIP's timer passes on the lower 16 bits of the window, and fails an assertion if they are 0.
+    for (port, window) in [(80, 512), (81, 100)] {
+        let (mut conn, _socket) = waiting_retransmission(&mut world, port, 1000);
+        // lwIP's timeout has passed when it probes the window.
+        world.find(Duration::from_secs(3), |packet| {
+            let tcp = packet.tcp().filter(|tcp| conn.owns(tcp))?;
+            (tcp.payload.len() == 1).then_some(())
+        });
+        open_window(&mut world, &mut conn, window);
+        assert_eq!(world.take(&mut conn, 2000), pattern(2000));
+    }
+}
+
+fn added_to_retransmission(context: &Context) {
+    let mut world = context.world();
+    let all = pattern(1500);
+    let (mut conn, socket) = waiting_retransmission(&mut world, 80, 500);
+    assert_eq!(socket.send(&all[1000..]), Ok(500));
+    world.run(Duration::from_millis(1));
+    open_window(&mut world, &mut conn, 512);
+    assert_eq!(world.take(&mut conn, 1500), all);
+
+    let (mut conn, socket) = waiting_retransmission(&mut world, 81, 500);
+    let first = conn.ack;
+    socket.shutdown(Shutdown::Write).unwrap();
+    world.run(Duration::from_millis(1));
+    open_window(&mut world, &mut conn, 512);
+    let last = world.expect_of(&conn, "a FIN", |tcp| tcp.has(FIN));
+    let end = last.seq.wrapping_sub(first) as usize + last.payload.len();
+    assert_eq!(end, 1000, "the FIN follows all data");
 }

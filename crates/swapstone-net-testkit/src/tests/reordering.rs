@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::data::pattern;
 use crate::conn::{Conn, Socket};
 use crate::context::{Context, Test};
-use crate::wire::{ACK, PSH, Tcp};
+use crate::wire::{ACK, PSH, SYN, Tcp};
 use crate::world::World;
 
 pub(super) const TESTS: &[Test] = &[
@@ -15,6 +15,10 @@ pub(super) const TESTS: &[Test] = &[
         overtaken,
     ),
     Test::both("reordering: a lost segment is retransmitted", lost),
+    Test::both(
+        "reordering: duplicate ACKs with larger windows count if their SACK blocks grow",
+        larger_windows,
+    ),
     Test::both(
         "reordering: data that fills a gap is acknowledged at once",
         filled_gap,
@@ -69,6 +73,42 @@ fn lost(context: &Context) {
     let took = world.now() - begun;
     context.note(format!("retransmitted after {} us", took.as_micros()));
     assert!(took < 8 * MS, "{took:?}");
+}
+
+/// A receiver that enlarges its buffer announces a larger window with each segment that arrives.
+fn larger_windows(context: &Context) {
+    let mut world = context.world();
+    let listener = world.listen(80, 4);
+    let mut conn = Conn::new(5000, 80);
+    let mut syn = conn.segment(SYN, b"");
+    // An MSS of 1000, and SACK is permitted.
+    syn.options = vec![2, 4, 0x03, 0xe8, 4, 2, 1, 1];
+    conn.seq = conn.seq.wrapping_add(1);
+    world.send_tcp(syn);
+    conn.window = 30_000;
+    world.finish_handshake(&mut conn);
+    let (socket, _) = world.accept(&listener);
+    assert!(socket.send(&pattern(20_000)).is_ok());
+    let first = conn.ack;
+    world.run(10 * MS);
+    world.inbox.clear();
+    let begun = world.now();
+    for each in 1..=4 {
+        conn.window += 100;
+        let mut duplicate = conn.segment(ACK, b"");
+        duplicate.options = vec![1, 1, 5, 10];
+        let block = [
+            first.wrapping_add(1000),
+            first.wrapping_add(1000 + 200 * each),
+        ];
+        duplicate
+            .options
+            .extend(block.map(u32::to_be_bytes).concat());
+        world.send_tcp(duplicate);
+    }
+    world.expect_tcp("the first segment again", |tcp| is_again(&conn, tcp, first));
+    let took = world.now() - begun;
+    assert!(took < 10 * MS, "{took:?}");
 }
 
 fn filled_gap(context: &Context) {
