@@ -73,10 +73,10 @@ def test_internal_functions_have_names(archive: Archive, locked: list[Package], 
     other = tmp_path / "prog"
     other.write_bytes(path.read_bytes())
     table = found.table(code_file(other))
-    assert table is not None and {one.name for one in table.symbols} == {"outer"}
+    assert table is not None and {one.name for one in table} == {"outer"}
     assert (found.notes(), package_file(package.sha256).exists()) == ((), False), "not fetched: it is no file of glibc"
     table = found.table(code_file(path))
-    assert table is not None and {one.name for one in table.symbols} == {"outer", "inner"}
+    assert table is not None and {one.name for one in table} == {"outer", "inner"}
     assert found.notes() == ("Names of glibc's internal functions are from libc6-dbg 1.0-1.",)
     assert not package_file(locked[0].sha256).exists()
     inner = table.address("inner")
@@ -126,7 +126,7 @@ def test_without_the_package_the_output_has_the_reason(
         copy = tmp_path / name
         copy.write_bytes(path.read_bytes())
         table = found.table(code_file(copy))
-        assert table is not None and {one.name for one in table.symbols} == {"outer"}
+        assert table is not None and {one.name for one in table} == {"outer"}
     notes = found.notes()
     assert [note.partition(":")[0] for note in notes] == [
         f"Internal functions of {name} have no names" for name in ("libc.so.6", "libm.so.6")
@@ -149,7 +149,7 @@ def test_a_debug_file_of_another_library_is_not_used(tmp_path: Path) -> None:
         copy.write_bytes(path.read_bytes())
         companion_of(copy).write_bytes(content)
         table = table_of(copy)
-        assert table is not None and {one.name for one in table.symbols} == names
+        assert table is not None and {one.name for one in table} == names
 
 
 def test_bit_0_of_a_function_of_arm_is_no_part_of_its_address(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def test_a_load_generator_that_is_not_on_the_other_machine_is_built_and_copied_b
     there = OtherMachine(*installed)
     made = []
     monkeypatch.setattr(type(subject._inner), "build", lambda *_: made.append(list(there.copied)))  # type: ignore[attr-defined] # a server has it
-    subject.build(Variant(levels=()), Recipe(), BuildContext("server", RemoteDriver(there)))  # type: ignore[arg-type] # a part of one
+    subject.build(Variant(levels=()), Recipe(), BuildContext("server", RemoteDriver(there)))
     assert (there.copied, made) == (copied, [copied])
 
 
@@ -221,7 +221,7 @@ def test_one_that_is_not_built_here_must_be_on_the_other_machine(monkeypatch: py
     subject = subject_of(find_workload("server", "http(c=10,t=1)"))
     monkeypatch.setattr(type(subject._inner), "build", lambda *_: pytest.fail("the server was built"))  # type: ignore[attr-defined] # a server has it
     with pytest.raises(UnavailableError, match="wrk is not installed there"):
-        subject.build(Variant(levels=()), Recipe(), BuildContext("server", RemoteDriver(OtherMachine())))  # type: ignore[arg-type] # a part of one
+        subject.build(Variant(levels=()), Recipe(), BuildContext("server", RemoteDriver(OtherMachine())))
 
 
 def test_a_target_that_can_neither_run_nor_take_load_generators_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
