@@ -28,7 +28,7 @@ def made(at_once: int = 1, *, blocks: int = 3, **changes: object) -> Any:
     found._runs = {run.trial.key: run for run in runs}
     found._target = SimpleNamespace(at_once=at_once)
     found._prepared = SimpleNamespace(refused={})
-    found._earlier_ns, found._began_ns, found._between_ns = 100, 5000, 7
+    found._earlier_ns, found._began_ns, found._between_ns, found._paused_ns = 100, 4980, 7, 20
     return found
 
 
