@@ -127,7 +127,7 @@ def lead_phrase(mean: Mean, margin: float, other: str) -> str:
     if standing is Standing.SLIGHT:
         word = ("slower" if mean.effect > 1 else "faster") if elapsed else f"different in {mean.name}"
         joint = f" {'from' if not elapsed else 'than'} {other}" if other else ""
-        return f"may be {word}{joint}, by little ({between})"
+        return f"is {word}{joint}, perhaps by less than {wording.percent(margin)} ({between})"
     joint = f" from {other}" if other else ""
     what = f"median {mean.name}" if tails.median_only(mean.rows) else mean.name
     return f"shows no difference{joint} in {what} ({between})"
