@@ -37,8 +37,11 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("exhaustive" if config.getoption("exhaustive") else "short")
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out exhaustive tests unless they are requested, and sort: those marked `first`, style, slow tests, short ones.
+
+    Tests in tests/e2e are slow if their module is not marked `quick`: each starts the command line, most of them build and run programs.
 
     The first ones build for minutes on a new machine, and all workers take part; other tests find what they built. Short tests come last,
     so that all workers end at the same time.
@@ -47,6 +50,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("exhaustive")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
+    for item in items:
+        if item.path.parent.name == "e2e" and not item.get_closest_marker("quick"):
+            item.add_marker("slow")
     items.sort(
         key=lambda item: (
             not item.get_closest_marker("first"),

@@ -130,7 +130,7 @@ QUICK = [part for name in LEFT_OUT for part in ("--without", name)]
 
 EXHAUSTIVE = pytest.mark.exhaustive
 LONG = {"sleep", "arithmetic"}
-"""Causes that the test of a server below shows as well: waiting and own code."""
+"""Causes that others show as well: waiting (lock) and own code (copy)."""
 
 METRIC = {"lock": "wall", "sleep": "wall"}
 """Waiting changes elapsed time, the other causes change processor time. On a busy machine elapsed time depends on other processes."""
@@ -292,6 +292,7 @@ def memory_share(folder: Path) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_perf
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="needs wrk: apt-get install wrk")
 def test_the_off_cpu_profile_of_a_server_shows_memory_mapping_with_musl_malloc_only(

@@ -87,6 +87,7 @@ def test_the_passes_of_a_workload_are_counted(tmp_path: Path) -> None:
         assert side["repeated"] == 0
 
 
+@pytest.mark.exhaustive
 def test_a_modelled_processor_shows_what_equal_instructions_hide(tmp_path: Path) -> None:
     source = Path(__file__).parents[2] / "benchmarks" / "model_programs.c"
     subprocess.run(["cc", "-O2", "-static", source, "-o", "programs"], check=True, cwd=tmp_path)

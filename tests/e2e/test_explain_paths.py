@@ -83,7 +83,13 @@ def _stacks(folder: Path) -> dict[str, tuple[int, int]]:
     return {stack: (int(before), int(after)) for stack, before, after in found}
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine[0])
+@pytest.mark.parametrize(
+    "machine",
+    [
+        pytest.param(machine, id=machine[0], marks=[pytest.mark.exhaustive] * (machine[0] != "x86_64"))
+        for machine in MACHINES
+    ],
+)
 def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(machine: Machine, tmp_path: Path) -> None:
     architecture, compiler, emulator, package, thread = machine
     assert shutil.which(emulator), f"install it: apt-get install {package}"

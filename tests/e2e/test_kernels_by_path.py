@@ -68,8 +68,10 @@ def test_the_error_names_a_missing_module(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
 @pytest.mark.parametrize(
     ("then", "limit", "reason"),
-    [(END, "120s", "its kernel panicked: tiny: no device"), (HANG, "60s", "it ran for more than 60 s")],
-    ids=["panics", "hangs"],
+    [
+        pytest.param(END, "120s", "its kernel panicked: tiny: no device", id="panics"),
+        pytest.param(HANG, "60s", "it ran for more than 60 s", id="hangs", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_kernel_that_prints_and_fails_is_reported_with_its_last_console_lines(
     tmp_path: Path, then: bytes, limit: str, reason: str

@@ -33,6 +33,7 @@ def namespaces(process: int) -> list[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("requirements")
 def test_a_quick_run_over_the_kernel_counts_every_request(tmp_path: Path) -> None:
     out = tmp_path / "runs.json"

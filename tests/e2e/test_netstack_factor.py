@@ -104,6 +104,7 @@ def test_a_stack_is_compared_with_itself_without_its_fixes(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
 def test_a_stack_is_compared_with_other_options(tmp_path: Path) -> None:
     levels = (
@@ -172,6 +173,7 @@ def test_options_are_listed_with_their_reasons(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(UNAVAILABLE is not None, reason=f"unavailable: {UNAVAILABLE and UNAVAILABLE[0]}")
 def test_smoltcp_copies_the_expected_bytes_per_request(tmp_path: Path) -> None:
     build_crate(crate_of(find_workload("netstack-counts", "counts-tuned")))

@@ -11,8 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+import pytest
+
 import swapstone
 
+pytestmark = pytest.mark.quick
 TOP = Path(__file__).parents[2]
 SOURCE = TOP / "src" / "swapstone"
 
