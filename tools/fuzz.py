@@ -18,11 +18,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
-import hashlib
 import random
 import resource
-import shlex
 import signal
 import struct
 import sys
@@ -37,12 +34,10 @@ from typing import TYPE_CHECKING
 TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [path for path in (str(TOP / "src"), str(TOP)) if path not in sys.path]
 
+from tools.fuzz_outcome import FOLDER, LIMIT_S, Outcome, keep, show  # noqa: E402 # after the path of modules is set
+
 if TYPE_CHECKING:
     from tools.fuzz_decoders import Decoder
-
-FOLDER = TOP / "build" / "fuzz"
-LIMIT_S = 10.0
-"""Processor time of one execution. A pattern with quadratic time takes longer for `LONG_RUN` characters."""
 
 LONG_RUN = 100_000
 _ROOM_BYTES = 3 << 30
@@ -53,27 +48,6 @@ ACCEPTED, EMPTY, REFUSED, DEFECT = "accepted", "empty", "refused", "defect"
 
 class TooSlowError(BaseException):
     """An execution took more than `LIMIT_S` of processor time. It is no Exception, so that no decoder catches it."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Defect:
-    """An input that a decoder neither accepted nor rejected: the last line of the traceback, and the command that repeats it."""
-
-    decoder: str
-    summary: str
-    command: str
-
-
-@dataclasses.dataclass
-class Outcome:
-    """What a decoder did: number of executions, and of inputs with a value that is not empty; seconds; defects."""
-
-    name: str
-    origin: str
-    executions: int = 0
-    accepted: int = 0
-    seconds: float = 0.0
-    defects: tuple[Defect, ...] = ()
 
 
 PIECES = (
@@ -184,19 +158,6 @@ def attempt(decoder: Decoder, data: bytes) -> tuple[str, str]:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
-def keep(decoder: Decoder, data: bytes, report: str) -> Defect:
-    """Write an input to the folder of defects."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    path = FOLDER / f"{decoder.name.replace(' ', '-')}-{hashlib.sha256(data).hexdigest()[:12]}"
-    path.write_bytes(data)
-    path.with_name(f"{path.name}.txt").write_text(report)
-    summary = (report.strip().splitlines() or ["?"])[-1][:200]
-    shown = path.relative_to(TOP) if path.is_relative_to(TOP) else path
-    return Defect(
-        decoder.name, summary, f"tools/fuzz --only {shlex.quote(decoder.name)} --input {shlex.quote(str(shown))}"
-    )
-
-
 def run(decoder: Decoder, seconds: float, seed: int) -> Outcome:
     """Decode changed inputs until the time is over or a defect is found."""
     outcome = Outcome(decoder.name, decoder.origin)
@@ -231,29 +192,6 @@ def long_runs(decoder: Decoder, source: random.Random) -> Iterator[bytes]:
             at = source.randint(0, len(seed))
             changed = seed[:at] + run * (LONG_RUN // len(run)) + seed[at:]
             yield changed if decoder.repair is None else decoder.repair(changed)
-
-
-def show(outcomes: Sequence[Outcome], how: str) -> int:
-    """Print the answer, the defects and the table; return the exit status."""
-    executions, seconds = sum(one.executions for one in outcomes), sum(one.seconds for one in outcomes)
-    defects = [defect for one in outcomes for defect in one.defects]
-    answer = f"{len(defects)} defects" if len(defects) != 1 else "1 defect"
-    print(f"{answer} in {len(outcomes)} decoders: {executions:,} executions in {seconds:.0f} s, {how}.")
-    for defect in defects:
-        print(f"\n{defect.decoder}: {defect.summary}\n    {defect.command}")
-    width = max(len(one.name) for one in outcomes)
-    origin = max(len(one.origin) for one in outcomes)
-    print(
-        f"\n{'decoder':{width}}  {'input of':{origin}} {'executions':>11} {'accepted':>9} {'per second':>11} {'defects':>8}"
-    )
-    for one in outcomes:
-        percent = 100 * one.accepted / one.executions if one.executions else 0.0
-        share = f"{percent:.0f} %" if percent >= 1 or not one.accepted else f"{percent:.2g} %"
-        rate = f"{one.executions / one.seconds:,.0f}" if one.seconds else "-"
-        print(
-            f"{one.name:{width}}  {one.origin:{origin}} {one.executions:>11,} {share:>9} {rate:>11} {len(one.defects):>8}"
-        )
-    return 1 if defects else 0
 
 
 def fuzz(chosen: Sequence[Decoder], seconds: float, seed: int) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import atheris
-from tools.fuzz import FOLDER, LIMIT_S, Defect, Outcome, keep
+from tools.fuzz_outcome import FOLDER, LIMIT_S, Defect, Outcome, keep
 
 if TYPE_CHECKING:
     from tools.fuzz_decoders import Decoder

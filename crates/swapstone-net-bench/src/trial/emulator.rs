@@ -20,7 +20,7 @@ use swapstone_net::Instant;
 use swapstone_net::device::{Checksum, Device, ETHERNET_HEADER};
 use swapstone_net_link::{Counters, Link, Options, Path, Port, Receipts};
 
-use super::network::Fact;
+use super::figures::Fact;
 use super::setting;
 
 /// The maximum wait, so that the end is noticed.
@@ -384,7 +384,7 @@ fn statistics(socket: &OwnedFd) -> Option<libc::tpacket_stats> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::place::{ip, new_namespace};
+    use crate::trial::namespace::{self, ip};
 
     const COUNT: u16 = 400;
 
@@ -393,7 +393,7 @@ mod tests {
     fn sent_over(text: &'static str, seed: u64) -> (Vec<u16>, Vec<String>) {
         let _taps = crate::trial::tests::TAPS.lock();
         let other = std::thread::spawn(move || {
-            new_namespace().unwrap();
+            namespace::create().unwrap();
             let ends = ["e0", "e1"].map(|name| {
                 let end = End::tap(name).unwrap();
                 let conf = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");

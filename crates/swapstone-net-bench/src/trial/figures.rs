@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use super::network::Fact;
+/// The name of an observation and the words that describe it.
+pub type Fact = (String, String);
 
 /// The name of a figure and its value; `None` if it could not be measured.
 pub type Figure = (&'static str, Option<f64>);

@@ -7,6 +7,7 @@
 
 mod emulator;
 mod figures;
+mod namespace;
 mod network;
 mod place;
 mod seen;

@@ -13,7 +13,8 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use serde_json::Value;
 
-use super::place::ip;
+use super::figures::Fact;
+use super::namespace::ip;
 
 /// The congestion control of the stack `kernel`, and of the client's kernel beside other stacks.
 pub const DEFAULT_CONTROL: &str = "cubic";
@@ -34,9 +35,6 @@ const OFFLOADS: [(&str, u32); 5] = [
 const CLOSED: u16 = 9;
 /// The length of a name of an algorithm (`TCP_CA_NAME_MAX`).
 const LONGEST_CONTROL: usize = 16;
-
-/// A name and the words that describe it.
-pub type Fact = (String, String);
 
 /// Sets the buffers of this namespace, and the congestion control of connections to and from the
 /// subnet of `link`.
@@ -314,6 +312,7 @@ fn words(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::namespace;
     use super::*;
     use serde_json::json;
 
@@ -402,10 +401,9 @@ mod tests {
         }
         // In a thread of its own, whose namespace ends with it.
         let other = std::thread::spawn(|| {
-            super::super::place::new_namespace().unwrap();
-            let up = super::super::place::up;
+            namespace::create().unwrap();
             ip(&["tuntap", "add", "dev", "tap9", "mode", "tap"]).unwrap();
-            up("tap9", "10.9.0.1").unwrap();
+            namespace::set_up("tap9", "10.9.0.1").unwrap();
             let to = |control| set("tap9", "10.9.0.0/24", "10.9.0.1", control);
             to("reno").unwrap();
             let found = observe("client", "tap9", "10.9.0.2", "reno").unwrap();

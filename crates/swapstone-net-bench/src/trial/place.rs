@@ -2,23 +2,20 @@
 //! The environment of a trial: network namespaces, a TAP or a veth pair, a server and a client.
 
 use std::error::Error;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
-use std::os::fd::AsFd;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{
-    CpuSet, LinkNameSpaceType, UnshareFlags, move_into_link_name_space, sched_getaffinity,
-    sched_setaffinity, unshare_unsafe,
-};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 use swapstone_net_link::Path;
 
 use super::emulator::{Emulator, End};
-use super::network::{self, Fact, Traffic};
+use super::figures::Fact;
+use super::namespace::{self, PATH, ip, set_up};
+use super::network::{self, Traffic};
 use super::works::{Client, Work};
 
 /// The time limit of a client in seconds.
@@ -37,8 +34,6 @@ pub const KERNEL: &str = "kernel";
 const NO_OFFLOAD: &str = "--no-offload";
 /// Frames that wait for an emulated link.
 const QUEUE: &str = "10000";
-/// The search path: Swapstone starts trials with a smaller environment.
-const PATH: &str = "/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
 /// The length of the longest stack name: the environment has the same size for all stacks.
 const LONGEST_NAME: usize = 128;
 
@@ -94,34 +89,34 @@ impl Place {
     ) -> Result<Self, Box<dyn Error>> {
         let Setup { stack, control, .. } = *setup;
         let wired = stack != KERNEL;
-        new_namespace()?;
+        namespace::create()?;
         if wired {
             let offload = !work.server.contains(&NO_OFFLOAD);
             let mut tap = vec!["tuntap", "add", "dev", TAP, "mode", "tap"];
             tap.extend(offload.then_some("vnet_hdr"));
             ip(&tap)?;
-            up(TAP, CLIENT)?;
+            set_up(TAP, CLIENT)?;
             network::set(TAP, SUBNET, CLIENT, control)?;
         }
         pin(pair.map(|pair| pair.0))?;
         let mut facts = Vec::new();
         let (server, stdout) = serve(stack, work, &[])?;
         if !wired {
-            let home = namespace()?;
-            new_namespace()?;
-            let here = namespace()?;
+            let home = namespace::current()?;
+            namespace::create()?;
+            let here = namespace::current()?;
             let id = server.0.id().to_string();
             let (ours, theirs) = DEVICES;
             ip(&[
                 "link", "add", "name", ours, "type", "veth", "peer", "name", theirs, "netns", &id,
             ])?;
-            up(ours, CLIENT)?;
+            set_up(ours, CLIENT)?;
             network::set(ours, SUBNET, CLIENT, control)?;
-            enter(&home)?;
-            up(theirs, SERVER)?;
+            namespace::enter(&home)?;
+            set_up(theirs, SERVER)?;
             network::set(theirs, SUBNET, SERVER, control)?;
             facts.extend(network::observe("server", theirs, CLIENT, control)?);
-            enter(&here)?;
+            namespace::enter(&here)?;
         }
         acquaint()?;
         let link = if wired { TAP } else { DEVICES.0 };
@@ -148,8 +143,8 @@ impl Place {
         let Setup { stack, control, .. } = *setup;
         let wired = stack != KERNEL;
         let (ours, theirs) = DEVICES;
-        new_namespace()?;
-        let home = namespace()?;
+        namespace::create()?;
+        let home = namespace::current()?;
         let server_end = if wired {
             ip(&["tuntap", "add", "dev", TAP, "mode", "tap"])?;
             // This namespace's kernel has no address on it, and sends nothing.
@@ -159,18 +154,18 @@ impl Place {
         } else {
             let end = End::tap(theirs)?;
             ip(&["link", "set", theirs, "txqueuelen", QUEUE])?;
-            up(theirs, SERVER)?;
+            set_up(theirs, SERVER)?;
             network::set(theirs, SUBNET, SERVER, control)?;
             end
         };
-        new_namespace()?;
-        let here = namespace()?;
+        namespace::create()?;
+        let here = namespace::current()?;
         let client_end = End::tap(ours)?;
         ip(&["link", "set", ours, "txqueuelen", QUEUE])?;
-        up(ours, CLIENT)?;
+        set_up(ours, CLIENT)?;
         network::set(ours, SUBNET, CLIENT, control)?;
         let emulator = Emulator::start(client_end, server_end, path, seed);
-        enter(&home)?;
+        namespace::enter(&home)?;
         pin(pair.map(|pair| pair.0))?;
         let mut facts = Vec::new();
         let more: &[&str] = if wired { &[NO_OFFLOAD] } else { &[] };
@@ -178,7 +173,7 @@ impl Place {
         if !wired {
             facts.extend(network::observe("server", theirs, CLIENT, control)?);
         }
-        enter(&here)?;
+        namespace::enter(&here)?;
         acquaint()?;
         facts.extend(network::observe("client", ours, SERVER, control)?);
         let before = Traffic::read(ours)?;
@@ -317,45 +312,6 @@ fn serve(
         return Err(format!("the server on {stack} did not get ready").into());
     }
     Ok((server, stdout))
-}
-
-/// Moves this thread to a new network namespace.
-pub fn new_namespace() -> Result<(), Box<dyn Error>> {
-    // SAFETY: without CLONE_FILES, no descriptor changes its owner.
-    unsafe { unshare_unsafe(UnshareFlags::NEWNET) }
-        .map_err(|error| format!("no network namespace can be made: {error}"))?;
-    ip(&["link", "set", "lo", "up"])
-}
-
-/// Returns the network namespace of this thread.
-fn namespace() -> std::io::Result<File> {
-    File::open("/proc/thread-self/ns/net")
-}
-
-/// Moves this thread to a network namespace.
-fn enter(namespace: &File) -> rustix::io::Result<()> {
-    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))
-}
-
-/// Gives a device an address and sets it up.
-pub fn up(link: &str, address: &str) -> Result<(), Box<dyn Error>> {
-    ip(&["address", "add", &format!("{address}/24"), "dev", link])?;
-    ip(&["link", "set", link, "up"])
-}
-
-/// Runs ip(8).
-pub fn ip(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
-    let done = Command::new("ip")
-        .args(arguments)
-        .env("PATH", PATH)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("ip can't be started: {error}; Debian's iproute2 has it"))?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let stderr = String::from_utf8_lossy(&done.stderr);
-    Err(format!("ip {}: {}", arguments.join(" "), stderr.trim()).into())
 }
 
 /// Returns the processors that this process may use, in order.

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::network::Fact;
+use super::figures::Fact;
 
 /// Observes a process: its open TAP, the kernel's sockets that it listens on, and its network
 /// namespace.
