@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tools import fuzz
+from tools import fuzz, fuzz_outcome
 from tools.fuzz_decoders import DECODERS, Decoder, find, repair_answers, repair_figures, repair_record, repair_runs
 
 from swapstone.model import UserError
@@ -151,7 +151,7 @@ def _weak(data: bytes) -> object:
 def test_a_faulty_decoder_is_found_and_its_input_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(fuzz, "FOLDER", tmp_path)
+    monkeypatch.setattr(fuzz_outcome, "FOLDER", tmp_path)
     weak = Decoder("a weak one", "test", _weak, lambda: (b"12",))
     assert fuzz.fuzz([weak], 5, 1) == 1
     printed = capsys.readouterr().out
@@ -165,7 +165,7 @@ def test_a_faulty_decoder_is_found_and_its_input_is_kept(
 
 
 def test_slow_and_inconsistent_decoders_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzz, "FOLDER", tmp_path)
+    monkeypatch.setattr(fuzz_outcome, "FOLDER", tmp_path)
     monkeypatch.setattr(fuzz, "LIMIT_S", 0.05)
 
     def endless(_: bytes) -> object:
