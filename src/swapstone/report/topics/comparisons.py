@@ -148,7 +148,7 @@ def _tails(metric: Metric, rows: Iterable[Row]) -> Iterator[Block]:
             Column(("means (interval)",), help="ratio of the arithmetic means"),
             *(Column(tuple(head.split(", ", 1)), right=True) for head in heads),
             Column(
-                ("seen from",), right=True, help="the rarest slow mode that so many runs show with 99 % probability"
+                ("rarest mode",), right=True, help="the rarest slow mode that so many runs show with 99 % probability"
             ),
         ),
         rows=tuple((Cell(c.workload, code=True), *_tail_cells(c)) for c in found),
