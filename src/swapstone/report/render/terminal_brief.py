@@ -55,7 +55,7 @@ BREVITIES = (
     Brevity(2, 1, 1, 2, 2),
     Brevity(1, 1, 0, 1, 1),
 )
-"""From the longest to the shortest; a terminal gets the first that fits. Caveats give way last. Ten rows are two kernels under five loads."""
+"""From the longest to the shortest; a terminal gets the first that fits. Caveats give way last. Ten rows: two kernels, five loads."""
 
 
 def brief_blocks(blocks: Sequence[Block], brevity: Brevity) -> Iterator[Block]:
