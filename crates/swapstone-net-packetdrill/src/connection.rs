@@ -185,6 +185,10 @@ impl Connection {
                 expected.ack.is_some() && expected.ack != seen.ack,
             ),
             (
+                "the urgent pointer differs",
+                expected.urgent.is_some() && expected.urgent != seen.urgent,
+            ),
+            (
                 "the window differs",
                 expected.window.is_some() && expected.window != seen.window,
             ),

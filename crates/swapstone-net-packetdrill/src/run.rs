@@ -9,7 +9,7 @@ use swapstone_net_testkit::world;
 
 use crate::calls::{Attempt, Calls, Effect, PORT, Running};
 use crate::connection::Connection;
-use crate::script::{Action, Body, Call, Event, Icmp, Packet, Script, Value, Version, When};
+use crate::script::{Action, Body, Call, Event, Icmp, Packet, Script, Tcp, Value, Version, When};
 use crate::system::{Errno, System};
 use crate::{text, wire};
 
@@ -23,6 +23,8 @@ const TRY_EVERY: u64 = 1_000;
 const FIRST_PORT: u16 = 40_000;
 /// The largest length that a quoted IP header states.
 const LARGEST: u16 = 65_000;
+/// The URG flag.
+const URG: u8 = 32;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 
@@ -37,14 +39,16 @@ pub struct Failure {
     pub expected: String,
     /// What was seen instead.
     pub seen: String,
-    /// The runner lacks what the script needs: nothing was found out about the stack.
-    pub unsupported: bool,
+    /// The runner lacks what the script needs: nothing was found out about the stack. Where: the
+    /// character of the line, from 1.
+    pub unsupported: Option<usize>,
 }
 
 struct Pending {
     running: Running,
     call: Call,
     line: usize,
+    column: usize,
     /// The expected end; `None`: it must not block.
     until: Option<u64>,
     /// When it is given up.
@@ -94,7 +98,14 @@ fn failure(line: usize, reason: impl Into<String>) -> Failure {
         reason: reason.into(),
         expected: String::new(),
         seen: String::new(),
-        unsupported: false,
+        unsupported: None,
+    }
+}
+
+fn unsupported(line: usize, column: usize, reason: impl Into<String>) -> Failure {
+    Failure {
+        unsupported: Some(column),
+        ..failure(line, reason)
     }
 }
 
@@ -131,13 +142,14 @@ impl Runner<'_> {
         }
         self.base = self.base.max(start);
         match &event.action {
-            Action::Inject(packet) => self.inject(event.line, packet),
+            Action::Inject(packet) => self.inject(event.line, event.column, packet),
             Action::Call(call) => {
                 let offset = match event.when {
                     When::Relative(after) => start - after,
                     _ => 0,
                 };
-                self.call(event.line, call, event.until.map(|until| until + offset))
+                let until = event.until.map(|until| until + offset);
+                self.call((event.line, event.column), call, until)
             }
             Action::Expect(_) => unreachable!("it was handled above"),
         }
@@ -169,7 +181,8 @@ impl Runner<'_> {
             // A frame that can't be decoded is shown when a packet is expected.
             if let Ok(parsed) = Frame::parse(&frame, false) {
                 if let Some(answer) = world::resolve(&parsed) {
-                    self.system.inject(&answer.bytes());
+                    let answered = self.system.inject(&answer.bytes());
+                    answered.expect("an answer is short");
                     let now = self.system.now();
                     self.system.wait(now);
                     continue;
@@ -183,7 +196,7 @@ impl Runner<'_> {
         self.continue_pending()
     }
 
-    fn inject(&mut self, line: usize, packet: &Packet) -> Result<(), Failure> {
+    fn inject(&mut self, line: usize, column: usize, packet: &Packet) -> Result<(), Failure> {
         let frame = match &packet.body {
             Body::Tcp(tcp) => {
                 if self.connection.as_ref().is_none_or(|open| open.listening) {
@@ -195,11 +208,10 @@ impl Runner<'_> {
                 let segment = connection
                     .live(tcp)
                     .map_err(|reason| failure(line, reason))?;
-                wire::frame(
-                    self.version,
-                    packet.ecn.unwrap_or(0),
-                    Transport::Tcp(segment),
-                )
+                let ecn = packet.ecn.unwrap_or(0);
+                let mut frame = wire::frame(self.version, ecn, Transport::Tcp(segment));
+                wire::set_urgent(self.version, &mut frame, tcp.urgent.unwrap_or(0));
+                frame
             }
             Body::Udp(length) => {
                 let connection = self
@@ -214,7 +226,8 @@ impl Runner<'_> {
             }
             Body::Icmp(icmp) => self.icmp(line, icmp)?,
         };
-        self.system.inject(&frame);
+        let injected = self.system.inject(&frame);
+        injected.map_err(|reason| unsupported(line, column, reason))?;
         let now = self.system.now();
         self.system.wait(now);
         self.collect()
@@ -318,7 +331,12 @@ impl Runner<'_> {
                     _ => None,
                 };
                 match connection.script(tcp, like)? {
-                    Ok(tcp) => Body::Tcp(tcp),
+                    Ok(tcp) => {
+                        let urgent = wire::urgent_of(self.version, frame);
+                        let shown = tcp.flags & URG != 0 || urgent != 0;
+                        let urgent = shown.then_some(urgent);
+                        Body::Tcp(Tcp { urgent, ..tcp })
+                    }
                     Err(reason) => return Some(Err(reason)),
                 }
             }
@@ -354,7 +372,12 @@ impl Runner<'_> {
         }
     }
 
-    fn call(&mut self, line: usize, call: &Call, until: Option<u64>) -> Result<(), Failure> {
+    fn call(
+        &mut self,
+        (line, column): (usize, usize),
+        call: &Call,
+        until: Option<u64>,
+    ) -> Result<(), Failure> {
         if self.pending.is_some() {
             self.finish_pending()?;
         }
@@ -364,6 +387,7 @@ impl Runner<'_> {
             running: self.calls.start(call, now),
             call: call.clone(),
             line,
+            column,
             until,
             limit,
         });
@@ -390,10 +414,8 @@ impl Runner<'_> {
             return Ok(());
         };
         let attempt = self.calls.attempt(&mut pending.running, self.system);
-        let attempt = attempt.map_err(|reason| Failure {
-            unsupported: true,
-            ..failure(pending.line, reason)
-        })?;
+        let attempt =
+            attempt.map_err(|reason| unsupported(pending.line, pending.column, reason))?;
         if let Some(effect) = self.calls.effect.take() {
             self.apply(effect);
         }
