@@ -143,7 +143,7 @@ def _parts(text: str) -> dict[str, float] | None:
         if not 0 < number <= most:
             raise UserError(
                 f"The {name} of a link is a number of {unit} above 0 and at most {most:g}, and {value!r} is none.",
-                f"For example: link=clean,{example}",
+                f"For example: link=clean,{example}" if number or not match else f"A link without {name} is `{CLEAN}`.",
             )
         found[name] = number
     return found
