@@ -116,6 +116,10 @@ pub fn main() -> ExitCode {
 fn read(path: &PathBuf) -> Result<Script, Value> {
     let bad = |line: usize, reason: String| json!({"outcome": "bad-script", "line": line, "reason": reason});
     let wrong = |error: BadScript| json!({"outcome": "bad-script", "line": error.line, "column": error.column, "reason": error.text});
+    // Opening a pipe would wait for its writer.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(bad(0, "it is no regular file".into()));
+    }
     let file = std::fs::File::open(path).map_err(|error| bad(0, error.to_string()))?;
     let mut bytes = Vec::new();
     let most = LARGEST as u64 + 1;

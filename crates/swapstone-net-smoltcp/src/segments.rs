@@ -194,6 +194,8 @@ impl<D: Device> Smoltcp<D> {
         };
         let sender = conn.link.unwrap_or(hardware);
         let (frame, size) = wire::segment((sender, conn.remote), (hardware, conn.local), fields);
+        self.output.segment = conn.segment;
+        self.output.sent = None;
         let mut port = Port {
             device: &mut self.device,
             output: &mut self.output,
@@ -201,6 +203,9 @@ impl<D: Device> Smoltcp<D> {
         };
         self.iface
             .poll_ingress_single(micros(self.now), &mut port, &mut conn.socket.set);
+        if let Some(sent) = self.output.sent.take() {
+            self.statistics.retransmitted += u64::from(conn.note(sent));
+        }
         true
     }
 

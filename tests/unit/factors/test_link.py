@@ -51,7 +51,7 @@ def test_levels_have_a_canonical_text() -> None:
         ("loss:99999999999999999999%", "at most 50"),
         ("delay:0.01s", "a number of ms"),
         ("delay:10 ms", "a number of ms"),
-        ("rate:10mbit", r"It has loss, reorder, duplicate, corrupt and delay"),
+        ("rate:10mbit", "It has loss, reorder, duplicate, corrupt and delay: `swapstone list levels`"),
         ("LOSS:1%", "A link has no 'LOSS'"),
         ("loss:1%delay:10ms", "'1%delay:10ms' is none"),
         ("loss:1%+delay:1ms+loss:1%", "has loss twice"),
