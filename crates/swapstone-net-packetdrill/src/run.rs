@@ -102,6 +102,26 @@ fn failure(line: usize, reason: impl Into<String>) -> Failure {
     }
 }
 
+/// Returns a segment with those before it that the script expects as one; alone if it does not follow.
+fn joined(before: Option<Packet>, next: Packet) -> Packet {
+    if let (Some(before), Body::Tcp(after)) = (before, &next.body)
+        && let Body::Tcp(first) = &before.body
+        && after.length > 0
+        && after.seq == first.seq.wrapping_add(first.length.into())
+        && let Some(length) = first.length.checked_add(after.length)
+    {
+        return Packet {
+            ecn: next.ecn,
+            body: Body::Tcp(Tcp {
+                seq: first.seq,
+                length,
+                ..after.clone()
+            }),
+        };
+    }
+    next
+}
+
 fn unsupported(line: usize, column: usize, reason: impl Into<String>) -> Failure {
     Failure {
         unsupported: Some(column),
@@ -276,14 +296,25 @@ impl Runner<'_> {
         let now = self.system.now();
         self.system.wait(now);
         self.collect()?;
+        let mut before = None;
         loop {
             while let Some((at, frame)) = self.inbox.pop_front() {
                 let Some(seen) = self.seen(&frame, packet) else {
                     continue;
                 };
                 let seen = seen.map_err(|reason| wrong(reason, String::new()))?;
+                let other = self.has_other_bytes(&seen, &frame);
+                let seen = joined(before.take(), seen);
                 let shown = format!("{} at {}", text::packet(&seen), seconds(at));
-                if let Some(reason) = self.differs(packet, &seen, &frame) {
+                if other {
+                    let reason = "the segment has other bytes than the program wrote";
+                    return Err(wrong(reason.into(), shown));
+                }
+                if self.is_part(packet, &seen) {
+                    before = Some(seen);
+                    continue;
+                }
+                if let Some(reason) = self.differs(packet, &seen) {
                     return Err(wrong(reason, shown));
                 }
                 if at < from {
@@ -297,7 +328,8 @@ impl Runner<'_> {
             }
             if self.system.now() >= to {
                 let reason = format!("no packet came until {}", seconds(to));
-                return Err(wrong(reason, "nothing".into()));
+                let shown = before.as_ref().map_or("nothing".into(), text::packet);
+                return Err(wrong(reason, shown));
             }
             let until = self.slice(to);
             self.system.wait(until);
@@ -352,15 +384,34 @@ impl Runner<'_> {
         Some(Ok(Packet { ecn, body }))
     }
 
+    fn has_other_bytes(&self, seen: &Packet, frame: &[u8]) -> bool {
+        match (&seen.body, &self.connection) {
+            (Body::Tcp(tcp), Some(connection)) => connection.has_other_bytes(tcp, frame),
+            _ => false,
+        }
+    }
+
+    /// Whether this is the beginning of a segment that the script expects and the stack has split.
+    fn is_part(&self, expected: &Packet, seen: &Packet) -> bool {
+        let (Body::Tcp(expected), Body::Tcp(seen)) = (&expected.body, &seen.body) else {
+            return false;
+        };
+        let open = self.connection.as_ref();
+        open.is_some_and(|open| open.is_split(expected))
+            && seen.length > 0
+            && seen.seq == expected.seq
+            && seen.length < expected.length
+    }
+
     /// Returns what differs; fields that the script leaves out are not compared.
-    fn differs(&mut self, expected: &Packet, seen: &Packet, frame: &[u8]) -> Option<String> {
+    fn differs(&mut self, expected: &Packet, seen: &Packet) -> Option<String> {
         if expected.ecn != seen.ecn {
             return Some("the ECN bits differ".into());
         }
         match (&expected.body, &seen.body) {
             (Body::Tcp(expected), Body::Tcp(seen)) => {
                 let connection = self.connection.as_mut()?;
-                connection.differs(expected, seen, frame)
+                connection.differs(expected, seen)
             }
             (Body::Udp(expected), Body::Udp(seen)) if expected == seen => None,
             (Body::Icmp(expected), Body::Icmp(seen))
