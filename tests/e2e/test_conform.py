@@ -49,9 +49,23 @@ def test_a_shell_command_is_refused_with_its_line(tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     script = tmp_path / "shell.pkt"
     script.write_text(f"0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 `touch {touched}`\n")
-    with pytest.raises(UserError, match=r"shell\.pkt:2: a shell command is not run"):
+    with pytest.raises(UserError, match=r"shell\.pkt:2:4: a shell command is not run"):
         conform([str(script)], "lwip", "text")
     assert not touched.exists()
+
+
+@pytest.mark.slow
+def test_a_refused_script_does_not_keep_others_from_running(tmp_path: Path) -> None:
+    start = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n"
+    (tmp_path / "good.pkt").write_text(f"{start}+0 bind(3, ..., ...) = 0\n")
+    (tmp_path / "code.pkt").write_text(f"{start}+0 %{{ assert False }}%\n")
+    text, status = conform([str(tmp_path)], "lwip,smoltcp", "text")
+    assert status == 2
+    assert text == (
+        "lwIP passes 1 of 1 script (1 could not run), smoltcp passes 1 of 1 (1 could not run).\n\n"
+        "Refused scripts, which no stack ran:\n"
+        f"  {tmp_path}/code.pkt:2:4: Python code (%{{ }}%) is not run: scripts are untrusted input\n"
+    )
 
 
 @pytest.mark.slow

@@ -4,15 +4,47 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::constants::number;
+use crate::arguments::{Transfer, field, setting};
+use crate::constants::{UNACKNOWLEDGED, UNREAD, number};
+use crate::epoll::Epolls;
 use crate::script::{Call, Value, Version};
-use crate::system::{AGAIN, Direction, Errno, Handle, POLLERR, POLLHUP, Setting, System};
+use crate::system::{
+    AGAIN, Count, Direction, Errno, Handle, POLLERR, POLLHUP, System, UNSUPPORTED,
+};
 use crate::wire;
 
 /// The port of `bind` and `connect` with `...`.
 pub const PORT: u16 = 8080;
-/// The most bytes of a read or write.
-const MOST_BYTES: i64 = 64 << 20;
+/// The calls that scripts can make.
+pub const CALLS: &[&str] = &[
+    "socket",
+    "bind",
+    "listen",
+    "accept",
+    "accept4",
+    "connect",
+    "read",
+    "readv",
+    "recv",
+    "recvfrom",
+    "recvmsg",
+    "write",
+    "writev",
+    "send",
+    "sendto",
+    "sendmsg",
+    "shutdown",
+    "close",
+    "setsockopt",
+    "getsockopt",
+    "fcntl",
+    "ioctl",
+    "poll",
+    "epoll_create",
+    "epoll_create1",
+    "epoll_ctl",
+    "epoll_wait",
+];
 
 /// The state of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +94,7 @@ pub struct Running {
 pub struct Calls {
     version: Version,
     open: BTreeMap<i64, Descriptor>,
+    epolls: Epolls,
     /// What the last call did, until it is taken.
     pub effect: Option<Effect>,
 }
@@ -86,6 +119,7 @@ impl Calls {
     pub fn start(&self, call: &Call, now: u64) -> Running {
         let timeout = match call.name.as_str() {
             "poll" => call.arguments.get(2).and_then(number),
+            "epoll_wait" => call.arguments.get(3).and_then(number),
             _ => None,
         };
         let end = timeout
@@ -123,13 +157,34 @@ impl Calls {
                 count(3)?;
                 self.poll(&arguments[0], running.end, system)
             }
-            "bind" | "listen" | "accept" | "accept4" | "connect" | "read" | "recv" | "recvfrom"
-            | "write" | "send" | "sendto" | "shutdown" | "close" | "setsockopt" | "getsockopt"
-            | "fcntl" => {
+            "epoll_create" | "epoll_create1" => {
+                let last = self.open.keys().chain(self.epolls.keys()).max();
+                let next = last.map_or(3, |last| last + 1);
+                let fd = number(&call.result).filter(|fd| *fd >= 0).unwrap_or(next);
+                self.epolls.insert(fd, BTreeMap::new());
+                Ok(Attempt::Done(Ok(fd)))
+            }
+            "epoll_ctl" => {
+                count(3)?;
+                crate::epoll::control(&mut self.epolls, arguments, |fd| {
+                    self.open.contains_key(&fd)
+                })
+            }
+            "epoll_wait" => {
+                count(4)?;
+                let ended = running.end.is_some_and(|end| system.now() >= end);
+                let open = &self.open;
+                let events = |fd: i64| open.get(&fd).map(|socket| system.poll(socket.handle));
+                crate::epoll::wait(&self.epolls, arguments, ended, events)
+            }
+            name if CALLS.contains(&name) => {
                 count(1)?;
                 let Some(fd) = number(&arguments[0]) else {
                     return unsupported("the first argument is no file descriptor");
                 };
+                if name == "close" && self.epolls.remove(&fd).is_some() {
+                    return Ok(Attempt::Done(Ok(0)));
+                }
                 if !self.open.contains_key(&fd) {
                     return Ok(Attempt::Done(Err("EBADF")));
                 }
@@ -146,6 +201,9 @@ impl Calls {
         };
         let nonblocking = kind & i64::from(libc::SOCK_NONBLOCK) != 0;
         let udp = kind & 0xf == i64::from(libc::SOCK_DGRAM);
+        if !udp && kind & 0xf != i64::from(libc::SOCK_STREAM) {
+            return unsupported("a socket is SOCK_STREAM or SOCK_DGRAM with this runner");
+        }
         Ok(match system.socket(ipv6, udp) {
             Ok(handle) => self.add(call, handle, udp, nonblocking),
             Err(error) => Attempt::Done(Err(error)),
@@ -225,8 +283,8 @@ impl Calls {
                 Err(error) => self.blocked(fd, error),
             }),
             "connect" => Ok(self.connect(fd, arguments.get(1), system)),
-            "read" | "recv" | "recvfrom" => self.read(fd, &call, system),
-            "write" | "send" | "sendto" => self.write(fd, running, system),
+            "read" | "readv" | "recv" | "recvfrom" | "recvmsg" => self.read(fd, &call, system),
+            "write" | "writev" | "send" | "sendto" | "sendmsg" => self.write(fd, running, system),
             "shutdown" => {
                 let which = match arguments.get(1).and_then(number) {
                     Some(0) => Direction::Read,
@@ -238,13 +296,27 @@ impl Calls {
             }
             "close" => {
                 self.open.remove(&fd);
+                crate::epoll::forget(&mut self.epolls, fd);
                 zero(system.close(handle))
             }
             "setsockopt" => {
                 let setting = setting(arguments)?;
-                zero(system.set(handle, setting))
+                match system.set(handle, setting) {
+                    Err(UNSUPPORTED) => {
+                        unsupported("the sockets of this stack have no such option")
+                    }
+                    done => zero(done),
+                }
             }
             "getsockopt" => self.option(handle, arguments, system),
+            "ioctl" => {
+                let count = match arguments.get(1).and_then(number) {
+                    Some(UNREAD) => Count::Unread,
+                    Some(UNACKNOWLEDGED) => Count::Unacknowledged,
+                    _ => return unsupported("ioctl is supported for SIOCINQ and SIOCOUTQ only"),
+                };
+                counted(system, handle, count, arguments.get(2))
+            }
             _ => self.fcntl(fd, arguments),
         }
     }
@@ -283,11 +355,10 @@ impl Calls {
         call: &Call,
         system: &mut dyn System,
     ) -> Result<Attempt, Unsupported> {
-        let Some(most) = call.arguments.get(2).and_then(number) else {
-            return unsupported("the size of the buffer is not known");
-        };
-        let dont_wait = dont_wait(call)?;
-        let most = usize::try_from(most.clamp(0, MOST_BYTES)).expect("it was clamped");
+        let Transfer {
+            size: most,
+            dont_wait,
+        } = Transfer::of(call)?;
         let socket = &self.open[&fd];
         let bytes = match system.receive(socket.handle, most) {
             Ok(bytes) => bytes,
@@ -311,11 +382,7 @@ impl Calls {
         system: &mut dyn System,
     ) -> Result<Attempt, Unsupported> {
         let call = &running.call;
-        let Some(size) = call.arguments.get(2).and_then(number) else {
-            return unsupported("the number of bytes is not known");
-        };
-        let dont_wait = dont_wait(call)?;
-        let size = usize::try_from(size.clamp(0, MOST_BYTES)).expect("it was clamped");
+        let Transfer { size, dont_wait } = Transfer::of(call)?;
         let to = match call.name.as_str() {
             "sendto" if call.arguments.len() > 4 => {
                 Some(self.address(call.arguments.get(4), false))
@@ -358,7 +425,12 @@ impl Calls {
         let level = arguments.get(1).and_then(number);
         let name = arguments.get(2).and_then(number);
         if (level, name) != (Some(libc::SOL_SOCKET.into()), Some(libc::SO_ERROR.into())) {
-            return unsupported("getsockopt is supported for SOL_SOCKET, SO_ERROR only");
+            let (Some(level), Some(name)) = (level, name) else {
+                return unsupported("getsockopt needs a level and a name");
+            };
+            let narrow = |number: i64| i32::try_from(number).unwrap_or(-1);
+            let option = Count::Option(narrow(level), narrow(name));
+            return counted(system, handle, option, arguments.get(3));
         }
         let seen = match system.error(handle) {
             Ok(error) => error.unwrap_or("0"),
@@ -410,10 +482,7 @@ impl Calls {
             let Value::Fields(fields) = entry else {
                 return unsupported("poll needs {fd=, events=, revents=}");
             };
-            let field = |name: &str| {
-                let found = fields.iter().find(|(each, _)| each == name);
-                found.and_then(|(_, value)| number(value))
-            };
+            let field = |name: &str| field(fields, name).and_then(number);
             let (Some(fd), Some(events)) = (field("fd"), field("events")) else {
                 return unsupported("poll needs fd and events");
             };
@@ -437,54 +506,27 @@ impl Calls {
     }
 }
 
-/// Whether the flags of a call have `MSG_DONTWAIT`.
-fn dont_wait(call: &Call) -> Result<bool, Unsupported> {
-    let Some(flags) = call.arguments.get(3) else {
-        return Ok(false);
+/// Compares a number that a socket has with the one that a script expects in brackets.
+fn counted(
+    system: &mut dyn System,
+    handle: Handle,
+    count: Count,
+    expected: Option<&Value>,
+) -> Result<Attempt, Unsupported> {
+    let expected = match expected {
+        Some(Value::Ellipsis) => None,
+        Some(value) if number(value).is_some() => number(value),
+        _ => return unsupported("the expected value is a number in brackets, or ..."),
     };
-    let supported = i64::from(libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
-    match number(flags) {
-        Some(flags) if flags & !supported == 0 => Ok(flags & i64::from(libc::MSG_DONTWAIT) != 0),
-        _ => unsupported("the supported flags are MSG_DONTWAIT and MSG_NOSIGNAL"),
-    }
-}
-
-fn setting(arguments: &[Value]) -> Result<Setting, Unsupported> {
-    let level = arguments.get(1).and_then(number);
-    let name = arguments.get(2).and_then(number);
-    let (Some(level), Some(name)) = (level, name) else {
-        return unsupported("this option of setsockopt is not supported by this runner");
-    };
-    let narrow = |number: i64| i32::try_from(number).unwrap_or(-1);
-    let (level, name) = (narrow(level), narrow(name));
-    if (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
-        return linger(arguments.get(3));
-    }
-    let Some(value) = arguments.get(3).and_then(number) else {
-        return unsupported("the value of setsockopt is a number in brackets");
-    };
-    let value = narrow(value);
-    Ok(match (level, name) {
-        (libc::IPPROTO_TCP, libc::TCP_NODELAY) => Setting::NoDelay(value != 0),
-        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE) => {
-            Setting::KeepIdle(u32::try_from(value).unwrap_or(0))
+    Ok(match system.count(handle, count) {
+        Err(UNSUPPORTED) => return unsupported("the sockets of this stack have no such call"),
+        Err(error) => Attempt::Done(Err(error)),
+        Ok(seen) if expected.is_none_or(|expected| expected as i32 == seen as i32) => {
+            Attempt::Done(Ok(0))
         }
-        (libc::SOL_SOCKET, libc::SO_KEEPALIVE) => Setting::KeepAlive(value != 0),
-        _ => Setting::Other(level, name, value),
+        Ok(seen) => Attempt::Wrong(format!(
+            "the value is {seen} instead of {}",
+            expected.unwrap_or(0)
+        )),
     })
-}
-
-fn linger(value: Option<&Value>) -> Result<Setting, Unsupported> {
-    let Some(Value::Fields(fields)) = value else {
-        return unsupported("SO_LINGER needs {onoff=, linger=}");
-    };
-    let field = |name: &str| {
-        let found = fields.iter().find(|(each, _)| each.ends_with(name));
-        found.and_then(|(_, value)| number(value))
-    };
-    let (Some(on), Some(seconds)) = (field("onoff"), field("linger")) else {
-        return unsupported("SO_LINGER needs {onoff=, linger=}");
-    };
-    let seconds = u16::try_from(seconds).unwrap_or(u16::MAX);
-    Ok(Setting::Linger((on != 0).then_some(seconds)))
 }

@@ -28,6 +28,8 @@ pub struct Connection {
     timestamps: HashMap<u32, u32>,
     /// The end of what the stack has sent, in the script's numbers.
     sent_to: Option<u32>,
+    /// The MSS option of the peer's SYN.
+    largest: Option<u16>,
 }
 
 impl Connection {
@@ -42,6 +44,7 @@ impl Connection {
             offset: None,
             timestamps: HashMap::new(),
             sent_to: None,
+            largest: None,
         }
     }
 
@@ -87,6 +90,9 @@ impl Connection {
         }
         let mut options = Vec::new();
         for option in tcp.options.iter().flatten() {
+            if let (true, TcpOption::Mss(mss)) = (syn, option) {
+                self.largest = Some(*mss);
+            }
             options.push(match option {
                 TcpOption::Sack(blocks) => {
                     let live = |edge: &u32| edge.wrapping_add(offset);
@@ -165,8 +171,22 @@ impl Connection {
         bytes
     }
 
+    /// Whether a script expects several segments as one: it is longer than the peer's MSS. packetdrill
+    /// shows what the stack gives to a device that splits it.
+    pub fn is_split(&self, expected: &Tcp) -> bool {
+        self.largest.is_some_and(|mss| expected.length > mss)
+    }
+
+    /// Whether a segment has other bytes than the program wrote.
+    pub fn has_other_bytes(&self, seen: &Tcp, frame: &[u8]) -> bool {
+        let bytes = &frame[frame.len().saturating_sub(seen.length.into())..];
+        let first = seen.seq.wrapping_sub(self.local_start);
+        let first = first.wrapping_add(u32::from(seen.flags & SYN != 0));
+        seen.length > 0 && bytes != wire::stream(first, seen.length.into())
+    }
+
     /// Returns what differs between the expected segment and the one that the stack sent.
-    pub fn differs(&mut self, expected: &Tcp, seen: &Tcp, frame: &[u8]) -> Option<String> {
+    pub fn differs(&mut self, expected: &Tcp, seen: &Tcp) -> Option<String> {
         // A retransmitted segment may be cut in another way (RFC 9293, 3.8.1), and its PSH says nothing.
         let end = seen.seq.wrapping_add(seen.length.into());
         let ahead = |from: u32| i32::try_from(end.wrapping_sub(from)).is_ok_and(|ahead| ahead > 0);
@@ -185,18 +205,16 @@ impl Connection {
                 expected.ack.is_some() && expected.ack != seen.ack,
             ),
             (
+                "the urgent pointer differs",
+                expected.urgent.is_some() && expected.urgent != seen.urgent,
+            ),
+            (
                 "the window differs",
                 expected.window.is_some() && expected.window != seen.window,
             ),
         ];
         if let Some((text, _)) = fields.iter().find(|(_, differs)| *differs) {
             return Some((*text).into());
-        }
-        let bytes = &frame[frame.len().saturating_sub(seen.length.into())..];
-        let first = seen.seq.wrapping_sub(self.local_start);
-        let first = first.wrapping_add(u32::from(seen.flags & SYN != 0));
-        if seen.length > 0 && bytes != wire::stream(first, seen.length.into()) {
-            return Some("the segment has other bytes than the program wrote".into());
         }
         // Padding is the sender's choice (RFC 9293, 3.1): options may begin at any byte.
         let without_padding = |options: &[TcpOption]| -> Vec<TcpOption> {

@@ -50,7 +50,43 @@ const NAMES: &[(&str, i64)] = &[
     ("POLLOUT", POLLOUT),
     ("POLLERR", POLLERR),
     ("POLLHUP", POLLHUP),
+    ("EPOLLIN", POLLIN),
+    ("EPOLLOUT", POLLOUT),
+    ("EPOLLERR", POLLERR),
+    ("EPOLLHUP", POLLHUP),
+    ("EPOLLET", EDGE_TRIGGERED),
+    ("EPOLL_CTL_ADD", libc::EPOLL_CTL_ADD as i64),
+    ("EPOLL_CTL_DEL", libc::EPOLL_CTL_DEL as i64),
+    ("EPOLL_CTL_MOD", libc::EPOLL_CTL_MOD as i64),
+    ("SIOCINQ", UNREAD),
+    ("FIONREAD", UNREAD),
+    ("SIOCOUTQ", UNACKNOWLEDGED),
+    ("SO_RCVLOWAT", libc::SO_RCVLOWAT as i64),
+    ("SO_REUSEPORT", libc::SO_REUSEPORT as i64),
+    ("SO_PRIORITY", libc::SO_PRIORITY as i64),
+    ("TCP_DEFER_ACCEPT", libc::TCP_DEFER_ACCEPT as i64),
+    ("TCP_WINDOW_CLAMP", libc::TCP_WINDOW_CLAMP as i64),
+    ("TCP_NOTSENT_LOWAT", libc::TCP_NOTSENT_LOWAT as i64),
+    ("TCP_INQ", libc::TCP_INQ as i64),
+    ("IP_TOS", libc::IP_TOS as i64),
+    ("IP_TTL", libc::IP_TTL as i64),
+    ("IP_MTU_DISCOVER", libc::IP_MTU_DISCOVER as i64),
+    ("SOL_IPV6", libc::IPPROTO_IPV6 as i64),
+    ("IPV6_V6ONLY", libc::IPV6_V6ONLY as i64),
+    ("IPV6_MTU_DISCOVER", libc::IPV6_MTU_DISCOVER as i64),
 ];
+
+/// `EPOLLET`, which this runner does not support.
+pub const EDGE_TRIGGERED: i64 = 1 << 31;
+/// `SIOCINQ` of ioctl.
+pub const UNREAD: i64 = libc::FIONREAD as i64;
+/// `SIOCOUTQ` of ioctl.
+pub const UNACKNOWLEDGED: i64 = libc::TIOCOUTQ as i64;
+
+/// Returns whether there is a constant with this name.
+pub fn is_known(name: &str) -> bool {
+    NAMES.iter().any(|(each, _)| *each == name)
+}
 
 /// Returns the number of a value; `None` if it has none, or if its name is unknown.
 pub fn number(value: &Value) -> Option<i64> {

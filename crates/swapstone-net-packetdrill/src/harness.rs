@@ -16,6 +16,7 @@ use swapstone_net_testkit::backend::{self, Backend};
 use crate::kernel_system::KernelSystem;
 use crate::parse::{self, LARGEST};
 use crate::run::{self, Failure};
+use crate::scan::BadScript;
 use crate::script::Script;
 use crate::virtual_system::VirtualSystem;
 
@@ -114,6 +115,11 @@ pub fn main() -> ExitCode {
 /// Reads and parses a script.
 fn read(path: &PathBuf) -> Result<Script, Value> {
     let bad = |line: usize, reason: String| json!({"outcome": "bad-script", "line": line, "reason": reason});
+    let wrong = |error: BadScript| json!({"outcome": "bad-script", "line": error.line, "column": error.column, "reason": error.text});
+    // Opening a pipe would wait for its writer.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Err(bad(0, "it is no regular file".into()));
+    }
     let file = std::fs::File::open(path).map_err(|error| bad(0, error.to_string()))?;
     let mut bytes = Vec::new();
     let most = LARGEST as u64 + 1;
@@ -121,7 +127,7 @@ fn read(path: &PathBuf) -> Result<Script, Value> {
         .read_to_end(&mut bytes)
         .map_err(|error| bad(0, error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| bad(0, "the script is not UTF-8".into()))?;
-    parse::script(&text).map_err(|error| bad(error.line, error.text))
+    parse::script(&text).map_err(wrong)
 }
 
 /// Runs one script on one stack in this process; returns its outcome.
@@ -152,8 +158,9 @@ fn one(arguments: &Arguments) -> Value {
 
 fn outcome(failure: &Failure) -> Value {
     json!({
-        "outcome": if failure.unsupported { "unsupported" } else { "failed" },
+        "outcome": if failure.unsupported.is_some() { "unsupported" } else { "failed" },
         "line": failure.line,
+        "column": failure.unsupported.unwrap_or(0),
         "reason": failure.reason,
         "expected": failure.expected,
         "seen": failure.seen,

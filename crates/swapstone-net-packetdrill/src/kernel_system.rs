@@ -18,7 +18,7 @@ use swapstone_net_tap::{Settings, Tap};
 use swapstone_net_testkit::addresses::{PEER_MAC, SUBJECT_MAC, SUBJECT_V4, SUBJECT_V6};
 
 use crate::errno;
-use crate::system::{AGAIN, Called, Direction, Errno, Handle, Setting, System};
+use crate::system::{AGAIN, Called, Count, Direction, Errno, Handle, Setting, System};
 
 const TAP: &str = "tap0";
 /// The subnets of the link.
@@ -154,13 +154,13 @@ impl System for KernelSystem {
         let _ = poll(&mut one, Some(&timeout));
     }
 
-    fn inject(&mut self, frame: &[u8]) {
+    fn inject(&mut self, frame: &[u8]) -> Result<(), String> {
         let sent = self.tap.transmit(Outgoing {
             parts: &[frame],
             partial: None,
             segmentation: None,
         });
-        sent.expect("the TAP is up");
+        sent.map_err(|_| format!("the TAP accepts no frame of {} bytes", frame.len()))
     }
 
     fn take(&mut self) -> Option<(u64, Vec<u8>)> {
@@ -259,6 +259,27 @@ impl System for KernelSystem {
         .map_err(named)
     }
 
+    fn count(&mut self, at: Handle, count: Count) -> Called<i64> {
+        let descriptor = self.descriptor(at)?.as_raw_fd();
+        let mut value: libc::c_int = 0;
+        let mut size = size_of::<libc::c_int>() as libc::socklen_t;
+        let pointer = &raw mut value;
+        // SAFETY: the pointers are valid for writes of an int and its size.
+        let done = unsafe {
+            match count {
+                Count::Unread => libc::ioctl(descriptor, libc::FIONREAD, pointer),
+                Count::Unacknowledged => libc::ioctl(descriptor, libc::TIOCOUTQ, pointer),
+                Count::Option(level, name) => {
+                    libc::getsockopt(descriptor, level, name, pointer.cast(), &raw mut size)
+                }
+            }
+        };
+        match done {
+            0 => Ok(value.into()),
+            _ => Err(last_error()),
+        }
+    }
+
     fn poll(&mut self, at: Handle) -> i64 {
         let Ok(descriptor) = self.descriptor(at) else {
             return 0;
@@ -303,8 +324,12 @@ fn set_number(descriptor: &OwnedFd, level: i32, name: i32, value: i32) -> Called
     };
     match done {
         0 => Ok(()),
-        _ => Err(io::Error::last_os_error()
-            .raw_os_error()
-            .map_or(AGAIN, errno::name)),
+        _ => Err(last_error()),
     }
+}
+
+/// The error of the last call of the C library.
+fn last_error() -> Errno {
+    let error = io::Error::last_os_error().raw_os_error();
+    error.map_or(AGAIN, errno::name)
 }

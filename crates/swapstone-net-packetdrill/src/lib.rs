@@ -5,9 +5,11 @@
 //! The language is that of <https://github.com/google/packetdrill>. `docs/netstack-conform.md`
 //! lists what this runner supports.
 
+mod arguments;
 pub mod calls;
 mod connection;
 mod constants;
+mod epoll;
 pub mod errno;
 pub mod harness;
 mod icmp_names;

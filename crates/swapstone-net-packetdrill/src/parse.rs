@@ -5,9 +5,16 @@
 //! Scripts are untrusted. Nothing of a script is executed on this machine: shell commands and
 //! Python code are refused.
 
+use std::collections::BTreeMap;
+
+use crate::calls::CALLS;
 use crate::parse_packet;
 use crate::scan::{Parsed, Scanner};
 use crate::script::{Action, Call, Event, Script, Value, Version, When};
+use crate::{constants, errno};
+
+/// The values of `--define`, by their names.
+type Defines = BTreeMap<String, Value>;
 
 /// The largest script in bytes.
 pub const LARGEST: usize = 1 << 20;
@@ -15,6 +22,8 @@ pub const LARGEST: usize = 1 << 20;
 const MOST_EVENTS: usize = 10_000;
 /// How deep values may be nested.
 const DEEPEST: usize = 8;
+/// The options of a script's file.
+const OPTIONS: &[&str] = &["tolerance_usecs", "ip_version", "mtu", "define"];
 const SHELL: &str = "a shell command is not run: scripts are untrusted input";
 const PYTHON: &str = "Python code (%{ }%) is not run: scripts are untrusted input";
 
@@ -29,14 +38,15 @@ pub fn script(text: &str) -> Parsed<Script> {
     if text.len() > LARGEST {
         return scan.error(format!("a script has at most {LARGEST} bytes"));
     }
+    let mut defines = Defines::new();
     while scan.take("--")? {
-        option(&mut scan, &mut script)?;
+        option(&mut scan, &mut script, &mut defines)?;
     }
     while scan.peek()?.is_some() {
         if script.events.len() == MOST_EVENTS {
             return scan.error(format!("a script has at most {MOST_EVENTS} events"));
         }
-        let event = event(&mut scan, script.version, script.events.last())?;
+        let event = event(&mut scan, script.version, script.events.last(), &defines)?;
         script.events.push(event);
     }
     if script.events.is_empty() {
@@ -45,10 +55,27 @@ pub fn script(text: &str) -> Parsed<Script> {
     Ok(script)
 }
 
-fn option(scan: &mut Scanner<'_>, script: &mut Script) -> Parsed<()> {
+fn option(scan: &mut Scanner<'_>, script: &mut Script, defines: &mut Defines) -> Parsed<()> {
     let name = scan.name()?.unwrap_or("");
+    if !OPTIONS.contains(&name) {
+        return scan.error(format!(
+            "the option --{name} is not supported: there are --{}",
+            OPTIONS.join(", --")
+        ));
+    }
     scan.expect("=")?;
     match name {
+        "define" => {
+            let Some(name) = scan.name()? else {
+                return scan.error("--define needs a name: --define=NAME=VALUE");
+            };
+            scan.expect("=")?;
+            if scan.peek()? == Some('`') {
+                return scan.error(SHELL);
+            }
+            let value = single(scan, 0, &Defines::new())?;
+            defines.insert(name.into(), value);
+        }
         "tolerance_usecs" => script.tolerance = Some(scan.number("a tolerance", 10_000_000)?),
         "mtu" => {
             let mtu = scan.half("an MTU")?;
@@ -65,24 +92,27 @@ fn option(scan: &mut Scanner<'_>, script: &mut Script) -> Parsed<()> {
                 _ => return scan.error("--ip_version is ipv4 or ipv6 with this runner"),
             };
         }
-        _ => {
-            return scan.error(format!(
-                "the option --{name} is not supported: there are --tolerance_usecs, --ip_version and --mtu"
-            ));
-        }
+        _ => unreachable!("it was checked"),
     }
     Ok(())
 }
 
-fn event(scan: &mut Scanner<'_>, version: Version, before: Option<&Event>) -> Parsed<Event> {
+fn event(
+    scan: &mut Scanner<'_>,
+    version: Version,
+    before: Option<&Event>,
+    defines: &Defines,
+) -> Parsed<Event> {
     match scan.peek()? {
         Some('`') => return scan.error(SHELL),
         Some('%') => return scan.error(PYTHON),
         _ => {}
     }
-    let line = scan.line();
+    let start = scan.place();
     let (when, until) = time(scan, before)?;
-    let action = match scan.peek()? {
+    let next = scan.peek()?;
+    let (_, column) = scan.place();
+    let action = match next {
         Some('<') => {
             scan.expect("<")?;
             Action::Inject(parse_packet::packet(scan, version, true)?)
@@ -93,20 +123,23 @@ fn event(scan: &mut Scanner<'_>, version: Version, before: Option<&Event>) -> Pa
         }
         Some('`') => return scan.error(SHELL),
         Some('%') => return scan.error(PYTHON),
-        _ => Action::Call(call(scan)?),
+        _ => Action::Call(call(scan, defines)?),
     };
     if until.is_some() && !matches!(action, Action::Call(_)) {
-        return scan.error("START...END is for system calls; a packet has START~END");
+        let text = "START...END is for system calls; a packet has START~END";
+        return scan.error_at(start, text);
     }
     let ranged = matches!(
         when,
         When::AbsoluteRange(..) | When::RelativeRange(..) | When::Any
     );
     if ranged && !matches!(action, Action::Expect(_)) {
-        return scan.error("only a packet that the stack sends can have a range of times, or *");
+        let text = "only a packet that the stack sends can have a range of times, or *";
+        return scan.error_at(start, text);
     }
     Ok(Event {
-        line,
+        line: start.0,
+        column,
         when,
         until,
         action,
@@ -117,13 +150,14 @@ fn time(scan: &mut Scanner<'_>, before: Option<&Event>) -> Parsed<(When, Option<
     if scan.take("*")? {
         return Ok((When::Any, None));
     }
+    let place = scan.place();
     let relative = scan.take("+")?;
     let start = scan.time()?;
     if scan.take("~")? {
         scan.take("+")?;
         let end = scan.time()?;
         if end < start {
-            return scan.error("the range of times ends before it starts");
+            return scan.error_at(place, "the range of times ends before it starts");
         }
         let when = match relative {
             true => When::RelativeRange(start, end),
@@ -136,7 +170,7 @@ fn time(scan: &mut Scanner<'_>, before: Option<&Event>) -> Parsed<(When, Option<
         scan.take("+")?;
         let end = scan.time()?;
         if end < start {
-            return scan.error("the call ends before it starts");
+            return scan.error_at(place, "the call ends before it starts");
         }
         until = Some(end);
     }
@@ -146,23 +180,32 @@ fn time(scan: &mut Scanner<'_>, before: Option<&Event>) -> Parsed<(When, Option<
     if let Some(When::Absolute(last)) = before.map(|event| event.when)
         && start < last
     {
-        return scan.error("time goes backwards");
+        return scan.error_at(place, "time goes backwards");
     }
     Ok((When::Absolute(start), until))
 }
 
-fn call(scan: &mut Scanner<'_>) -> Parsed<Call> {
+fn call(scan: &mut Scanner<'_>, defines: &Defines) -> Parsed<Call> {
     let Some(name) = scan.name()? else {
         let found = scan.found();
         return scan.error(format!("expected <, > or a system call, found {found}"));
     };
+    if !CALLS.contains(&name) {
+        return scan.error(format!(
+            "the call {name} is not supported: there are {}",
+            CALLS.join(", ")
+        ));
+    }
     scan.expect("(")?;
-    let arguments = list(scan, ")", 0)?;
+    let arguments = list(scan, ")", 0, defines)?;
     scan.expect("=")?;
-    let result = value(scan, 0)?;
+    let result = value(scan, 0, defines)?;
     let mut errno = None;
     if scan.peek()?.is_some_and(|each| each.is_ascii_uppercase()) {
         errno = scan.name()?.map(String::from);
+        if let Some(unknown) = errno.as_deref().filter(|name| !errno::is_known(name)) {
+            return scan.error(format!("the error {unknown} is not known to this runner"));
+        }
     }
     // A note such as (Resource temporarily unavailable) or (flags O_RDWR).
     if scan.take("(")? {
@@ -177,13 +220,13 @@ fn call(scan: &mut Scanner<'_>) -> Parsed<Call> {
     })
 }
 
-fn list(scan: &mut Scanner<'_>, end: &str, depth: usize) -> Parsed<Vec<Value>> {
+fn list(scan: &mut Scanner<'_>, end: &str, depth: usize, defines: &Defines) -> Parsed<Vec<Value>> {
     let mut values = Vec::new();
     if scan.take(end)? {
         return Ok(values);
     }
     loop {
-        values.push(value(scan, depth + 1)?);
+        values.push(value(scan, depth + 1, defines)?);
         if scan.take(end)? {
             return Ok(values);
         }
@@ -191,22 +234,22 @@ fn list(scan: &mut Scanner<'_>, end: &str, depth: usize) -> Parsed<Vec<Value>> {
     }
 }
 
-fn value(scan: &mut Scanner<'_>, depth: usize) -> Parsed<Value> {
+fn value(scan: &mut Scanner<'_>, depth: usize, defines: &Defines) -> Parsed<Value> {
     if depth > DEEPEST {
         return scan.error(format!("values are nested more than {DEEPEST} deep"));
     }
-    let first = single(scan, depth)?;
+    let first = single(scan, depth, defines)?;
     if scan.peek()? != Some('|') {
         return Ok(first);
     }
     let mut all = vec![first];
     while scan.take("|")? {
-        all.push(single(scan, depth)?);
+        all.push(single(scan, depth, defines)?);
     }
     Ok(Value::Or(all))
 }
 
-fn single(scan: &mut Scanner<'_>, depth: usize) -> Parsed<Value> {
+fn single(scan: &mut Scanner<'_>, depth: usize, defines: &Defines) -> Parsed<Value> {
     match scan.peek()? {
         Some('.') => {
             scan.expect("...")?;
@@ -214,21 +257,25 @@ fn single(scan: &mut Scanner<'_>, depth: usize) -> Parsed<Value> {
         }
         Some('[') => {
             scan.expect("[")?;
-            Ok(Value::List(list(scan, "]", depth)?))
+            Ok(Value::List(list(scan, "]", depth, defines)?))
         }
         Some('{') => {
             scan.expect("{")?;
-            fields(scan, depth)
+            // `{..., 1000}` of an iovec; else fields.
+            match scan.peek()? {
+                Some(first) if first == '.' || first == '"' || first.is_ascii_digit() => {
+                    Ok(Value::List(list(scan, "}", depth, defines)?))
+                }
+                _ => fields(scan, depth, defines),
+            }
         }
         Some('"') => {
-            scan.expect("\"")?;
-            let rest = scan.rest();
-            let text: String = rest
-                .chars()
-                .take_while(|each| *each != '"' && *each != '\n')
-                .collect();
-            scan.word(|each| each != '"' && each != '\n')?;
-            scan.expect("\"")?;
+            // Several strings are one; "abc"... is the start of one.
+            let mut text = String::new();
+            while scan.take("\"")? {
+                text.push_str(scan.string()?);
+            }
+            scan.take("...")?;
             Ok(Value::Text(text))
         }
         Some('-') => {
@@ -236,16 +283,28 @@ fn single(scan: &mut Scanner<'_>, depth: usize) -> Parsed<Value> {
             Ok(Value::Number(-number(scan)?))
         }
         Some(digit) if digit.is_ascii_digit() => Ok(Value::Number(number(scan)?)),
-        _ => match scan.name()? {
-            Some(name) if scan.take("(")? => {
-                Ok(Value::Function(name.into(), list(scan, ")", depth)?))
-            }
-            Some(name) => Ok(Value::Name(name.into())),
-            None => {
-                let found = scan.found();
-                scan.error(format!("expected a value, found {found}"))
-            }
-        },
+        _ => named(scan, depth, defines),
+    }
+}
+
+/// A constant, or a function of values.
+fn named(scan: &mut Scanner<'_>, depth: usize, defines: &Defines) -> Parsed<Value> {
+    let Some(name) = scan.name()? else {
+        let found = scan.found();
+        return scan.error(format!("expected a value, found {found}"));
+    };
+    let place = scan.place();
+    if scan.take("(")? {
+        let arguments = list(scan, ")", depth, defines)?;
+        return Ok(Value::Function(name.into(), arguments));
+    }
+    match defines.get(name) {
+        Some(defined) => Ok(defined.clone()),
+        None if constants::is_known(name) || errno::is_known(name) => Ok(Value::Name(name.into())),
+        None => {
+            let text = format!("the constant {name} is not known to this runner");
+            scan.error_at(place, text)
+        }
     }
 }
 
@@ -261,7 +320,7 @@ fn number(scan: &mut Scanner<'_>) -> Parsed<i64> {
     Ok(i64::try_from(number).expect("it was checked"))
 }
 
-fn fields(scan: &mut Scanner<'_>, depth: usize) -> Parsed<Value> {
+fn fields(scan: &mut Scanner<'_>, depth: usize, defines: &Defines) -> Parsed<Value> {
     let mut fields = Vec::new();
     loop {
         if scan.take("}")? {
@@ -276,8 +335,13 @@ fn fields(scan: &mut Scanner<'_>, depth: usize) -> Parsed<Value> {
             let found = scan.found();
             return scan.error(format!("expected a field, found {found}"));
         };
+        // The length of `msg_name(...)=...` and `msg_iov(2)=[...]`.
+        if scan.take("(")? {
+            value(scan, depth + 1, defines)?;
+            scan.expect(")")?;
+        }
         scan.expect("=")?;
-        fields.push((name.into(), value(scan, depth + 1)?));
+        fields.push((name.into(), value(scan, depth + 1, defines)?));
         if scan.peek()? != Some('}') {
             scan.expect(",")?;
         }

@@ -32,7 +32,10 @@ pub fn packet(scan: &mut Scanner<'_>, version: Version, inject: bool) -> Parsed<
             body: Body::Udp(length),
         });
     }
-    for word in ["ipv4", "ipv6", "gre", "mpls"] {
+    if scan.peek()?.is_some_and(|each| each.is_ascii_digit()) {
+        return scan.error("ports are not supported: a packet begins with its flags, icmp or udp");
+    }
+    for word in ["ipv4", "ipv6", "gre", "GREv0", "mpls"] {
         if scan.keyword(word)? {
             return scan.error(format!(
                 "encapsulation ({word}) is not supported by this runner"
@@ -40,6 +43,9 @@ pub fn packet(scan: &mut Scanner<'_>, version: Version, inject: bool) -> Parsed<
         }
     }
     let tcp = tcp(scan, inject)?;
+    if scan.peek()? == Some('{') {
+        return scan.error("changed bytes ({mut ...}, {trun ...}, {ins ...}) are not supported");
+    }
     Ok(Packet {
         ecn,
         body: Body::Tcp(tcp),
@@ -47,9 +53,12 @@ pub fn packet(scan: &mut Scanner<'_>, version: Version, inject: bool) -> Parsed<
 }
 
 fn ecn(scan: &mut Scanner<'_>) -> Parsed<Option<u8>> {
-    if !scan.take("[")? {
-        return Ok(None);
-    }
+    let end = match scan.peek()? {
+        Some('[') => "]",
+        Some('(') => ")",
+        _ => return Ok(None),
+    };
+    scan.word(|each| each == '[' || each == '(')?;
     let word = scan.name()?.unwrap_or("");
     let bits = match word {
         "noecn" => 0,
@@ -62,7 +71,7 @@ fn ecn(scan: &mut Scanner<'_>) -> Parsed<Option<u8>> {
             ));
         }
     };
-    scan.expect("]")?;
+    scan.expect(end)?;
     Ok(Some(bits))
 }
 
@@ -89,6 +98,7 @@ fn flags(scan: &mut Scanner<'_>) -> Parsed<u8> {
 
 fn tcp(scan: &mut Scanner<'_>, inject: bool) -> Parsed<Tcp> {
     let flags = flags(scan)?;
+    let place = scan.place();
     let seq = scan.whole("a sequence number")?;
     scan.expect(":")?;
     let end = scan.whole("a sequence number")?;
@@ -98,9 +108,8 @@ fn tcp(scan: &mut Scanner<'_>, inject: bool) -> Parsed<Tcp> {
     let length = u16::try_from(length).expect("it was checked");
     if end != seq.wrapping_add(length.into()) {
         let range = end.wrapping_sub(seq);
-        return scan.error(format!(
-            "the range {seq}:{end} has {range} bytes, and the length is {length}"
-        ));
+        let text = format!("the range {seq}:{end} has {range} bytes, and the length is {length}");
+        return scan.error_at(place, text);
     }
     let ack = match scan.keyword("ack")? {
         true => Some(scan.whole("an acknowledgement number")?),
@@ -108,7 +117,9 @@ fn tcp(scan: &mut Scanner<'_>, inject: bool) -> Parsed<Tcp> {
     };
     let window = match scan.keyword("win")? {
         true => Some(scan.half("a window")?),
-        false if inject => return scan.error("a segment that arrives needs a window: win N"),
+        false if inject => {
+            return scan.error_at(place, "a segment that arrives needs a window: win N");
+        }
         false => None,
     };
     let urgent = match scan.keyword("urg")? {
@@ -117,7 +128,7 @@ fn tcp(scan: &mut Scanner<'_>, inject: bool) -> Parsed<Tcp> {
     };
     let options = options(scan)?;
     if inject && options.is_none() {
-        return scan.error("<...> is for segments that the stack sends");
+        return scan.error_at(place, "<...> is for segments that the stack sends");
     }
     Ok(Tcp {
         flags,
@@ -221,6 +232,15 @@ fn icmp(scan: &mut Scanner<'_>, version: Version) -> Parsed<Icmp> {
         } else if scan.keyword("id")? {
             icmp.id = Some(scan.half("an identifier")?);
         } else if scan.take("[")? {
+            if scan.keyword("udp")? {
+                scan.expect("(")?;
+                let length = scan.number("the length of a datagram", LARGEST)?;
+                scan.expect(")")?;
+                scan.expect("]")?;
+                let length = u32::try_from(length).expect("it was checked");
+                icmp.quoted = Some((0, length));
+                continue;
+            }
             let left = scan.whole("a sequence number")?;
             scan.expect(":")?;
             let right = scan.whole("a sequence number")?;

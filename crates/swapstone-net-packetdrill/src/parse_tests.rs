@@ -201,3 +201,54 @@ fn any_text_is_parsed_or_refused() {
         }
     }
 }
+
+#[test]
+fn errors_name_the_column() {
+    for (text, place, part) in [
+        (
+            "0 close(3) = 0\n  +0 \tlisten(3, N) = 0",
+            (2, 17),
+            "the constant N",
+        ),
+        (
+            "0 /* \u{fc} */ send(3, ..., 1, MSG_OOB) = 1",
+            (1, 27),
+            "MSG_OOB",
+        ),
+        ("0 close(3) = -1 EWHAT", (1, 17), "the error EWHAT"),
+        ("0 \u{fc}", (1, 3), "expected <, > or a system call"),
+        (
+            "1 close(3) = 0\n\n   0.5 close(4) = 0",
+            (3, 4),
+            "time goes backwards",
+        ),
+        ("+.2~+.1 > . 1:1(0)", (1, 1), "ends before it starts"),
+        ("0 > [ect0] . 1:5(5)", (1, 12), "the length is 5"),
+        ("0 < S 0:0(0) win 9 <...>", (1, 5), "<...> is for segments"),
+        ("0 > . 1:1(0) <mss>", (1, 18), "expected an MSS"),
+        ("0 > 8080 > 9 . 1:1(0)", (1, 5), "ports"),
+        ("--define=A=`x`\n0 close(3) = 0", (1, 12), "a shell command"),
+        ("--speed=3\n0 close(3) = 0", (1, 3), "--speed"),
+        ("0 write(4, \"GET, 3) = 3", (1, 12), "without its end"),
+    ] {
+        let error = script(text).unwrap_err();
+        assert_eq!((error.line, error.column), place, "{text}: {}", error.text);
+        assert!(error.text.contains(part), "{text}: {}", error.text);
+    }
+}
+
+#[test]
+fn defined_names_and_strings_are_values() {
+    let text = "--define=KIND=SOCK_DGRAM\n--define=CC=\"reno\"\n\
+        0 socket(..., KIND, IPPROTO_UDP) = 3\n\
+        +0 setsockopt(3, SOL_SOCKET, SO_LINGER, CC, 4) = 0\n\
+        +0 write(3, \"a \\\"b\\\" \" \"c\"..., 7) = 7\n";
+    let script = script(text).unwrap();
+    let arguments = |at: usize| match &script.events[at].action {
+        Action::Call(call) => call.arguments.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(arguments(0)[1], Value::Name("SOCK_DGRAM".into()));
+    assert_eq!(arguments(1)[3], Value::Text("reno".into()));
+    assert_eq!(arguments(2)[1], Value::Text("a \\\"b\\\" c".into()));
+}

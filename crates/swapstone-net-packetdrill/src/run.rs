@@ -9,7 +9,7 @@ use swapstone_net_testkit::world;
 
 use crate::calls::{Attempt, Calls, Effect, PORT, Running};
 use crate::connection::Connection;
-use crate::script::{Action, Body, Call, Event, Icmp, Packet, Script, Value, Version, When};
+use crate::script::{Action, Body, Call, Event, Icmp, Packet, Script, Tcp, Value, Version, When};
 use crate::system::{Errno, System};
 use crate::{text, wire};
 
@@ -23,6 +23,8 @@ const TRY_EVERY: u64 = 1_000;
 const FIRST_PORT: u16 = 40_000;
 /// The largest length that a quoted IP header states.
 const LARGEST: u16 = 65_000;
+/// The URG flag.
+const URG: u8 = 32;
 const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 
@@ -37,14 +39,16 @@ pub struct Failure {
     pub expected: String,
     /// What was seen instead.
     pub seen: String,
-    /// The runner lacks what the script needs: nothing was found out about the stack.
-    pub unsupported: bool,
+    /// The runner lacks what the script needs: nothing was found out about the stack. Where: the
+    /// character of the line, from 1.
+    pub unsupported: Option<usize>,
 }
 
 struct Pending {
     running: Running,
     call: Call,
     line: usize,
+    column: usize,
     /// The expected end; `None`: it must not block.
     until: Option<u64>,
     /// When it is given up.
@@ -94,7 +98,34 @@ fn failure(line: usize, reason: impl Into<String>) -> Failure {
         reason: reason.into(),
         expected: String::new(),
         seen: String::new(),
-        unsupported: false,
+        unsupported: None,
+    }
+}
+
+/// Returns a segment with those before it that the script expects as one; alone if it does not follow.
+fn joined(before: Option<Packet>, next: Packet) -> Packet {
+    if let (Some(before), Body::Tcp(after)) = (before, &next.body)
+        && let Body::Tcp(first) = &before.body
+        && after.length > 0
+        && after.seq == first.seq.wrapping_add(first.length.into())
+        && let Some(length) = first.length.checked_add(after.length)
+    {
+        return Packet {
+            ecn: next.ecn,
+            body: Body::Tcp(Tcp {
+                seq: first.seq,
+                length,
+                ..after.clone()
+            }),
+        };
+    }
+    next
+}
+
+fn unsupported(line: usize, column: usize, reason: impl Into<String>) -> Failure {
+    Failure {
+        unsupported: Some(column),
+        ..failure(line, reason)
     }
 }
 
@@ -131,13 +162,14 @@ impl Runner<'_> {
         }
         self.base = self.base.max(start);
         match &event.action {
-            Action::Inject(packet) => self.inject(event.line, packet),
+            Action::Inject(packet) => self.inject(event.line, event.column, packet),
             Action::Call(call) => {
                 let offset = match event.when {
                     When::Relative(after) => start - after,
                     _ => 0,
                 };
-                self.call(event.line, call, event.until.map(|until| until + offset))
+                let until = event.until.map(|until| until + offset);
+                self.call((event.line, event.column), call, until)
             }
             Action::Expect(_) => unreachable!("it was handled above"),
         }
@@ -169,7 +201,8 @@ impl Runner<'_> {
             // A frame that can't be decoded is shown when a packet is expected.
             if let Ok(parsed) = Frame::parse(&frame, false) {
                 if let Some(answer) = world::resolve(&parsed) {
-                    self.system.inject(&answer.bytes());
+                    let answered = self.system.inject(&answer.bytes());
+                    answered.expect("an answer is short");
                     let now = self.system.now();
                     self.system.wait(now);
                     continue;
@@ -183,7 +216,7 @@ impl Runner<'_> {
         self.continue_pending()
     }
 
-    fn inject(&mut self, line: usize, packet: &Packet) -> Result<(), Failure> {
+    fn inject(&mut self, line: usize, column: usize, packet: &Packet) -> Result<(), Failure> {
         let frame = match &packet.body {
             Body::Tcp(tcp) => {
                 if self.connection.as_ref().is_none_or(|open| open.listening) {
@@ -195,11 +228,10 @@ impl Runner<'_> {
                 let segment = connection
                     .live(tcp)
                     .map_err(|reason| failure(line, reason))?;
-                wire::frame(
-                    self.version,
-                    packet.ecn.unwrap_or(0),
-                    Transport::Tcp(segment),
-                )
+                let ecn = packet.ecn.unwrap_or(0);
+                let mut frame = wire::frame(self.version, ecn, Transport::Tcp(segment));
+                wire::set_urgent(self.version, &mut frame, tcp.urgent.unwrap_or(0));
+                frame
             }
             Body::Udp(length) => {
                 let connection = self
@@ -214,7 +246,8 @@ impl Runner<'_> {
             }
             Body::Icmp(icmp) => self.icmp(line, icmp)?,
         };
-        self.system.inject(&frame);
+        let injected = self.system.inject(&frame);
+        injected.map_err(|reason| unsupported(line, column, reason))?;
         let now = self.system.now();
         self.system.wait(now);
         self.collect()
@@ -263,14 +296,25 @@ impl Runner<'_> {
         let now = self.system.now();
         self.system.wait(now);
         self.collect()?;
+        let mut before = None;
         loop {
             while let Some((at, frame)) = self.inbox.pop_front() {
                 let Some(seen) = self.seen(&frame, packet) else {
                     continue;
                 };
                 let seen = seen.map_err(|reason| wrong(reason, String::new()))?;
+                let other = self.has_other_bytes(&seen, &frame);
+                let seen = joined(before.take(), seen);
                 let shown = format!("{} at {}", text::packet(&seen), seconds(at));
-                if let Some(reason) = self.differs(packet, &seen, &frame) {
+                if other {
+                    let reason = "the segment has other bytes than the program wrote";
+                    return Err(wrong(reason.into(), shown));
+                }
+                if self.is_part(packet, &seen) {
+                    before = Some(seen);
+                    continue;
+                }
+                if let Some(reason) = self.differs(packet, &seen) {
                     return Err(wrong(reason, shown));
                 }
                 if at < from {
@@ -284,7 +328,8 @@ impl Runner<'_> {
             }
             if self.system.now() >= to {
                 let reason = format!("no packet came until {}", seconds(to));
-                return Err(wrong(reason, "nothing".into()));
+                let shown = before.as_ref().map_or("nothing".into(), text::packet);
+                return Err(wrong(reason, shown));
             }
             let until = self.slice(to);
             self.system.wait(until);
@@ -318,7 +363,12 @@ impl Runner<'_> {
                     _ => None,
                 };
                 match connection.script(tcp, like)? {
-                    Ok(tcp) => Body::Tcp(tcp),
+                    Ok(tcp) => {
+                        let urgent = wire::urgent_of(self.version, frame);
+                        let shown = tcp.flags & URG != 0 || urgent != 0;
+                        let urgent = shown.then_some(urgent);
+                        Body::Tcp(Tcp { urgent, ..tcp })
+                    }
                     Err(reason) => return Some(Err(reason)),
                 }
             }
@@ -334,15 +384,34 @@ impl Runner<'_> {
         Some(Ok(Packet { ecn, body }))
     }
 
+    fn has_other_bytes(&self, seen: &Packet, frame: &[u8]) -> bool {
+        match (&seen.body, &self.connection) {
+            (Body::Tcp(tcp), Some(connection)) => connection.has_other_bytes(tcp, frame),
+            _ => false,
+        }
+    }
+
+    /// Whether this is the beginning of a segment that the script expects and the stack has split.
+    fn is_part(&self, expected: &Packet, seen: &Packet) -> bool {
+        let (Body::Tcp(expected), Body::Tcp(seen)) = (&expected.body, &seen.body) else {
+            return false;
+        };
+        let open = self.connection.as_ref();
+        open.is_some_and(|open| open.is_split(expected))
+            && seen.length > 0
+            && seen.seq == expected.seq
+            && seen.length < expected.length
+    }
+
     /// Returns what differs; fields that the script leaves out are not compared.
-    fn differs(&mut self, expected: &Packet, seen: &Packet, frame: &[u8]) -> Option<String> {
+    fn differs(&mut self, expected: &Packet, seen: &Packet) -> Option<String> {
         if expected.ecn != seen.ecn {
             return Some("the ECN bits differ".into());
         }
         match (&expected.body, &seen.body) {
             (Body::Tcp(expected), Body::Tcp(seen)) => {
                 let connection = self.connection.as_mut()?;
-                connection.differs(expected, seen, frame)
+                connection.differs(expected, seen)
             }
             (Body::Udp(expected), Body::Udp(seen)) if expected == seen => None,
             (Body::Icmp(expected), Body::Icmp(seen))
@@ -354,7 +423,12 @@ impl Runner<'_> {
         }
     }
 
-    fn call(&mut self, line: usize, call: &Call, until: Option<u64>) -> Result<(), Failure> {
+    fn call(
+        &mut self,
+        (line, column): (usize, usize),
+        call: &Call,
+        until: Option<u64>,
+    ) -> Result<(), Failure> {
         if self.pending.is_some() {
             self.finish_pending()?;
         }
@@ -364,6 +438,7 @@ impl Runner<'_> {
             running: self.calls.start(call, now),
             call: call.clone(),
             line,
+            column,
             until,
             limit,
         });
@@ -390,10 +465,8 @@ impl Runner<'_> {
             return Ok(());
         };
         let attempt = self.calls.attempt(&mut pending.running, self.system);
-        let attempt = attempt.map_err(|reason| Failure {
-            unsupported: true,
-            ..failure(pending.line, reason)
-        })?;
+        let attempt =
+            attempt.map_err(|reason| unsupported(pending.line, pending.column, reason))?;
         if let Some(effect) = self.calls.effect.take() {
             self.apply(effect);
         }

@@ -6,6 +6,8 @@
 pub struct BadScript {
     /// The line, from 1.
     pub line: usize,
+    /// The character in the line, from 1.
+    pub column: usize,
     /// What is wrong.
     pub text: String,
 }
@@ -21,7 +23,8 @@ const LONGEST_S: u64 = 3600;
 pub struct Scanner<'a> {
     text: &'a str,
     at: usize,
-    line: usize,
+    /// The start of the last token, or of what is next if none was found there.
+    token: usize,
 }
 
 impl<'a> Scanner<'a> {
@@ -30,21 +33,31 @@ impl<'a> Scanner<'a> {
         Self {
             text,
             at: 0,
-            line: 1,
+            token: 0,
         }
     }
 
-    /// Returns the line, from 1.
-    pub fn line(&self) -> usize {
-        self.line
+    /// Returns line and column of the last token, each from 1.
+    pub fn place(&self) -> (usize, usize) {
+        let before = &self.text[..self.token];
+        let start = before.rfind('\n').map_or(0, |end| end + 1);
+        let line = before.bytes().filter(|byte| *byte == b'\n').count();
+        (line + 1, before[start..].chars().count() + 1)
     }
 
-    /// Returns an error at this line.
+    /// Returns an error at the last token.
     pub fn error<T>(&self, text: impl Into<String>) -> Parsed<T> {
-        Err(BadScript {
-            line: self.line,
-            text: text.into(),
-        })
+        self.error_at(self.place(), text)
+    }
+
+    /// Returns an error at an earlier place.
+    pub fn error_at<T>(
+        &self,
+        (line, column): (usize, usize),
+        text: impl Into<String>,
+    ) -> Parsed<T> {
+        let text = text.into();
+        Err(BadScript { line, column, text })
     }
 
     /// Returns the text from here on.
@@ -53,8 +66,6 @@ impl<'a> Scanner<'a> {
     }
 
     fn advance(&mut self, bytes: usize) {
-        let passed = &self.text[self.at..self.at + bytes];
-        self.line += passed.bytes().filter(|byte| *byte == b'\n').count();
         self.at += bytes;
     }
 
@@ -68,11 +79,13 @@ impl<'a> Scanner<'a> {
             } else if rest.starts_with("//") || rest.starts_with('#') {
                 self.advance(rest.find('\n').unwrap_or(rest.len()));
             } else if rest.starts_with("/*") {
+                self.token = self.at;
                 match rest.find("*/") {
                     Some(end) => self.advance(end + 2),
                     None => return self.error("a comment without */"),
                 }
             } else {
+                self.token = self.at;
                 return Ok(());
             }
         }
@@ -125,6 +138,23 @@ impl<'a> Scanner<'a> {
     pub fn word(&mut self, accept: impl Fn(char) -> bool) -> Parsed<&'a str> {
         self.skip()?;
         Ok(self.run(accept))
+    }
+
+    /// Takes the rest of a string and its end quote, after its first quote. `\\"` is no end.
+    pub fn string(&mut self) -> Parsed<&'a str> {
+        let rest = self.rest();
+        let mut escaped = false;
+        for (at, each) in rest.char_indices() {
+            match each {
+                '"' if !escaped => {
+                    self.advance(at + 1);
+                    return Ok(&rest[..at]);
+                }
+                '\n' => break,
+                _ => escaped = each == '\\' && !escaped,
+            }
+        }
+        self.error("a string without its end \"")
     }
 
     /// Takes a name: a letter or underscore, then letters, digits and underscores.

@@ -29,6 +29,8 @@ pub struct Script {
 pub struct Event {
     /// The line of the file, from 1.
     pub line: usize,
+    /// The character of the line with which the packet or call begins, from 1.
+    pub column: usize,
     /// When it happens.
     pub when: When,
     /// The end of a call that blocks, on the same scale as its start.

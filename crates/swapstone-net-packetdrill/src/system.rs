@@ -15,6 +15,20 @@ pub type Handle = usize;
 /// The error of a call that would block.
 pub const AGAIN: Errno = "EAGAIN";
 
+/// The result of a call that the sockets of a stack don't have. No script expects it.
+pub const UNSUPPORTED: Errno = "unsupported";
+
+/// A number that a socket has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// Bytes that can be read: `SIOCINQ`.
+    Unread,
+    /// Sent bytes that are not acknowledged: `SIOCOUTQ`.
+    Unacknowledged,
+    /// An option whose value is an int: level and name, as numbers of Linux.
+    Option(i32, i32),
+}
+
 /// An option of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
@@ -59,7 +73,11 @@ pub trait System {
     fn wait(&mut self, until: u64);
 
     /// Delivers a frame to the stack.
-    fn inject(&mut self, frame: &[u8]);
+    ///
+    /// # Errors
+    ///
+    /// Why the link can't carry it.
+    fn inject(&mut self, frame: &[u8]) -> Result<(), String>;
 
     /// Returns the next frame that the stack has sent, and its time.
     fn take(&mut self) -> Option<(u64, Vec<u8>)>;
@@ -85,8 +103,10 @@ pub trait System {
     fn shutdown(&mut self, at: Handle, which: Direction) -> Called<()>;
     /// Closes it.
     fn close(&mut self, at: Handle) -> Called<()>;
-    /// Sets an option.
+    /// Sets an option; [`UNSUPPORTED`] if its sockets have none like it.
     fn set(&mut self, at: Handle, setting: Setting) -> Called<()>;
+    /// Returns a number; [`UNSUPPORTED`] if its sockets don't have it.
+    fn count(&mut self, at: Handle, count: Count) -> Called<i64>;
     /// Returns the events of `poll`.
     fn poll(&mut self, at: Handle) -> i64;
     /// Returns and clears `SO_ERROR`; `None` without an error.

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use swapstone_net::device::Device;
+use swapstone_net::device::{Device, ETHERNET_HEADER};
 use swapstone_net::error::{
     AcceptError, BindError, ConnectError, ListenError, OpenError, RecvError, SendError,
     SocketError, UdpRecvError, UdpSendError,
@@ -20,7 +20,8 @@ use swapstone_net_testkit::backend::Backend;
 use swapstone_net_testkit::watched::{Watched, WatchedPort};
 
 use crate::system::{
-    AGAIN, Called, Direction, Errno, Handle, POLLERR, POLLHUP, POLLIN, POLLOUT, Setting, System,
+    AGAIN, Called, Count, Direction, Errno, Handle, POLLERR, POLLHUP, POLLIN, POLLOUT, Setting,
+    System, UNSUPPORTED,
 };
 
 /// Duplicate address detection has finished after this time.
@@ -44,6 +45,7 @@ pub struct VirtualSystem {
     port: Port,
     time: VirtualTime,
     link: Link,
+    mtu: usize,
     start: Instant,
     sockets: Vec<Socket>,
 }
@@ -83,6 +85,7 @@ impl VirtualSystem {
             net,
             port,
             link,
+            mtu: options.mtu,
             sockets: Vec::new(),
         })
     }
@@ -133,11 +136,19 @@ impl System for VirtualSystem {
         self.time.wait(Some(until));
     }
 
-    fn inject(&mut self, frame: &[u8]) {
+    fn inject(&mut self, frame: &[u8]) -> Result<(), String> {
+        let packet = frame.len() - ETHERNET_HEADER;
+        if packet > self.mtu {
+            return Err(format!(
+                "a packet of {packet} bytes is larger than the MTU of {} bytes",
+                self.mtu
+            ));
+        }
         let sent = self
             .port
             .transmit_as(frame, swapstone_net::device::Checksum::Unknown);
         sent.expect("the link has room");
+        Ok(())
     }
 
     fn take(&mut self) -> Option<(u64, Vec<u8>)> {
@@ -306,8 +317,12 @@ impl System for VirtualSystem {
             }
             // The stacks always allow the reuse of a port in TIME-WAIT.
             Setting::Other(libc::SOL_SOCKET, libc::SO_REUSEADDR, _) => Ok(()),
-            Setting::Other(..) => Err("ENOPROTOOPT"),
+            Setting::Other(..) => Err(UNSUPPORTED),
         }
+    }
+
+    fn count(&mut self, _: Handle, _: Count) -> Called<i64> {
+        Err(UNSUPPORTED)
     }
 
     fn poll(&mut self, at: Handle) -> i64 {

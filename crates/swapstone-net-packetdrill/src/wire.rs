@@ -222,3 +222,31 @@ pub fn stream(seq: u32, length: usize) -> Vec<u8> {
         .map(|at| pattern(seq.wrapping_add(u32::try_from(at).expect("a small length"))))
         .collect()
 }
+
+/// The start of the TCP header in a frame.
+fn tcp_at(version: Version, frame: &[u8]) -> usize {
+    match version {
+        Version::V4 => {
+            ETHERNET + usize::from(frame.get(ETHERNET).copied().unwrap_or(0x45) & 15) * 4
+        }
+        Version::V6 => ETHERNET + IPV6,
+    }
+}
+
+/// Sets the urgent pointer of a TCP segment, which was 0, and corrects the checksum.
+pub fn set_urgent(version: Version, frame: &mut [u8], urgent: u16) {
+    let tcp = tcp_at(version, frame);
+    frame[tcp + 18..tcp + 20].copy_from_slice(&urgent.to_be_bytes());
+    let old = u16::from_be_bytes([frame[tcp + 16], frame[tcp + 17]]);
+    let sum = u32::from(!old) + u32::from(urgent);
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let checksum = !u16::try_from(folded).expect("at most 16 bits");
+    frame[tcp + 16..tcp + 18].copy_from_slice(&checksum.to_be_bytes());
+}
+
+/// Returns the urgent pointer of a TCP segment that [`Packet::parse`] accepted.
+pub fn urgent_of(version: Version, frame: &[u8]) -> u16 {
+    let tcp = tcp_at(version, frame);
+    let bytes = frame.get(tcp + 18..tcp + 20);
+    bytes.map_or(0, |bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+}

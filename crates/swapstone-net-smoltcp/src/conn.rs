@@ -527,8 +527,12 @@ impl<D: Device> Smoltcp<D> {
             return;
         };
         let patience = conn.update_timeout(now).map(Instant::micros);
+        let mut due = self.due(index);
+        if due.is_none() && self.start_probes(index) {
+            due = self.due(index);
+        }
         // A segment that was due and was not sent is retried soon.
-        let due = self.due(index).map(|at| match at > now.micros() {
+        let due = due.map(|at| match at > now.micros() {
             true => at,
             false => now.micros() + 1000,
         });

@@ -62,6 +62,10 @@ pub const FIXES: &[Fix] = &[
         name: "duplicate-ack-window",
         reason: "a duplicate ACK with a larger window is not counted, so a loss waits for the timeout (RFC 6675)",
     },
+    Fix {
+        name: "closed-window-probe",
+        reason: "a window that closes while data is in flight is not probed after the timeout (RFC 9293, 3.8.6.1)",
+    },
 ];
 
 pub(crate) const ACK_BEYOND_WINDOW: usize = 0;
@@ -78,6 +82,7 @@ pub(crate) const BACKLOG_RECYCLING: usize = 10;
 pub(crate) const ICMP_ERROR_RATE: usize = 11;
 pub(crate) const REORDERING_WINDOW: usize = 12;
 pub(crate) const DUPLICATE_ACK_WINDOW: usize = 13;
+pub(crate) const CLOSED_WINDOW_PROBE: usize = 14;
 
 #[cfg(test)]
 mod tests {
@@ -101,6 +106,7 @@ mod tests {
             ("icmp-error-rate", ICMP_ERROR_RATE),
             ("reordering-window", REORDERING_WINDOW),
             ("duplicate-ack-window", DUPLICATE_ACK_WINDOW),
+            ("closed-window-probe", CLOSED_WINDOW_PROBE),
         ];
         assert_eq!(FIXES.len(), expected.len());
         for (name, index) in expected {

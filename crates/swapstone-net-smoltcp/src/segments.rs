@@ -7,7 +7,9 @@ use core::time::Duration;
 use swapstone_net::device::{Device, Frame};
 
 use crate::conn::IN_TIME_WAIT;
-use crate::fixes::{BACKLOG_RECYCLING, DATA_AFTER_FIN, DATA_WITH_OLD_ACK, EARLY_FIN, PATH_MTU};
+use crate::fixes::{
+    BACKLOG_RECYCLING, CLOSED_WINDOW_PROBE, DATA_AFTER_FIN, DATA_WITH_OLD_ACK, EARLY_FIN, PATH_MTU,
+};
 use crate::keys::Key;
 use crate::port::Port;
 use crate::slots::{Conn, Phase};
@@ -165,6 +167,46 @@ impl<D: Device> Smoltcp<D> {
         if in_flight && matches!(conn.phase, Phase::Open(_)) && segment < u32::from(conn.segment) {
             conn.segment = segment as u16;
         }
+    }
+
+    /// Starts the timer of window probes, if the window is closed and smoltcp has no timer. Returns
+    /// whether it did.
+    ///
+    /// smoltcp starts it when an ACK arrives while no timer runs. If the window closes while data is in
+    /// flight, the retransmission timer runs, and at its end smoltcp stops it and sends nothing. So the last
+    /// ACK is repeated to it.
+    pub(crate) fn start_probes(&mut self, index: u32) -> bool {
+        let on = self.fixes.on(CLOSED_WINDOW_PROBE);
+        let hardware = self.hardware;
+        let Some(conn) = self.slots.conn(index).filter(|_| on) else {
+            return false;
+        };
+        let (ack, window) = conn.una;
+        let closed = window == 0 && conn.socket.get().send_queue() > 0;
+        if !closed || conn.aborting || !matches!(conn.phase, Phase::Open(_)) {
+            return false;
+        }
+        let fields = wire::Answer {
+            flags: ACK,
+            seq: conn.expected,
+            ack,
+            window,
+        };
+        let sender = conn.link.unwrap_or(hardware);
+        let (frame, size) = wire::segment((sender, conn.remote), (hardware, conn.local), fields);
+        self.output.segment = conn.segment;
+        self.output.sent = None;
+        let mut port = Port {
+            device: &mut self.device,
+            output: &mut self.output,
+            frame: Some(&frame[..size]),
+        };
+        self.iface
+            .poll_ingress_single(micros(self.now), &mut port, &mut conn.socket.set);
+        if let Some(sent) = self.output.sent.take() {
+            self.statistics.retransmitted += u64::from(conn.note(sent));
+        }
+        true
     }
 
     /// Removes the oldest half-open connection of a listener, to make room for a new one. Returns whether

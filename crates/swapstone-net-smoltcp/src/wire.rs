@@ -608,6 +608,36 @@ impl Answer {
     }
 }
 
+/// The longest frame that [`segment`] writes.
+const BARE_FRAME: usize = ETHERNET_HEADER + IPV6_HEADER + TCP_HEADER;
+
+/// Writes a segment without payload from `remote` to `local`, which are on the same IP version. Returns the
+/// frame and its length. The TCP checksum is not set.
+pub(crate) fn segment(
+    (sender, remote): (HardwareAddress, SocketAddr),
+    (target, local): (HardwareAddress, SocketAddr),
+    fields: Answer,
+) -> ([u8; BARE_FRAME], usize) {
+    // As if it answered a segment from `local`.
+    let to = Segment {
+        local: remote,
+        remote: local,
+        flags: 0,
+        seq: 0,
+        ack: 0,
+        window: 0,
+        payload: 0,
+        at: 0,
+    };
+    let mut ethernet = [0; ETHERNET_HEADER];
+    ethernet[6..12].copy_from_slice(&target);
+    let kind: u16 = if local.is_ipv6() { 0x86dd } else { 0x0800 };
+    ethernet[12..].copy_from_slice(&kind.to_be_bytes());
+    let mut frame = [0; BARE_FRAME];
+    answer(&mut frame, &ethernet, &to, sender, fields);
+    (frame, answer_length(&to))
+}
+
 /// Returns the length of a frame that [`answer`] writes.
 pub(crate) fn answer_length(to: &Segment) -> usize {
     let ip = if to.local.is_ipv6() {

@@ -133,7 +133,7 @@ def _parts(text: str) -> dict[str, float] | None:
             raise UserError(f"The link {text!r} has {name} twice.", "For example: link=clean,loss:1%+delay:10ms")
         if name not in (*_SHARES, _DELAY):
             raise UserError(
-                f"A link has no {name!r}.", f"It has {', '.join(_SHARES)} and {_DELAY}: `swapstone list levels link`."
+                f"A link has no {name!r}.", f"It has {', '.join(_SHARES)} and {_DELAY}: `swapstone list levels`."
             )
         pattern, most, unit, example = (
             (_MS, _MOST_MS, "ms", "delay:10ms") if name == _DELAY else (_PERCENT, _MOST_PERCENT, "%", f"{name}:0.1%")
@@ -143,7 +143,7 @@ def _parts(text: str) -> dict[str, float] | None:
         if not 0 < number <= most:
             raise UserError(
                 f"The {name} of a link is a number of {unit} above 0 and at most {most:g}, and {value!r} is none.",
-                f"For example: link=clean,{example}",
+                f"For example: link=clean,{example}" if number or not match else f"A link without {name} is `{CLEAN}`.",
             )
         found[name] = number
     return found

@@ -37,6 +37,7 @@ FIXES: dict[str, dict[str, str]] = {
         "icmp-error-rate": "ICMP errors have no rate limit",
         "reordering-window": "a segment that 3 others overtake is retransmitted as lost (RFC 8985)",
         "duplicate-ack-window": "a duplicate ACK with a larger window is not counted (RFC 6675)",
+        "closed-window-probe": "a window that closes while data is in flight is not probed (RFC 9293)",
     },
 }
 """For each stack: its fixes in the order in which its server reports them, each with what happens without it."""

@@ -13,7 +13,7 @@ from swapstone.model.frozen_struct import FrozenStruct
 STACKS = ("lwip", "smoltcp", "kernel")
 STACK_TITLES = {"lwip": "lwIP", "smoltcp": "smoltcp", "kernel": "the kernel"}
 
-PASSED, FAILED = "passed", "failed"
+PASSED, FAILED, REFUSED = "passed", "failed", "bad-script"
 
 
 def stack_title(stack: str) -> str:
@@ -42,6 +42,7 @@ class ScriptOutcome(FrozenStruct, frozen=True, kw_only=True):
         stack: one of `STACKS`, or one of them as ``smoltcp:shipped`` or ``smoltcp:without-FIX``.
         outcome: ``unsupported`` if the runner lacks a part of the language, ``unavailable`` if the stack can't run here.
         line: of the script, from 1; 0 for none.
+        column: the character of that line, from 1, if the script or a part of it is refused; else 0.
         reason: what went wrong.
         expected: the packet or call of the script, in its notation; empty for none.
         seen: what was seen instead.
@@ -51,6 +52,7 @@ class ScriptOutcome(FrozenStruct, frozen=True, kw_only=True):
     stack: str
     outcome: Literal["passed", "failed", "unsupported", "unavailable", "bad-script"]
     line: int = 0
+    column: int = 0
     reason: str = ""
     expected: str = ""
     seen: str = ""
@@ -58,6 +60,11 @@ class ScriptOutcome(FrozenStruct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if self.stack.partition(":")[0] not in STACKS:
             raise ValueError("it names no stack")
+
+    @property
+    def place(self) -> str:
+        """Return line and column as messages print them behind the name of the script, such as ``:3:12``."""
+        return "".join(f":{number}" for number in (self.line, self.column) if number)
 
 
 class Conformance(FrozenStruct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from swapstone.model.conformance import (
     FAILED,
     PASSED,
+    REFUSED,
     STACK_TITLES,
     STACKS,
     Conformance,
@@ -40,7 +41,11 @@ def answer(found: Conformance) -> str:
 def text_of(found: Conformance) -> str:
     """Return the answer and every script that did not pass, with the expected and the seen packet."""
     lines = [answer(found)]
-    _section(lines, "Failures that are not known:", found, found.unexpected)
+    refused = {one.script: one for one in found.outcomes if one.outcome == REFUSED}
+    if refused:
+        lines += ["", "Refused scripts, which no stack ran:"]
+        lines += [f"  {found.name(one)}{one.place}: {one.reason}" for one in refused.values()]
+    _section(lines, "Failures that are not known:", found, [one for one in found.unexpected if one.outcome != REFUSED])
     for one in found.outdated:
         lines += ["", f"{found.name(one)} passes on {one.stack}, but its failure is known: remove it from the list."]
     known = [one for one in found.outcomes if one.outcome != PASSED and found.reason(one) is not None]
@@ -52,8 +57,7 @@ def _section(lines: list[str], title: str, found: Conformance, outcomes: Sequenc
     if outcomes:
         lines += ["", title]
     for one in outcomes:
-        place = f":{one.line}" if one.line else ""
-        lines.append(f"  {found.name(one)}{place} on {one.stack}: {one.outcome}: {one.reason}")
+        lines.append(f"  {found.name(one)}{one.place} on {one.stack}: {one.outcome}: {one.reason}")
         if one.expected:
             lines += [f"    expected  {one.expected}", f"    seen      {one.seen or '-'}"]
         if (reason := found.reason(one)) is not None:

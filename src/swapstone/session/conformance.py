@@ -12,7 +12,15 @@ import msgspec
 from swapstone.artifacts import build_package, missing_crate_requirement
 from swapstone.factors import NETSTACK
 from swapstone.model import UnavailableError, UserError
-from swapstone.model.conformance import PASSED, STACKS, Conformance, ScriptOutcome, decode_script_outcome, in_order
+from swapstone.model.conformance import (
+    PASSED,
+    REFUSED,
+    STACKS,
+    Conformance,
+    ScriptOutcome,
+    decode_script_outcome,
+    in_order,
+)
 from swapstone.model.directories import share_dir
 from swapstone.model.safe_text import safe_json
 from swapstone.model.toml_file import TomlError, decode_toml
@@ -89,11 +97,11 @@ def conform(
         notify: called with lines for the user.
 
     Returns:
-        What to print, and the exit status: 0 if every script passed, or failed as it is known to; else 2. Known failures are those of
-        stacks with all their fixes.
+        What to print, and the exit status: 0 if every script passed, or failed as it is known to; else 2, also if one of several scripts
+        is refused. Known failures are those of stacks with all their fixes.
 
     Raises:
-        UserError: a name is wrong, or a script can't be read.
+        UserError: a name is wrong, or the only script is refused.
         UnavailableError: a stack can't run here.
     """
     assert kind in _FORMATS, kind
@@ -105,12 +113,11 @@ def conform(
     if kind == "markdown" and not scripts:
         return documented_table(), 0
     found = Conformance(outcomes=_run(list(names), chosen, notify), known=known, names=names)
-    for one in found.outcomes:
-        if one.outcome == "bad-script":
-            place = f":{one.line}" if one.line else ""
-            raise UserError(
-                f"{found.name(one)}{place}: {one.reason}.", "`swapstone docs netstack-conform` lists the language."
-            )
+    one = found.outcomes[0]
+    if len(names) == 1 and one.outcome == REFUSED:
+        raise UserError(
+            f"{found.name(one)}{one.place}: {one.reason}.", "`swapstone docs netstack-conform` lists the language."
+        )
     status = 2 if found.unexpected or found.outdated else 0
     return (to_json(found) if kind == "json" else text_of(found)), status
 

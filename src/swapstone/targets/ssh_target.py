@@ -184,7 +184,7 @@ class SshTarget(AgentTarget):
         if keep_path:
             raise UserError(
                 f"{safe(str(path))} can't have its path on the board {self.board.place.name}.",
-                "Compare allocators that Swapstone builds: swapstone list levels allocator",
+                "Compare allocators that Swapstone builds: swapstone list levels",
             )
         return self._put(path)
 

@@ -18,7 +18,7 @@ from swapstone.session import conformance
 from swapstone.session.conformance import conform, decode_known, documented_table, known_failures, shipped_scripts
 
 _HEAD = re.compile(r"// RFC (\d+), [0-9.]+: \S")
-_RFCS = {"1122", "2018", "4821", "5681", "5961", "6298", "6582", "6691", "8200", "9293"}
+_RFCS = {"1122", "2018", "4821", "5681", "5961", "6298", "6582", "6675", "6691", "8200", "9293"}
 
 
 def _outcome(name: str, stack: str, outcome: str, **more: object) -> ScriptOutcome:
@@ -77,6 +77,21 @@ def test_the_answer_counts_what_ran() -> None:
         known={},
     )
     assert answer(found) == "lwIP passes 1 of 2 scripts (1 could not run), the kernel ran none."
+
+
+def test_a_refused_script_is_printed_once_with_its_place() -> None:
+    found = _found(
+        _outcome("a", "lwip", "bad-script", line=3, column=12, reason="the call sendfile is not supported"),
+        _outcome("a", "smoltcp", "bad-script", line=3, column=12, reason="the call sendfile is not supported"),
+        _outcome("b", "lwip", "unsupported", line=4, column=2, reason="no such option"),
+        _outcome("b", "smoltcp", "passed"),
+        known={},
+    )
+    assert text_of(found) == (
+        "lwIP ran none, smoltcp passes 1 of 1 (1 could not run).\n\n"
+        "Refused scripts, which no stack ran:\n  a:3:12: the call sendfile is not supported\n\n"
+        "Failures that are not known:\n  b:4:2 on lwip: unsupported: no such option\n"
+    )
 
 
 def test_failures_are_compared_with_the_list_in_both_directions() -> None:

@@ -73,6 +73,10 @@ pub(super) const TESTS: &[Test] = &[
         "fix: nothing is added to a fast retransmission that waits for the window",
         added_to_retransmission,
     ),
+    Test::both(
+        "fix: a window that closes while data is in flight is probed",
+        closed_window,
+    ),
 ];
 
 /// For each stack and fix: a test that fails without it, and the IP version.
@@ -222,6 +226,11 @@ const WITHOUT: &[(&str, &str, &str)] = &[
         "lwip",
         "retransmission-order",
         "fix: nothing is added to a fast retransmission that waits for the window",
+    ),
+    (
+        "smoltcp",
+        "closed-window-probe",
+        "fix: a window that closes while data is in flight is probed",
     ),
 ];
 
@@ -692,4 +701,33 @@ fn added_to_retransmission(context: &Context) {
     let last = world.expect_of(&conn, "a FIN", |tcp| tcp.has(FIN));
     let end = last.seq.wrapping_sub(first) as usize + last.payload.len();
     assert_eq!(end, 1000, "the FIN follows all data");
+}
+
+/// The window closes while a segment is in flight: by one ACK, and by duplicates that cause a fast
+/// retransmission. No further ACK comes, as if the one that opens the window were lost.
+fn closed_window(context: &Context) {
+    let mut world = context.world();
+    for (port, duplicates) in [(80, 0), (81, 4)] {
+        let listener = world.listen(port, 4);
+        let (mut conn, socket) = world.connect(&listener, 5000);
+        assert_eq!(socket.send(&pattern(1000)), Ok(1000));
+        world.expect_of(&conn, "data", |tcp| tcp.payload.len() == 1000);
+        conn.window = 0;
+        for _ in 0..=duplicates {
+            world.send(&mut conn, ACK, b"");
+            world.run(Duration::from_millis(1));
+        }
+        for time in 1..=3 {
+            let found = world.find(Duration::from_secs(15), |packet| {
+                let tcp = packet.tcp().filter(|tcp| conn.owns(tcp))?;
+                (!tcp.payload.is_empty()).then_some(())
+            });
+            let sent = format!("{duplicates} duplicates: probe or retransmission {time}");
+            assert!(found.is_some(), "{sent} did not come");
+            world.run(Duration::from_millis(100));
+            world.inbox.clear();
+        }
+        open_window(&mut world, &mut conn, 4000);
+        assert_eq!(world.take(&mut conn, 1000), pattern(1000));
+    }
 }
