@@ -61,7 +61,9 @@ def damaged(records: Iterable[Analysed]) -> tuple[str, ...]:
         places = [caveat.message for caveat in each.analysis.caveats if caveat.kind is CaveatKind.DAMAGED_RECORD]
         if places:
             more = f", and {len(places) - 1} more" if len(places) > 1 else ""
-            found.append(f"{each.name} is damaged or was edited ({places[0]}{more}). `swapstone verify` lists all damage.")
+            found.append(
+                f"{each.name} is damaged or was edited ({places[0]}{more}). `swapstone verify` lists all damage."
+            )
     return tuple(found)
 
 

@@ -164,9 +164,7 @@ def differences(records: Iterable[Analysed], reasons: Iterable[Reason] = ()) -> 
                 Difference(figure=figure, place=place, over=over, page=page, here=each, kind=kind, reason=reason)
             )
     names = tuple(each.name for each in known)
-    return Differences(
-        records=names, rows=tuple(rows), absent=absent, left_out=left_out, damaged=damaged(known)
-    )
+    return Differences(records=names, rows=tuple(rows), absent=absent, left_out=left_out, damaged=damaged(known))
 
 
 def ratios() -> Iterator[tuple[Figure, Place, Side, float]]:

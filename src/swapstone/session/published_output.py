@@ -76,9 +76,7 @@ def analysed(names: Sequence[str]) -> tuple[Analysed, ...]:
             paths.setdefault(path.resolve(), path)
     records = [open_record(str(path)) for path in paths.values()]
     counts = Counter(record.name for record in records)
-    return tuple(
-        _analysed(record, str(record.path) if counts[record.name] > 1 else record.name) for record in records
-    )
+    return tuple(_analysed(record, str(record.path) if counts[record.name] > 1 else record.name) for record in records)
 
 
 def _analysed(record: Record, name: str) -> Analysed:

@@ -69,10 +69,16 @@ def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes
         ProcessOutcome.OVERFLOW: f"it printed more than {output_bytes // 1024} KiB and was stopped",
         ProcessOutcome.DISK: f"it wrote more than {disk_bytes // 1024**2} MiB to disk and was stopped",
         ProcessOutcome.ORPHANS: f"it left {answer.code} processes running, which were killed",
-        ProcessOutcome.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}{_old_kernel(answer.code)}",
+        ProcessOutcome.UNSTARTED: f"it could not be started: {_step(answer)}{os.strerror(answer.code)}{_old_kernel(answer.code)}",
     }
     reason = reasons.get(answer.outcome, "")  # the others are a server's: `swapstone.subjects.server`
     return f"{reason}{_out_of_memory(answer)}; {last_line(answer.stderr, answer.stdout)}" if reason else reason
+
+
+def _step(answer: AgentAnswer) -> str:
+    """Return the agent's note on the step of a start that failed; empty if it was the last one, the program's execution."""
+    note = next(iter(answer.notes), "")
+    return "" if note in {"", "could not execute it"} else f"{note}: "
 
 
 def _old_kernel(number: int) -> str:
