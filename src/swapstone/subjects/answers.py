@@ -10,8 +10,9 @@ import signal
 
 import msgspec
 
-from swapstone.model import KILLED, TIMED_OUT
+from swapstone.model import KILLED, TIMED_OUT, WireError
 from swapstone.wire import AgentAnswer, ProcessOutcome
+from swapstone.wire.text import Place
 
 OUTPUT_BYTES = 64 * 1024
 DISK_BYTES = 1024 * 1024 * 1024
@@ -98,14 +99,25 @@ def _out_of_memory(answer: AgentAnswer) -> str:
 
 
 def last_line(*outputs: bytes) -> str:
-    """Return the last line of the first output that has one, in words."""
+    """Return the last line of the first output that has one, in words; of a workload's report the error that it states."""
     for data in outputs:
         lines = [
             line for line in data[-LAST_BYTES:].decode(errors="replace").splitlines() if line.strip() and line != "end"
         ]
         if lines:
-            return f"its last line: {lines[-1][:200]!r}"
+            return _stated_error(lines[-1]) or f"its last line: {lines[-1][:200]!r}"
     return "it printed nothing"
+
+
+def _stated_error(line: str) -> str:
+    """Return the decoded text of a report's line ``error``; empty for another line, and for a text that is not encoded."""
+    keyword, _, token = line.partition(" ")
+    if keyword != "error" or "%" not in token:
+        return ""
+    try:
+        return f"its error: {Place('its report').decode_text(token.encode())[:200]!r}"
+    except WireError:
+        return ""
 
 
 def first_lines(output: bytes, most: int = 12) -> str:
