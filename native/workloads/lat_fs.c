@@ -24,9 +24,11 @@ static uint64_t create_pass(void) {
     uint64_t created = 0;
     for (int i = FILES - 1; i >= 0; i--) {
         int file = creat(names[i], 0666);
-        if (file < 0 ||
-            (parameter->size && write(file, content, parameter->size) != (ssize_t)parameter->size))
+        ssize_t wrote = file >= 0 && parameter->size ? write(file, content, parameter->size) : 0;
+        if (file < 0 || wrote < 0)
             fail("a file can't be written: %s", strerror(errno));
+        if (wrote != (ssize_t)parameter->size)
+            fail("only a part of a file was written, as if the file system were full");
         created += close(file) == 0;
     }
     return created;

@@ -44,6 +44,12 @@ BOOT_TIMEOUT_S = 900
         (["image", "build", "--libc", "musl", "--arch", "mips"], "no architecture named 'mips'", "arm64"),
         (["image", "build", "--out", "x"], "--out is for images of one C library", "--libc musl"),
         (["image", "boot", "--compiler", "gcc"], "--compiler is for images of one C library", "--libc musl"),
+        (["image", "build", "--libc", "musl", "--kernel", "./bzImage"], "no kernel './bzImage'", "by its path"),
+        (
+            ["image", "build", "--libc", "musl", "--modules-folder", "m"],
+            "generic brings its own modules",
+            "kernel file",
+        ),
         (["sdk", "--libc", "dietlibc", "--out", "x"], "no C library named 'dietlibc'", "musl"),
         (["sdk", "--arch", "mips", "--out", "x"], "no architecture named 'mips'", "arm64"),
         (["sdk"], "Missing option '--out'", "sdk --help"),

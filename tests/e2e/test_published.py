@@ -56,7 +56,7 @@ def test_coverage_of_a_record_prints_the_ratios_that_differ_with_their_reasons(t
     assert rows["b_malloc_tiny1", "wall"]["differs"] is None
     assert whole["records"] == ["record (simulated)"]
     text = " ".join(swapstone(tmp_path, *arguments, expect=STATUS).stdout.split())
-    assert re.search(r"Of \d+ published ratios beside the records', \d+ differ in sign and \d+ by more than", text)
+    assert re.search(r"Of \d+ published ratios beside the records', \d+ differs? in sign and \d+ by more than", text)
     assert "Simulated." in text
 
 
@@ -93,3 +93,41 @@ def test_the_folder_of_a_study_stands_for_its_records(tmp_path: Path, record: Pa
 def test_a_record_that_does_not_exist_is_named(tmp_path: Path) -> None:
     for command in ("coverage", "claims"):
         assert "error: " in swapstone(tmp_path, "published", command, "absent", expect=2).stderr
+
+
+def test_a_record_under_several_names_counts_once(tmp_path: Path, record: Path) -> None:
+    (tmp_path / "link").symlink_to("record")
+    names = ("record", str(record), "link", "../" + tmp_path.name + "/record")
+    whole = json.loads(swapstone(tmp_path, "published", "claims", *names, "--format", "json").stdout)
+    assert whole["records"] == ["record (simulated)"]
+
+
+def test_records_of_one_name_are_told_apart_by_their_paths(tmp_path: Path, record: Path) -> None:
+    for study in ("host", "vm"):
+        shutil.copytree(record, tmp_path / study / "libc")
+    whole = json.loads(swapstone(tmp_path, "published", "claims", "host", "vm", "--format", "json").stdout)
+    assert whole["records"] == ["host/libc (simulated)", "vm/libc (simulated)"]
+    (claim,) = (each for each in whole["claims"] if each["id"] == "musl-malloc-slower")
+    assert {found["record"] for found in claim["evidence"]} == set(whole["records"])
+
+
+def test_a_record_that_was_edited_is_named_before_its_numbers(tmp_path: Path, record: Path) -> None:
+    lines = (record / "runs.jsonl").read_text().splitlines(keepends=True)
+    lines[3] = lines[3].replace('"status":"ok"', '"status":"OK"').replace('"wall"', '"wal2"')
+    (record / "runs.jsonl").write_text("".join(lines))
+    said = "record (simulated) is damaged or was edited (runs.jsonl, line 4: "
+    for command in ("coverage", "claims"):
+        arguments = ("published", command, str(record))
+        text = " ".join(swapstone(tmp_path, *arguments).stdout.split())
+        assert text.index(said) < text.index("openeuler-musl")
+        whole = json.loads(swapstone(tmp_path, *arguments, "--format", "json").stdout)
+        (sentence,) = whole.get("compared", whole)["damaged"]
+        assert sentence.startswith(said)
+    intact = swapstone(tmp_path, "published", "claims", "--format", "json").stdout
+    assert json.loads(intact)["damaged"] == []
+
+
+def test_an_empty_name_is_no_record(tmp_path: Path, record: Path) -> None:
+    del record
+    for command in (("published", "claims"), ("published", "coverage"), ("show",)):
+        assert swapstone(tmp_path, *command, "", expect=2).stderr.startswith("error: The name of a record is empty.")

@@ -189,6 +189,21 @@ def build_image(request: ImageRequest, *, lock: Lock | None = None, progress: Pr
     return BuiltImage(image, home, options)
 
 
+def check_image(request: ImageRequest) -> None:
+    """Check the kernel, the parts and the packages of an image, before its other files are made. Nothing is fetched.
+
+    Modules of a packaged kernel are looked up in its package, so their names are not checked.
+
+    Args:
+        request: its contents, without modules that are C files: those would be built.
+
+    Raises:
+        UserError: as `build_image`.
+        UnavailableError: as `build_image`.
+    """
+    _plan(request, None)
+
+
 def check_kernel_file(request: ImageRequest) -> None:
     """Check a kernel file of the user with its modules. Nothing is fetched or built. A packaged kernel is not checked.
 

@@ -17,7 +17,7 @@ import msgspec
 from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.image_program_table import PROGRAMS
 from swapstone.artifacts.image_programs import BuiltProgram
-from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image
+from swapstone.artifacts.images import BuiltImage, ImageRequest, build_image, check_image
 from swapstone.artifacts.libc_check import ObservedFile
 from swapstone.artifacts.libc_files import make_libc_files
 from swapstone.artifacts.libc_root import root_archive
@@ -113,19 +113,17 @@ def build_libc_image(request: LibcImageRequest, notify: Callable[[str], None]) -
         UnavailableError: a tool is missing; the hint names its package.
     """
     architecture = find_architecture(request.architecture)
+    wanted = ImageRequest(
+        architecture=architecture.name,
+        kernel=request.kernel,
+        modules_folder=request.modules_folder,
+        modules=request.modules,
+        parts=(),
+    )
+    check_image(wanted)
     files = make_libc_files(architecture.name, request.libc, request.compiler, request.programs, notify)
     sdk, every = files.sdk.sdk, files.entries
-    built = build_image(
-        ImageRequest(
-            architecture=architecture.name,
-            kernel=request.kernel,
-            modules_folder=request.modules_folder,
-            modules=request.modules,
-            parts=(),
-            overlays=files.overlays,
-        ),
-        progress=notify,
-    )
+    built = build_image(msgspec.structs.replace(wanted, overlays=files.overlays), progress=notify)
     root = root_archive(files.overlays)
     description = LibcImage(
         format=1,

@@ -27,7 +27,7 @@ from swapstone.artifacts.sdk_sysroot import fill_sysroot, installed_packages, lo
 from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import FrozenStruct, UnavailableError, UserError, cpio, unknown
 from swapstone.model.directories import cache_dir
-from swapstone.model.temporary_folder import TemporaryFolder
+from swapstone.model.temporary_folder import TemporaryFolder, is_left_over
 
 DESCRIPTION = "sdk.json"
 LIBCS = ("glibc", "musl")
@@ -129,7 +129,7 @@ def check_sdk_folder(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is no folder.", "Name a new folder: --out DIR")
     try:
-        if folder.exists() and any(folder.iterdir()):
+        if folder.exists() and not all(is_left_over(path.name) for path in folder.iterdir()):
             raise UserError(f"{folder} exists and is not empty.", "Name a new folder: --out DIR")
     except OSError as error:
         raise UserError(
@@ -140,18 +140,24 @@ def check_sdk_folder(folder: Path) -> None:
 def copy_sdk(built: BuiltSdk, folder: Path) -> None:
     """Copy an SDK to a folder that does not exist yet, or is empty.
 
-    The next copy to the same place removes what a killed one left beside the folder.
+    An empty folder stays the same one: it may be a mount point, or its parent may not be writable. Its description comes last.
+    The next copy to the same place removes what a killed one left in the folder or beside it.
 
     Raises:
         UserError: the folder has files, or can't be written.
     """
     check_sdk_folder(folder)
     try:
+        inside = folder.is_dir()
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryFolder("sdk", folder.parent) as work:
+        with TemporaryFolder("sdk", folder if inside else folder.parent) as work:
             shutil.copytree(built.folder, work / "sdk", symlinks=True)
-            (work / "sdk").chmod(0o755)
-            (work / "sdk").rename(folder)
+            if inside:
+                for path in sorted((work / "sdk").iterdir(), key=lambda path: path.name == DESCRIPTION):
+                    path.rename(folder / path.name)
+            else:
+                (work / "sdk").chmod(0o755)
+                (work / "sdk").rename(folder)
     except OSError as error:
         raise UserError(
             f"{folder} can't be written: {error.strerror or error}.", "Name another folder: --out DIR"

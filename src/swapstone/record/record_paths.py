@@ -71,8 +71,10 @@ def find_record(text: str) -> Path:
         text: a path, the name of a folder under the root (of a study's: STUDY/PART), or ``last``.
 
     Raises:
-        RecordError: there is no such record, and similar names are suggested; or its path has a line break.
+        RecordError: there is no such record, and similar names are suggested; or its path has a line break, or is empty.
     """
+    if not text:
+        raise RecordError("The name of a record is empty.", "Name one: swapstone list records")
     path = _find(text)
     if "\n" in str(path):  # messages would have lines that the name forges
         raise RecordError(f"The name of this record has a line break: {safe(str(path))}", "Rename its folder.")
@@ -88,7 +90,7 @@ def find_records(text: str) -> tuple[Path, ...]:
     Raises:
         RecordError: as `find_record`.
     """
-    for candidate in (Path(text), default_root() / text):
+    for candidate in (Path(text), default_root() / text) if text else ():
         if not is_record(candidate) and (parts := sorted(_records_at(candidate))):
             return tuple(find_record(str(part)) for part in parts)
     return (find_record(text),)

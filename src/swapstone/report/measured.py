@@ -6,7 +6,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
-from swapstone.model import Analysis, Comparison, Experiment, FrozenStruct, RowMeasurements, Scale, Variant
+from swapstone.model import Analysis, CaveatKind, Comparison, Experiment, FrozenStruct, RowMeasurements, Scale, Variant
 from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.published import Side
 from swapstone.report.topics.comparison_groups import shown, sign
@@ -52,6 +52,19 @@ def like_the_pages(records: Iterable[Analysed]) -> tuple[tuple[Analysed, ...], s
         else ""
     )
     return tuple(each for each in known if each not in others), text
+
+
+def damaged(records: Iterable[Analysed]) -> tuple[str, ...]:
+    """Return a sentence about each record that is damaged or was edited, whose numbers may not be those that were measured."""
+    found = []
+    for each in records:
+        places = [caveat.message for caveat in each.analysis.caveats if caveat.kind is CaveatKind.DAMAGED_RECORD]
+        if places:
+            more = f", and {len(places) - 1} more" if len(places) > 1 else ""
+            found.append(
+                f"{each.name} is damaged or was edited ({places[0]}{more}). `swapstone verify` lists all damage."
+            )
+    return tuple(found)
 
 
 class Effect(FrozenStruct, frozen=True, kw_only=True):

@@ -43,13 +43,16 @@ def _plural(verdict: ClaimVerdict, count: int) -> str:
     return words.get(verdict, f"{'is' if count == 1 else 'are'} {verdict.value}")
 
 
-def document_of(found: Sequence[JudgedClaim], records: Sequence[str], left_out: str = "") -> Document:
+def document_of(
+    found: Sequence[JudgedClaim], records: Sequence[str], left_out: str = "", damaged: Sequence[str] = ()
+) -> Document:
     """Return the claims as a document, a section for each page.
 
     Args:
         found: the claims with their verdicts.
         records: names of the records; empty for none.
         left_out: a sentence about records that test no claim; empty for none.
+        damaged: a sentence about each record that is damaged.
     """
     sections = tuple(
         Section(
@@ -62,7 +65,12 @@ def document_of(found: Sequence[JudgedClaim], records: Sequence[str], left_out: 
     if left_out:
         text = Paragraph(formatting.safe(left_out))
         sections = (*sections, Section(title="Records that test no claim", blocks=(text,)))
-    return Document(title="Claims of the published pages", answer=answer(found, records), sections=sections)
+    return Document(
+        title="Claims of the published pages",
+        answer=answer(found, records),
+        notices=tuple(Item(formatting.safe(text)) for text in damaged),
+        sections=sections,
+    )
 
 
 def _item(each: JudgedClaim) -> Item:
@@ -95,7 +103,9 @@ def _lines(each: JudgedClaim) -> Iterator[str]:
         yield f"{'Related' if each.claim.untested else 'Measure it'}: {each.claim.command}"
 
 
-def to_json(found: Iterable[JudgedClaim], records: Sequence[str], left_out: str = "") -> str:
+def to_json(
+    found: Iterable[JudgedClaim], records: Sequence[str], left_out: str = "", damaged: Sequence[str] = ()
+) -> str:
     """Return everything, as JSON: ``{"format": ..., "schema": 1, "answer": ..., "records": [...], "claims": [...]}``."""
     kept = tuple(found)
     whole = {
@@ -104,6 +114,7 @@ def to_json(found: Iterable[JudgedClaim], records: Sequence[str], left_out: str 
         "answer": answer(kept, records),
         "records": tuple(records),
         "left_out": left_out or None,
+        "damaged": tuple(damaged),
         "claims": [
             {
                 "id": each.claim.name,

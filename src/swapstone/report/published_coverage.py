@@ -78,7 +78,12 @@ def document_of(found: Coverage, compared: Differences | None = None) -> Documen
     if compared is not None:
         sections.insert(0, differences_section(compared))
     second = f" {compared.answer}" if compared is not None else ""
-    return Document(title="Coverage of the published figures", answer=answer(found) + second, sections=tuple(sections))
+    return Document(
+        title="Coverage of the published figures",
+        answer=answer(found) + second,
+        notices=tuple(Item(formatting.safe(text)) for text in (compared.damaged if compared else ())),
+        sections=tuple(sections),
+    )
 
 
 _FURTHER = (

@@ -14,7 +14,7 @@ from swapstone.published import Figure, Joined, Place, Side
 from swapstone.report import formatting
 from swapstone.report.answer.wording import listed
 from swapstone.report.document import BulletList, Cell, Column, Heading, Item, Mark, Section, Table, Tone
-from swapstone.report.measured import Analysed, Effect, effects, like_the_pages
+from swapstone.report.measured import Analysed, Effect, damaged, effects, like_the_pages
 
 FACTOR = 1.5
 """Two ratios are of different size if one is larger than the other by more than this factor."""
@@ -77,12 +77,14 @@ class Differences(FrozenStruct, frozen=True, kw_only=True):
         rows: every ratio that a record has.
         absent: number of published ratios that no record has.
         left_out: a sentence about the records that are not compared; empty if all are.
+        damaged: a sentence about each record that is damaged.
     """
 
     records: tuple[str, ...]
     rows: tuple[Difference, ...]
     absent: int
     left_out: str = ""
+    damaged: tuple[str, ...] = ()
 
     @property
     def different(self) -> tuple[Difference, ...]:
@@ -99,8 +101,9 @@ class Differences(FrozenStruct, frozen=True, kw_only=True):
             return f"The records have none of the {self.absent} published ratios."
         signs = sum(each.kind == _SIGN for each in self.different)
         return (
-            f"Of {ratios} beside the records', {signs} differ in sign and {len(self.different) - signs} by more than a factor of {FACTOR}; "
-            f"{unexplained} of these have no reason."
+            f"Of {ratios} beside the records', {signs} {'differs' if signs == 1 else 'differ'} in sign and "
+            f"{len(self.different) - signs} by more than a factor of {FACTOR}; "
+            f"{unexplained} of these {'has' if unexplained == 1 else 'have'} no reason."
         )
 
 
@@ -151,17 +154,17 @@ def differences(records: Iterable[Analysed], reasons: Iterable[Reason] = ()) -> 
     rows: list[Difference] = []
     absent = 0
     for figure, place, over, page in ratios():
-        here = list(effects(known, (place.suite, place.workload, place.metric), over, place.side))
+        row = (place.suite, place.workload, place.metric)
+        here = [(record, each) for record in known for each in effects((record,), row, over, place.side)]
         absent += not here
-        for each in here:
-            record = next(other for other in known if other.name == each.record)
+        for record, each in here:
             reason = _reason_of(figure, place, record, kept)
             kind = _kind(page, each, record.experiment.margin)
             rows.append(
                 Difference(figure=figure, place=place, over=over, page=page, here=each, kind=kind, reason=reason)
             )
     names = tuple(each.name for each in known)
-    return Differences(records=names, rows=tuple(rows), absent=absent, left_out=left_out)
+    return Differences(records=names, rows=tuple(rows), absent=absent, left_out=left_out, damaged=damaged(known))
 
 
 def ratios() -> Iterator[tuple[Figure, Place, Side, float]]:
@@ -317,6 +320,7 @@ def differences_json(found: Differences) -> dict[str, object]:
         "records": found.records,
         "absent": found.absent,
         "left_out": found.left_out or None,
+        "damaged": found.damaged,
         "factor": FACTOR,
         "rows": [
             {

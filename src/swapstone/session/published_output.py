@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -15,7 +16,7 @@ from swapstone.record import find_records
 from swapstone.report import published_claims, published_coverage
 from swapstone.report.claim_verdicts import judge
 from swapstone.report.document import Document
-from swapstone.report.measured import Analysed, like_the_pages
+from swapstone.report.measured import Analysed, damaged, like_the_pages
 from swapstone.report.published_differences import Reason, decode_reasons, differences
 from swapstone.session.explained_rows import explained_rows
 from swapstone.session.published_catalog import catalog
@@ -59,7 +60,9 @@ def coverage_output(records: Sequence[str], reasons: str | None = None) -> Publi
 
 
 def analysed(names: Sequence[str]) -> tuple[Analysed, ...]:
-    """Return records with their analyses, each once.
+    """Return records with their analyses, each once, also where several names lead to it.
+
+    Records of one name in different folders are named by their paths.
 
     Args:
         names: of records, and of studies, whose records are meant.
@@ -67,16 +70,21 @@ def analysed(names: Sequence[str]) -> tuple[Analysed, ...]:
     Raises:
         UserError: a record can't be read.
     """
-    paths = dict.fromkeys(path for name in names for path in find_records(name))
-    return tuple(_analysed(open_record(str(path))) for path in paths)
+    paths: dict[Path, Path] = {}
+    for name in names:
+        for path in find_records(name):
+            paths.setdefault(path.resolve(), path)
+    records = [open_record(str(path)) for path in paths.values()]
+    counts = Counter(record.name for record in records)
+    return tuple(_analysed(record, str(record.path) if counts[record.name] > 1 else record.name) for record in records)
 
 
-def _analysed(record: Record) -> Analysed:
+def _analysed(record: Record, name: str) -> Analysed:
     profiled, counted = explained_rows(record.view)
     manifest = record.view.manifest
     machine = dict(manifest.machine).get("architecture", "") if manifest else ""
     return Analysed(
-        name=f"{record.name} (simulated)" if record.experiment.target.startswith("fake") else record.name,
+        name=f"{name} (simulated)" if record.experiment.target.startswith("fake") else name,
         experiment=record.experiment,
         analysis=record.analysis(),
         profiled=profiled,
@@ -105,7 +113,7 @@ def claims_output(records: Sequence[str]) -> PublishedOutput:
     names = tuple(each.name for each in known)
     found = judge(page_claims(), known, catalog())
     return PublishedOutput(
-        document=published_claims.document_of(found, names, left_out),
-        json=published_claims.to_json(found, names, left_out),
+        document=published_claims.document_of(found, names, left_out, damaged(known)),
+        json=published_claims.to_json(found, names, left_out, damaged(known)),
         missing=0,
     )

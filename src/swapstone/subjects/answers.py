@@ -10,8 +10,9 @@ import signal
 
 import msgspec
 
-from swapstone.model import KILLED, TIMED_OUT
+from swapstone.model import KILLED, TIMED_OUT, WireError
 from swapstone.wire import AgentAnswer, ProcessOutcome
+from swapstone.wire.text import Place
 
 OUTPUT_BYTES = 64 * 1024
 DISK_BYTES = 1024 * 1024 * 1024
@@ -69,10 +70,16 @@ def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes
         ProcessOutcome.OVERFLOW: f"it printed more than {output_bytes // 1024} KiB and was stopped",
         ProcessOutcome.DISK: f"it wrote more than {disk_bytes // 1024**2} MiB to disk and was stopped",
         ProcessOutcome.ORPHANS: f"it left {answer.code} processes running, which were killed",
-        ProcessOutcome.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}{_old_kernel(answer.code)}",
+        ProcessOutcome.UNSTARTED: f"it could not be started: {_step(answer)}{os.strerror(answer.code)}{_old_kernel(answer.code)}",
     }
     reason = reasons.get(answer.outcome, "")  # the others are a server's: `swapstone.subjects.server`
     return f"{reason}{_out_of_memory(answer)}; {last_line(answer.stderr, answer.stdout)}" if reason else reason
+
+
+def _step(answer: AgentAnswer) -> str:
+    """Return the agent's note on the step of a start that failed; empty if it was the last one, the program's execution."""
+    note = next(iter(answer.notes), "")
+    return "" if note in {"", "could not execute it"} else f"{note}: "
 
 
 def _old_kernel(number: int) -> str:
@@ -92,14 +99,25 @@ def _out_of_memory(answer: AgentAnswer) -> str:
 
 
 def last_line(*outputs: bytes) -> str:
-    """Return the last line of the first output that has one, in words."""
+    """Return the last line of the first output that has one, in words; of a workload's report the error that it states."""
     for data in outputs:
         lines = [
             line for line in data[-LAST_BYTES:].decode(errors="replace").splitlines() if line.strip() and line != "end"
         ]
         if lines:
-            return f"its last line: {lines[-1][:200]!r}"
+            return _stated_error(lines[-1]) or f"its last line: {lines[-1][:200]!r}"
     return "it printed nothing"
+
+
+def _stated_error(line: str) -> str:
+    """Return the decoded text of a report's line ``error``; empty for another line, and for a text that is not encoded."""
+    keyword, _, token = line.partition(" ")
+    if keyword != "error" or "%" not in token:
+        return ""
+    try:
+        return f"its error: {Place('its report').decode_text(token.encode())[:200]!r}"
+    except WireError:
+        return ""
 
 
 def first_lines(output: bytes, most: int = 12) -> str:

@@ -9,12 +9,13 @@ import os
 import shlex
 import stat
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 import msgspec
 
-from swapstone.model import FrozenStruct, UserError, process_file
+from swapstone.model import FrozenStruct, UnavailableError, UserError, process_file
 from swapstone.model.directories import cache_dir
 from swapstone.model.driver_target import DriverTarget, parse_host_detail
 from swapstone.model.system_errors import remedy
@@ -273,6 +274,34 @@ def _empty(folder: Path) -> None:
                 Path(entry.path).unlink()
 
 
+def check_nice() -> None:
+    """Check that trials can have the nice value 0, also where this process has a larger one.
+
+    Linux gives each thread a nice value of its own, so that a thread can try it.
+
+    Raises:
+        UnavailableError: this process may not lower its nice value.
+    """
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    refused: list[OSError] = []
+
+    def lower() -> None:
+        try:
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 0)
+        except OSError as error:
+            refused.append(error)
+
+    if nice > 0:
+        thread = threading.Thread(target=lower)
+        thread.start()
+        thread.join()
+    if refused:
+        raise UnavailableError(
+            f"Trials on this machine run with the nice value 0. This process has {nice}, and may not lower it.",
+            "Start it without nice, or as root. In a virtual machine the nice value changes no result: --target vm",
+        )
+
+
 class HostSpec(FrozenStruct, frozen=True, kw_only=True):
     """This machine as a target.
 
@@ -283,7 +312,13 @@ class HostSpec(FrozenStruct, frozen=True, kw_only=True):
     driver: DriverTarget | None = None
 
     def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - see `TargetSpec`
-        """Open the target, and the connection to the load generators' machine."""
+        """Open the target, and the connection to the load generators' machine.
+
+        Raises:
+            UnavailableError: as `check_nice`.
+            TargetError: the load generators' machine can't be reached.
+        """
+        check_nice()
         return HostTarget(driver=DriverHost(self.driver) if self.driver else None)
 
 

@@ -107,12 +107,23 @@ def _small_sdk(folder: Path) -> BuiltSdk:
 
 def test_an_sdk_is_not_written_over_files(tmp_path: Path) -> None:
     built = _small_sdk(tmp_path / "made")
-    (tmp_path / "out").mkdir()
     copy_sdk(built, tmp_path / "out")
     assert (tmp_path / "out" / "bin" / "x-cc").readlink() == Path("x-gcc")
     with pytest.raises(UserError, match="is not empty"):
         copy_sdk(built, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["made", "out"]
+
+
+def test_an_empty_folder_is_filled_and_not_replaced(tmp_path: Path) -> None:
+    """It may be a mount point, or in a folder that can't be written. What a killed copy left in it is removed."""
+    out = tmp_path / "out"
+    left = out / "swapstone-sdk-3fffff-000000001-abcd1234"
+    left.mkdir(parents=True)
+    same = out.stat().st_ino
+    copy_sdk(_small_sdk(tmp_path / "made"), out)
+    assert out.stat().st_ino == same
+    assert sorted(path.name for path in out.iterdir()) == ["bin"]
+    assert (out / "bin" / "x-cc").readlink() == Path("x-gcc")
 
 
 def test_a_changed_file_changes_the_digest_and_makes_the_sdk_damaged(tmp_path: Path) -> None:

@@ -111,6 +111,17 @@ def test_a_row_has_instructions_and_the_page_s_number() -> None:
     assert "--candidate float=softfp" in text
 
 
+def test_the_page_s_number_stands_beside_ratios_over_soft_only() -> None:
+    """It is soft / softfp and soft / hard; a comparison that begins with another level has other ratios."""
+    turned = msgspec.structs.replace(
+        ROWS[0], baseline=builders.variant("float=softfp"), candidate=builders.variant("float=soft")
+    )
+    (section,) = sections(context(), analysis(turned))
+    assert "softfp / soft" in section.data[0]
+    assert "published" not in section.data[0]
+    assert "nearly 1.6" not in str(reports.texts(section))
+
+
 def test_other_records_have_no_such_table_or_no_published_column() -> None:
     assert sections(context(), analysis()) == ()
     assert sections(context(), analysis(msgspec.structs.replace(ROWS[0], suite="libc"))) == ()

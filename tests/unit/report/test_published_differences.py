@@ -77,7 +77,7 @@ def test_signs_and_sizes_are_compared() -> None:
         ("b_pthread_createjoin_serial2", "wall"): "",
     }
     assert [each.place.workload for each in found.different] == ["b_string_memset", "b_malloc_big1"]
-    assert "1 differ in sign and 1 by more than a factor of 1.5" in found.answer
+    assert "1 differs in sign and 1 by more than a factor of 1.5" in found.answer
     assert "2 of these have no reason" in found.answer
     assert found.absent == len(list(ratios())) - 4
 

@@ -32,3 +32,18 @@ def test_a_machine_out_of_memory_is_named() -> None:
 )
 def test_other_counters_prove_nothing(before: str, after: str) -> None:
     assert killed(before, after).startswith("it was killed by SIGKILL (signal 9); ")
+
+
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        (b"workload x\nerror pipe:%20Too%20many%20open%20files\nend\n", "its error: 'pipe: Too many open files'"),
+        (b"error a%0Ab\n", "its error: 'a\\nb'"),
+        (b"error plain\n", "its last line: 'error plain'"),
+        (b"error 100%\n", "its last line: 'error 100%'"),
+        (b"error a b%20c\n", "its last line: 'error a b%20c'"),
+    ],
+)
+def test_the_error_of_a_report_is_decoded(printed: bytes, words: str) -> None:
+    answer = AgentAnswer(id="t", outcome=ProcessOutcome.EXITED, code=1, stdout=printed)
+    assert trouble_of(answer) == f"it ended with status 1; {words}"

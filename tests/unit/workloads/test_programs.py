@@ -96,3 +96,12 @@ def test_a_static_workload_runs(level: str, programs: Programs, tmp_path: Path) 
     workload, target = find_workload("libc", "b_malloc_sparse"), tmp_path / "prog"
     programs.compile(level, "-static", SOURCES / source_of(workload).file, SOURCES / "harness.c", "-o", target)
     assert measure(target, 2, workload, tmp_path)["mapped"] == f"mapped {target}\n"
+
+
+def test_a_file_that_is_written_in_part_is_no_success(tmp_path: Path) -> None:
+    """The kernel writes up to the limit of a file's size, or what there is room for; errno stays as it was."""
+    workload = find_workload("os", "lat_fs(create,10240)")
+    program = build_workload(source_of(workload), recipe_for("glibc")).path
+    result = run(Path("/usr/bin/prlimit"), "--fsize=5000", str(program), "1", *workload.arguments, cwd=tmp_path)
+    assert result.returncode == 1
+    assert "error only%20a%20part%20of%20a%20file%20was%20written" in result.stdout

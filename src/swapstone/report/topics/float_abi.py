@@ -56,7 +56,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     variants = tuple(dict.fromkeys(variant for line in lines for variant, _ in line.values))
     if not lines or len(variants) < 2:
         return ()
-    page = _page_ratio(context)
+    page = _page_ratio(context, variants[0])
     counted = context.experiment.virtual
     names = [_name(variant) for variant in variants]
     ratios = [f"{names[0]} / {name}" for name in names[1:]]
@@ -106,9 +106,10 @@ def _name(variant: Variant) -> str:
     return formatting.safe(variant.level(FACTOR) if len(variant.levels) == 1 else variant.label)
 
 
-def _page_ratio(context: ReportContext) -> float | None:
-    """Return the published number; None for an experiment that is not compiled like the page's program: without optimization."""
+def _page_ratio(context: ReportContext, baseline: Variant) -> float | None:
+    """Return the published number, which is soft over others; None for ratios over another level, or programs that were optimized."""
     same = context.published == STUDY and dict(context.experiment.held).get("optimization") == "O0"
+    same = same and baseline.level(FACTOR) == "soft"
     return next((figure.value for figure in published.figures(STUDY)), None) if same else None
 
 

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Nice values: trials on this machine have 0, and an ordinary user can't lower that of the session."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from swapstone.subjects.answers import trouble_of
+from swapstone.targets.host import HostTarget, check_nice
+from swapstone.wire import ProcessOutcome, TrialRequest
+
+_CHECK = "from swapstone.targets.host import HostSpec; HostSpec().open(None)"
+
+
+def _opened(nice: int) -> subprocess.CompletedProcess[str]:
+    """Open this machine as a target, in a process with a nice value and without the right to lower it."""
+    command = ["nice", "-n", str(nice), sys.executable, "-c", _CHECK]
+    if os.geteuid() == 0:
+        command = ["setpriv", "--bounding-set=-sys_nice", *command]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_a_session_that_may_not_lower_its_nice_value_is_refused_before_it_builds_anything() -> None:
+    result = _opened(1)
+    assert "UnavailableError: Trials on this machine run with the nice value 0" in result.stderr
+    assert "may not lower it" in result.stderr
+
+
+@pytest.mark.skipif(os.getpriority(os.PRIO_PROCESS, 0) > 0, reason="this process has a nice value itself")
+def test_a_session_without_a_nice_value_is_opened() -> None:
+    assert _opened(0).returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="lowering a nice value needs root")
+def test_the_check_changes_no_nice_value() -> None:
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    check_nice()
+    assert os.getpriority(os.PRIO_PROCESS, 0) == before
+
+
+def test_the_reason_names_the_step_of_a_start_that_failed() -> None:
+    with HostTarget() as target:
+        answer = target.run(TrialRequest(id="1", arguments=("/bin/true",), cwd="/nonexistent", timeout_ms=20_000))
+    assert answer.outcome is ProcessOutcome.UNSTARTED
+    assert trouble_of(answer).startswith("it could not be started: could not enter its folder: No such file")
