@@ -129,8 +129,8 @@ LEFT_OUT = ("syscalls", "allocations", "instructions", "waits", "pages", "hardwa
 QUICK = [part for name in LEFT_OUT for part in ("--without", name)]
 
 EXHAUSTIVE = pytest.mark.exhaustive
-LONG = {"sleep", "arithmetic"}
-"""Causes that others show as well: waiting (lock) and own code (copy)."""
+LONG = {"sleep", "arithmetic", "system call"}
+"""Causes that others show as well: waiting (lock), own code (copy), and system calls in the test of the stored profiles."""
 
 METRIC = {"lock": "wall", "sleep": "wall"}
 """Waiting changes elapsed time, the other causes change processor time. On a busy machine elapsed time depends on other processes."""
@@ -167,23 +167,22 @@ USUAL = (
 )
 
 
-def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let each instrument take a fifth of the usual time in this process."""
+def shorten(monkeypatch: pytest.MonkeyPatch, divisor: int = 10) -> None:
+    """Let each instrument take a part of the usual time in this process."""
     for module, name, seconds in USUAL:
-        monkeypatch.setattr(module, name, seconds / 5)
+        monkeypatch.setattr(module, name, seconds / divisor)
 
 
 @pytest.fixture
 def ledger_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """Return a function that explains a row of the record with the instruments of the ledger alone.
 
-    It takes a fifth of the usual time, because the planted differences are so large that few runs show them. Elapsed time takes the usual
-    time: it depends on other processes. It runs in this process, where the time can be changed.
+    It takes a tenth of the usual time, because the planted differences are so large that few runs show them. Elapsed time takes a third:
+    it depends on other processes. It runs in this process, where the time can be changed.
     """
 
     def explained(**row: Any) -> dict[str, Any]:
-        if row["metric"] != "wall":
-            shorten(monkeypatch)
+        shorten(monkeypatch, 3 if row["metric"] == "wall" else 10)
         content = json.loads(api.load(tmp_path / "r").explain(without=LEFT_OUT, **row).report("json"))
         assert isinstance(content, dict)
         return content
@@ -197,7 +196,7 @@ def ledger_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
 def test_explain_ranks_each_planted_cause_first(
     tmp_path: Path, ledger_of: Callable[..., dict[str, Any]], name: str
 ) -> None:
-    swapstone(tmp_path, "compare", "--blocks", "12", "--out", str(tmp_path / "r"), *planted(tmp_path, name))
+    swapstone(tmp_path, "compare", "--blocks", "4", "--out", str(tmp_path / "r"), *planted(tmp_path, name))
     found = ledger_of(metric=METRIC.get(name, "cpu"), workload="*")["explanation"]
     own = [
         each for each in found["findings"] if each["cause"] != "no processor"
@@ -221,6 +220,8 @@ def test_explain_stores_profiles_and_reports_beside_the_record(tmp_path: Path, m
         (one["group"], one["name"]): (one["baseline"], one["candidate"]) for one in found["explanation"]["counts"]
     }
     assert counts["system calls", "getppid"] == (0.0, 300_000.0)
+    causes = [each["cause"] for each in found["explanation"]["findings"] if each["cause"] != "no processor"]
+    assert causes[0] == EXPECTED["system call"], found["explanation"]["paragraph"]
     (folder,) = (tmp_path / "r" / "explain").iterdir()
     manifest = json.loads((folder / "manifest.json").read_text())
     assert {run["instrument"] for run in manifest["runs"]} >= {"reference", "on-cpu", "off-cpu", "syscalls"}
@@ -259,7 +260,7 @@ def check_reports(record: Path, paragraph: str) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_without_perf_and_valgrind_the_row_is_explained_by_counts_with_what_is_missing(tmp_path: Path) -> None:
-    swapstone(tmp_path, "compare", "--blocks", "6", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call"))
+    swapstone(tmp_path, "compare", "--blocks", "3", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call"))
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("cc", "sh", "env", "taskset", "nice", "as", "ld", "sleep", "true"):
