@@ -13,6 +13,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.no_sync import leave_out_fsync
 from tests.shared import Shared
 
 # A shell that starts the tests in the background leaves SIGINT ignored, and the programs under test would inherit that.
@@ -34,6 +35,7 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.mkdtemp(prefix="swapstone-test-state-")
         os.environ["XDG_STATE_HOME"] = folder
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    leave_out_fsync()
     hypothesis.settings.load_profile("exhaustive" if config.getoption("exhaustive") else "short")
 
 

@@ -202,6 +202,7 @@ def test_the_emulator_reports_an_invalid_kernel(setup: Callable[..., Setup], tmp
     assert "QEMU could not run it" in run.reason
 
 
+@pytest.mark.exhaustive
 def test_an_init_that_exits_is_a_panic(setup: Callable[..., Setup], tmp_path: Path, vm: VmFixture) -> None:
     image = tmp_path / "image"
     image.write_bytes(

@@ -181,9 +181,7 @@ def _explain(path: Path) -> None:
     record.reload().explain("b_malloc_tiny1")
 
 
-def cells(
-    kinds: Iterable[Kind], commands: Iterable[str], folder: Path, in_turn: Sequence[str] = ()
-) -> Iterator[Cell]:
+def cells(kinds: Iterable[Kind], commands: Iterable[str], folder: Path, in_turn: Sequence[str] = ()) -> Iterator[Cell]:
     """Run commands on hostile records.
 
     Args:

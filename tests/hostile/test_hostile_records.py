@@ -55,7 +55,7 @@ def test_each_kind_ends_with_a_message_and_is_named(
 ) -> None:
     """Each fourth kind with `verify` and one of the main commands; with --exhaustive each kind with all of them."""
     every, always, in_turn = (1, ("verify", *MAIN), ()) if exhaustive else (4, ("verify",), MAIN)
-    found = _table(groups, always, records, tmp_path, every, in_turn)
+    found = _table(groups, always, records, tmp_path, every=every, in_turn=in_turn)
     assert not _faulty(found)
     for kind in (kind for group in groups for kind in GROUPS[group][::every]):
         (cell,) = (cell for cell in found if (cell.kind, cell.command) == (kind.name, "verify"))
@@ -70,7 +70,13 @@ def test_each_other_command_ends_with_a_message(group: str, records: Path, tmp_p
 
 
 def _table(
-    groups: Sequence[str], commands: Sequence[str], records: Path, folder: Path, every: int = 1, in_turn: Sequence[str] = ()
+    groups: Sequence[str],
+    commands: Sequence[str],
+    records: Path,
+    folder: Path,
+    *,
+    every: int = 1,
+    in_turn: Sequence[str] = (),
 ) -> list[Cell]:
     """Run the table in a process of its own, which forks for each cell: forks of a test's worker would lack its other threads."""
     words = [word for group in groups for word in ("--group", group)]

@@ -44,9 +44,7 @@ def compiled(shared: Shared, name: str, sources: tuple[str, ...], **limits: int)
             (folder / "counters.c").write_text(changed)
             paths = [folder / "counters.c" if path.stem == "counters" else path for path in paths]
         command = ["cc", "-std=gnu11", "-O1", *SANITIZED, "-I", native / "agent", "-o", folder / name]
-        subprocess.run(
-            [*command, Path(__file__).parent / f"{name}.c", native / "wire" / "words.c", *paths], check=True
-        )
+        subprocess.run([*command, Path(__file__).parent / f"{name}.c", native / "wire" / "words.c", *paths], check=True)
 
     values = "".join(f"-{limit}-{value}" for limit, value in limits.items())
     return shared.folder(f"{name}{values}", fill) / name

@@ -438,9 +438,7 @@ def test_1024_processes_are_counted() -> None:
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("count", "whole"), [(1024, True), (1025, False)])
-def test_a_server_of_a_thousand_processes_is_counted(
-    fake_proc: Path, tmp_path: Path, count: int, whole: bool
-) -> None:
+def test_a_server_of_a_thousand_processes_is_counted(fake_proc: Path, tmp_path: Path, count: int, whole: bool) -> None:
     assert _of_processes(fake_proc, tmp_path, count) == (1024, 1024, whole)
 
 
