@@ -150,6 +150,7 @@ def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(machine: 
     assert "There is no profile off-cpu" in refused.stderr and "--instructions" in refused.stderr
 
 
+@pytest.mark.exhaustive
 def test_stored_paths_that_contradict_the_table_are_not_used(shared: Shared) -> None:
     top = explained_strlen(shared)
     (folder,) = (top / RECORD / "explain").iterdir()

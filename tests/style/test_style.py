@@ -47,7 +47,9 @@ def test_c_is_formatted() -> None:
     _passes("clang-format", "--dry-run", "-Werror", *map(str, C_FILES))
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang", "musl-gcc"])
+@pytest.mark.parametrize(
+    "compiler", ["gcc", *(pytest.param(name, marks=pytest.mark.slow) for name in ("clang", "musl-gcc"))]
+)
 def test_c_has_no_warnings(compiler: str) -> None:
     assert shutil.which(compiler), f"{compiler} is not installed; ./test installs it"
     sources = [str(path) for path in C_FILES if path.suffix == ".c" and path.parent.name == "workloads"]
