@@ -54,7 +54,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.getoption("markexpr") != SHORT or not collection_path.match("test_*.py"):
         return None
     named = {Path(argument.partition("::")[0]).resolve() for argument in config.args}
-    return (collection_path not in named and all_slow(collection_path)) or None
+    return (collection_path.resolve() not in named and all_slow(collection_path)) or None
 
 
 def all_slow(module: Path) -> bool:

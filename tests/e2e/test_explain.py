@@ -82,7 +82,7 @@ int main(void) {
 """,
     "system call": r"""
 int main(void) {
-    for (int i = 0; i < 1500; i++) {
+    for (int i = 0; i < TURNS; i++) {
         compute(30000);
         if (PLANTED) for (int n = 0; n < 200; n++) syscall(SYS_getppid);
     }
@@ -141,8 +141,8 @@ needs_perf = pytest.mark.skipif(
 )
 
 
-def planted(folder: Path, name: str) -> tuple[str, ...]:
-    """Build both sides and return the arguments that compare them.
+def planted(folder: Path, name: str, turns: int = 1500) -> tuple[str, ...]:
+    """Build both sides and return the arguments that compare them. `turns` is the length of "system call".
 
     They are pinned to one processor: what is measured of work that may use several has no result where other tests use the others.
     """
@@ -150,7 +150,9 @@ def planted(folder: Path, name: str) -> tuple[str, ...]:
     source.write_text(COMMON + PLANTED[name])
     for side in (0, 1):
         out = folder / f"side{side}"
-        subprocess.run(["cc", "-O2", "-g", f"-DPLANTED={side}", "-o", out, source, "-pthread"], check=True)
+        subprocess.run(
+            ["cc", "-O2", "-g", f"-DPLANTED={side}", f"-DTURNS={turns}", "-o", out, source, "-pthread"], check=True
+        )
     return ("--program", f"plain={folder}/side0", "--program", f"planted={folder}/side1", "--pin")
 
 
@@ -212,14 +214,16 @@ def test_explain_ranks_each_planted_cause_first(
 @pytest.mark.slow
 @needs_perf
 def test_explain_stores_profiles_and_reports_beside_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    swapstone(tmp_path, "compare", "--blocks", "3", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call"))
+    swapstone(
+        tmp_path, "compare", "--blocks", "3", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call", 600)
+    )
     before = (tmp_path / "r" / "runs.jsonl").read_bytes()
     shorten(monkeypatch)
     found = json.loads(api.load(tmp_path / "r").explain("*", metric="wall").report("json"))
     counts = {
         (one["group"], one["name"]): (one["baseline"], one["candidate"]) for one in found["explanation"]["counts"]
     }
-    assert counts["system calls", "getppid"] == (0.0, 300_000.0)
+    assert counts["system calls", "getppid"] == (0.0, 120_000.0)
     causes = [each["cause"] for each in found["explanation"]["findings"] if each["cause"] != "no processor"]
     assert causes[0] == EXPECTED["system call"], found["explanation"]["paragraph"]
     (folder,) = (tmp_path / "r" / "explain").iterdir()
@@ -260,7 +264,9 @@ def check_reports(record: Path, paragraph: str) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_without_perf_and_valgrind_the_row_is_explained_by_counts_with_what_is_missing(tmp_path: Path) -> None:
-    swapstone(tmp_path, "compare", "--blocks", "3", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call"))
+    swapstone(
+        tmp_path, "compare", "--blocks", "3", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call", 600)
+    )
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("cc", "sh", "env", "taskset", "nice", "as", "ld", "sleep", "true"):
