@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def test_the_libraries_can_be_published(exhaustive: bool) -> None:
 def test_the_documentation_builds_without_a_warning() -> None:
     require_rust()
     with copied_crates() as crates:
-        cargo("doc", "--no-deps", "--workspace", folder=crates, RUSTDOCFLAGS="-D warnings")
+        cargo("doc", "--no-deps", "--workspace", folder=crates, environment={"RUSTDOCFLAGS": "-D warnings"})
 
 
 @pytest.mark.slow
@@ -60,13 +61,13 @@ def test_the_build_script_fetches_nothing(tmp_path: Path) -> None:
     require_rust()
     target = {"CARGO_TARGET_DIR": str(tmp_path / "target")}
     build = ("build", "--package", "swapstone-net-lwip-sys")
-    missing = run_cargo(*build, XDG_CACHE_HOME=str(tmp_path), LWIP_DIR="", **target)
+    missing = run_cargo(*build, environment={**target, "XDG_CACHE_HOME": str(tmp_path), "LWIP_DIR": ""})
     assert missing.returncode != 0
     assert f"The source of lwIP is missing. Fetch it: {CRATES.parent}/tools/fetch-lwip" in missing.stderr
-    wrong = run_cargo(*build, LWIP_DIR=str(tmp_path), **target)
+    wrong = run_cargo(*build, environment={**target, "LWIP_DIR": str(tmp_path)})
     assert wrong.returncode != 0
     assert f"{tmp_path} is not the source of lwIP" in wrong.stderr
-    cargo(*build, XDG_CACHE_HOME=str(tmp_path), LWIP_DIR=str(lwip_source()), **target)
+    cargo(*build, environment={**target, "XDG_CACHE_HOME": str(tmp_path), "LWIP_DIR": str(lwip_source())})
 
 
 def test_every_crate_says_whether_it_is_published() -> None:
@@ -83,13 +84,18 @@ def test_every_crate_says_whether_it_is_published() -> None:
             assert (manifest.parent / package["readme"]).is_file()
 
 
-def cargo(*arguments: str, folder: Path = CRATES, **environment: str) -> None:
+NOTHING: Mapping[str, str] = {}
+
+
+def cargo(*arguments: str, folder: Path = CRATES, environment: Mapping[str, str] = NOTHING) -> None:
     """Run cargo in the workspace; it must succeed."""
-    done = run_cargo(*arguments, folder=folder, **environment)
+    done = run_cargo(*arguments, folder=folder, environment=environment)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
-def run_cargo(*arguments: str, folder: Path = CRATES, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_cargo(
+    *arguments: str, folder: Path = CRATES, environment: Mapping[str, str] = NOTHING
+) -> subprocess.CompletedProcess[str]:
     """Run cargo in the workspace, or a copy of it, with additional environment variables."""
     return subprocess.run(
         ["cargo", *arguments],

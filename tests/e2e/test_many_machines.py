@@ -24,6 +24,7 @@ import swapstone as package
 from swapstone.model import Run
 from tests.contract.vm_images import need_emulator
 from tests.e2e.cli import FAKE, environment, swapstone
+from tests.shared import Shared
 
 ARGUMENTS = ("libc=glibc,musl", "--only", "b_malloc_tiny1", "--target", "vm", "--blocks", "2", "--seed", "1")
 
@@ -40,13 +41,12 @@ def raw_files(record: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def local(tmp_path: Path) -> Path:
-    """A record of this machine alone."""
+def local(shared: Shared) -> Path:
+    """A record of this machine alone, made once."""
     need_emulator()
     if not (shutil.which("musl-gcc")):
         pytest.skip("no musl-gcc")
-    swapstone(tmp_path, "compare", *ARGUMENTS, "--out", "local")
-    return tmp_path / "local"
+    return shared.folder("local", lambda folder: swapstone(folder, "compare", *ARGUMENTS, "--out", "r")) / "r"
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def compiled(shared: Shared, name: str, sources: tuple[str, ...], **limits: int)
             assert changed != text, f"{limit} is no constant of counters.c"
             (folder / "counters.c").write_text(changed)
             paths = [folder / "counters.c" if path.stem == "counters" else path for path in paths]
-        command = ["cc", "-std=gnu11", "-O1", *SANITIZED, "-I", native / "agent", "-o", folder / name]
+        command: list[str | Path] = ["cc", "-std=gnu11", "-O1", *SANITIZED, "-I", native / "agent", "-o", folder / name]
         subprocess.run([*command, Path(__file__).parent / f"{name}.c", native / "wire" / "words.c", *paths], check=True)
 
     values = "".join(f"-{limit}-{value}" for limit, value in limits.items())
