@@ -82,7 +82,7 @@ int main(void) {
 """,
     "system call": r"""
 int main(void) {
-    for (int i = 0; i < TURNS; i++) {
+    for (int i = 0; i < 1500; i++) {
         compute(30000);
         if (PLANTED) for (int n = 0; n < 200; n++) syscall(SYS_getppid);
     }
@@ -129,8 +129,8 @@ LEFT_OUT = ("syscalls", "allocations", "instructions", "waits", "pages", "hardwa
 QUICK = [part for name in LEFT_OUT for part in ("--without", name)]
 
 EXHAUSTIVE = pytest.mark.exhaustive
-LONG = {"sleep", "arithmetic", "system call"}
-"""Causes that others show as well: waiting (lock), own code (copy), and system calls in the test of the stored profiles."""
+LONG = {"sleep", "arithmetic"}
+"""Causes that others show as well: waiting (lock) and own code (copy)."""
 
 METRIC = {"lock": "wall", "sleep": "wall"}
 """Waiting changes elapsed time, the other causes change processor time. On a busy machine elapsed time depends on other processes."""
@@ -141,8 +141,8 @@ needs_perf = pytest.mark.skipif(
 )
 
 
-def planted(folder: Path, name: str, turns: int = 1500) -> tuple[str, ...]:
-    """Build both sides and return the arguments that compare them. `turns` is the length of "system call".
+def planted(folder: Path, name: str) -> tuple[str, ...]:
+    """Build both sides and return the arguments that compare them.
 
     They are pinned to one processor: what is measured of work that may use several has no result where other tests use the others.
     """
@@ -150,9 +150,7 @@ def planted(folder: Path, name: str, turns: int = 1500) -> tuple[str, ...]:
     source.write_text(COMMON + PLANTED[name])
     for side in (0, 1):
         out = folder / f"side{side}"
-        subprocess.run(
-            ["cc", "-O2", "-g", f"-DPLANTED={side}", f"-DTURNS={turns}", "-o", out, source, "-pthread"], check=True
-        )
+        subprocess.run(["cc", "-O2", "-g", f"-DPLANTED={side}", "-o", out, source, "-pthread"], check=True)
     return ("--program", f"plain={folder}/side0", "--program", f"planted={folder}/side1", "--pin")
 
 
@@ -169,22 +167,23 @@ USUAL = (
 )
 
 
-def shorten(monkeypatch: pytest.MonkeyPatch, divisor: int = 10) -> None:
-    """Let each instrument take a part of the usual time in this process."""
+def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each instrument take a fifth of the usual time in this process."""
     for module, name, seconds in USUAL:
-        monkeypatch.setattr(module, name, seconds / divisor)
+        monkeypatch.setattr(module, name, seconds / 5)
 
 
 @pytest.fixture
 def ledger_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """Return a function that explains a row of the record with the instruments of the ledger alone.
 
-    It takes a tenth of the usual time, because the planted differences are so large that few runs show them. Elapsed time takes a third:
-    it depends on other processes. It runs in this process, where the time can be changed.
+    It takes a fifth of the usual time, because the planted differences are so large that few runs show them. Elapsed time takes the usual
+    time: it depends on other processes. It runs in this process, where the time can be changed.
     """
 
     def explained(**row: Any) -> dict[str, Any]:
-        shorten(monkeypatch, 3 if row["metric"] == "wall" else 10)
+        if row["metric"] != "wall":
+            shorten(monkeypatch)
         content = json.loads(api.load(tmp_path / "r").explain(without=LEFT_OUT, **row).report("json"))
         assert isinstance(content, dict)
         return content
@@ -198,7 +197,7 @@ def ledger_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
 def test_explain_ranks_each_planted_cause_first(
     tmp_path: Path, ledger_of: Callable[..., dict[str, Any]], name: str
 ) -> None:
-    swapstone(tmp_path, "compare", "--blocks", "4", "--out", str(tmp_path / "r"), *planted(tmp_path, name))
+    swapstone(tmp_path, "compare", "--blocks", "12", "--out", str(tmp_path / "r"), *planted(tmp_path, name))
     found = ledger_of(metric=METRIC.get(name, "cpu"), workload="*")["explanation"]
     own = [
         each for each in found["findings"] if each["cause"] != "no processor"
@@ -214,18 +213,14 @@ def test_explain_ranks_each_planted_cause_first(
 @pytest.mark.slow
 @needs_perf
 def test_explain_stores_profiles_and_reports_beside_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    swapstone(
-        tmp_path, "compare", "--blocks", "3", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call", 600)
-    )
+    swapstone(tmp_path, "compare", "--blocks", "3", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call"))
     before = (tmp_path / "r" / "runs.jsonl").read_bytes()
     shorten(monkeypatch)
     found = json.loads(api.load(tmp_path / "r").explain("*", metric="wall").report("json"))
     counts = {
         (one["group"], one["name"]): (one["baseline"], one["candidate"]) for one in found["explanation"]["counts"]
     }
-    assert counts["system calls", "getppid"] == (0.0, 120_000.0)
-    causes = [each["cause"] for each in found["explanation"]["findings"] if each["cause"] != "no processor"]
-    assert causes[0] == EXPECTED["system call"], found["explanation"]["paragraph"]
+    assert counts["system calls", "getppid"] == (0.0, 300_000.0)
     (folder,) = (tmp_path / "r" / "explain").iterdir()
     manifest = json.loads((folder / "manifest.json").read_text())
     assert {run["instrument"] for run in manifest["runs"]} >= {"reference", "on-cpu", "off-cpu", "syscalls"}
@@ -264,9 +259,7 @@ def check_reports(record: Path, paragraph: str) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_without_perf_and_valgrind_the_row_is_explained_by_counts_with_what_is_missing(tmp_path: Path) -> None:
-    swapstone(
-        tmp_path, "compare", "--blocks", "3", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call", 600)
-    )
+    swapstone(tmp_path, "compare", "--blocks", "6", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call"))
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("cc", "sh", "env", "taskset", "nice", "as", "ld", "sleep", "true"):
