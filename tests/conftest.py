@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -13,13 +14,19 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.no_sync import leave_out_fsync
 from tests.shared import Shared
 
 # A shell that starts the tests in the background leaves SIGINT ignored, and the programs under test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+hypothesis.settings.register_profile("quick", max_examples=20, deadline=None)
 hypothesis.settings.register_profile("short", max_examples=40, deadline=None)
 hypothesis.settings.register_profile("exhaustive", max_examples=1000, deadline=None)
+
+
+SHORT = "not slow"
+"""What `./test --quick` selects."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,7 +41,26 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.mkdtemp(prefix="swapstone-test-state-")
         os.environ["XDG_STATE_HOME"] = folder
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
-    hypothesis.settings.load_profile("exhaustive" if config.getoption("exhaustive") else "short")
+    leave_out_fsync()
+    short = "quick" if config.getoption("markexpr") == SHORT else "short"
+    hypothesis.settings.load_profile("exhaustive" if config.getoption("exhaustive") else short)
+
+
+ALL_SLOW = re.compile(r"^pytestmark = (?:\[\s*)?pytest\.mark\.slow\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out modules of slow tests alone if short tests are requested: each worker would import them, and select none of their tests."""
+    if config.getoption("markexpr") != SHORT or not collection_path.match("test_*.py"):
+        return None
+    named = {Path(argument.partition("::")[0]).resolve() for argument in config.args}
+    return (collection_path.resolve() not in named and all_slow(collection_path)) or None
+
+
+def all_slow(module: Path) -> bool:
+    """Return whether all tests of a module are slow, by its text; see `pytest_collection_modifyitems`."""
+    text = module.read_text()
+    return bool(ALL_SLOW.search(text)) or (module.parent.name == "e2e" and "mark.quick" not in text)
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m selects

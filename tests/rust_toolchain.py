@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Whether this machine can build the crates, and the source of lwIP that they need."""
+"""Whether this machine can build the crates, the source of lwIP that they need, and a copy of them for cargo."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
+import os
 import re
 import shutil
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from swapstone.artifacts.lwip_source import lwip_source
 from swapstone.model import UnavailableError
+from swapstone.model.directories import cache_dir
 
-CRATES = Path(__file__).parents[1] / "crates"
+TOP = Path(__file__).parents[1]
+CRATES = TOP / "crates"
 
 
 def require_rust() -> None:
@@ -41,3 +47,56 @@ def unavailable_reason() -> str:
     except UnavailableError as error:
         return str(error)
     return ""
+
+
+@contextlib.contextmanager
+def copied_crates() -> Iterator[Path]:
+    """Return a copy of the workspace that no other checkout changes meanwhile.
+
+    Its place is the same for all checkouts, and only files whose content differs are written. So cargo, which goes by path and time,
+    compiles what has changed since an earlier run, also in a new checkout.
+    """
+    top = cache_dir() / "tested-crates"
+    top.mkdir(parents=True, exist_ok=True)
+    with (top / "lock").open("w") as lock:
+        while True:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            if not synchronize(TOP, top, write=False):
+                break
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            synchronize(TOP, top, write=True)
+        yield top / "crates"
+
+
+def synchronize(source: Path, target: Path, *, write: bool) -> list[str]:
+    """Make a copy of the workspace equal to it.
+
+    Args:
+        source: the repository.
+        target: the folder of the copy.
+        write: whether files are written and removed; else they are only compared.
+
+    Returns:
+        The files that differ, or are in one place only: below `crates`, and a page that a test there reads.
+    """
+    names, others = _files(source), _files(target)
+    differing = sorted(
+        name
+        for name in names | others
+        if name not in names or name not in others or (source / name).read_bytes() != (target / name).read_bytes()
+    )
+    for name in differing if write else ():
+        (target / name).unlink(missing_ok=True)
+        if name in names:
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source / name, target / name)  # its time is now, as of a file that was edited
+    return differing
+
+
+def _files(top: Path) -> set[str]:
+    """Return the paths of the workspace's files, without what cargo made."""
+    names = {name for name in ("docs/netstack-tests.md",) if (top / name).is_file()}
+    for folder, folders, files in os.walk(top / "crates"):
+        folders[:] = [name for name in folders if name != "target"]
+        names |= {str(Path(folder, name).relative_to(top)) for name in files}
+    return names

@@ -53,6 +53,8 @@ NOT_PROSE = (
 """Prefixes of generated or recorded files, whose text is not written here."""
 
 _WORDS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in PATTERNS.items()}
+_ANY = re.compile("|".join(PATTERNS.values()), re.IGNORECASE)
+"""Any of them: few lines have one, and only these are compared with each."""
 
 
 def is_prose(path: str) -> bool:
@@ -64,6 +66,8 @@ def is_prose(path: str) -> bool:
 def findings(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield line number (from 1), name of the pattern and matched text of each occurrence."""
     for number, line in enumerate(text.splitlines(), start=1):
+        if not _ANY.search(line):
+            continue
         for name, word in _WORDS.items():
             for match in word.finditer(line):
                 yield number, name, match.group()

@@ -10,8 +10,9 @@ import ast
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 TOP = Path(__file__).resolve().parents[1]
 PREFIX = "src/swapstone/"
@@ -31,16 +32,26 @@ def sources(revision: str | None) -> dict[str, str]:
     return {name.removeprefix(PREFIX): _git("show", f"{revision}:{name}") for name in names if name.endswith(".py")}
 
 
+def import_nodes(text: str) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the imports of a module, wherever in it. They are statements: expressions, most of a syntax tree, are passed over."""
+    bodies: list[list[Any]] = [ast.parse(text).body]
+    while bodies:
+        for node in bodies.pop():
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                yield node
+            bodies += [getattr(node, name, []) for name in ("body", "orelse", "finalbody", "handlers", "cases")]
+
+
 def module_graph(files: Mapping[str, str]) -> Graph:
     """Return which module imports which, anywhere in its text; a package is its ``__init__.py``."""
     modules = {_module(path): path for path in files}
     graph: dict[str, set[str]] = {}
     for path, text in files.items():
         named: set[str] = set()
-        for node in ast.walk(ast.parse(text)):
+        for node in import_nodes(text):
             if isinstance(node, ast.Import):
                 named |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
+            elif node.module:
                 whole = {f"{node.module}.{alias.name}" for alias in node.names}
                 named |= {name if name in modules else node.module for name in whole}
         graph[_module(path)] = {name for name in named if name in modules} - {_module(path)}

@@ -96,7 +96,10 @@ def test_a_layout_changes_memory_and_processes_and_is_reproducible(
 
 
 def test_an_instruction_takes_the_requested_time(vm: VmFixture) -> None:
-    """Twice as many rounds of a loop take a time that is as many times as long as an instruction is."""
+    """Twice as many rounds of a loop take a time that is as many times as long as an instruction is.
+
+    With a longer instruction a run from a boot is compared with one from a snapshot, too; with the usual one other tests do that.
+    """
     added = {}
     for scale in (1, 4):
         bench = dataclasses.replace(
@@ -105,7 +108,8 @@ def test_an_instruction_takes_the_requested_time(vm: VmFixture) -> None:
         times = []
         for rounds in ("200000", "400000"):
             answer = bench.run("works", rounds, no_cache=True)
-            assert bench.run("works", rounds, no_cache=True, snapshots=False) == answer
+            if (scale, rounds) == (4, "400000"):
+                assert bench.run("works", rounds, no_cache=True, snapshots=False) == answer
             times.append(dict(answer.facts)["wall_ns"])
         added[scale] = times[1] - times[0]
     assert added[1] > 200_000  # at least an instruction a round
@@ -198,6 +202,7 @@ def test_the_emulator_reports_an_invalid_kernel(setup: Callable[..., Setup], tmp
     assert "QEMU could not run it" in run.reason
 
 
+@pytest.mark.exhaustive
 def test_an_init_that_exits_is_a_panic(setup: Callable[..., Setup], tmp_path: Path, vm: VmFixture) -> None:
     image = tmp_path / "image"
     image.write_bytes(

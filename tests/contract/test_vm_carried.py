@@ -77,14 +77,14 @@ def carried_of(program: Path, *files: str) -> CarriedFiles:
     return carried_files(own, str(program), folder, "x86_64")
 
 
-def run(target: VmTarget, program: Path, block: int = 0) -> AgentAnswer:
-    return target.run(request(program, block))
+def run(target: VmTarget, program: Path, block: int = 0, file: str = "data.txt") -> AgentAnswer:
+    return target.run(request(program, block, file))
 
 
-def request(program: Path, block: int = 0) -> TrialRequest:
+def request(program: Path, block: int = 0, file: str = "data.txt") -> TrialRequest:
     return TrialRequest(
         id=f"{block}-0",
-        arguments=(str(program), "data.txt"),
+        arguments=(str(program), file),
         environment=(("LC_ALL", "C"),),
         cwd=str(program.parents[1]),
         timeout_ms=10_000,
@@ -98,6 +98,7 @@ def opened(vm: VmFixture, carried: CarriedFiles) -> VmTarget:
 
 
 def test_a_program_with_libraries_and_files_runs_equally_beside_busy_programs(vm: VmFixture, program: Path) -> None:
+    (program.parents[1] / "other.txt").write_text("of this machine\n")
     carried = carried_of(program, "data.txt")
     with opened(vm, carried) as target:
         first = run(target, program)
@@ -115,6 +116,8 @@ def test_a_program_with_libraries_and_files_runs_equally_beside_busy_programs(vm
         with hog():
             assert run(target, program) == first
         assert run(target, program, block=1) != first
+        unnamed = run(target, program, file="other.txt")
+        assert (unnamed.outcome, unnamed.code) == (ProcessOutcome.EXITED, 3), "a file that was not named is not there"
     with opened(vm, carried) as again:
         assert run(again, program) == first
 
@@ -126,9 +129,3 @@ def test_each_byte_of_a_file_is_in_the_name_of_a_run(vm: VmFixture, program: Pat
         with opened(vm, carried_of(program, "data.txt")) as target:
             names.append(target.run_name(request(program)))
     assert names[0] == names[2] != names[1]
-
-
-def test_a_file_that_was_not_named_is_not_there(vm: VmFixture, program: Path) -> None:
-    with opened(vm, carried_of(program)) as target:
-        answer = run(target, program)
-    assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 3)

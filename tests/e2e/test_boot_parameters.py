@@ -21,6 +21,7 @@ pytestmark = [
 
 LATENCY = ("--suite", "latency", "--blocks", "1")
 
+# Halted without interrupts: such a machine takes no processor time of this one until the limit ends it.
 _HANGS = """
     .section .note.pvh, "a"
     .long 4, 4, 18
@@ -29,6 +30,8 @@ _HANGS = """
     .section .text
     .globl start
 start:
+    cli
+    hlt
     jmp start
     .asciz "Linux version 6.6.0-hangs (me@here) #1 SMP"
 """

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cli import swapstone
+from tests.e2e.explained_record import RECORD, ROW, explained_strlen
+from tests.shared import Shared
 
 pytestmark = [
     pytest.mark.slow,
@@ -23,14 +25,19 @@ PROGRAM = """\
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdlib.h>
+#include <sys/times.h>
 #ifdef __aarch64__
 #define TURN "subs %0, %0, #1\\n b.ne 1b"
+#define TOUCH "strb wzr, [%0]\\n add %0, %0, #4096\\n subs %1, %1, #1\\n b.ne 1b"
 #else
 #define TURN "sub $1, %0\\n jnz 1b"
+#define TOUCH "movb $1, (%0)\\n add $4096, %0\\n sub $1, %1\\n jnz 1b"
 #endif
 #define FUNCTION __attribute__((noinline)) static void
 static jmp_buf back;
 FUNCTION spin(long count) { __asm__ volatile("nop\\n 1: " TURN "\\n" : "+r"(count)); }
+FUNCTION touch(char *page, long count) { __asm__ volatile("nop\\n 1: " TOUCH "\\n" : "+r"(page), "+r"(count) : : "memory"); }
+static char pages[300 * 4096];
 FUNCTION inner(long count) { spin(count); __asm__ volatile(""); }
 FUNCTION outer(long count) { inner(count); __asm__ volatile(""); }
 FUNCTION other(void) { spin(200000); __asm__ volatile(""); }
@@ -47,6 +54,8 @@ FUNCTION throw(int depth) {
 FUNCTION after(void) { spin(400000); __asm__ volatile(""); }
 static void *thread(void *unused) { spin(500000); return unused; }
 int main(int count, char **arguments) {
+    touch(pages, 300);
+    for (int i = 0; i < 7; i++) times(NULL);
     outer(atol(arguments[count - 1]));
     other();
     down(5);
@@ -69,12 +78,12 @@ PATHS = {
 """How often the loop of two instructions is executed on each path of the first thread."""
 THREAD = (500_000, 500_000)
 
-Machine = tuple[str, str, str, str, str]
+Machine = tuple[str, str, str, str, str, str]
 MACHINES: list[Machine] = [
-    ("x86_64", "cc", "qemu-system-x86_64", "qemu-system-x86", "clone3"),
-    ("arm64", "aarch64-linux-gnu-gcc", "qemu-system-aarch64", "qemu-system-arm", "thread_start"),
+    ("x86_64", "cc", "qemu-system-x86_64", "qemu-system-x86", "clone3", "__x64_sys_times"),
+    ("arm64", "aarch64-linux-gnu-gcc", "qemu-system-aarch64", "qemu-system-arm", "thread_start", "__arm64_sys_times"),
 ]
-"""Architecture, compiler, emulator, its package, and the C library's function in which a thread begins."""
+"""Architecture, compiler, emulator, its package, the C library's function in which a thread begins, the kernel's function of times()."""
 
 
 def _stacks(folder: Path) -> dict[str, tuple[int, int]]:
@@ -91,7 +100,7 @@ def _stacks(folder: Path) -> dict[str, tuple[int, int]]:
     ],
 )
 def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(machine: Machine, tmp_path: Path) -> None:
-    architecture, compiler, emulator, package, thread = machine
+    architecture, compiler, emulator, package, thread, times = machine
     assert shutil.which(emulator), f"install it: apt-get install {package}"
     assert shutil.which(compiler), "install it: apt-get install gcc-aarch64-linux-gnu"
     known = {**PATHS, f"{thread};start_thread;thread;spin": THREAD}
@@ -116,11 +125,22 @@ def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(machine: 
     assert all("_[k]" in stack.removeprefix(calls).split(";")[0] for stack in stacks if stack.startswith(calls))
     left = re.compile(r"_\[k\];ret_to_user_\[k\]")
     assert not [stack for stack in stacks if left.search(stack)], "the kernel's functions have returned at its exit"
-    for number in (0, 1):
+    for number, name in enumerate(("baseline", "candidate")):
         side = found["sides"][number]
         assert sum(each[number] for each in stacks.values()) == side["instructions"] and not side["lost"]
-    one = {each["name"]: each for each in found["functions"]}["spin"]
+        assert sum(each.get(name, 0) for each in found["functions"]) == side["instructions"]
+    functions = {each["name"]: each for each in found["functions"]}
+    one = functions["spin"]
     assert [one["baseline"], one["candidate"]] == [sum(stacks[path][side] for path in known) for side in (0, 1)]
+    assert one["candidate"] - one["baseline"] == 2 * (MANY - FEW) and one["entries"] == [len(known)] * 2
+    assert functions[times]["entries"] == [7, 7]
+    if architecture == "x86_64":  # each page faults: the instruction counts once, not once more
+        assert 1200 + 2 <= functions["touch"]["baseline"] < 1200 + 8
+    shown = swapstone(tmp_path, "explain", str(record), *ROW).stdout  # stored: runs nothing
+    assert "of the difference is in the program (spin)" in " ".join(shown.split())
+    assert "running" not in shown and "modelled processor" not in shown
+    summary = swapstone(tmp_path, "show", str(record), "--all").stdout
+    assert "in the program (spin)" in " ".join(summary.split())
     written = swapstone(
         tmp_path, "profile", str(record), "wall", "--only", "*", "--instructions"
     ).stdout  # runs nothing
@@ -130,17 +150,14 @@ def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(machine: 
     assert "There is no profile off-cpu" in refused.stderr and "--instructions" in refused.stderr
 
 
-def test_stored_paths_that_contradict_the_table_are_not_used(tmp_path: Path) -> None:
-    record = tmp_path / "r"
-    asked = ("libc=glibc,musl", "--only", "b_string_strlen", "--blocks", "2", "--target", "vm", "--seed", "4")
-    swapstone(tmp_path, "compare", *asked, "--out", str(record))
-    row = ("explain", str(record), "wall", "--only", "*")
-    swapstone(tmp_path, *row)
-    (folder,) = (record / "explain").iterdir()
+@pytest.mark.exhaustive
+def test_stored_paths_that_contradict_the_table_are_not_used(shared: Shared) -> None:
+    top = explained_strlen(shared)
+    (folder,) = (top / RECORD / "explain").iterdir()
     stacks = _stacks(folder)
     assert stacks["run_child;measure;pass;strlen"][1] > 10_000_000  # below the function of a pass, which a child runs
     paths = folder / "paths.json"
     whole = paths.read_bytes()
     paths.write_bytes(whole.replace(b'"least":0', b'"least":-1', 1))
-    swapstone(tmp_path, *row)  # runs both variants again
+    swapstone(top, "explain", str(top / RECORD), *ROW)  # runs both variants again
     assert paths.read_bytes() == whole and _stacks(folder) == stacks

@@ -12,33 +12,36 @@ import pytest
 from swapstone.artifacts.images import MODULES_BESIDE
 from swapstone.artifacts.packages import Contents, fetch, package_file, read_lock
 from tests.e2e.cli import runs_of, swapstone
+from tests.shared import Shared
 from tests.tiny_kernel import END, HANG, tiny_kernel
 
 
-def _copies(folder: Path) -> list[Path]:
+def _copies(shared: Shared) -> list[Path]:
     """Copy each packaged kernel and some of its modules to a folder; return the kernels, which have the same file name."""
     packages = [package for package in read_lock().of("amd64") if package.kernel]
-    fetch(packages, lambda _: None)
-    copies = []
-    for package in packages:
-        kernel = folder / package.kernel / "bzImage"
-        kernel.parent.mkdir()
-        with Contents(package_file(package.sha256), folder) as contents:
-            kernel.write_bytes(contents.read(contents.find("boot/vmlinuz-*"))[0])
-            for name in contents.names():
-                if name.endswith(("/configfs.ko", "/modules.builtin")):
-                    target = kernel.with_name(kernel.name + MODULES_BESIDE) / name
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    target.write_bytes(contents.read(name)[0])
-        copies.append(kernel)
-    return copies
+
+    def fill(folder: Path) -> None:
+        fetch(packages, lambda _: None)
+        for package in packages:
+            kernel = folder / package.kernel / "bzImage"
+            kernel.parent.mkdir()
+            with Contents(package_file(package.sha256), folder) as contents:
+                kernel.write_bytes(contents.read(contents.find("boot/vmlinuz-*"))[0])
+                for name in contents.names():
+                    if name.endswith(("/configfs.ko", "/modules.builtin")):
+                        target = kernel.with_name(kernel.name + MODULES_BESIDE) / name
+                        target.parent.mkdir(parents=True, exist_ok=True)
+                        target.write_bytes(contents.read(name)[0])
+
+    folder = shared.folder("kernels-by-path", fill)
+    return [folder / package.kernel / "bzImage" for package in packages]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
-def test_kernels_by_path_are_compared_and_observed_with_one_and_eight_tasks(tmp_path: Path) -> None:
+def test_kernels_by_path_are_compared_and_observed_with_one_and_eight_tasks(tmp_path: Path, shared: Shared) -> None:
     """One workload makes system calls only, the other one needs a shell in the image."""
-    one, other = _copies(tmp_path)
+    one, other = _copies(shared)
     record = tmp_path / "r"
     works = ("--only", "syscall (8 tasks)", "--only", "shell_scripts(1)")
     asked = (f"kernel={one},{other}", "--suite", "throughput", *works, "--blocks", "1")
@@ -57,8 +60,8 @@ def test_kernels_by_path_are_compared_and_observed_with_one_and_eight_tasks(tmp_
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
-def test_the_error_names_a_missing_module(tmp_path: Path) -> None:
-    one, other = _copies(tmp_path)
+def test_the_error_names_a_missing_module(tmp_path: Path, shared: Shared) -> None:
+    one, other = _copies(shared)
     asked = (f"kernel={one},{other}", "--suite", "latency", "--load", "io")
     result = swapstone(tmp_path, "compare", *asked, expect=2)
     assert "The kernel has no module null_blk and does not list it as built in" in result.stderr

@@ -207,7 +207,7 @@ def test_an_image_built_by_clang_boots_and_serves_a_page() -> None:
 def test_building_twice_gives_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libc: str, exhaustive: bool
 ) -> None:
-    programs = EVERY if exhaustive else ("zlib", "lua")
+    programs = EVERY if exhaustive else ("lua",)
     request = LibcImageRequest(architecture="x86_64", libc=libc, programs=programs)
     _built("x86_64", libc, programs=programs)
     first = build_libc_image(request, lambda _: None)

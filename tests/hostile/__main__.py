@@ -15,18 +15,25 @@ from pathlib import Path
 
 from tests.hostile.commands import COMMANDS, Cell, cells, decode, encode, make_records
 from tests.hostile.kinds import GROUPS, KINDS
+from tests.no_sync import leave_out_fsync
 
 
 def main() -> int:
     """Run the chosen kinds and commands, and print a line for each kind, each fault, and the totals of the groups."""
     options = _options()
+    leave_out_fsync()
     if options.table:
         kept = [cell for path in options.table for cell in decode(path.read_bytes())]
         _print_totals(kept)
         return int(any(cell.faults for cell in kept))
-    chosen = GROUPS[options.group] if options.group else KINDS
-    kinds = [kind for kind in chosen if fnmatch.fnmatchcase(kind.name, options.kind)][:: options.every]
+    groups = (GROUPS[name] for name in options.group or GROUPS)
+    kinds = [
+        kind
+        for group in groups
+        for kind in [each for each in group if fnmatch.fnmatchcase(each.name, options.kind)][:: options.every]
+    ]
     commands = options.command or list(COMMANDS)
+    in_turn = options.in_turn or []
     begun = time.monotonic()
     found: list[Cell] = []
     with contextlib.ExitStack() as stack:
@@ -34,10 +41,10 @@ def main() -> int:
         if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="hostile-records-")))
             make_records(folder)
-        for cell in cells(kinds, commands, folder):
+        for cell in cells(kinds, commands, folder, in_turn):
             found.append(cell)
             if not options.json:
-                _print_line(found, len(commands))
+                _print_line(found, len(commands) + bool(in_turn))
     if options.json:
         sys.stdout.buffer.write(encode(found))
     else:
@@ -49,9 +56,12 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.hostile", description=__doc__)
     parser.add_argument("--kind", default="*", metavar="PATTERN", help="only these kinds of records")
-    parser.add_argument("--group", choices=list(GROUPS), help="only the kinds of this group")
+    parser.add_argument("--group", action="append", choices=list(GROUPS), help="only this group; repeatable")
     parser.add_argument("--command", action="append", choices=list(COMMANDS), help="only this command; repeatable")
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="the first of each N kinds")
+    parser.add_argument(
+        "--in-turn", action="append", choices=list(COMMANDS), help="each kind takes the next of these, too; repeatable"
+    )
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="the first of each N kinds of a group")
     parser.add_argument(
         "--records", type=Path, metavar="FOLDER", help="whole records that are there; they are made otherwise"
     )

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -181,20 +181,22 @@ def _explain(path: Path) -> None:
     record.reload().explain("b_malloc_tiny1")
 
 
-def cells(kinds: Iterable[Kind], commands: Iterable[str], folder: Path) -> Iterator[Cell]:
+def cells(kinds: Iterable[Kind], commands: Iterable[str], folder: Path, in_turn: Sequence[str] = ()) -> Iterator[Cell]:
     """Run commands on hostile records.
 
     Args:
         kinds: of records.
         commands: names of `COMMANDS`.
         folder: with the records of `make_records`.
+        in_turn: further names; each kind takes the next one.
 
     Yields:
         A cell for each kind and command.
     """
-    names = list(commands)
+    every = list(commands)
     import_all()
-    for kind in kinds:
+    for number, kind in enumerate(kinds):
+        names = [*every, in_turn[number % len(in_turn)]] if in_turn else every
         with tempfile.TemporaryDirectory(prefix="hostile-", dir=folder) as scratch:
             root = Path(scratch)
             record = root / "study" / (kind.folder or "one")

@@ -25,6 +25,8 @@ from tests.shared import Shared
 
 TOP = Path(__file__).parents[2]
 MAIN = ("show", "report --html", "query comparisons", "rerun")
+PROCESSES = 4
+"""The start of one takes as long as several commands. So each runs some groups."""
 OTHERS = tuple(name for name in COMMANDS if name not in {"verify", *MAIN})
 
 
@@ -47,39 +49,45 @@ def _counted(groups: Mapping[str, Sequence[Kind | Input]]) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("group", list(GROUPS))
+@pytest.mark.parametrize("groups", [list(GROUPS)[first::PROCESSES] for first in range(PROCESSES)], ids=", ".join)
 def test_each_kind_ends_with_a_message_and_is_named(
-    group: str, records: Path, tmp_path: Path, exhaustive: bool
+    groups: list[str], records: Path, tmp_path: Path, exhaustive: bool
 ) -> None:
-    every = 1 if exhaustive else 4
-    found = _table(group, ["verify"], records, tmp_path, every)
+    """Each fourth kind with `verify` and one of the main commands; with --exhaustive each kind with all of them."""
+    every, always, in_turn = (1, ("verify", *MAIN), ()) if exhaustive else (4, ("verify",), MAIN)
+    found = _table(groups, always, records, tmp_path, every=every, in_turn=in_turn)
     assert not _faulty(found)
-    for kind, cell in zip(GROUPS[group][::every], found, strict=True):
+    for kind in (kind for group in groups for kind in GROUPS[group][::every]):
+        (cell,) = (cell for cell in found if (cell.kind, cell.command) == (kind.name, "verify"))
         assert re.search(kind.named, cell.text), f"{kind.name}: nothing of {kind.named!r} in\n{cell.text[:2000]}"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("group", list(GROUPS))
-def test_each_main_command_ends_with_a_message(group: str, records: Path, tmp_path: Path, exhaustive: bool) -> None:
-    assert not _faulty(_table(group, MAIN, records, tmp_path, 1 if exhaustive else 10))
 
 
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("group", list(GROUPS))
 def test_each_other_command_ends_with_a_message(group: str, records: Path, tmp_path: Path) -> None:
-    assert not _faulty(_table(group, OTHERS, records, tmp_path))
+    assert not _faulty(_table([group], OTHERS, records, tmp_path))
 
 
-def _table(group: str, commands: Sequence[str], records: Path, folder: Path, every: int = 1) -> list[Cell]:
+def _table(
+    groups: Sequence[str],
+    commands: Sequence[str],
+    records: Path,
+    folder: Path,
+    *,
+    every: int = 1,
+    in_turn: Sequence[str] = (),
+) -> list[Cell]:
     """Run the table in a process of its own, which forks for each cell: forks of a test's worker would lack its other threads."""
-    words = [word for command in commands for word in ("--command", command)]
+    words = [word for group in groups for word in ("--group", group)]
+    words += [word for command in commands for word in ("--command", command)]
+    words += [word for command in in_turn for word in ("--in-turn", command)]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SWAPSTONE_")}
     environment = {**kept, "PYTHONPATH": f"{TOP / 'src'}:{TOP}", "OPENBLAS_NUM_THREADS": "1", "TMPDIR": str(folder)}
     result = subprocess.run(
         [
             *(sys.executable, "-P", "-m", "tests.hostile", "--json", "--records", str(records)),
-            *("--every", str(every), "--group", group, *words),
+            *("--every", str(every), *words),
         ],
         cwd=folder,
         env=environment,
@@ -88,7 +96,8 @@ def _table(group: str, commands: Sequence[str], records: Path, folder: Path, eve
     )
     assert result.returncode in {0, 1}, result.stderr.decode(errors="replace")
     found = decode(result.stdout)
-    assert len(found) == len(GROUPS[group][::every]) * len(commands)
+    kinds = sum(len(GROUPS[group][::every]) for group in groups)
+    assert len(found) == kinds * (len(commands) + bool(in_turn))
     return found
 
 
@@ -122,9 +131,12 @@ def test_the_installed_command_and_the_python_api_end_alike(records: Path, name:
 
 
 @pytest.mark.slow
-def test_all_hostile_records_together_take_nothing_from_a_whole_one(records: Path, tmp_path: Path) -> None:
-    """Each query reads every record of the folder."""
+def test_all_hostile_records_together_take_nothing_from_a_whole_one(
+    records: Path, tmp_path: Path, exhaustive: bool
+) -> None:
+    """Each query reads every record of the folder: those of each third kind, or of all kinds."""
     kinds = [kind for name, group in GROUPS.items() if name not in AROUND for kind in group]
+    kinds = kinds[:: 1 if exhaustive else 3]
     copy_record(records / "other", tmp_path / "other")
     for number, kind in enumerate(kinds):
         copy_record(records / "whole", tmp_path / "all" / f"r{number}")

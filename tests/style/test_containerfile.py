@@ -7,6 +7,8 @@ import re
 import shlex
 import subprocess
 
+import pytest
+
 from swapstone.artifacts.distribution_packages import package_versions
 from tests.e2e.cli import TOP
 
@@ -35,6 +37,7 @@ def test_every_command_of_a_run_line_is_there_when_it_runs() -> None:
                 there |= set(words[2:])
 
 
+@pytest.mark.slow  # apt-cache reads all lists
 def test_every_package_of_a_run_line_exists_in_the_distribution() -> None:
     """Only where the package lists are there; ./test fetches them when it installs a package."""
     if not package_versions("base-files"):

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import click
-import pytest
 
 from swapstone.cli.main import cli
 
@@ -50,6 +50,7 @@ def too_long(text: str) -> list[int]:
     return found
 
 
+@functools.cache
 def anchors(text: str) -> set[str]:
     """Return what the headings of a page are called in links, as forges make it."""
     headings = [line.lstrip("#").strip() for _, line, code in _lines(text) if line.startswith("#") and not code]
@@ -114,20 +115,20 @@ def problem_of(command: str) -> str:
     return ""
 
 
-@pytest.mark.parametrize("name", _names(PAGES))
-def test_links_resolve(name: str) -> None:
-    assert broken_links(TOP / name, (TOP / name).read_text()) == []
+def test_links_resolve() -> None:
+    broken = {name: broken_links(TOP / name, (TOP / name).read_text()) for name in _names(PAGES)}
+    assert {name: links for name, links in broken.items() if links} == {}
 
 
-@pytest.mark.parametrize("name", _names(PAGES))
-def test_lines_are_at_most_80_columns(name: str) -> None:
-    assert too_long((TOP / name).read_text()) == []
+def test_lines_are_at_most_80_columns() -> None:
+    found = {name: too_long((TOP / name).read_text()) for name in _names(PAGES)}
+    assert {name: numbers for name, numbers in found.items() if numbers} == {}
 
 
-@pytest.mark.parametrize("name", _names(PAGES))
-def test_commands_parse(name: str) -> None:
+def test_commands_parse() -> None:
     problems = {
-        f"line {number}: {command}": problem
+        f"{name}, line {number}: {command}": problem
+        for name in _names(PAGES)
         for number, command in commands((TOP / name).read_text())
         if (problem := problem_of(command))
     }

@@ -8,6 +8,7 @@ import functools
 from pathlib import Path
 
 import pytest
+from tools.structure import import_nodes
 
 SOURCE = Path(__file__).parents[2] / "src" / "swapstone"
 
@@ -63,13 +64,13 @@ MAY_IMPORT: dict[str, set[str]] = {
 def _imports(path: Path) -> set[str]:
     """Return the packages of ours that a file imports, wherever in it."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in import_nodes(path.read_text()):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+        elif node.module and node.level == 0:
             names = [node.module] if node.module != "swapstone" else [f"swapstone.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level > 0:
+        elif node.level > 0:
             pytest.fail(f"{path}: relative import; write the whole name")
         found |= {name.split(".")[1] for name in names if name.startswith("swapstone.")}
     return found

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from swapstone.targets.agent_build import build_agent
-from tests.unit.agent.harness import SANITIZED, Calls, Printed
+from tests.shared import Shared
+from tests.unit.agent.harness import Calls, Printed, compiled
 
 
 @pytest.fixture(scope="session")
@@ -24,28 +25,16 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def fake_proc(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fake_proc(shared: Shared) -> Path:
     """Compile the readers with files of a folder in place of those of the machine."""
-    native = Path(__file__).parents[3] / "native"
-    program = tmp_path_factory.mktemp("fake-proc") / "fake_proc"
-    sources = [Path(__file__).parent / "fake_proc.c"]
-    sources += [native / "agent" / f"{name}.c" for name in ("conditions", "counters", "observe", "text")]
-    subprocess.run(
-        ["cc", "-std=gnu11", "-O1", *SANITIZED, "-o", program, *sources, native / "wire" / "words.c"], check=True
-    )
-    return program
+    return compiled(shared, "fake_proc", ("conditions", "counters", "observe", "text"))
 
 
 @pytest.fixture(scope="session")
-def fake_trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fake_trial(shared: Shared) -> Path:
     """Compile the agent's trial with a scripted system."""
-    native = Path(__file__).parents[3] / "native"
-    program = tmp_path_factory.mktemp("fake-trial") / "fake_trial"
     names = ("answer", "conditions", "counters", "kill", "observation", "observe", "server", "text", "trial")
-    sources = [Path(__file__).parent / "fake_trial.c", native / "wire" / "words.c"]
-    sources += [native / "agent" / f"{name}.c" for name in names]
-    subprocess.run(["cc", "-std=gnu11", "-O1", *SANITIZED, "-o", program, *sources], check=True)
-    return program
+    return compiled(shared, "fake_trial", names)
 
 
 @pytest.fixture
@@ -62,17 +51,10 @@ def printed(fake_trial: Path, tmp_path: Path) -> Printed:
 
 
 @pytest.fixture(scope="session")
-def fake_calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fake_calls(shared: Shared) -> Path:
     """Compile what forks, mounts and waits, with calls that are printed."""
-    native = Path(__file__).parents[3] / "native"
-    program = tmp_path_factory.mktemp("fake-calls") / "fake_calls"
-    sources = [Path(__file__).parent / "fake_calls.c", native / "wire" / "words.c"]
-    sources += [
-        native / "agent" / f"{name}.c"
-        for name in ("child", "keeper", "kill", "main", "observe", "root", "start", "text")
-    ]
-    subprocess.run(["cc", "-std=gnu11", "-O1", *SANITIZED, "-o", program, *sources], check=True)
-    return program
+    names = ("child", "keeper", "kill", "main", "observe", "root", "start", "text")
+    return compiled(shared, "fake_calls", names)
 
 
 @pytest.fixture

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from swapstone.wire import AgentAnswer, TrialRequest, decode_answers, encode_plan_header, encode_request
+from tests.shared import Shared
 
 MARK = "SWAPSTONE_TEST_MARK"
 SANITIZED = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
@@ -20,6 +22,32 @@ Printed = Callable[..., tuple[bytes, list[str]]]
 
 Calls = Callable[..., list[str]]
 """Runs `fake_calls.c` with arguments: returns what it prints."""
+
+
+def compiled(shared: Shared, name: str, sources: tuple[str, ...], **limits: int) -> Path:
+    """Return a program of a C file of this folder and sources of the agent, compiled once for all workers.
+
+    Args:
+        shared: of the fixture.
+        name: of the C file, without its ending.
+        sources: names of the agent's.
+        limits: constants of `counters.c` that have another value in this program.
+    """
+    native = Path(__file__).parents[3] / "native"
+
+    def fill(folder: Path) -> None:
+        paths = [native / "agent" / f"{source}.c" for source in sources]
+        for limit, value in limits.items():
+            text = (native / "agent" / "counters.c").read_text()
+            changed = re.sub(rf"\b{limit} = \d+", f"{limit} = {value}", text)
+            assert changed != text, f"{limit} is no constant of counters.c"
+            (folder / "counters.c").write_text(changed)
+            paths = [folder / "counters.c" if path.stem == "counters" else path for path in paths]
+        command: list[str | Path] = ["cc", "-std=gnu11", "-O1", *SANITIZED, "-I", native / "agent", "-o", folder / name]
+        subprocess.run([*command, Path(__file__).parent / f"{name}.c", native / "wire" / "words.c", *paths], check=True)
+
+    values = "".join(f"-{limit}-{value}" for limit, value in limits.items())
+    return shared.folder(f"{name}{values}", fill) / name
 
 
 def request(folder: Path, *arguments: str | Path, **changed: object) -> TrialRequest:

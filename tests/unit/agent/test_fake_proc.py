@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.shared import Shared
+from tests.unit.agent.harness import compiled
+
 CPU = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n"
 
 
@@ -417,15 +420,33 @@ def test_mappings_are_read_to_the_first_line_that_is_too_long(
     assert ("object /after" in found) == known
 
 
-@pytest.mark.slow  # reads the files of a thousand processes for each of them
+FEW = 16
+
+
+def test_a_server_of_more_processes_than_are_counted_has_no_counters(shared: Shared, tmp_path: Path) -> None:
+    """With a smaller limit: the files of each process are read for each of them, of the usual 1024 for a minute."""
+    program = compiled(shared, "fake_proc", ("conditions", "counters", "observe", "text"), MOST_PROCESSES=FEW)
+    for count, whole in ((FEW, True), (FEW + 1, False)):
+        assert _of_processes(program, tmp_path / str(count), count) == (FEW, FEW, whole), count
+
+
+def test_1024_processes_are_counted() -> None:
+    counters = Path(__file__).parents[3] / "native" / "agent" / "counters.c"
+    assert "MOST_PROCESSES = 1024," in counters.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("count", "whole"), [(1024, True), (1025, False)])
-def test_a_server_of_more_processes_than_are_counted_has_no_counters(
-    fake_proc: Path, tmp_path: Path, count: int, whole: bool
-) -> None:
+def test_a_server_of_a_thousand_processes_is_counted(fake_proc: Path, tmp_path: Path, count: int, whole: bool) -> None:
+    assert _of_processes(fake_proc, tmp_path, count) == (1024, 1024, whole)
+
+
+def _of_processes(program: Path, folder: Path, count: int) -> tuple[int, int, bool]:
+    """Return the numbers of processes and threads of a server of so many processes, and whether its counters are whole."""
     files: dict[str, str] = {}
     for number in range(count):
         files |= process(5000 + number, 1, 1)
-    folder = lay_out(tmp_path, files)
-    found = facts(fake_proc, "server", folder, folder)
-    assert (found["server_processes"], found["server_threads"]) == (1024, 1024)
-    assert ("server_cpu_ns" in found) == whole
+    top = lay_out(folder, files)
+    found = facts(program, "server", top, top)
+    return found["server_processes"], found["server_threads"], "server_cpu_ns" in found

@@ -17,6 +17,8 @@ from swapstone.model import UserError
 from tests.unit.artifacts.archive import RELEASE, Archive, kernel_files, lock_of
 from tests.unit.artifacts.test_cpio import read
 
+pytestmark = pytest.mark.slow  # each test compiles objects and makes packages of them
+
 PARTS = (
     ImagePart(name="busybox", package="busybox-static", files=("bin/busybox",)),
     ImagePart(name="cyclictest", package="rt-tests", files=("bin/cyclictest",), objects=("libodd.so.1",)),

@@ -28,15 +28,15 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (targets / "copied.py").write_text(file)
     register(targets / "registry.py", line, "TARGETS", "COPIED")
     (top / "tests").mkdir()
-    for name in ("__init__.py", "conftest.py", "fake_ssh.py", "shared.py"):
+    for name in ("__init__.py", "conftest.py", "fake_ssh.py", "no_sync.py", "shared.py"):
         shutil.copy(TOP / "tests" / name, top / "tests")
     shutil.copytree(TOP / "tests" / "contract", top / "tests" / "contract")
     shutil.copy(TOP / "pyproject.toml", top)
     return top
 
 
-def _contract(top: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", "copied"]
+def _contract(top: Path, tests: str = "copied") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-k", tests]
     environment = {**os.environ, "PYTHONPATH": f"{top / 'src'}:{top}"}
     return subprocess.run(
         [*command, "tests/contract/test_targets.py"],
@@ -66,7 +66,7 @@ def test_the_contract_tests_catch_a_target_that_breaks_it(copy: Path) -> None:
     assert broken != text
     file.write_text(broken)
     try:
-        result = _contract(copy)
+        result = _contract(copy, "copied and same_length")
     finally:
         file.write_text(text)
     assert result.returncode == 1

@@ -26,6 +26,8 @@ from swapstone.targets.target import EMULATED
 from swapstone.wire import AgentAnswer, TrialRequest
 from tests.fake_ssh import FakeSsh
 
+pytestmark = pytest.mark.slow  # each test starts a process that imports labgrid
+
 STRATEGY = """
 import enum
 import attr

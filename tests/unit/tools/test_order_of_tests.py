@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import pytest_collection_modifyitems
+from tests.conftest import pytest_collection_modifyitems, pytest_ignore_collect
 
 
 def _item(name: str, folder: str, *markers: str) -> Any:
@@ -49,3 +49,31 @@ def test_what_starts_the_command_line_is_slow_unless_its_module_is_quick() -> No
         ("plain", False),
         ("walk", False),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "left_out"),
+    [
+        ("unit/test_a.py", "pytestmark = pytest.mark.slow  # boots machines", True),
+        ("unit/test_a.py", "import pytest\n\npytestmark = [\n    pytest.mark.slow,\n]", True),
+        ("unit/test_a.py", "@pytest.mark.slow\ndef test_one(): ...\ndef test_two(): ...", False),
+        ("unit/test_a.py", "pytestmark = pytest.mark.skipif(True, reason='')", False),
+        ("e2e/test_a.py", "def test_one(): ...", True),
+        ("e2e/test_a.py", "pytestmark = pytest.mark.quick", False),
+        ("e2e/cli.py", "", False),
+    ],
+)
+def test_modules_of_slow_tests_alone_are_not_imported_for_the_short_ones(
+    tmp_path: Path, name: str, text: str, left_out: bool
+) -> None:
+    module = tmp_path / name
+    module.parent.mkdir()
+    module.write_text(text)
+
+    def ignored(selected: str, *arguments: str) -> bool | None:
+        config: Any = SimpleNamespace(getoption={"markexpr": selected}.get, args=arguments)
+        return pytest_ignore_collect(module, config)
+
+    assert ignored("not slow", "tests") is (left_out or None)
+    assert ignored("slow", "tests") is ignored("", "tests") is None
+    assert ignored("not slow", f"{module}::test_one") is None, "it is named"

@@ -7,11 +7,13 @@ import shutil
 import struct
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from swapstone.artifacts.companion_programs import companion_programs
 from swapstone.factors import Recipe
 from swapstone.model import Source, Workload
+from tests.shared import Shared
 from tests.unit.builders import source_of
 from tests.unit.workloads.programs import ENVIRONMENT, SOURCES, recipe_for
 
@@ -20,7 +22,7 @@ NO_CALLS = frozenset({"__errno_location", "_GLOBAL_OFFSET_TABLE_", "stderr"})  #
 _VERSIONED = ("__isoc99_", "__isoc23_")  # glibc's names of scanf's family, by the version of ISO C
 
 # The file is shared with children and with programs that replace this one.
-_STUBS = """
+_COUNTERS = """
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -36,10 +38,20 @@ TIMEOUT_S = 600
 """A busy machine needs more than a minute to compile a large workload."""
 
 _STUB = """
-__asm__(".text\\n.globl counted_{name}\\n.type counted_{name}, @function\\ncounted_{name}:\\n"
-        "movq swapstone_calls(%rip), %r11\\nlock incq {offset}(%r11)\\njmp {name}@PLT\\n");
+.globl counted_{name}
+.type counted_{name}, @function
+counted_{name}:
+    movq swapstone_calls(%rip), %r11
+    lock incq {offset}(%r11)
+    jmp {name}@PLT
 """
 """x86-64; r11 is free at a call (System V ABI, section 3.2.1)."""
+
+_HEAD = """
+.section .note.GNU-stack, "", @progbits
+.hidden swapstone_calls
+.text
+"""
 
 
 def compile_object(recipe: Recipe, file: str, target: Path) -> Path:
@@ -60,28 +72,41 @@ def plain_name(symbol: str) -> str:
     return next((symbol.removeprefix(each) for each in _VERSIONED if symbol.startswith(each)), symbol)
 
 
-def calls_of_a_pass(workload: Workload, level: str, folder: Path) -> dict[str, int]:
-    """Return how often one pass calls each function of the C library, in all its processes and threads."""
+def calls_of_a_pass(workload: Workload, level: str, folder: Path, shared: Shared) -> dict[str, int]:
+    """Return how often one pass calls each function of the C library, in all its processes and threads.
+
+    What all programs of a C library have in common is compiled once: the harness and the counters.
+    """
     source = source_of(workload)
-    program, names = _with_stubs(source, level, folder)
+    program, names = _with_stubs(source, level, folder, shared.folder(f"counters-{level}", _common(level)))
     one, two = (_calls(program, names, passes, workload, folder) for passes in (1, 2))
     return {name: count for name, count in sorted((two - one).items()) if count}
 
 
-def _with_stubs(source: Source, level: str, folder: Path) -> tuple[Path, tuple[str, ...]]:
+def _common(level: str) -> Callable[[Path], None]:
+    def fill(folder: Path) -> None:
+        (folder / "counters.c").write_text(_COUNTERS)
+        for path in (folder / "counters.c", SOURCES / "harness.c"):
+            _compile(recipe_for(level), "-c", str(path), "-o", str(folder / f"{path.stem}.o"))
+
+    return fill
+
+
+def _compile(recipe: Recipe, *arguments: str) -> None:
+    subprocess.run([*recipe.command, *recipe.cflags, *arguments], check=True, timeout=TIMEOUT_S)
+
+
+def _with_stubs(source: Source, level: str, folder: Path, common: Path) -> tuple[Path, tuple[str, ...]]:
     recipe = recipe_for(level)
     compiled = compile_object(recipe, source.file, folder / "workload.o")
     names = tuple(name for name in undefined_symbols(compiled) if name not in HARNESS_SYMBOLS | NO_CALLS)
     renamed = [f"--redefine-sym={name}=counted_{name}" for name in names]
     subprocess.run(["objcopy", *renamed, str(compiled)], check=True, timeout=TIMEOUT_S)
-    stubs = folder / "stubs.c"
-    stubs.write_text(_STUBS + "".join(_STUB.format(name=name, offset=8 * i) for i, name in enumerate(names)))
+    stubs = folder / "stubs.s"
+    stubs.write_text(_HEAD + "".join(_STUB.format(name=name, offset=8 * i) for i, name in enumerate(names)))
     program = folder / "prog"
-    inputs = [str(compiled), str(stubs), str(SOURCES / "harness.c")]
-    libraries = (*recipe.ldflags, *source.libraries)
-    subprocess.run(
-        [*recipe.command, *recipe.cflags, *inputs, "-o", str(program), *libraries], check=True, timeout=TIMEOUT_S
-    )
+    inputs = map(str, (compiled, stubs, common / "counters.o", common / "harness.o"))
+    _compile(recipe, *inputs, "-o", str(program), *recipe.ldflags, *source.libraries)
     for started in companion_programs(source, recipe):
         shutil.copy2(started, folder / started.name)
     for companion in source.companions:

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Count the system calls of a workload's pass, with strace."""
+"""Count the system calls of a workload's pass, and the bytes that they move, with strace."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import json
 import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from swapstone.artifacts import build_workload
 from swapstone.model import Workload
+from tests.shared import Shared
 from tests.unit.builders import source_of
 from tests.unit.workloads.programs import ENVIRONMENT, REPORT, recipe_for
 
@@ -43,6 +47,7 @@ _RANDOM = "getrandom"
 """glibc's mkstemp() calls it again, in one of 22 calls, if the first number would make some names likelier than others."""
 
 
+@functools.cache
 def require_strace() -> str:
     """Return the path of strace; skip the test where it is missing or the kernel forbids it."""
     found = shutil.which("strace")
@@ -54,29 +59,34 @@ def require_strace() -> str:
     return found
 
 
-def system_calls_of_a_pass(workload: Workload, level: str, folder: Path) -> dict[str, int]:
+def system_calls_of_a_pass(workload: Workload, level: str, shared: Shared) -> dict[str, int]:
     """Return how often one pass calls each service of the kernel, in all its processes: two passes less one.
 
     The harness reads the memory of the last pass in pieces, whose number varies with the addresses: these calls don't count.
     """
-    return _of_a_pass(workload, level, folder, counted)
+    return _of_a_pass(workload, level, shared, "calls")
 
 
-def bytes_of_a_pass(workload: Workload, level: str, folder: Path) -> dict[str, int]:
+def bytes_of_a_pass(workload: Workload, level: str, shared: Shared) -> dict[str, int]:
     """Return how many bytes one pass reads and writes, in all its processes, but for files of /proc: two passes less one."""
-    return _of_a_pass(workload, level, folder, moved_bytes)
+    return _of_a_pass(workload, level, shared, "bytes")
 
 
-def _of_a_pass(
-    workload: Workload, level: str, folder: Path, count: Callable[[Iterable[str]], Counter[str]]
-) -> dict[str, int]:
-    one, two = (_counts(workload, level, passes, folder, count) for passes in (1, 2))
+def _of_a_pass(workload: Workload, level: str, shared: Shared, what: str) -> dict[str, int]:
+    """Trace a workload with one pass and with two, once for all tests: what they count differs, the runs do not."""
+    require_strace()
+    name = hashlib.sha256(repr((workload.name, workload.arguments, workload.origin)).encode()).hexdigest()[:16]
+
+    def fill(folder: Path) -> None:
+        for passes in (1, 2):
+            (folder / f"{passes}.json").write_text(json.dumps(_counts(workload, level, passes, folder)))
+
+    folder = shared.folder(f"traced-{level}-{name}", fill)
+    one, two = (Counter(json.loads((folder / f"{passes}.json").read_text())[what]) for passes in (1, 2))
     return {name: number for name, number in sorted((two - one).items()) if number}
 
 
-def _counts(
-    workload: Workload, level: str, passes: int, folder: Path, count: Callable[[Iterable[str]], Counter[str]]
-) -> Counter[str]:
+def _counts(workload: Workload, level: str, passes: int, folder: Path) -> dict[str, Counter[str]]:
     program = build_workload(source_of(workload), recipe_for(level)).path
     trace = folder / "trace"
     command = [require_strace(), "-f", "-qq", "-e", "signal=none", "-o", str(trace), str(program), str(passes)]
@@ -90,8 +100,10 @@ def _counts(
         check=False,
     )
     assert REPORT.fullmatch(result.stdout), result.stdout + result.stderr
-    with trace.open(errors="replace") as lines:
-        counts = count(lines)
+    counts = {}
+    for what, count in (("calls", counted), ("bytes", moved_bytes)):
+        with trace.open(errors="replace") as lines:
+            counts[what] = count(lines)
     trace.unlink()
     return counts
 

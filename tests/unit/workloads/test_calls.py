@@ -14,6 +14,7 @@ import pytest
 
 from swapstone.model import Source
 from swapstone.workloads import SUITES, find_workload
+from tests.shared import Shared
 from tests.unit.builders import source_of
 from tests.unit.workloads.counted_calls import (
     calls_of_a_pass,
@@ -264,9 +265,9 @@ def test_the_tables_have_every_workload() -> None:
     ids=lambda place: place[1],
 )
 def test_a_pass_calls_what_its_name_promises_equally_often_with_both_c_libraries(
-    place: tuple[str, str], level: str, tmp_path: Path
+    place: tuple[str, str], level: str, tmp_path: Path, shared: Shared
 ) -> None:
-    assert calls_of_a_pass(find_workload(*place), level, tmp_path) == CALLS[place]
+    assert calls_of_a_pass(find_workload(*place), level, tmp_path, shared) == CALLS[place]
 
 
 def needed(file: str) -> set[str]:

@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
 from swapstone.model.directories import share_dir
 from swapstone.workloads import find_suite, find_workload
+from tests.shared import Shared
 from tests.unit.workloads.counted_system_calls import bytes_of_a_pass, moved_bytes, system_calls_of_a_pass
 from tests.unit.workloads.programs import LEVELS
 from tests.unit.workloads.test_system_calls import HARNESS, NOT_MEASURED
@@ -83,10 +83,10 @@ def test_bytes_are_those_that_the_kernel_returned() -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", _some(list(_bytes_of_os())))
-def test_an_operation_moves_the_documented_bytes(name: str, level: str, tmp_path: Path) -> None:
+def test_an_operation_moves_the_documented_bytes(name: str, level: str, shared: Shared) -> None:
     workload = find_workload("os", name)
     operations = _operations_of_os()[name]
-    found = bytes_of_a_pass(workload, level, tmp_path)
+    found = bytes_of_a_pass(workload, level, shared)
     for what, number in _bytes_of_os()[name].items():
         # A stream's partner may have written more than is read when it ends.
         least, most = number * operations, number * operations + (65_536 if name.startswith("bw_") else 0)
@@ -103,11 +103,11 @@ def _operations_of_os() -> dict[str, int]:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("name", _some(list(unix_passes())))
 def test_a_pass_of_unix_makes_the_documented_calls_and_moves_the_documented_bytes(
-    name: str, level: str, tmp_path: Path
+    name: str, level: str, shared: Shared
 ) -> None:
     workload = find_workload("unix", name)
     _, calls, moved = unix_passes()[name]
-    found = system_calls_of_a_pass(workload, level, tmp_path)
+    found = system_calls_of_a_pass(workload, level, shared)
     if name in OF_THE_LIBRARY:
         assert {call: found.get(call, 0) for call in calls} == calls
         return
@@ -119,7 +119,7 @@ def test_a_pass_of_unix_makes_the_documented_calls_and_moves_the_documented_byte
     around_fork = {"set_robust_list", "gettid", "rt_sigprocmask"}
     assert all(number <= 2 for call, number in more.items() if call not in around_fork), (operations, more)
     expected = {what: number for what, number in moved.items() if number}
-    assert bytes_of_a_pass(workload, level, tmp_path) == expected
+    assert bytes_of_a_pass(workload, level, shared) == expected
 
 
 def test_files_of_10_kib_are_written_outside_the_measurement_where_they_are_deleted() -> None:

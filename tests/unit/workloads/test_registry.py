@@ -104,14 +104,14 @@ def test_every_header_is_used() -> None:
     assert [path.name for path in SOURCES.glob("*.h") if f'#include "{path.name}"' not in texts] == []
 
 
-@pytest.mark.parametrize("workload", EVERY, ids=lambda workload: workload.name)
-def test_waiting_workloads_lead_with_wall_time_and_others_with_cpu_time(workload: Workload) -> None:
-    leading = [metric.name for metric in workload.metrics if metric.leads]
-    if isinstance(workload.origin, Source) and workload.origin.harness:
-        assert leading == (["wall"] if workload.waits else ["cpu"])
-    else:
-        assert len(leading) == 1
-    assert len({metric.name for metric in workload.metrics}) == len(workload.metrics)
+def test_waiting_workloads_lead_with_wall_time_and_others_with_cpu_time() -> None:
+    for workload in EVERY:
+        leading = [metric.name for metric in workload.metrics if metric.leads]
+        if isinstance(workload.origin, Source) and workload.origin.harness:
+            assert leading == (["wall"] if workload.waits else ["cpu"]), workload.name
+        else:
+            assert len(leading) == 1, workload.name
+        assert len({metric.name for metric in workload.metrics}) == len(workload.metrics), workload.name
 
 
 def test_only_threaded_workloads_use_all_processors() -> None:
@@ -157,9 +157,9 @@ def test_workloads_that_may_use_several_processors_declare_how_many_they_need() 
     assert {work.threads for work in ALL if work.name not in several} == {1}
 
 
-@pytest.mark.parametrize("origin", [origin for _, origin in SOURCED], ids=lambda origin: origin.file)
-def test_a_report_of_max_passes_fits_the_output_limit(origin: Source) -> None:
-    assert origin.max_passes * len("pass 1234567890 1234567890 1234567890 12345 0 12345 12345\n") < 64 * 1024
+def test_a_report_of_max_passes_fits_the_output_limit() -> None:
+    line = len("pass 1234567890 1234567890 1234567890 12345 0 12345 12345\n")
+    assert [workload.name for workload, origin in SOURCED if origin.max_passes * line >= 64 * 1024] == []
 
 
 def test_patterns_select_in_the_order_of_the_registry() -> None:
@@ -230,15 +230,14 @@ def test_a_pattern_that_matches_in_another_suite_names_that_suite() -> None:
     assert caught.value.hint == "Suite libc-extra has it: add `--suite libc-extra`."
 
 
-@pytest.mark.parametrize(
-    "workload", [work for work in ALL if not isinstance(work.origin, ImageTool)], ids=lambda workload: workload.name
-)
-def test_the_documentation_lists_processors_and_leading_metric(workload: Workload) -> None:
-    rows = [line for line in DOCUMENT.splitlines() if line.startswith("| ") and f"`{workload.name}`" in line]
-    assert len(rows) == 1
-    cells = [cell.strip() for cell in rows[0].strip("|").split(" | ")]
-    (leading,) = (metric.name for metric in workload.metrics if metric.leads)
-    assert cells[-2:] == ["all" if workload.cpus is Cpus.ALL else "1", leading]
+def test_the_documentation_lists_processors_and_leading_metric() -> None:
+    lines = [line for line in DOCUMENT.splitlines() if line.startswith("| ")]
+    for workload in (work for work in ALL if not isinstance(work.origin, ImageTool)):
+        rows = [line for line in lines if f"`{workload.name}`" in line]
+        assert len(rows) == 1, workload.name
+        cells = [cell.strip() for cell in rows[0].strip("|").split(" | ")]
+        (leading,) = (metric.name for metric in workload.metrics if metric.leads)
+        assert cells[-2:] == ["all" if workload.cpus is Cpus.ALL else "1", leading], workload.name
 
 
 def test_a_display_name_holds_no_value_that_is_not_a_parameter() -> None:

@@ -6,13 +6,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
 from swapstone.model.directories import share_dir
 from swapstone.published import MEASURED_ROWS
 from swapstone.workloads import find_suite, find_workload
+from tests.shared import Shared
 from tests.unit.workloads.counted_system_calls import counted, system_calls_of_a_pass
 from tests.unit.workloads.programs import LEVELS
 
@@ -98,13 +98,13 @@ def test_a_call_that_the_kernel_makes_again_counts_once() -> None:
     "name",
     [pytest.param(workload.name, marks=[] if workload.name in SHORT else [pytest.mark.slow]) for workload in WORKLOADS],
 )
-def test_a_pass_makes_the_documented_system_calls(name: str, level: str, tmp_path: Path) -> None:
+def test_a_pass_makes_the_documented_system_calls(name: str, level: str, shared: Shared) -> None:
     operations, calls = documented()[name]
     expected = {call: int(number * operations) for call, number in calls.items()}
     expected = SAME_SERVICE.get((name, level), expected)
     for more in (HARNESS, NOT_MEASURED.get(name, {})):
         expected = {call: expected.get(call, 0) + more.get(call, 0) for call in {*expected, *more}}
-    found = system_calls_of_a_pass(find_workload("os", name), level, tmp_path)
+    found = system_calls_of_a_pass(find_workload("os", name), level, shared)
     if name in OF_THE_LIBRARY:
         # The loader opens, reads and closes files; of the process itself the calls are exact.
         expected = {call: number for call, number in expected.items() if call not in HARNESS}
