@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from swapstone.explanation.call_names import common_counts
 from swapstone.explanation.cost_classes import (
     ALLOCATOR,
     COPIES,
@@ -73,7 +74,7 @@ def explain(seen: RowMeasurements, classes: CostClasses) -> Explanation:
     split = ledger(seen, classes)
     if seen.no_result and not _is_repeated(split):
         seen = msgspec.structs.replace(seen, differs=False)
-    findings = _findings(seen, split, counts, classes)
+    findings = _findings(seen, split, common_counts(counts), classes)
     return Explanation(
         place=seen.place,
         counts=counts,
