@@ -77,9 +77,7 @@ def tracing_wrapper() -> tuple[str, ...] | MissingRequirement:
         return (
             ()
             if readable
-            else MissingRequirement(
-                "tracepoints need root, or a readable tracefs", f"sudo mount -o remount,mode=755 {TRACING}"
-            )
+            else MissingRequirement("tracepoints need root, because tracefs does", "start swapstone as root")
         )
     if Path(f"{TRACING}/events").is_dir():
         return ()
@@ -95,15 +93,24 @@ def tracing_wrapper() -> tuple[str, ...] | MissingRequirement:
     )
 
 
-@functools.cache
-def missing_uprobes() -> MissingRequirement | None:
-    """Return why calls of malloc and memcpy can't be counted by uprobes; None if they can."""
-    missing = missing_perf()
+def missing_tracepoints() -> MissingRequirement | None:
+    """Return why perf can't use tracepoints; None if it can.
+
+    Root comes before the setting of the kernel's samples: without it, that setting alone would enable nothing.
+    """
+    missing = missing_tool("perf", "linux-perf")
     if missing:
         return missing
     wrapper = tracing_wrapper()
-    if isinstance(wrapper, MissingRequirement):
-        return wrapper
+    return wrapper if isinstance(wrapper, MissingRequirement) else missing_perf()
+
+
+@functools.cache
+def missing_uprobes() -> MissingRequirement | None:
+    """Return why calls of malloc and memcpy can't be counted by uprobes; None if they can."""
+    missing, wrapper = missing_tracepoints(), tracing_wrapper()
+    if missing or isinstance(wrapper, MissingRequirement):
+        return missing
     result = _run((*wrapper, "test", "-w", f"{TRACING}/uprobe_events"))
     if result is not None and result.returncode == 0:
         return None
@@ -127,7 +134,7 @@ def missing_kernel_names(symbols: Path = Path("/proc/kallsyms")) -> MissingRequi
         return None
     return MissingRequirement(
         "the kernel hides its symbol addresses, so kernel functions in stacks have no names",
-        "sudo sysctl kernel.kptr_restrict=0; or root",
+        "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1; or start swapstone as root",
     )
 
 
