@@ -144,11 +144,7 @@ def _is_wrapper(frame: Frame, call: str) -> bool:
     """Return whether a function of the C library only makes a system call."""
     name = frame.symbol
     same = name.removesuffix("64").removesuffix("_nocancel")
-    return (
-        name == "[unknown]"
-        or common_call(same) == call
-        or _CANCELLABLE.fullmatch(name) is not None
-    )
+    return name == "[unknown]" or common_call(same) == call or _CANCELLABLE.fullmatch(name) is not None
 
 
 def _rebuilt(profile: Profile, *, cut: bool) -> Profile:

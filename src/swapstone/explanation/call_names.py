@@ -36,8 +36,8 @@ _SAME: Mapping[str, str] = {
     }.items()
     for other in others.split()
 }
-"""Other names of calls, as the kernel's tracepoints and functions have them, by the name that stands for all. readv and writev are among them
-because streams of musl use these where those of glibc use read and write."""
+"""Other names of calls, as the kernel's tracepoints and functions have them, with the name that stands for all. readv and writev are
+among them because streams of musl use these where those of glibc use read and write."""
 
 _OR = " or "
 
@@ -48,7 +48,7 @@ def common_call(name: str) -> str:
     Args:
         name: as in a count, or the joined names of `common_counts`.
     """
-    first = name.split(_OR)[0]
+    first = name.split(_OR, maxsplit=1)[0]
     return _SAME.get(first, first)
 
 

@@ -18,10 +18,11 @@ from swapstone.model.toml_file import TomlError, decode_toml
 
 OWN, OTHER, UNNAMED, KERNEL_OTHER = "own code", "C library, other", "unnamed", "kernel, other"
 WAITING, READY = "waiting", "no processor"
-LOCKS, SYSTEM_CALLS, FAULTS, ALLOCATOR, COPIES = (
+LOCKS, SYSTEM_CALLS, FAULTS, SIGNALS, ALLOCATOR, COPIES = (
     "locks",
     "system calls",
     "page faults",
+    "signals",
     "allocator",
     "copies and strings",
 )
@@ -172,16 +173,20 @@ class CostClasses:
     def of_stacks(self, profile: Profile) -> list[tuple[str, str]]:
         """Return the class of each stack of a profile, and its detail.
 
-        Samples at the entry into the kernel, before and after the function of a system call, do not show which call it is, unless a function
-        of the C library that makes this call alone is on the stack. They belong to the call that the same callers make most in the
-        profile, by their samples. Otherwise one C library has more time under `ENTRY` than another: musl makes most calls inline.
+        Samples at the entry into the kernel do not show which system call it is, unless a function of the C library that makes this
+        call alone is on the stack. They belong to the call that the same callers make most, by the samples of the profile. Otherwise one
+        C library has more time under `ENTRY` than another: musl makes most calls inline.
         """
         stacks = [[profile.frames[number] for number in stack.frames] for stack in profile.stacks]
         found = [self.of(frames) for frames in stacks]
         known: dict[tuple[Frame, ...], collections.Counter[tuple[str, str]]] = {}
         callers = [self._callers(frames) for frames in stacks]
         for key, frames, whose, stack in zip(found, stacks, callers, profile.stacks, strict=True):
-            if key[1] != ENTRY and key[0] in {SYSTEM_CALLS, LOCKS} and any(each.object == KERNEL for each in frames):
+            if (
+                key[1] != ENTRY
+                and key[0] in {SYSTEM_CALLS, LOCKS, SIGNALS}
+                and any(each.object == KERNEL for each in frames)
+            ):
                 for part in (whose, whose[-1:]):
                     known.setdefault(part, collections.Counter())[key] += stack.weight  # type: ignore[assignment]
         for number, whose in enumerate(callers):
@@ -199,6 +204,8 @@ class CostClasses:
     def _of(self, stack: Sequence[Frame]) -> tuple[str, str]:
         kernel = [frame for frame in stack if frame.object == KERNEL]
         found = self._of_kernel(kernel)
+        if any(name == SIGNALS for name, _ in found):  # whatever entered the kernel before
+            return SIGNALS, ""
         if found and found[0][0] == SYSTEM_CALLS and any(name == FAULTS for name, _ in found):
             # The fault is on a page of the caller, which the system call is merely the first to access.
             return FAULTS, f"in {found[0][1]}"
@@ -220,7 +227,7 @@ class CostClasses:
             return found
         callers = self._callers(stack)
         by_user = self._of_user(callers[-1]) if callers else None
-        return by_user if by_user and by_user[0] == SYSTEM_CALLS else found
+        return by_user if by_user and by_user[0] in {SYSTEM_CALLS, SIGNALS} else found
 
     def _of_kernel(self, kernel: Sequence[Frame]) -> list[tuple[str, str]]:
         """Return the classes of kernel frames, the outermost first; the common entry of system calls comes after the call's name."""

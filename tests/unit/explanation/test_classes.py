@@ -94,6 +94,12 @@ def test_functions_of_both_c_libraries(classes: CostClasses, place: str, names: 
         (("read", "do_syscall_64[k]", "__x64_sys_read[k]", "vfs_read[k]"), ("system calls", "read")),
         (("madvise", "entry_SYSCALL_64_after_hwframe[k]", "do_syscall_64[k]"), ("system calls", "madvise")),
         (("f", "entry_SYSCALL_64_after_hwframe[k]"), ("system calls", "entry and exit")),
+        (("f", "asm_sysvec_apic_timer_interrupt[k]", "arch_do_signal_or_restart[k]", "x[k]"), ("signals", "")),
+        (("raise", "do_syscall_64[k]", "arch_do_signal_or_restart[k]", "get_signal[k]"), ("signals", "")),
+        (("f", "__restore_rt", "do_syscall_64[k]", "__do_sys_rt_sigreturn[k]", "y[k]"), ("signals", "")),
+        (("f", "__restore_rt", "entry_SYSCALL_64_after_hwframe[k]"), ("signals", "")),
+        (("f", "__restore_rt"), ("signals", "")),
+        (("kill", "do_syscall_64[k]", "__x64_sys_kill[k]", "send_signal_locked[k]"), ("system calls", "kill")),
         # musl makes calls that can be cancelled by functions between the wrapper and the kernel
         (("read", "__syscall_cp", "__syscall_cp_asm", "entry_SYSCALL_64[k]"), ("system calls", "read")),
         (("readv", "__syscall_cp_c", "__syscall_cp_asm"), ("system calls", "read")),

@@ -124,9 +124,7 @@ def test_named_programs_make_the_factor() -> None:
         (("-1", "-2"), "program"),
     ],
 )
-def test_a_workload_has_the_name_that_all_its_programs_have(
-    files: tuple[str, ...], name: str, tmp_path: Path
-) -> None:
+def test_a_workload_has_the_name_that_all_its_programs_have(files: tuple[str, ...], name: str, tmp_path: Path) -> None:
     paths = [tmp_path / file for file in files]
     for path in paths:
         path.parent.mkdir(exist_ok=True)
