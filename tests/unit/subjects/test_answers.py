@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from swapstone.subjects.answers import trouble_of
@@ -32,3 +34,22 @@ def test_a_machine_out_of_memory_is_named() -> None:
 )
 def test_other_counters_prove_nothing(before: str, after: str) -> None:
     assert killed(before, after).startswith("it was killed by SIGKILL (signal 9); ")
+
+
+@pytest.mark.parametrize(
+    ("notes", "code", "reason"),
+    [
+        (("could not execute it",), errno.EACCES, "Permission denied; it printed nothing"),
+        ((), errno.ENOENT, "No such file or directory; it printed nothing"),
+        (
+            ("something", "could not set its nice value"),
+            errno.EACCES,
+            "Permission denied (the agent could not set its nice value; only root may lower it: start swapstone without nice)",
+        ),
+        (("could not enter its folder",), errno.ENOENT, "directory (the agent could not enter its folder)"),
+    ],
+)
+def test_a_start_that_failed_before_the_execution_has_its_step(notes: tuple[str, ...], code: int, reason: str) -> None:
+    found = trouble_of(AgentAnswer(id="t", outcome=ProcessOutcome.UNSTARTED, code=code, notes=notes))
+    assert found.startswith("it could not be started: ") and reason in found
+    assert ("(the agent" in found) == ("(the agent" in reason)
