@@ -176,7 +176,7 @@ def explained(program: Path, pair: Pair, asked: argparse.Namespace) -> Result:
             swapstone(folder, "compare", *commands, *names, *variables, "--blocks", str(asked.blocks), "--out", record)
             found = swapstone(folder, "explain", record, cause.metric, "--only", "*", "--json", *confirm)
             content = json.loads(found.stdout)
-        except (AssertionError, ValueError, subprocess.TimeoutExpired) as error:
+        except (AssertionError, ValueError, TimeoutError, subprocess.TimeoutExpired) as error:
             disturbed = DISTURBED in str(error)
             problem = Outcome("", 0.0, None, "", "", str(error)[-2000:], differs=not disturbed)
             verdict = "FAILED" if not disturbed else "silent" if pair.null else "none"

@@ -74,11 +74,7 @@ def tracing_wrapper() -> tuple[str, ...] | MissingRequirement:
     """
     if os.geteuid() != 0:
         readable = os.access(f"{TRACING}/events", os.R_OK | os.X_OK)
-        return (
-            ()
-            if readable
-            else MissingRequirement("tracepoints need root, because tracefs does", "start swapstone as root")
-        )
+        return () if readable else MissingRequirement("tracefs needs root", "start swapstone as root")
     if Path(f"{TRACING}/events").is_dir():
         return ()
     mount = f'mount -t tracefs tracefs {TRACING} && exec "$@"'
