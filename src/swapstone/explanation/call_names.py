@@ -55,7 +55,7 @@ def common_call(name: str) -> str:
 def common_counts(counts: Iterable[Count]) -> tuple[Count, ...]:
     """Add up the counts of system calls that do the same work, where the variants have different ones.
 
-    The sum has all names, as ``open or openat``. It takes the place of the first count; others stay as they are.
+    The sum has all names, as ``open or openat``. It takes the place of the first count. Others do not change.
     """
     found: dict[tuple[str, str], list[Count]] = {}
     for count in counts:
