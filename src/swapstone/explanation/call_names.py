@@ -20,14 +20,18 @@ _SAME: Mapping[str, str] = {
         "getdents": "getdents64",
         "link": "linkat",
         "mkdir": "mkdirat",
-        "nanosleep": "clock_nanosleep",
+        "nanosleep": "clock_nanosleep usleep",
         "open": "openat",
         "pipe": "pipe2",
         "poll": "ppoll",
+        "pread64": "pread",
+        "pwrite64": "pwrite",
         "read": "readv",
         "readlink": "readlinkat",
+        "recvfrom": "recv",
         "rename": "renameat renameat2",
-        "select": "pselect6",
+        "select": "pselect pselect6",
+        "sendto": "send",
         "stat": "newstat fstat newfstat lstat newlstat fstatat newfstatat",
         "symlink": "symlinkat",
         "unlink": "unlinkat",
@@ -36,7 +40,7 @@ _SAME: Mapping[str, str] = {
     }.items()
     for other in others.split()
 }
-"""Other names of calls, as the kernel's tracepoints and functions have them, with the name that stands for all. readv and writev are
+"""Other names of calls, as the kernel's tracepoints and functions and the C library's wrappers have them, with the name that stands for all. readv and writev are
 among them because streams of musl use these where those of glibc use read and write."""
 
 _OR = " or "

@@ -21,6 +21,7 @@ def count(name: str, baseline: float | None, candidate: float | None, group: str
         ("newfstatat", "stat"),
         ("clock_nanosleep", "nanosleep"),
         ("read or readv", "read"),
+        ("recv", "recvfrom"),  # the wrapper of the C library
         ("fsync", "fsync"),
     ],
 )
