@@ -40,8 +40,8 @@ _SAME: Mapping[str, str] = {
     }.items()
     for other in others.split()
 }
-"""Other names of calls, as the kernel's tracepoints and functions and the C library's wrappers have them, with the name that stands for all. readv and writev are
-among them because streams of musl use these where those of glibc use read and write."""
+"""Other names of calls, as the kernel's tracepoints and functions and the wrappers of C libraries have them, with the name that stands for
+all. readv and writev are among them because streams of musl use these where those of glibc use read and write."""
 
 _OR = " or "
 
