@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Planted causes: `causes NAME 0` and `causes NAME 1` do the same work, the second with an added cost. `causes.py` lists what explain should
-   find. Compile with -O2 -pthread -ldl. */
+   find. Further ones are in more_causes.c. Compile both with -O2 -pthread -ldl. */
 #define _GNU_SOURCE
+#include "causes.h"
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -22,11 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MIB = 1 << 20, PAGE = 4096 };
+volatile uint64_t sink;
 
-static volatile uint64_t sink;
-
-__attribute__((noinline)) static void compute(unsigned turns) {
+__attribute__((noinline)) void compute(unsigned turns) {
     uint64_t state = 88172645463325252u;
 
     for (unsigned i = 0; i < turns; i++) {
@@ -37,12 +36,12 @@ __attribute__((noinline)) static void compute(unsigned turns) {
     sink += state;
 }
 
-static uint32_t next_random(uint32_t *state) {
+uint32_t next_random(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;
     return *state >> 8;
 }
 
-static void check(int good, const char *what) {
+void check(int good, const char *what) {
     if (!good) {
         perror(what);
         exit(1);
@@ -54,8 +53,7 @@ static void check(int good, const char *what) {
 static _Alignas(256) volatile uint64_t counters[64];
 static atomic_int arrived;
 
-/* Pin the calling thread to one of the processors that it may use, another one for each number. */
-static void pin(int number) {
+void pin(int number) {
     cpu_set_t allowed, mine;
 
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
@@ -560,10 +558,7 @@ static void libraries(int planted) {
     compute(300000);
 }
 
-static const struct {
-    const char *name;
-    void (*run)(int planted);
-} CAUSES[] = {
+static const struct cause CAUSES[] = {
     {"false-sharing", false_sharing},
     {"branches", branches},
     {"stride", stride},
@@ -594,14 +589,23 @@ static const struct {
     {"timeouts", timeouts},
     {"semaphores", semaphores},
     {"messages", messages},
+    {NULL, NULL},
 };
 
-int main(int count, char **arguments) {
-    for (size_t i = 0; count == 3 && i < sizeof CAUSES / sizeof *CAUSES; i++)
-        if (strcmp(arguments[1], CAUSES[i].name) == 0) {
-            CAUSES[i].run(atoi(arguments[2]));
-            return 0;
+static int run(const struct cause *all, const char *name, int planted) {
+    for (; all->name; all++)
+        if (strcmp(name, all->name) == 0) {
+            all->run(planted);
+            return 1;
         }
+    return 0;
+}
+
+int main(int count, char **arguments) {
+    if (count == 3)
+        for (int place = 0; place < 2; place++)
+            if (run(place ? MORE_CAUSES : CAUSES, arguments[1], atoi(arguments[2])))
+                return 0;
     fprintf(stderr, "usage: causes NAME 0|1\n");
     return 2;
 }

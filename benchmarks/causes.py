@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Whether `swapstone explain` names planted causes: pairs of programs whose second has one added cost, and nulls. `benchmarks/causes`.
 
-The programs are in benchmarks/causes.c. Each pair is compared and explained. Prints for each what is named first, its share with its
-interval, and how the instructions compare; then the number of causes that were named first, of wrong ones that were named first, and of
-nulls that named anything; then what each instrument cost. The exit status is 1 if a wrong cause or a null was named, or a pair failed.
-Needs root, perf and valgrind.
+The programs are in benchmarks/causes.c and more_causes.c. Each pair is compared and explained. Prints for each what is named first, its
+share with its interval, and how the instructions compare; then the number of causes that were named first, of wrong ones that were named
+first, and of nulls that named anything; then what each instrument cost. The exit status is 1 if a wrong cause or a null was named, or a
+pair failed. Needs root, perf and valgrind.
 
-    benchmarks/causes                     all 30 causes and 5 nulls
+    benchmarks/causes                     all 57 causes and 5 nulls
     benchmarks/causes fsync lock          some causes, and the nulls
     benchmarks/causes --nulls             all causes without nulls
     benchmarks/causes --hogs 2            beside two busy loops
@@ -43,7 +43,7 @@ from benchmarks.causes_results import (
 )
 from tests.e2e.cli import swapstone
 
-SOURCE = Path(__file__).with_suffix(".c")
+SOURCES = (Path(__file__).with_suffix(".c"), Path(__file__).with_name("more_causes.c"))
 LIBRARIES = 50
 
 
@@ -100,6 +100,33 @@ CAUSES: Mapping[str, Cause] = {
     "semaphores": Cause(("waiting", "locks"), "futex", "hand-off between threads", metric="wall"),
     "messages": Cause(CALLS, "read"),
     "libraries": Cause(("start-up and loading", "page faults", *CALLS)),
+    "spin-lock": Cause(("locks",), "pthread_spin_lock"),
+    "retries": Cause(("waiting",), "nanosleep", "sleep or time-out", metric="wall"),
+    "yields": Cause(CALLS, "sched_yield"),
+    "threads": Cause(("threads and processes", "page faults", *CALLS), "clone"),
+    "uncontended": Cause(("locks",), "pthread_mutex_lock"),
+    "shootdown": Cause(CALLS, "mprotect"),
+    "forks": Cause(("threads and processes", "page faults", *CALLS), "clone"),
+    "timer-signals": Cause(("signals",), "rt_sigreturn"),
+    "raised-signals": Cause(("signals", *CALLS), "tgkill"),
+    "closed-descriptors": Cause(CALLS, "close"),
+    "store-forwarding": Cause(OWN, "just stored in parts", SLOWER),
+    "atomics": Cause(OWN, "atomic", SLOWER),
+    "by-value": Cause((*OWN, "copies and strings"), ""),
+    "zeroing": Cause(("copies and strings",), "memset"),
+    "insertion": Cause(("copies and strings",), "memmove"),
+    "collisions": Cause(OWN, "instructions", ("more instructions", "more instructions, and slower ones")),
+    "stdio-locks": Cause(("input and output", "locks"), "getc"),
+    "backtracking": Cause(("regular expressions",), ""),
+    "conversions": Cause(("numbers and text",), "iconv"),
+    "local-times": Cause(CALLS, "stat"),
+    "formatted": Cause(("numbers and text",), "printf"),
+    "environment": Cause(("C library, other", "copies and strings"), "getenv"),
+    "proc-reads": Cause(CALLS, "read"),
+    "many-descriptors": Cause(CALLS, "poll"),
+    "timer-slack": Cause(("waiting",), "nanosleep", "sleep or time-out", metric="wall"),
+    "small-buffers": Cause((*CALLS, "waiting"), "", metric="wall"),
+    "cold-cache": Cause(("waiting", *CALLS), "read", metric="wall"),
 }
 DISTURBED = "has no result to explain: disturbed"
 """Printed by explain where other processes used processors that a pair needs: on a busy machine the record has no result."""
@@ -111,7 +138,7 @@ NULLS = ("turns", "copies", "faults", "unbuffered", "sleep")
 def built(folder: Path) -> Path:
     """Compile the programs, and the libraries that one of them loads."""
     program = folder / "causes"
-    subprocess.run(["cc", "-O2", "-g", "-pthread", "-o", program, SOURCE, "-ldl"], check=True)
+    subprocess.run(["cc", "-O2", "-g", "-pthread", "-o", program, *SOURCES, "-ldl"], check=True)
     source = folder / "library.c"
     source.write_text("int causes_value = 7;\nint causes_function(void) { return causes_value; }\n")
     first = folder / "causes-0.so"
@@ -149,7 +176,7 @@ def explained(program: Path, pair: Pair, asked: argparse.Namespace) -> Result:
             swapstone(folder, "compare", *commands, *names, *variables, "--blocks", str(asked.blocks), "--out", record)
             found = swapstone(folder, "explain", record, cause.metric, "--only", "*", "--json", *confirm)
             content = json.loads(found.stdout)
-        except (AssertionError, ValueError, subprocess.TimeoutExpired) as error:
+        except (AssertionError, ValueError, TimeoutError, subprocess.TimeoutExpired) as error:
             disturbed = DISTURBED in str(error)
             problem = Outcome("", 0.0, None, "", "", str(error)[-2000:], differs=not disturbed)
             verdict = "FAILED" if not disturbed else "silent" if pair.null else "none"

@@ -125,7 +125,11 @@ def state_of(top: Path = TOP, **settings: object) -> str:
         settings: of the benchmark.
     """
     digest = hashlib.sha256(json.dumps([settings, os.uname().release, os.uname().nodename], sort_keys=True).encode())
-    sources = [*(top / "src").rglob("*.py"), *(top / "src").rglob("*.toml"), *(top / "benchmarks").glob("causes.*")]
+    sources = [
+        *(top / "src").rglob("*.py"),
+        *(top / "src").rglob("*.toml"),
+        *(top / "benchmarks").glob("*causes*.[cph]*"),
+    ]
     for path in sorted(sources):
         digest.update(f"{path.relative_to(top)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:12]

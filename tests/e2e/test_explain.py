@@ -163,6 +163,7 @@ def explained(folder: Path, *arguments: str) -> dict[str, Any]:
 
 USUAL = (
     (repeated_runs, "BUDGET_S", repeated_runs.BUDGET_S),
+    (repeated_runs, "MOST_S", repeated_runs.MOST_S),
     (acquisition, "REFERENCE_BUDGET_S", acquisition.REFERENCE_BUDGET_S),
 )
 

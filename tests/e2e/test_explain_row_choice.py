@@ -159,6 +159,17 @@ def test_perf_that_samples_the_users_code_alone_is_not_enough(
         assert "the kernel refuses samples of the kernel (kernel.perf_event_paranoid=" in found.reason
 
 
+def test_tracepoints_need_root_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = requirements.MissingRequirement("the kernel refuses samples", "sudo sysctl kernel.perf_event_paranoid=1")
+    monkeypatch.setattr(requirements, "missing_tool", lambda *_: None)
+    monkeypatch.setattr(requirements, "missing_perf", lambda: setting)
+    root = requirements.MissingRequirement("tracepoints need root", "start swapstone as root")
+    for wrapper, expected in ((root, root), ((), setting)):
+        monkeypatch.setattr(requirements, "tracing_wrapper", lambda found=wrapper: found)
+        assert requirements.missing_tracepoints() == expected
+        assert requirements.missing_uprobes.__wrapped__() == expected
+
+
 def test_a_missing_tool_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "install_command", lambda package: f"sudo apt-get install {package}")
     found = requirements.missing_tool("no-such-tool", "its-package")

@@ -416,7 +416,7 @@ def test_a_program_that_fails_on_one_variant_is_reported_with_its_output(
 def test_a_failing_baseline_stops_the_comparison_and_prints_the_output(tmp_path: Path, cache: str, built: Path) -> None:
     programs = ("--program", f"a={built}/old", "--program", f"b={built}/new", "--env", "STATUS=4", "--budget", "10m")
     result = compare(tmp_path, cache, *programs, "--", "5", expect=4, blocks=50)
-    assert "old can't be measured with program=" in result.stderr and "it ended with status 4" in result.stderr
+    assert "program can't be measured with program=" in result.stderr and "it ended with status 4" in result.stderr
     assert "Requests/sec: " in result.stderr and "--ignore-failure" in result.stderr
     assert len(runs(tmp_path / "r")) <= 2
 

@@ -7,6 +7,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
+from swapstone.explanation.call_names import common_call
 from swapstone.explanation.profile_formats import label
 from swapstone.model import KERNEL, Frame, Profile, Stack
 from swapstone.model.number_text import fixed
@@ -111,6 +112,9 @@ def canonical(frames: Sequence[Frame], *, cut: bool) -> tuple[Frame, ...]:
     if kernel and (call := _CALL.fullmatch(kernel[0].symbol)):
         while library and _is_wrapper(library[-1], call[1]):
             library.pop()
+    else:  # samples in the wrapper, and at the entry into the kernel, are of the wrapper
+        while len(library) > 1 and _CANCELLABLE.fullmatch(library[-1].symbol):
+            library.pop()
     if cut and inside:
         callers = [Frame(symbol="[unknown]", object=LIBRARY)]
         library = [frame for frame in library if frame != callers[0]] if not kernel else []
@@ -124,7 +128,7 @@ def _kernel(frames: Sequence[Frame]) -> list[Frame]:
             continue
         call = _CALL.fullmatch(frame.symbol)
         same = _FAULTING if _FAULT.fullmatch(frame.symbol) else frame
-        same = Frame(symbol=f"__x64_sys_{call[1]}", object=KERNEL) if call else same
+        same = Frame(symbol=f"__x64_sys_{common_call(call[1])}", object=KERNEL) if call else same
         if not found or found[-1] != same:
             found.append(same)
     return found
@@ -140,11 +144,7 @@ def _is_wrapper(frame: Frame, call: str) -> bool:
     """Return whether a function of the C library only makes a system call."""
     name = frame.symbol
     same = name.removesuffix("64").removesuffix("_nocancel")
-    return (
-        name == "[unknown]"
-        or same in {call, call.removesuffix("at"), f"new{call}"}
-        or _CANCELLABLE.fullmatch(name) is not None
-    )
+    return name == "[unknown]" or common_call(same) == call or _CANCELLABLE.fullmatch(name) is not None
 
 
 def _rebuilt(profile: Profile, *, cut: bool) -> Profile:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import collections
 import fnmatch
 import functools
 import re
@@ -11,15 +12,17 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from swapstone.explanation.call_names import common_call
 from swapstone.model import KERNEL, OWN_OBJECT, Count, Frame, Profile, RowMeasurements, UserError
 from swapstone.model.toml_file import TomlError, decode_toml
 
 OWN, OTHER, UNNAMED, KERNEL_OTHER = "own code", "C library, other", "unnamed", "kernel, other"
 WAITING, READY = "waiting", "no processor"
-LOCKS, SYSTEM_CALLS, FAULTS, ALLOCATOR, COPIES = (
+LOCKS, SYSTEM_CALLS, FAULTS, SIGNALS, ALLOCATOR, COPIES = (
     "locks",
     "system calls",
     "page faults",
+    "signals",
     "allocator",
     "copies and strings",
 )
@@ -82,7 +85,7 @@ def _selects(pattern: str, count: Count, details: Collection[str]) -> bool:
         return not pattern or fnmatch.fnmatchcase(count.name, pattern)
     if count.group == "faults":
         return count.name == "minor faults" and FAULTS in details
-    return count.name.replace("epoll_pwait", "epoll_wait") in details  # the rules give both calls one name
+    return common_call(count.name) in details  # a detail is the name of all calls that do the same work
 
 
 class _Rule:
@@ -164,8 +167,45 @@ class CostClasses:
         Args:
             stack: the outermost frame first.
         """
+        name, detail = self._of(stack)
+        return name, common_call(detail) if name == SYSTEM_CALLS else detail
+
+    def of_stacks(self, profile: Profile) -> list[tuple[str, str]]:
+        """Return the class of each stack of a profile, and its detail.
+
+        Samples at the entry into the kernel do not show which system call it is, unless a function of the C library that makes this
+        call alone is on the stack. They belong to the call that the same callers make most, by the samples of the profile. Otherwise one
+        C library has more time under `ENTRY` than another: musl makes most calls inline.
+        """
+        stacks = [[profile.frames[number] for number in stack.frames] for stack in profile.stacks]
+        found = [self.of(frames) for frames in stacks]
+        known: dict[tuple[Frame, ...], collections.Counter[tuple[str, str]]] = {}
+        callers = [self._callers(frames) for frames in stacks]
+        for key, frames, whose, stack in zip(found, stacks, callers, profile.stacks, strict=True):
+            if (
+                key[1] != ENTRY
+                and key[0] in {SYSTEM_CALLS, LOCKS, SIGNALS}
+                and any(each.object == KERNEL for each in frames)
+            ):
+                for part in (whose, whose[-1:]):
+                    known.setdefault(part, collections.Counter())[key] += stack.weight  # type: ignore[assignment]
+        for number, whose in enumerate(callers):
+            if found[number] == (SYSTEM_CALLS, ENTRY) and (most := known.get(whose) or known.get(whose[-1:])):
+                found[number] = most.most_common(1)[0][0]
+        return found
+
+    def _callers(self, stack: Sequence[Frame]) -> tuple[Frame, ...]:
+        """Return the frames outside the kernel, without those by which a C library makes any system call."""
+        user = [frame for frame in stack if frame.object != KERNEL]
+        while user and self._of_user(user[-1]) == (SYSTEM_CALLS, ENTRY):
+            user.pop()
+        return tuple(user)
+
+    def _of(self, stack: Sequence[Frame]) -> tuple[str, str]:
         kernel = [frame for frame in stack if frame.object == KERNEL]
         found = self._of_kernel(kernel)
+        if any(name == SIGNALS for name, _ in found):  # whatever entered the kernel before
+            return SIGNALS, ""
         if found and found[0][0] == SYSTEM_CALLS and any(name == FAULTS for name, _ in found):
             # The fault is on a page of the caller, which the system call is merely the first to access.
             return FAULTS, f"in {found[0][1]}"
@@ -176,7 +216,7 @@ class CostClasses:
         for frame in reversed(stack):
             user = self._of_user(frame)
             if user is not None:
-                return user
+                return self._named(user, stack)
             if frame.object == OWN_OBJECT:  # frames outside the program's own, such as its start-up code, don't decide
                 break
         return self._rest(stack)
@@ -185,9 +225,9 @@ class CostClasses:
         """Attribute the entry to and exit from the kernel to the system call whose wrapper is on the stack, if there is one."""
         if found != (SYSTEM_CALLS, ENTRY):
             return found
-        user = next((frame for frame in reversed(stack) if frame.object != KERNEL), None)
-        by_user = self._of_user(user) if user else None
-        return by_user if by_user and by_user[0] == SYSTEM_CALLS else found
+        callers = self._callers(stack)
+        by_user = self._of_user(callers[-1]) if callers else None
+        return by_user if by_user and by_user[0] in {SYSTEM_CALLS, SIGNALS} else found
 
     def _of_kernel(self, kernel: Sequence[Frame]) -> list[tuple[str, str]]:
         """Return the classes of kernel frames, the outermost first; the common entry of system calls comes after the call's name."""

@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from swapstone.explanation.call_counts import calls
+from swapstone.explanation.call_names import common_call
 from swapstone.explanation.cost_classes import CostClass, CostClasses
 from swapstone.explanation.ledger import run_of
 from swapstone.model import (
@@ -76,9 +77,9 @@ def function_times(seen: RowMeasurements, classes: CostClasses) -> Times:
         times: collections.Counter[tuple[str, str]] = collections.Counter()
         if run is not None and run.profile is not None:
             scale = dict(reference.metrics).get("cpu", 0.0) / (sum(stack.weight for stack in run.profile.stacks) or 1.0)
-            for stack in run.profile.stacks:
+            for stack, (cause, _) in zip(run.profile.stacks, classes.of_stacks(run.profile), strict=True):
                 frames = [run.profile.frames[number] for number in stack.frames]
-                times[classes.of(frames)[0], _function(frames)] += stack.weight * scale  # type: ignore[assignment]
+                times[cause, _function(frames)] += stack.weight * scale  # type: ignore[assignment]
         found[reference.variant] = dict(times)
     return found
 
@@ -178,7 +179,7 @@ class ClassEvidence:
             if not self._kind.has_count(count, details) or not self._exceeds(count):
                 continue
             more, less = self._pair.order(count.baseline or 0.0, count.candidate or 0.0)
-            share = by_detail.get(count.name, self._share * self._difference) / self._difference
+            share = by_detail.get(common_call(count.name), self._share * self._difference) / self._difference
             found.append(Evidence(_count_words(count, more, less), share * (more - less) / more))
         found += self._of_calls()
         return sorted(found, key=lambda one: -one.cover)[:MOST_NAMES]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from swapstone.explanation.call_names import common_counts
 from swapstone.explanation.cost_classes import (
     ALLOCATOR,
     COPIES,
@@ -73,7 +74,7 @@ def explain(seen: RowMeasurements, classes: CostClasses) -> Explanation:
     split = ledger(seen, classes)
     if seen.no_result and not _is_repeated(split):
         seen = msgspec.structs.replace(seen, differs=False)
-    findings = _findings(seen, split, counts, classes)
+    findings = _findings(seen, split, common_counts(counts), classes)
     return Explanation(
         place=seen.place,
         counts=counts,
@@ -198,7 +199,9 @@ def _finding(
         rest = tuple(each for each in facts.counts if each.group != "instructions")
         facts = dataclasses.replace(facts, counts=rest)
     evidence = ClassEvidence(kind, lines, facts)
-    sentence = kind.sentence(short_label(pair.slow.variant), _details(lines, pair), ", ".join(evidence.functions()[:3]))
+    functions = ", ".join(evidence.functions()[:3])
+    details = _details(lines, pair) or functions or "no single call dominates"
+    sentence = kind.sentence(short_label(pair.slow.variant), details, functions)
     waits = wait_name(seen, pair, cause, abs(sum(line.difference for line in lines)))
     numbers = [*([work.sentence] if work else []), *waits.texts[:1], *evidence.numbers()[:3]]
     how = work.how if work else waits.how
@@ -258,7 +261,7 @@ def _details(lines: list[LedgerLine], pair: Sides) -> str:
         (line for line in lines if line.detail and line.difference * sign > 0 and is_shown(line)),
         key=lambda line: -abs(line.difference),
     )
-    return ", ".join(line.detail for line in mine[:3]) or "no single call dominates"
+    return ", ".join(line.detail for line in mine[:3])
 
 
 def _paragraph(seen: RowMeasurements, split: Ledger | None, findings: tuple[Finding, ...]) -> str:

@@ -41,7 +41,10 @@ _SENTENCES: Mapping[str, str] = {
     FEWER_SLOWER: "it executes fewer instructions, and they take longer",
 }
 
-_UNSEEN = "misses of the TLB (sizes of pages), prefetching, aliasing of addresses, dependent instructions"
+_UNSEEN = (
+    "misses of the TLB (sizes of pages), prefetching, aliasing of addresses, dependent instructions, loads of what was just stored in "
+    "parts, atomic instructions, subnormal numbers"
+)
 """What the simulation has no model of."""
 
 _LEAST_PART, _LEAST_RATIO = 0.1, 1.5

@@ -175,7 +175,7 @@ def _replicates(
     chosen = chance.integers(0, number, (REPLICATES, number)) if common is None else common
     totals = np.median(_values(side.reference, metric)[chosen], axis=1)
     profile = side.on_cpu
-    keys, weights = _by_key(profile, {n: classes.of(_frames(profile, n)) for n in range(len(profile.stacks))})
+    keys, weights = _by_key(profile, dict(enumerate(classes.of_stacks(profile))))
     shares = _shares(_draws(chance, len(weights)) @ weights)
     running, waiting = np.ones(REPLICATES), np.zeros((REPLICATES, 0))
     others: list[Key] = []

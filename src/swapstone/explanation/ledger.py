@@ -29,9 +29,8 @@ def shares(profile: Profile, classes: CostClasses) -> Parts:
     """Return the share of each class in a profile. The shares sum to 1; an empty profile has none."""
     found: collections.Counter[tuple[str, str]] = collections.Counter()
     total = sum(stack.weight for stack in profile.stacks)
-    for stack in profile.stacks:
-        frames = [profile.frames[number] for number in stack.frames]
-        found[classes.of(frames)] += stack.weight / total  # type: ignore[assignment]
+    for stack, key in zip(profile.stacks, classes.of_stacks(profile), strict=True):
+        found[key] += stack.weight / total  # type: ignore[assignment]
     return dict(found)
 
 

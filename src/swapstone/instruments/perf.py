@@ -59,14 +59,11 @@ def need(*, tracepoints: bool) -> tuple[str, ...]:
     Raises:
         UnavailableError: perf or tracepoints can't be used.
     """
-    barrier = requirements.missing_perf()
-    wrapper: tuple[str, ...] = ()
-    if barrier is None and tracepoints:
-        found = requirements.tracing_wrapper()
-        barrier, wrapper = (found, ()) if isinstance(found, requirements.MissingRequirement) else (None, found)
+    barrier = requirements.missing_tracepoints() if tracepoints else requirements.missing_perf()
     if barrier is not None:
         raise UnavailableError(barrier.reason, barrier.remedy)
-    return wrapper
+    wrapper = requirements.tracing_wrapper() if tracepoints else ()
+    return () if isinstance(wrapper, requirements.MissingRequirement) else wrapper
 
 
 def record(

@@ -74,13 +74,7 @@ def tracing_wrapper() -> tuple[str, ...] | MissingRequirement:
     """
     if os.geteuid() != 0:
         readable = os.access(f"{TRACING}/events", os.R_OK | os.X_OK)
-        return (
-            ()
-            if readable
-            else MissingRequirement(
-                "tracepoints need root, or a readable tracefs", f"sudo mount -o remount,mode=755 {TRACING}"
-            )
-        )
+        return () if readable else MissingRequirement("tracefs needs root", "start swapstone as root")
     if Path(f"{TRACING}/events").is_dir():
         return ()
     mount = f'mount -t tracefs tracefs {TRACING} && exec "$@"'
@@ -95,15 +89,24 @@ def tracing_wrapper() -> tuple[str, ...] | MissingRequirement:
     )
 
 
-@functools.cache
-def missing_uprobes() -> MissingRequirement | None:
-    """Return why calls of malloc and memcpy can't be counted by uprobes; None if they can."""
-    missing = missing_perf()
+def missing_tracepoints() -> MissingRequirement | None:
+    """Return why perf can't use tracepoints; None if it can.
+
+    Root comes before the setting of the kernel's samples: without it, that setting alone would enable nothing.
+    """
+    missing = missing_tool("perf", "linux-perf")
     if missing:
         return missing
     wrapper = tracing_wrapper()
-    if isinstance(wrapper, MissingRequirement):
-        return wrapper
+    return wrapper if isinstance(wrapper, MissingRequirement) else missing_perf()
+
+
+@functools.cache
+def missing_uprobes() -> MissingRequirement | None:
+    """Return why calls of malloc and memcpy can't be counted by uprobes; None if they can."""
+    missing, wrapper = missing_tracepoints(), tracing_wrapper()
+    if missing or isinstance(wrapper, MissingRequirement):
+        return missing
     result = _run((*wrapper, "test", "-w", f"{TRACING}/uprobe_events"))
     if result is not None and result.returncode == 0:
         return None
@@ -127,7 +130,7 @@ def missing_kernel_names(symbols: Path = Path("/proc/kallsyms")) -> MissingRequi
         return None
     return MissingRequirement(
         "the kernel hides its symbol addresses, so kernel functions in stacks have no names",
-        "sudo sysctl kernel.kptr_restrict=0; or root",
+        "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1; or start swapstone as root",
     )
 
 

@@ -274,7 +274,8 @@ def start_by_block(
     """Run an experiment as `start`; yield once its target is open and no record exists, and then as `Engine.blocks`."""
     check_fail_if(options.fail_if, experiment)
     title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
-    title = f"{experiment.own.name}-{title}" if experiment.own else title
+    own_name = experiment.own.name if experiment.own else ""
+    title = f"{own_name}-{title}" if own_name and not title.startswith(f"{own_name}=") else title
     title = f"{title} {experiment.architecture}".rstrip()
     title = f"{title} {experiment.ns_per_instruction}ns" if experiment.ns_per_instruction != 1 else title
     title = f"{title} smp{experiment.processors}" if experiment.processors != 1 else title

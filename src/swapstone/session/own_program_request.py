@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -85,6 +86,11 @@ _LEAST_MEMORY_BYTES = 128 << 20
 
 _MOST_MEMORY_BYTES = 64 << 30
 
+_PROGRAM_FACTOR = "program"
+
+_WORD = re.compile(r"[^-_.]+|[-_.]+(?:\d[^-_]*)?")
+"""A word of a file name, or what separates two; a version such as ``-1.22`` is one."""
+
 _SERVER_OPTIONS = ("load_generator", "connections", "reader", "warm_up", "ready_timeout", "template")
 
 
@@ -115,9 +121,8 @@ def own_program(request: OwnProgramRequest, *, rooted: bool = False) -> OwnProgr
         raise UserError(
             f"{wrong!a} is not UTF-8: a record can't store it.", "Wrap the program in a script, or rename the file."
         )
-    first = programs[0][1] if programs else arguments[0] if arguments else ""
     return OwnProgram(
-        name=_common_name(commands, request.names) if commands else Path(first).name or first,
+        name=_workload_name(commands, request.names, programs, arguments),
         arguments=arguments,
         source=_absolute(request.source, folder) if request.source else "",
         build=request.build or "",
@@ -147,12 +152,32 @@ def own_program(request: OwnProgramRequest, *, rooted: bool = False) -> OwnProgr
     )
 
 
-def _common_name(commands: Sequence[CommandLine], given: Sequence[str]) -> str:
-    """Return the name of the workload: that of the program if all command lines have the same, else ``command``."""
+def _workload_name(
+    commands: Sequence[CommandLine],
+    given: Sequence[str],
+    programs: Sequence[tuple[str, str]],
+    arguments: Sequence[str],
+) -> str:
+    """Return the name of the workload: what the file names of all programs have in common, else ``command`` or ``program``.
+
+    It stands beside the results of all variants, so that of the first program alone would be wrong for the others. In common are whole
+    words from the start: ``nginx`` of ``nginx-1.22`` and ``nginx-1.24``.
+
+    Args:
+        commands: command lines that are compared.
+        given: names of the command lines.
+        programs: name and path of the programs that --program names.
+        arguments: of --program; otherwise the program and its arguments.
+    """
     if len(commands) == 1 and given:
         return given[0]
-    names = {Path(line.words[0].split()[0]).name for line in commands}
-    return names.pop() if len(names) == 1 else "command"
+    paths = [line.words[0].split()[0] for line in commands] or [path for _, path in programs] or list(arguments[:1])
+    names = [Path(path).name or path for path in paths]
+    if len(set(names)) == 1:
+        return names[0]
+    words = zip(*(_WORD.findall(name) for name in names), strict=False)
+    common = "".join(each[0] for each in itertools.takewhile(lambda each: len(set(each)) == 1, words))
+    return common.rstrip("-_.") or (COMMAND if commands else _PROGRAM_FACTOR)
 
 
 def _commands(request: OwnProgramRequest, folder: Path) -> tuple[CommandLine, ...]:
@@ -241,7 +266,7 @@ def program_factor(own: OwnProgram) -> tuple[FactorLevels, ...]:
     if len(own.commands) > 1:
         return (FactorLevels(factor=COMMAND, levels=tuple(line.name for line in own.commands)),)
     levels = tuple(level for level, _ in own.programs)
-    return (FactorLevels(factor="program", levels=levels),) if levels else ()
+    return (FactorLevels(factor=_PROGRAM_FACTOR, levels=levels),) if levels else ()
 
 
 def command_line(experiment: Experiment) -> str:

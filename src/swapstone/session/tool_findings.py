@@ -43,12 +43,6 @@ def _load_generator(name: str) -> Finding:
 Probe = Callable[[], MissingRequirement | None]
 
 
-def _tracepoints() -> MissingRequirement | None:
-    missing = requirements.missing_perf()
-    found = requirements.tracing_wrapper()
-    return missing or (found if isinstance(found, MissingRequirement) else None)
-
-
 def _strace() -> MissingRequirement | None:
     return requirements.missing_tool("strace", "strace")
 
@@ -70,7 +64,7 @@ def instrument_findings(
     *,
     perf: Probe = requirements.missing_perf,
     names: Probe = requirements.missing_kernel_names,
-    tracepoints: Probe = _tracepoints,
+    tracepoints: Probe = requirements.missing_tracepoints,
     strace: Probe = _strace,
     probes: Probe = requirements.missing_uprobes,
     valgrind: Probe = _valgrind,

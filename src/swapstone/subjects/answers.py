@@ -17,6 +17,10 @@ from swapstone.wire.text import Place
 OUTPUT_BYTES = 64 * 1024
 DISK_BYTES = 1024 * 1024 * 1024
 _OOM_KILL = re.compile(r"^oom_kill ([0-9]{1,19})$", re.MULTILINE)
+_NOT_STARTED = "could not "
+"""Start of the agent's note on the step of a start that failed (`native/agent/start.c`)."""
+
+_EXECUTION, _NICE = "execute it", "set its nice value"
 LAST_BYTES = 4096
 """Size of the end of an output that is searched for its last line."""
 
@@ -70,16 +74,20 @@ def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes
         ProcessOutcome.OVERFLOW: f"it printed more than {output_bytes // 1024} KiB and was stopped",
         ProcessOutcome.DISK: f"it wrote more than {disk_bytes // 1024**2} MiB to disk and was stopped",
         ProcessOutcome.ORPHANS: f"it left {answer.code} processes running, which were killed",
-        ProcessOutcome.UNSTARTED: f"it could not be started: {_step(answer)}{os.strerror(answer.code)}{_old_kernel(answer.code)}",
+        ProcessOutcome.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}{_step(answer)}{_old_kernel(answer.code)}",
     }
     reason = reasons.get(answer.outcome, "")  # the others are a server's: `swapstone.subjects.server`
     return f"{reason}{_out_of_memory(answer)}; {last_line(answer.stderr, answer.stdout)}" if reason else reason
 
 
 def _step(answer: AgentAnswer) -> str:
-    """Return the agent's note on the step of a start that failed; empty if it was the last one, the program's execution."""
-    note = next(iter(answer.notes), "")
-    return "" if note in {"", "could not execute it"} else f"{note}: "
+    """Return what to add to an error number of a start: the step that failed, if it was not the execution."""
+    steps = [note.removeprefix(_NOT_STARTED) for note in answer.notes if note.startswith(_NOT_STARTED)]
+    if not steps or steps[0] == _EXECUTION:
+        return ""
+    refused = steps[0] == _NICE and answer.code in {errno.EACCES, errno.EPERM}
+    remedy = "; only root may lower it: start swapstone without nice" if refused else ""
+    return f" (the agent could not {steps[0]}{remedy})"
 
 
 def _old_kernel(number: int) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks import causes
-from benchmarks.causes import CAUSES, LIBRARIES, NULLS, SOURCE, Cause, Pair, built, is_right, main
+from benchmarks.causes import CAUSES, LIBRARIES, NULLS, SOURCES, Cause, Pair, built, is_right, main
 from benchmarks.causes_results import (
     CONFIRMED,
     Outcome,
@@ -63,8 +63,9 @@ def test_a_cause_is_right_with_its_evidence_and_how_the_instructions_compare() -
 
 
 def test_the_table_has_the_causes_of_the_program() -> None:
-    assert set(re.findall(r'\{"([\w-]+)", \w+\}', SOURCE.read_text())) == set(CAUSES)
-    assert set(NULLS) <= set(CAUSES) and len(CAUSES) == 30
+    listed = [name for source in SOURCES for name in re.findall(r'\{"([\w-]+)", \w+\}', source.read_text())]
+    assert sorted(listed) == sorted(CAUSES)
+    assert set(NULLS) <= set(CAUSES) and len(CAUSES) == 57
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
@@ -73,6 +74,7 @@ def test_the_programs_compile_and_run(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("causes-*.so"))) == LIBRARIES
     libraries = {"CAUSES_LIBRARIES": str(tmp_path)}
     assert subprocess.run([program, "libraries", "1"], env=libraries, check=False).returncode == 0
+    assert subprocess.run([program, "environment", "1"], check=False).returncode == 0  # of more_causes.c
     assert subprocess.run([program, "nothing", "1"], capture_output=True, check=False).returncode == 2
 
 
@@ -114,14 +116,15 @@ def test_what_is_stored_is_not_run_again_and_failures_are(
 
 
 def test_a_state_changes_with_the_program_and_the_settings(tmp_path: Path) -> None:
-    for name in ("src/a.py", "benchmarks/causes.c"):
-        (tmp_path / name).parent.mkdir()
+    for name in ("src/a.py", "benchmarks/causes.c", "benchmarks/more_causes.c", "benchmarks/causes.h"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("1")
     first = state_of(tmp_path, blocks=20)
     assert first == state_of(tmp_path, blocks=20) and re.fullmatch("[0-9a-f]{12}", first)
     assert first != state_of(tmp_path, blocks=21)
-    (tmp_path / "src/a.py").write_text("2")
-    assert first != state_of(tmp_path, blocks=20)
+    for name in ("src/a.py", "benchmarks/more_causes.c", "benchmarks/causes.h"):
+        (tmp_path / name).write_text("2")
+        assert first != (first := state_of(tmp_path, blocks=20))
 
 
 def test_the_tables_have_remedies_and_costs() -> None:

@@ -39,7 +39,14 @@ FAULT = ("asm_exc_page_fault[k]", "exc_page_fault[k]", "handle_mm_fault[k]")
         (("__GI___libc_write", *WRITE), ("__syscall_cp_asm", *WRITE), "syscall:write;vfs_write_[k]"),
         (("__libc_malloc",), ("__libc_malloc_impl",), "malloc"),
         (("__memcpy_avx_unaligned_erms",), ("memcpy",), "memcpy"),
-        (("__GI___libc_open64", *OPEN), ("open", *OPEN), "syscall:openat"),
+        (("__GI___libc_open64", *OPEN), ("open", *OPEN), "syscall:open"),
+        (("__clone3", *ENTRY, "__x64_sys_clone3[k]"), ("clone", *ENTRY, "__x64_sys_clone[k]"), "syscall:clone"),
+        (
+            ("__GI___fstatat64", *ENTRY, "__x64_sys_newfstatat[k]"),
+            ("stat", *ENTRY, "__x64_sys_newstat[k]"),
+            "syscall:stat",
+        ),
+        (("__GI___libc_read", *ENTRY), ("read", "__syscall_cp_c", "__syscall_cp_asm", *ENTRY), "read"),
         (("free", *FAULT), ("free", FAULT[0], FAULT[2]), "free;page fault;handle_mm_fault_[k]"),
     ],
 )

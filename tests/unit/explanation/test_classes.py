@@ -11,7 +11,7 @@ import pytest
 from swapstone.explanation import CostClasses, load_classes
 from swapstone.explanation.cost_classes import decode_classes, without_clone_suffixes
 from swapstone.instruments.symbol_tables import table_of
-from swapstone.model import KERNEL, OWN_OBJECT, Count, Frame, UserError
+from swapstone.model import KERNEL, OWN_OBJECT, Count, Frame, Profile, Stack, UserError
 
 GLIBC, MUSL = "libc.so.6", "libc.so"
 
@@ -94,6 +94,20 @@ def test_functions_of_both_c_libraries(classes: CostClasses, place: str, names: 
         (("read", "do_syscall_64[k]", "__x64_sys_read[k]", "vfs_read[k]"), ("system calls", "read")),
         (("madvise", "entry_SYSCALL_64_after_hwframe[k]", "do_syscall_64[k]"), ("system calls", "madvise")),
         (("f", "entry_SYSCALL_64_after_hwframe[k]"), ("system calls", "entry and exit")),
+        (("f", "asm_sysvec_apic_timer_interrupt[k]", "arch_do_signal_or_restart[k]", "x[k]"), ("signals", "")),
+        (("raise", "do_syscall_64[k]", "arch_do_signal_or_restart[k]", "get_signal[k]"), ("signals", "")),
+        (("f", "__restore_rt", "do_syscall_64[k]", "__do_sys_rt_sigreturn[k]", "y[k]"), ("signals", "")),
+        (("f", "__restore_rt", "entry_SYSCALL_64_after_hwframe[k]"), ("signals", "")),
+        (("f", "__restore_rt"), ("signals", "")),
+        (("kill", "do_syscall_64[k]", "__x64_sys_kill[k]", "send_signal_locked[k]"), ("system calls", "kill")),
+        # musl makes calls that can be cancelled by functions between the wrapper and the kernel
+        (("read", "__syscall_cp", "__syscall_cp_asm", "entry_SYSCALL_64[k]"), ("system calls", "read")),
+        (("readv", "__syscall_cp_c", "__syscall_cp_asm"), ("system calls", "read")),
+        (("__clone3", "do_syscall_64[k]", "__x64_sys_clone3[k]", "kernel_clone[k]"), ("system calls", "clone")),
+        (("__clone", "do_syscall_64[k]", "__x64_sys_clone[k]", "kernel_clone[k]"), ("system calls", "clone")),
+        (("fork", "do_syscall_64[k]", "__x64_sys_fork[k]"), ("system calls", "clone")),
+        (("epoll_wait", "do_syscall_64[k]", "__x64_sys_epoll_pwait[k]"), ("system calls", "epoll_wait")),
+        (("stat", "do_syscall_64[k]", "__x64_sys_newfstatat[k]"), ("system calls", "stat")),
         (("f", "asm_sysvec_apic_timer_interrupt[k]", "x[k]"), ("interrupts", "")),
         (("f", "something_else[k]"), ("kernel, other", "")),
         (("malloc", "never_heard_of"), ("allocator", "")),
@@ -113,6 +127,34 @@ def test_functions_of_both_c_libraries(classes: CostClasses, place: str, names: 
 )
 def test_stacks(classes: CostClasses, names: tuple[str, ...], expected: tuple[str, str]) -> None:
     assert classes.of(stack(*names)) == expected
+
+
+def test_the_entry_of_a_call_belongs_to_the_call_that_its_callers_make(classes: CostClasses) -> None:
+    put, other = stack("main", place=OWN_OBJECT), stack("other", place=OWN_OBJECT)
+    writev = stack("do_syscall_64[k]", "__x64_sys_writev[k]")
+    entry = stack("entry_SYSCALL_64_after_hwframe[k]")
+    of_musl = stack("__stdio_write", place=MUSL)  # the call is inline: no frame has its name
+    by_number = stack("syscall")
+    getppid, futex = stack("__x64_sys_getppid[k]"), stack("__x64_sys_futex[k]")
+    stacks = [
+        ([*put, *of_musl, *writev], 3.0, ("system calls", "write")),
+        ([*put, *of_musl, *entry], 9.0, ("system calls", "write")),
+        ([*other, *of_musl, *entry], 1.0, ("system calls", "write")),  # by its innermost function alone
+        ([*put, *by_number, *getppid], 1.0, ("system calls", "getppid")),
+        ([*other, *by_number, *futex], 2.0, ("locks", "futex")),
+        ([*put, *by_number, *entry], 1.0, ("system calls", "getppid")),
+        ([*other, *by_number], 1.0, ("locks", "futex")),
+        ([*stack("never_heard_of"), *entry], 1.0, ("system calls", "entry and exit")),
+    ]
+    frames = list(dict.fromkeys(frame for found, _, _ in stacks for frame in found))
+    profile = Profile(
+        kind="on-cpu",
+        unit="ns",
+        operations=1.0,
+        frames=tuple(frames),
+        stacks=tuple(Stack(frames=tuple(map(frames.index, found)), weight=weight) for found, weight, _ in stacks),
+    )
+    assert classes.of_stacks(profile) == [expected for _, _, expected in stacks]
 
 
 @pytest.mark.parametrize("path", ["/usr/lib/x86_64-linux-musl/libc.so", "/lib/x86_64-linux-gnu/libc.so.6"])

@@ -215,7 +215,10 @@ def test_names_of_the_variants_of_a_function(symbol: str, name: str) -> None:
 
 
 WORK = "instructions"
-UNSEEN = "misses of the TLB (sizes of pages), prefetching, aliasing of addresses, dependent instructions"
+UNSEEN = (
+    "misses of the TLB (sizes of pages), prefetching, aliasing of addresses, dependent instructions, loads of what was just stored in "
+    "parts, atomic instructions, subnormal numbers"
+)
 FEW: Amounts = (
     ("instructions", "all", 346e6),
     ("simulated", "mispredicted branches", 4956.0),
@@ -419,3 +422,30 @@ def test_one_static_program_is_enough_for_functions_of_the_c_library_in_it() -> 
     static = (Frame(symbol="main", object=OWN_OBJECT), Frame(symbol="parse_expression", object=OWN_OBJECT))
     found = explained(row((1e6, 9e6), ({(LIBC_START, *OWN): 1.0}, {static: 8.0, OWN: 1.0})))
     assert found.findings[0].cause == "regular expressions"
+
+
+def test_a_lock_without_a_system_call_is_named_by_its_function() -> None:
+    spinning = (*OWN, Frame(symbol="pthread_spin_lock", object="libc.so.6"))
+    found = explained(row((1e6, 9e6), ({OWN: 1.0}, {OWN: 1.0, spinning: 8.0})))
+    assert found.findings[0].sentence == "b spends more time at locks (pthread_spin_lock)"
+
+
+def test_calls_of_the_same_work_under_two_names_are_no_evidence() -> None:
+    openat, opened = ((*OWN, Frame(symbol=f"__x64_sys_{name}", object=KERNEL)) for name in ("openat", "open"))
+    read = (*OWN, Frame(symbol="__x64_sys_read", object=KERNEL))
+    found = explained(
+        row(
+            (10e6, 30e6),
+            ({OWN: 5.0, openat: 5.0}, {OWN: 5.0, opened: 6.0, read: 19.0}),
+            (
+                "syscalls",
+                (("system calls", "openat", 500.0), ("system calls", "read", 9.0)),
+                (("system calls", "open", 500.0), ("system calls", "read", 900.0)),
+            ),
+        )
+    )
+    (finding,) = found.findings
+    counted = [text for text in finding.evidence if "other variant" in text and "system calls" not in text]
+    assert counted == ["900 read per operation (other variant: 9)"]
+    lines = {line.detail: (line.baseline, line.candidate) for line in found.ledger.lines} if found.ledger else {}
+    assert lines["open"] == pytest.approx((5e6, 6e6))

@@ -100,7 +100,7 @@ def test_elapsed_time_is_split_into_running_and_waiting() -> None:
     expected = {
         ("own code", ""): (900.0, 1000.0),
         ("system calls", "munmap"): (0.0, 800.0),
-        ("waiting", "in clock_nanosleep"): (100.0, 750.0),
+        ("waiting", "in nanosleep"): (100.0, 750.0),
         ("no processor", ""): (0.0, 250.0),
     }
     assert lines.keys() == expected.keys()

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from swapstone.instruments import repeated_runs
 from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.profile_builder import ProfileBuilder
-from swapstone.instruments.repeated_runs import RUNS, RunPlan, planned_runs, repeat
+from swapstone.instruments.repeated_runs import FEW_RUNS, RUNS, RunPlan, planned_runs, repeat
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import OWN_OBJECT, Frame
 from swapstone.wire import TrialRequest
@@ -49,9 +50,22 @@ def test_runs_end_with_the_plan_the_samples_or_the_time(monkeypatch: pytest.Monk
     assert len(made) == 3
     repeat(lambda: made.append(1), RunPlan(3, 1), lambda: len(made) >= 12)
     assert len(made) == 12
-    monkeypatch.setattr(repeated_runs, "BUDGET_S", -1.0)
-    repeat(lambda: made.append(1), RunPlan(3, 1))
-    assert len(made) == 13
+
+
+@pytest.mark.parametrize(
+    ("planned", "run_s", "runs"),
+    [
+        (RunPlan(8, 1), 1.0, 8),
+        (RunPlan(8, 1), 6.5, FEW_RUNS),  # three in half a minute would have no interval
+        (RunPlan(8, 1), 25.0, 3),
+        (RunPlan(3, 3), 16.0, 2),  # divided into parts
+    ],
+)
+def test_few_runs_get_more_time(monkeypatch: pytest.MonkeyPatch, planned: RunPlan, run_s: float, runs: int) -> None:
+    made: list[int] = []
+    monkeypatch.setattr(repeated_runs, "time", SimpleNamespace(monotonic=lambda: run_s * len(made)))
+    repeat(lambda: made.append(1), planned)
+    assert len(made) == runs
 
 
 def test_a_profile_keeps_its_runs_apart() -> None:

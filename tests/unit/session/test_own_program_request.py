@@ -108,8 +108,32 @@ def test_named_programs_make_the_factor() -> None:
     made = own_program(OwnProgramRequest(programs=("old=/bin/a", "new-2.0=/bin/b"), command=("1",)))
     assert made is not None
     assert program_factor(made) == (FactorLevels(factor="program", levels=("old", "new-2.0")),)
-    assert made.command == ("/bin/a", "1") and made.name == "a"
+    assert made.command == ("/bin/a", "1")
     assert program_factor(OwnProgram(name="a", arguments=("/a",))) == ()
+
+
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [
+        (("a/nginx", "b/nginx"), "nginx"),
+        (("nginx-1.22", "nginx-1.24"), "nginx"),
+        (("nginx-O2", "nginx-O0", "nginx"), "nginx"),
+        (("count-old", "count-new"), "count"),
+        (("count-old", "counter"), "program"),  # whole words alone
+        (("old", "new"), "program"),
+        (("-1", "-2"), "program"),
+    ],
+)
+def test_a_workload_has_the_name_that_all_its_programs_have(files: tuple[str, ...], name: str, tmp_path: Path) -> None:
+    paths = [tmp_path / file for file in files]
+    for path in paths:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("#!/bin/sh\n")
+        path.chmod(0o755)
+    named = own_program(OwnProgramRequest(programs=tuple(f"v{n}={path}" for n, path in enumerate(paths))))
+    assert named is not None and named.name == name
+    lines = own_program(OwnProgramRequest(commands=tuple(f"{path} x" for path in paths)))
+    assert lines is not None and lines.name == ("command" if name == "program" else name)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from swapstone.subjects.answers import trouble_of
@@ -47,3 +49,22 @@ def test_other_counters_prove_nothing(before: str, after: str) -> None:
 def test_the_error_of_a_report_is_decoded(printed: bytes, words: str) -> None:
     answer = AgentAnswer(id="t", outcome=ProcessOutcome.EXITED, code=1, stdout=printed)
     assert trouble_of(answer) == f"it ended with status 1; {words}"
+
+
+@pytest.mark.parametrize(
+    ("notes", "code", "reason"),
+    [
+        (("could not execute it",), errno.EACCES, "Permission denied; it printed nothing"),
+        ((), errno.ENOENT, "No such file or directory; it printed nothing"),
+        (
+            ("something", "could not set its nice value"),
+            errno.EACCES,
+            "Permission denied (the agent could not set its nice value; only root may lower it: start swapstone without nice)",
+        ),
+        (("could not enter its folder",), errno.ENOENT, "directory (the agent could not enter its folder)"),
+    ],
+)
+def test_a_start_that_failed_before_the_execution_has_its_step(notes: tuple[str, ...], code: int, reason: str) -> None:
+    found = trouble_of(AgentAnswer(id="t", outcome=ProcessOutcome.UNSTARTED, code=code, notes=notes))
+    assert found.startswith("it could not be started: ") and reason in found
+    assert ("(the agent" in found) == ("(the agent" in reason)

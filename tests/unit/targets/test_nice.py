@@ -47,4 +47,5 @@ def test_the_reason_names_the_step_of_a_start_that_failed() -> None:
     with HostTarget() as target:
         answer = target.run(TrialRequest(id="1", arguments=("/bin/true",), cwd="/nonexistent", timeout_ms=20_000))
     assert answer.outcome is ProcessOutcome.UNSTARTED
-    assert trouble_of(answer).startswith("it could not be started: could not enter its folder: No such file")
+    reason = "No such file or directory (the agent could not enter its folder)"
+    assert trouble_of(answer).startswith(f"it could not be started: {reason}")
