@@ -55,7 +55,7 @@ def decode_board_answer(data: bytes, word: str) -> BoardAnswer:
     """Decode an answer.
 
     Args:
-        data: all of it. What precedes the first part is ignored: a login shell may print a greeting.
+        data: all of it. What precedes the first part is ignored.
         word: that begins the parts.
 
     Raises:
