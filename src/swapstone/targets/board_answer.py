@@ -176,7 +176,7 @@ def check_machine(answer: BoardAnswer, wanted: str) -> None:
     if wanted not in runs:
         raise UnavailableError(
             f"The board's kernel is of {safe_excerpt(kernel, 40)}, and runs no programs of {wanted}.",
-            "Leave --arch out: the architecture is that of the board's own programs.",
+            "Name none (--arch, or the key architecture of a study): it is then that of the board's own programs.",
         )
 
 

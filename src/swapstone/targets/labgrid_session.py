@@ -90,7 +90,7 @@ class LabBoard(FrozenStruct, frozen=True, kw_only=True):
     acquired: bool = False
     owner: str = ""
     emulated: bool = False
-    kernels: Mapping[str, str] = {}  # noqa: RUF012 - msgspec copies an empty default
+    kernels: Mapping[str, str] = {}
 
 
 class _Problem(FrozenStruct, frozen=True, kw_only=True):

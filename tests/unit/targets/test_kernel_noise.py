@@ -213,7 +213,8 @@ def test_the_table_of_a_real_tracer_is_read() -> None:
 def test_a_board_whose_processors_are_measured_may_answer_late(board: Board, tmp_path: Path) -> None:
     """The tracer's threads leave its ssh server little time: the connection gets the limit of the command."""
     with board(EVERY, rtla(tmp_path)) as target:
-        assert "ServerAliveCountMax=3\n" in (calls := (tmp_path / "board" / "called").read_text())
+        calls = (tmp_path / "board" / "called").read_text()
+        assert "ServerAliveCountMax=3\n" in calls
         kernel_noise.measure(target)
         later = (tmp_path / "board" / "called").read_text()[len(calls) :]
     assert f"ServerAliveCountMax={(5 + 60 + 15) // 5}\n" in later
