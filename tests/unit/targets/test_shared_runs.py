@@ -405,7 +405,7 @@ def test_a_scheduler_that_is_not_there_is_an_error_at_once(monkeypatch: pytest.M
         candidate.bind(("127.0.0.1", 0))
         port = candidate.getsockname()[1]
     for address in (f"tcp://127.0.0.1:{port}", f"tls://[::ffff:127.0.0.1]:{port}"):
-        with pytest.raises(UserError, match="There is no Dask scheduler at .*Connection refused") as caught:
+        with pytest.raises(UserError, match=r"There is no Dask scheduler at .*Connection refused") as caught:
             open_pool(f"dask:{address}")
         assert "dask scheduler; dask worker" in caught.value.hint
     assert made == []
