@@ -240,6 +240,7 @@ def test_bad_input_of_the_three_commands(tmp_path: Path) -> None:
         (("run-trial", *store), "The name of a run is missing."),
         (("run-trial", "../x", *store), "is no name of a store's entry"),
         (("run-trial", name, *store), f"trials/ab/{name} is refused: it is missing"),
+        (("run-trial", name, *store), "swapstone plan, or swapstone compare, with this --store."),
         (("run-trial", "--plan", name, *store), f"has no plan {name}"),
         (("run-trial", name, "--share", "1/2", *store), "--share is a share of a plan."),
         (("collect", name, *store), f"has no plan {name}"),

@@ -54,9 +54,7 @@ def plan_command(context: click.Context, /, store: str | None, as_json: bool, **
     echo(
         f"{made.trials} trials are planned, of {len(made.runs)} runs, of which {made.finished} are finished.\n\nPlan {made.plan}\n"
     )
-    where = f"--store {plain(made.store)}"
-    echo(f"On each machine  swapstone run-trial --plan {made.plan} --share 1/4 {where}")
-    echo(f"Then here        swapstone collect {made.plan} {where}")
+    echo("\n".join(map(plain, made.next_steps())))
 
 
 @click.command()

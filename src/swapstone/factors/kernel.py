@@ -24,6 +24,12 @@ _MODES = ("none", "voluntary", "full")
 _ACTIVE_MODE = re.compile(r"\((\w+)\)")
 _PREEMPT_OPTION = re.compile(r"(?:^|\s)preempt=")
 
+PACKAGED = ("generic", "rt")
+"""Kernels of the distribution that need no boot parameter. A lab may name files of its own so."""
+
+OTHER_KERNEL = "another"
+"""As ``booted`` in the evidence of a machine that boots files: none of them has the running kernel."""
+
 
 class Kernel:
     """Which kernel the machine runs on."""
@@ -97,12 +103,15 @@ class Kernel:
         Returns:
             ``rt`` if its version contains PREEMPT_RT or /sys/kernel/realtime is 1; a mode if its command line has the option and a mode is
             in force; the path of a user's kernel if the banner in its file is that of the running one; else ``generic``. Then the
-            parameters in /proc/cmdline that are not the machine's own. None if the machine reports no kernel.
+            parameters in /proc/cmdline that are not the machine's own. The running kernel's version if it is of none of the files that
+            were to be booted. None if the machine reports no kernel.
         """
         version = evidence.machine_text("version")
         booted = evidence.machine_text("booted")
         if not version:
             return None
+        if booted == OTHER_KERNEL:
+            return version
         own = "/" in booted
         kernel = booted if own else self._packaged(evidence, version)
         if kernel is None or not (kept := evidence.machine_text(KEPT_OPTIONS)):

@@ -14,7 +14,7 @@ from swapstone.model.safe_text import safe_excerpt
 # None of these begins with a hyphen or has a character that a shell or ssh interprets.
 _SSH = re.compile(
     r"(?:(?P<user>[A-Za-z_][A-Za-z0-9_.-]{0,63})@)?"
-    r"(?P<host>[A-Za-z0-9][A-Za-z0-9_.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?",
+    r"(?P<host>[A-Za-z0-9][A-Za-z0-9_.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}(?:%[A-Za-z0-9_.-]{1,15})?\])(?::(?P<port>[0-9]{1,5}))?",
     re.ASCII,
 )
 _HIGHEST_PORT = 65_535
@@ -63,7 +63,7 @@ def parse_ssh_address(text: str, what: str, example: str) -> SshAddress:
     match = _SSH.fullmatch(text)
     port = int(match["port"]) if match and match["port"] else 0
     if match is None or port > _HIGHEST_PORT or (match["port"] and not port):
-        raise UserError(f"{safe_excerpt(f'ssh:{text}', 80)!r} {what}.", f"For example: {example}")
+        raise UserError(f"{safe_excerpt(f'ssh:{text}', 80)!r} {what}.", f"{_remark(text)}For example: {example}")
     host = match["host"]
     if host.startswith("["):
         try:
@@ -71,3 +71,15 @@ def parse_ssh_address(text: str, what: str, example: str) -> SshAddress:
         except ValueError as error:
             raise UserError(f"{safe_excerpt(host, 60)} is no IPv6 address.", f"For example: {example}") from error
     return SshAddress(host=host, user=match["user"] or "", port=port)
+
+
+def _remark(text: str) -> str:
+    """Return what is probably wrong with an address, as a sentence and a space; empty if that is not known."""
+    if text.startswith(("//", "ssh://")):
+        return "Leave out the slashes. "
+    _, at, host = text.rpartition("@")
+    if host.count(":") > 1 and not host.startswith("["):
+        return "An IPv6 address is written in brackets, as [fe80::1%eth0]. "
+    if at and _SSH.fullmatch(host):
+        return "A user name with other characters than letters, digits and ._- belongs into ~/.ssh/config, as User of a Host. "
+    return ""

@@ -3,7 +3,7 @@
 
 from swapstone.run.engine import Engine, Progress, SessionEnd, StopDecision, StoppingRule
 from swapstone.run.manifest import manifest_of
-from swapstone.run.prepare import Prepared, check_levels, prepare
+from swapstone.run.prepare import Prepared, check_levels, check_machine, prepare
 from swapstone.run.steps import Steps, finish, stop
 from swapstone.run.trial_specs import WORK_NS, TrialSpecs
 
@@ -18,6 +18,7 @@ __all__ = [
     "StoppingRule",
     "TrialSpecs",
     "check_levels",
+    "check_machine",
     "finish",
     "manifest_of",
     "prepare",

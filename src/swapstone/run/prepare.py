@@ -21,9 +21,10 @@ from swapstone.artifacts import (
 )
 from swapstone.factors import Recipe, Stage, find_factor, find_level, recipe_of
 from swapstone.factors.compiler import COMPILER
-from swapstone.factors.kernel import KERNEL
+from swapstone.factors.kernel import KERNEL, PACKAGED
 from swapstone.factors.kernel_parameters import split_kernel
 from swapstone.factors.libc import LIBC
+from swapstone.factors.swap import SWAP
 from swapstone.model import IDLE, Copy, Experiment, Load, NothingComparableError, UnavailableError, UserError, Variant
 from swapstone.record import Artifact
 from swapstone.run.placed_loads import placed_loads
@@ -78,7 +79,7 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
         UnavailableError: the target or the tools of a level are missing without which there is nothing to compare.
         UserError: something is wrong with a user's own program.
     """
-    _check_machine(experiment, target)
+    check_machine(experiment, target)
     subjects = subjects_of(workloads_of(experiment)).values()
     for subject in subjects:
         subject.check(experiment, target)
@@ -135,8 +136,12 @@ def _missing_tools(factor: str, level: str, base: Recipe) -> UnavailableError | 
     return None
 
 
-def _check_machine(experiment: Experiment, target: Capabilities) -> None:
+def check_machine(experiment: Experiment, target: Capabilities) -> None:
     """Refuse factors and loads that need a machine started for each trial, on a target that starts none.
+
+    Args:
+        experiment: what is measured.
+        target: where it will run; the class of a target before it is opened.
 
     Raises:
         UnavailableError: a factor acts when a machine starts, or a load runs beside.
@@ -155,28 +160,38 @@ def _check_machine(experiment: Experiment, target: Capabilities) -> None:
         for load in experiment.loads
         if load != IDLE.name and not (target.runs_loads and shared_machine_load(load) is not None)
     ]
-    if needs:
+    if needs and target.reboots and needs[0] == f"the factor {SWAP.name}":
         raise UnavailableError(
-            f"The target {target.name} starts no machine of its own, and {needs[0]} needs one.",
-            "Measure on --target vm.",
+            f"The target {target.name} can't compare {SWAP.name}: its strategy may prepare a swap device, and nothing that Swapstone reads "
+            "there shows which one it prepared.",
+            "Prepare one, make a record, then do the same with the other one, and compare the records: swapstone agree A B. Or measure on "
+            "--target vm.",
         )
+    if needs:
+        hint = _OTHER_BOOTS if needs[0] == f"the factor {KERNEL.name}" else "Measure on --target vm."
+        raise UnavailableError(
+            f"The target {target.name} starts no machine of its own, and {needs[0]} needs one.", hint
+        )
+
+
+_OTHER_BOOTS = "Measure on --target vm, or on a board of a lab whose strategy boots kernels: --target labgrid:PLACE"
 
 
 def _check_kernels(experiment: Experiment, target: Capabilities) -> None:
     """Check the kernels that a board boots.
 
     Raises:
-        UnavailableError: one is no file, or has boot parameters, which a board takes from its boot loader.
+        UnavailableError: one is neither a file nor a kernel that a lab may name, or it has boot parameters, which a board takes from its
+            boot loader.
     """
     levels = [level for choice in experiment.applied_factors if choice.factor == KERNEL.name for level in choice.levels]
     for level in levels:
         kernel, options = split_kernel(level)
-        if "/" not in kernel or options:
-            what = f"{level} is a kernel of the distribution" if "/" not in kernel else f"{level} has boot parameters"
-            why = "its strategy boots files" if "/" not in kernel else "its boot loader has its own"
+        if ("/" not in kernel and kernel not in PACKAGED) or options:
             raise UnavailableError(
-                f"The target {target.name} can't boot it: {what}, and {why}.",
-                "Name files that the board boots: kernel=./Image-a,./Image-b. Or measure on --target vm.",
+                f"The target {target.name} can't boot {level}: it needs boot parameters, and its boot loader has its own.",
+                "Name kernels that the board boots: kernel=./Image-a,./Image-b, or kernel=generic,rt where labgrid's environment names "
+                "both images. Or measure on --target vm.",
             )
 
 

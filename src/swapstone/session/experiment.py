@@ -38,7 +38,7 @@ from swapstone.record import (
     new_record_path,
     require_readable,
 )
-from swapstone.run import Engine, SessionEnd, Steps, check_levels, finish, manifest_of, prepare
+from swapstone.run import Engine, SessionEnd, Steps, check_levels, check_machine, finish, manifest_of, prepare
 from swapstone.session.analysis import analyse_record, verdicts_digest
 from swapstone.session.budget import BudgetError, check_budget
 from swapstone.session.defaults import (
@@ -224,11 +224,10 @@ def check_experiment(experiment: Experiment) -> None:
         UserError: it can't.
     """
     kind = find_target_kind(experiment.target).opens
-    if not kind.probes_architecture:
-        check_levels(experiment, kind)
+    (check_machine if kind.probes_architecture else check_levels)(experiment, kind)
 
 
-def _of_target(experiment: Experiment, target: Target) -> Experiment:
+def on_target(experiment: Experiment, target: Target) -> Experiment:
     """Return an experiment with the architecture that its target was found to have; empty for this machine's."""
     if not target.probes_architecture:
         return experiment
@@ -283,7 +282,7 @@ def start_by_block(
     # Everything that can be wrong with the experiment is checked before the record is created, and if possible before any download.
     check_experiment(experiment)
     with open_experiment_target(experiment, progress.note, **options.of_target()) as target:
-        experiment = _of_target(experiment, target)
+        experiment = on_target(experiment, target)
         check_levels(experiment, target)
         if experiment.layouts and not target.needs_build:
             raise UserError(

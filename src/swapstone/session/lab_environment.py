@@ -48,6 +48,8 @@ targets:
     - ShellStrategy: {{}}
 images:
   kernel: ./kernel-generic
+  generic: ./kernel-generic
+  rt: ./kernel-rt
 tools:
   qemu: ./qemu
 options:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -69,6 +70,14 @@ class PlannedRuns(FrozenStruct, frozen=True, kw_only=True):
     trials: int
     runs: tuple[str, ...]
     finished: int
+
+    def next_steps(self) -> tuple[str, str]:
+        """Return two lines with the commands that make the runs and collect them."""
+        where = f"--store {shlex.quote(self.store)}"
+        return (
+            f"On each machine  swapstone run-trial --plan {self.plan} --share 1/4 {where}",
+            f"Then here        swapstone collect {self.plan} {where}",
+        )
 
 
 def _required(url: str | None) -> str:

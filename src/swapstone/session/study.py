@@ -41,6 +41,7 @@ from swapstone.session.interrupted import Interrupted
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.report_context import context_of
 from swapstone.session.run_options import DEFAULT_OPTIONS, RunOptions
+from swapstone.session.study_boards import Planned, check_boards, in_one_line
 from swapstone.session.study_budget import sufficient_budget
 from swapstone.session.study_file import Study, StudyPart
 from swapstone.session.study_run import STUDY, StudyRun, load_trusted_run
@@ -236,11 +237,7 @@ def _index_is_current(run: StudyRun, folder: Path) -> bool:
     return all(states.get(part.name) in {COMPLETE, LEFT_OUT} for part in run.chosen)
 
 
-_Planned = Mapping[str, Experiment | str | None]
-"""For each part its experiment, or the reason why it is unavailable, or None if `--only` leaves out all its workloads."""
-
-
-def _planned(run: StudyRun) -> _Planned:
+def _planned(run: StudyRun) -> Planned:
     """Resolve every part before anything runs.
 
     Raises:
@@ -253,7 +250,7 @@ def _planned(run: StudyRun) -> _Planned:
         except UserError as error:
             if is_of_machine(error):
                 raise
-            names[part.name] = _in_one_line(error)
+            names[part.name] = in_one_line(error)
     every = [name for found in names.values() if isinstance(found, list) for name in found]
     for pattern in run.only:
         if every and not any(fnmatch.fnmatchcase(name, pattern) for name in every):
@@ -291,7 +288,7 @@ def _one_planned(run: StudyRun, part: StudyPart, names: list[str] | str) -> Expe
     except UserError as error:
         if is_of_machine(error):
             raise
-        return _in_one_line(error)
+        return in_one_line(error)
 
 
 def _budget_share_ns(run: StudyRun, part: StudyPart) -> int:
@@ -301,7 +298,7 @@ def _budget_share_ns(run: StudyRun, part: StudyPart) -> int:
     return run.budget_ns * part.budget_ns // sum(each.budget_ns for each in run.chosen)
 
 
-def _check_budgets(planned: _Planned) -> None:
+def _check_budgets(planned: Planned) -> None:
     """Check that every part's budget is large enough.
 
     Raises:
@@ -318,7 +315,7 @@ def _check_budgets(planned: _Planned) -> None:
 
 
 def _run(
-    run: StudyRun, folder: Path, planned: _Planned, options: RunOptions, progress: Progress, *, more: bool = False
+    run: StudyRun, folder: Path, planned: Planned, options: RunOptions, progress: Progress, *, more: bool = False
 ) -> StudyOutcome:
     """Run the parts that are not complete, and write the index after each."""
     parts = run.chosen
@@ -326,6 +323,8 @@ def _run(
     summaries: dict[str, PartSummary] = {}
     index = None
     try:
+        remaining = {name for name, state in states.items() if more or state.state != COMPLETE}
+        planned = check_boards(planned, remaining, progress.note)
         for number, part in enumerate(parts, start=1):
             path = folder / part.name
             if states[part.name].state == COMPLETE and not more:
@@ -356,7 +355,7 @@ def _on_disk(path: Path) -> PartState:
     try:
         view = load(path)
     except RecordError as error:
-        return PartState(FAILED, _in_one_line(error)) if (path / "record.json").exists() else PartState(NOT_BEGUN)
+        return PartState(FAILED, in_one_line(error)) if (path / "record.json").exists() else PartState(NOT_BEGUN)
     done = view.seal is not None and view.seal.state == "complete"
     return PartState(COMPLETE) if done else PartState(INTERRUPTED, "" if view.seal is None else view.seal.why)
 
@@ -377,17 +376,13 @@ def _run_part(
     except Interrupted:
         return PartState(INTERRUPTED)
     except RecordError as error:
-        return PartState(FAILED, _in_one_line(error))
+        return PartState(FAILED, in_one_line(error))
     except BudgetError as error:
-        return PartState(FAILED, _in_one_line(error), error.budget)
+        return PartState(FAILED, in_one_line(error), error.budget)
     except UserError as error:
         begun = (path / "runs.jsonl").is_file() and (path / "runs.jsonl").stat().st_size > 0
-        return PartState(FAILED if begun or is_of_machine(error) else UNAVAILABLE, _in_one_line(error))
+        return PartState(FAILED if begun or is_of_machine(error) else UNAVAILABLE, in_one_line(error))
     return PartState(COMPLETE)
-
-
-def _in_one_line(error: UserError) -> str:
-    return " ".join(str(error).splitlines())
 
 
 def _resume_command(folder: Path, budget: str = "") -> str:

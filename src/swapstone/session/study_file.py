@@ -66,6 +66,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
         order: ``random`` or ``balanced``.
         blocks: an exact number of blocks.
         budget: a duration such as ``14m``; one minute a variant if left out.
+        duration: how long each trial of the suite latency measures, such as ``10s``.
         seed: of every random order.
         published: name of the published study beside the results.
         program: an own program or server instead of suites.
@@ -93,6 +94,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
     order: str = ""
     blocks: int = 0
     budget: str = ""
+    duration: str = ""
     seed: int | None = None
     published: str = ""
     program: StudyProgram | None = None
@@ -127,6 +129,7 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
             suites=self.suites,
             only=self.only,
             budget_ns=parse_duration_ns(self.budget) if self.budget else None,
+            duration_ns=parse_duration_ns(self.duration) if self.duration else None,
             margin=parse_ratio(self.margin, "margin", 0.0, 1.0) if self.margin else MARGIN,
             confidence=parse_confidence(self.confidence, "confidence") if self.confidence else None,
             correction=self.correction or REPORT_CORRECTION,
@@ -294,6 +297,7 @@ _EXAMPLES = {
     "prime": "prime = 2",
     "order": 'order = "balanced"',
     "blocks": "blocks = 20",
+    "duration": 'duration = "10s"',
     "budget": 'budget = "14m"',
     "seed": "seed = 7",
     "published": 'published = "musl-vs-glibc"',
@@ -352,6 +356,7 @@ def _problems(study: Study) -> Iterator[tuple[str, str]]:
 def _value_problems(keys: ExperimentKeys, where: str) -> Iterator[tuple[str, str]]:
     checks: Mapping[str, tuple[str, object]] = {
         "budget": (keys.budget, parse_duration_ns),
+        "duration": (keys.duration, parse_duration_ns),
         "margin": (keys.margin, lambda text: parse_ratio(text, "margin", 0.0, 1.0)),
         "confidence": (keys.confidence, lambda text: parse_confidence(text, "confidence")),
         "correction": (keys.correction, default_confidence),

@@ -120,6 +120,11 @@ class Board:
         script = open_script(self._word, self._session, owner, self.place.folder, self.place.governor)
         data = self._connection.open(script, ending(self._word), MOST_ANSWER_BYTES)
         self.answer = decode_board_answer(b"\n" + data, self._word)
+        if greeting := (b"\n" + data).partition(f"\n{self._word} ".encode())[0].decode(errors="replace").strip():
+            raise UnavailableError(
+                f"The login shell of {self.place.name} prints text before each command, here {safe_excerpt(greeting, 60)!r}.",
+                f"Let it do so at a terminal only. This must print nothing: ssh {self.place.words} true",
+            )
         _check(self.answer, self.place)
         folder = self.answer.text("folder")
         if not is_board_path(folder):
@@ -193,7 +198,7 @@ class Board:
             which: distinguishes it from other agents of the session: a hyphen, letters and digits; empty for the one of trials.
         """
         note = f"{self.folder}/agent-{self._session}{which}"
-        return self.command(f"cd / && echo $$ >{note} && exec env -i {agent} -")
+        return self.command(_in_sh(f"cd / && echo $$ >{note} && exec env -i {agent} -"))
 
     def close(self) -> None:
         """End the connection; the board then removes the scratch folder and the lock. May be called twice."""
@@ -214,7 +219,8 @@ class Board:
             stream.seek(0)
             try:
                 self._connection.call(
-                    f"umask 077; mkdir -p {folder} && cat >{part} && chmod 700 {part} && mv -f {part} {path}", stream
+                    _in_sh(f"umask 077; mkdir -p {folder} && cat >{part} && chmod 700 {part} && mv -f {part} {path}"),
+                    stream,
                 )
             except UserError as error:
                 raise UserError(
@@ -242,6 +248,11 @@ class Board:
         except WireError:
             return False
         return there == content
+
+
+def _in_sh(command: str) -> str:
+    """Return the words of any login shell, such as csh or fish, that run a command without quotes in a POSIX shell."""
+    return f"exec /bin/sh -c '{command}'"
 
 
 def clean_board(place: BoardFolder) -> Cleaned:

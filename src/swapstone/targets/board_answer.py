@@ -55,7 +55,7 @@ def decode_board_answer(data: bytes, word: str) -> BoardAnswer:
     """Decode an answer.
 
     Args:
-        data: all of it. What precedes the first part is ignored: a login shell may print a greeting.
+        data: all of it. What precedes the first part is ignored.
         word: that begins the parts.
 
     Raises:
@@ -176,7 +176,7 @@ def check_machine(answer: BoardAnswer, wanted: str) -> None:
     if wanted not in runs:
         raise UnavailableError(
             f"The board's kernel is of {safe_excerpt(kernel, 40)}, and runs no programs of {wanted}.",
-            "Leave --arch out: the architecture is that of the board's own programs.",
+            "Name none (--arch, or the key architecture of a study): it is then that of the board's own programs.",
         )
 
 

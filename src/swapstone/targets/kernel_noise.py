@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from swapstone.model import FrozenStruct, UserError
 from swapstone.model.safe_text import safe_excerpt
-from swapstone.targets.target import Target
+from swapstone.targets.target import MachineConfig, Target
 from swapstone.wire import ProcessOutcome, TrialRequest
 
 OSNOISE, HWNOISE = "osnoise", "hwnoise"
@@ -40,6 +40,9 @@ if command -v rtla >/dev/null; then
 fi
 case $(id -u 2>/dev/null) in 0) echo root ;; esac
 """
+
+_BUSY = MachineConfig(real_time=True)
+"""The tracer's threads occupy all processors, for hwnoise with interrupts disabled: a board's ssh server may answer late."""
 
 _ROW = re.compile(
     r"^ {0,4}(?P<cpu>[0-9]{1,5}) #(?P<cycles>[0-9]{1,12}) +(?P<runtime>[0-9]{1,15}) +(?P<noise>[0-9]{1,15}) +[0-9]{1,3}\.[0-9]{5}"
@@ -106,7 +109,8 @@ def _reason(name: str, words: Mapping[str, list[str]]) -> str:
     tracers = words.get("tracers")
     if tracers is None:
         root = "root" in words
-        return "the kernel shows no tracers: tracefs is not mounted, or it has none" if root else "tracefs needs root"
+        mount = "mount -t tracefs none /sys/kernel/tracing"
+        return f"the kernel shows no tracers: it has none, or needs `{mount}`" if root else "tracefs needs root"
     if OSNOISE not in tracers:
         return "tracefs needs root" if "?" in tracers else "the kernel has no tracer osnoise (CONFIG_OSNOISE_TRACER)"
     if "rtla" not in words:
@@ -128,7 +132,7 @@ def _measured(target: Target, name: str) -> str:
     command = TOOLS[name]
     script = f"exec {command} -q -d {DURATION_S} 2>&1"
     try:
-        answer = target.run(_request(target, name, script, DURATION_S))
+        answer = target.run(_request(target, name, script, DURATION_S), _BUSY)
     except UserError as error:
         return f"unavailable: {command}: {error.message}"
     text = answer.stdout.decode(errors="replace")

@@ -12,7 +12,7 @@ import selectors
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -71,6 +71,7 @@ class LabBoard(FrozenStruct, frozen=True, kw_only=True):
         acquired: whether this session acquired the place.
         owner: who has acquired it, as HOST/USER; empty without a coordinator.
         emulated: whether a QEMUDriver without KVM runs the board.
+        kernels: paths of the images that `LabSession` was given.
     """
 
     address: str
@@ -89,6 +90,7 @@ class LabBoard(FrozenStruct, frozen=True, kw_only=True):
     acquired: bool = False
     owner: str = ""
     emulated: bool = False
+    kernels: Mapping[str, str] = {}
 
 
 class _Problem(FrozenStruct, frozen=True, kw_only=True):
@@ -101,6 +103,7 @@ class LabSession:
 
     Args:
         place: which.
+        kernels: names of images of the environment, whose paths `LabBoard.kernels` has. They must be there before the place is acquired.
 
     Attributes:
         board: what labgrid reported last.
@@ -110,7 +113,7 @@ class LabSession:
         UserError: the place can't be had, or its board does not boot; the hint has the next step.
     """
 
-    def __init__(self, place: LabPlace) -> None:
+    def __init__(self, place: LabPlace, kernels: Sequence[str] = ()) -> None:
         require_labgrid()
         self.place = place
         self._lock = _locked(place)
@@ -127,7 +130,12 @@ class LabSession:
                     stderr=log,
                     start_new_session=True,
                 )
-            request = {"place": place.place, "environment": place.environment, "state": place.state}
+            request: dict[str, object] = {
+                "place": place.place,
+                "environment": place.environment,
+                "state": place.state,
+                "kernels": list(kernels),
+            }
             self.board = self._ask("open", request)
         except BaseException:
             with contextlib.suppress(UserError):
@@ -146,7 +154,12 @@ class LabSession:
         found = self._ask("boot", {"kernel": kernel})
         former = self.board
         self.board = msgspec.structs.replace(
-            found, place=former.place, role=former.role, acquired=former.acquired, owner=former.owner
+            found,
+            place=former.place,
+            role=former.role,
+            acquired=former.acquired,
+            owner=former.owner,
+            kernels=former.kernels,
         )
         return self.board
 

@@ -13,6 +13,7 @@ from types import TracebackType
 
 import msgspec
 
+from swapstone.factors.kernel import OTHER_KERNEL
 from swapstone.model import FrozenStruct, UserError
 from swapstone.model.kernel_identity import KernelIdentity, identity_of_file, identity_of_running
 from swapstone.model.safe_text import safe, safe_excerpt
@@ -21,7 +22,7 @@ from swapstone.targets.board import BoardFolder
 from swapstone.targets.board_scripts import is_board_path, is_governor
 from swapstone.targets.labgrid_session import LabBoard, LabPlace, LabSession, require_labgrid
 from swapstone.targets.ssh_connection import ConnectionEndedError, SshConnection, UnreachableError
-from swapstone.targets.ssh_target import SshTarget
+from swapstone.targets.ssh_target import SshTarget, recipe_architecture
 from swapstone.targets.target import DEFAULT_MACHINE, REBOOTED, AgentStartError, MachineConfig, Target, TargetError
 from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
 from swapstone.wire import AgentAnswer, TrialRequest
@@ -76,7 +77,7 @@ class LabgridTarget(SshTarget):
         folder: on the board; empty for the default.
         governor: as of `BoardFolder`.
         architecture: as of `SshTarget`.
-        kernels: files that trials may name.
+        kernels: files that trials may name, or names of images of labgrid's environment.
 
     Attributes:
         lab: what labgrid reported.
@@ -91,13 +92,17 @@ class LabgridTarget(SshTarget):
     def __init__(
         self, lab: LabPlace, folder: str = "", governor: str = "", architecture: str = "", kernels: tuple[str, ...] = ()
     ) -> None:
-        self._files = {path: _identity(path) for path in kernels}
+        self._paths = {level: level for level in kernels if "/" in level}
+        self._files = {path: _identity(path) for path in self._paths}
         _require_different(self._files)
         self._folder, self._governor = folder, governor
         self._kernel, self._wanted_start, self._booted_start = "", "", ""
         self._attempts = 0
-        self._session = LabSession(lab)
+        self._session = LabSession(lab, [level for level in kernels if level not in self._paths])
         try:
+            self._paths.update(self.lab.kernels)
+            self._files = {level: _identity(path) for level, path in self._paths.items()}
+            _require_different(self._files, self._paths)
             self._wait_for_ssh()
             super().__init__(self._place(), architecture)
         except BaseException:
@@ -150,8 +155,12 @@ class LabgridTarget(SshTarget):
         """Return the tools of a board, and of the lab."""
         lab = self.lab
         files = (
-            (f"kernel {path}", f"{' '.join(found.build_ids) or found.versions[0]}")
-            for path, found in self._files.items()
+            (
+                f"kernel {level}",
+                f"{' '.join(found.build_ids) or found.versions[0]}"
+                + (f", {self._paths[level]}" if self._paths[level] != level else ""),
+            )
+            for level, found in self._files.items()
         )
         return (
             *super().tools(),
@@ -190,7 +199,7 @@ class LabgridTarget(SshTarget):
         self._kernel = ""
         self.board.disconnect()
         try:
-            self._session.boot(kernel)
+            self._session.boot(self._paths.get(kernel, kernel))
             self._connect_after_boot()
         except AgentStartError:
             raise
@@ -214,15 +223,20 @@ class LabgridTarget(SshTarget):
             return ((REBOOTED, "labgrid"),)
         running = identity_of_running(files.get(_VERSION, b""), files.get(_NOTES, b""))
         matching = [path for path, found in self._files.items() if found.runs(running)]
-        booted = (("booted", kernel),) if matching == [kernel] else ()
+        booted = kernel if matching == [kernel] else OTHER_KERNEL
         version = safe_excerpt(running.versions[0], 400) if running.versions else ""
-        return ((REBOOTED, "labgrid"), *booted, ("version", version), ("build id", "".join(running.build_ids)))
+        return (
+            (REBOOTED, "labgrid"),
+            ("booted", booted),
+            ("version", version),
+            ("build id", "".join(running.build_ids)),
+        )
 
     def _before_connecting(self) -> None:
         """Switch the board off and on if it has not come back by itself."""
         self._attempts += 1
         if self._attempts % _POWER_CYCLE_AFTER == 0 and self.lab.strategy:
-            self._session.boot(self._kernel)
+            self._session.boot(self._paths.get(self._kernel, self._kernel))
             self.board.move(self._place())
 
     def _place(self) -> LabgridBoard:
@@ -309,20 +323,25 @@ def _identity(path: str) -> KernelIdentity:
     return found
 
 
-def _require_different(files: Mapping[str, KernelIdentity]) -> None:
+def _require_different(files: Mapping[str, KernelIdentity], paths: Mapping[str, str] | None = None) -> None:
     """Check that a running kernel can be of one file only.
+
+    Args:
+        files: what each level's file shows.
+        paths: of the levels that are names.
 
     Raises:
         UserError: two files have the same banner, and no build IDs that differ.
     """
-    paths = list(files)
-    for number, path in enumerate(paths):
-        for other in paths[:number]:
+    shown = {level: (paths or {}).get(level, level) for level in files}
+    levels = list(files)
+    for number, path in enumerate(levels):
+        for other in levels[:number]:
             one, two = files[path], files[other]
             ids = one.build_ids and two.build_ids and set(one.build_ids) != set(two.build_ids)
             if not ids and set(one.versions) & set(two.versions):
                 raise UserError(
-                    f"The kernels {safe(other)} and {safe(path)} have the same banner, and no build IDs that differ: "
+                    f"The kernels {safe(shown[other])} and {safe(shown[path])} have the same banner, and no build IDs that differ: "
                     "the board can't report which of them runs.",
                     "Build them with another CONFIG_LOCALVERSION or KBUILD_BUILD_VERSION.",
                 )
@@ -383,11 +402,8 @@ def with_environment(target: str, path: str = "") -> str:
     return f"{target},env={whole}"
 
 
-_NAMES = {"arm64": "aarch64", "armhf": "arm"}
-
-
 def _parse(detail: str, options: TargetOptions) -> LabgridSpec:
-    architecture = _NAMES.get(options.architecture, options.architecture)
+    architecture = recipe_architecture(options.architecture)
     return msgspec.structs.replace(parse_lab(detail), architecture=architecture, kernels=options.kernels)
 
 

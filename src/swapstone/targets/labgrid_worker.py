@@ -65,8 +65,11 @@ class Lab:
         self._acquired = self._is_remote = False
         self._owner = ""
 
-    def open(self) -> dict[str, object]:
+    def open(self, kernels: Sequence[str]) -> dict[str, object]:
         """Read the environment, acquire the place, and boot the board.
+
+        Args:
+            kernels: images of the environment whose paths are returned.
 
         Returns:
             What was found, for `board` and for the doctor.
@@ -77,6 +80,7 @@ class Lab:
         self._environment = _environment(self._path)
         config = self._environment.config
         role, self._is_remote = _role(config.get_targets(), self._place, self._path)
+        named = {name: self._named_kernel(name) for name in kernels}
         if self._is_remote:
             default = os.environ.get("LG_COORDINATOR", DEFAULT_COORDINATOR)
             self._coordinator = config.get_option("coordinator_address", default)
@@ -84,7 +88,14 @@ class Lab:
         with _explained(f"The target {role} of {self._path} can't be made"):
             self._target = self._environment.get_target(role)
         found = self._activate()
-        return {**found, "place": self._place, "role": role, "acquired": self._acquired, "owner": self._owner}
+        return {
+            **found,
+            "place": self._place,
+            "role": role,
+            "acquired": self._acquired,
+            "owner": self._owner,
+            "kernels": named,
+        }
 
     def boot(self, kernel: str) -> dict[str, object]:
         """Switch the board off, and boot it again.
@@ -216,6 +227,16 @@ class Lab:
             "image": self._kernel_image(),
             "emulated": any(map(_emulates, self._target.drivers)),
         }
+
+    def _named_kernel(self, name: str) -> str:
+        """Return the path of an image of the environment."""
+        try:
+            return os.path.normpath(str(self._environment.config.get_image_path(name)))
+        except (KeyError, TypeError) as error:
+            raise LabError(
+                f"{self._path} names no image {name}, which would be the kernel {name} of {self._place}.",
+                f"Add `{name}: ./Image-{name}` to its `images:`, or name files: kernel=./Image-a,./Image-b. Or measure on --target vm.",
+            ) from error
 
     def _kernel_image(self) -> str:
         try:
@@ -361,8 +382,9 @@ def main() -> None:
             request = json.loads(line)
             command = request.pop("command")
             if command == "open":
+                kernels = request.pop("kernels")
                 labs.append(Lab(**request))
-                _answer(answers.write, labs[-1].open)
+                _answer(answers.write, functools.partial(labs[-1].open, kernels))
             elif labs and command == "boot":
                 _answer(answers.write, functools.partial(labs[-1].boot, **request))
             answers.flush()

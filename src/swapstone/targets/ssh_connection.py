@@ -28,6 +28,9 @@ CONNECT_S = 10
 ANSWER_S = 60.0
 """Limit for the answer of a script."""
 
+SLOWEST_BYTES_S = 4096
+"""A file that is copied has a second more for each of so many bytes: a serial line of 115200 baud carries 11 kB/s."""
+
 MOST_BYTES = 16_384
 """Of an answer, and of what ssh prints as errors, unless the caller allows more."""
 
@@ -53,6 +56,7 @@ _OPTIONS = {
     "ForwardX11": "no",
     "PermitLocalCommand": "no",
     "RequestTTY": "no",
+    "RemoteCommand": "none",
     "ControlPersist": "no",
     "LogLevel": "ERROR",
 }
@@ -121,7 +125,7 @@ class SshConnection:
 
         Raises:
             UnreachableError: no ssh server accepts the connection.
-            UnavailableError: the machine accepts no key, or does not answer in time.
+            UnavailableError: the machine accepts no key, runs no shell, or does not answer in time.
             WireError: it printed too much.
         """
         words = (*self._common(), "-o", "ControlMaster=yes", "--", self._machine.host.strip("[]"), "exec /bin/sh -s")
@@ -131,6 +135,11 @@ class SshConnection:
             refused = any(text in errors for text in _REFUSALS)
             raise (UnavailableError if refused else UnreachableError)(
                 f"{self._machine.name} can't be reached by ssh: {last_line(errors)}", _next_step(errors, self._machine)
+            )
+        if not output.endswith(until):
+            raise UnavailableError(
+                f"{self._machine.name} ended the session: {last_line(output.rstrip() + b' ' + errors.strip())}",
+                f"Its login shell must run commands. This must print yes: ssh -o BatchMode=yes {self._machine.words} echo yes",
             )
         return output
 
@@ -176,7 +185,8 @@ class SshConnection:
         """
         process = _start(self.session(command), content or subprocess.DEVNULL)
         try:
-            output, errors = self._read(process, most_bytes=most_bytes)
+            size = max(os.fstat(content.fileno()).st_size if content else 0, most_bytes - MOST_BYTES)
+            output, errors = self._read(process, most_bytes=most_bytes, limit_s=ANSWER_S + size / SLOWEST_BYTES_S)
             status = process.wait(_STOP_S)
         except subprocess.TimeoutExpired as error:
             raise UserError(f"A session of {self._machine.name} did not end.") from error
@@ -230,7 +240,11 @@ class SshConnection:
         return self._read(process, until=until, most_bytes=most_bytes)
 
     def _read(
-        self, process: subprocess.Popen[bytes], until: bytes = b"", most_bytes: int = MOST_BYTES
+        self,
+        process: subprocess.Popen[bytes],
+        until: bytes = b"",
+        most_bytes: int = MOST_BYTES,
+        limit_s: float = ANSWER_S,
     ) -> tuple[bytes, bytes]:
         """Read what a process prints to its end, or until its output ends with a text.
 
@@ -242,7 +256,7 @@ class SshConnection:
             WireError: it printed too much.
         """
         found: dict[int, bytearray] = {}
-        deadline = time.monotonic() + ANSWER_S
+        deadline = time.monotonic() + limit_s
         with selectors.DefaultSelector() as selector:
             for stream in (process.stdout, process.stderr):
                 assert stream is not None
@@ -252,7 +266,10 @@ class SshConnection:
             while selector.get_map():
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise UnavailableError(f"{self._what} did not answer within {ANSWER_S:g} s.")
+                    raise UnavailableError(
+                        f"{self._what} did not answer within {limit_s:.0f} s.",
+                        f"This must work, and in less time: ssh -o BatchMode=yes {self._machine.words} true",
+                    )
                 for key, _ in selector.select(left):
                     data = os.read(key.fd, 1 << 16)
                     found[key.fd] += data

@@ -124,6 +124,11 @@ class SshTarget(AgentTarget):
         """The architecture that programs are built for."""
         return self._architecture
 
+    def check_architecture(self, architecture: str) -> None:
+        """Check that the board's kernel runs programs of an architecture; see `Target.check_architecture`."""
+        if architecture:
+            check_machine(self.board.answer, recipe_architecture(architecture))
+
     def describe(self) -> TargetDescription:
         """Return the board's description, as it was when the target was opened."""
         return self._description
@@ -246,7 +251,7 @@ class SshTarget(AgentTarget):
         require_default_machine(config.without_load(), self.name)
         if config.real_time:
             self._tolerate(request.timeout_ms / 1000)
-        reconnects = 0
+        reconnects, boots = 0, self._losses.boots
         while True:
             try:
                 answer = self._under_load(request, config, self._observed)
@@ -257,8 +262,11 @@ class SshTarget(AgentTarget):
                 reconnects += 1
                 self._reconnect(error)
                 if reconnects == ATTEMPTS:
+                    rebooted = self._losses.boots - boots
+                    times = "once" if rebooted == 1 else f"{rebooted} times"
                     raise TargetError(
-                        f"The connection to {self.board.place.name} ended {reconnects} times during this trial.",
+                        f"The connection to {self.board.place.name} ended {reconnects} times during this trial"
+                        + (f", and the board rebooted {times}." if rebooted else "."),
                         self._next_step(real_time=config.real_time),
                     ) from error
         more = {"reconnects": reconnects, "board_boots": self._losses.boots, "board_emulated": int(self.emulated)}
@@ -403,6 +411,11 @@ class SshTarget(AgentTarget):
         self.board.close()
 
 
+def recipe_architecture(name: str) -> str:
+    """Return the name in recipes of an architecture of the image catalog."""
+    return {"arm64": "aarch64", "armhf": "arm"}.get(name, name)
+
+
 class SshSpec(FrozenStruct, frozen=True, kw_only=True):
     """A board as a target.
 
@@ -437,12 +450,8 @@ def parse_board(detail: str) -> BoardFolder:
     return BoardFolder(host=found.host, user=found.user, port=found.port, **named)
 
 
-_NAMES = {"arm64": "aarch64", "armhf": "arm"}
-"""Of the image catalog, where it differs from the name in recipes."""
-
-
 def _parse(detail: str, options: TargetOptions) -> SshSpec:
-    return SshSpec(place=parse_board(detail), architecture=_NAMES.get(options.architecture, options.architecture))
+    return SshSpec(place=parse_board(detail), architecture=recipe_architecture(options.architecture))
 
 
 SSH = TargetKind(

@@ -207,6 +207,16 @@ class Target(abc.ABC):
             UserError: it can't be reached.
         """
 
+    def check_architecture(self, architecture: str) -> None:  # noqa: B027 - most targets have one of their own
+        """Check that a target that `probes_architecture` runs programs of an architecture.
+
+        Args:
+            architecture: a name of the image catalog; empty for the target's own.
+
+        Raises:
+            UnavailableError: it does not.
+        """
+
     @abc.abstractmethod
     def tools(self) -> tuple[tuple[str, str], ...]:
         """Return pairs (tool, version) of the agent and other tools that the target uses, for the manifest."""

@@ -129,28 +129,42 @@ def test_a_target_that_boots_nothing_has_no_factor_of_the_boot_and_no_load(
     changes: dict[str, object], needs: str | None
 ) -> None:
     asked = builders.experiment(**changes)
-    prepare._check_machine(asked, target(boots=True))
+    prepare.check_machine(asked, target(boots=True))
     if needs is None:
-        prepare._check_machine(asked, target())
+        prepare.check_machine(asked, target())
         return
     with pytest.raises(UnavailableError) as caught:
-        prepare._check_machine(asked, target())
+        prepare.check_machine(asked, target())
     assert caught.value.message == f"The target host starts no machine of its own, and {needs} needs one."
-    assert caught.value.hint == "Measure on --target vm."
+    other = ", or on a board of a lab whose strategy boots kernels: --target labgrid:PLACE"
+    assert caught.value.hint == "Measure on --target vm" + (other if "kernel" in needs else ".")
 
 
 def test_a_shared_machine_runs_loads_and_a_board_of_a_lab_boots_kernels() -> None:
     loaded = builders.experiment(loads=("idle", "cpu"))
-    prepare._check_machine(loaded, target(runs_loads=True))
+    prepare.check_machine(loaded, target(runs_loads=True))
     other = builders.experiment(loads=("idle", "nonsense"))
     with pytest.raises(UnavailableError, match="the load nonsense needs one"):
-        prepare._check_machine(other, target(runs_loads=True))
+        prepare.check_machine(other, target(runs_loads=True))
     kernels = builders.experiment(factors=(FactorLevels(factor="kernel", levels=("./a", "./b")),))
-    prepare._check_machine(kernels, target(reboots=True))
-    for level, why in (("generic", "its strategy boots files"), ("./a+quiet", "its boot loader has its own")):
+    prepare.check_machine(kernels, target(reboots=True))
+    named = builders.experiment(factors=(FactorLevels(factor="kernel", levels=("generic", "rt")),))
+    prepare.check_machine(named, target(reboots=True))  # images of a lab's environment
+    for level, why in (("none", "can't boot none: it needs boot"), ("./a+quiet", "its boot loader has its own")):
         named = builders.experiment(factors=(FactorLevels(factor="kernel", levels=("./a", level)),))
         with pytest.raises(UnavailableError, match=why):
-            prepare._check_machine(named, target(reboots=True))
+            prepare.check_machine(named, target(reboots=True))
+
+
+def test_a_board_of_a_lab_has_no_factor_swap_and_the_reason_is_its_own() -> None:
+    swaps = builders.experiment(factors=(FactorLevels(factor="swap", levels=("flash", "zram:lz4")),))
+    with pytest.raises(
+        UnavailableError, match="nothing that Swapstone reads there shows which one it prepared"
+    ) as caught:
+        prepare.check_machine(swaps, target(reboots=True))
+    assert "swapstone agree A B" in caught.value.hint
+    with pytest.raises(UnavailableError, match="the factor swap needs one"):
+        prepare.check_machine(swaps, target())
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from swapstone.model import UserError
 from swapstone.published import figures
 from swapstone.session import study_file
+from swapstone.session.experiment import resolve
 from swapstone.session.study_file import (
     BadStudy,
     Study,
@@ -54,6 +55,7 @@ def test_musl_vs_glibc_is_there() -> None:
         (b"\xff", "utf-8", "must be TOML"),
         (b"nonsense = 1", "unknown field `nonsense`", "has all keys"),
         (HEAD + b'budget = "soon"', "key budget: 'soon' is not a duration", 'budget = "14m"'),
+        (HEAD + b'duration = "soon"', "key duration: 'soon' is not a duration", 'duration = "'),
         (HEAD + b'margin = "200%"', "key margin: '200%' is no value for margin", 'margin = "2%"'),
         (HEAD + b'confidence = "12%"', "key confidence: '12%' is no value for confidence", 'confidence = "95"'),
         (HEAD + b'clock = "solar"', "key clock: there is no clock 'solar'", 'clock = "virtual"'),
@@ -185,3 +187,9 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     assert load_study(str(path)) == load_study("musl-vs-glibc")
     with pytest.raises(UserError, match="There is no file"):
         load_study(str(tmp_path / "absent.toml"))
+
+
+def test_a_part_has_the_duration_of_its_wake_ups() -> None:
+    part = HEAD + b'suites = ["latency"]\nonly = ["wakeup"]\nduration = "100ms"\ntarget = "host"'
+    request = decode_study(part, "mine.toml").request("mine")
+    assert request.duration_ns == 100_000_000 and resolve(request).wakeups == 1000

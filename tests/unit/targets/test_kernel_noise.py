@@ -85,6 +85,7 @@ def test_both_commands_are_measured_and_the_numbers_are_the_table_s(board: Board
     assert calls == ["osnoise top -q -d 5", "hwnoise -q -d 5"]
 
 
+NO_TRACERS = "the kernel shows no tracers: it has none, or needs `mount -t tracefs none /sys/kernel/tracing`"
 ALL_COMMANDS = "osnoise hwnoise timerlat"
 NO_TRACER = "the kernel has no tracer osnoise (CONFIG_OSNOISE_TRACER)"
 NO_HWNOISE = "this rtla has no command hwnoise; osnoise counts interruptions by the hardware too"
@@ -93,7 +94,7 @@ NO_HWNOISE = "this rtla has no command hwnoise; osnoise counts interruptions by 
 @pytest.mark.parametrize(
     ("machine", "osnoise", "hwnoise"),
     [
-        ((None, ALL_COMMANDS, True), "the kernel shows no tracers: tracefs is not mounted, or it has none", None),
+        ((None, ALL_COMMANDS, True), NO_TRACERS, None),
         ((None, ALL_COMMANDS, False), "tracefs needs root", None),
         (("blk nop", ALL_COMMANDS, True), NO_TRACER, None),
         (("hwlat nop", ALL_COMMANDS, True), NO_TRACER, None),
@@ -199,6 +200,24 @@ def test_the_rows_of_the_manual_pages_are_those_of_the_formats(
     row: tuple[int, int, int, tuple[int, ...]], expected: str
 ) -> None:
     assert expected in printed_row(*row)
+
+
+def test_the_table_of_a_real_tracer_is_read() -> None:
+    text = (Path(__file__).parents[2] / "recorded" / "rtla-osnoise-top.txt").read_text()
+    found = kernel_noise.read_table(text)
+    assert found == kernel_noise.KernelNoise(
+        processors=1, runtime_us=4_163_941, noise_us=3_753_080, longest_us=160_936, hardware=638
+    )
+
+
+def test_a_board_whose_processors_are_measured_may_answer_late(board: Board, tmp_path: Path) -> None:
+    """The tracer's threads leave its ssh server little time: the connection gets the limit of the command."""
+    with board(EVERY, rtla(tmp_path)) as target:
+        calls = (tmp_path / "board" / "called").read_text()
+        assert "ServerAliveCountMax=3\n" in calls
+        kernel_noise.measure(target)
+        later = (tmp_path / "board" / "called").read_text()[len(calls) :]
+    assert f"ServerAliveCountMax={(5 + 60 + 15) // 5}\n" in later
 
 
 def test_events_that_rtla_lost_are_stated() -> None:

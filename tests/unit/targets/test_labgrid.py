@@ -111,9 +111,43 @@ def test_each_start_boots_the_kernel_and_the_running_one_is_observed(lab: Path) 
         assert observed(run(target, wrong, "1-2")) not in (right, wrong)
         target.begin("2 wrong")
         answer = run(target, wrong, "2-0")
-        assert dict(answer.machine)["version"] in VERSION.decode() and "booted" not in dict(answer.machine)
+        assert dict(answer.machine)["version"] in VERSION.decode() and dict(answer.machine)["booted"] == "another"
         assert log(lab)[3:] == 2 * ["off wrong", "shell wrong"]
         assert "board_boots" not in dict(answer.facts), "a boot that was asked for is no reboot"
+
+
+def test_images_of_the_environment_are_kernels_by_name(lab: Path) -> None:
+    """`kernel=generic,rt` boots two images of it; a running kernel of neither file is never called so, though its banner fits."""
+    generic, rt = (
+        kernel(lab / "mine", VERSION),
+        kernel(lab / "other", b"Linux version 9.9.9-rt (a@b) #1 SMP PREEMPT_RT"),
+    )
+    images = "images: {kernel: ./first, generic: ./mine, rt: ./other}"
+    (lab / "lab.yaml").write_text(LAB.replace("images: {kernel: ./first}", images))
+    with LabgridTarget(place(lab), kernels=("generic", "rt")) as target:
+        shown = dict(target.tools())
+        assert shown["kernel generic"].endswith(f", {generic}") and shown["kernel rt"].endswith(f", {rt}")
+        target.begin("1 generic")
+        assert observed(run(target, "generic", "1-0")) == ("rt" if b"PREEMPT_RT" in VERSION else "generic")
+        target.begin("1 rt")
+        assert observed(run(target, "rt", "1-1")) not in ("generic", "rt")
+        assert log(lab)[1:] == ["off mine", "shell mine", "off other", "shell other"]
+    (lab / "lab.yaml").write_text(
+        LAB.replace("images: {kernel: ./first}", "images: {kernel: ./a, generic: ./mine, rt: ./mine}")
+    )
+    with pytest.raises(UserError, match=r"The kernels /.*/mine and /.*/mine have the same banner"):
+        LabgridTarget(place(lab), kernels=("generic", "rt"))
+
+
+@pytest.mark.parametrize("images", ["images: {kernel: ./first}", "images: []", ""])
+def test_a_kernel_that_the_environment_does_not_name_is_refused_before_the_board_boots(lab: Path, images: str) -> None:
+    (lab / "lab.yaml").write_text(LAB.replace("images: {kernel: ./first}", images))
+    with pytest.raises(
+        UserError, match=r"lab\.yaml names no image rt, which would be the kernel rt of bench"
+    ) as caught:
+        LabgridTarget(place(lab), kernels=("rt",))
+    assert caught.value.hint.startswith("Add `rt: ./Image-rt` to its `images:`, or name files: kernel=./Image-a")
+    assert not (lab / "log").exists()
 
 
 def emulated_lab(folder: Path, extra: str) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import concurrent.futures
 import dataclasses
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -387,3 +388,29 @@ def test_a_process_that_dies_fails_alone() -> None:
             lost.result()
         (left, *_) = {each.result() for each in others} & first
         assert pool.submit_elsewhere(left, _number).result() not in first  # another took the place of the one that died
+
+
+def test_a_scheduler_that_is_not_there_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dask's client is not made: one that can't connect prints tracebacks when the program ends."""
+    distributed = pytest.importorskip("distributed")
+    made: list[str] = []
+
+    def refused(address: str, **_: object) -> None:
+        made.append(address)
+        raise OSError("no such scheme")
+
+    monkeypatch.setattr(distributed, "Client", refused)
+    monkeypatch.setattr(worker_pools, "_LISTENER_S", 0.1)
+    with socket.socket() as candidate:
+        candidate.bind(("127.0.0.1", 0))
+        port = candidate.getsockname()[1]
+    for address in (f"tcp://127.0.0.1:{port}", f"tls://[::ffff:127.0.0.1]:{port}"):
+        with pytest.raises(UserError, match=r"There is no Dask scheduler at .*Connection refused") as caught:
+            open_pool(f"dask:{address}")
+        assert "dask scheduler; dask worker" in caught.value.hint
+    assert made == []
+    others = ["inproc://x", "tcp://127.0.0.1:99999"]
+    for address in others:
+        with pytest.raises(UserError, match="no such scheme"):
+            open_pool(f"dask:{address}")
+    assert made == others

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from swapstone.model import UnavailableError, UserError
 from swapstone.targets import AgentStartError, MachineConfig, TargetError, agent_build, board_scripts, parse_target
 from swapstone.targets import ssh_target as module
 from swapstone.targets.board import Board, BoardFolder, Cleaned, clean_board
+from swapstone.targets.ssh_connection import ANSWER_S, SshConnection
 from swapstone.targets.ssh_target import SshSpec, SshTarget
 from swapstone.wire import ProcessOutcome, TrialRequest
 from tests.fake_ssh import FakeSsh
@@ -325,9 +327,92 @@ def test_a_board_that_can_t_be_reached(
     assert hint in raised.value.hint
 
 
-def test_a_greeting_of_the_login_shell_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", FakeSsh(tmp_path / "b", 'echo Welcome; exec /bin/sh -c "$*"').path)
-    SshTarget(PLACE).close()
+def test_a_login_shell_that_prints_before_each_command_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its text would be taken for output of the agent."""
+    ssh = FakeSsh(tmp_path / "b", 'echo Welcome; exec /bin/sh -c "$*"')
+    monkeypatch.setenv("PATH", ssh.path)
+    with pytest.raises(UnavailableError, match=r"prints text before each command, here 'Welcome'\.") as raised:
+        SshTarget(PLACE)
+    assert raised.value.hint.endswith("This must print nothing: ssh -p 2222 me@board true")
+    assert not list(ssh.folder.glob("swapstone-board-lock-*"))
+
+
+def test_an_account_without_a_shell_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As /usr/sbin/nologin, which prints its sentence as output."""
+    monkeypatch.setenv("PATH", FakeSsh(tmp_path / "b", "echo This account is not available.; exit 1").path)
+    with pytest.raises(UnavailableError, match=r"ended the session: This account is not available\.") as raised:
+        SshTarget(PLACE)
+    assert "This must print yes: ssh -o BatchMode=yes -p 2222 me@board echo yes" in raised.value.hint
+
+
+def test_the_login_shell_need_not_be_posix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands are a single word of quotes after ``exec /bin/sh``, as csh and fish understand it; fish refuses ``$$`` outside quotes."""
+    shell = tmp_path / "shell"
+    unquoted = "printf '%s' \"$2\" | sed \"s/'[^']*'//g\""
+    shell.write_text(
+        f'#!/bin/sh\ncase $({unquoted}) in *[\\$\\&\\;]*) echo "no syntax of this shell: $2" >&2; exit 127 ;; esac\n'
+        'exec /bin/sh -c "$2"\n'
+    )
+    shell.chmod(0o755)
+    monkeypatch.setenv("PATH", FakeSsh(tmp_path / "b", f'exec {shell} -c "$*"').path)
+    with SshTarget(PLACE) as target:
+        answer = target.run(asked(target, target.put(Path("/bin/true"))))
+        assert answer.outcome is ProcessOutcome.EXITED
+
+
+@pytest.mark.parametrize(
+    ("text", "remark"),
+    [
+        ("ssh://pi@board", "Leave out the slashes. For example: --target ssh:pi@board.example"),
+        ("ssh:pi@fe80::1", "An IPv6 address is written in brackets, as [fe80::1%eth0]. For example: "),
+        ("ssh:DOMAIN\\me@board:22", "belongs into ~/.ssh/config, as User of a Host. For example: "),
+        ("ssh:board:", "For example: "),
+    ],
+)
+def test_an_address_of_another_form_has_the_form_that_is_meant(text: str, remark: str) -> None:
+    with pytest.raises(UserError, match="names no board") as raised:
+        parse_target(text)
+    assert remark in raised.value.hint
+
+
+def test_an_address_of_one_link_has_the_name_of_its_interface() -> None:
+    found = parse_target("ssh:pi@[fe80::1%eth0]:2222")
+    assert isinstance(found, SshSpec)
+    assert (found.place.host, found.place.words) == ("[fe80::1%eth0]", "-p 2222 pi@fe80::1%eth0")
+
+
+def test_a_slow_link_has_time_for_a_large_file(
+    target: SshTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of 1 MiB may take four minutes more than a short answer, here and back."""
+    limits: list[float] = []
+    read = SshConnection._read
+
+    def noted(self: SshConnection, *words: Any, **named: Any) -> tuple[bytes, bytes]:
+        limits.append(named.get("limit_s", ANSWER_S))
+        return read(self, *words, **named)
+
+    monkeypatch.setattr(SshConnection, "_read", noted)
+    large = tmp_path / "large"
+    large.write_bytes(bytes(1 << 20))
+    large.chmod(0o755)
+    target.put(large)
+    assert ANSWER_S + 256 in limits and ANSWER_S in limits
+    target.board._connection.call("true", most_bytes=(1 << 20) + (16 << 10))
+    assert limits[-1] == ANSWER_S + 256
+
+
+def test_a_board_that_reboots_in_a_loop_fails_its_trial_and_the_error_states_it(
+    target: SshTarget, ssh: FakeSsh, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boots = iter(f"boot-{number}" for number in range(100))
+    monkeypatch.setattr(Board, "boot", property(lambda _: next(boots)))
+    pids = f"{ssh.folder}/pids"
+    kill = f"pids=$(cat {pids}); : >{pids}; kill -9 $pids; sleep 60"
+    with pytest.raises(TargetError, match=r"ended 3 times during this trial, and the board rebooted 3 times\."):
+        target.run(asked(target, "/bin/sh", "-c", kill))
 
 
 def test_a_folder_that_can_t_be_written_is_refused_with_the_next_step(ssh: FakeSsh) -> None:
@@ -347,6 +432,7 @@ def test_the_target_s_text() -> None:
         "ssh:board,folder=x",
         "ssh:board,folder=/a/../b",
         "ssh:b,x=/y",
+        "ssh:[fe80::1%a b]",
     ):
         with pytest.raises(UserError, match="names no board"):
             parse_target(text)

@@ -36,6 +36,9 @@ _OF_OBJECTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """File systems without folders: to make one would make a bucket, whose name may be a mistake."""
 
 
+_WRITE_AGAIN = "The command that wrote it writes it again: swapstone plan, or swapstone compare, with this --store."
+
+
 class DamagedEntryError(UserError):
     """An entry of a store is not what its name promises: truncated, altered, or of another kind. It is not used.
 
@@ -45,7 +48,7 @@ class DamagedEntryError(UserError):
     """
 
     def __init__(self, entry: str, why: str) -> None:
-        super().__init__(f"The store's entry {entry} is refused: {why}.")
+        super().__init__(f"The store's entry {entry} is refused: {why}.", _WRITE_AGAIN)
         self.entry = entry
 
 

@@ -12,6 +12,7 @@ import os
 import queue
 import re
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -179,6 +180,30 @@ _LOGGERS = frozenset({"asyncio", "distributed", "tornado"})
 """Loggers of Dask and what it uses. They would print tracebacks of a lost connection beside the error that names it."""
 
 
+_TCP = re.compile(r"(?:tcp|tls)://(?P<host>\[[^\]/]+\]|[^:/\[\]]+):(?P<port>[0-9]{1,5})/?", re.ASCII)
+_LISTENER_S, _HIGHEST_PORT = 5.0, 65_535
+
+
+def _wait_for_listener(address: str) -> None:
+    """Wait until a program accepts connections at an address of TCP. Dask's client prints tracebacks at exit if none does.
+
+    Raises:
+        OSError: none does within `_LISTENER_S`.
+    """
+    match = _TCP.fullmatch(address)
+    if match is None or int(match["port"]) > _HIGHEST_PORT:
+        return  # Dask's own message names what is wrong with it
+    until = time.monotonic() + _LISTENER_S
+    while True:
+        try:
+            socket.create_connection((match["host"].strip("[]"), int(match["port"])), _CONNECT_S).close()
+            return
+        except ConnectionRefusedError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(0.2)
+
+
 class _Dask(WorkerPool):
     """The workers of a Dask scheduler. Their client's log in this process is off.
 
@@ -202,6 +227,7 @@ class _Dask(WorkerPool):
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         self._address = address
         try:
+            _wait_for_listener(address)
             self._client: Any = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False, name="swapstone")
         except Exception as error:
             raise UserError(
