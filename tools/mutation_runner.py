@@ -262,7 +262,7 @@ def _run_part(tree: Path, scratch: Path, tests: Mapping[str, float]) -> dict[str
         running = _text(scratch / "current")
         phase, _, test = running.partition(" ")
         if test in tests and running != current:
-            current, end = running, time.monotonic() + tests[test] + (SETUP_S if phase == "setup" else 0.0)
+            current, end = running, time.monotonic() + tests[test] + (0.0 if phase == "call" else SETUP_S)
         if time.monotonic() > end:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
@@ -344,6 +344,11 @@ class Chosen:
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Write which test runs, for its time limit."""
         self._current.write_text(f"call {item.nodeid}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        """Write whose fixtures are closed, for the time limit."""
+        self._current.write_text(f"teardown {item.nodeid}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep a failure."""
