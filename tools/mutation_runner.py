@@ -35,6 +35,10 @@ PRELOADED = ("numpy", "scipy.stats", "msgspec", "click", "jinja2", "rich.table",
 IMPORT_S = 60.0
 """Time to import the tests, in addition to the longest limit of a test."""
 
+SETUP_S = 300.0
+"""Time for the fixtures of a test, in addition to its limit. What several tests need, such as the compiled agent, is made in the set-up of
+whichever runs first, and this is another one than before."""
+
 MEMORY_BYTES = 6 << 30
 """Address space of a process under test: a mutant may allocate without end."""
 
@@ -256,12 +260,13 @@ def _run_part(tree: Path, scratch: Path, tests: Mapping[str, float]) -> dict[str
         if done:
             return _judged(scratch)
         running = _text(scratch / "current")
-        if running in tests and running != current:
-            current, end = running, time.monotonic() + tests[running]
+        phase, _, test = running.partition(" ")
+        if test in tests and running != current:
+            current, end = running, time.monotonic() + tests[test] + (0.0 if phase == "call" else SETUP_S)
         if time.monotonic() > end:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            return {"status": Status.TIMED_OUT.value, "test": current}
+            return {"status": Status.TIMED_OUT.value, "test": current.partition(" ")[2]}
         time.sleep(0.01)
 
 
@@ -330,9 +335,20 @@ class Chosen:
             (item for item in items if item.nodeid in self._places), key=lambda item: self._places[item.nodeid]
         )
 
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Write whose fixtures are made, for the time limit."""
+        self._current.write_text(f"setup {item.nodeid}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Write which test runs, for its time limit."""
-        self._current.write_text(nodeid)
+        self._current.write_text(f"call {item.nodeid}")
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        """Write whose fixtures are closed, for the time limit."""
+        self._current.write_text(f"teardown {item.nodeid}")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep a failure."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import os
@@ -12,6 +13,7 @@ import resource
 import select
 import shutil
 import signal
+import struct
 import sys
 import tempfile
 import threading
@@ -35,7 +37,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "show --all": ("show", "RECORD", "--all"),
     "show --json": ("show", "RECORD", "--json"),
     "report --html": ("report", "RECORD", "--html", "--out", "-"),
+    "report": ("report", "RECORD"),
     "report --markdown": ("report", "RECORD", "--markdown"),
+    "report --format document-json": ("report", "RECORD", "--format", "document-json"),
     "export csv": ("export", "RECORD", "--format", "csv"),
     "export runs": ("export", "RECORD", "--format", "runs"),
     "export junit": ("export", "RECORD", "--format", "junit"),
@@ -57,6 +61,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "query comparisons": ("query", "SELECT DISTINCT record FROM comparisons ORDER BY ALL"),
     "query records": ("query", "SELECT * EXCLUDE (path) FROM records ORDER BY ALL"),
     "list records": ("list", "records"),
+    "list records --json": ("list", "records", "--json"),
     "explain": ("explain", "RECORD", "--only", "b_malloc_tiny1"),
     "profile": ("profile", "RECORD", "--only", "b_malloc_tiny2"),
     "rerun": ("rerun", "RECORD", "--out", "again"),
@@ -75,6 +80,8 @@ _MARKUP = frozenset(
     {
         "report --html",
         "show --json",
+        "report --format document-json",
+        "list records --json",
         "agree three --json",
         "published coverage --format json",
         "export junit",
@@ -87,7 +94,7 @@ _MARKUP = frozenset(
 STATUSES = frozenset({0, 2, 4})
 """Those of docs/exit-statuses.md that a command that only reads a record may have. 1 is a bug."""
 
-LIMIT_S = 120
+LIMIT_S = 900
 """Of one command; the machine may be busy."""
 
 _KEEPING = ("show", "query runs", "query comparisons")
@@ -272,20 +279,26 @@ def _cell(kind: Kind, command: str, record: Path, root: Path) -> Cell:
         "THIRD": str(root / "third"),
     }
     arguments = [words.get(word, word) for word in COMMANDS[command]]
-    status, text = run_limited(arguments, root, keeps=kind.keeps)
+    status, text = run_limited(arguments, root, keeps=kind.keeps, unprivileged=kind.unprivileged)
     faults = list(_faults(command, status, text))
+    outside = root / "outside"
+    if outside.exists() and [(each.name, each.read_text()) for each in outside.iterdir()] != [("kept", "kept")]:
+        faults.append("a file outside the record was changed")
     if (root / "owned").exists():
         faults.append("shell code in a name was run")
     return Cell(kind.name, command, status, tuple(faults), text)
 
 
-def run_limited(arguments: list[str], root: Path, *, keeps: bool = False) -> tuple[int, str]:
+def run_limited(
+    arguments: list[str], root: Path, *, keeps: bool = False, unprivileged: bool = False
+) -> tuple[int, str]:
     """Run the command line in a fork of this process, with limits of memory and time.
 
     Args:
         arguments: of the command.
         root: its current folder, folder of records, cache and state.
         keeps: columns and tables of small records are kept, too.
+        unprivileged: the command has no capabilities.
 
     Returns:
         Its exit status, negative for a signal, and both outputs together.
@@ -295,6 +308,8 @@ def run_limited(arguments: list[str], root: Path, *, keeps: bool = False) -> tup
         if child == 0:
             if keeps:
                 _keep_everything()
+            if unprivileged:
+                _drop_capabilities()
             _become(arguments, root, output.fileno())
         status = _wait(child)
         output.seek(0)
@@ -309,6 +324,14 @@ def _keep_everything() -> None:
         (table_cache, "FEWEST_RECORDS", 1),
     ):
         setattr(module, name, limit)
+
+
+def _drop_capabilities() -> None:
+    """Drop all capabilities of this process (capset(2)), so that the permissions of files bind root too."""
+    library = ctypes.CDLL(None, use_errno=True)
+    header = struct.pack("Ii", 0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
+    if library.capset(header, bytes(24)):
+        raise OSError(ctypes.get_errno(), "capset")
 
 
 def _faults(command: str, status: int, text: str) -> Iterator[str]:
@@ -386,9 +409,11 @@ def _wait(child: int) -> int:
 
 def _make_removable(record: Path) -> None:
     """Give back the permissions that a kind may have taken away."""
-    for path in record.glob("*") if not record.is_symlink() else ():
-        if not path.is_symlink():
-            path.chmod(0o700)
+    for top, folders, _ in os.walk(record.parents[1]):
+        for path in (Path(top, name) for name in folders):
+            if not path.is_symlink():
+                with contextlib.suppress(OSError):  # a path that is too long
+                    path.chmod(0o700)
 
 
 def encode(found: Iterable[Cell]) -> bytes:

@@ -30,6 +30,7 @@ class Kind(NamedTuple):
         during: what another process repeats while the commands run; the argument is the record's folder.
         keeps: whether columns and tables of these small records are kept, too. Then the harm is repeated before each command, and each
             prints what it printed before.
+        unprivileged: whether the commands have no capabilities, so that permissions bind root too.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Kind(NamedTuple):
     folder: str = ""
     during: Callable[[Path], object] | None = None
     keeps: bool = False
+    unprivileged: bool = False
 
 
 def seal(path: Path) -> None:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.hostile import float_tables, kept, machines, surroundings, values
+from tests.hostile import float_tables, kept, limits, machines, surroundings, values
 from tests.hostile.forgery import (
     ESCAPE,
     FILES,
@@ -283,6 +283,7 @@ GROUPS: dict[str, list[Kind]] = {
     **machines.GROUPS,
     **float_tables.GROUPS,
     **kept.GROUPS,
+    **limits.GROUPS,
 }
 """Every kind of hostile record, by what is harmed."""
 

@@ -238,7 +238,9 @@ def _tested(
     wanted = {m.name for workload in workloads.values() for m in workload.metrics if m.leads or not leading}
     table = as_table(runs, wanted)
     groups = group_runs(experiment, table)
-    found = []
+    found: list[Tested] = []
+    if not any(len(group.blocks) >= FEWEST_BLOCKS for group in groups.values()):
+        return found  # no row of a record of few blocks is made for nothing
     for row in run_rows(experiment, variants, workloads, collect(table)):
         skipped = leading and (row.null or not row.metric.leads)
         usable = row.exclusion is None and not row.constant and row.before.size and row.scale is Scale.RATIO

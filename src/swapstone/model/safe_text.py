@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections.abc import Callable
+from pathlib import Path
 
 # Controls, formats, surrogates, private use, unassigned, separators of lines and paragraphs (Unicode, general categories).
 _STEERING = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -36,6 +38,11 @@ def safe(text: str) -> str:
 def safe_excerpt(text: str, most: int = 200) -> str:
     """Return the first characters of a text from outside as a part of a message: as `safe`, with ``...`` where something is left out."""
     return f"{safe(text[:most])}..." if len(text) > most else safe(text)
+
+
+def utf8_path(path: Path) -> str:
+    r"""Return a path for JSON, a database or a page, which have UTF-8: bytes that are none become ``\xNN``. Other paths stay."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def is_plain_word(text: str) -> bool:

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from swapstone.model import Experiment, FrozenStruct, RecordError, Run
+from swapstone.model.bounds import amount_problem
 from swapstone.model.safe_text import safe_excerpt
 from swapstone.record import record_format, validation
 from swapstone.record.files import FileProblemError, RecordFolder
@@ -233,7 +234,7 @@ def _unreadable(path: Path, name: str, problem: str) -> RecordError:
 
 def _decoded(data: bytes, kind: type[FrozenStructType]) -> tuple[FrozenStructType | None, str]:
     """Decode a file; return its content, or else the problem."""
-    if problem := validation.amount_problem(data):
+    if problem := amount_problem(data):
         return None, problem
     try:
         return msgspec.json.decode(data, type=kind), ""

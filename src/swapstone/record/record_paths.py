@@ -10,10 +10,10 @@ import re
 from pathlib import Path
 
 from swapstone.model import RecordError, unknown
-from swapstone.model.safe_text import safe
+from swapstone.model.safe_text import safe, utf8_path
 from swapstone.record import record_format
+from swapstone.record.begun_record import is_begun, not_a_record
 from swapstone.record.files import is_record
-from swapstone.record.writer import is_begun, not_a_record
 
 ROOT_VARIABLE = "SWAPSTONE_RECORDS"
 
@@ -53,8 +53,8 @@ def _written_ns(path: Path) -> int:
 
 
 def record_name(path: Path, root: Path | None = None) -> str:
-    """Return the name of a record under the root: its folder, preceded by that of its study."""
-    return path.relative_to(root or default_root()).as_posix()
+    """Return the name of a record under the root: its folder, preceded by that of its study. As `utf8_path`."""
+    return utf8_path(path.relative_to(root or default_root()))
 
 
 def _records_at(place: Path) -> list[Path]:

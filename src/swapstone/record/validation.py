@@ -56,9 +56,6 @@ MOST_NUMBERS = 1000
 MOST_LABEL_CHARACTERS = 1 << 20
 """Of all variants' labels together."""
 
-MOST_VALUES = 5_000_000
-"""Of one file: pairs of short texts take 80 bytes of memory for each value. 100,000 programs of a manifest have about 3 million."""
-
 MOST_LAYOUTS = 1000
 MOST_DISCARDED = 1000
 LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE = 0.01, 0.999999
@@ -68,12 +65,6 @@ _LARGEST_SEED = 1 << 64
 _CREATED = re.compile(r"[1-9]\d{3}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:\+00:00|Z)", re.ASCII)
 _STATES = frozenset({"complete", "interrupted"})
 _MOST_PASSES = 10_000_000
-
-
-def amount_problem(data: bytes) -> str:
-    """Return whether a file in JSON has more values than are decoded, as a clause; empty if it has not."""
-    count = data.count(b",")  # at least one before each value but the first of an array or object
-    return f"it has about {count} values, more than the {MOST_VALUES} that are read" if count > MOST_VALUES else ""
 
 
 def meta_problem(meta: record_format.Meta) -> str:
@@ -103,7 +94,12 @@ def seal_problem(seal: record_format.Seal) -> str:
 
 def manifest_problem(manifest: record_format.Manifest) -> str:
     """Return what is wrong with a manifest; empty if nothing is. Its numbers and texts are bounded by the decoder."""
-    if any(not 0 < passes <= _MOST_PASSES for _, _, passes in manifest.passes):
+    return passes_problem(manifest.passes)
+
+
+def passes_problem(calibrated: Iterable[tuple[str, str, int]]) -> str:
+    """Return what is wrong with triples (suite, workload, number of passes); empty if nothing is."""
+    if any(not 0 < passes <= _MOST_PASSES for _, _, passes in calibrated):
         return f"a number of passes is not between 1 and {_MOST_PASSES}"
     return ""
 

@@ -23,12 +23,10 @@ import msgspec
 from swapstone.model import Experiment, FrozenStruct, RecordError, Run
 from swapstone.model.system_errors import remedy
 from swapstone.record import origin, record_format, validation
+from swapstone.record.begun_record import is_begun_folder, not_a_record
 from swapstone.record.files import LONGEST_LINE_BYTES, FileProblemError, RecordFolder, limit_of
 from swapstone.record.reader import RecordView, load
 from swapstone.version import __version__
-
-_BEGUN = re.compile(r"\.(experiment|record)\.json\.\d+|\.origin\.json\.[0-9a-f]{16}")
-"""A temporary file of `RecordWriter.create`."""
 
 _LEFT = re.compile(r"\..+\.(\d+|[0-9a-f]{16})")
 """A temporary file of a process that was killed."""
@@ -296,30 +294,6 @@ def _check_regular(path: Path) -> None:
         )
 
 
-def is_begun(path: Path) -> bool:
-    """Return whether a folder is one in which a kill ended `RecordWriter.create`: it holds a part of what that writes, and nothing else."""
-    try:
-        return _is_begun(path)
-    except (OSError, ValueError):  # ValueError: a null character
-        return False
-
-
-def _is_begun(path: Path) -> bool:
-    with os.scandir(path) as found:
-        entries = {entry.name: entry for entry in found}
-    return record_format.LOCK in entries and all(_is_of_creation(entry) for entry in entries.values())
-
-
-def _is_of_creation(entry: os.DirEntry[str]) -> bool:
-    if entry.name == record_format.RAW:
-        return entry.is_dir(follow_symlinks=False) and not os.listdir(entry)  # noqa: PTH208 - an entry, not a path
-    if not entry.is_file(follow_symlinks=False):
-        return False
-    if entry.name in {record_format.LOCK, record_format.RUNS}:
-        return entry.stat(follow_symlinks=False).st_size == 0
-    return entry.name in {record_format.EXPERIMENT, origin.ORIGIN} or bool(_BEGUN.fullmatch(entry.name))
-
-
 def check_unused(path: Path) -> None:
     """Check that a folder is missing or empty, or that a kill ended `RecordWriter.create` there, and that it is not inside a record.
 
@@ -329,7 +303,7 @@ def check_unused(path: Path) -> None:
     """
     if (path.parent / record_format.META).is_file():
         raise RecordError(f"{path} is inside of another record.", "Name another folder with --out.")
-    if not path.exists() or not any(path.iterdir()) or _is_begun(path):
+    if not path.exists() or not any(path.iterdir()) or is_begun_folder(path):
         return
     if (path / record_format.META).is_file():
         raise RecordError(
@@ -337,19 +311,6 @@ def check_unused(path: Path) -> None:
             f"Name another folder with --out, or continue it: {_resume_command(path)}",
         )
     raise RecordError(f"{path} is not empty.", "Name another folder with --out.")
-
-
-def not_a_record(path: Path) -> RecordError:
-    """Return the error for a folder or file without `record.json`; where a kill ended the start, it states how to start again."""
-    if is_begun(path):
-        return RecordError(
-            f"{path} is not a record: a signal or a fault ended it before anything was measured.",
-            f"Give the command that began it again, with --out {shlex.quote(str(path))}",
-        )
-    return RecordError(
-        f"{path} is not a record: it has no {record_format.META}.",
-        "`swapstone list records` lists the existing records.",
-    )
 
 
 def _resume_command(path: Path) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -24,11 +25,12 @@ from swapstone.model import (
     RowMeasurements,
     UserError,
 )
+from swapstone.model.bounds import amount_problem
 from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.model.instruction_paths import InstructionPaths
+from swapstone.model.safe_text import utf8_path
 from swapstone.model.wakeup_paths import WakeupExplanation
 from swapstone.record import FileProblemError, RecordFolder, RecordView, open_folder, replace_in
-from swapstone.record.validation import amount_problem
 from swapstone.report import flame_graph, instruction_explanation, row_explanation, wakeup_explanation
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.document import Document
@@ -152,7 +154,8 @@ def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[Explanatio
 def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | None) -> Iterator[ExplanationSummary]:
     """Yield the summary of an explained row, if its evidence and its explanation can be read."""
     place, folder = f"{FOLDER}/{name}", view.path / FOLDER / name
-    base = str(folder) if beside is None else quote(os.path.relpath(folder.resolve(), beside.resolve()))
+    relative = "" if beside is None else os.path.relpath(folder.resolve(), beside.resolve())
+    base = quote(os.fsencode(relative)) if relative else utf8_path(folder)
     if (counts := _counts(record, place, view)) is not None:
         yield instruction_explanation.summary_of(counts, _pages(record, place, base))
         return
@@ -333,6 +336,12 @@ def _opened(folder: Path) -> Iterator[int]:
                     f"{part} is a symbolic link: nothing is written through it, and nothing was removed.",
                     f"Remove the link, if you trust the record: rm {shlex.quote(str(part))}",
                 ) from error
+        if error.errno == errno.EISDIR:
+            place = shlex.quote(str(folder / str(error.filename2 or error.filename)))
+            raise UserError(
+                f"{place} is a folder, where a file is written or removed. Nothing in it was changed.",
+                f"Remove it, if you do not need it: rm -r {place}",
+            ) from error
         raise UserError(
             f"{folder} can't be written: {error.strerror}.", "Copy the record to a folder that you can write."
         ) from error

@@ -13,8 +13,10 @@ from pathlib import Path
 import msgspec
 
 from swapstone.model import Experiment, FrozenStruct, UserError
+from swapstone.model.bounds import amount_problem
 from swapstone.model.directories import cache_dir
 from swapstone.model.safe_text import safe_excerpt
+from swapstone.record.validation import experiment_problem, passes_problem
 from swapstone.run import TrialSpecs, check_levels, prepare
 from swapstone.session.experiment import check_experiment, start
 from swapstone.session.machines import check_sharing, open_experiment_target
@@ -153,12 +155,17 @@ def read_plan(store: ContentStore, name: str) -> TrialPlan:
         raise UserError(f"The store {store.shown} has no plan {name}.", "`swapstone plan` prints the name of a plan.")
     if hashlib.sha256(data).hexdigest() != name:
         raise DamagedEntryError(store.path_of(PLANS, name), "its content has another digest")
+    if problem := amount_problem(data):
+        raise DamagedEntryError(store.path_of(PLANS, name), problem)
     try:
-        return msgspec.json.decode(data, type=TrialPlan)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        plan = msgspec.json.decode(data, type=TrialPlan)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedEntryError(
             store.path_of(PLANS, name), f"it is no plan of this version ({safe_excerpt(str(error), 100)})"
         ) from error
+    if problem := experiment_problem(plan.experiment) or passes_problem(plan.passes):
+        raise DamagedEntryError(store.path_of(PLANS, name), f"of its experiment, {problem}")
+    return plan
 
 
 class MadeRun(FrozenStruct, frozen=True, kw_only=True):

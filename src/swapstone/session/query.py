@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from swapstone.model import Analysis, RecordError, UnavailableError, UserError
+from swapstone.model.safe_text import utf8_path
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.record import RecordView, default_root, list_records, open_runs, record_name
 from swapstone.report import factorial_export, failure_columns, mean_columns
@@ -359,7 +360,7 @@ def connect(
             if not cache.load(connection, "records"):
                 read = index.rows(records, "record", ("records",), lambda each: {"records": [_record_row(each.path)]})
                 rows = [
-                    {**row, "record": each.name, "path": str(each.path)}
+                    {**row, "record": each.name, "path": utf8_path(each.path)}
                     for each, found in read
                     for row in found["records"]
                 ]

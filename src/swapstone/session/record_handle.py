@@ -16,6 +16,7 @@ from swapstone.comparison.agreement import AgreementTable
 from swapstone.comparison.clock_scales import ScaleTable, clock_scales
 from swapstone.comparison.several_boards import BoardTable, several_boards
 from swapstone.model import Analysis, Comparison, Experiment, FailureRates, RecordError, UserError
+from swapstone.model.safe_text import utf8_path
 from swapstone.model.system_errors import as_user_error, hint_of
 from swapstone.record import RecordView, find_record, record_name
 from swapstone.record import load as load_view
@@ -72,7 +73,7 @@ class Record:
         try:
             return record_name(self.path)
         except ValueError:
-            return self.path.name
+            return utf8_path(Path(self.path.name))
 
     @cached_property
     def view(self) -> RecordView:

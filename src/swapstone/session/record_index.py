@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from swapstone.model.directories import cache_dir
+from swapstone.model.safe_text import utf8_path
 from swapstone.record import record_format
 from swapstone.record.files import is_record
 
@@ -95,7 +96,7 @@ class RecordIndex:
         known = self._known(kind)
         made: list[tuple[str, str, str, bytes]] = []
         for record in records:
-            path = str(record.path.absolute())
+            path = utf8_path(record.path.absolute())
             state = self._state(record.path)
             found = _decoded(known[path][1], tables) if path in known and known[path][0] == state else None
             if found is None:

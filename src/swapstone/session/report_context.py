@@ -12,6 +12,7 @@ from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import span_ns
 from swapstone.model import Experiment
 from swapstone.model.instruction_counts import EXPLAINED_TIMES
+from swapstone.model.safe_text import utf8_path
 from swapstone.record import RecordView
 from swapstone.report.context import ReportContext
 from swapstone.session import explanation_files
@@ -55,11 +56,11 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
     return ReportContext(
         experiment=view.experiment,
         record_id=view.meta.id,
-        record_path=str(view.path),
+        record_path=utf8_path(view.path),
         started_unix_ns=first_ns,
         finished_unix_ns=last_ns,
         facts=facts,
-        rerun=f"swapstone rerun {shlex.quote(str(view.path))}",
+        rerun=f"swapstone rerun {shlex.quote(utf8_path(view.path))}",
         published=view.experiment.published,
         notes=(
             *report_notes(view.experiment),
@@ -76,7 +77,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         seal_digest=view.digest,
         sensors=None if view.experiment.virtual else board_sensors(table),
         reasons=explanation_files.reasons_of(view, beside),
-        explain=f"swapstone explain {shlex.quote(str(view.path))}" if _can_explain(view.experiment) else "",
+        explain=f"swapstone explain {shlex.quote(utf8_path(view.path))}" if _can_explain(view.experiment) else "",
         workloads=tuple((suite, each) for (suite, _), each in workloads.workloads_of(view.experiment).items()),
     )
 

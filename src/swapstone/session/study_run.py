@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.model import FrozenStruct, RecordError, UserError
+from swapstone.model.bounds import amount_problem
 from swapstone.model.safe_text import safe
 from swapstone.record import FileProblemError, read_regular
 from swapstone.session.planned_commands import planned_study_commands
@@ -108,6 +109,8 @@ def _not_a_study(folder: Path) -> RecordError:
 
 
 def _decoded(folder: Path, data: bytes) -> StudyRun:
+    if problem := amount_problem(data):
+        raise RecordError(f"{folder / STUDY} can't be read: {problem}.")
     try:
         run = msgspec.json.decode(data, type=StudyRun)
         if run.budget:  # schema 1

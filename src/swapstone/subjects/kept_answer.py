@@ -8,6 +8,7 @@ import re
 import msgspec
 
 from swapstone.model import FrozenStruct, WireError
+from swapstone.model.bounds import amount_problem
 from swapstone.subjects.answers import raw_output
 from swapstone.wire import AgentAnswer
 
@@ -56,6 +57,8 @@ def decode_kept(data: bytes) -> KeptAnswer:
     Raises:
         WireError: it is not such a file.
     """
+    if problem := amount_problem(data):
+        raise WireError(f"the agent's answer can't be decoded: {problem}")
     try:
         return msgspec.json.decode(data, type=KeptAnswer)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -384,7 +384,7 @@ def test_objects_are_listed_as_long_as_they_fit(fake_proc: Path, tmp_path: Path,
 
 
 @pytest.mark.parametrize(
-    ("text", "room", "length"), [("abc", 4, 3), ("abc", 3, 2), ("abc", 2, 1), ("abc", 9, 3), ("", 9, -1)]
+    ("text", "room", "length"), [("abc", 4, 3), ("abc", 3, 2), ("abc", 2, 1), ("abc", 9, 3), ("a", 9, 1), ("", 9, -1)]
 )
 def test_a_text_is_read_as_far_as_there_is_room_for_its_end(
     fake_proc: Path, tmp_path: Path, text: str, room: int, length: int

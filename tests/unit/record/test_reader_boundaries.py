@@ -22,6 +22,7 @@ from swapstone.model import (
     RecordError,
     Run,
 )
+from swapstone.model.bounds import amount_problem
 from swapstone.model.safe_text import safe_excerpt
 from swapstone.record import (
     RecordWriter,
@@ -176,7 +177,7 @@ def test_times_of_creation(created: str, valid: bool) -> None:
 
 @pytest.mark.parametrize(("count", "read"), [(5_000_000, True), (5_000_001, False)])
 def test_the_most_values_that_are_decoded(count: int, read: bool) -> None:
-    assert (validation.amount_problem(b"," * count) == "") == read
+    assert (amount_problem(b"," * count) == "") == read
 
 
 @pytest.mark.parametrize(

@@ -131,3 +131,28 @@ def test_a_name_that_exists_gets_a_number(root: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(Path, "exists", taken)
     assert new_record_path("x").name.endswith("-x-3")
     assert root.is_dir()
+
+
+def test_a_folder_that_may_not_be_entered_is_not_said_to_be_no_record(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may enter every folder, so the error is raised here."""
+    true_lstat = Path.lstat
+
+    def lstat(path: Path) -> os.stat_result:
+        if path.name == "record.json":
+            raise PermissionError(13, "Permission denied")
+        return true_lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    message, hint = refused(str(root / "one"))
+    assert message == f"{root / 'one'} can't be read: Permission denied."
+    assert hint == f"Its owner can allow it: chmod -R u+rwX {root / 'one'}"
+
+
+def test_a_name_that_is_not_utf_8_has_its_bytes_as_text(root: Path) -> None:
+    path = root / os.fsdecode(b"r\xff")
+    made(path, 4)
+    assert record_name(path, root) == "r\\xff"
+    assert find_record(str(path)) == path
+    assert path in list_records(root)

@@ -22,7 +22,7 @@ from swapstone.model import (
     Run,
     Sample,
 )
-from swapstone.model.bounds import LONGEST_TEXT
+from swapstone.model.bounds import LONGEST_TEXT, amount_problem
 from swapstone.plan import variants
 from swapstone.record import Manifest, Meta, Seal, validation
 from swapstone.record.validation import RunCheck, experiment_problem
@@ -157,5 +157,5 @@ def test_infinite_values_are_rejected_though_json_has_none() -> None:
 
 def test_a_file_of_too_many_values_is_not_decoded() -> None:
     """Small values take many times their bytes in memory."""
-    assert "values, more than the 5000000 that are read" in validation.amount_problem(b"[1" + b",1" * 5_000_001 + b"]")
-    assert not validation.amount_problem(b"[1" + b",1" * 4_999_999 + b"]")
+    assert "values, more than the 5000000 that are read" in amount_problem(b"[1" + b",1" * 5_000_001 + b"]")
+    assert not amount_problem(b"[1" + b",1" * 4_999_999 + b"]")

@@ -17,8 +17,8 @@ import pytest
 from swapstone.model import FactorLevels, RecordError, Sample, UserError
 from swapstone.model.system_errors import as_user_error, hint_of, is_of_machine
 from swapstone.record import RecordWriter, find_record, list_records, load
+from swapstone.record.begun_record import is_begun
 from swapstone.record.record_format import Manifest
-from swapstone.record.writer import is_begun
 from tests.unit import builders
 
 MANIFEST = Manifest(machine=(), tools=(), artifacts=(), passes=())

@@ -205,9 +205,64 @@ def test_names_and_sizes_of_entries_are_checked(bench: Bench, tmp_path: Path) ->
     large = bench.entry(RUNS, "a" * 64)
     large.parent.mkdir(parents=True)
     with large.open("wb") as handle:
-        handle.truncate(MOST_BYTES + 1)
+        handle.truncate(MOST_BYTES[RUNS] + 1)
     with pytest.raises(DamagedEntryError, match="it is too large"):
         get_run(bench.store, "a" * 64)
+    assert MOST_BYTES[TRIALS] < MOST_BYTES[RUNS] < MOST_BYTES[OBJECTS]
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_nothing_is_read_written_or_removed_through_a_folder_that_is_a_link(
+    bench: Bench, tmp_path: Path, depth: int
+) -> None:
+    outside = tmp_path / "outside"
+    name = "a" * 64
+    folder = bench.entry(RUNS, name).parents[depth - 1]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.symlink_to(outside)
+    kept = outside / bench.entry(RUNS, name).relative_to(folder)
+    kept.parent.mkdir(parents=True)
+    kept.write_text("kept")
+    for use in (
+        lambda: bench.store.get(RUNS, name),
+        lambda: bench.store.size(RUNS, name),
+        lambda: bench.store.put(RUNS, name, b"x"),
+    ):
+        with pytest.raises(DamagedEntryError, match="its folder is a symbolic link"):
+            use()
+    bench.store.remove(RUNS, name)
+    assert [path.read_text() for path in outside.rglob("*") if path.is_file()] == ["kept"]
+
+
+def test_an_entry_that_becomes_a_fifo_or_a_link_after_its_check_is_not_waited_for(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, path = "a" * 64, bench.entry(RUNS, "a" * 64)
+    path.parent.mkdir(parents=True)
+    monkeypatch.setattr(ContentStore, "size", lambda *_: 1)
+    os.mkfifo(path)
+    with pytest.raises(UserError, match="not a regular file"):
+        bench.store.get(RUNS, name)
+    _replaced(path).symlink_to(__file__)
+    with pytest.raises(UserError, match="a symbolic link"):
+        bench.store.get(RUNS, name)
+
+
+def test_an_initrd_whose_parts_are_too_large_together_is_refused_before_they_are_read(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """A part may be named any number of times."""
+    with bench.target(bench.sharing()) as target:
+        name = target.put_inputs(
+            TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
+        )
+    path = bench.entry(TRIALS, name)
+    trial = msgspec.json.decode(path.read_bytes())
+    with bench.entry(OBJECTS, trial["parts"][0]).open("wb") as handle:
+        handle.truncate(1 << 30)
+    path.write_bytes(msgspec.json.encode({**trial, "parts": [trial["parts"][0]] * 3}))
+    with pytest.raises(DamagedEntryError, match="the parts of its initrd are too large together"):
+        get_trial(bench.store, name, tmp_path / "inputs")
 
 
 def test_a_store_that_can_not_be_used_is_an_error_of_one_line(

@@ -29,6 +29,7 @@ FILES = {
         "def larger(a, b):\n    return a if a > b else b\n"
         "def leave():\n    return 'ended'\n"
         "def turn():\n    while False:\n        continue\n    return 'turned'\n"
+        "def pause():\n    return 0.25\n"
         "@functools.cache\n"
         "def remote():\n    return 'far away'\n"
     ),
@@ -49,8 +50,10 @@ FILES = {
         "def test_kind(): assert files.kind()\n"
     ),
     "tests/unit/calc/test_sums.py": (
-        "import subprocess, sys\n"
+        "import subprocess, sys, time, pytest\n"
         "from tiny.calc import sums\n"
+        "@pytest.fixture\ndef made(): return time.sleep(sums.pause()) or sums.pause()\n"
+        "def test_that_needs_a_fixture(made): assert made\n"
         "def test_total(): assert sums.total(2, 3) == 5\n"
         "def test_larger(): assert sums.larger(2, 3) == sums.larger(3, 2) == 3\n"
         "def test_limit(): assert sums.LIMIT == 5\n"
@@ -67,6 +70,7 @@ BY_HAND = {
     "survives": ("if a > b", "if a >= b"),
     "module": ("LIMIT = 5", "LIMIT = 6"),
     "import": ("LIMIT = 5", "raise ValueError"),
+    "slow fixture": ("return 0.25", "return 15.25"),
     "crash": ("return 'ended'", "__import__('os')._exit(0)"),
     "endless": ("while False", "while True"),
     "other process": ("return 'far away'", "return 'near'"),
@@ -98,7 +102,7 @@ def project(tmp_path: Path) -> Path:
 def start(project: Path, *arguments: str) -> subprocess.Popen[str]:
     code = (
         "import sys; from pathlib import Path; from tools import mutate\n"
-        "mutate.GRACE_S = 3.0\n"
+        "mutate.GRACE_S = 12.0\n"
         "top = Path(sys.argv[1])\n"
         "project = mutate.Project(top, source='src/tiny', packages=('calc', 'other'), left_out=())\n"
         "sys.exit(mutate.main(sys.argv[2:], project, top.parent / 'map.json'))\n"
@@ -115,7 +119,7 @@ def content(project: Path) -> dict[str, bytes]:
 def test_each_kind_of_result(project: Path, tmp_path: Path) -> None:
     before = content(project)
     process = start(project, "--by-hand", "--jobs", "2", "--json", str(tmp_path / "out.json"))
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=900)
     assert content(project) == before, "the tree is changed"
     stored = json.loads((tmp_path / "out.json").read_text())
     by_name = dict(zip(BY_HAND.values(), BY_HAND, strict=True))
@@ -125,6 +129,7 @@ def test_each_kind_of_result(project: Path, tmp_path: Path) -> None:
         "survives": "survived",
         "module": "killed",
         "import": "killed",
+        "slow fixture": "survived",
         "crash": "the test run crashed",
         "endless": "killed by the time limit",
         "other process": "killed",
@@ -136,9 +141,9 @@ def test_each_kind_of_result(project: Path, tmp_path: Path) -> None:
     assert found["killed"]["test"] == "tests/unit/calc/test_sums.py::test_total"
     assert found["other process"]["test"] == "tests/unit/calc/test_sums.py::test_remote"
     assert found["survives"]["tests"] == 1  # those that call the function
-    assert found["module"]["tests"] == 5
+    assert found["module"]["tests"] == 6
     assert (stored["controls"], stored["controls_passed"]) == (1, 1)
-    assert out.startswith("5 of 8 mutants made by hand were killed: 62.5 % (95 % interval 30.6 % to 86.3 %)\n")
+    assert out.startswith("5 of 9 mutants made by hand were killed: 55.6 % (95 % interval 26.7 % to 81.1 %)\n")
     assert (
         "  src/tiny/calc/sums.py:6 (survives)\n    - return a if a > b else b\n    + return a if a >= b else b\n" in out
     )
@@ -168,7 +173,7 @@ def test_sigint_ends_the_run_with_what_it_has(project: Path) -> None:
         if line.startswith("2 of "):
             process.send_signal(signal.SIGINT)
             break
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "\ninterrupted: " in out and "mutants, a sample of " in out
 
@@ -176,7 +181,7 @@ def test_sigint_ends_the_run_with_what_it_has(project: Path) -> None:
 def test_a_list_that_does_not_fit_the_code_is_an_error(project: Path) -> None:
     (project / "src/tiny/calc/sums.py").write_text("LIMIT = 5\n")
     process = start(project, "--by-hand")
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 2
     assert "src/tiny/calc/sums.py contains this text 0 times, not once: return a + b" in err
 

@@ -8,14 +8,17 @@ checked, links and special files are not opened, and every name is built here fr
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
 import secrets
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swapstone.model import UserError
+from swapstone.model.regular_file import read_regular_file
 from swapstone.model.safe_text import safe, safe_excerpt
 from swapstone.targets.vm.sftp_files import INSTALL, SftpFiles, open_sftp
 
@@ -25,8 +28,8 @@ if TYPE_CHECKING:
 OBJECTS, TRIALS, RUNS, PLANS = "objects", "trials", "runs", "plans"
 """The folders of a store."""
 
-MOST_BYTES = 2 << 30
-"""The largest entry that is read: several times the largest image."""
+MOST_BYTES = {OBJECTS: 2 << 30, TRIALS: 1 << 20, RUNS: 256 << 20, PLANS: 256 << 20}
+"""The largest entry of each folder that is read: several times the largest image, and what a machine may write, in base64."""
 
 _NAME = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _PASSWORD = re.compile(r"(?<=://)[^/@]*:[^/@]*@")
@@ -50,6 +53,17 @@ class DamagedEntryError(UserError):
     def __init__(self, entry: str, why: str) -> None:
         super().__init__(f"The store's entry {entry} is refused: {why}.", _WRITE_AGAIN)
         self.entry = entry
+
+
+def _read_entry(path: str, most_bytes: int) -> bytes:
+    """Return the bytes of an entry on this machine, which may have been exchanged since it was checked.
+
+    Raises:
+        OSError: it can't be read, is a link or no regular file, or is larger.
+    """
+    if Path(path).is_symlink():
+        raise OSError(errno.ELOOP, "it is a symbolic link", path)
+    return read_regular_file(Path(path), most_bytes)
 
 
 class ContentStore:
@@ -138,6 +152,7 @@ class ContentStore:
     def remove(self, kind: str, name: str) -> None:
         """Remove an entry that was found to be damaged. One that can't be removed is found again."""
         with contextlib.suppress(Exception):
+            self._check_folders(kind, name)
             self._files.rm_file(self._path(kind, name))
 
     def path_of(self, kind: str, name: str) -> str:
@@ -157,6 +172,7 @@ class ContentStore:
             DamagedEntryError: it is a link, a folder or a special file, or too large.
             UserError: the store can't be read.
         """
+        self._check_folders(kind, name)
         try:
             found = self._files.info(self._path(kind, name))
         except (FileNotFoundError, NotADirectoryError):
@@ -166,7 +182,7 @@ class ContentStore:
         if found.get("type") != "file" or found.get("islink"):
             raise DamagedEntryError(self.path_of(kind, name), "it is no regular file")
         size = found.get("size")
-        if not isinstance(size, int) or not 0 <= size <= MOST_BYTES:
+        if not isinstance(size, int) or not 0 <= size <= MOST_BYTES[kind]:
             raise DamagedEntryError(self.path_of(kind, name), "it is too large")
         return size
 
@@ -179,8 +195,9 @@ class ContentStore:
         """
         if self.size(kind, name) is None:
             return None
+        path = self._path(kind, name)
         try:
-            content: bytes = self._files.cat_file(self._path(kind, name))
+            content = _read_entry(path, MOST_BYTES[kind]) if self._local else self._files.cat_file(path)
         except FileNotFoundError:
             return None
         except Exception as error:
@@ -193,6 +210,7 @@ class ContentStore:
         Raises:
             UserError: the store can't be written.
         """
+        self._check_folders(kind, name)
         path = self._path(kind, name)
         draft = f"{path}.{secrets.token_hex(8)}.part" if self._local else path
         try:
@@ -210,6 +228,17 @@ class ContentStore:
                 with contextlib.suppress(OSError):
                     self._files.rm_file(draft)
             raise self._unusable("written", error) from error
+
+    def _check_folders(self, kind: str, name: str) -> None:
+        """Refuse folders of this machine that are links: an entry would be written, or removed, outside the store.
+
+        Raises:
+            DamagedEntryError: one is.
+        """
+        if self._local:
+            folder = Path(self._path(kind, name)).parent
+            if folder.is_symlink() or folder.parent.is_symlink():
+                raise DamagedEntryError(self.path_of(kind, name), "its folder is a symbolic link")
 
     def _path(self, kind: str, name: str) -> str:
         return f"{self._root.rstrip('/')}/{self.path_of(kind, name)}"

@@ -14,7 +14,14 @@ import msgspec
 from swapstone.model import MOST_PROCESSORS, FrozenStruct, UnavailableError, UserError
 from swapstone.model.safe_text import safe_excerpt
 from swapstone.targets.vm import qemu
-from swapstone.targets.vm.content_store import RUNS, TRIALS, ContentStore, DamagedEntryError
+from swapstone.targets.vm.content_store import (
+    MOST_BYTES,
+    OBJECTS,
+    RUNS,
+    TRIALS,
+    ContentStore,
+    DamagedEntryError,
+)
 from swapstone.targets.vm.emulator import Emulator, check_cpu, find_emulator
 from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine, check_scale
 from swapstone.targets.vm.qemu import GuestRun, Setup
@@ -170,7 +177,7 @@ def decode_trial(data: bytes, entry: str) -> StoredTrial:
     """
     try:
         return msgspec.json.decode(data, type=StoredTrial)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedEntryError(entry, f"it is no trial ({safe_excerpt(str(error), 100)})") from error
 
 
@@ -207,7 +214,9 @@ def _same_emulator(trial: StoredTrial, name: str) -> Emulator:
 
 
 def _joined(store: ContentStore, trial: StoredTrial, entry: str) -> bytes:
-    content = b"".join(store.get_object(_digest(part, entry)) for part in trial.parts)
+    if sum(store.size(OBJECTS, _digest(part, entry)) or 0 for part in trial.parts) > MOST_BYTES[OBJECTS]:
+        raise DamagedEntryError(entry, "the parts of its initrd are too large together")
+    content = b"".join(store.get_object(part) for part in trial.parts)
     if hashlib.sha256(content).hexdigest() != trial.initrd:
         raise DamagedEntryError(entry, "the parts of its initrd have another digest")
     return content
@@ -280,7 +289,7 @@ def decode_finished(data: bytes, name: str, entry: str) -> GuestRun:
         raise DamagedEntryError(entry, "its content has another digest")
     try:
         found = msgspec.json.decode(body, type=_FinishedRun)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedEntryError(entry, f"it is no run ({safe_excerpt(str(error), 100)})") from error
     if found.name != name:
         raise DamagedEntryError(entry, "it is the run of another name")
