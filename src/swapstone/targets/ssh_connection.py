@@ -186,7 +186,7 @@ class SshConnection:
         process = _start(self.session(command), content or subprocess.DEVNULL)
         try:
             size = max(os.fstat(content.fileno()).st_size if content else 0, most_bytes - MOST_BYTES)
-            output, errors = self._read(process, most_bytes=most_bytes, limit_s=ANSWER_S + size / SLOWEST_BYTES_S)
+            output, errors = self._read(process, most_bytes=most_bytes, beside_s=size / SLOWEST_BYTES_S)
             status = process.wait(_STOP_S)
         except subprocess.TimeoutExpired as error:
             raise UserError(f"A session of {self._machine.name} did not end.") from error
@@ -244,9 +244,15 @@ class SshConnection:
         process: subprocess.Popen[bytes],
         until: bytes = b"",
         most_bytes: int = MOST_BYTES,
-        limit_s: float = ANSWER_S,
+        beside_s: float = 0.0,
     ) -> tuple[bytes, bytes]:
         """Read what a process prints to its end, or until its output ends with a text.
+
+        Args:
+            process: started with pipes.
+            until: the end of the output; empty to read all.
+            most_bytes: the limit of the output.
+            beside_s: time that it may take beside `ANSWER_S`, such as that of a copy.
 
         Returns:
             Its output and its errors.
@@ -256,6 +262,7 @@ class SshConnection:
             WireError: it printed too much.
         """
         found: dict[int, bytearray] = {}
+        limit_s = ANSWER_S + beside_s
         deadline = time.monotonic() + limit_s
         with selectors.DefaultSelector() as selector:
             for stream in (process.stdout, process.stderr):
