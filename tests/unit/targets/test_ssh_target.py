@@ -391,7 +391,7 @@ def test_a_slow_link_has_time_for_a_large_file(
     read = SshConnection._read
 
     def noted(self: SshConnection, *words: Any, **named: Any) -> tuple[bytes, bytes]:
-        limits.append(named.get("limit_s", ANSWER_S))
+        limits.append(ANSWER_S + named.get("beside_s", 0.0))
         return read(self, *words, **named)
 
     monkeypatch.setattr(SshConnection, "_read", noted)
