@@ -60,7 +60,7 @@ use core::time::Duration;
 
 use swapstone_net::backend::{SocketTable, ephemeral_ports};
 use swapstone_net::fixes::Fixes;
-use swapstone_net::reordering::{Mends, Reordering};
+use swapstone_net::reordering::{Reordering, ReorderingFixes};
 use swapstone_net::{
     Capabilities, Cidr, Config, Device, Instant, Limits, Readiness, SocketId, Stack, Statistics,
 };
@@ -205,7 +205,7 @@ impl<D: Device> Lwip<D> {
             core,
             device: Reordering::new(
                 device,
-                Mends {
+                ReorderingFixes {
                     hold: fixes.on(fixes::REORDERING_WINDOW),
                     windows: fixes.on(fixes::DUPLICATE_ACK_WINDOW),
                 },

@@ -14,7 +14,7 @@ use smoltcp::wire::{EthernetAddress, HardwareAddress as SmoltcpAddress, IpCidr, 
 use swapstone_net::backend::wildcard_for;
 use swapstone_net::device::{Device, Frame, HardwareAddress};
 use swapstone_net::fixes::Fixes;
-use swapstone_net::reordering::{Mends, Reordering};
+use swapstone_net::reordering::{Reordering, ReorderingFixes};
 use swapstone_net::{
     Capabilities, Cidr, Config, Instant, Limits, Readiness, SocketId, Stack, Statistics,
 };
@@ -198,7 +198,7 @@ impl<D: Device> Smoltcp<D> {
             ),
             device: Reordering::new(
                 device,
-                Mends {
+                ReorderingFixes {
                     hold: fixes.on(REORDERING_WINDOW),
                     windows: fixes.on(DUPLICATE_ACK_WINDOW),
                 },

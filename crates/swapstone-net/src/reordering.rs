@@ -89,7 +89,7 @@ pub struct Counters {
 
 /// What a [`Reordering`] does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mends {
+pub struct ReorderingFixes {
     /// Duplicate ACKs are held.
     pub hold: bool,
     /// A duplicate ACK with another SACK option and a larger window gets the last window.
@@ -99,7 +99,7 @@ pub struct Mends {
 /// A device that holds duplicate ACKs.
 pub struct Reordering<D> {
     inner: D,
-    mends: Mends,
+    fixes: ReorderingFixes,
     now: Instant,
     flows: Box<[Option<Flow>]>,
     held: VecDeque<Held>,
@@ -107,12 +107,16 @@ pub struct Reordering<D> {
 }
 
 impl<D: Device> Reordering<D> {
-    /// Wraps a device. Without mends, frames pass unchanged.
-    pub fn new(inner: D, mends: Mends) -> Self {
-        let flows = if mends == Mends::default() { 0 } else { FLOWS };
+    /// Wraps a device. Without fixes, frames pass unchanged.
+    pub fn new(inner: D, fixes: ReorderingFixes) -> Self {
+        let flows = if fixes == ReorderingFixes::default() {
+            0
+        } else {
+            FLOWS
+        };
         Self {
             inner,
-            mends,
+            fixes,
             now: Instant::ZERO,
             flows: (0..flows).map(|_| None).collect::<Vec<_>>().into(),
             held: VecDeque::new(),
@@ -197,7 +201,7 @@ impl<D: Device> Reordering<D> {
             self.begin(segment.key);
             return Some(frame);
         }
-        let (now, room, mends) = (self.now, self.held.len() < MOST, self.mends);
+        let (now, room, fixes) = (self.now, self.held.len() < MOST, self.fixes);
         let Some(flow) = self.flow(&segment.key) else {
             return Some(frame);
         };
@@ -210,7 +214,7 @@ impl<D: Device> Reordering<D> {
             return Some(frame); // an overtaken ACK
         }
         let plain = segment.flags & (SYN | FIN | RST) == 0 && segment.payload == 0;
-        if mends.windows && plain && !fresh && ahead == 0 {
+        if fixes.windows && plain && !fresh && ahead == 0 {
             let blocks = segment.blocks(&frame.bytes);
             if segment.window > flow.window
                 && flow.window > 0
@@ -231,7 +235,7 @@ impl<D: Device> Reordering<D> {
             }
             return Some(frame);
         }
-        if !mends.hold {
+        if !fixes.hold {
             return Some(frame);
         }
         flow.duplicates += 1;
@@ -262,7 +266,7 @@ impl<D: Device> Device for Reordering<D> {
     }
 
     fn receive(&mut self) -> Option<Frame> {
-        if self.mends == Mends::default() {
+        if self.fixes == ReorderingFixes::default() {
             return self.inner.receive();
         }
         loop {
@@ -280,7 +284,7 @@ impl<D: Device> Device for Reordering<D> {
     }
 
     fn transmit(&mut self, frame: Outgoing<'_>) -> Result<(), Full> {
-        if self.mends != Mends::default()
+        if self.fixes != ReorderingFixes::default()
             && frame.len() <= LARGEST
             && let Some(segment) = Segment::of_parts(frame.parts)
             && segment.flags & (SYN | ACK) == SYN
@@ -423,7 +427,7 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    const BOTH: Mends = Mends {
+    const BOTH: ReorderingFixes = ReorderingFixes {
         hold: true,
         windows: true,
     };
@@ -548,7 +552,7 @@ mod tests {
         // Without a handshake no round trip is known.
         let mut late = Reordering::new(Wire::default(), BOTH);
         assert_eq!(at(&mut late, 1, &vec![frame(ACK, 1, 0, false); 9]), 9);
-        let mut off = Reordering::new(Wire::default(), Mends::default());
+        let mut off = Reordering::new(Wire::default(), ReorderingFixes::default());
         assert_eq!(at(&mut off, 1, &vec![frame(ACK, 1, 0, false); 9]), 9);
     }
 
@@ -591,7 +595,7 @@ mod tests {
     #[test]
     fn a_duplicate_ack_with_news_gets_the_last_window() {
         let mut device = connected(false);
-        device.mends.hold = false;
+        device.fixes.hold = false;
         let arriving = [
             with_block(1001, 3000),
             with_block(1002, 4000),
@@ -609,7 +613,7 @@ mod tests {
         device.set_now(Instant::from_micros(23_000));
         assert_eq!(windows(&mut device, &[]), [1000]);
         let mut off = connected(false);
-        off.mends.windows = false;
+        off.fixes.windows = false;
         assert_eq!(windows(&mut off, &arriving), [1003, 1004, 1005]);
     }
 }
