@@ -108,7 +108,8 @@ def test_fail_if_worse_rejects_a_candidate_that_fails_more_often(folder: Path, c
     result = compare(folder, cache, "bad", "--blocks", "40", "--fail-if", "worse:50%", expect=3)
     last = result.stderr.splitlines()[-1]
     assert (
-        last.startswith("Exit status 3: --fail-if: good, program=bad: 12 % (") and "of its runs fail, and 0 %" in last
+        last.startswith("Exit status 3: --fail-if: program, program=bad: 12 % (")
+        and "of its runs fail, and 0 %" in last
     )
     record = api.load(str(folder / "r"))
     assert [each.candidate.label for each in record.failing()] == ["program=bad"] and record.worse() == ()

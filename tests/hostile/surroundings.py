@@ -471,5 +471,14 @@ GROUPS: dict[str, list[Kind]] = {
 }
 """Kinds of hostile records, by what is harmed."""
 
-AROUND = ("studies", "index", "exchanges", "kept columns and tables", "three boards")
-"""Groups whose kinds harm what is beside a record, or need a process beside it."""
+AROUND = (
+    "studies",
+    "large studies",
+    "index",
+    "exchanges",
+    "kept columns and tables",
+    "three boards",
+    "permissions",
+    "entries",
+)
+"""Groups whose kinds harm what is beside a record, or need a process, a name or permissions of their own."""
