@@ -37,8 +37,6 @@ class ClaimTest(FrozenStruct, frozen=True, kw_only=True):
         functions: names of functions, one of which a stack must have.
         processor: the modelled one; empty for others.
         least, most: the claim holds from least to most; infinite without a bound.
-        clock: of the records that test it, ``wall`` or ``virtual``; empty for any.
-        target: kind of the target of those records, such as ``vm``; empty for any.
     """
 
     what: Kind
@@ -50,8 +48,6 @@ class ClaimTest(FrozenStruct, frozen=True, kw_only=True):
     processor: str
     least: float
     most: float
-    clock: str
-    target: str
 
 
 class PageClaim(FrozenStruct, frozen=True, kw_only=True):
@@ -91,8 +87,6 @@ class _Test(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     processor: str = ""
     least: float | None = None
     most: float | None = None
-    clock: Literal["", "wall", "virtual"] = ""
-    target: str = ""
 
 
 class _Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -198,8 +192,6 @@ def _decoded(test: _Test, where: str) -> ClaimTest:
         processor=test.processor,
         least=-math.inf if test.least is None else test.least,
         most=math.inf if test.most is None else test.most,
-        clock=test.clock,
-        target=test.target,
     )
 
 

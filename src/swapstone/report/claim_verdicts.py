@@ -103,14 +103,8 @@ def _together(tests: list[ClaimVerdict]) -> ClaimVerdict:
     return ClaimVerdict.UNDECIDED
 
 
-def _may_test(test: ClaimTest, record: Analysed) -> bool:
-    """Return whether a record is of the clock and the target that a test needs."""
-    clock = "virtual" if record.experiment.virtual else "wall"
-    return test.clock in {"", clock} and test.target in {"", record.experiment.target.partition(":")[0]}
-
-
 def _evidence(test: ClaimTest, records: Iterable[Analysed]) -> Iterator[Evidence]:
-    for record in (each for each in records if _may_test(test, each)):
+    for record in records:
         match test.what:
             case "values" | "share":
                 yield from _of_values(test, record)

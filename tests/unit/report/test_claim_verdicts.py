@@ -68,33 +68,6 @@ def test_all_tests_of_a_claim_must_hold() -> None:
     assert [each.verdict for each in found.evidence].count(ClaimVerdict.FAILS) == 1
 
 
-@pytest.mark.parametrize(
-    ("clock", "target", "verdict"),
-    [
-        ("wall", "vm", ClaimVerdict.FAILS),
-        ("virtual", "vm", ClaimVerdict.ABSENT),
-        ("wall", "host", ClaimVerdict.ABSENT),
-    ],
-)
-def test_a_time_in_an_emulator_is_tested_by_its_wall_clock_only(clock: str, target: str, verdict: ClaimVerdict) -> None:
-    """Soft takes 2.75 times the instructions of softfp. That contradicts no time."""
-    rows = [
-        libc(
-            "float_calls(exact)",
-            1 / 2.75,
-            Verdict.BETTER,
-            suite="float",
-            baseline="float=soft",
-            candidate=f"float={level}",
-        )
-        for level in ("softfp", "hard")
-    ]
-    subject = record(*rows)
-    experiment = msgspec.structs.replace(subject.experiment, clock=clock, target=target)
-    found = judged("float-faster-in-emulator", msgspec.structs.replace(subject, experiment=experiment))
-    assert found.verdict is verdict
-
-
 def test_records_that_contradict_each_other_decide_nothing() -> None:
     found = judged("musl-malloc-slower", malloc(1.5, Verdict.WORSE), malloc(0.5, Verdict.BETTER, name="other"))
     assert found.verdict is ClaimVerdict.UNDECIDED
