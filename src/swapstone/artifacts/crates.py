@@ -166,6 +166,20 @@ def _target(feature: str) -> str:
     return f"target-{feature or 'plain'}"
 
 
+def _forget_other_checkout(target: Path, workspace: Path) -> None:
+    """Make cargo compile the workspace's crates again if the last build in a target folder was of another checkout.
+
+    Cargo names what it built after the paths of crates relative to the workspace, and compares times of files. So it would take a
+    crate of the other checkout for this one's if that was built after this one's files were written.
+    """
+    last = target / ".swapstone-checkout"
+    if last.is_file() and last.read_bytes() == os.fsencode(workspace):
+        return
+    for folder in target.glob("*/.fingerprint/swapstone-*"):
+        shutil.rmtree(folder)
+    last.write_bytes(os.fsencode(workspace))
+
+
 def _build(home: Path, command: tuple[str, ...], package: str, variables: dict[str, str], target: Path) -> None:
     """Build in a persistent target folder, and move the complete program to its place."""
     target.mkdir(parents=True, exist_ok=True)
@@ -178,6 +192,7 @@ def _build(home: Path, command: tuple[str, ...], package: str, variables: dict[s
     with (target / ".swapstone-lock").open("w") as lock:
         # Cargo locks its folder during a build; this lock also covers the copy of the program.
         take_lock(lock, target / ".swapstone-lock")
+        _forget_other_checkout(target, share_dir() / "crates")
         try:
             done = subprocess.run(
                 command,

@@ -122,3 +122,17 @@ def test_options_of_a_stack_are_variables_of_a_build_of_their_own(
     assert ["LWIP_OOSEQ=0 LWIP_POOLS=64" in line for line in lines] == [False, True]
     again = crates.build_package.__wrapped__("pack", "", lines.append, (("LWIP_OOSEQ", "0"), ("LWIP_POOLS", "64")))
     assert again.path == tuned.path and len(lines) == 2
+
+
+def test_crates_of_another_checkout_are_compiled_again(tmp_path: Path) -> None:
+    """Cargo would take them for those of this checkout: it compares times of files and paths below the workspace."""
+    own, other = (tmp_path / "release/.fingerprint" / name for name in ("swapstone-net-0123", "serde-0123"))
+    for folder in (own, other):
+        folder.mkdir(parents=True)
+    crates._forget_other_checkout(tmp_path, Path("/here/crates"))
+    assert not own.exists() and other.exists(), "who built it is unknown"
+    own.mkdir()
+    crates._forget_other_checkout(tmp_path, Path("/here/crates"))
+    assert own.exists()
+    crates._forget_other_checkout(tmp_path, Path("/there/crates"))
+    assert not own.exists() and other.exists()
