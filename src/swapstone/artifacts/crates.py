@@ -127,7 +127,8 @@ def build_package(
             f"building {package} with cargo{', feature count' if feature else ''}"
             f"{f', {settings.strip()}' if settings else ''}: the first build takes some minutes"
         )
-        _build(home, command, package, {**dict(variables), "CFLAGS": flags}, cache_dir() / "crates" / _target(feature))
+        target = cache_dir() / "crates" / _target(feature)
+        _build(home, command, package, {**dict(variables), "CFLAGS": flags}, target=target, sources=sources)
     digest = hashlib.sha256(program.read_bytes()).hexdigest()
     # No sizes: the program contains all stacks.
     return Built(program, digest, shown, (("crates", sources),), (), read_facts(program))
@@ -166,21 +167,27 @@ def _target(feature: str) -> str:
     return f"target-{feature or 'plain'}"
 
 
-def _forget_other_checkout(target: Path, workspace: Path) -> None:
-    """Make cargo compile the workspace's crates again if the last build in a target folder was of another checkout.
+def _forget_other_sources(target: Path, sources: str) -> None:
+    """Make cargo compile the workspace's crates again if the last build in a target folder was of other sources.
 
     Cargo names what it built after the paths of crates relative to the workspace, and compares times of files. So it would take a
-    crate of the other checkout for this one's if that was built after this one's files were written.
+    crate of another checkout for this one's if that was built after this one's files were written.
+
+    Args:
+        target: cargo's target folder, locked.
+        sources: digest of the workspace.
     """
-    last = target / ".swapstone-checkout"
-    if last.is_file() and last.read_bytes() == os.fsencode(workspace):
+    last = target / ".swapstone-sources"
+    if last.is_file() and last.read_text() == sources:
         return
     for folder in target.glob("*/.fingerprint/swapstone-*"):
         shutil.rmtree(folder)
-    last.write_bytes(os.fsencode(workspace))
+    last.write_text(sources)
 
 
-def _build(home: Path, command: tuple[str, ...], package: str, variables: dict[str, str], target: Path) -> None:
+def _build(
+    home: Path, command: tuple[str, ...], package: str, variables: dict[str, str], *, target: Path, sources: str
+) -> None:
     """Build in a persistent target folder, and move the complete program to its place."""
     target.mkdir(parents=True, exist_ok=True)
     environment = {
@@ -192,7 +199,7 @@ def _build(home: Path, command: tuple[str, ...], package: str, variables: dict[s
     with (target / ".swapstone-lock").open("w") as lock:
         # Cargo locks its folder during a build; this lock also covers the copy of the program.
         take_lock(lock, target / ".swapstone-lock")
-        _forget_other_checkout(target, share_dir() / "crates")
+        _forget_other_sources(target, sources)
         try:
             done = subprocess.run(
                 command,

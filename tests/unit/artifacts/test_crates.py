@@ -97,7 +97,7 @@ def test_crates_that_can_not_be_fetched_are_not_a_failed_build(tmp_path: Path, m
     with pytest.raises(
         UnavailableError, match=r"that pack needs can't be fetched: no network: \[6\] Could not resolve"
     ):
-        crates._build(tmp_path / "home", ("cargo", "build"), "pack", {}, tmp_path / "target")
+        crates._build(tmp_path / "home", ("cargo", "build"), "pack", {}, target=tmp_path / "target", sources="0")
 
 
 def test_options_of_a_stack_are_variables_of_a_build_of_their_own(
@@ -124,15 +124,15 @@ def test_options_of_a_stack_are_variables_of_a_build_of_their_own(
     assert again.path == tuned.path and len(lines) == 2
 
 
-def test_crates_of_another_checkout_are_compiled_again(tmp_path: Path) -> None:
+def test_crates_of_other_sources_are_compiled_again(tmp_path: Path) -> None:
     """Cargo would take them for those of this checkout: it compares times of files and paths below the workspace."""
     own, other = (tmp_path / "release/.fingerprint" / name for name in ("swapstone-net-0123", "serde-0123"))
     for folder in (own, other):
         folder.mkdir(parents=True)
-    crates._forget_other_checkout(tmp_path, Path("/here/crates"))
-    assert not own.exists() and other.exists(), "who built it is unknown"
+    crates._forget_other_sources(tmp_path, "a1")
+    assert not own.exists() and other.exists(), "of which sources it was built is unknown"
     own.mkdir()
-    crates._forget_other_checkout(tmp_path, Path("/here/crates"))
+    crates._forget_other_sources(tmp_path, "a1")
     assert own.exists()
-    crates._forget_other_checkout(tmp_path, Path("/there/crates"))
+    crates._forget_other_sources(tmp_path, "b2")
     assert not own.exists() and other.exists()
