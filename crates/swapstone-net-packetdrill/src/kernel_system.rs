@@ -5,7 +5,6 @@ use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,7 +13,7 @@ use rustix::net::{
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use swapstone_net::device::{Device, Outgoing};
-use swapstone_net_tap::{Settings, Tap};
+use swapstone_net_tap::{Settings, Tap, ip};
 use swapstone_net_testkit::addresses::{PEER_MAC, SUBJECT_MAC, SUBJECT_V4, SUBJECT_V6};
 
 use crate::errno;
@@ -26,8 +25,6 @@ const SUBNET_V4: &str = "10.0.0.0/24";
 const SUBNET_V6: &str = "fd00::/64";
 /// The congestion control, whatever the host's default is: the kernel's own default.
 const CONTROL: &str = "cubic";
-/// The search path: the caller's environment may be small.
-const PATH: &str = "/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
 /// How long the TAP may take to become usable.
 const READY: Duration = Duration::from_secs(5);
 
@@ -114,21 +111,6 @@ impl KernelSystem {
 fn congestion_control(route: &[&str]) -> Result<(), Box<dyn Error>> {
     let rest = ["dev", TAP, "proto", "kernel", "congctl", CONTROL];
     ip(&[route, &rest].concat())
-}
-
-/// Runs ip(8).
-fn ip(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
-    let done = Command::new("ip")
-        .args(arguments)
-        .env("PATH", PATH)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("ip can't be started: {error}; Debian's iproute2 has it"))?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let stderr = String::from_utf8_lossy(&done.stderr);
-    Err(format!("ip {}: {}", arguments.join(" "), stderr.trim()).into())
 }
 
 fn named(error: rustix::io::Errno) -> Errno {

@@ -25,6 +25,7 @@
 
 mod header;
 mod interface;
+mod ip_command;
 mod platform;
 mod tap;
 
@@ -38,5 +39,6 @@ pub fn open_raw(name: &str) -> std::io::Result<std::os::fd::OwnedFd> {
     interface::open(name, false)
 }
 
+pub use ip_command::{SYSTEM_PATH, ip};
 pub use platform::TapPlatform;
 pub use tap::{Counters, Settings, Tap};

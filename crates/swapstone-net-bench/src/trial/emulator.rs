@@ -384,7 +384,8 @@ fn statistics(socket: &OwnedFd) -> Option<libc::tpacket_stats> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trial::namespace::{self, ip};
+    use crate::trial::namespace;
+    use swapstone_net_tap::ip;
 
     const COUNT: u16 = 400;
 

@@ -4,12 +4,9 @@
 use std::error::Error;
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::process::{Command, Stdio};
 
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
-
-/// The search path: Swapstone starts trials with a smaller environment.
-pub const PATH: &str = "/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
+use swapstone_net_tap::ip;
 
 /// Moves this thread to a new network namespace, whose loopback device is up.
 pub fn create() -> Result<(), Box<dyn Error>> {
@@ -33,19 +30,4 @@ pub fn enter(namespace: &File) -> rustix::io::Result<()> {
 pub fn set_up(link: &str, address: &str) -> Result<(), Box<dyn Error>> {
     ip(&["address", "add", &format!("{address}/24"), "dev", link])?;
     ip(&["link", "set", link, "up"])
-}
-
-/// Runs ip(8).
-pub fn ip(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
-    let done = Command::new("ip")
-        .args(arguments)
-        .env("PATH", PATH)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("ip can't be started: {error}; Debian's iproute2 has it"))?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let stderr = String::from_utf8_lossy(&done.stderr);
-    Err(format!("ip {}: {}", arguments.join(" "), stderr.trim()).into())
 }

@@ -12,9 +12,9 @@ use std::net::{SocketAddrV4, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
 
 use serde_json::Value;
+use swapstone_net_tap::ip;
 
 use super::figures::Fact;
-use super::namespace::ip;
 
 /// The congestion control of the stack `kernel`, and of the client's kernel beside other stacks.
 pub const DEFAULT_CONTROL: &str = "cubic";

@@ -11,10 +11,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 use swapstone_net_link::Path;
+use swapstone_net_tap::{SYSTEM_PATH, ip};
 
 use super::emulator::{Emulator, End};
 use super::figures::Fact;
-use super::namespace::{self, PATH, ip, set_up};
+use super::namespace::{self, set_up};
 use super::network::{self, Traffic};
 use super::works::{Client, Work};
 
@@ -239,7 +240,7 @@ impl Place {
         };
         let child = command
             .env_clear()
-            .env("PATH", PATH)
+            .env("PATH", SYSTEM_PATH)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
