@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.faults.injection import CHANGING, FAILURES, KINDS, Fault, Operation
-from tests.faults.scenarios import SCENARIOS, DefectError, Scenario, missing_program
+from tests.faults.scenario import DefectError, Scenario
+from tests.faults.scenarios import SCENARIOS, missing_program
 
 LATE = ("duckdb", "jinja2", "numpy.random", "swapstone.artifacts.images", "swapstone.artifacts.allocators")
 """Modules that children would import."""
