@@ -38,6 +38,15 @@ def test_a_comparison_on_a_board_uses_its_own_copies_of_both_c_libraries(tmp_pat
     assert not list(ssh.board.glob("scratch-*")) and not list(ssh.folder.glob("swapstone-board-lock-*"))
 
 
+def test_a_shared_object_that_a_workload_loads_is_copied_with_it(tmp_path: Path) -> None:
+    ssh, record = FakeSsh(tmp_path / "board"), tmp_path / "r"
+    experiment = ("compare", "libc=glibc,musl", "--suite", "libc-extra", "--only", "dlopen", "--blocks", "1")
+    swapstone(tmp_path, *experiment, "--target", "ssh:board", "--out", str(record), PATH=ssh.path)
+    assert {run["status"] for run in runs_of(record)} == {"ok"}
+    folders = [path.parent for path in (ssh.board / "files").glob("*/object.so")]
+    assert [len(list(folder.iterdir())) for folder in folders] == [2, 2]
+
+
 def test_doctor_and_clean_of_a_board(tmp_path: Path) -> None:
     ssh = FakeSsh(tmp_path / "board")
     text = swapstone(tmp_path, "doctor", "--target", "ssh:board", PATH=ssh.path).stdout

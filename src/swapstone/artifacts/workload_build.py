@@ -52,6 +52,7 @@ class Built:
         sizes: pairs (name, bytes) of the stripped program, see `swapstone.artifacts.sizes_of`.
         facts: properties of the file before it was stripped; None if it can't be read.
         folder: the copy of the sources in which an own program was built; else None.
+        beside: files in the program's folder that it loads or starts at run time.
     """
 
     path: Path
@@ -61,6 +62,7 @@ class Built:
     sizes: tuple[tuple[str, int], ...]
     facts: ProgramFacts | None = None
     folder: Path | None = None
+    beside: tuple[Path, ...] = ()
 
 
 def build_workload(source: Source, recipe: Recipe, *, relinked: bool = False, beside: Sequence[Path] = ()) -> Built:
@@ -234,7 +236,13 @@ def _build(job: Job) -> Built:
     program = home / PROGRAM
     if not program.is_file():
         _compile(home, job)
-    return Built(program, _sha256(program), command, digests, sizes_of(program), _facts_of(program))
+    beside = (*(home / _shared_object(each) for each in job.companions), *(home / each.name for each in job.beside))
+    return Built(program, _sha256(program), command, digests, sizes_of(program), _facts_of(program), beside=beside)
+
+
+def _shared_object(source: Path) -> str:
+    """Return the name of the shared object that is made of a companion source."""
+    return f"{source.stem}.so"
 
 
 def _compile(home: Path, job: Job) -> None:
@@ -269,7 +277,7 @@ def _compile(home: Path, job: Job) -> None:
             ]
         )
         for source in job.companions:
-            shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / f"{source.stem}.so"))
+            shared = ("-shared", "-fPIC", "-s", str(source), "-o", str(done / _shared_object(source)))
             run_compiler([*recipe.command, *recipe.cflags, *shared, *recipe.ldflags])
         for program in job.beside:
             run_compiler([strip_command(recipe), "--strip-all", "-o", str(done / program.name), str(program)])

@@ -105,4 +105,4 @@ class BuiltProgram(DeclaredProgram):
         artifact = artifact_of(context.suite, self.workload, variant, built)
         if layout:
             artifact = msgspec.structs.replace(artifact, layout=layout, sizes=())
-        return Program(context.target.put(built.path), recipe, artifact, built.facts)
+        return Program(context.target.put(built.path, built.beside), recipe, artifact, built.facts)

@@ -18,7 +18,7 @@ import random
 import re
 import urllib.parse
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -111,7 +111,7 @@ class FakeTarget(Target):
         """Return the digest of the file's content, which replaces the digests of programs."""
         return (("fake target", self._spec.digest()),)
 
-    def put(self, path: Path) -> str:
+    def put(self, path: Path, beside: Sequence[Path] = ()) -> str:  # noqa: ARG002 - nothing is copied
         """Return the path. Nothing is copied, and the file need not exist."""
         return str(path)
 

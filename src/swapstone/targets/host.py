@@ -11,6 +11,7 @@ import stat
 import subprocess
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -105,7 +106,7 @@ class HostTarget(AgentTarget):
         agent = f"{path.parent.name}, SHA-256 {self._agent_sha256}, built by {agent_compiler(_compiler())}"
         return (("agent", agent), *self._carried_tools(), *(self.driver.facts() if self.driver else ()))
 
-    def put(self, path: Path) -> str:
+    def put(self, path: Path, beside: Sequence[Path] = ()) -> str:  # noqa: ARG002 - its files are those of this machine
         """Return the program's absolute path: nothing is copied."""
         if not os.access(path, os.X_OK) or not path.is_file():
             raise UserError(f"{path} is not an executable file.")

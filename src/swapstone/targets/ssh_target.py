@@ -7,11 +7,12 @@ import contextlib
 import dataclasses
 import fnmatch
 import functools
+import hashlib
 import os
 import shlex
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -178,11 +179,20 @@ class SshTarget(AgentTarget):
         here = self._architecture == os.uname().machine
         return os.environ.get("CC") or "cc" if here else COMPILERS[self._architecture]
 
-    def put(self, path: Path) -> str:
-        """Copy a program to the board, unless it is there."""
+    def put(self, path: Path, beside: Sequence[Path] = ()) -> str:
+        """Copy a program and the files beside it to the board, unless they are there.
+
+        The folder of a program with such files has the digest of all their names and contents.
+        """
         if not os.access(path, os.X_OK) or not path.is_file():
             raise UserError(f"{path} is not an executable file.")
-        return self._put(path)
+        if not beside:
+            return self._put(path)
+        names = sorted((each.name, sha256_of(each)) for each in (path, *beside))
+        digest = hashlib.sha256(repr(names).encode()).hexdigest()
+        for each in beside:
+            self._put(each, digest=digest)
+        return self._put(path, digest=digest)
 
     def put_library(self, path: Path, *, keep_path: bool) -> str:
         """Copy a shared object; see `Target.put_library`."""

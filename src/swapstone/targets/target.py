@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, TypeAlias
@@ -222,12 +222,13 @@ class Target(abc.ABC):
         """Return pairs (tool, version) of the agent and other tools that the target uses, for the manifest."""
 
     @abc.abstractmethod
-    def put(self, path: Path) -> str:
+    def put(self, path: Path, beside: Sequence[Path] = ()) -> str:
         """Copy a program to the target, if its files are not shared.
 
         Args:
             path: an executable file of this machine. Paths of equal length must have equal length on the target, so that the stack of
                 a process doesn't move with its variant's name.
+            beside: files of the same folder that the program loads or starts. They are in its folder on the target, too.
 
         Returns:
             Its absolute path on the target.

@@ -98,6 +98,25 @@ def test_files_go_over_once_and_are_found_again_by_content(ssh: FakeSsh, tmp_pat
     assert ssh.called().count("cat >") == copies + 1
 
 
+def test_files_beside_a_program_are_beside_it_on_the_board(ssh: FakeSsh, tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("a", "b")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "program").write_text('#!/bin/sh\ncat "${0%/*}/data.so"\n')
+        (folder / "program").chmod(0o755)
+        (folder / "data.so").write_text(f"of {folder.name}\n")
+        (folder / "other").write_text("not named\n")
+    with SshTarget(PLACE) as target:
+        places = [target.put(folder / "program", (folder / "data.so",)) for folder in folders]
+        assert len(set(places)) == 2 and len({len(place) for place in places}) == 1
+        outputs = [target.run(asked(target, place)).stdout for place in places]
+        assert outputs == [b"of a\n", b"of b\n"]
+        assert sorted(path.name for path in Path(places[0]).parent.iterdir()) == ["data.so", "program"]
+        copies = ssh.called().count("cat >")
+        assert target.put(folders[0] / "program", (folders[0] / "data.so",)) == places[0]
+        assert ssh.called().count("cat >") == copies
+
+
 def test_without_sha256sum_files_are_read_back(ssh: FakeSsh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = tmp_path / "few"
     few.mkdir()

@@ -9,7 +9,7 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -216,7 +216,7 @@ class VmTarget(Target):
         architecture = self._machine.architecture
         return os.environ.get("CC") or "cc" if architecture == os.uname().machine else COMPILERS[architecture]
 
-    def put(self, path: Path) -> str:
+    def put(self, path: Path, beside: Sequence[Path] = ()) -> str:  # noqa: ARG002 - the whole folder is copied
         """Add a program and the files in its folder to the initrd."""
         if not os.access(path, os.X_OK) or not path.is_file():
             raise UserError(f"{path} is not an executable file.")
