@@ -202,7 +202,7 @@ def _check_roots(experiment: Experiment, target: Capabilities) -> None:
     """Check the root file systems that a board boots.
 
     Raises:
-        UnavailableError: one is a folder, which no strategy writes to a board as it is.
+        UnavailableError: one is a folder; a strategy deploys files.
     """
     levels = [level for choice in experiment.applied_factors if choice.factor == ROOTFS.name for level in choice.levels]
     for level in levels:
