@@ -71,6 +71,7 @@ from swapstone.session.parameters import parse_free_factors, parse_parameters
 from swapstone.session.values import parse_age_s, parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.subjects.own_program_output import OutputDigests
 from swapstone.targets.board_answer import cpus_of, decode_board_answer, machine_of, sensor_facts, uname_of
+from swapstone.targets.board_roots import root_identity_of
 from swapstone.targets.driver_answer import decode_driver_answer, decode_program
 from swapstone.targets.fake_spec import decode_spec
 from swapstone.workloads import parse_metric
@@ -270,7 +271,8 @@ def _driver_answer(data: bytes) -> object:
 
 def _board_answer(data: bytes) -> object:
     found = decode_board_answer(data, fuzz_seeds.BOARD_WORD)
-    return found.text("folder"), cpus_of(found), uname_of(found), machine_of(found), sensor_facts(found.files, "before")
+    read = cpus_of(found), uname_of(found), machine_of(found), sensor_facts(found.files, "before")
+    return found.text("folder"), *read, root_identity_of(found)
 
 
 def _driver_target(data: bytes) -> object:

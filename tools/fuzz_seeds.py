@@ -157,6 +157,16 @@ aarch64
 
 swapstone-0 shell
 
+swapstone-0 file /etc/os-release
+PRETTY_NAME="Linux of a board"
+
+swapstone-0 root-mounts
+/dev/mmcblk0p2 ext4
+
+swapstone-0 root-files
+00aa00aa00aa00aa00aa00aa00aa00aa00aa00aa00aa00aa00aa00aa00aa00aa /lib/libc.so.6
+1234567 /sbin/init
+
 swapstone-0 file /proc/cpuinfo
 processor : 0
 
@@ -209,7 +219,7 @@ MONITOR = (
 
 LAB = (
     b'{"address":"127.0.0.1","port":2222,"user":"root","source":"NetworkService","config":"","strategy":"ShellStrategy","state":"shell",'
-    b'"drivers":["SSHDriver"],"resources":["NetworkService"],"coordinator":"","image":"/lab/kernel"}'
+    b'"drivers":["SSHDriver"],"resources":["NetworkService"],"coordinator":"","image":"/lab/kernel","root_image":"/lab/root"}'
 )
 
 _DIGEST = b'"' + b"0f" * 32 + b'"'

@@ -194,3 +194,39 @@ def test_kernels_are_swapped_on_a_virtual_board_of_a_lab(tmp_path: Path) -> None
         labels = [run["trial"]["variant"] for run in runs if run["trial"]["block"] == block]
         assert labels[0] == labels[1] != labels[2] == labels[3]
     swapstone(tmp_path, "verify", str(record))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_roots_are_deployed_on_a_virtual_board_of_a_lab(tmp_path: Path) -> None:
+    """Each block has one boot of each root, and each run reports the root in which it ran."""
+    folder = tmp_path / "lab"
+    write_lab(folder, "x86_64", print)
+
+    def compare(roots: str, only: str, record: Path) -> subprocess.CompletedProcess[str]:
+        words = ("compare", f"rootfs={roots}", "--only", only, "--blocks", "1", "--seed", "1", "--out", str(record))
+        return subprocess.run(  # without a limit of time: on a busy machine a boot takes minutes
+            command(*words, "--target", f"labgrid:{PLACE}", "--lg-env", str(folder / "local.yaml")),
+            env=environment(tmp_path),
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    record = tmp_path / "r"
+    made = compare("musl,glibc", "b_malloc_tiny[12]", record)
+    assert made.returncode == 0, made.stderr
+    runs = [json.loads(line)["run"] for line in (record / "runs.jsonl").read_text().splitlines()]
+    assert len(runs) == 8 and {run["status"] for run in runs} == {"ok"}
+    for block in (0, 1):
+        labels = [run["trial"]["variant"] for run in runs if run["trial"]["block"] == block]
+        assert labels[0] == labels[1] != labels[2] == labels[3]
+    for run in runs:
+        assert dict(run["observed"])["rootfs"] == run["trial"]["variant"].partition("=")[2]
+    swapstone(tmp_path, "verify", str(record))
+
+    (folder / "again").write_bytes((folder / "root-musl").read_bytes() + bytes(512))  # another file, the same root
+    made = compare(f"musl,{folder}/again", "b_malloc_tiny1", tmp_path / "same")
+    assert made.returncode != 0
+    assert "The board shows the same root file system with" in made.stderr

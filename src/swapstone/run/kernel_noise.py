@@ -11,7 +11,7 @@ from swapstone.targets import Target
 from swapstone.targets.kernel_noise import TOOLS, measure
 
 _SUITE = "latency"
-_OWN_KERNELS = "unavailable: each variant boots a kernel of its own"
+_OWN_BOOTS = "unavailable: each variant has boots of its own"
 
 
 def with_noise(manifest: Manifest, experiment: Experiment, target: Target) -> Manifest:
@@ -24,5 +24,5 @@ def with_noise(manifest: Manifest, experiment: Experiment, target: Target) -> Ma
     """
     if experiment.virtual or not target.runs_loads or all(suite != _SUITE for suite, _ in experiment.workloads):
         return manifest
-    found = dict.fromkeys(TOOLS, _OWN_KERNELS) if experiment.order == BOOT_ORDER else measure(target)
+    found = dict.fromkeys(TOOLS, _OWN_BOOTS) if experiment.order == BOOT_ORDER else measure(target)
     return msgspec.structs.replace(manifest, machine=(*manifest.machine, *found.items()))

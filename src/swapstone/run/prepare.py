@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 from swapstone import plan
 from swapstone.artifacts import (
@@ -24,6 +25,7 @@ from swapstone.factors.compiler import COMPILER
 from swapstone.factors.kernel import KERNEL, PACKAGED
 from swapstone.factors.kernel_parameters import split_kernel
 from swapstone.factors.libc import LIBC
+from swapstone.factors.rootfs import ROOTFS
 from swapstone.factors.swap import SWAP
 from swapstone.model import IDLE, Copy, Experiment, Load, NothingComparableError, UnavailableError, UserError, Variant
 from swapstone.record import Artifact
@@ -150,6 +152,7 @@ def check_machine(experiment: Experiment, target: Capabilities) -> None:
         return
     if target.reboots:
         _check_kernels(experiment, target)
+        _check_roots(experiment, target)
     needs = [
         f"the factor {choice.factor}"
         for choice in experiment.applied_factors
@@ -192,6 +195,21 @@ def _check_kernels(experiment: Experiment, target: Capabilities) -> None:
                 f"The target {target.name} can't boot {level}: it needs boot parameters, and its boot loader has its own.",
                 "Name kernels that the board boots: kernel=./Image-a,./Image-b, or kernel=generic,rt where labgrid's environment names "
                 "both images. Or measure on --target vm.",
+            )
+
+
+def _check_roots(experiment: Experiment, target: Capabilities) -> None:
+    """Check the root file systems that a board boots.
+
+    Raises:
+        UnavailableError: one is a folder; a strategy deploys files.
+    """
+    levels = [level for choice in experiment.applied_factors if choice.factor == ROOTFS.name for level in choice.levels]
+    for level in levels:
+        if "/" in level and Path(level).is_dir():
+            raise UnavailableError(
+                f"The target {target.name} can't boot {level}: it is a folder, and a strategy deploys files.",
+                "Name files that the board boots, or images of labgrid's environment: rootfs=./root-a.img,./root-b.img",
             )
 
 

@@ -109,14 +109,19 @@ def _lab(target: LabgridTarget) -> Iterator[Finding]:
     if lab.strategy:
         yield _found("strategy", f"{lab.strategy}, state {lab.state}")
     else:
-        meaning = "the board must run already, and the factor kernel is unavailable"
+        meaning = "the board must run already, and the factors kernel and rootfs are unavailable"
         yield Finding(name="strategy", state=State.MISSING, found="none", meaning=meaning)
     yield _found("address", f"{target.address}, from {lab.source}")
-    if lab.image:
-        yield _found("kernel=FILE", f"the strategy boots each file in place of {lab.image}")
-    else:
-        meaning = "the factor kernel is unavailable"
-        yield Finding(name="kernel=FILE", state=State.MISSING, found="the environment names no image", meaning=meaning)
+    for factor, does, image in (("kernel", "boots", lab.image), ("rootfs", "deploys", lab.root_image)):
+        if image:
+            yield _found(f"{factor}=FILE", f"the strategy {does} each file in place of {image}")
+        else:
+            yield Finding(
+                name=f"{factor}=FILE",
+                state=State.MISSING,
+                found="the environment names no image",
+                meaning=f"the factor {factor} is unavailable",
+            )
 
 
 def _found(name: str, text: str) -> Finding:

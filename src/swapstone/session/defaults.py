@@ -50,7 +50,7 @@ _NARROWS = {"link": ("netstack",), "clients": ("netstack", "link")}
 """Factors whose suite replaces those of others: on a link with loss, fixed amounts of work take too long, and not all have clients."""
 
 
-SUITES_OF_BOARDS = {"kernel": "os"}
+SUITES_OF_BOARDS = {"kernel": "os", "rootfs": "os"}
 """As `SUITES_OF_FACTORS`, on a target that starts no machine for each trial: the suite `latency` needs root there."""
 
 

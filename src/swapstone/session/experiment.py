@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts.image_catalog import ARCHITECTURES, find_architecture
-from swapstone.factors import PRIORITY, ROOT_FACTORS, Stage, find_factor
+from swapstone.factors import PRIORITY, ROOTFS, Stage, find_factor
 from swapstone.model import (
     BOOT_ORDER,
     CURRENT_RULES,
@@ -61,6 +61,7 @@ from swapstone.session.request import (
     parse_held,
     wakeups_of,
 )
+from swapstone.session.root_levels import check_root_levels
 from swapstone.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.session.trust import require_own_record, require_trust
 from swapstone.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
@@ -79,14 +80,10 @@ def resolve(request: ExperimentRequest) -> Experiment:
     works: list[Workload] = []
     held = parse_held(request.hold, request.factors)
     factors = (*request.factors, *(FactorLevels(factor=name, levels=(level,)) for name, level in held))
+    check_root_levels(factors, request.target, own=bool(request.own))
     if request.own:
         _check_no_workloads(request)
         chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
-    elif rooted := next((choice for choice in factors if choice.factor in ROOT_FACTORS), None):
-        raise UserError(
-            f"The factor {rooted.factor} is for a program of yours: Swapstone's workloads are built for this machine.",
-            f"Name it after --: swapstone compare {rooted.factor}={','.join(rooted.levels)} -- /bin/sh bench.sh",
-        )
     else:
         suites = request.suites or default_suites(factors, request.only, boots=_may_boot(request.target))
         found = find_workloads(suites, request.only)
@@ -156,17 +153,18 @@ def _may_boot(target: str | None) -> bool:
 
 
 def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLevels], clock: str) -> str:
-    """Return the order of a block: by boot, where a board boots another kernel for each variant.
+    """Return the order of a block: by boot, where a board boots another kernel or root for each variant.
 
     Raises:
         UserError: the request has another order, or layouts, which would change within a boot.
     """
     order = check_order(request.order, request.layouts, clock)
-    if not find_target_kind(target).opens.reboots or not any(choice.factor == KERNEL for choice in factors):
+    boots_variants = any(choice.factor in (KERNEL, ROOTFS.name) for choice in factors)
+    if not find_target_kind(target).opens.reboots or not boots_variants:
         return order
     if order != RANDOM_ORDER:
         raise UserError(
-            f"--order {order} can't be had on a board that boots a kernel for each variant: a block has one boot of each, in random order.",
+            f"--order {order} can't be had on a board that boots for each variant: a block has one boot of each, in random order.",
             "Leave --order out.",
         )
     return BOOT_ORDER
@@ -181,7 +179,8 @@ def _is_left_out(work: Workload, factors: Sequence[FactorLevels], *, boots: bool
         return work.elsewhere
     packaged = isinstance(work.origin, ImageTool) and work.origin.package
     return bool(packaged) and any(
-        find_factor(choice.factor).stage is not Stage.BOOT and choice.factor != PRIORITY.name for choice in factors
+        find_factor(choice.factor).stage is not Stage.BOOT and choice.factor not in (PRIORITY.name, ROOTFS.name)
+        for choice in factors
     )
 
 

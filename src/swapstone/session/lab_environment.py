@@ -22,11 +22,12 @@ from swapstone.targets.vm.machine_models import EmulatedMachine
 PLACE = "virtual-board"
 """Name of the place at the coordinator, and of the target in the environment that needs none."""
 
-_KERNELS = ("generic", "rt")
+_KERNELS, _ROOTS = ("generic", "rt"), ("musl", "glibc")
 _LOCAL, _REMOTE = "local.yaml", "lab.yaml"
 
 _ENVIRONMENT = """\
 # A virtual board of Swapstone, as a board of a lab. `swapstone docs boards` explains it.
+imports: [strategy.py]
 targets:
   {role}:
     resources:
@@ -45,16 +46,41 @@ targets:
         login_prompt: ' login: '
         username: root
         login_timeout: 300
-    - ShellStrategy: {{}}
+    - InitrdStrategy: {{}}
 images:
   kernel: ./kernel-generic
   generic: ./kernel-generic
   rt: ./kernel-rt
+  rootfs: ./root-musl
+  musl: ./root-musl
+  glibc: ./root-glibc
 tools:
   qemu: ./qemu
 options:
   swapstone_ssh_config: ./config
 """
+
+_STRATEGY = '''\
+"""Boots the board with the images kernel and rootfs of the environment: QEMUDriver has no option for an initrd of its own."""
+
+import shlex
+
+import attr
+from labgrid import target_factory
+from labgrid.strategy import ShellStrategy
+
+
+@target_factory.reg_driver
+@attr.s(eq=False)
+class InitrdStrategy(ShellStrategy):
+    words = None
+
+    def transition(self, status):
+        self.words = self.power.extra_args if self.words is None else self.words
+        image = self.target.env.config.get_image_path("rootfs")
+        self.power.extra_args = f"{self.words} -initrd {shlex.quote(image)}"
+        super().transition(status)
+'''
 
 _EXPORTER = """\
 # For labgrid-exporter: the board's ssh server.
@@ -87,13 +113,13 @@ def write_lab(folder: Path, architecture: str, notify: Callable[[str], None]) ->
     machine = EmulatedMachine(architecture=find_architecture(name).machine)
     emulator = find_emulator(machine)
     built = {
-        kernel: build_libc_image(
+        (libc, kernel): build_libc_image(
             LibcImageRequest(
-                architecture=name, libc="musl", kernel=kernel, modules=BOARD_MODULES, programs=BOARD_PROGRAMS
+                architecture=name, libc=libc, kernel=kernel, modules=BOARD_MODULES, programs=BOARD_PROGRAMS
             ),
             notify,
         ).built
-        for kernel in _KERNELS
+        for libc, kernel in (*((_ROOTS[0], kernel) for kernel in _KERNELS), (_ROOTS[1], _KERNELS[0]))
     }
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,16 +128,19 @@ def write_lab(folder: Path, architecture: str, notify: Callable[[str], None]) ->
         keys, port = BoardKeys(folder), free_port()
         added = added_files(keys)
         modules: list[str] = []
-        for kernel, image in built.items():
+        for kernel in _KERNELS:
+            image = built[_ROOTS[0], kernel]
             (folder / f"kernel-{kernel}").write_bytes(image.kernel.read_bytes())
             named = _modules(image.initrd.read_bytes(), kernel)
             modules += named
             added.update(named)
         # Each kernel loads its own modules, and refuses those of the other.
         added["modules"] = cpio.file("".join(f"/{name}\n" for name in modules).encode())
-        root = built[_KERNELS[0]].initrd.read_bytes()
-        (folder / "initrd").write_bytes(root + bytes(-len(root) % 4) + cpio.archive(added))
-        words = (*device_words(port), "-initrd", str(folder / "initrd"))
+        for libc in _ROOTS:
+            root = built[libc, _KERNELS[0]].initrd.read_bytes()
+            (folder / f"root-{libc}").write_bytes(root + bytes(-len(root) % 4) + cpio.archive(added))
+        (folder / "strategy.py").write_text(_STRATEGY)
+        words = device_words(port)
         script = folder / "qemu"
         script.write_text(f'#!/bin/sh\nexec setpriv --pdeathsig KILL -- {shlex.join(emulator.command)} "$@"\n')
         script.chmod(0o700)
@@ -150,6 +179,7 @@ def _sentences(folder: str) -> str:
 Without a coordinator:
   swapstone doctor --target labgrid:{PLACE} --lg-env {folder}/{_LOCAL}
   swapstone compare kernel={kernels} --target labgrid:{PLACE} --lg-env {folder}/{_LOCAL}
+  swapstone compare rootfs={",".join(_ROOTS)} --target labgrid:{PLACE} --lg-env {folder}/{_LOCAL}
 
 With one, on this machine:
   labgrid-coordinator -l 127.0.0.1:20408 &

@@ -19,7 +19,8 @@ from pathlib import Path
 import msgspec
 
 from swapstone import plan, workloads
-from swapstone.factors import ROOT_FACTORS, Evidence, find_factor, is_unobserved, mounted_content
+from swapstone.factors import ROOT_FACTORS, ROOTFS, Evidence, find_factor, is_unobserved, mounted_content
+from swapstone.factors.rootfs import BOOTED_ROOT
 from swapstone.model import Run, Sample, Status, UserError, Variant, WireError
 from swapstone.model.trial_conditions import changed_conditions
 from swapstone.record import RecordView, raw_bytes
@@ -243,6 +244,8 @@ class _Deriver:
                 raise _ContradictionError(f"is marked ok, and {name}={level or 'unknown'} was in force")
             # A path would be read on this machine. A static program shows by its file alone that it has no loader.
             hidden = "/" in requested or name in ROOT_FACTORS or (name == "linking" and answer.interp is None)
+            # Which root a board booted is in the answer as a level.
+            hidden = hidden and not (name == ROOTFS.name and evidence.machine_text(BOOTED_ROOT))
             content = sources.get(f"{name} {requested}", "") if name in ROOT_FACTORS else ""
             # The folder of a root is named by its content's digest, which the manifest has: nothing is read.
             if content:

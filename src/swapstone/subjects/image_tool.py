@@ -8,7 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from swapstone.artifacts import carried_programs
-from swapstone.factors import PRIORITY, PRIORITY_VARIABLE, Recipe, Stage, find_factor
+from swapstone.factors import PRIORITY, PRIORITY_VARIABLE, ROOTFS, Recipe, Stage, find_factor
 from swapstone.model import Experiment, ImageTool, UnavailableError, Variant, Workload
 from swapstone.subjects.declared_program import DeclaredProgram
 from swapstone.subjects.machine_config import machine_config_for
@@ -61,7 +61,7 @@ class ImageProgram(DeclaredProgram):
                 )
             return Program(self._origin.path, recipe, None, target.inspect(self._origin.path))
         for name, _ in variant.applied:
-            if find_factor(name).stage is not Stage.BOOT and name != PRIORITY.name:
+            if find_factor(name).stage is not Stage.BOOT and name not in (PRIORITY.name, ROOTFS.name):
                 raise UnavailableError(
                     f"{self.workload.name} is a program of a package, and the same for each level of {name}",
                     "Compare the workload wakeup, which is built for each variant.",

@@ -263,7 +263,10 @@ class Subject(abc.ABC):
         """
         if (refused := self.before(trial, target)) is not None:
             return refused
-        answer = target.run(change(self.request(trial)), self.machine_config(trial))
+        config = self.machine_config(trial)
+        if target.reboots:
+            config = msgspec.structs.replace(config, root=trial.program.recipe.root)
+        answer = target.run(change(self.request(trial)), config)
         kept = self.kept(answer)
         judgement = self.judge(trial, answer, target.inspect)
         return self.after(trial, target, Outcome(judgement, answer, raw_output(kept), encode_kept(answer, kept)))

@@ -66,12 +66,14 @@ class LabBoard(FrozenStruct, frozen=True, kw_only=True):
         resources: classes of the resources.
         coordinator: its address; empty if the environment needs none.
         image: path of the kernel's image in the environment; empty if it names none.
+        root_image: path of the root file system's image in the environment; empty if it names none.
         place: name of the place.
         role: name of the target in the environment.
         acquired: whether this session acquired the place.
         owner: who has acquired it, as HOST/USER; empty without a coordinator.
         emulated: whether a QEMUDriver without KVM runs the board.
-        kernels: paths of the images that `LabSession` was given.
+        kernels: paths of the kernels that `LabSession` was given.
+        roots: paths of the root file systems that it was given.
     """
 
     address: str
@@ -85,12 +87,14 @@ class LabBoard(FrozenStruct, frozen=True, kw_only=True):
     resources: tuple[str, ...]
     coordinator: str
     image: str
+    root_image: str
     place: str = ""
     role: str = ""
     acquired: bool = False
     owner: str = ""
     emulated: bool = False
     kernels: Mapping[str, str] = {}
+    roots: Mapping[str, str] = {}
 
 
 class _Problem(FrozenStruct, frozen=True, kw_only=True):
@@ -104,6 +108,7 @@ class LabSession:
     Args:
         place: which.
         kernels: names of images of the environment, whose paths `LabBoard.kernels` has. They must be there before the place is acquired.
+        roots: the same of root file systems.
 
     Attributes:
         board: what labgrid reported last.
@@ -113,7 +118,7 @@ class LabSession:
         UserError: the place can't be had, or its board does not boot; the hint has the next step.
     """
 
-    def __init__(self, place: LabPlace, kernels: Sequence[str] = ()) -> None:
+    def __init__(self, place: LabPlace, kernels: Sequence[str] = (), roots: Sequence[str] = ()) -> None:
         require_labgrid()
         self.place = place
         self._lock = _locked(place)
@@ -135,6 +140,7 @@ class LabSession:
                 "environment": place.environment,
                 "state": place.state,
                 "kernels": list(kernels),
+                "roots": list(roots),
             }
             self.board = self._ask("open", request)
         except BaseException:
@@ -142,16 +148,17 @@ class LabSession:
                 self.close()
             raise
 
-    def boot(self, kernel: str = "") -> LabBoard:
+    def boot(self, kernel: str = "", root: str = "") -> LabBoard:
         """Switch the board off, and boot it.
 
         Args:
             kernel: path of the image that replaces the one of the environment; empty for the one that was booted last.
+            root: the same of the root file system.
 
         Raises:
             UserError: it does not boot.
         """
-        found = self._ask("boot", {"kernel": kernel})
+        found = self._ask("boot", {"kernel": kernel, "root": root})
         former = self.board
         self.board = msgspec.structs.replace(
             found,
@@ -160,6 +167,7 @@ class LabSession:
             acquired=former.acquired,
             owner=former.owner,
             kernels=former.kernels,
+            roots=former.roots,
         )
         return self.board
 

@@ -14,11 +14,19 @@ from types import TracebackType
 import msgspec
 
 from swapstone.factors.kernel import OTHER_KERNEL
+from swapstone.factors.rootfs import BOOTED_ROOT
 from swapstone.model import FrozenStruct, UserError
 from swapstone.model.kernel_identity import KernelIdentity, identity_of_file, identity_of_running
 from swapstone.model.safe_text import safe, safe_excerpt
 from swapstone.model.ssh_address import parse_ssh_address
 from swapstone.targets.board import BoardFolder
+from swapstone.targets.board_roots import (
+    ROOT_STEP,
+    RootLevels,
+    require_different_roots,
+    root_file_digest,
+    root_identity_of,
+)
 from swapstone.targets.board_scripts import is_board_path, is_governor
 from swapstone.targets.labgrid_session import LabBoard, LabPlace, LabSession, require_labgrid
 from swapstone.targets.ssh_connection import ConnectionEndedError, SshConnection, UnreachableError
@@ -70,7 +78,8 @@ class LabgridTarget(SshTarget):
     """Acquires a place, boots its board by the strategy, and runs trials there.
 
     A trial whose `MachineConfig` names a kernel file runs on that kernel: the strategy switches the board off, and boots that image. The
-    answer has the file as ``booted`` only if the running kernel is found to be of that file, at the trial's end.
+    answer has the file as ``booted`` only if the running kernel is found to be of that file, at the trial's end. The same holds for a root
+    file system, whose level is found by `RootLevels`.
 
     Args:
         lab: the place.
@@ -78,6 +87,7 @@ class LabgridTarget(SshTarget):
         governor: as of `BoardFolder`.
         architecture: as of `SshTarget`.
         kernels: files that trials may name, or names of images of labgrid's environment.
+        roots: the same of root file systems.
 
     Attributes:
         lab: what labgrid reported.
@@ -90,19 +100,37 @@ class LabgridTarget(SshTarget):
     reboots = True
 
     def __init__(
-        self, lab: LabPlace, folder: str = "", governor: str = "", architecture: str = "", kernels: tuple[str, ...] = ()
+        self,
+        lab: LabPlace,
+        folder: str = "",
+        governor: str = "",
+        architecture: str = "",
+        *,
+        kernels: tuple[str, ...] = (),
+        roots: tuple[str, ...] = (),
     ) -> None:
         self._paths = {level: level for level in kernels if "/" in level}
         self._files = {path: _identity(path) for path in self._paths}
         _require_different(self._files)
+        self._root_paths = {level: level for level in roots if "/" in level}
+        self._root_files = {path: root_file_digest(path) for path in self._root_paths}
+        require_different_roots(self._root_files)
+        self._root_levels = RootLevels()
         self._folder, self._governor = folder, governor
-        self._kernel, self._wanted_start, self._booted_start = "", "", ""
+        self._kernel, self._root, self._wanted_start, self._booted_start = "", "", "", ""
         self._attempts = 0
-        self._session = LabSession(lab, [level for level in kernels if level not in self._paths])
+        self._session = LabSession(
+            lab,
+            [level for level in kernels if level not in self._paths],
+            [level for level in roots if level not in self._root_paths],
+        )
         try:
             self._paths.update(self.lab.kernels)
             self._files = {level: _identity(path) for level, path in self._paths.items()}
             _require_different(self._files, self._paths)
+            self._root_paths.update(self.lab.roots)
+            self._root_files = {level: root_file_digest(path) for level, path in self._root_paths.items()}
+            require_different_roots(self._root_files)
             self._wait_for_ssh()
             super().__init__(self._place(), architecture)
         except BaseException:
@@ -162,52 +190,70 @@ class LabgridTarget(SshTarget):
             )
             for level, found in self._files.items()
         )
+        roots = (
+            (f"rootfs {level}", f"SHA-256 {digest}, {self._root_paths[level]}")
+            for level, digest in self._root_files.items()
+        )
         return (
             *super().tools(),
             (
                 "labgrid",
                 f"place {safe(lab.place)}, strategy {safe(lab.strategy) or 'none'}, state {safe(lab.state) or 'none'}",
             ),
-            *((safe(name), safe_excerpt(value, 400)) for name, value in files),
+            *((safe(name), safe_excerpt(value, 400)) for name, value in (*files, *roots)),
         )
 
     def begin(self, start: str) -> None:
-        """Boot the board anew before the next trial with a kernel of `MachineConfig`, if this start is another one than the last."""
+        """Boot the board anew before the next trial that names a kernel or a root, if this start is another one than the last."""
         self._wanted_start = start
 
     def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Run one trial; see `SshTarget.run`.
 
         Raises:
-            TargetError: the board does not boot the kernel.
+            TargetError: the board does not boot the kernel or the root.
+            UserError: two roots can't be told apart.
         """
-        kernel = config.kernel
-        if kernel and (kernel != self._kernel or self._wanted_start != self._booted_start):
-            self._boot_kernel(kernel)
-        answer = super().run(request, msgspec.structs.replace(config, kernel=""))
-        if not kernel:
-            return answer
-        return msgspec.structs.replace(answer, machine=(*answer.machine, *self._running(kernel)))
+        kernel, root = config.kernel, config.root
+        if not kernel and not root:
+            return super().run(request, config)
+        if (kernel, root, self._wanted_start) != (self._kernel, self._root, self._booted_start):
+            self._boot_images(kernel, root)
+        answer = super().run(request, msgspec.structs.replace(config, kernel="", root=""))
+        return msgspec.structs.replace(answer, machine=(*answer.machine, *self._running(kernel, root)))
 
-    def _boot_kernel(self, kernel: str) -> None:
-        """Boot a kernel, and connect to it.
+    def _boot_images(self, kernel: str, root: str) -> None:
+        """Boot a kernel and a root file system, and connect.
+
+        Args:
+            kernel: a level; empty for the kernel that was booted last.
+            root: the same.
 
         Raises:
-            TargetError: it does not boot, or ssh does not reach it.
+            TargetError: they don't boot, or ssh does not reach the board.
+            UserError: the root can't be told apart from another one.
         """
         self._stop()
-        self._kernel = ""
+        self._kernel = self._root = ""
         self.board.disconnect()
+        folder = self.board.folder
         try:
-            self._session.boot(self._paths.get(kernel, kernel))
+            self._session.boot(self._paths.get(kernel, kernel), self._root_paths.get(root, root))
             self._connect_after_boot()
+            if self.board.folder != folder:
+                raise UserError(
+                    f"The folder for programs there is {self.board.folder}, and was {folder} before.",
+                    f"Name one that all roots have: --target {self.board.place.target},folder=/tmp/swapstone",
+                )
+            identity = root_identity_of(self.board.ask(ROOT_STEP)) if root else None
         except AgentStartError:
             raise
         except UserError as error:
-            raise TargetError(
-                f"{self.board.place.name} does not run {safe(kernel)}: {error.message}", error.hint
-            ) from error
-        self._kernel, self._booted_start = kernel, self._wanted_start
+            what = " with ".join(safe(level) for level in (kernel, root) if level)
+            raise TargetError(f"{self.board.place.name} does not run {what}: {error.message}", error.hint) from error
+        if identity is not None:
+            self._root_levels.learn(root, identity)
+        self._kernel, self._root, self._booted_start = kernel, root, self._wanted_start
 
     def _connect_after_boot(self) -> None:
         """Connect to a board that has just booted: its ssh server may start later than its shell."""
@@ -215,28 +261,34 @@ class LabgridTarget(SshTarget):
         self._connect_within(CONNECT_S, UnreachableError)
         self._expect_boot()
 
-    def _running(self, kernel: str) -> tuple[tuple[str, str], ...]:
-        """Return what the running kernel reports, and the kernel's file if it is of that one."""
+    def _running(self, kernel: str, root: str) -> tuple[tuple[str, str], ...]:
+        """Return what the running kernel and the root show, as far as they are varied: the level that each is of."""
+        rebooted = (REBOOTED, "labgrid")
         try:
-            files = self.board.ask(_OBSERVE).files
+            kernel_found = self._running_kernel(kernel) if kernel else ()
+            return (rebooted, *kernel_found, *(self._running_root() if root else ()))
         except ConnectionEndedError:
-            return ((REBOOTED, "labgrid"),)
+            return (rebooted,)
+
+    def _running_root(self) -> tuple[tuple[str, str], ...]:
+        found = root_identity_of(self.board.ask(ROOT_STEP))
+        return ((BOOTED_ROOT, self._root_levels.level_of(found)), ("root shows", found.shown))
+
+    def _running_kernel(self, kernel: str) -> tuple[tuple[str, str], ...]:
+        files = self.board.ask(_OBSERVE).files
         running = identity_of_running(files.get(_VERSION, b""), files.get(_NOTES, b""))
         matching = [path for path, found in self._files.items() if found.runs(running)]
         booted = kernel if matching == [kernel] else OTHER_KERNEL
         version = safe_excerpt(running.versions[0], 400) if running.versions else ""
-        return (
-            (REBOOTED, "labgrid"),
-            ("booted", booted),
-            ("version", version),
-            ("build id", "".join(running.build_ids)),
-        )
+        return (("booted", booted), ("version", version), ("build id", "".join(running.build_ids)))
 
     def _before_connecting(self) -> None:
         """Switch the board off and on if it has not come back by itself."""
         self._attempts += 1
         if self._attempts % _POWER_CYCLE_AFTER == 0 and self.lab.strategy:
-            self._session.boot(self._paths.get(self._kernel, self._kernel))
+            self._session.boot(
+                self._paths.get(self._kernel, self._kernel), self._root_paths.get(self._root, self._root)
+            )
             self.board.move(self._place())
 
     def _place(self) -> LabgridBoard:
@@ -285,6 +337,7 @@ class LabgridSpec(FrozenStruct, frozen=True, kw_only=True):
         governor: as of `LabgridTarget`.
         architecture: as of `LabgridTarget`.
         kernels: as of `LabgridTarget`.
+        roots: as of `LabgridTarget`.
     """
 
     lab: LabPlace
@@ -292,6 +345,7 @@ class LabgridSpec(FrozenStruct, frozen=True, kw_only=True):
     governor: str = ""
     architecture: str = ""
     kernels: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
 
     def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - labgrid boots it
         """Acquire the place, and boot the board."""
@@ -299,7 +353,9 @@ class LabgridSpec(FrozenStruct, frozen=True, kw_only=True):
 
     def board(self) -> LabgridTarget:
         """Acquire the place, and boot the board."""
-        return LabgridTarget(self.lab, self.folder, self.governor, self.architecture, self.kernels)
+        return LabgridTarget(
+            self.lab, self.folder, self.governor, self.architecture, kernels=self.kernels, roots=self.roots
+        )
 
 
 def _identity(path: str) -> KernelIdentity:
@@ -404,7 +460,9 @@ def with_environment(target: str, path: str = "") -> str:
 
 def _parse(detail: str, options: TargetOptions) -> LabgridSpec:
     architecture = recipe_architecture(options.architecture)
-    return msgspec.structs.replace(parse_lab(detail), architecture=architecture, kernels=options.kernels)
+    return msgspec.structs.replace(
+        parse_lab(detail), architecture=architecture, kernels=options.kernels, roots=options.roots
+    )
 
 
 LABGRID = TargetKind(

@@ -21,10 +21,15 @@ from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
-OPTION_CONFIG, OPTION_IMAGE = "swapstone_ssh_config", "swapstone_kernel_image"
-"""Keys of ``options:`` in an environment: an ssh configuration, and the key of ``images:`` that names the kernel."""
+OPTION_CONFIG = "swapstone_ssh_config"
+"""Key of ``options:`` in an environment: an ssh configuration."""
 
-DEFAULT_IMAGE = "kernel"
+KERNEL = ("swapstone_kernel_image", "kernel")
+"""Of a kernel: the key of ``options:`` that chooses the key of ``images:``, and that key's default."""
+
+ROOT = ("swapstone_root_image", "rootfs")
+"""The same of a root file system."""
+
 DEFAULT_COORDINATOR = "127.0.0.1:20408"
 _SHELL_ADDRESS = "ip -o -4 addr show scope global"
 _INET = re.compile(r"\binet ([0-9.]{7,15})/", re.ASCII)
@@ -65,11 +70,12 @@ class Lab:
         self._acquired = self._is_remote = False
         self._owner = ""
 
-    def open(self, kernels: Sequence[str]) -> dict[str, object]:
+    def open(self, kernels: Sequence[str], roots: Sequence[str]) -> dict[str, object]:
         """Read the environment, acquire the place, and boot the board.
 
         Args:
             kernels: images of the environment whose paths are returned.
+            roots: the same of root file systems.
 
         Returns:
             What was found, for `board` and for the doctor.
@@ -80,7 +86,8 @@ class Lab:
         self._environment = _environment(self._path)
         config = self._environment.config
         role, self._is_remote = _role(config.get_targets(), self._place, self._path)
-        named = {name: self._named_kernel(name) for name in kernels}
+        named_kernels = {name: self._named_image(name, "kernel", "kernel=./Image-a,./Image-b") for name in kernels}
+        named_roots = {name: self._named_image(name, "root file system", "rootfs=./a.img,./b.img") for name in roots}
         if self._is_remote:
             default = os.environ.get("LG_COORDINATOR", DEFAULT_COORDINATOR)
             self._coordinator = config.get_option("coordinator_address", default)
@@ -94,14 +101,16 @@ class Lab:
             "role": role,
             "acquired": self._acquired,
             "owner": self._owner,
-            "kernels": named,
+            "kernels": named_kernels,
+            "roots": named_roots,
         }
 
-    def boot(self, kernel: str) -> dict[str, object]:
+    def boot(self, kernel: str, root: str) -> dict[str, object]:
         """Switch the board off, and boot it again.
 
         Args:
             kernel: path of the image; empty for that of the environment, or the one that was booted last.
+            root: the same of the root file system.
 
         Returns:
             As `open`.
@@ -115,16 +124,8 @@ class Lab:
                 f"{self._path} has no strategy for {self._place}, which a boot needs.",
                 "Add one to its drivers, such as ShellStrategy.",
             )
-        config = self._environment.config
-        if kernel:
-            images = config.data.get("images")
-            if not isinstance(images, dict) or self._image not in images:
-                raise LabError(
-                    f"{self._path} names no image {self._image}, which would be replaced by {kernel}.",
-                    f"Add `images: {{{self._image}: ./Image}}`, and use it in a driver or in your strategy; "
-                    f"`options: {{{OPTION_IMAGE}: NAME}}` chooses another one.",
-                )
-            images[self._image] = kernel
+        self._replace(KERNEL, kernel)
+        self._replace(ROOT, root)
         states = _states(strategy)
         if "off" not in states:
             raise LabError(
@@ -160,9 +161,22 @@ class Lab:
                 session = _open_session(self._place) or stack.enter_context(_session(self._coordinator, self._place))
                 session.loop.run_until_complete(session.release())
 
-    @property
-    def _image(self) -> str:
-        return str(self._environment.config.get_option(OPTION_IMAGE, DEFAULT_IMAGE))
+    def _key(self, kind: tuple[str, str]) -> str:
+        """Return the key of ``images:`` of a kernel or a root file system."""
+        return str(self._environment.config.get_option(*kind))
+
+    def _replace(self, kind: tuple[str, str], path: str) -> None:
+        """Let the environment name a file as its kernel or its root file system; an empty path changes nothing."""
+        images, name = self._environment.config.data.get("images"), self._key(kind)
+        if not path:
+            return
+        if not isinstance(images, dict) or name not in images:
+            raise LabError(
+                f"{self._path} names no image {name}, which would be replaced by {path}.",
+                f"Add `images: {{{name}: ./FILE}}`, and use it in a driver or in your strategy; "
+                f"`options: {{{kind[0]}: NAME}}` chooses another one.",
+            )
+        images[name] = path
 
     def _acquire(self) -> None:
         with _session(self._coordinator, self._place) as session:
@@ -224,24 +238,31 @@ class Lab:
             "drivers": sorted({type(driver).__name__ for driver in self._target.drivers}),
             "resources": sorted({type(resource).__name__ for resource in self._target.resources}),
             "coordinator": self._coordinator,
-            "image": self._kernel_image(),
+            "image": self._image(KERNEL),
+            "root_image": self._image(ROOT),
             "emulated": any(map(_emulates, self._target.drivers)),
         }
 
-    def _named_kernel(self, name: str) -> str:
-        """Return the path of an image of the environment."""
+    def _named_image(self, name: str, what: str, files: str) -> str:
+        """Return the path of an image of the environment.
+
+        Args:
+            name: of the image.
+            what: it is.
+            files: an example that names files instead.
+        """
         try:
             return os.path.normpath(str(self._environment.config.get_image_path(name)))
         except (KeyError, TypeError) as error:
             raise LabError(
-                f"{self._path} names no image {name}, which would be the kernel {name} of {self._place}.",
-                f"Add `{name}: ./Image-{name}` to its `images:`, or name files: kernel=./Image-a,./Image-b. Or measure on --target vm.",
+                f"{self._path} names no image {name}, which would be the {what} {name} of {self._place}.",
+                f"Add `{name}: ./Image-{name}` to its `images:`, or name files: {files}. Or measure on --target vm.",
             ) from error
 
-    def _kernel_image(self) -> str:
+    def _image(self, kind: tuple[str, str]) -> str:
         try:
-            return os.path.normpath(str(self._environment.config.get_image_path(self._image)))
-        except KeyError:
+            return os.path.normpath(str(self._environment.config.get_image_path(self._key(kind))))
+        except (KeyError, TypeError):
             return ""
 
     def _address(self) -> tuple[str, int, str, str]:
@@ -382,9 +403,9 @@ def main() -> None:
             request = json.loads(line)
             command = request.pop("command")
             if command == "open":
-                kernels = request.pop("kernels")
+                kernels, roots = request.pop("kernels"), request.pop("roots")
                 labs.append(Lab(**request))
-                _answer(answers.write, functools.partial(labs[-1].open, kernels))
+                _answer(answers.write, functools.partial(labs[-1].open, kernels, roots))
             elif labs and command == "boot":
                 _answer(answers.write, functools.partial(labs[-1].boot, **request))
             answers.flush()

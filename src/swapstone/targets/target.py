@@ -52,6 +52,7 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         kernel: a level of the factor ``kernel``; empty for the target's default.
+        root: a level of the factor ``rootfs`` that the machine boots, on a target that `reboots`; empty for the one that it has.
         memory_bytes: of a machine that boots, whole MiB; else the limit of the trial's memory cgroup, where the target `limits_memory`;
             0 for the target's default.
         own_modules: names of kernel modules of this project, files that the machine has as ``/NAME.ko``.
@@ -64,6 +65,7 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
     """
 
     kernel: str = ""
+    root: str = ""
     memory_bytes: int = 0
     own_modules: tuple[str, ...] = ()
     prepare: tuple[str, ...] = ()
@@ -169,7 +171,7 @@ class Target(abc.ABC):
         takes_loaders: whether `put_loader` gives it the C library of a dynamic program, if it does not share files.
         probes_architecture: whether the architecture that programs are built for is known only when it is open.
         boots: whether it boots a machine for each trial, and so accepts another configuration than `DEFAULT_MACHINE`.
-        reboots: whether its one machine is booted anew for a `MachineConfig` with a kernel file, which takes long: see `begin`.
+        reboots: whether its one machine is booted anew for a `MachineConfig` with a kernel or a root, which takes long: see `begin`.
         limits_memory: whether it accepts `MachineConfig.memory_bytes` though it boots no machine.
         runs_loads: whether it accepts `MachineConfig.beside` and `MachineConfig.settle_ms` though it boots no machine.
         runs_instruments: whether perf, strace and the like on this machine reach its processes.

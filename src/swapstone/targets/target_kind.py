@@ -30,6 +30,7 @@ class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
         guest_timeout_s: limit of a machine's run, in seconds of this machine's time; 0 for the default. Kinds without machines ignore it.
         snapshots: whether machines are restored from a snapshot, which is worth it where several trials have an equal machine.
         kernels: levels of the factor ``kernel``, for kinds whose one machine reboots.
+        roots: levels of the factor ``rootfs``, for the same kinds.
     """
 
     clock: str = ""
@@ -42,6 +43,7 @@ class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
     guest_timeout_s: float = 0.0
     snapshots: bool = True
     kernels: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
 
 
 class TargetSpec(Protocol):

@@ -9,6 +9,7 @@ import pytest
 
 from swapstone.artifacts import BASE_RECIPE
 from swapstone.factors import ROOTFS, Evidence, find_level, mounted_content, parse_choice
+from swapstone.factors.rootfs import BOOTED_ROOT
 from swapstone.model import UserError, process_file
 
 OVERLAY = "69 45 0:40 / / rw,relatime - overlay swapstone rw,lowerdir=/c/roots/ab/root,upperdir=/c/u,workdir=/c/w\n"
@@ -77,6 +78,20 @@ def test_a_path_that_cannot_be_part_of_a_name_is_refused(tmp_path: Path, name: s
     with pytest.raises(UserError, match="can't be part of a variant's name") as caught:
         find_level(ROOTFS, str(tmp_path / name))
     assert "Rename it" in caught.value.hint
+
+
+def test_a_name_is_that_of_an_image_unless_there_is_such_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "musl").mkdir()
+    assert parse_choice("rootfs=glibc,root_2-b").levels == ("glibc", "root_2-b")
+    assert find_level(ROOTFS, "musl").name == str(tmp_path / "musl")
+
+
+def test_a_machine_that_boots_roots_reports_its_level() -> None:
+    machine = ((BOOTED_ROOT, "musl"),)
+    assert ROOTFS.observe(Evidence(interp=None, objects=(), machine=machine, root="/c")) == "musl"
 
 
 @pytest.mark.parametrize("text", ["missing.tar", "./missing", "/nonexistent/x"])

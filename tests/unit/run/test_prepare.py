@@ -156,6 +156,15 @@ def test_a_shared_machine_runs_loads_and_a_board_of_a_lab_boots_kernels() -> Non
             prepare.check_machine(named, target(reboots=True))
 
 
+def test_a_board_of_a_lab_boots_roots_that_are_files(tmp_path: Path) -> None:
+    (tmp_path / "root.img").write_text("")
+    roots = builders.experiment(factors=(FactorLevels(factor="rootfs", levels=("musl", f"{tmp_path}/root.img")),))
+    prepare.check_machine(roots, target(reboots=True))
+    folder = builders.experiment(factors=(FactorLevels(factor="rootfs", levels=("musl", str(tmp_path))),))
+    with pytest.raises(UnavailableError, match="it is a folder, and a strategy deploys files"):
+        prepare.check_machine(folder, target(reboots=True))
+
+
 def test_a_board_of_a_lab_has_no_factor_swap_and_the_reason_is_its_own() -> None:
     swaps = builders.experiment(factors=(FactorLevels(factor="swap", levels=("flash", "zram:lz4")),))
     with pytest.raises(

@@ -242,7 +242,7 @@ def test_a_session_with_the_suite_latency_measures_once_and_a_resumed_one_may_di
         ):
             assert with_noise(empty, other, target) == empty
         own = dict(with_noise(empty, msgspec.structs.replace(latency, order=BOOT_ORDER), target).machine)
-        assert own["osnoise"] == own["hwnoise"] == "unavailable: each variant boots a kernel of its own"
+        assert own["osnoise"] == own["hwnoise"] == "unavailable: each variant has boots of its own"
     assert manifest_differences(found, empty) == ()
     changed = msgspec.structs.replace(empty, machine=(("cpu", "y"),))
     assert len(manifest_differences(found, changed)) == 1

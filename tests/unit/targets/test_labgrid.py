@@ -17,9 +17,11 @@ import pytest
 
 from swapstone.factors import Evidence
 from swapstone.factors.kernel import KERNEL
+from swapstone.factors.rootfs import ROOTFS
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.kernel_identity import identity_of_file, identity_of_running
-from swapstone.targets import MachineConfig, TargetError, parse_target
+from swapstone.targets import MachineConfig, TargetError, labgrid_target, parse_target
+from swapstone.targets.board_roots import ROOT_STEP, root_identity_of
 from swapstone.targets.labgrid_session import LabPlace, LabSession
 from swapstone.targets.labgrid_target import LabgridSpec, LabgridTarget, with_environment
 from swapstone.targets.target import EMULATED
@@ -48,6 +50,9 @@ class LoggedStrategy(Strategy):
         config = self.target.env.config
         with open(config.resolve_path("log"), "a") as log:
             log.write(f"{status} {config.get_image_path('kernel').rpartition('/')[2]}\\n")
+        if status == "shell" and (root := config.data["images"].get("rootfs")):
+            with open(config.get_image_path("rootfs")) as image, open(config.resolve_path("deployed"), "w") as board:
+                board.write(image.read())
         if "bad" in config.get_image_path("kernel") and status == "shell":
             raise RuntimeError("no prompt\\x1b[31m on the console")
         self.status = Status[status]
@@ -148,6 +153,121 @@ def test_a_kernel_that_the_environment_does_not_name_is_refused_before_the_board
         LabgridTarget(place(lab), kernels=("rt",))
     assert caught.value.hint.startswith("Add `rt: ./Image-rt` to its `images:`, or name files: kernel=./Image-a")
     assert not (lab / "log").exists()
+
+
+ROOTS = "images: {kernel: ./first, rootfs: ./a, musl: ./a, glibc: ./b, same: ./c, none: ./d}"
+
+
+def root(digit: str, *, more: str = "") -> str:
+    """Return the image of a root whose C library has a digest of one digit."""
+    return f"{digit * 64} /lib/libc.so.6\n{more}"
+
+
+@pytest.fixture
+def rooted(lab: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a lab with images of roots; the board shows the one that its strategy has deployed."""
+    (lab / "lab.yaml").write_text(LAB.replace("images: {kernel: ./first}", ROOTS))
+    for name, content in {"a": root("a"), "b": root("b"), "c": root("a", more="unread"), "d": "nothing"}.items():
+        (lab / name).write_text(content)
+    monkeypatch.setattr(labgrid_target, "ROOT_STEP", f"part root-files; cat {lab}/deployed")
+    return lab
+
+
+def run_in(target: LabgridTarget, level: str, trial: str) -> AgentAnswer:
+    request = TrialRequest(id=trial, arguments=("/bin/true",), cwd=target.scratch(), timeout_ms=20_000)
+    return target.run(request, MachineConfig(root=level))
+
+
+def root_of(answer: AgentAnswer) -> str | None:
+    return ROOTFS.observe(Evidence(interp=None, objects=(), machine=answer.machine))
+
+
+def test_each_start_deploys_the_root_and_the_running_one_is_observed(rooted: Path) -> None:
+    file = str(rooted / "b")
+    with LabgridTarget(place(rooted), roots=("musl", file)) as target:
+        shown = dict(target.tools())
+        assert shown["rootfs musl"].startswith("SHA-256 ") and shown["rootfs musl"].endswith(f", {rooted}/a")
+        assert shown[f"rootfs {file}"].endswith(f", {file}")
+        target.begin("1 musl")
+        assert [root_of(run_in(target, "musl", f"1-{number}")) for number in (0, 1)] == ["musl", "musl"]
+        assert log(rooted)[1:] == ["off first", "shell first"], "one boot for both trials"
+        target.begin("1 glibc")
+        assert root_of(run_in(target, file, "1-2")) == file
+        target.begin("2 musl")
+        answer = run_in(target, "musl", "2-0")
+        assert root_of(answer) == "musl" and "board_boots" not in dict(answer.facts)
+        assert log(rooted)[3:] == 2 * ["off first", "shell first"]
+
+        (rooted / "deployed").write_text(root("b"))
+        assert root_of(run_in(target, "musl", "2-1")) == file
+        (rooted / "deployed").write_text(root("e"))
+        assert root_of(run_in(target, "musl", "2-2")) == (
+            "another root: no /etc/os-release, /lib/libc.so.6 eeeeeeeeeeee, an unknown mount"
+        )
+
+
+def test_roots_that_the_board_does_not_tell_apart_end_the_session(rooted: Path) -> None:
+    with LabgridTarget(place(rooted), roots=("musl", "same", "none")) as target:
+        run_in(target, "musl", "1-0")
+        target.begin("1 same")
+        with pytest.raises(
+            UserError, match="shows the same root file system with musl and with same: no /etc"
+        ) as caught:
+            run_in(target, "same", "1-1")
+        assert not isinstance(caught.value, TargetError) and "BUILD_ID=" in caught.value.hint
+        with pytest.raises(UserError, match="none shows neither /etc/os-release nor a C library"):
+            run_in(target, "none", "1-2")
+
+
+def test_a_board_boots_a_kernel_and_a_root_together(rooted: Path) -> None:
+    right = kernel(rooted / "right", VERSION)
+    with LabgridTarget(place(rooted), kernels=(right,), roots=("musl", "glibc")) as target:
+        request = TrialRequest(id="1-0", arguments=("/bin/true",), cwd=target.scratch(), timeout_ms=20_000)
+        for level in ("musl", "glibc"):
+            answer = target.run(request, MachineConfig(kernel=right, root=level))
+            assert (observed(answer), root_of(answer)) == (right, level)
+        assert log(rooted)[1:] == 2 * ["off right", "shell right"]
+
+
+def test_what_a_board_runs_on_is_read_with_its_programs(lab: Path) -> None:
+    """This machine is the board."""
+    with LabgridTarget(place(lab)) as target:
+        found = [root_identity_of(target.board.ask(ROOT_STEP)) for _ in range(2)]
+    assert found[0] == found[1] and found[0].sha256
+    assert "libc.so" in found[0].shown and " from " in found[0].shown
+
+
+@pytest.mark.parametrize(
+    ("roots", "images", "message"),
+    [
+        (("a", "deb"), ROOTS, "names no image a, which would be the root file system a of bench"),
+        (("{lab}/a", "{lab}/copy"), ROOTS, "/a and .*/copy have the same content"),
+        (("musl", "first"), ROOTS.replace("none", "first"), None),
+        (("musl", "glibc"), ROOTS.replace("./b", "./a"), "musl and glibc have the same content"),
+        (("{lab}", "{lab}/a"), ROOTS, "is no regular file of at most 64 GiB"),
+        (("{lab}/a", "{lab}/missing"), ROOTS, "missing is no regular file"),
+    ],
+)
+def test_roots_are_checked_before_anything_is_booted_for_them(
+    rooted: Path, roots: tuple[str, ...], images: str, message: str | None
+) -> None:
+    (rooted / "copy").write_text(root("a"))
+    (rooted / "lab.yaml").write_text(LAB.replace("images: {kernel: ./first}", images))
+    levels = tuple(level.format(lab=rooted) for level in roots)
+    if message is None:
+        LabgridTarget(place(rooted), roots=levels).close()
+        return
+    with pytest.raises(UserError, match=message):
+        LabgridTarget(place(rooted), roots=levels)
+
+
+def test_an_environment_without_an_image_rootfs_fails_the_trial(lab: Path) -> None:
+    (lab / "b").write_text(root("b"))
+    with LabgridTarget(place(lab), roots=(str(lab / "b"),)) as target:
+        assert target.lab.root_image == ""
+        with pytest.raises(TargetError, match="names no image rootfs, which would be replaced by") as caught:
+            run_in(target, str(lab / "b"), "1-0")
+        assert "swapstone_root_image" in caught.value.hint
 
 
 def emulated_lab(folder: Path, extra: str) -> None:
