@@ -65,6 +65,8 @@ def check_output_folder(path: Path) -> None:
     Raises:
         UserError: the path is a file, or neither it nor the nearest folder above it that exists can be written.
     """
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise UserError(f"{path} is no folder.", "Name another folder: --out DIR")
     place = path.absolute()
     while not os.path.lexists(place) and place != place.parent:
         place = place.parent
@@ -72,8 +74,9 @@ def check_output_folder(path: Path) -> None:
         with tempfile.TemporaryDirectory(dir=place, prefix=".making-"):
             pass
     except OSError as error:
-        reason = os.strerror(errno.EEXIST) if place == path.absolute() and not place.is_dir() else error.strerror
-        raise UserError(f"{path} can't be written: {reason or error}.", "Name another folder: --out DIR") from error
+        raise UserError(
+            f"{path} can't be written: {error.strerror or error}.", "Name another folder: --out DIR"
+        ) from error
 
 
 def _is_stream(path: Path) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -37,6 +38,9 @@ __all__ = [
 
 MESSAGE_INTERVAL_S = 15.0
 LONGEST_SILENCE_S = 60.0
+_TIME_LEFT = re.compile("; (about|at most|less than|~|<=?)[^;]* left(, or longer)?(?=;|$)")
+"""An estimate in a line: it is not repeated, because it gets older."""
+
 LINE_WIDTH = 160
 """Of a line that is not on a terminal."""
 
@@ -358,7 +362,7 @@ class LineProgress(NullProgress):
                 began_s = time.monotonic()
             elif self._last:
                 took = format_duration(round((time.monotonic() - began_s) * 1e9))
-                self._write(f"still running, {took} after: {self._last}")
+                self._write(f"still running, {took} after: {_TIME_LEFT.sub('', self._last)}")
 
 
 def as_progress(progress: ProgressLike) -> Progress:

@@ -206,6 +206,19 @@ def test_without_a_terminal_there_is_a_line_at_once_and_then_every_fifteen_secon
     )
 
 
+def test_a_repeated_line_has_no_old_estimate() -> None:
+    lines: queue.Queue[str] = queue.Queue()
+    shown = PlainDisplay(lines.put, silence_s=0.05)
+    shown.experiment_started(_experiment(), "part 2 of 4")
+    shown.block_done(DECISION, 11, 60_000_000_000)
+    shown.trial(TRIAL, 42, 54)
+    first = lines.get(timeout=5)
+    assert "part 2 of 4; about 12 min 34 s left; 19 of 27" in first
+    again = lines.get(timeout=60)
+    shown.experiment_ended()
+    assert again.partition("after: ")[2] == first.replace("about 12 min 34 s left; ", "")
+
+
 def test_without_a_terminal_a_long_step_repeats_its_line_until_the_experiment_ends() -> None:
     """A download, a build or a boot has no events in between."""
     lines: queue.Queue[str] = queue.Queue()
