@@ -65,8 +65,6 @@ def check_output_folder(path: Path) -> None:
     Raises:
         UserError: the path is a file, or neither it nor the nearest folder above it that exists can be written.
     """
-    if os.path.exists(path) and not os.path.isdir(path):
-        raise UserError(f"{path} is no folder.", "Name another folder: --out DIR")
     place = path.absolute()
     while not os.path.lexists(place) and place != place.parent:
         place = place.parent
@@ -74,9 +72,9 @@ def check_output_folder(path: Path) -> None:
         with tempfile.TemporaryDirectory(dir=place, prefix=".making-"):
             pass
     except OSError as error:
-        raise UserError(
-            f"{path} can't be written: {error.strerror or error}.", "Name another folder: --out DIR"
-        ) from error
+        is_file = place == path.absolute() and not place.is_dir()
+        message = f"{path} is no folder." if is_file else f"{path} can't be written: {error.strerror or error}."
+        raise UserError(message, "Name another folder: --out DIR") from error
 
 
 def _is_stream(path: Path) -> bool:
