@@ -128,11 +128,13 @@ def _left(text: ProgressText, block: int, done: int, total: int) -> str:
     return left
 
 
-def _running(*, decided: int | None = None, extends: bool = False, **changes: int) -> ProgressText:
+def _running(
+    *, decided: int | None = None, remaining_ns: int = 0, next_ns: int = 0, budget_ns: int = 120 * 10**9
+) -> ProgressText:
     """Return the text of an experiment of 2 min after a decision at block 6."""
-    text = ProgressText(experiment(workloads=WORKLOADS, budget_ns=120 * 10**9, budget_extends=extends))
-    fields = {"remaining_ns": 0, "next_ns": 0, "budget_ns": 120 * 10**9, **changes}
-    text.block_done(StopDecision((), "", widest=None, decided=decided, **fields), 6, 60 * 10**9)
+    text = ProgressText(experiment(workloads=WORKLOADS, budget_ns=budget_ns))
+    decision = StopDecision((), "", remaining_ns, None, decided, next_ns=next_ns, budget_ns=budget_ns)
+    text.block_done(decision, 6, 60 * 10**9)
     return text
 
 
