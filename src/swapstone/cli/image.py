@@ -93,9 +93,7 @@ def image_command() -> None:
 )
 @libc_option
 @compiler_option
-@click.option(
-    "--out", default=None, help="With --libc: write kernel, initrd, root.tar and image.json here.", metavar="DIR"
-)
+@click.option("--out", help="With --libc: write kernel, initrd, root.tar and image.json here.", metavar="DIR")
 @click.option("--json", "as_json", is_flag=True, help="Print the image's manifest as JSON.")
 def build_command(config: str, out: str | None, as_json: bool, **wanted: str) -> None:
     r"""Build an image with a console, or take it from the cache.
