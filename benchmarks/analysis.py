@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import argparse
 import resource
 import time
 from collections.abc import Callable
@@ -95,6 +96,7 @@ def timed(name: str, act: Callable[[], object]) -> None:
 
 def main() -> None:
     """Print the table."""
+    argparse.ArgumentParser(prog="benchmarks/analysis", description=__doc__).parse_args()
     timed("1000 comparisons x 1000 values, statistics alone", thousand_rows)
     timed("1 comparison x 10^6 values, statistics alone", one_row)
     experiment, workloads, runs = experiment_and_runs()

@@ -238,7 +238,9 @@ def run_all(pairs: Sequence[Pair], folder: Path, asked: argparse.Namespace) -> l
 
 def main(arguments: Sequence[str]) -> int:
     """Measure and print; return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/causes", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("causes", nargs="*", metavar="CAUSE", help=f"any of {', '.join(CAUSES)}; default: all")
     parser.add_argument("--blocks", type=int, default=20, help="blocks of each record (default: %(default)s)")
     parser.add_argument("--nulls", nargs="*", metavar="CAUSE", help="programs compared with themselves")

@@ -93,7 +93,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/crossed-nulls", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--experiments", type=int, default=30, help="number of experiments (default 30)")
     parser.add_argument("--blocks", type=int, default=20, help="blocks of each experiment (default 20)")
     parser.add_argument("--workload", action="append", help=f"may be repeated (default {', '.join(WORKLOADS)})")

@@ -52,7 +52,9 @@ class Line:
 
 def main() -> int:
     """Print both; the exit status is 2 if something is missing here."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/float-abi", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--optimization", default="O0", help="the compiler's -O switch (default O0, as on the page)")
     parser.add_argument("--runs", type=int, default=5, help="runs of each variant (default 5)")
     parser.add_argument("--passes", type=int, default=40, help="passes of 100000 loops in a run (default 40)")

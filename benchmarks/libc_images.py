@@ -121,7 +121,9 @@ def report(images: dict[str, BuiltLibcImage], boots: dict[str, Boot]) -> list[st
 
 def main(words: list[str]) -> int:
     """Build the two images, boot each twice, and print the comparison."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/libc-images", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--arch", default="x86_64", help="architecture of the images (default: %(default)s)")
     parser.add_argument("--compiler", default="gcc", choices=SDK_COMPILERS, help="default: %(default)s")
     parser.add_argument("--memory", type=int, default=128, help="of the machine, in MiB (default: %(default)s)")

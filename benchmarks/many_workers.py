@@ -99,7 +99,9 @@ def _processor_s() -> float:
 
 def main() -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/many-workers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--trials", type=int, default=4000, help="for each number of workers (default 4000)")
     parser.add_argument("--workers", default="2,100,1000", help="numbers of workers (default 2,100,1000)")
     chosen = parser.parse_args()

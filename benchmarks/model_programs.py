@@ -134,7 +134,9 @@ class Observed:
 
 def main() -> int:
     """Print the tables; the exit status is 1 if something is not as expected."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/model-programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--arch", default="x86_64", choices=("x86_64", "arm64"), help="of the machine (default x86_64)")
     parser.add_argument("--only", action="append", choices=[one.name for one in PROGRAMS], help="a program; repeatable")
     parser.add_argument("--runs", type=int, default=9, help="runs of each program on this host (default 9)")

@@ -47,7 +47,9 @@ _FREESTANDING = (
 
 def main() -> int:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/overhead", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=300, help="of each program (default 300)")
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as folder:

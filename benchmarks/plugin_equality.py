@@ -56,7 +56,9 @@ class Pair:
 
 def main() -> int:
     """Print how many trials were equal, and their processor times; the exit status is 1 unless all were equal."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/plugin-equality", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--factor", default="libc=glibc,musl", help="factor and levels (default libc=glibc,musl)")
     parser.add_argument("--suite", default="libc", help="suite of the workload (default libc)")
     parser.add_argument("--only", default="b_string_strlen", help="pattern of the workload; the first match runs")

@@ -58,7 +58,9 @@ WITHOUT_RESULT = 4
 
 def main() -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/quiet-and-loaded", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--budget", default="110s", help="of each of the two comparisons (default 110s)")
     parser.add_argument(
         "--busy",

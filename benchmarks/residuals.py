@@ -20,7 +20,9 @@ LIMIT = 0.15
 
 def main(arguments: list[str]) -> int:
     """Measure and print; return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/residuals", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("causes", nargs="*", metavar="CAUSE", help=f"any of {', '.join(PLANTED)}; default: all")
     parser.add_argument("--blocks", type=int, default=24, help="blocks of each record (default: %(default)s)")
     parser.add_argument("--limit", type=float, default=LIMIT, help="of the residual's share (default: %(default)s)")

@@ -145,7 +145,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/verdicts", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", action="append", metavar="PATTERN", help="cases whose name matches; repeatable")
     parser.add_argument("--condition", default=",".join(CONDITIONS), help="some of: %(default)s")
     parser.add_argument("--budget", type=float, metavar="S", help="the same for all cases, in seconds")

@@ -37,7 +37,9 @@ _BUSY = "while :; do :; done"
 
 def main() -> int:
     """Print how many repeated trials were equal; the exit status is 1 unless all were."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/vm-equality", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
         "--factor", default="kernel=generic,rt", help="factor and levels of the trials (default kernel=generic,rt)"
     )

@@ -60,7 +60,9 @@ _PLAIN = ("-accel", "tcg", "-rtc", "base=2024-01-01T00:00:00", "-seed", "1")
 
 def main() -> int:
     """Print the times."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/vm-start", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument(
         "--arch", default="x86_64,arm64", help="architectures, separated by commas (default x86_64,arm64)"
     )

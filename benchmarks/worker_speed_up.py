@@ -47,7 +47,9 @@ def content(record: Path) -> bytes:
 
 def main() -> int:
     """Measure, and print the ratios."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/worker-speed-up", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--workers", default="1,2", help="numbers of workers, the first is the base (default 1,2)")
     parser.add_argument("--blocks", type=int, default=12, help="replicates, of two runs each (default 12)")
     parser.add_argument("--repeats", type=int, default=3, help="measurements of each number of workers (default 3)")

@@ -115,7 +115,9 @@ def _print_table(title: str, revisions: list[str], counts: list[collections.Coun
 
 def main() -> int:
     """Print the counts of each revision side by side."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="tools/count-dialect", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("revisions", nargs="*", default=["HEAD"], metavar="REVISION")
     revisions = parser.parse_args().revisions
     counted = [count(revision) for revision in revisions]

@@ -152,7 +152,9 @@ def remade(name: str, page: str, folder: Path) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """Remake the examples of the pages; return 1 if some would change and were not written."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="tools/docs-examples", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("pages", nargs="+", metavar="PAGE", help="of the documentation, e.g. docs/output.md")
     parser.add_argument("--write", action="store_true", help="write the pages instead of printing the changes")
     options = parser.parse_args(arguments)

@@ -212,7 +212,9 @@ def execute(program: Path, name: str, *arguments: str) -> subprocess.CompletedPr
 
 def main() -> int:
     """Parse the command line and run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="tools/fuzz-agent", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--seconds", type=float, default=60.0, help="for all decoders together [60]")
     parser.add_argument("--seed", type=int, default=None, help="of the changes [from the clock]")
     parser.add_argument("--only", choices=SEEDS, metavar="NAME", help=f"one decoder: {', '.join(SEEDS)}")

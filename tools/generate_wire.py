@@ -228,7 +228,7 @@ def problems(top: Path) -> list[str]:
 
 def main() -> int:
     """Write the files, or check them."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    parser = argparse.ArgumentParser(prog="tools/generate-wire", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is out of date")
     arguments = parser.parse_args()
     if not arguments.check:

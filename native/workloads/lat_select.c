@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 
 enum { CALLS = 1000, DESCRIPTORS = 100, OTHERS = 400 };
@@ -36,7 +37,25 @@ static int connection(void) {
     return connected;
 }
 
+/* The highest number of a descriptor is OTHERS. The process may raise its soft limit up to the hard one. */
+static void allow_descriptors(void) {
+    const rlim_t needed = OTHERS + 1;
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        fail("getrlimit: %s", strerror(errno));
+    if (files.rlim_cur >= needed)
+        return;
+    if (files.rlim_max < needed)
+        fail("it needs %u open files, and the limit is %u: raise it with 'ulimit -n %u', then start "
+             "swapstone again",
+             (unsigned)needed, (unsigned)files.rlim_max, (unsigned)needed);
+    files.rlim_cur = needed;
+    if (setrlimit(RLIMIT_NOFILE, &files) != 0)
+        fail("setrlimit: %s", strerror(errno));
+}
+
 static void prepare(void) {
+    allow_descriptors();
     int original = strcmp(parameter->text, "tcp") == 0 ? connection() : regular_file();
     for (size_t i = 0; i < DESCRIPTORS; i++) {
         int copy = i < parameter->size ? dup(original) : fcntl(original, F_DUPFD, DESCRIPTORS);

@@ -7,13 +7,14 @@
  * the system; they are not built for the variant. */
 #include "tasks.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { LINES = 100, WORDS = 6, LETTERS = 5, MAX_SCRIPTS = 8, PATH_BYTES = 64 };
 
 static char text[] = "./swapstone-XXXXXX";
-static unsigned scripts;
+static unsigned scripts, kept_lines;
 
 /* $1 is the path of the text, $2 the common prefix of the paths of the script's files. */
 static char script[] = "sort <\"$1\" >\"$2.sorted\" || exit 2\n"
@@ -31,10 +32,19 @@ static void prepare(void) {
     FILE *stream = file < 0 ? NULL : fdopen(file, "w");
     if (!stream)
         fail("can't create a file in the working directory: %s", strerror(errno));
+    bool has_a = false, has_q = false;
     for (int i = 0; i < LINES * WORDS; i++) {
-        for (int letter = 0; letter < LETTERS; letter++)
-            putc('a' + (int)((next_random(&random) >> 16) % 26), stream);
+        for (int letter = 0; letter < LETTERS; letter++) {
+            int each = 'a' + (int)((next_random(&random) >> 16) % 26);
+            has_a |= each == 'a';
+            has_q |= each == 'q';
+            putc(each, stream);
+        }
         putc(i % WORDS == WORDS - 1 ? '\n' : ' ', stream);
+        if (i % WORDS == WORDS - 1) {
+            kept_lines += has_a && !has_q;
+            has_a = has_q = false;
+        }
     }
     if (fclose(stream) != 0)
         fail("%s: %s", text, strerror(errno));
@@ -62,6 +72,9 @@ static uint64_t take_count(const char *name) {
         fail("a script wrote no count of lines");
     fclose(stream);
     unlink(path);
+    if (lines != kept_lines) /* without one of the tools a pipeline goes on with less */
+        fail("a script counted %u lines instead of %u: this machine must have sort, grep, tee and wc", lines,
+             kept_lines);
     return lines;
 }
 

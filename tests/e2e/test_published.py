@@ -71,6 +71,7 @@ def test_claims_are_listed_and_judged(tmp_path: Path, record: Path) -> None:
     text = swapstone(tmp_path, "published", "claims").stdout
     assert re.match(r"Records can test \d+ of \d+ claims of the pages; \d+ can't be tested here\.", text)
     whole = json.loads(swapstone(tmp_path, "published", "claims", str(record), "--format", "json").stdout)
+    assert whole == json.loads(swapstone(tmp_path, "published", "claims", str(record), "--json").stdout)
     verdicts = {each["id"]: each["verdict"] for each in whole["claims"]}
     assert verdicts["musl-malloc-slower"] == "holds"
     assert verdicts["rt-bounded"] == "not in the records"
@@ -83,7 +84,7 @@ def test_claims_are_listed_and_judged(tmp_path: Path, record: Path) -> None:
 def test_the_folder_of_a_study_stands_for_its_records(tmp_path: Path, record: Path) -> None:
     shutil.copytree(record, tmp_path / "study" / "one")
     alone, whole, twice = (
-        swapstone(tmp_path, "published", "coverage", *names, "--format", "json", expect=STATUS).stdout
+        swapstone(tmp_path, "published", "coverage", *names, "--json", expect=STATUS).stdout
         for names in (("study/one",), ("study",), ("study", "study/one"))
     )
     assert whole == alone == twice

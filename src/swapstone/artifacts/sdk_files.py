@@ -169,7 +169,8 @@ def _meson(names: SdkNames) -> str:
 
 def _environment(names: SdkNames) -> str:
     command = f'"$_swapstone_sdk/bin/{names.triple}'
-    tools = "".join(f'export {tool.upper()}={command}-{tool}"\n' for tool in TOOLS)
+    # Names on PATH: a path with a space would be two words where CC is used as a command.
+    tools = "".join(f"export {tool.upper()}={names.triple}-{tool}\n" for tool in TOOLS)
     return (
         f"{_LICENCE}# . .../environment-setup-{names.triple}: C for {names.libc} of {names.architecture}, in bash or zsh.\n"
         f"# In another shell: SWAPSTONE_SDK=FOLDER; . FOLDER/environment-setup-{names.triple}\n"
@@ -181,7 +182,7 @@ def _environment(names: SdkNames) -> str:
         '    echo "The SDK is not in $_swapstone_sdk. Set SWAPSTONE_SDK to its folder before this file is read." >&2\n'
         "    return 1\nfi\n"
         'export PATH="$_swapstone_sdk/bin:$PATH"\n'
-        f'export CC={command}-gcc"\n{tools}'
+        f"export CC={names.triple}-gcc\n{tools}"
         f"export CROSS_COMPILE={names.triple}-\n"
         'export SDKTARGETSYSROOT="$_swapstone_sdk/sysroot"\n'
         'export PKG_CONFIG_SYSROOT_DIR="$SDKTARGETSYSROOT" PKG_CONFIG_LIBDIR="$SDKTARGETSYSROOT/usr/lib/pkgconfig"\n'

@@ -93,11 +93,9 @@ def image_command() -> None:
 )
 @libc_option
 @compiler_option
-@click.option(
-    "--out", default="", help="With --libc: write kernel, initrd, root.tar and image.json here.", metavar="DIR"
-)
+@click.option("--out", help="With --libc: write kernel, initrd, root.tar and image.json here.", metavar="DIR")
 @click.option("--json", "as_json", is_flag=True, help="Print the image's manifest as JSON.")
-def build_command(config: str, out: str, as_json: bool, **wanted: str) -> None:
+def build_command(config: str, out: str | None, as_json: bool, **wanted: str) -> None:
     r"""Build an image with a console, or take it from the cache.
 
     The packages are those of the lock file that Swapstone ships. apt-get fetches them without root. Equal input gives equal bytes.
@@ -115,7 +113,7 @@ def build_command(config: str, out: str, as_json: bool, **wanted: str) -> None:
     wanted["kernel"] = kernel_from_source(wanted["arch"], wanted["kernel"], config, print_note)
     if request:
         image = libc_image(request, wanted["kernel"], print_note)
-        lines = write_image(image, request, out)
+        lines = write_image(image, request, out or "")
         echo(image.description.encoded().decode() if as_json else as_typed("\n".join(map(plain, lines))))
         return
     echo(image_output(_console_image(**wanted), wanted["kernel"], as_json=as_json))

@@ -24,6 +24,8 @@ _FORMAT = click.option(
     help="Format of the output.",
 )
 
+_JSON = click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+
 
 @click.group()
 def published_command() -> None:
@@ -63,13 +65,14 @@ def check_figures() -> None:
 @published_command.command("coverage")
 @_RECORDS
 @_FORMAT
+@_JSON
 @click.option(
     "--reasons",
     metavar="FILE",
     type=click.Path(),
     help="A TOML file with reasons why ratios differ, beside those that come with swapstone.",
 )
-def print_coverage(records: tuple[str, ...], kind: str, reasons: str | None) -> None:
+def print_coverage(records: tuple[str, ...], kind: str, as_json: bool, reasons: str | None) -> None:
     r"""Print which published figures a report of this program has a row for, and why the others have none.
 
     With records, print also the published ratios whose sign differs from the records', or whose size does by more than a factor of 1.5.
@@ -80,10 +83,10 @@ def print_coverage(records: tuple[str, ...], kind: str, reasons: str | None) -> 
     Examples:
       swapstone published coverage
       swapstone published coverage host vm --reasons reasons.toml
-      swapstone published coverage --format json | jq '.rows[] | select(.missing)'
+      swapstone published coverage --json | jq '.rows[] | select(.missing)'
     """
     found = coverage_output(records, reasons)
-    if kind == "json":
+    if as_json or kind == "json":
         echo(found.json, nl=False)
     else:
         print_document(found.document, every=True)
@@ -95,7 +98,8 @@ def print_coverage(records: tuple[str, ...], kind: str, reasons: str | None) -> 
 @published_command.command("claims")
 @_RECORDS
 @_FORMAT
-def print_claims(records: tuple[str, ...], kind: str) -> None:
+@_JSON
+def print_claims(records: tuple[str, ...], kind: str, as_json: bool) -> None:
     r"""Print the claims of the pages, the command that measures each, and with records a verdict on each with the evidence.
 
     A claim holds if all its tests do. A ratio or a difference is decided by its interval, so that few runs leave a claim undecided.
@@ -106,7 +110,7 @@ def print_claims(records: tuple[str, ...], kind: str) -> None:
       swapstone published claims records/20261121-180000-preempt-rt
     """
     found = claims_output(records)
-    if kind == "json":
+    if as_json or kind == "json":
         echo(found.json, nl=False)
     else:
         print_document(found.document, every=True)

@@ -63,6 +63,8 @@ class StopDecision:
         decided: how many groups have a verdict now, for displays; None before the first check.
         discarded: how many runs of the same variant directly precede each measured run from the next block on, and are discarded; by
             group, 0 for groups that it does not have.
+        next_ns: estimate for the next block, for displays; 0 if unknown.
+        budget_ns: the budget, which may be longer than before, for displays; 0 if unknown.
     """
 
     still_open: tuple[Group, ...]
@@ -71,6 +73,8 @@ class StopDecision:
     widest: float | None
     decided: int | None = None
     discarded: Mapping[Group, int] = dataclasses.field(default_factory=dict)
+    next_ns: int = 0
+    budget_ns: int = 0
 
 
 class StoppingRule(Protocol):

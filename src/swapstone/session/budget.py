@@ -71,7 +71,7 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Exper
 
     Returns:
         The experiment, with an extended budget if it needs one and has a default budget; and a note, or
-        an empty string: the budget is extended, or ends before the first look at precision.
+        an empty string: the budget is extended, or ends before the first check of every row's precision.
 
     Raises:
         UserError: the budget does not hold the fewest blocks that give an interval.
@@ -96,12 +96,12 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Exper
             return extended, f"{size}. {_extension(experiment, fewest, least_ns)}"
         raise UserError(
             f"The budget of {budget} is too small: {size}. The {fewest} pairs of runs that an interval needs, and the warm-up, "
-            f"take {format_duration(least_ns)}. The {first} pairs that the first look at precision needs take {look}.",
+            f"take {format_duration(least_ns)}. The {first} pairs that the first check of every row's precision needs take {look}.",
             f"Use --budget {rounded_up(look_ns)}, fewer levels, fewer workloads with --only, or an exact number of --blocks.",
         )
     if look_ns > experiment.budget_ns:
         return experiment, (
-            f"{size}. The budget of {budget} ends before the first look at precision, which needs {first} pairs of runs: "
+            f"{size}. The budget of {budget} ends before the first check of every row's precision, which needs {first} pairs of runs: "
             f"about {look} (--budget {rounded_up(look_ns)})."
         )
     return experiment, ""
@@ -173,6 +173,36 @@ def fitted(
     raise _too_small(experiment, block, block_ns, needed_ns, f"A {_unit(experiment)} takes")
 
 
+def extended_again(
+    experiment: Experiment, block: int, used_ns: int, block_ns: int, most_ns: int
+) -> tuple[Experiment, str]:
+    """Extend a default budget that ends before the pairs that an interval needs, because blocks got slower than the first two.
+
+    Args:
+        experiment: with the budget so far.
+        block: number of the block that was made last, a later one than those of `fitted`.
+        used_ns: time used so far.
+        block_ns: estimate for one more block.
+        most_ns: the longest budget.
+
+    Returns:
+        The experiment, and a note if it was extended.
+    """
+    fewest = needed_pairs(experiment)
+    if experiment.blocks or experiment.rules < CURRENT_RULES or not experiment.budget_extends or block >= fewest:
+        return experiment, ""
+    mean_ns = used_ns // (block + 1 - first_block(experiment))
+    each_ns = max(mean_ns, min(block_ns, COLD * mean_ns))  # the last block may be an outlier
+    needed_ns = used_ns + max(block_ns, (fewest - block) * each_ns)
+    if used_ns + block_ns <= experiment.budget_ns or needed_ns > most_ns:
+        return experiment, ""
+    return msgspec.structs.replace(experiment, budget_ns=needed_ns), (
+        f"The limit of {format_duration(experiment.budget_ns)} for measuring becomes {format_duration(needed_ns)}, because a "
+        f"{_unit(experiment)} now takes {_short(each_ns)}: an interval needs {fewest} pairs of runs, and {block} are made "
+        "(--budget sets another limit)."
+    )
+
+
 def rounded_up(nanoseconds: int) -> str:
     """Return a duration in the form that `--budget` accepts, rounded up to whole seconds, minutes or hours."""
     seconds = -(-nanoseconds // 10**9)
@@ -229,8 +259,8 @@ def _warm_ns(experiment: Experiment, runs: Sequence[Run], block: int, block_ns: 
 
 def _extension(experiment: Experiment, pairs: int, needed_ns: int) -> str:
     return (
-        f"The {pairs} pairs of runs that an interval needs take {format_duration(needed_ns)}: measuring lasts that long, and not the usual "
-        f"{format_duration(experiment.budget_ns)} (--budget sets another limit)."
+        f"The {pairs} pairs of runs that an interval needs take about {format_duration(needed_ns)}: that is the limit for measuring, "
+        f"and not the usual {format_duration(experiment.budget_ns)} (--budget sets another limit)."
     )
 
 
@@ -257,7 +287,7 @@ def _look_note(experiment: Experiment, block: int, used_ns: int, block_ns: int) 
     pairs = block + max(0, experiment.budget_ns - used_ns) // max(1, block_ns)
     return (
         f"A {_unit(experiment)} takes {_short(block_ns)}: the budget of {format_duration(experiment.budget_ns)} holds {pairs} "
-        f"pairs of runs. The first look at precision needs {first} pairs, which take {format_duration(look_ns)} "
+        f"pairs of runs. The first check of every row's precision needs {first} pairs, which take {format_duration(look_ns)} "
         f"(--budget {rounded_up(look_ns)})."
     )
 

@@ -24,6 +24,7 @@ from swapstone.artifacts.libc_image import (
 )
 from swapstone.artifacts.sdk import LIBCS, SDK_COMPILERS, build_sdk, check_sdk, check_sdk_folder, copy_sdk
 from swapstone.model import UserError
+from swapstone.model.safe_text import safe
 from swapstone.session.image_store import module_names
 from swapstone.session.output_file import check_output_folder
 
@@ -31,7 +32,7 @@ __all__ = ["LIBCS", "SDK_COMPILERS", "libc_image", "libc_request", "make_sdk", "
 
 
 def libc_request(
-    *, arch: str, kernel: str, modules_folder: str, modules: str, libc: str, compiler: str, out: str = ""
+    *, arch: str, kernel: str, modules_folder: str, modules: str, libc: str, compiler: str, out: str | None = None
 ) -> LibcImageRequest | None:
     """Return the requested image of one C library, if it can be built here; None if no C library was named.
 
@@ -42,19 +43,21 @@ def libc_request(
         modules: names, separated by commas; empty for none.
         libc: ``glibc``, ``musl``, or empty.
         compiler: ``gcc``, ``clang``, or empty for the default.
-        out: the folder to write to; may be empty.
+        out: the folder to write to; None for none.
 
     Raises:
         UserError: an option needs a C library, and none was named; a name is unknown; or the folder can't be written.
         UnavailableError: a tool is missing; the hint names its package.
     """
     if not libc:
-        given = [option for option, value in (("--compiler", compiler), ("--out", out)) if value]
+        given = [option for option, value in (("--compiler", compiler or None), ("--out", out)) if value is not None]
         if given:
             raise UserError(f"{given[0]} is for images of one C library.", "Name it: --libc musl")
         return None
     check_sdk(arch, libc, compiler or SDK_COMPILERS[0])
-    if out:
+    if out == "":
+        raise UserError("The path of the folder for the image is empty.", "Name it: --out DIR")
+    if out is not None:
         check_output_folder(Path(out))
     return LibcImageRequest(
         architecture=arch,
@@ -109,6 +112,8 @@ def make_sdk(architecture: str, libc: str, out: str, notify: Callable[[str], Non
     """
     if not out:
         raise UserError("The SDK needs a folder.", "Name it: --out DIR")
+    if not out.isprintable():  # no shell, CMake or Meson could be given its files
+        raise UserError(f"The path {safe(out)} has a control character.", "Name another folder: --out DIR")
     check_sdk(architecture, libc)
     check_sdk_folder(Path(out))
     check_output_folder(Path(out))

@@ -72,8 +72,9 @@ def check_output_folder(path: Path) -> None:
         with tempfile.TemporaryDirectory(dir=place, prefix=".making-"):
             pass
     except OSError as error:
-        reason = os.strerror(errno.EEXIST) if place == path.absolute() and not place.is_dir() else error.strerror
-        raise UserError(f"{path} can't be written: {reason or error}.", "Name another folder: --out DIR") from error
+        is_file = place == path.absolute() and not place.is_dir()
+        message = f"{path} is no folder." if is_file else f"{path} can't be written: {error.strerror or error}."
+        raise UserError(message, "Name another folder: --out DIR") from error
 
 
 def _is_stream(path: Path) -> bool:

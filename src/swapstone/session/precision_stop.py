@@ -26,7 +26,7 @@ from swapstone.plan import Group
 from swapstone.plan.stopping import AT_RESOLUTION, StopReason, decide, due, first_block, first_look, looks
 from swapstone.run import StopDecision
 from swapstone.session.analysis import workloads_of
-from swapstone.session.budget import check_spent, fitted
+from swapstone.session.budget import MOST_EXTENSION, check_spent, extended_again, fitted
 from swapstone.session.values import format_duration
 
 SUSPICION = 0.05
@@ -129,7 +129,14 @@ class PrecisionStop:
             why = why.replace("blocks", "draws")  # as records of the virtual clock store it
         decided = sum(each.decided for each in self._last.values()) if self._last else None
         return StopDecision(
-            decision.still_open, why, decision.remaining_ns, decision.widest, decided, discarded=now.number
+            decision.still_open,
+            why,
+            decision.remaining_ns,
+            decision.widest,
+            decided,
+            discarded=now.number,
+            next_ns=round(sum(now.cost_ns[group] for group in decision.still_open)),
+            budget_ns=experiment.budget_ns,
         )
 
     def _why(self, reason: StopReason) -> str:
@@ -204,7 +211,12 @@ class PrecisionStop:
 
     def _fit_budget(self, runs: Sequence[Run], block: int, used_ns: int, next_block_ns: int) -> None:
         """Extend the budget, or raise, if it can't hold the pairs that an interval needs."""
-        fit, note = fitted(self._asked, runs, block, used_ns, next_block_ns)
+        if block > first_block(self._experiment) + 1:
+            fit, note = extended_again(
+                self._experiment, block, used_ns, next_block_ns, MOST_EXTENSION * self._asked.budget_ns
+            )
+        else:
+            fit, note = fitted(self._asked, runs, block, used_ns, next_block_ns)
         if note:
             self._notify(note)
         if fit.budget_ns > self._experiment.budget_ns:

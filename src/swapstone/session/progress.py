@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,8 +15,9 @@ from rich.cells import cell_len
 
 from swapstone.model import IDLE, Experiment, Trial
 from swapstone.model.number_text import percent
+from swapstone.plan.stopping import first_look
 from swapstone.run import StopDecision
-from swapstone.session.budget import first_decisive_look
+from swapstone.session.time_left import TimeLeft
 from swapstone.session.values import format_duration
 from swapstone.workloads.suites.latency import INTERVAL_US
 
@@ -36,6 +38,9 @@ __all__ = [
 
 MESSAGE_INTERVAL_S = 15.0
 LONGEST_SILENCE_S = 60.0
+_TIME_LEFT = re.compile("; (about|at most|less than|~|<=?)[^;]* left(, or longer)?(?=;|$)")
+"""An estimate in a line: it is not repeated, because it gets older."""
+
 LINE_WIDTH = 160
 """Of a line that is not on a terminal."""
 
@@ -168,16 +173,20 @@ class ProgressText:
         self.label = label
         self.prefix = f"{label}: " if label else ""
         self.unit = "replicate" if experiment.virtual else "block"
-        self.first = first_decisive_look(experiment)
+        self.first = first_look(experiment)
+        self.extends = experiment.budget_extends
         self.block = 0
         self.used_ns = 0
         self.decision: StopDecision | None = None
+        self._time_left = TimeLeft()
         self._step = ""
         self._step_began_s = 0.0
 
     def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
         """Store the last decision."""
         self.decision, self.block, self.used_ns = decision, block, used_ns
+        self.budget_ns = decision.budget_ns or self.budget_ns
+        self._time_left.decided(decision, max(0, self.budget_ns - used_ns))
 
     def trial(self, trial: Trial, done: int, total: int) -> tuple[Part, ...]:
         """Return the parts that describe a trial: remaining time, state of knowledge, block, place in the block, what runs."""
@@ -224,20 +233,36 @@ class ProgressText:
             trials = (self.blocks - trial.block) * total + total - done
             left = format_duration(trials * self.trial_ns)
             return f"about {left} left", f"~{left} left"
-        if self.decision is not None and self.decision.remaining_ns is not None:
-            left = format_duration(self.decision.remaining_ns)
-            return f"about {left} left", f"~{left} left"
-        left = format_duration(max(0, self.budget_ns - self.used_ns))
+        estimate_ns = self._time_left.estimate_ns(trial.block, done, total)
+        if estimate_ns is not None:
+            return _about(estimate_ns)
+        # What is known is the budget; a block that it does not hold is ended nevertheless.
+        budget_ns = self.budget_ns - self.used_ns - self._time_left.elapsed_ns(trial.block, done)
+        if (rest_ns := self._time_left.block_ns(trial.block, done, total)) > budget_ns:
+            return _about(rest_ns)
+        left = format_duration(budget_ns)
+        if self.extends:
+            return f"about {left} left, or longer", f"~{left} left"
         return f"at most {left} left", f"<={left} left"
 
     def _knowledge(self) -> tuple[str, ...]:
         """Return how many rows have a verdict now, or when verdicts are first computed."""
-        if self.decision is None or self.decision.decided is None:
+        decision = self.decision
+        if decision is None or decision.decided is None:
+            if self._ends_before(self.first):
+                return "verdicts at the end", "verdicts at end"
             first = f"{self.unit} {self.first}"
             return f"first verdicts after {first}", f"verdicts from {first}"
-        decided = self.decision.decided
         rows = "1 row" if self.rows == 1 else f"{self.rows} rows"
-        return f"{decided} of {rows} decided", f"{decided}/{self.rows} decided"
+        return f"{decision.decided} of {rows} decided", f"{decision.decided}/{self.rows} decided"
+
+    def _ends_before(self, block: int) -> bool:
+        """Return whether measuring ends before a block, as it looks now."""
+        if self.blocks:
+            return self.blocks < block
+        if self.decision is None or not self.decision.next_ns:
+            return False
+        return self.block + (self.budget_ns - self.used_ns) // self.decision.next_ns < block
 
     def _block(self, trial: Trial) -> tuple[str, ...]:
         if not trial.block:
@@ -249,6 +274,12 @@ class ProgressText:
         if self.decision is None or self.decision.widest is None or self.blocks:
             return ()
         return (Part(7, (f"widest interval ±{percent(self.decision.widest)} of ±{percent(self.margin)}",)),)
+
+
+def _about(nanoseconds: int) -> tuple[str, ...]:
+    left = format_duration(nanoseconds) if nanoseconds >= 10**9 else "1 s"
+    about = "about" if nanoseconds >= 10**9 else "less than"
+    return f"{about} {left} left", f"{'~' if about == 'about' else '<'}{left} left"
 
 
 class LineProgress(NullProgress):
@@ -331,7 +362,7 @@ class LineProgress(NullProgress):
                 began_s = time.monotonic()
             elif self._last:
                 took = format_duration(round((time.monotonic() - began_s) * 1e9))
-                self._write(f"still running, {took} after: {self._last}")
+                self._write(f"still running, {took} after: {_TIME_LEFT.sub('', self._last)}")
 
 
 def as_progress(progress: ProgressLike) -> Progress:

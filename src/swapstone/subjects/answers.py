@@ -20,6 +20,10 @@ _OOM_KILL = re.compile(r"^oom_kill ([0-9]{1,19})$", re.MULTILINE)
 _NOT_STARTED = "could not "
 """Start of the agent's note on the step of a start that failed (`native/agent/start.c`)."""
 
+_FILES_REMEDY = " (raise the limit of open files: `ulimit -n 4096`)"
+_TOO_MANY_FILES = ("Too many open files", "No file descriptors available")
+"""Of the error EMFILE, by glibc and by musl."""
+
 _EXECUTION, _NICE = "execute it", "set its nice value"
 LAST_BYTES = 4096
 """Size of the end of an output that is searched for its last line."""
@@ -74,7 +78,8 @@ def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes
         ProcessOutcome.OVERFLOW: f"it printed more than {output_bytes // 1024} KiB and was stopped",
         ProcessOutcome.DISK: f"it wrote more than {disk_bytes // 1024**2} MiB to disk and was stopped",
         ProcessOutcome.ORPHANS: f"it left {answer.code} processes running, which were killed",
-        ProcessOutcome.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}{_step(answer)}{_old_kernel(answer.code)}",
+        ProcessOutcome.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}{_step(answer)}"
+        f"{_old_kernel(answer.code)}{_FILES_REMEDY if answer.code == errno.EMFILE else ''}",
     }
     reason = reasons.get(answer.outcome, "")  # the others are a server's: `swapstone.subjects.server`
     return f"{reason}{_out_of_memory(answer)}; {last_line(answer.stderr, answer.stdout)}" if reason else reason
@@ -123,9 +128,10 @@ def _stated_error(line: str) -> str:
     if keyword != "error" or "%" not in token:
         return ""
     try:
-        return f"its error: {Place('its report').decode_text(token.encode())[:200]!r}"
+        text = Place("its report").decode_text(token.encode())[:200]
     except WireError:
         return ""
+    return f"its error: {text!r}{_FILES_REMEDY if text.endswith(_TOO_MANY_FILES) else ''}"
 
 
 def first_lines(output: bytes, most: int = 12) -> str:

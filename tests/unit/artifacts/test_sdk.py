@@ -239,7 +239,7 @@ def test_the_environment_script_finds_its_own_place(tmp_path: Path, shell: str) 
     sdk, description = _moved(tmp_path, "x86_64", "musl")
     (tmp_path / "hello.c").write_text(HELLO)
     first = f"SWAPSTONE_SDK='{sdk}'; " if shell == "sh" else ""
-    script = f"{first}. '{sdk}/environment-setup-{description.triple}' && \"$CC\" -o hello hello.c && {description.triple}-run ./hello"
+    script = f"{first}. '{sdk}/environment-setup-{description.triple}' && $CC -o hello hello.c && {description.triple}-run ./hello"
     assert _run(tmp_path, shell, "-c", script, cwd=tmp_path) == "hello from the SDK\n"
 
 

@@ -8,6 +8,7 @@ import queue
 import re
 import time
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -121,6 +122,71 @@ def test_before_the_first_check_the_line_names_it_and_a_fixed_number_of_blocks_i
     assert "block 12 of 20" in shown
 
 
+def _left(text: ProgressText, block: int, done: int, total: int) -> str:
+    trial = msgspec.structs.replace(TRIAL, block=block)
+    (left,) = (each.texts[0] for each in text.trial(trial, done, total) if "left" in each.texts[0])
+    return left
+
+
+def _running(
+    *, decided: int | None = None, remaining_ns: int = 0, next_ns: int = 0, budget_ns: int = 120 * 10**9
+) -> ProgressText:
+    """Return the text of an experiment of 2 min after a decision at block 6."""
+    text = ProgressText(experiment(workloads=WORKLOADS, budget_ns=budget_ns))
+    decision = StopDecision((), "", remaining_ns, None, decided, next_ns=next_ns, budget_ns=budget_ns)
+    text.block_done(decision, 6, 60 * 10**9)
+    return text
+
+
+def test_the_time_left_counts_down_within_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [10**9]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: clock[0])
+    text = _running(remaining_ns=40 * 10**9, next_ns=10 * 10**9)
+    assert _left(text, 7, 0, 10) == "about 40 s left"
+    clock[0] += 5 * 10**9
+    assert _left(text, 7, 5, 10) == "about 35 s left"
+    clock[0] += 4 * 10**9
+    assert _left(text, 7, 9, 10) == "about 31 s left"
+
+
+def test_runs_that_were_stored_do_not_make_the_time_left_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a resumed part of a study: the last block took no time, and trials of the next take 20 s each."""
+    clock = [10**9]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: clock[0])
+    text = _running(remaining_ns=10**6, next_ns=10**6)
+    assert _left(text, 7, 0, 10) == "less than 1 s left"
+    clock[0] += 20 * 10**9
+    assert _left(text, 7, 0, 10) == "about 3 min 00 s left"  # the first trial still runs
+    assert _left(text, 7, 1, 10) == "about 3 min 00 s left"
+    clock[0] += 160 * 10**9
+    assert _left(text, 7, 9, 10) == "about 20 s left"
+
+
+def test_a_block_that_the_budget_does_not_hold_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "monotonic_ns", lambda: 10**9)
+    assert _left(_running(remaining_ns=60 * 10**9, next_ns=20 * 10**9), 7, 0, 10) == "about 60 s left"
+    assert _left(_running(remaining_ns=90 * 10**9, next_ns=20 * 10**9), 7, 0, 10) == "about 60 s left"
+
+
+def test_in_the_first_block_the_budget_is_a_limit_only_if_it_is_not_extended(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [10**9]
+    monkeypatch.setattr(time, "monotonic_ns", lambda: clock[0])
+    fixed = ProgressText(experiment(workloads=WORKLOADS, budget_ns=40 * 10**9))
+    default = ProgressText(experiment(workloads=WORKLOADS, budget_ns=40 * 10**9, budget_extends=True))
+    for text, shown in ((fixed, "at most 40 s left"), (default, "about 40 s left, or longer")):
+        assert _left(text, 1, 0, 10) == shown
+    clock[0] += 30 * 10**9
+    assert _left(fixed, 1, 3, 10) == "about 70 s left"  # the block alone takes longer than the budget
+    assert _left(fixed, 1, 9, 10) == "at most 10 s left"
+
+
+def test_no_verdict_is_announced_for_a_block_after_the_end() -> None:
+    assert _running(next_ns=5 * 10**9)._knowledge()[0] == "first verdicts after block 15"
+    assert _running(next_ns=10 * 10**9)._knowledge()[0] == "verdicts at the end"
+    assert _running(next_ns=10 * 10**9, decided=3)._knowledge()[0] == "3 of 27 rows decided"
+    assert ProgressText(experiment(blocks=9))._knowledge()[0] == "verdicts at the end"
+
+
 def test_without_a_terminal_there_is_a_line_at_once_and_then_every_fifteen_seconds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -140,6 +206,19 @@ def test_without_a_terminal_there_is_a_line_at_once_and_then_every_fifteen_secon
     assert lines[-1].startswith(
         "part 2 of 4; about 12 min 34 s left; 19 of 27 rows decided; block 12; trial 43 of 54; b_"
     )
+
+
+def test_a_repeated_line_has_no_old_estimate() -> None:
+    lines: queue.Queue[str] = queue.Queue()
+    shown = PlainDisplay(lines.put, silence_s=0.05)
+    shown.experiment_started(_experiment(), "part 2 of 4")
+    shown.block_done(DECISION, 11, 60_000_000_000)
+    shown.trial(TRIAL, 42, 54)
+    first = lines.get(timeout=5)
+    assert "part 2 of 4; about 12 min 34 s left; 19 of 27" in first
+    again = lines.get(timeout=60)
+    shown.experiment_ended()
+    assert again.partition("after: ")[2] == first.replace("about 12 min 34 s left; ", "")
 
 
 def test_without_a_terminal_a_long_step_repeats_its_line_until_the_experiment_ends() -> None:

@@ -27,12 +27,12 @@ from swapstone.session.budget import (
     BudgetError,
     check_budget,
     check_spent,
+    extended_again,
     first_decisive_look,
     fitted,
     needed_pairs,
 )
 from swapstone.session.precision_stop import PrecisionStop
-from swapstone.session.progress import ProgressText
 from tests.unit.builders import experiment, run
 
 SECOND_NS = 10**9
@@ -163,10 +163,40 @@ def test_a_default_budget_is_extended_to_the_pairs_up_to_ten_times() -> None:
     assert not decision.stop
     needed_ns = (8 + (NEEDED - 1) * 4) * SECOND_NS
     assert [each.budget_ns for each in stored] == [needed_ns]
-    assert len(notes) == 1 and f"The {NEEDED} pairs of runs that an interval needs take" in notes[0]
+    assert len(notes) == 1 and f"The {NEEDED} pairs of runs that an interval needs take about" in notes[0]
     assert "A block takes 4.0 s." in notes[0] and "the usual 30 s" in notes[0]
     with pytest.raises(BudgetError, match="and its extension to 5 min 00 s"):
         fitted(subject, block(subject, 0, 30 * SECOND_NS), 0, 120 * SECOND_NS, 120 * SECOND_NS)
+
+
+def test_a_default_budget_is_extended_again_when_blocks_get_slower() -> None:
+    """As of the first command of the README: 17 pairs were announced, and the budget ended after 13."""
+    subject = current(budget_ns=30 * SECOND_NS, budget_extends=True)
+    notes: list[str] = []
+    stored: list[Experiment] = []
+    stop = PrecisionStop(subject, notes.append, stored.append)
+    runs: list[Run] = []
+    used_s = 0
+    for number in range(NEEDED + 1):
+        each_s = 4 if number < 2 else 6
+        runs += block(subject, number, each_s * SECOND_NS // 4)
+        used_s += each_s
+        decision = stop(runs, groups(subject), number, used_s * SECOND_NS, each_s * SECOND_NS)
+        assert bool(decision.stop) == (number == NEEDED)
+        assert decision.budget_ns == (stored[-1].budget_ns if stored else subject.budget_ns)
+        assert decision.next_ns == each_s * SECOND_NS
+    assert len(notes) == 2 and "because a block now takes" in notes[1] and f"needs {NEEDED} pairs of runs" in notes[1]
+    assert used_s * SECOND_NS > stored[0].budget_ns  # which the first note had announced
+
+
+def test_a_budget_is_not_extended_without_end() -> None:
+    subject = current(budget_ns=30 * SECOND_NS, budget_extends=True)
+    assert extended_again(subject, 5, 28 * SECOND_NS, 6 * SECOND_NS, 50 * SECOND_NS) == (subject, "")
+    longer, note = extended_again(subject, 5, 28 * SECOND_NS, 6 * SECOND_NS, 300 * SECOND_NS)
+    assert longer.budget_ns > 50 * SECOND_NS and note
+    of_the_user = current(budget_ns=30 * SECOND_NS)
+    assert extended_again(of_the_user, 5, 28 * SECOND_NS, 6 * SECOND_NS, 300 * SECOND_NS) == (of_the_user, "")
+    assert extended_again(subject, NEEDED, 28 * SECOND_NS, 6 * SECOND_NS, 300 * SECOND_NS) == (subject, "")
 
 
 def test_the_second_block_shows_when_the_first_look_is() -> None:
@@ -174,8 +204,7 @@ def test_the_second_block_shows_when_the_first_look_is() -> None:
     runs = block(subject, 0, SECOND_NS) + block(subject, 1, SECOND_NS)
     note = fitted(subject, runs, 1, 8 * SECOND_NS, 4 * SECOND_NS)[1]
     first = first_decisive_look(subject)
-    assert f"holds {NEEDED} pairs of runs. The first look at precision needs {first} pairs" in note
-    assert f"verdicts from block {first}" in " ".join(ProgressText(subject)._knowledge())
+    assert f"holds {NEEDED} pairs of runs. The first check of every row's precision needs {first} pairs" in note
 
 
 def test_all_that_is_printed_names_the_same_number() -> None:

@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from swapstone.subjects.answers import trouble_of
+from swapstone.subjects.answers import last_line, trouble_of
 from swapstone.wire import AgentAnswer, ProcessOutcome
 
 
@@ -39,7 +39,10 @@ def test_other_counters_prove_nothing(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     ("printed", "words"),
     [
-        (b"workload x\nerror pipe:%20Too%20many%20open%20files\nend\n", "its error: 'pipe: Too many open files'"),
+        (
+            b"workload x\nerror pipe:%20Too%20many%20open%20files\nend\n",
+            "its error: 'pipe: Too many open files' (raise the limit of open files: `ulimit -n 4096`)",
+        ),
         (b"error a%0Ab\n", "its error: 'a\\nb'"),
         (b"error plain\n", "its last line: 'error plain'"),
         (b"error 100%\n", "its last line: 'error 100%'"),
@@ -68,3 +71,14 @@ def test_a_start_that_failed_before_the_execution_has_its_step(notes: tuple[str,
     found = trouble_of(AgentAnswer(id="t", outcome=ProcessOutcome.UNSTARTED, code=code, notes=notes))
     assert found.startswith("it could not be started: ") and reason in found
     assert ("(the agent" in found) == ("(the agent" in reason)
+
+
+@pytest.mark.parametrize("text", ["pipe: Too many open files", "pipe: No file descriptors available"])
+def test_the_limit_of_open_files_is_named_with_its_remedy(text: str) -> None:
+    """By the texts of both C libraries, and where the agent could not start the program."""
+    report = f"swapstone-workload 2\nname x\nerror {text.replace(' ', '%20')}\nend\n".encode()
+    assert last_line(report) == f"its error: {text!r} (raise the limit of open files: `ulimit -n 4096`)"
+    assert last_line(report.replace(b"open", b"shut").replace(b"available", b"there")).endswith("'")
+    found = trouble_of(AgentAnswer(id="t", outcome=ProcessOutcome.UNSTARTED, code=errno.EMFILE))
+    assert "ulimit -n 4096" in found
+    assert "ulimit" not in trouble_of(AgentAnswer(id="t", outcome=ProcessOutcome.UNSTARTED, code=errno.ENOENT))
