@@ -132,6 +132,7 @@ def test_drift_is_compounded_block_by_block(tmp_path: Path) -> None:
     assert [level(target, block) for block in (0, 1, 100)] == pytest.approx([0, np.log(1.01), 100 * np.log(1.01)])
 
 
+@pytest.mark.slow
 def test_a_block_shares_its_wander_and_blocks_are_autocorrelated(tmp_path: Path) -> None:
     target = made(tmp_path, "[[behaviour]]\nwall_ns = 1_000_000_000\nwander = 0.1\nautocorrelation = 0.8\n")
     levels = [level(target, block) for block in range(1, 601)]
