@@ -129,8 +129,8 @@ LEFT_OUT = ("syscalls", "allocations", "instructions", "waits", "pages", "hardwa
 QUICK = [part for name in LEFT_OUT for part in ("--without", name)]
 
 EXHAUSTIVE = pytest.mark.exhaustive
-LONG = {"sleep", "arithmetic", "page faults", "system call"}
-"""Causes that others show as well: waiting (lock), own code and work of the kernel (copy, and the system calls of the test below)."""
+LONG = {"sleep", "arithmetic", "page faults"}
+"""Causes that others show as well: waiting (lock), own code (copy) and work of the kernel (system call)."""
 
 METRIC = {"lock": "wall", "sleep": "wall"}
 """Waiting changes elapsed time, the other causes change processor time. On a busy machine elapsed time depends on other processes."""
@@ -178,12 +178,13 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
 def ledger_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
     """Return a function that explains a row of the record with the instruments of the ledger alone.
 
-    It takes a fifth of the usual time, because the planted differences are so large that few runs show them. It runs in this process,
-    where the time can be changed.
+    It takes a fifth of the usual time, because the planted differences are so large that few runs show them. Elapsed time takes the usual
+    time: it depends on other processes. It runs in this process, where the time can be changed.
     """
 
     def explained(**row: Any) -> dict[str, Any]:
-        shorten(monkeypatch)
+        if row["metric"] != "wall":
+            shorten(monkeypatch)
         content = json.loads(api.load(tmp_path / "r").explain(without=LEFT_OUT, **row).report("json"))
         assert isinstance(content, dict)
         return content
@@ -222,8 +223,6 @@ def test_explain_stores_profiles_and_reports_beside_the_record(tmp_path: Path, m
         (one["group"], one["name"]): (one["baseline"], one["candidate"]) for one in found["explanation"]["counts"]
     }
     assert counts["system calls", "getppid"] == (0.0, 60_000.0)
-    causes = [each["cause"] for each in found["explanation"]["findings"] if each["cause"] != "no processor"]
-    assert causes[0] == "system calls", found["explanation"]["paragraph"]
     (folder,) = (tmp_path / "r" / "explain").iterdir()
     manifest = json.loads((folder / "manifest.json").read_text())
     assert {run["instrument"] for run in manifest["runs"]} >= {"reference", "on-cpu", "off-cpu", "syscalls"}

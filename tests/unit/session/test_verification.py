@@ -224,6 +224,7 @@ def test_a_slow_run_marked_as_failed_is_found(record: Path) -> None:
     assert "is marked failed, and its raw output shows no failure" in _found(record)
 
 
+@pytest.mark.slow
 def test_a_run_without_the_answer_of_the_agent_is_found(record: Path) -> None:
     def change(runs: list[RunData]) -> list[RunData]:
         for run in runs:
@@ -236,6 +237,7 @@ def test_a_run_without_the_answer_of_the_agent_is_found(record: Path) -> None:
     assert "has samples, and no answer of the agent is kept" in _found(record)
 
 
+@pytest.mark.slow
 def test_the_last_run_of_a_block_and_the_checksum_of_a_run_are_checked(record: Path) -> None:
     def change(runs: list[RunData]) -> list[RunData]:
         run = next(run for run in runs if _is(run, "libc=musl", 6))
@@ -260,6 +262,7 @@ def test_another_number_of_passes_is_found(record: Path) -> None:
     assert "were calibrated" in _found(record)
 
 
+@pytest.mark.slow
 def test_times_of_day_that_run_backwards_are_found(record: Path) -> None:
     def change(runs: list[RunData]) -> list[RunData]:
         runs[20]["started_unix_ns"] = runs[10]["started_unix_ns"]
@@ -269,6 +272,7 @@ def test_times_of_day_that_run_backwards_are_found(record: Path) -> None:
     assert "started before the end of the run before it" in _found(record)
 
 
+@pytest.mark.slow
 def test_a_cut_off_end_is_found(record: Path) -> None:
     """The record says that every interval is narrow enough, and it ends before a look."""
     _forge(record, lambda runs: [run for run in runs if run["trial"]["block"] <= 12])
@@ -342,6 +346,7 @@ def test_a_hostile_name_of_raw_output_is_never_opened(record: Path, tmp_path: Pa
     assert "a run names a raw output that is no SHA-256" in problems and "secret" not in problems
 
 
+@pytest.mark.slow
 def test_the_report_prints_the_digest(record: Path) -> None:
     digest = _verify(record).digest
     report = swapstone.load(record)
@@ -359,6 +364,7 @@ def printing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(record.path)
 
 
+@pytest.mark.slow
 def test_the_digests_of_an_own_programs_output_are_derived(printing: Path, tmp_path: Path) -> None:
     record = Path(shutil.copytree(printing, tmp_path / "record"))
     result = _verify(record)

@@ -99,6 +99,7 @@ def test_the_empty_program_exits_with_0(level: str, empty: Workload, programs: P
     assert subprocess.run([program], check=False, timeout=10).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_static_workload_runs(level: str, programs: Programs, tmp_path: Path) -> None:
     workload, target = find_workload("libc", "b_malloc_sparse"), tmp_path / "prog"
