@@ -129,8 +129,8 @@ LEFT_OUT = ("syscalls", "allocations", "instructions", "waits", "pages", "hardwa
 QUICK = [part for name in LEFT_OUT for part in ("--without", name)]
 
 EXHAUSTIVE = pytest.mark.exhaustive
-LONG = {"sleep", "arithmetic", "page faults"}
-"""Causes that others show as well: waiting (lock), own code (copy) and work of the kernel (system call)."""
+LONG = {"sleep", "arithmetic", "page faults", "copy"}
+"""Causes that others show as well: waiting (lock) and processor time (system call); tests/unit/explanation has a stack of each class."""
 
 METRIC = {"lock": "wall", "sleep": "wall"}
 """Waiting changes elapsed time, the other causes change processor time. On a busy machine elapsed time depends on other processes."""
