@@ -16,11 +16,12 @@ import pytest
 
 from tests.no_sync import leave_out_fsync
 from tests.shared import Shared
+from tests.uncompared_snapshots import COMPARED
 
 # A shell that starts the tests in the background leaves SIGINT ignored, and the programs under test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-hypothesis.settings.register_profile("quick", max_examples=20, deadline=None)
+hypothesis.settings.register_profile("quick", max_examples=10, deadline=None)
 hypothesis.settings.register_profile("short", max_examples=40, deadline=None)
 hypothesis.settings.register_profile("exhaustive", max_examples=1000, deadline=None)
 
@@ -42,6 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["XDG_STATE_HOME"] = folder
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     leave_out_fsync()
+    if config.getoption("exhaustive"):
+        os.environ[COMPARED] = "1"
     short = "quick" if config.getoption("markexpr") == SHORT else "short"
     hypothesis.settings.load_profile("exhaustive" if config.getoption("exhaustive") else short)
 

@@ -75,7 +75,9 @@ def _elsewhere(folder: Path) -> Path:
 @pytest.mark.slow
 def test_the_host_s_c_library_locale_processors_and_load_change_no_byte(shared: Shared, tmp_path: Path) -> None:
     vm = vm_fixture(shared)
-    first = vm.run("works", "100000", no_cache=True, snapshots=False)
+    first = vm.run(
+        "works", "100000", no_cache=True
+    )  # from a snapshot, which changes no byte: tests/contract/test_vm_images.py
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:
             emulator = str(_elsewhere(tmp_path))

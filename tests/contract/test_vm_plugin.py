@@ -35,7 +35,8 @@ ASKED = TrialRequest(
     timeout_ms=60_000,
 )
 MACHINES = {"x86_64": "x86_64", "arm64": "aarch64", "armhf": "arm", "riscv64": "riscv64"}
-LONG = {"armhf", "riscv64"}
+LONG = {"x86_64", "armhf", "riscv64"}
+"""tests/e2e/test_explain_wakeup.py explains the worst wake-up on x86_64."""
 
 
 def _target(name: str) -> VmTarget:
@@ -73,6 +74,7 @@ def test_the_blocks_before_the_latest_wake_up_are_kept(name: str, tmp_path: Path
     assert any(found.blocks[index].address >= KERNEL_START[MACHINES[name]] for index, _ in found.steps if index >= 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

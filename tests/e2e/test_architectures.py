@@ -37,7 +37,7 @@ def need(architecture: str) -> None:
     [
         ("arm64", "aarch64"),
         pytest.param("armhf", "armv7l", marks=pytest.mark.exhaustive),
-        ("riscv64", "riscv64"),
+        pytest.param("riscv64", "riscv64", marks=pytest.mark.exhaustive),  # test_image.py boots it
     ],
 )
 def test_both_c_libraries_run_on_another_architecture(tmp_path: Path, architecture: str, machine: str) -> None:

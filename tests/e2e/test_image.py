@@ -116,10 +116,10 @@ def _boot(architecture: str, built: BuiltImage) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("architecture", "kernel", "machine"),
     [
-        ("x86_64", "rt", "x86_64"),
+        pytest.param("x86_64", "rt", "x86_64", marks=pytest.mark.exhaustive),  # tests of latencies boot it
         pytest.param("x86_64", "none", "x86_64", marks=pytest.mark.exhaustive),
         ("arm64", "generic", "aarch64"),
-        ("armhf", "generic", "armv7l"),
+        pytest.param("armhf", "generic", "armv7l", marks=pytest.mark.exhaustive),  # test_float_factor.py boots it
         ("riscv64", "generic", "riscv64"),
     ],
 )
@@ -142,6 +142,7 @@ def test_an_image_boots_and_its_programs_run(architecture: str, kernel: str, mac
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # tests/contract/test_vm_host.py builds two parts twice, under other circumstances
 def test_building_twice_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packages = package_file("").parent
     first = build_image(_request("x86_64"))

@@ -22,6 +22,7 @@ from swapstone.model import UserError
 from swapstone.record import RecordView, load
 from swapstone.session.sample_check import derive
 from tests.e2e.cli import runs_of, swapstone
+from tests.uncompared_snapshots import leave_out_cold_starts
 
 SHORT = """\
 seq 1 200 | awk '{ s += $1 } END { print s }'
@@ -85,6 +86,7 @@ def test_a_script_is_compared_in_both_images(tmp_path: Path, monkeypatch: pytest
     """In this process, where an image can have fewer programs."""
     monkeypatch.setattr(libc_files, "PROGRAMS", {name: PROGRAMS[name] for name in SMALL})
     monkeypatch.setattr(libc_files, "_roots", {})
+    leave_out_cold_starts(monkeypatch.setattr)
     _require_images()
     monkeypatch.chdir(tmp_path)
 

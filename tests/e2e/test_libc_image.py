@@ -110,7 +110,8 @@ def _served(architecture: str, image: BuiltLibcImage) -> str:
 
 BOOTED = [
     pytest.param("x86_64", "musl", EVERY, id="x86_64-musl", marks=pytest.mark.first),
-    pytest.param("x86_64", "glibc", ("busybox",), id="x86_64-glibc-busybox"),
+    # tests/e2e/test_image_factor.py boots a small image of glibc
+    pytest.param("x86_64", "glibc", ("busybox",), id="x86_64-glibc-busybox", marks=pytest.mark.exhaustive),
     *(
         pytest.param(architecture, libc, EVERY, id=f"{architecture}-{libc}", marks=pytest.mark.exhaustive)
         for architecture in ("x86_64", "arm64", "armhf", "riscv64")

@@ -209,6 +209,7 @@ target = "fake:./fake.toml"
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # the comparison of the part is made as with Dask above, and by threads
 def test_the_exact_part_of_a_study_is_made_by_workers(local: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(STUDY)
     (tmp_path / "fake.toml").write_text(FAKE)

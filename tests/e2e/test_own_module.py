@@ -14,6 +14,7 @@ from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.wire import TrialRequest
+from tests.uncompared_snapshots import leave_out_cold_starts
 
 SOURCE = """
 #include <linux/module.h>
@@ -44,7 +45,10 @@ def _target(kernel: str, source: Path) -> VmTarget:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the headers' programs are for x86_64")
-def test_a_module_of_a_c_file_is_loaded_or_its_kernel_s_messages_are_shown(tmp_path: Path) -> None:
+def test_a_module_of_a_c_file_is_loaded_or_its_kernel_s_messages_are_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_out_cold_starts(monkeypatch.setattr)
     accepted, refused = tmp_path / "mine.c", tmp_path / "refused.c"
     accepted.write_text(SOURCE.replace("REMARK", "fine").replace("RESULT", "0"))
     refused.write_text(SOURCE.replace("REMARK", "not supported").replace("RESULT", "-22"))

@@ -90,7 +90,10 @@ def test_help_describes_servers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tool", "package", "drive"),
     [
-        ("wrk", "wrk", "wrk -c {connections} -t 1 -d 1s --latency http://127.0.0.1:{port}/"),
+        pytest.param(  # the suite's generator: its tests run it
+            *("wrk", "wrk", "wrk -c {connections} -t 1 -d 1s --latency http://127.0.0.1:{port}/"),
+            marks=pytest.mark.exhaustive,
+        ),
         ("ab", "apache2-utils", "ab -k -c {connections} -n 2000 http://127.0.0.1:{port}/"),
         ("cc", "gcc", "swapstone-pace --port {port} --connections {connections} --rate 100 --seconds 1"),
     ],
@@ -149,7 +152,7 @@ def test_a_server_and_its_load_generator_run_in_one_machine(tmp_path: Path) -> N
             "x86_64",
             marks=pytest.mark.skipif(os.uname().machine != "x86_64", reason="musl-gcc builds for this machine"),
         ),
-        "arm64",
+        pytest.param("arm64", marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_server_of_the_suite_runs_in_a_machine(tmp_path: Path, architecture: str) -> None:

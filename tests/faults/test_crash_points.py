@@ -15,8 +15,8 @@ from tests.e2e.cli import TOP
 from tests.faults.injection import CHANGING, FAILURES, KINDS, Fault, Operation
 from tests.faults.scenarios import SCENARIOS, missing_program
 
-QUICK = dict.fromkeys(("experiment", "resume", "more-budget", "study", "report"), 8)
-"""Points of each kind of work in `./test`; the others need a compiler, apt-get or the agent."""
+QUICK = dict.fromkeys(("experiment", "study", "report"), 8)
+"""Points of each kind of work in `./test`; the others need a compiler, apt-get or the agent, or begin with an experiment too."""
 
 SLOW = {name: 120 if name == "experiment" else 40 for name in SCENARIOS}
 

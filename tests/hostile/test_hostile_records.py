@@ -53,8 +53,8 @@ def _counted(groups: Mapping[str, Sequence[Kind | Input]]) -> dict[str, str]:
 def test_each_kind_ends_with_a_message_and_is_named(
     groups: list[str], records: Path, tmp_path: Path, exhaustive: bool
 ) -> None:
-    """Each fourth kind with `verify` and one of the main commands; with --exhaustive each kind with all of them."""
-    every, always, in_turn = (1, ("verify", *MAIN), ()) if exhaustive else (4, ("verify",), MAIN)
+    """Each eighth kind with `verify` and one of the main commands; with --exhaustive each kind with all of them."""
+    every, always, in_turn = (1, ("verify", *MAIN), ()) if exhaustive else (8, ("verify",), MAIN)
     found = _table(groups, always, records, tmp_path, every=every, in_turn=in_turn)
     assert not _faulty(found)
     for kind in (kind for group in groups for kind in GROUPS[group][::every]):
@@ -113,6 +113,7 @@ def records(shared: Shared) -> Path:
     return shared.folder("hostile-records", make_records)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["runs.jsonl is a FIFO", "a run of an unknown workload", "10^8 combinations of levels"]
 )

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import pytest
 from tools.structure import circles, function_lengths, module_graph, package_graph, sources
 
 
+@pytest.mark.slow
 def test_no_module_and_no_package_imports_itself_through_others() -> None:
     graph = module_graph(sources(None))
     assert len(graph) > 100

@@ -33,6 +33,7 @@ def test_python_is_lint_free() -> None:
     _passes(sys.executable, "-m", "ruff", "check", *PYTHON)
 
 
+@pytest.mark.slow  # half a minute after a change of a module that many import; the hooks of pre-commit check types, too
 def test_python_types_hold() -> None:
     """A new checkout begins with what an earlier run found about the same files: mypy compares their content."""
     cache = cache_dir() / "mypy"
@@ -47,9 +48,8 @@ def test_c_is_formatted() -> None:
     _passes("clang-format", "--dry-run", "-Werror", *map(str, C_FILES))
 
 
-@pytest.mark.parametrize(
-    "compiler", ["gcc", *(pytest.param(name, marks=pytest.mark.slow) for name in ("clang", "musl-gcc"))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", ["gcc", "clang", "musl-gcc"])
 def test_c_has_no_warnings(compiler: str) -> None:
     assert shutil.which(compiler), f"{compiler} is not installed; ./test installs it"
     sources = [str(path) for path in C_FILES if path.suffix == ".c" and path.parent.name == "workloads"]

@@ -150,6 +150,7 @@ class CostClasses:
         self._kernel = [rule for rule in found if rule.where == "kernel"]
         self._user = [rule for rule in found if rule.where != "kernel"]
         self._of_user = functools.lru_cache(maxsize=1 << 16)(self._user_class)
+        self._of_kernel_frame = functools.lru_cache(maxsize=1 << 16)(self._kernel_class)  # each is on many stacks
 
     def for_row(self, seen: RowMeasurements) -> CostClasses:
         """Return the table for a row: it depends on whether both programs have a shared C library, by the files of their frames."""
@@ -231,14 +232,11 @@ class CostClasses:
 
     def _of_kernel(self, kernel: Sequence[Frame]) -> list[tuple[str, str]]:
         """Return the classes of kernel frames, the outermost first; the common entry of system calls comes after the call's name."""
-        found = []
-        for frame in kernel:
-            hit = next(
-                ((rule.name, detail) for rule in self._kernel if (detail := rule.match(frame)) is not None), None
-            )
-            if hit is not None:
-                found.append(hit)
+        found = [hit for frame in kernel if (hit := self._of_kernel_frame(frame)) is not None]
         return sorted(found, key=lambda one: one[1] == ENTRY)
+
+    def _kernel_class(self, frame: Frame) -> tuple[str, str] | None:
+        return next(((rule.name, detail) for rule in self._kernel if (detail := rule.match(frame)) is not None), None)
 
     def _user_class(self, frame: Frame) -> tuple[str, str] | None:
         for rule in self._user:

@@ -67,6 +67,7 @@ def test_another_error_of_the_start_names_the_agent(agent: Path, tmp_path: Path)
     assert not isinstance(caught.value, TargetError)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "text"), [(errno.EMFILE, "ulimit -n"), (errno.ENOEXEC, "Execute it")])
 def test_the_session_ends_without_a_failed_run_and_is_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, text: str

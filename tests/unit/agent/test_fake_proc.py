@@ -423,6 +423,7 @@ def test_mappings_are_read_to_the_first_line_that_is_too_long(
 FEW = 16
 
 
+@pytest.mark.slow
 def test_a_server_of_more_processes_than_are_counted_has_no_counters(shared: Shared, tmp_path: Path) -> None:
     """With a smaller limit: the files of each process are read for each of them, of the usual 1024 for a minute."""
     program = compiled(shared, "fake_proc", ("conditions", "counters", "observe", "text"), MOST_PROCESSES=FEW)

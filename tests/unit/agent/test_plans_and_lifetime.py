@@ -320,6 +320,7 @@ def test_a_scratch_folder_that_did_not_change_is_not_read_again(agent: Path, mon
             time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_leaves_no_process_and_no_folder(agent: Path) -> None:
     script = """
 import sys

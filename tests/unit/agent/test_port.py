@@ -76,6 +76,7 @@ def test_the_agent_is_linked_without_a_library(agent: Path) -> None:
     assert "__libc" not in symbols
 
 
+@pytest.mark.slow
 def test_init_is_linked_without_a_library(tmp_path: Path) -> None:
     init = build_init(tmp_path)
     dynamic = subprocess.run(["readelf", "-Wld", init], capture_output=True, text=True, check=True).stdout

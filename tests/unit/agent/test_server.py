@@ -101,6 +101,7 @@ def test_a_server_is_loaded_measured_and_stopped(agent: Path, tmp_path: Path) ->
     assert not alive(tmp_path)
 
 
+@pytest.mark.slow
 def test_server_cpu_time_covers_only_the_server_in_the_measured_window(agent: Path, tmp_path: Path) -> None:
     busy = LOAD_GENERATOR + "\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass\n"
     answer = one(agent, served(tmp_path, "/burn/200", script=busy))
@@ -112,6 +113,7 @@ def test_server_cpu_time_covers_only_the_server_in_the_measured_window(agent: Pa
     assert seen["driver_user_us"] + seen["driver_system_us"] >= 300_000
 
 
+@pytest.mark.slow
 def test_page_faults_of_the_server_are_counted(agent: Path, tmp_path: Path) -> None:
     idle, touching = (facts(one(agent, served(tmp_path, path))) for path in ("/", "/touch"))
     assert 4900 < touching["server_minflt"] - idle["server_minflt"] < 5600
@@ -119,6 +121,7 @@ def test_page_faults_of_the_server_are_counted(agent: Path, tmp_path: Path) -> N
     assert touching["server_peak_bytes"] > touching["server_rss_bytes"] + (15 << 20)
 
 
+@pytest.mark.slow
 def test_context_switches_of_the_server_are_counted(agent: Path, tmp_path: Path) -> None:
     few, many = (facts(one(agent, served(tmp_path, *["/sleep"] * count))) for count in (1, 41))
     # On a busy machine, a request may be there before the server waits for it. So each request sleeps.
@@ -126,6 +129,7 @@ def test_context_switches_of_the_server_are_counted(agent: Path, tmp_path: Path)
     assert many["server_unseen_switches"] < 40  # of its end
 
 
+@pytest.mark.slow
 def test_the_warm_up_is_not_in_the_window(agent: Path, tmp_path: Path) -> None:
     for warm_ms in (
         300,
@@ -234,6 +238,7 @@ def test_load_generator_output_beyond_the_limit_ends_the_trial(agent: Path, tmp_
     assert not alive(tmp_path)
 
 
+@pytest.mark.slow
 def test_processes_of_a_server_are_counted_together(agent: Path, tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "forks.py").write_text("import os, sys\nif os.fork() == 0: pass\nelse:\n    os.wait()\n" + SERVER)
@@ -248,6 +253,7 @@ def test_processes_of_a_server_are_counted_together(agent: Path, tmp_path: Path)
     assert 200e6 <= facts(answer)["server_cpu_ns"] < 300e6
 
 
+@pytest.mark.slow
 def test_a_trial_after_a_server_has_no_server_facts(agent: Path, tmp_path: Path) -> None:
     from tests.unit.agent.harness import run
 

@@ -67,6 +67,7 @@ def test_affinity_and_nice_value_are_unchanged_by_default(agent: Path, tmp_path:
     assert facts["nice"] == os.nice(0)
 
 
+@pytest.mark.slow
 def test_facts_are_those_of_the_process(agent: Path, tmp_path: Path) -> None:
     work = "x = bytearray(50_000_000); t = __import__('time'); e = t.process_time() + 0.2\nwhile t.process_time() < e: pass"
     python = shutil.which("python3", path="/usr/bin") or shutil.which("python3")
@@ -104,6 +105,7 @@ def test_bytes_written_to_storage_are_counted_with_those_of_children(agent: Path
     assert silent["write_bytes"] < 1 << 20
 
 
+@pytest.mark.slow
 def test_the_trial_s_processor_time_includes_children_that_the_program_did_not_wait_for(
     agent: Path, tmp_path: Path
 ) -> None:
@@ -124,6 +126,7 @@ def test_idle_time_is_a_part_of_all_time(agent: Path, tmp_path: Path) -> None:
     assert 0 <= facts.get("idle_ticks", 0) <= facts["cpu_ticks"]
 
 
+@pytest.mark.slow
 def test_the_memory_of_the_agent_is_not_counted(agent: Path, tmp_path: Path, programs: Path) -> None:
     loud = request(tmp_path, "/bin/sh", "-c", "head -c 2000000 /dev/zero", output_bytes=4 << 20, id="loud")
     quiet = request(tmp_path, build(programs, "empty", "-static"), id="quiet")

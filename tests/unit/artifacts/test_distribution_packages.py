@@ -70,6 +70,7 @@ def test_rust_comes_from_the_first_package_that_is_new_enough(distribution: None
     assert rust_command((1, 91)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distribution", [BOOKWORM, UBUNTU], indirect=True)
 def test_the_doctor_names_no_package_that_the_distribution_lacks(
     distribution: None, request: pytest.FixtureRequest

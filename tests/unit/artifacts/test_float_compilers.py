@@ -47,6 +47,7 @@ def test_a_missing_compiler_is_named_with_its_packages(monkeypatch: pytest.Monke
     assert "gcc-arm-linux-gnueabi libc6-dev-armel-cross" in caught.value.hint
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} not installed")
 def test_a_compiler_without_the_c_library_s_headers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(float_compilers, "preprocesses", lambda compiler, header: False)

@@ -55,6 +55,7 @@ def test_images_are_listed_with_size_and_last_use(lock: Lock) -> None:
     assert cached_images()[0].image is None
 
 
+@pytest.mark.slow
 def test_old_entries_are_removed_and_a_dry_run_removes_none(lock: Lock) -> None:
     first, second = build(lock), build(lock, "base")
     age(first / "seal", 31)

@@ -69,6 +69,7 @@ def test_an_image_contains_the_requested_files(lock: Lock) -> None:
     assert (files["bin/busybox"].part, files["init"].part, files["usr"].part) == ("busybox-static", "agent", "base")
 
 
+@pytest.mark.slow
 def test_a_module_of_the_user_is_loaded_after_what_it_needs(lock: Lock, tmp_path: Path) -> None:
     file = tmp_path / "mine.ko"
     file.write_bytes(module(tmp_path, "mine", depends="top-one"))
@@ -83,6 +84,7 @@ def test_a_module_of_the_user_is_loaded_after_what_it_needs(lock: Lock, tmp_path
     assert not messages, "it is refused before anything is fetched"
 
 
+@pytest.mark.slow
 def test_an_image_is_built_once(lock: Lock) -> None:
     messages: list[str] = []
     first = build_image(REQUEST, lock=lock, progress=messages.append)
@@ -93,6 +95,7 @@ def test_an_image_is_built_once(lock: Lock) -> None:
     assert messages == []
 
 
+@pytest.mark.slow
 def test_another_folder_and_another_time_give_the_same_bytes(
     lock: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +130,7 @@ def test_every_input_moves_the_address(lock: Lock, monkeypatch: pytest.MonkeyPat
     assert len(set(keys)) == len(keys)
 
 
+@pytest.mark.slow
 def test_modes_of_preemption_are_the_generic_kernel_with_an_option(lock: Lock) -> None:
     generic = build_image(REQUEST, lock=lock)
     for mode in ("none", "voluntary", "full"):
@@ -158,6 +162,7 @@ def test_a_kernel_that_cant_change_its_preemption_is_unavailable(archive: Archiv
             build_image(full, lock=lock)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damaged", ["kernel", "initrd", "image.json", "seal"])
 @pytest.mark.parametrize("how", ["altered", "absent"])
 def test_a_damaged_image_is_built_again(lock: Lock, damaged: str, how: str) -> None:
@@ -177,6 +182,7 @@ def test_a_damaged_image_is_built_again(lock: Lock, damaged: str, how: str) -> N
     assert sorted(path.name for path in images_dir().iterdir()) == sorted([built.folder.name, "lock"])
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_no_partial_image(lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
     real = images._write_through
 
@@ -192,6 +198,7 @@ def test_a_full_disk_leaves_no_partial_image(lock: Lock, monkeypatch: pytest.Mon
     assert [path.name for path in images_dir().iterdir()] == ["lock"]
 
 
+@pytest.mark.slow
 def test_two_programs_build_one_image_once(lock: Lock, tmp_path: Path) -> None:
     (tmp_path / "lock.json").write_bytes(lock.encoded())
     code = (
@@ -213,6 +220,7 @@ def test_two_programs_build_one_image_once(lock: Lock, tmp_path: Path) -> None:
     assert sum("assembling 1 packages" in lines for lines in messages) == 1
 
 
+@pytest.mark.slow
 def test_a_kernel_file_with_its_modules(lock: Lock, tmp_path: Path) -> None:
     path = tmp_path / "bzImage"
     path.write_bytes(bzimage(lzma.compress(elf(62))))
@@ -239,6 +247,7 @@ def test_a_kernel_file_with_its_modules(lock: Lock, tmp_path: Path) -> None:
         build_image(own(path, modules_folder=str(folder), modules=("strange",)), lock=lock)
 
 
+@pytest.mark.slow
 def test_modules_beside_a_kernel_of_the_users_own_are_found(lock: Lock, tmp_path: Path) -> None:
     """As `make modules_install INSTALL_MOD_PATH=bzImage.modules` leaves them, those of another kernel beside them."""
     path, folder = tmp_path / "bzImage", tmp_path / "bzImage.modules"
@@ -274,6 +283,7 @@ def test_a_bundled_module_needs_a_packaged_kernel_with_headers(lock: Lock) -> No
     assert "swapstone image lock" in got.value.hint
 
 
+@pytest.mark.slow
 def test_the_user_s_c_file_is_built_for_each_packaged_kernel(
     lock: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -301,6 +311,7 @@ def test_the_user_s_c_file_is_built_for_each_packaged_kernel(
     assert "--module mine.ko" in got.value.hint and len(built) == 1
 
 
+@pytest.mark.slow
 def test_another_content_of_the_user_s_module_is_another_image(lock: Lock, tmp_path: Path) -> None:
     """Modules that need each other are not searched in the kernel's package."""
     first, second = tmp_path / "first.ko", tmp_path / "second.ko"
@@ -313,6 +324,7 @@ def test_another_content_of_the_user_s_module_is_another_image(lock: Lock, tmp_p
     assert build_image(asked, lock=lock).folder != built.folder
 
 
+@pytest.mark.slow
 def test_unusable_inputs_are_named(lock: Lock, tmp_path: Path) -> None:
     foreign = tmp_path / "Image"
     foreign.write_bytes(bytes(0x38) + b"ARM\x64" + bytes(64))

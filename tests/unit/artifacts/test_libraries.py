@@ -88,6 +88,7 @@ def test_every_library_has_a_locked_archive() -> None:
         assert all(need in lock for need in LIBRARIES[name].needs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("libc", LIBCS)
 @pytest.mark.parametrize("linking", ["dynamic", "static"])
 def test_a_program_gets_the_library_of_its_variant(libc: str, linking: str, tmp_path: Path) -> None:

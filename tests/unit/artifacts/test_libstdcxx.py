@@ -113,6 +113,7 @@ install:
 """A library with one function, in the place of libstdc++."""
 
 
+@pytest.mark.slow
 @needs_musl
 def test_a_library_is_built_once_and_both_compilers_link_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The sources are those of a small library: building libstdc++ takes minutes, and a test of `--exhaustive` does it."""

@@ -43,6 +43,7 @@ def _order(folder: Path, seed: str) -> list[str]:
     return [line.split()[-1] for line in listed.splitlines() if "function_" in line]
 
 
+@pytest.mark.slow
 def test_functions_of_all_objects_are_shuffled(tmp_path: Path) -> None:
     orders = [_order(tmp_path / str(turn), str(turn)) for turn in range(3)]
     assert all(sorted(order) == sorted(NAMES) for order in orders)

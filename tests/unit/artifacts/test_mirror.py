@@ -95,6 +95,7 @@ def test_a_mirror_may_be_an_address(
         fetch([package], quiet)
 
 
+@pytest.mark.slow
 def test_what_a_mirror_lacks_comes_from_the_archive(
     archive: Archive, mirror: tuple[Path, Package], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +157,7 @@ def test_a_source_comes_from_the_mirror(tmp_path: Path, cache: Path, monkeypatch
     assert upstream_sources.fetch(source).read_bytes() == data
 
 
+@pytest.mark.slow
 def test_what_is_gone_is_listed_with_what_can_still_be_made(
     archive: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +181,7 @@ def test_what_is_gone_is_listed_with_what_can_still_be_made(
     assert "swapstone image vendor FOLDER" in caught.value.hint and "swapstone image lock" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_a_second_call_keeps_the_files_of_an_earlier_lock(archive: Archive, tmp_path: Path) -> None:
     first = archive.add("tool", {"a": b"1"})
     vendor(tmp_path / "m", lock_of(first), (), quiet)
@@ -236,6 +239,7 @@ def keep(archive: Archive, service: Path) -> None:
         shutil.copy(file, service / file.name)
 
 
+@pytest.mark.slow
 def test_a_package_that_is_gone_comes_from_the_pinned_snapshot(archive: Archive, service: Path, cache: Path) -> None:
     old = archive.add("tool", {"usr/bin/tool": b"#!"})
     keep(archive, service)
@@ -251,6 +255,7 @@ def test_a_package_that_is_gone_comes_from_the_pinned_snapshot(archive: Archive,
         fetch([wrong], quiet)
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_lacks_a_package_too_is_named_in_the_error(archive: Archive, service: Path) -> None:
     old = archive.add("tool", {})
     archive.remove("tool", "1.0-1")

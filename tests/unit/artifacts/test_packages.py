@@ -50,6 +50,7 @@ def test_the_error_for_a_missing_version_names_it_with_a_hint(archive: Archive, 
     assert not list((cache / "packages").glob("*.deb")), "nothing of a set that isn't whole"
 
 
+@pytest.mark.slow
 def test_lists_that_are_older_than_the_archive_are_fetched_again(archive: Archive) -> None:
     old = archive.add("tool", {}, version="1.0")
     Apt("amd64").update()

@@ -182,6 +182,7 @@ def test_damaged_files_are_refused_in_bounded_time(content: bytes) -> None:
         resolved({"/opt/app/bin/prog": content})
 
 
+@pytest.mark.slow
 def test_random_changes_of_a_file_raise_no_other_error() -> None:
     drawn = random.Random(4)
     whole = program(needed=["liba.so", "libb.so"], runpath="$ORIGIN")
@@ -195,6 +196,7 @@ def test_random_changes_of_a_file_raise_no_other_error() -> None:
             continue
 
 
+@pytest.mark.slow
 def test_more_objects_than_any_program_has_are_refused() -> None:
     chain = {f"/lib/lib{n}.so": small_elf(needed=[f"lib{n + 1}.so"]) for n in range(1010)}
     with pytest.raises(UserError, match="more than 1000 shared objects"):

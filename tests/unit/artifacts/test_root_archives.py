@@ -388,6 +388,7 @@ def test_what_is_neither_a_folder_nor_a_file_is_refused(tmp_path: Path, name: st
         unpack_root(str(tmp_path / name))
 
 
+@pytest.mark.slow
 def test_an_archive_of_zeros_and_a_header_of_every_length_end(tmp_path: Path) -> None:
     """No part of an archive leads to an error that is not a `UserError`."""
     whole = tar(*SMALL)

@@ -80,6 +80,7 @@ def test_a_static_program_maps_no_object(compiler: str, tmp_path: Path, way: str
     assert "__init_libc" in facts.symbols and "__libc_setup_tls" not in facts.symbols
 
 
+@pytest.mark.slow
 def test_the_compiler_options_of_usual_makefiles_work(compiler: str, tmp_path: Path) -> None:
     """Several sources at once, dependencies, preprocessing, assembly, archives, a shared object with an rpath; all without a warning."""
     (tmp_path / "one.c").write_text('int two(void);\nint main(void) { return two() - 2; }\n#include "one.h"\n')
@@ -128,6 +129,7 @@ def test_clang_compiles_alike_for_both_c_libraries(compiler: str, tmp_path: Path
     assert plain == ours
 
 
+@pytest.mark.slow
 def test_the_script_is_created_once_and_again_after_its_removal(cache: Path, compiler: str, tmp_path: Path) -> None:
     stamp = Path(compiler).stat().st_mtime_ns
     clang_for_musl.cache_clear()
@@ -221,6 +223,7 @@ def test_every_level_is_observed_before_and_after_stripping(
         assert seen.items() <= asked.items()
 
 
+@pytest.mark.slow
 def test_the_recorded_command_line_is_not_in_the_program_that_is_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

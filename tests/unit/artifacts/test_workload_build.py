@@ -50,6 +50,7 @@ def test_equal_input_is_built_once_and_other_input_elsewhere() -> None:
     assert len({len(str(path)) for path in paths}) == 1  # the stack must not move with a variant's name
 
 
+@pytest.mark.slow
 def test_versions_whose_facts_have_other_fields_share_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
     first = build_workload(source_of(STRLEN), GLIBC)
     assert set(ProgramFacts.__struct_fields__) < set(workload_build.CACHE_VERSION)
@@ -57,6 +58,7 @@ def test_versions_whose_facts_have_other_fields_share_no_program(monkeypatch: py
     assert build_workload(source_of(STRLEN), GLIBC).path != first.path
 
 
+@pytest.mark.slow
 def test_a_relinked_program_is_the_same_code_at_other_addresses() -> None:
     first, again = build_workload(source_of(STRLEN), GLIBC), build_workload(source_of(STRLEN), GLIBC, relinked=True)
     assert first.sha256 != again.sha256
@@ -64,6 +66,7 @@ def test_a_relinked_program_is_the_same_code_at_other_addresses() -> None:
     assert first.sources == again.sources
 
 
+@pytest.mark.slow
 def test_the_manifest_has_every_source() -> None:
     names = {name for name, _ in build_workload(source_of(STRLEN), GLIBC).sources}
     assert {"b_string_strlen.c", "harness.c", "harness.h"} <= names
@@ -76,6 +79,7 @@ def test_a_program_that_does_not_compile_is_a_user_error_with_the_compilers_word
     assert "b_string_strlen.c" in caught.value.message
 
 
+@pytest.mark.slow
 def test_a_missing_compiler_is_unavailable() -> None:
     with pytest.raises(UnavailableError, match="'no-such-cc' is not installed"):
         build_workload(source_of(STRLEN), msgspec.structs.replace(GLIBC, command=("no-such-cc",)))
@@ -83,11 +87,13 @@ def test_a_missing_compiler_is_unavailable() -> None:
         require_tools("libc", Level(name="odd", description="x", needs=("no-such-cc",), package="odd-tools"))
 
 
+@pytest.mark.slow
 def test_companions_are_built_beside_the_program() -> None:
     built = build_workload(source_of(find_workload("libc-extra", "dlopen")), MUSL)
     assert (built.path.parent / "object.so").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("recipe", "sign"), [(GLIBC, "GLIBC"), (MUSL, "musl libc")])
 def test_the_loader_names_the_c_library_and_its_version(recipe: object, sign: str) -> None:
     found = loader_version(build_workload(source_of(STRLEN), recipe).path)  # type: ignore[arg-type] # parametrize has no types
@@ -95,6 +101,7 @@ def test_the_loader_names_the_c_library_and_its_version(recipe: object, sign: st
     assert sign in found[1] and any(character.isdigit() for character in found[1])
 
 
+@pytest.mark.slow
 def test_static_programs_have_no_loader_and_are_larger(tmp_path: Path) -> None:
     def built(program: Workload) -> dict[str, int]:
         made = build_empty(program, GLIBC)

@@ -68,6 +68,7 @@ def test_the_table_has_the_causes_of_the_program() -> None:
     assert set(NULLS) <= set(CAUSES) and len(CAUSES) == 57
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_the_programs_compile_and_run(tmp_path: Path) -> None:
     program = built(tmp_path)

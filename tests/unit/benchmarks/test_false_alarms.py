@@ -61,6 +61,7 @@ def test_with_autocorrelated_noise_only_swapstone_keeps_the_nominal_rate(traces:
     assert null["benchstat, p < 0.05"] > 0.25
 
 
+@pytest.mark.slow
 def test_an_injected_effect_is_detected(traces: Path) -> None:
     small, large = shares(traces, 0.005), shares(traces, 0.05)
     assert large["swapstone"] > 0.95
@@ -171,6 +172,7 @@ def test_reports_of_nulls_hold_few_marks_and_the_report_correction_fewer() -> No
     assert marks[report] <= marks[family] <= 8
 
 
+@pytest.mark.slow
 def test_a_changed_workload_is_detected_and_the_others_are_not() -> None:
     (draw,) = null_reports.draws(sources(), 1, 30, np.random.default_rng(2))
     for rule in null_reports.CORRECTIONS:

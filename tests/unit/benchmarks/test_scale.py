@@ -35,6 +35,7 @@ def test_copies_have_identities_of_their_own(small: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # the two tests above are of the records that it measures
 def test_all_tables_print(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["--runs", "200", "--records", "2", "--symbols", "1000", "--folder", str(tmp_path)]) == 0
     out = capsys.readouterr().out

@@ -344,6 +344,7 @@ def cpu_us(program: Path, folder: Path, *words: str) -> float:
     return 1e6 * usage.ru_utime
 
 
+@pytest.mark.slow
 def test_the_states_of_the_program(adversary: Path, tmp_path: Path) -> None:
     """Work is 50 ms where it is done: far above what the rest of a run takes on any machine."""
 
@@ -408,6 +409,7 @@ def test_load_ends_with_its_context_and_leaves_no_files(condition: str, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_load_ends_when_the_benchmark_is_killed(tmp_path: Path) -> None:
     """The parent prints the group's id once the load has started, and is then killed."""
     text = (

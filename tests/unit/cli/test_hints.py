@@ -76,6 +76,7 @@ def test_an_unknown_target_lists_every_form_of_every_target_and_what_it_is_for()
     assert caught.value.hint.startswith("Did you mean 'host'? Known:\n")
 
 
+@pytest.mark.slow
 def test_the_examples_of_query_run_and_keep_records_apart(tmp_path: Path) -> None:
     """Two records with other candidates: each row of a result names its record, and no row mixes two."""
     for level in ("musl", "musl-static"):

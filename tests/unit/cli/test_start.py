@@ -20,6 +20,7 @@ print(*sys.modules, file=sys.stderr)
 _OURS = "swapstone."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "absent"),
     [

@@ -34,6 +34,7 @@ def test_a_table_is_never_wider_than_the_terminal_and_loses_no_text(width: int) 
     assert "a/very/long/path/of/a/record" in "".join(line.split(" ")[0] for line in text.splitlines()[2:])
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.text(max_size=20), min_size=2, max_size=2), max_size=5))
 def test_what_comes_from_outside_cannot_steer_the_terminal(rows: list[list[str]]) -> None:
     text = table(["a", "b"], rows)

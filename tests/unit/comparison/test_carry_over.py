@@ -28,6 +28,7 @@ def largest(runs: list[Run]) -> int:
     return max(run.trial.prime for run in runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variants", [2, 3])
 @pytest.mark.parametrize("prime", [0, 1])
 def test_what_the_baseline_leaves_behind_gives_no_difference(prime: int, variants: int) -> None:
@@ -73,6 +74,7 @@ def test_an_effect_that_is_equal_for_all_variants_is_none() -> None:
     assert row.carry_over is not None and not row.carry_over.matters
 
 
+@pytest.mark.slow
 def test_a_small_carry_over_under_a_large_ratio_is_a_caveat() -> None:
     machine = Machine(0.002, (0.0, 1.95), left_by_baseline(0.015))
     experiment = experiment_on(machine, 3, prime_more=False, blocks=60)
@@ -177,6 +179,7 @@ def test_a_resumed_experiment_repeats_its_decisions() -> None:
     assert list(itertools.chain.from_iterable(plan.expected(experiment, runs))) == [run.trial for run in runs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prime", [0, 1])
 @pytest.mark.parametrize(
     "machine",
@@ -209,6 +212,7 @@ def test_balanced_orders_are_judged_by_whole_cycles() -> None:
     assert other.carry_over is not None and not other.carry_over.matters
 
 
+@pytest.mark.slow
 def test_three_variants_in_balanced_orders_meet_the_one_that_leaves_something_alike() -> None:
     """What the baseline leaves is no difference between the other two, and its own rows are found out."""
     machine = Machine(0.01, (0.0, 0.0, 0.0), left_by_baseline(0.2))

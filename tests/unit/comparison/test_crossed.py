@@ -366,6 +366,7 @@ def _effects(a: float, b: float, both: float, base: float = 1000.0, seed: int = 
     return value
 
 
+@pytest.mark.slow
 @given(logs, logs)
 def test_effects_that_multiply_show_no_interaction(a: float, b: float) -> None:
     found = analysed(_effects(a, b, 0.0))
@@ -375,6 +376,7 @@ def test_effects_that_multiply_show_no_interaction(a: float, b: float) -> None:
     assert main_effect(found, "libc=musl").depends_on == ()
 
 
+@pytest.mark.slow
 @given(logs, logs, logs, st.floats(1e-3, 1e6))
 def test_a_faster_machine_changes_nothing(a: float, b: float, both: float, base: float) -> None:
     first: Any
@@ -386,6 +388,7 @@ def test_a_faster_machine_changes_nothing(a: float, b: float, both: float, base:
         assert second.high == pytest.approx(first.high, rel=1e-9)
 
 
+@pytest.mark.slow
 @given(logs, logs, logs)
 def test_the_order_of_the_factors_changes_no_interaction(a: float, b: float, both: float) -> None:
     whole = _effects(a, b, both)
@@ -399,6 +402,7 @@ def test_the_order_of_the_factors_changes_no_interaction(a: float, b: float, bot
     assert one.presence is two.presence
 
 
+@pytest.mark.slow
 @given(logs, logs, logs)
 def test_another_baseline_turns_an_interaction_round(a: float, b: float, both: float) -> None:
     one = interaction(analysed(_effects(a, b, both)), "libc=musl", "allocator=fast")
@@ -408,6 +412,7 @@ def test_another_baseline_turns_an_interaction_round(a: float, b: float, both: f
     assert (two.low, two.high) == (pytest.approx(1 / one.high, rel=1e-9), pytest.approx(1 / one.low, rel=1e-9))
 
 
+@pytest.mark.slow
 @given(logs, logs, logs)
 def test_within_over_without_is_the_interaction(a: float, b: float, both: float) -> None:
     found = interaction(analysed(_effects(a, b, both)), "libc=musl", "allocator=fast")

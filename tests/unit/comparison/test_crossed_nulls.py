@@ -72,6 +72,7 @@ def test_crossed_nulls_alarm_no_more_often_than_they_may(exhaustive: bool) -> No
     assert all(count <= most for count in tables.values()), (tables, most)
 
 
+@pytest.mark.slow
 def test_a_planted_interaction_is_found_where_it_is_and_nowhere_else() -> None:
     seen, elsewhere = 0, 0
     for seed in range(30):

@@ -86,6 +86,7 @@ def test_an_analysis_equals_the_stored_one(name: str) -> None:
     compare(name, found)
 
 
+@pytest.mark.slow
 def test_the_agreement_of_two_records_equals_the_stored_one() -> None:
     wall, virtual = examples.suites(), examples.replicates(loads=("idle",))
     again = examples.suites()

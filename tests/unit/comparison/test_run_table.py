@@ -33,6 +33,7 @@ def test_numbers_come_in_the_order_of_their_first_row() -> None:
     assert not list(by_number(np.empty(0, dtype=np.int64)))
 
 
+@pytest.mark.slow
 def test_a_table_has_the_runs_in_columns() -> None:
     experiment = builders.experiment()
     facts = (("wall_ns", 5), ("unknown", 7), ("nice", -3))

@@ -220,6 +220,7 @@ def test_the_metric_defines_which_direction_is_better(bench: Any) -> None:
 ratios = st.lists(st.floats(0.7, 1.4), min_size=1, max_size=6)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(ratios, st.integers(4, 20), st.sampled_from([0.8, 0.95, 0.99]), st.integers(0, 999))
 def test_the_table_never_contradicts_itself(

@@ -59,6 +59,7 @@ def test_a_compiler_by_path_reports_kind_version_and_target() -> None:
     assert find_level(COMPILER, GCC).name == GCC
 
 
+@pytest.mark.slow
 def test_the_program_shows_the_compilers_name_and_options(tmp_path: Path) -> None:
     level = f"{GCC} -mtune=generic -fno-plt"
     assert "-fno-plt" in probe_compiler(command_of_level(level)).switches
@@ -136,6 +137,7 @@ def musl(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.slow
 @needs_musl
 @pytest.mark.parametrize("linking", ["dynamic", "static"])
 @pytest.mark.parametrize("compiler", ["gcc", pytest.param("clang", marks=needs_clang), GCC])
@@ -150,6 +152,7 @@ def test_a_program_uses_the_trees_own_files(musl: Path, tmp_path: Path, linking:
     assert LIBC.observe(evidence(path, "libc", "/another")) != "/another"
 
 
+@pytest.mark.slow
 @needs_musl
 def test_the_installed_library_is_not_taken_for_the_tree(musl: Path, tmp_path: Path) -> None:
     for flags in ((), ("-static",)):
@@ -205,6 +208,7 @@ def test_an_incomplete_tree_is_refused_with_what_is_missing(
     assert caught.value.hint
 
 
+@pytest.mark.slow
 @needs_arm
 @needs_musl
 def test_a_tree_for_another_machine_is_unavailable(musl: Path, tmp_path: Path) -> None:
@@ -289,6 +293,7 @@ def test_yoctos_script_gives_compiler_flags_and_variables(yocto: Path, monkeypat
     assert level.name == f"sdk:{yocto}" and "gcc" in level.description
 
 
+@pytest.mark.slow
 def test_a_program_of_an_sdk_is_built_and_observed(yocto: Path, tmp_path: Path) -> None:
     level = find_level(COMPILER, f"sdk:{yocto}").name
     recipe = resolve_recipe(msgspec.structs.replace(COMPILER.apply(level, SOURCE_RECIPE), linking="static"))

@@ -139,6 +139,7 @@ def test_a_new_program_has_no_callers(run: Feed) -> None:
     assert run("u", _call(1), "k 2", "x", "u", f"a {CODE:x}", _call(3))[-2:] == ["-", "3"]
 
 
+@pytest.mark.slow
 def test_more_calls_than_have_room_return_in_order(run: Feed) -> None:
     depth = (1 << 14) + 100
     found = run("u", _call(1), *["c 1000 2"] * depth, *["r\na 1000"] * depth, _return(1))
@@ -146,6 +147,7 @@ def test_more_calls_than_have_room_return_in_order(run: Feed) -> None:
     assert found[depth - 1 : depth + 1] == [f"{(1 << 14)} calls"] * 2, "the callees have the last caller with room"
 
 
+@pytest.mark.slow
 def test_a_handler_with_more_calls_than_have_room_ends(run: Feed) -> None:
     assert run(_call(1), "e", *["c 1000 2"] * ((1 << 14) + 100), "E", _return(1))[-1] == "-"
 

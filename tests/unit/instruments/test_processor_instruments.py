@@ -84,6 +84,7 @@ def test_sizes_of_a_process() -> None:
     assert pages.sizes(["Rss: x kB", "Rss 5 kB"]) == {RESIDENT: 0, HUGE: 0}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").is_file(), reason="the kernel has no smaps_rollup")
 def test_the_memory_of_a_run_is_read_while_it_runs(tmp_path: Path) -> None:
     shell = shutil.which("sh")

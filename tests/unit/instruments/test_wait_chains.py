@@ -295,6 +295,7 @@ def test_the_timers_address_is_read_where_the_kernel_shows_it(tmp_path: Path) ->
     assert waits.delayed_ack_options(tmp_path / "none") == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sizes", "stacks"), [((1.0,), ["dwarf"]), ((9.0, 1.0), ["dwarf", "fp"]), ((9.0, 9.0), None)])
 def test_large_recordings_have_stacks_by_frame_pointers(
     monkeypatch: pytest.MonkeyPatch, sizes: tuple[float, ...], stacks: list[str] | None

@@ -43,6 +43,7 @@ def source(tmp_path: Path) -> Path:
     return copy_source(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_class_of_the_recipe_is_found_and_worded(source: Path) -> None:
     table = source / "swapstone" / "explanation" / "classes.toml"
     before = table.read_text()
@@ -56,6 +57,7 @@ def test_the_class_of_the_recipe_is_found_and_worded(source: Path) -> None:
     assert any("instructions per operation" in each for each in evidence)
 
 
+@pytest.mark.slow
 def test_without_the_rule_of_the_recipe_the_stack_stays_where_it_was(source: Path) -> None:
     table = source / "swapstone" / "explanation" / "classes.toml"
     (block,) = code_blocks("Add an explain class")

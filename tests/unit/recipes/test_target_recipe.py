@@ -28,7 +28,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (targets / "copied.py").write_text(file)
     register(targets / "registry.py", line, "TARGETS", "COPIED")
     (top / "tests").mkdir()
-    for name in ("__init__.py", "conftest.py", "fake_ssh.py", "no_sync.py", "shared.py"):
+    for name in ("__init__.py", "conftest.py", "fake_ssh.py", "no_sync.py", "shared.py", "uncompared_snapshots.py"):
         shutil.copy(TOP / "tests" / name, top / "tests")
     shutil.copytree(TOP / "tests" / "contract", top / "tests" / "contract")
     shutil.copy(TOP / "pyproject.toml", top)

@@ -49,6 +49,7 @@ def test_the_recipe_adds_one_file_and_one_entry() -> None:
     assert entry.startswith("        _work(") and entry.endswith("),\n")
 
 
+@pytest.mark.slow
 def test_the_added_workload_is_listed(copy: Path, tmp_path: Path) -> None:
     listed = [line for line in _run(copy, tmp_path, "list", "workloads").splitlines() if " strcmp " in line]
     assert len(listed) == 1 and "compare two equal strings" in listed[0]

@@ -185,6 +185,7 @@ def _hold(path: Path, ready: multiprocessing.connection.Connection) -> None:
         signal.pause()
 
 
+@pytest.mark.slow
 def test_two_processes_cannot_write_one_record(tmp_path: Path) -> None:
     path = _made(tmp_path / "r", seal=None)
     context = multiprocessing.get_context("spawn")

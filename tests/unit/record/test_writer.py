@@ -346,6 +346,7 @@ def test_what_could_not_be_read_back_is_refused_before_anything_is_written(tmp_p
         assert not (tmp_path / "r").exists()
 
 
+@pytest.mark.slow
 def test_a_manifest_and_a_run_that_could_not_be_read_back_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

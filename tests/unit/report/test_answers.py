@@ -339,6 +339,7 @@ def test_one_replicate_decides_no_worst_case() -> None:
     assert "no worst case that differs in every replicate" in made and "shorter" not in made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [synthetic, crossed, latency, servers])
 def test_every_format_begins_with_the_answer(case: object) -> None:
     context, analysis = case.context(), case.analysis()  # type: ignore[attr-defined] # the modules above

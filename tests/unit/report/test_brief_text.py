@@ -43,6 +43,7 @@ def test_forty_lines_and_no_wider_than_the_terminal(name: str, width: int) -> No
     _check(reports.as_text(*case_of(name), width=width), width)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(list(MODULES)),
@@ -70,6 +71,7 @@ def test_any_part_of_a_record_with_any_names_fits(  # noqa: PLR0917 - what hypot
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_study_of_many_parts_fits(width: int) -> None:
     parts = []

@@ -176,6 +176,7 @@ def _evil() -> Any:
     )
 
 
+@pytest.mark.slow
 def test_text_from_outside_is_shown_and_never_obeyed() -> None:
     ours = re.compile(r"\x1b\[(0|1|2|31|32|33|35)m")
     steering = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")

@@ -74,12 +74,14 @@ def test_a_terminal_gets_no_sequence_but_colours(colour: bool) -> None:
     assert not steering(re.sub(r"\x1b\[[0-9;]*m", "", text) if colour else text, kept="\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(export.EXPORTS))
 def test_no_export_has_a_character_that_steers(name: str) -> None:
     text = export.EXPORTS[name](_context(), _analysis())
     assert not steering(text, kept="\n\t")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["csv", "runs", "effects", "exhibits"])
 def test_no_cell_of_a_table_is_a_formula(name: str) -> None:
     text = export.EXPORTS[name](_context(), _analysis())

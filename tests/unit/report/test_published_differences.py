@@ -110,6 +110,7 @@ def test_other_levels_and_loads_are_not_the_pages() -> None:
     assert found.answer.startswith("The records have none of the")
 
 
+@pytest.mark.slow
 def test_statically_linked_programs_are_not_the_pages_and_are_named() -> None:
     work = libc("b_malloc_sparse", 9.0, Verdict.WORSE)
     dynamic = record(work, name="libc")

@@ -179,6 +179,7 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
         assert max(map(cell_len, made.splitlines())) <= width
 
 
+@pytest.mark.slow
 def test_json_decodes_to_the_same_document() -> None:
     for case in (synthetic, crossed, latency, servers):
         document = reports.document(case.context(), case.analysis())

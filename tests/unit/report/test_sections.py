@@ -135,6 +135,7 @@ def test_csv_has_a_row_for_each_cell() -> None:
     assert len(rows) == 13
 
 
+@pytest.mark.slow
 def test_without_data_sections_no_format_has_any() -> None:
     assert "exhibits" not in json.loads(export.to_json(CONTEXT, ANALYSIS))
     assert export.EXPORTS["exhibits"](CONTEXT, ANALYSIS) == "exhibit,row,column,value\n"

@@ -117,6 +117,7 @@ def test_html_is_one_file_that_loads_nothing_and_is_small() -> None:
     )
 
 
+@pytest.mark.slow
 def test_html_of_a_large_experiment_stays_below_a_megabyte_and_a_half() -> None:
     many = tuple(
         msgspec.structs.replace(

@@ -255,6 +255,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(ROWS, st.integers(60, 130))
 def test_any_verdicts_in_every_format(drawn: list[tuple[Verdict, Metric, object, bool]], width: int) -> None:
     rows = [

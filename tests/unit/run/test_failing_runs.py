@@ -105,6 +105,7 @@ def test_every_workload_failed_is_the_reason_only_where_it_is_true(tmp_path: Pat
     assert not plan_problems(view)
 
 
+@pytest.mark.slow
 def test_a_workload_that_always_fails_ends_and_the_others_go_on(tmp_path: Path) -> None:
     ending, view = measured(tmp_path, fault("crash", workload=ONE), workloads=(ONE, OTHER), blocks=20)
     first = f"{ONE}: all 3 runs of libc=musl failed"

@@ -112,6 +112,7 @@ def test_a_record_is_loaded_reported_and_verified(tmp_path: Path) -> None:
     assert "complete" in repr(record) and "52 runs" in repr(record)
 
 
+@pytest.mark.slow
 def test_the_signs_of_two_records_are_compared(tmp_path: Path) -> None:
     slower = _compare(tmp_path)
     again = _compare(tmp_path, seed=4)
@@ -136,6 +137,7 @@ def test_the_signs_of_two_records_are_compared(tmp_path: Path) -> None:
     assert row.first.effect == pytest.approx(1.5, rel=0.05) and row.second.effect == pytest.approx(0.5, rel=0.05)
 
 
+@pytest.mark.slow
 def test_factors_as_a_mapping_or_as_text(tmp_path: Path) -> None:
     first = _compare(tmp_path, factors={"allocator": "default,mimalloc"})
     assert [choice.factor for choice in first.experiment.factors] == ["allocator", "libc"]
@@ -155,6 +157,7 @@ def test_a_budget_is_a_text_a_number_of_seconds_or_a_timedelta(tmp_path: Path, b
     assert _compare(tmp_path, budget=budget, blocks=2).experiment.budget_ns == seconds * 10**9
 
 
+@pytest.mark.slow
 def test_progress_is_a_function_or_an_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines: list[str] = []
     _compare(tmp_path, progress=lines.append)
@@ -176,6 +179,7 @@ def test_progress_is_a_function_or_an_object(tmp_path: Path, capsys: pytest.Capt
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_data_frames_need_packages_that_are_optional(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = _compare(tmp_path).comparisons()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
@@ -235,6 +239,7 @@ levels = ["glibc", "musl"]
 """
 
 
+@pytest.mark.slow
 def test_a_study_without_parts_and_one_with_parts(tmp_path: Path) -> None:
     (tmp_path / "single.toml").write_text(STUDY)
     target = fake(tmp_path)
@@ -260,6 +265,7 @@ def test_a_target_file_in_a_study_starts_from_the_studys_folder(tmp_path: Path) 
     assert swapstone.study(tmp_path / "mine.toml").ok
 
 
+@pytest.mark.slow
 def test_an_interrupt_seals_the_record_and_carries_its_path(tmp_path: Path) -> None:
     class Impatient(swapstone.NullProgress):
         def trial(self, trial: Trial, done: int, total: int) -> None:
@@ -276,6 +282,7 @@ def test_an_interrupt_seals_the_record_and_carries_its_path(tmp_path: Path) -> N
     assert resumed.state == "complete" and len(resumed.runs()) == 52
 
 
+@pytest.mark.slow
 def test_a_rerun_has_the_same_plan(tmp_path: Path) -> None:
     record = _compare(tmp_path)
     again = record.rerun(tmp_path / "again")

@@ -148,6 +148,7 @@ def options(folder: Path, out: str) -> Mapping[str, object]:
     }
 
 
+@pytest.mark.slow
 def test_blocks_are_interleaved_and_a_resumed_experiment_is_that_of_one_session(tmp_path: Path) -> None:
     whole = Stopping()
     assert [run.last for run in run_options(options(tmp_path, "whole"), None, whole)] == [False, False, True]

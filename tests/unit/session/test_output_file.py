@@ -30,6 +30,7 @@ def precious(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("--out", "r/report.html")])
 def test_a_report_replaces_a_link_and_not_its_target(
     record: swapstone.Record, precious: Path, tmp_path: Path, options: tuple[str, ...]
@@ -41,6 +42,7 @@ def test_a_report_replaces_a_link_and_not_its_target(
     assert "<html" in (record.path / "report.html").read_text()[:1000]
 
 
+@pytest.mark.slow
 def test_exports_replace_links_too(record: swapstone.Record, precious: Path, tmp_path: Path) -> None:
     (tmp_path / "table.csv").symlink_to(precious)
     command(tmp_path, "export", "r", "--format", "csv", "--out", "table.csv")

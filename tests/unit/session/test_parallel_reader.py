@@ -99,6 +99,7 @@ def test_the_parts_are_read_by_other_processes(runs_file: Path, monkeypatch: pyt
     assert _in_parts(runs_file) is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [
@@ -126,6 +127,7 @@ def test_damage_is_left_to_one_process(runs_file: Path, change: Callable[[list[b
     assert load(runs_file.parent).damages
 
 
+@pytest.mark.slow
 def test_a_line_of_another_record_between_the_parts_is_seen(runs_file: Path) -> None:
     """Each part is whole in itself, and the numbers are right; only the chain between them is broken."""
     lines = runs_file.read_bytes().splitlines(keepends=True)

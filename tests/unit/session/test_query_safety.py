@@ -111,6 +111,7 @@ def test_files_are_read_and_written_if_they_are_allowed(records: Path) -> None:
     (records / "counted.csv").unlink()
 
 
+@pytest.mark.slow
 def test_the_command_line_has_an_option_for_it(records: Path) -> None:
     sql = "SELECT * FROM read_csv('secret.csv')"
     refused = command(records, "query", sql, expect=2)
@@ -118,6 +119,7 @@ def test_the_command_line_has_an_option_for_it(records: Path) -> None:
     assert SECRET in command(records, "query", sql, "--allow-files").stdout
 
 
+@pytest.mark.slow
 def test_the_output_of_a_query_cannot_control_the_terminal_or_a_spreadsheet(records: Path) -> None:
     sql = "SELECT chr(27) || '[2J' || chr(155) || chr(8238) AS a, '=1+1' AS b, -1.5 AS c, '-2' AS d"
     for options in ((), ("--json",), ("--csv",)):

@@ -99,6 +99,7 @@ def test_a_damaged_index_is_made_again(records: list[NamedRecord], tmp_path: Pat
     assert indexed(index, records) == ([], ["one", "two"])
 
 
+@pytest.mark.slow
 def test_an_index_of_another_form_is_made_again(records: list[NamedRecord], tmp_path: Path) -> None:
     """A view instead of the table could be a query without an end."""
     index = tmp_path / "index"
@@ -159,6 +160,7 @@ def test_records_that_are_gone_leave_the_index(records: list[NamedRecord], tmp_p
     connection.close()
 
 
+@pytest.mark.slow
 def test_queries_give_the_same_from_the_index(records: list[NamedRecord]) -> None:
     pytest.importorskip("duckdb")
     for sql in (
@@ -203,6 +205,7 @@ class TestTables:
             found = query_records(self.SQL)
         assert found is not None and found.fetchall() == first
 
+    @pytest.mark.slow
     def test_another_state_of_a_record_is_another_table(self, records: list[NamedRecord]) -> None:
         first = self.result()
         path = records[0].path / "runs.jsonl"
@@ -215,6 +218,7 @@ class TestTables:
         assert {row[0] for row in self.result()} == {"one", "three"}
 
     @pytest.mark.parametrize("how", ["edited", "truncated", "a link", "a FIFO", "missing", "another table"])
+    @pytest.mark.slow
     def test_a_damaged_file_is_made_again(self, records: list[NamedRecord], tmp_path: Path, how: str) -> None:
         first = self.result()
         path = self.files(tmp_path)[0]
@@ -235,6 +239,7 @@ class TestTables:
         assert self.result() == first
         assert self.files(tmp_path)[0].is_file() and not self.files(tmp_path)[0].is_symlink()
 
+    @pytest.mark.slow
     def test_without_space_nothing_is_kept(
         self, records: list[NamedRecord], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -255,6 +260,7 @@ class TestTables:
         self.result()
         assert self.files(tmp_path) == []
 
+    @pytest.mark.slow
     def test_runs_are_kept_unless_they_are_large(
         self, records: list[NamedRecord], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

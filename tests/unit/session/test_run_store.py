@@ -116,6 +116,7 @@ def test_columns_give_the_same_analysis_the_first_time_and_again(record: Path, r
     assert Record(record).report("text", every=True) == Record(record).report("text", every=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["edited", "cut", "twice", "no line", "nothing else"])
 def test_damages_are_kept_too(record: Path, readings: list[int], damage: str) -> None:
     lines = (record / "runs.jsonl").read_bytes().splitlines(keepends=True)
@@ -134,6 +135,7 @@ def test_damages_are_kept_too(record: Path, readings: list[int], damage: str) ->
     assert len(readings) == 1
 
 
+@pytest.mark.slow
 def test_a_record_that_changes_is_read_again(record: Path, readings: list[int]) -> None:
     load_columns(record)
     lines = (record / "runs.jsonl").read_bytes().splitlines(keepends=True)
@@ -195,6 +197,7 @@ def _of_another_key(file: Path) -> None:
     key.write_bytes(key.read_bytes()[::-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "damage",
     [

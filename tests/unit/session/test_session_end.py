@@ -138,6 +138,7 @@ def _study(tmp_path: Path, **options: object) -> StudyRun:
     return study.plan_study("two", decode_study(STUDY, "two"), target=target, **planned)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_a_study_that_was_killed_before_its_last_index_writes_it(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     study.start_study(_study(tmp_path), folder)
@@ -169,6 +170,7 @@ def test_a_study_that_was_killed_before_its_first_file_starts_again(tmp_path: Pa
     assert caught.value.hint.endswith(f"or continue that study: swapstone study --resume {folder}")
 
 
+@pytest.mark.slow
 def test_a_part_that_was_killed_before_it_was_a_record_starts_again(tmp_path: Path) -> None:
     folder = tmp_path / "s"
     study.start_study(_study(tmp_path), folder)
@@ -179,6 +181,7 @@ def test_a_part_that_was_killed_before_it_was_a_record_starts_again(tmp_path: Pa
     assert json.loads((folder / "index.json").read_text())["index"]["parts"][1]["state"] == "complete"
 
 
+@pytest.mark.slow
 def test_a_full_disk_names_the_command_that_continues_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "s"
     monkeypatch.setattr(study, "_run_part", lambda *_, **__: study.PartState("complete"))

@@ -143,6 +143,7 @@ def test_without_ssh_keygen_signatures_are_unavailable(
     assert record.verify().ok
 
 
+@pytest.mark.slow
 @NEEDS_SSH_KEYGEN
 def test_the_command_line_signs_what_is_whole_and_prints_the_identity(record: swapstone.Record, tmp_path: Path) -> None:
     alice, line = _key(tmp_path, "alice")

@@ -110,6 +110,7 @@ def test_each_part_is_a_record_of_its_own_and_the_others_go_on(
     assert capsys.readouterr().out == capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_the_index_links_to_the_parts_own_pages(run: Maker, tmp_path: Path) -> None:
     folder = tmp_path / "records" / "s"
     study.start_study(run(), folder)
@@ -128,6 +129,7 @@ def test_what_all_parts_share_and_what_is_their_own(run: Maker, tmp_path: Path) 
     assert (experiment.name, experiment.budget_ns) == ("mine/malloc", 180 * 10**9)
 
 
+@pytest.mark.slow
 def test_a_part_may_have_a_seed_of_its_own_and_an_option_replaces_all(run: Maker, tmp_path: Path) -> None:
     content = STUDY.replace(b'title = "Strings"', b'title = "Strings"\nseed = 9')
     for seed, expected in ((None, [9, 5]), (4, [4, 4])):
@@ -138,6 +140,7 @@ def test_a_part_may_have_a_seed_of_its_own_and_an_option_replaces_all(run: Maker
         assert [load(folder / name).experiment.seed for name in ("strings", "malloc")] == expected
 
 
+@pytest.mark.slow
 def test_a_budget_for_the_whole_is_shared_in_proportion(run: Maker, tmp_path: Path) -> None:
     study.start_study(run(budget_ns=600 * 10**9), tmp_path / "s")
     budgets = {name: load(tmp_path / "s" / name).experiment.budget_ns for name in ("strings", "malloc")}
@@ -176,6 +179,7 @@ def test_a_machine_that_is_not_there_is_unavailable_and_no_record_is_left(run: M
     assert not (tmp_path / "s" / "malloc").exists()
 
 
+@pytest.mark.slow
 def test_resuming_makes_what_is_missing_and_leaves_what_is_complete(run: Maker, tmp_path: Path) -> None:
     folder = tmp_path / "s"
     study.start_study(run(), folder)
@@ -189,6 +193,7 @@ def test_resuming_makes_what_is_missing_and_leaves_what_is_complete(run: Maker, 
     assert [run.samples for run in again] == [run.samples for run in whole]
 
 
+@pytest.mark.slow
 def test_with_every_part_complete_there_is_nothing_to_resume(run: Maker, tmp_path: Path) -> None:
     study.start_study(run(only_parts=("strings",)), tmp_path / "s")
     with pytest.raises(UserError, match="there is nothing to resume"):
@@ -208,6 +213,7 @@ class _Stopping:
         return experiment.start(*arguments, **options)  # type: ignore[arg-type] # passed on as they came
 
 
+@pytest.mark.slow
 def test_control_c_between_records_writes_the_index_and_the_command_that_resumes(
     run: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +229,7 @@ def test_control_c_between_records_writes_the_index_and_the_command_that_resumes
     assert [part["state"] for part in _index(folder).values()] == ["complete", "unavailable", "complete"]
 
 
+@pytest.mark.slow
 def test_a_second_control_c_leaves_the_command_that_resumes(
     run: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,6 +290,7 @@ OLD_STUDY_JSON = """{
  "parts": ["strings", "malloc"], "only": [], "budget": "8m", "seed": 4, "blocks": 6, "target": "TARGET"}"""
 
 
+@pytest.mark.slow
 def test_a_study_folder_of_version_0_1_resumes(run: Maker, tmp_path: Path) -> None:
     folder = tmp_path / "s"
     folder.mkdir()
@@ -299,6 +307,7 @@ def test_a_study_folder_of_version_0_1_resumes(run: Maker, tmp_path: Path) -> No
         load_run(folder)
 
 
+@pytest.mark.slow
 def test_a_folder_without_a_run_is_created_again(run: Maker, tmp_path: Path) -> None:
     folder = tmp_path / "s"
     study.start_study(run(only_parts=("strings",)), folder)
@@ -327,6 +336,7 @@ def test_a_study_that_was_altered_is_explained(run: Maker, tmp_path: Path) -> No
             load_run(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_studys_folder_is_no_single_record(run: Maker, tmp_path: Path) -> None:
     folder = tmp_path / "records" / "s"
     study.start_study(run(), folder)
@@ -334,6 +344,7 @@ def test_a_studys_folder_is_no_single_record(run: Maker, tmp_path: Path) -> None
         find_record("s")
 
 
+@pytest.mark.slow
 def test_parts_on_several_clocks_have_a_table_in_the_index(
     run: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

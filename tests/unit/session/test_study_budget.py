@@ -30,6 +30,7 @@ def test_the_part_that_needs_most_decides() -> None:
     assert sufficient_budget([]) == ""
 
 
+@pytest.mark.slow
 def test_the_study_names_it(study_run: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start: Callable[..., object] = experiment.start
 

@@ -170,6 +170,7 @@ def test_a_damaged_record_is_repeated_only_by_the_users_word(tmp_path: Path, sta
     assert started == [EVIL]
 
 
+@pytest.mark.slow
 def test_resuming_with_trust_makes_the_record_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = tmp_path / "r"
     again = tmp_path / "again"

@@ -122,12 +122,14 @@ def test_an_honest_record_is_whole_and_every_run_is_derived(record: Path) -> Non
     assert blocks["b_string_strlen"] < blocks["b_malloc_tiny1"]
 
 
+@pytest.mark.slow
 def test_a_record_forged_by_nothing_stays_whole(record: Path) -> None:
     """The forger itself leaves no trace, or the tests below would show nothing."""
     _forge(record, lambda runs: runs)
     assert _verify(record).problems == ()
 
 
+@pytest.mark.slow
 def test_multiplied_times_are_found_where_the_raw_output_is_left(record: Path) -> None:
     def change(runs: list[RunData]) -> list[RunData]:
         for run in runs:
@@ -139,6 +141,7 @@ def test_multiplied_times_are_found_where_the_raw_output_is_left(record: Path) -
     assert "has other samples of wall than its raw output" in _found(record)
 
 
+@pytest.mark.slow
 def test_a_changed_fact_of_the_agent_is_found(record: Path) -> None:
     def change(runs: list[RunData]) -> list[RunData]:
         for run in runs:
@@ -153,16 +156,19 @@ def test_a_changed_fact_of_the_agent_is_found(record: Path) -> None:
     assert "has other facts than the agent's answer" in _found(record)
 
 
+@pytest.mark.slow
 def test_a_removed_slow_run_is_found_by_the_plan(record: Path) -> None:
     _forge(record, lambda runs: [run for run in runs if not _is(run, "libc=musl", 4)])
     assert "0004/libc/" in _found(record) and "is missing: block 4 of the plan has it" in _found(record)
 
 
+@pytest.mark.slow
 def test_a_removed_block_is_found(record: Path) -> None:
     _forge(record, lambda runs: [run for run in runs if run["trial"]["block"] != 5])
     assert "block 5 has no run of" in _found(record)
 
 
+@pytest.mark.slow
 def test_a_workload_that_was_ended_early_is_found(record: Path) -> None:
     """After the first look only the other workload ended."""
     _forge(
@@ -174,6 +180,7 @@ def test_a_workload_that_was_ended_early_is_found(record: Path) -> None:
     assert "b_malloc_tiny1, whose interval was not narrow enough to end" in _found(record)
 
 
+@pytest.mark.slow
 def test_swapped_variants_are_found(record: Path) -> None:
     """The order by the seed shows it, and so does the C library that the agent observed."""
 
@@ -189,6 +196,7 @@ def test_swapped_variants_are_found(record: Path) -> None:
     assert "its raw output shows" in found and "where the seed puts" in found
 
 
+@pytest.mark.slow
 def test_raw_output_of_another_run_is_found(record: Path) -> None:
     """A slow run takes the samples, the output and the answer of a fast one."""
 
@@ -205,6 +213,7 @@ def test_raw_output_of_another_run_is_found(record: Path) -> None:
     assert "has the agent's answer to another trial, 1-" in _found(record)
 
 
+@pytest.mark.slow
 def test_a_slow_run_marked_as_failed_is_found(record: Path) -> None:
     def change(runs: list[RunData]) -> list[RunData]:
         run = next(run for run in runs if _is(run, "libc=musl", 6))
@@ -215,6 +224,7 @@ def test_a_slow_run_marked_as_failed_is_found(record: Path) -> None:
     assert "is marked failed, and its raw output shows no failure" in _found(record)
 
 
+@pytest.mark.slow
 def test_a_run_without_the_answer_of_the_agent_is_found(record: Path) -> None:
     def change(runs: list[RunData]) -> list[RunData]:
         for run in runs:
@@ -227,6 +237,7 @@ def test_a_run_without_the_answer_of_the_agent_is_found(record: Path) -> None:
     assert "has samples, and no answer of the agent is kept" in _found(record)
 
 
+@pytest.mark.slow
 def test_the_last_run_of_a_block_and_the_checksum_of_a_run_are_checked(record: Path) -> None:
     def change(runs: list[RunData]) -> list[RunData]:
         run = next(run for run in runs if _is(run, "libc=musl", 6))
@@ -239,6 +250,7 @@ def test_the_last_run_of_a_block_and_the_checksum_of_a_run_are_checked(record: P
     assert "is missing: block" in found
 
 
+@pytest.mark.slow
 def test_another_number_of_passes_is_found(record: Path) -> None:
     def change(runs: list[RunData]) -> list[RunData]:
         for run in runs:
@@ -250,6 +262,7 @@ def test_another_number_of_passes_is_found(record: Path) -> None:
     assert "were calibrated" in _found(record)
 
 
+@pytest.mark.slow
 def test_times_of_day_that_run_backwards_are_found(record: Path) -> None:
     def change(runs: list[RunData]) -> list[RunData]:
         runs[20]["started_unix_ns"] = runs[10]["started_unix_ns"]
@@ -259,6 +272,7 @@ def test_times_of_day_that_run_backwards_are_found(record: Path) -> None:
     assert "started before the end of the run before it" in _found(record)
 
 
+@pytest.mark.slow
 def test_a_cut_off_end_is_found(record: Path) -> None:
     """The record says that every interval is narrow enough, and it ends before a look."""
     _forge(record, lambda runs: [run for run in runs if run["trial"]["block"] <= 12])
@@ -266,6 +280,7 @@ def test_a_cut_off_end_is_found(record: Path) -> None:
     assert "it is sealed as precise enough, and its runs are not" in _found(record)
 
 
+@pytest.mark.slow
 def test_a_changed_identity_is_found(record: Path) -> None:
     meta = json.loads((record / "record.json").read_text())
     (record / "record.json").write_text(json.dumps(meta | {"id": "20200101-000000-000000"}))
@@ -275,6 +290,7 @@ def test_a_changed_identity_is_found(record: Path) -> None:
     assert "seal.json: it lacks the digest of record.json" in "\n".join(_verify(record).problems)
 
 
+@pytest.mark.slow
 def test_only_a_published_digest_finds_a_record_that_is_forged_throughout(record: Path) -> None:
     """Samples, the program's output and the agent's answer are forged alike: no check of the record alone can show it."""
     published = _verify(record).digest
@@ -305,6 +321,7 @@ def test_only_a_published_digest_finds_a_record_that_is_forged_throughout(record
     assert "it is not the record whose digest was published" in found.problems[0]
 
 
+@pytest.mark.slow
 def test_against_accepts_the_digest_and_its_beginning(record: Path) -> None:
     digest = _verify(record).digest
     assert "the same digest" in _verify(record, digest).answer
@@ -315,6 +332,7 @@ def test_against_accepts_the_digest_and_its_beginning(record: Path) -> None:
             _verify(record, wrong)
 
 
+@pytest.mark.slow
 def test_a_hostile_name_of_raw_output_is_never_opened(record: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("secret")
@@ -328,6 +346,7 @@ def test_a_hostile_name_of_raw_output_is_never_opened(record: Path, tmp_path: Pa
     assert "a run names a raw output that is no SHA-256" in problems and "secret" not in problems
 
 
+@pytest.mark.slow
 def test_the_report_prints_the_digest(record: Path) -> None:
     digest = _verify(record).digest
     report = swapstone.load(record)
@@ -345,6 +364,7 @@ def printing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(record.path)
 
 
+@pytest.mark.slow
 def test_the_digests_of_an_own_programs_output_are_derived(printing: Path, tmp_path: Path) -> None:
     record = Path(shutil.copytree(printing, tmp_path / "record"))
     result = _verify(record)

@@ -272,6 +272,7 @@ FIGURES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", FIGURES)
 def test_p_values_of_fixed_draws(key: tuple[int, int, int, float]) -> None:
     assert randomised(*key) == pytest.approx(FIGURES[key], rel=1e-4)

@@ -117,6 +117,7 @@ def p_value(blocks: int, count: int, monkeypatch: pytest.MonkeyPatch, largest: i
     return found.p_value
 
 
+@pytest.mark.slow
 def test_up_to_4096_runs_each_p_value_is_that_of_1000_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """The two ways to the deviation of the statistic agree within a few percent, so a p-value shows which one was taken."""
     for blocks, count in ((2048, 2), (241, 17)):  # 4096 and 4097 runs

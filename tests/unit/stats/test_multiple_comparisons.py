@@ -69,6 +69,7 @@ def test_rejected_rows_are_those_whose_interval_excludes_zero(rows: list[list[in
     assert excluding == [p <= alpha for p in p_values]
 
 
+@pytest.mark.slow
 def test_false_coverage_of_selected_rows_stays_within_the_rate() -> None:
     """10 of 20 rows are nulls. Among rejected rows, the share of intervals that miss the true value is within the rate."""
     random = np.random.default_rng(8)

@@ -174,6 +174,7 @@ def test_without_a_whole_cycle_only_the_second_test_counts() -> None:
         assert result_of(values, order, cycles=20).p_value == pytest.approx(min(1.0, second), rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "carry"), [(2, 0.0), (2, 1.2), (3, 1.2)])
 def test_the_first_test_compares_with_new_draws_of_the_orders(count: int, carry: float) -> None:
     """Of heavy-tailed values the scores decide. The p-value agrees with 4000 orders that are drawn here, within 15 %."""
@@ -216,6 +217,7 @@ def test_level_and_power(cycles: int, repeats: int, most: int) -> None:
     assert found >= 18
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("count", "cycles", "first", "missing"), [(2, 1, 0, 150), (4, 1, 0, 0), (2, 2, 0, 0), (3, 6, 4, 150)]
 )

@@ -52,6 +52,7 @@ def test_the_sign_and_the_unit_do_not_matter() -> None:
     assert sign_flip_p_value(-values) == p == sign_flip_p_value(values * 2.0**40)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "limit"), [(15, 0.05), (60, 0.05), (MOST_TERMS * 3, 0.05), (40, 0.002)])
 def test_its_level_is_kept_with_heavy_tails(size: int, limit: float, exhaustive: bool) -> None:
     """Tests of noise without a mean's limit theorem (t with 1.2 degrees of freedom)."""

@@ -203,6 +203,7 @@ def test_coverage_is_nominal_and_not_far_above_where_values_are_continuous(name:
         assert missed / repeats >= alpha - spread - 0.005  # the level that 15 pairs reach is 0.0479
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["normal", "lognormal pairs", "heavy tails", "spikes"])
 @pytest.mark.parametrize(("n", "alpha"), [(15, 0.05), (15, 0.005), (40, 0.05), (40, 0.001), (90, 0.01)])
 def test_the_smallest_visible_shift_is_detected_in_about_80_percent(name: str, n: int, alpha: float) -> None:

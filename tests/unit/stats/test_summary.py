@@ -55,6 +55,7 @@ def chained(random: np.random.Generator, n: int, memory: float) -> np.ndarray:
     return values
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [15, 50])
 def test_the_dependence_test_keeps_its_level_and_detects_autocorrelation(n: int) -> None:
     random = np.random.default_rng(2)

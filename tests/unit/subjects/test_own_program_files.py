@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from swapstone.subjects.own_program_files import EXAMINED_RUNS, FolderWatch, file_state, listing
 
 NONE: frozenset[str] = frozenset()
@@ -59,6 +61,7 @@ def test_records_and_links_are_left_out_and_large_folders_are_not_examined(tmp_p
     assert listing(str(tmp_path / "absent")) == {}
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_too_large_at_first_is_never_compared(tmp_path: Path) -> None:
     for number in range(10_001):
         os.link(__file__, tmp_path / str(number)) if number == 0 else os.link(tmp_path / "0", tmp_path / str(number))

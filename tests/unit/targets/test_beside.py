@@ -136,6 +136,7 @@ with HostTarget() as target:
 """
 
 
+@pytest.mark.slow
 def test_no_load_survives_a_killed_session(tmp_path: Path) -> None:
     note = tmp_path / "load"
     with subprocess.Popen([sys.executable, "-P", "-c", _SESSION, str(note)]) as session:

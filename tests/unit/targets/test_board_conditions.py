@@ -170,6 +170,7 @@ def test_a_folder_in_which_no_program_runs_is_an_error(tmp_path: Path, monkeypat
     assert not list(ssh.folder.glob("swapstone-board-lock-*"))
 
 
+@pytest.mark.slow
 def test_a_board_that_reboots_again_and_again_fails_its_trial_and_the_session_goes_on(
     ssh: FakeSsh, monkeypatch: pytest.MonkeyPatch
 ) -> None:

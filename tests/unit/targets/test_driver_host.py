@@ -128,6 +128,7 @@ def test_the_end_removes_the_folder_there_and_can_be_repeated(host: DriverHost) 
     assert not there.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rest", "error", "message"),
     [

@@ -132,6 +132,7 @@ def test_the_end_of_the_connection_kills_the_load_generator(tmp_path: Path) -> N
     process.stderr.close()
 
 
+@pytest.mark.slow
 def test_the_time_limit_kills_the_load_generator(tmp_path: Path) -> None:
     process, marker = _sleeper(tmp_path, seconds=1)
     assert ended(process)[0] == 128 + signal.SIGKILL

@@ -119,6 +119,7 @@ def test_equal_requests_get_equal_answers_in_any_order(tmp_path: Path) -> None:
     assert len({answer.stdout for answer in answers.values()}) == len(trials)
 
 
+@pytest.mark.slow
 def test_noise_is_lognormal_about_the_median(tmp_path: Path) -> None:
     target = made(tmp_path, "[[behaviour]]\nwall_ns = 1_000_000_000\nnoise = 0.1\n")
     levels = [level(target, block) for block in range(1, 801)]
@@ -132,6 +133,7 @@ def test_drift_is_compounded_block_by_block(tmp_path: Path) -> None:
     assert [level(target, block) for block in (0, 1, 100)] == pytest.approx([0, np.log(1.01), 100 * np.log(1.01)])
 
 
+@pytest.mark.slow
 def test_a_block_shares_its_wander_and_blocks_are_autocorrelated(tmp_path: Path) -> None:
     target = made(tmp_path, "[[behaviour]]\nwall_ns = 1_000_000_000\nwander = 0.1\nautocorrelation = 0.8\n")
     levels = [level(target, block) for block in range(1, 601)]
@@ -254,6 +256,7 @@ def test_every_fault_changes_the_answer(tmp_path: Path) -> None:
             assert kind == "broken"
 
 
+@pytest.mark.slow
 def test_faults_have_the_configured_frequency(tmp_path: Path) -> None:
     target = made(
         tmp_path,

@@ -41,6 +41,7 @@ def shell(script: str) -> TrialRequest:
     )
 
 
+@pytest.mark.slow
 def test_phases_are_sampled_without_a_limit_and_read_with_one(target: HostTarget) -> None:
     script = 'echo spike >"$SWAPSTONE_PHASES"; sleep 0.4; echo quiet live=5 >>"$SWAPSTONE_PHASES"; sleep 0.4'
     answer = target.run(shell(script), UNLIMITED)
@@ -55,6 +56,7 @@ def test_phases_are_sampled_without_a_limit_and_read_with_one(target: HostTarget
     assert "only runs without a limit" in limited.memory.unavailable
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(sampling_trouble()), reason=sampling_trouble())
 def test_the_samples_are_of_the_program_and_its_children_and_not_of_the_agent(target: HostTarget) -> None:
     answer = target.run(shell("sleep 1 & sleep 0.1; cat /proc/$$/smaps_rollup /proc/$!/smaps_rollup; wait"), UNLIMITED)

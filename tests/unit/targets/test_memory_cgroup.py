@@ -146,6 +146,7 @@ def test_the_first_use_of_a_process_removes_what_a_killed_one_left() -> None:
             left.rmdir()
 
 
+@pytest.mark.slow
 def test_groups_of_processes_that_were_killed_are_removed_and_those_of_others_stay() -> None:
     place = _place()
     script = (

@@ -254,6 +254,7 @@ def test_a_process_that_may_not_be_read_is_unavailable_once_the_program_runs(
     assert bool(series.unavailable) == bool(unavailable)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(sampling_trouble()), reason=sampling_trouble())
 def test_a_program_in_a_group_is_sampled_by_phase(tmp_path: Path) -> None:
     script = (

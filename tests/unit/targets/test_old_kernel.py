@@ -44,6 +44,7 @@ def answer_without(call: str, folder: Path) -> AgentAnswer:
         return target.run(TrialRequest(id="1", arguments=("/bin/echo", "on"), cwd=target.scratch(), timeout_ms=20_000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["signalfd4", "prctl"])
 def test_an_agent_that_can_not_begin_ends_the_session_with_the_reason(call: str, tmp_path: Path) -> None:
     with pytest.raises(AgentStartError) as caught:

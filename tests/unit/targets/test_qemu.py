@@ -238,6 +238,7 @@ def test_boot_leaves_no_temporary_files(tmp_path: Path, monkeypatch: pytest.Monk
     assert not list((tmp_path / "temporary").iterdir())
 
 
+@pytest.mark.slow
 def test_an_emulator_ends_with_its_parent_process(tmp_path: Path) -> None:
     setup(tmp_path / "q", f"echo $$ >{tmp_path}/pid; exec sleep 100")
     code = (

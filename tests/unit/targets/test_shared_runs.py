@@ -445,6 +445,7 @@ def test_a_process_that_dies_fails_alone() -> None:
         assert pool.submit_elsewhere(left, _number).result() not in first  # another took the place of the one that died
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_is_not_there_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dask's client is not made: one that can't connect prints tracebacks when the program ends."""
     distributed = pytest.importorskip("distributed")

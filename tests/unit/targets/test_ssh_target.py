@@ -75,6 +75,7 @@ def test_the_users_configuration_decides_and_host_keys_are_checked(target: SshTa
     assert "KnownHosts" not in ssh.called()
 
 
+@pytest.mark.slow
 def test_files_go_over_once_and_are_found_again_by_content(ssh: FakeSsh, tmp_path: Path) -> None:
     programs = [tmp_path / name / "program" for name in ("a", "b")]
     for number, path in enumerate(programs):
@@ -224,6 +225,7 @@ def test_the_socket_of_a_killed_ssh_is_removed(target: SshTarget, ssh: FakeSsh) 
     assert not socket.exists()
 
 
+@pytest.mark.slow
 def test_a_trial_that_always_cuts_the_connection_fails(target: SshTarget, ssh: FakeSsh) -> None:
     pids = f"{ssh.folder}/pids"
     kill = f"pids=$(cat {pids}); : >{pids}; kill -9 $pids; sleep 60"
@@ -289,6 +291,7 @@ def test_a_board_that_is_gone_before_a_real_time_trial_is_awaited(
         target.run(asked(target, "/bin/true"), MachineConfig(real_time=True))
 
 
+@pytest.mark.slow
 def test_a_real_time_trial_that_ends_the_connection_names_the_priority(target: SshTarget, ssh: FakeSsh) -> None:
     pids = f"{ssh.folder}/pids"
     kill = f"pids=$(cat {pids}); : >{pids}; kill -9 $pids; sleep 60"
@@ -423,6 +426,7 @@ def test_a_slow_link_has_time_for_a_large_file(
     assert limits[-1] == ANSWER_S + 256
 
 
+@pytest.mark.slow
 def test_a_board_that_reboots_in_a_loop_fails_its_trial_and_the_error_states_it(
     target: SshTarget, ssh: FakeSsh, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,6 +132,7 @@ def test_a_machine_that_ends_while_it_boots_is_an_error_with_its_last_lines(
     assert (tmp_path / "called").read_text().count("hostfwd") == 1
 
 
+@pytest.mark.slow
 def test_a_machine_that_does_not_answer_is_ended(
     tmp_path: Path, image: VmImage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +147,7 @@ def test_a_machine_that_does_not_answer_is_ended(
     assert not (tmp_path / "pid").exists() or not Path("/proc", (tmp_path / "pid").read_text()).exists()
 
 
+@pytest.mark.slow
 def test_the_machine_ends_with_a_program_that_is_killed(tmp_path: Path, image: VmImage) -> None:
     found = emulator(tmp_path)
     script = (

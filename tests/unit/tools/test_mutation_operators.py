@@ -130,6 +130,7 @@ def test_no_program_and_the_same_program_are_invalid() -> None:
     assert is_valid(Mutant("x.py", 1, MODULE, "", 0, 5, b"x = 2", "", ""), data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["plan/stopping.py", "stats/summary.py", "wire/text.py"])
 def test_nearly_every_mutant_of_a_module_is_another_program(file: str) -> None:
     data = (TOP / "src/swapstone" / file).read_bytes()

@@ -69,6 +69,7 @@ def test_observations_that_exist_and_that_do_not_come_in_any_order() -> None:
     assert answer.observed == ((environment_variable("B"), "b"),)
 
 
+@pytest.mark.slow
 @light
 @given(st.lists(answers(), max_size=3), st.integers(1, 200))
 def test_answers_round_trip_in_pieces_of_any_size(expected: list[AgentAnswer], size: int) -> None:
@@ -91,6 +92,7 @@ def test_any_truncation_is_an_error(answer: AgentAnswer, data: st.DataObject) ->
         decode_answers(whole[:cut])
 
 
+@pytest.mark.slow
 @light
 @given(answers(), st.data())
 def test_a_changed_byte_is_an_error(answer: AgentAnswer, data: st.DataObject) -> None:
@@ -221,6 +223,7 @@ def test_the_nonce_is_the_first_line_of_an_answer() -> None:
     assert lines[:3] == ["begin 7", f"nonce {NONCE}", "fact wall_ns 958445"]
 
 
+@pytest.mark.slow
 @light
 @given(st.lists(st.tuples(answers(), st.sampled_from(["", NONCE, OTHER])), max_size=3), st.integers(1, 200))
 def test_expected_answers_are_accepted_in_their_order(expected: list[tuple[AgentAnswer, str]], size: int) -> None:

@@ -98,6 +98,7 @@ def test_every_seed_is_accepted(decoder: Decoder) -> None:
         assert all(fuzz.attempt(decoder, seed)[0] == fuzz.REFUSED for seed in decoder.refused)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decoder", DECODERS, ids=lambda one: one.name)
 def test_long_runs_of_one_character_take_no_longer_than_their_length(decoder: Decoder, exhaustive: bool) -> None:
     """Patterns with quadratic time need minutes of processor time for them: no other load of the machine matters."""

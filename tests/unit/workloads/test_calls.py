@@ -283,8 +283,8 @@ COMBINATIONS = [
     for optimization in ("O0", "O2", "O3", "Os")
     for level in LEVELS
 ]
-SAMPLE = {("gcc", "O3", "glibc"), ("gcc", "Os", "musl"), ("clang", "O2", "glibc"), ("clang", "O0", "musl")}
-"""Each compiler, level of optimization and C library. All combinations take minutes."""
+SAMPLE = {("gcc", "O3", "glibc"), ("clang", "O2", "musl")}
+"""Each compiler and C library, with the levels of optimization that expand most. All combinations take minutes."""
 
 
 @pytest.mark.slow  # compiles every workload

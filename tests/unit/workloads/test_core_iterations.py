@@ -99,6 +99,7 @@ def test_an_iteration_does_the_documented_work(part: str, program: Path) -> None
         assert round((two[number] - one[number]) / ITERATIONS, 1) == expected, text
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("gcov"), reason="gcov is not installed")
 @pytest.mark.parametrize(("way", "text"), [("fwr", "SIXTEEN(SET)"), ("fcp", "SIXTEEN(COPY)")])
 def test_bw_mem_stores_to_every_word(way: str, text: str, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ def passes_of(programs: Programs, cwd: Path, text: str, passes: int) -> list[lis
     return [[int(field) for field in line.split()[1:]] for line in match["lines"].splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_example_of_the_guide_builds_and_prints_the_report_of_the_guide(
     level: str, programs: Programs, tmp_path: Path

@@ -82,6 +82,7 @@ def test_pace_output_is_read() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", sorted(GOOD))
 def test_truncated_output_is_refused(reader: str) -> None:
     output = recorded(GOOD[reader])

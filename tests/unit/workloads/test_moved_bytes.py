@@ -19,6 +19,9 @@ from tests.unit.workloads.test_system_calls import HARNESS, NOT_MEASURED
 _NAME = re.compile(r"`([^`]+)`")
 _CALL = re.compile(r"`([a-z_]+)` (\d+)")
 SHORT = {"lat_pipe", "spawn (1 copy)"}
+LONG = {"shell8 (1 copy)"}
+"""Makes what shell1 makes, for eight scripts: a trace of minutes."""
+
 OF_THE_LIBRARY = {"execl (1 copy)", "shell1 (1 copy)", "shell8 (1 copy)"}
 """Workloads whose programs make calls of their own: only the calls that the documentation states are compared."""
 
@@ -55,7 +58,10 @@ def unix_passes() -> dict[str, tuple[int, dict[str, int], dict[str, int]]]:
 
 
 def _some(names: list[str]) -> list[object]:
-    return [pytest.param(name, marks=[] if name in SHORT else [pytest.mark.slow]) for name in names]
+    return [
+        pytest.param(name, marks=[pytest.mark.slow] * (name not in SHORT) + [pytest.mark.exhaustive] * (name in LONG))
+        for name in names
+    ]
 
 
 def test_the_tables_name_workloads() -> None:

@@ -74,6 +74,7 @@ def run(pace: Path, port: int, *, rate: int, seconds: int = 1) -> subprocess.Com
     return subprocess.run([pace, *options], capture_output=True, timeout=60, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", ["well"], indirect=True)
 def test_it_sends_all_requests_at_the_rate(pace: Path, server: int) -> None:
     result = run(pace, server, rate=100, seconds=2)
@@ -83,6 +84,7 @@ def test_it_sends_all_requests_at_the_rate(pace: Path, server: int) -> None:
     assert found.per_second < 101  # the last is due a hundredth before the end
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", ["stall"], indirect=True)
 def test_all_requests_that_are_due_in_a_stall_are_late(pace: Path, server: int) -> None:
     """A closed-loop load generator would report one late request."""
@@ -93,6 +95,7 @@ def test_all_requests_that_are_due_in_a_stall_are_late(pace: Path, server: int) 
     assert found["max"] >= 599e6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", ["slow"], indirect=True)
 def test_a_server_that_is_too_slow_is_an_error_with_the_number_of_responses(pace: Path, server: int) -> None:
     result = run(pace, server, rate=50)

@@ -39,10 +39,18 @@ def measure(program: Path, passes: int, workload: Workload, cwd: Path) -> dict[s
 SHORT = {"b_malloc_tiny1", "b_malloc_thread_stress", "b_stdio_putcgetc", "getline", "exec", "pipe"}
 """Workloads of the short tests. All together are minutes of compiling on a new machine."""
 
+LONG = {"shell_scripts(8)", "shell_scripts(8) (8 tasks)", "shell8 (n copies)"}
+"""Further parameters of the programs of shell_scripts(1), of shell_scripts(1) (8 tasks) and of shell8 (1 copy)."""
+
 
 @pytest.mark.parametrize(
     "workload",
-    [pytest.param(work, marks=[] if work.name in SHORT else [pytest.mark.slow]) for work in EVERY],
+    [
+        pytest.param(
+            work, marks=[pytest.mark.slow] * (work.name not in SHORT) + [pytest.mark.exhaustive] * (work.name in LONG)
+        )
+        for work in EVERY
+    ],
     ids=lambda workload: workload.name,
 )
 def test_checksums_are_equal_for_both_libraries_and_any_number_of_passes(
@@ -91,6 +99,7 @@ def test_the_empty_program_exits_with_0(level: str, empty: Workload, programs: P
     assert subprocess.run([program], check=False, timeout=10).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_static_workload_runs(level: str, programs: Programs, tmp_path: Path) -> None:
     workload, target = find_workload("libc", "b_malloc_sparse"), tmp_path / "prog"

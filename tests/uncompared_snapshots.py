@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Leave out the cold start with which each saved machine is compared: for tests of commands, whose machines each boot for a few runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from swapstone.model import UserError
+from swapstone.targets.vm import saved_machine, snapshot
+from swapstone.targets.vm.machine_runner import MachineRunner
+from swapstone.targets.vm.qemu import GuestRun, Limits, Setup
+from swapstone.targets.vm.run_name import digest_of_file
+
+COMPARED = "TESTS_COMPARE_COLD_STARTS"
+"""A variable: if it is set, nothing is left out."""
+
+_is_whole = MachineRunner._is_whole
+
+
+def leave_out_cold_starts(assign: Callable[[Any, str, Any], None] = setattr) -> None:
+    """Save machines without the comparison in this process; tests/contract compares what the program does with a cold start.
+
+    The program never accepts such a snapshot: its digest is not beside it, but in the state folder of this run of the tests.
+
+    Args:
+        assign: changes an attribute; a test that runs in a worker passes ``monkeypatch.setattr``.
+    """
+    if COMPARED not in os.environ:
+        assign(saved_machine, "_saved_once", _saved_once)
+        assign(MachineRunner, "_is_whole", is_whole_or_ours)
+
+
+def _digest_of(state: Path) -> Path:
+    return Path(os.environ["XDG_STATE_HOME"], "uncompared-snapshots", state.name)
+
+
+def _saved_once(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
+    failed = snapshot.save(setup, limits, state)
+    if failed is None:
+        place = _digest_of(state)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(digest_of_file(state).hex())
+    return failed
+
+
+def is_whole_or_ours(runner: MachineRunner, state: Path) -> bool:
+    """Return whether the program accepts a snapshot, or a test of this run has saved it."""
+    if _is_whole(runner, state):
+        return True
+    try:
+        return _digest_of(state).read_text() == digest_of_file(state).hex()
+    except (UserError, OSError):
+        return False

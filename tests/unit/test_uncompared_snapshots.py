@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Snapshots that tests save without a comparison: the tests of the same run accept them, the program does not."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from swapstone.targets.vm import snapshot
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.machine_runner import MachineRunner
+from swapstone.targets.vm.qemu import GuestRun, Limits, Setup
+from tests import uncompared_snapshots
+
+
+def test_only_tests_of_the_same_run_accept_what_was_not_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def save(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
+        state.write_bytes(b"a machine")
+        return None
+
+    monkeypatch.setattr(snapshot, "save", save)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "this-run"))
+    runner, state = MachineRunner(tmp_path, Limits(stop=threading.Event()), snapshots=True), tmp_path / "state"
+    setup = Setup(None, EmulatedMachine(), tmp_path, tmp_path, b"")  # type: ignore[arg-type] # nothing is emulated
+    assert uncompared_snapshots._saved_once(setup, Limits(), state) is None
+    assert uncompared_snapshots.is_whole_or_ours(runner, state)
+    assert not runner._is_whole(state)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another-run"))
+    assert not uncompared_snapshots.is_whole_or_ours(runner, state)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "this-run"))
+    state.write_bytes(b"another machine")
+    assert not uncompared_snapshots.is_whole_or_ours(runner, state)
