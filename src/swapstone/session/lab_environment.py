@@ -82,14 +82,15 @@ class InitrdStrategy(ShellStrategy):
         super().transition(status)
 '''
 
-_EXPORTER = """\
-# For labgrid-exporter: the board's ssh server.
+EXPORTER = """\
+## For labgrid-exporter: the board's ssh server.
 {place}:
   NetworkService:
     address: 127.0.0.1
     port: {port}
     username: root
 """
+"""A template of labgrid's exporter, for which a line that begins with one ``#`` is a statement of Jinja, and with two a comment."""
 
 
 def write_lab(folder: Path, architecture: str, notify: Callable[[str], None]) -> str:
@@ -159,7 +160,7 @@ def write_lab(folder: Path, architecture: str, notify: Callable[[str], None]) ->
         ):
             text = _ENVIRONMENT.format(role=role, resource=json.dumps(resource), **scalars)
             (folder / file).write_text(text)
-        (folder / "exporter.yaml").write_text(_EXPORTER.format(place=PLACE, port=port))
+        (folder / "exporter.yaml").write_text(EXPORTER.format(place=PLACE, port=port))
     except OSError as error:
         raise UserError(f"The lab can't be written to {safe(str(folder))}: {error.strerror}.") from error
     return _sentences(shlex.quote(str(folder)))
