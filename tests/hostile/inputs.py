@@ -94,7 +94,7 @@ def _of_files() -> Iterator[Input]:
         arguments = ("sdk", "--out", "./input")
         yield Input(f"an SDK's folder that is {what}", arguments, _at("input", make), 2, "input")
         arguments = ("image", "build", "--libc", "musl", "--out", "./input")
-        yield Input(f"an image's folder that is {what}", arguments, _at("input", make), 2, "input can't be written")
+        yield Input(f"an image's folder that is {what}", arguments, _at("input", make), 2, "input is no folder")
     yield Input("an SDK's folder with files", ("sdk", "--out", "./input"), _at("input/a", Path.touch), 2, "not empty")
 
 
