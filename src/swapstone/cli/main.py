@@ -149,7 +149,7 @@ def _report(error: Exception) -> int:
     from swapstone.model.errors import NothingComparableError, UserError  # noqa: PLC0415 - imports the model, which --help and --version don't need
     from swapstone.model.system_errors import as_user_error, hint_of  # noqa: PLC0415 - as above
 
-    if isinstance(error, (OSError, MemoryError)):
+    if isinstance(error, (OSError, MemoryError, ImportError)):
         error = as_user_error(error, "give the same command again.") or error
     if isinstance(error, UserError):
         echo_labelled("error: ", error.message, err=True)
