@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib
 import io
 import os
-import resource
 import signal
 import sys
 import traceback
@@ -18,7 +17,6 @@ from swapstone.cli.interrupts import MESSAGE, ending_at_once, raise_interrupts
 from swapstone.version import __version__
 
 EXIT_BUG, EXIT_USER, EXIT_NO_RESULT, EXIT_INTERRUPT = 1, 2, 4, 130
-SMALLEST_ADDRESS_SPACE_BYTES = 384 << 20
 COMPLETION = "_SWAPSTONE_COMPLETE"
 """The variable by which a shell requests completions."""
 
@@ -62,8 +60,8 @@ class LazyGroup(click.Group):
         """Import one command."""
         if cmd_name not in COMMANDS:
             return None
-        _require_memory()
         with ending_at_once():
+            importlib.import_module("swapstone.model.system_errors").require_memory()
             module = importlib.import_module(f"swapstone.cli.{COMMANDS[cmd_name][0]}")
         command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         assert isinstance(command, click.Command)
@@ -88,19 +86,6 @@ class LazyGroup(click.Group):
         """Print the help lines from `COMMANDS`."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
-
-
-def _require_memory() -> None:
-    """Check that libraries can be loaded: with a smaller limit of the address space, OpenBLAS ends the process, and DuckDB crashes."""
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if 0 <= limit < SMALLEST_ADDRESS_SPACE_BYTES:
-        from swapstone.model.errors import UserError  # noqa: PLC0415 - as in `_report`
-
-        needed = SMALLEST_ADDRESS_SPACE_BYTES >> 20
-        raise UserError(
-            f"This process may use {limit >> 20} MiB of memory, and needs {needed} MiB.",
-            "Raise the limit of this shell: ulimit -v unlimited",
-        )
 
 
 def _prepare_help(command: click.Command) -> None:

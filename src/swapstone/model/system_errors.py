@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import re
+import resource
 
 from swapstone.model.errors import UserError
 
@@ -76,3 +77,20 @@ def as_user_error(error: OSError | MemoryError | ImportError, next_step: str) ->
         return None
     where = f" ({error.filename})" if isinstance(error.filename, str) else ""
     return UserError(f"{error.strerror}{where}.", f"{cause}, then {next_step}")
+
+
+_SMALLEST_ADDRESS_SPACE_BYTES = 384 << 20
+
+
+def require_memory() -> None:
+    """Check that libraries can be loaded: with a smaller limit of the address space, OpenBLAS ends the process, and DuckDB crashes.
+
+    Raises:
+        UserError: the limit (`ulimit -v`) is smaller.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if 0 <= limit < _SMALLEST_ADDRESS_SPACE_BYTES:
+        raise UserError(
+            f"This process may use {limit >> 20} MiB of memory, and needs {_SMALLEST_ADDRESS_SPACE_BYTES >> 20} MiB.",
+            "Raise the limit of this shell: ulimit -v unlimited",
+        )
