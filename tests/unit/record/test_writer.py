@@ -17,6 +17,7 @@ import pytest
 from swapstone.model import FactorLevels, RecordError, Sample, UserError
 from swapstone.model.system_errors import as_user_error, hint_of, is_of_machine
 from swapstone.record import RecordWriter, find_record, list_records, load
+from swapstone.record import writer as writer_module
 from swapstone.record.begun_record import is_begun
 from swapstone.record.record_format import Manifest
 from tests.unit import builders
@@ -234,6 +235,28 @@ def test_temporary_files_of_killed_writers_are_removed(tmp_path: Path) -> None:
     assert [file.exists() for file in keep] == [True] * 3
     assert [file.exists() for file in gone] == [False] * 4
     assert (path / ".link.5").is_symlink()
+
+
+def test_temporary_files_are_removed_if_the_user_names_the_record_by_a_link(tmp_path: Path) -> None:
+    path = _sealed(tmp_path / "r")
+    left = path / ".seal.json.13"
+    left.write_text("half")
+    (tmp_path / "link").symlink_to(path)
+    RecordWriter.resume(tmp_path / "link")[0].close()
+    assert not left.exists()
+
+
+@pytest.mark.parametrize("name", ["raw", "builds"])
+def test_no_temporary_file_is_removed_through_a_link(tmp_path: Path, name: str) -> None:
+    """`RecordWriter.resume` refuses such a record before; this is what holds if another process makes the link after that."""
+    (tmp_path / "outside").mkdir()
+    kept = tmp_path / "outside" / ".a.log.5"
+    kept.write_text("of the user")
+    (tmp_path / "r").mkdir()
+    (tmp_path / "r" / name).symlink_to(tmp_path / "outside")
+    with pytest.raises(RecordError, match=f"{name} is not a folder"):
+        writer_module._remove_temporary_files(tmp_path / "r")
+    assert kept.exists()
 
 
 @pytest.mark.parametrize("name", ["lock", "runs.jsonl", "raw", "builds"])
