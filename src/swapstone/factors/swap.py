@@ -50,7 +50,7 @@ class Swap:
     name = "swap"
     stage = Stage.BOOT
     description = "the swap device of the machine"
-    unseen = "The guest's /proc/swaps lists no device."
+    unseen = "The machine's /proc/swaps lists no device."
     levels: tuple[Level, ...] = (
         Level(
             name="flash",

@@ -164,7 +164,7 @@ def check_set(answer: BoardAnswer, board: str, words: str) -> str:
     if NO_SWAP in answer.parts:
         code, _, detail = answer.text(NO_SWAP).partition(" ")
         reason, hint = _REASONS.get(code, ("no reason given", ""))
-        values = {"board": board, "words": words, "detail": detail, **_numbers(detail)}
+        values = {"board": board, "words": words, "detail": detail, **_words(detail)}
         raise UnavailableError(
             f"The board {board} can't compare swap devices: {reason.format_map(values)}.", hint.format_map(values)
         )
@@ -174,14 +174,42 @@ def check_set(answer: BoardAnswer, board: str, words: str) -> str:
     return group
 
 
-def _numbers(detail: str) -> dict[str, str]:
-    """Return the numbers of KiB in a detail as MiB, for a sentence."""
-    found = [str(int(word) >> 10) if _NUMBER.fullmatch(word) else "?" for word in (*detail.split(" "), "", "")]
+def _words(detail: str) -> dict[str, str]:
+    """Return the first word of a detail and the rest, and its numbers of KiB as MiB, for a sentence."""
+    word, _, rest = detail.partition(" ")
+    found = [str(int(each) >> 10) if _NUMBER.fullmatch(each) else "?" for each in (*detail.split(" "), "", "")]
     return {
+        "word": word,
+        "rest": rest,
         "first": found[0],
         "second": found[1],
         "needed": str(BOARD_SWAP_MIB + SLACK_MIB + (BOARD_MEMORY_BYTES >> 20)),
     }
+
+
+PROBE_STEP = "swap_probe"
+"""Step that states what the board lacks for the factor `swap`, and changes nothing; for `missing_for_swap`."""
+
+
+def missing_for_swap(answer: BoardAnswer, *, is_root: bool) -> tuple[str, str]:
+    """Return why a board can't compare swap devices, and what to do; two empty texts if nothing is known to be missing.
+
+    Args:
+        answer: to `PROBE_STEP`.
+        is_root: whether the user is root there.
+    """
+    parts = (("probe-program", "program"), ("probe-no-swap", "kernel"), ("probe-no-top", "controller"))
+    code = next((code for part, code in parts if part in answer.parts), "") if is_root else "user"
+    if not code:
+        return "", ""
+    reason, hint = _REASONS[code]
+    values = {"words": "BOARD", "detail": answer.text("probe-program")}
+    return reason.format_map(values), hint.format_map(values)
+
+
+def has_zram(answer: BoardAnswer) -> bool:
+    """Return whether the board's kernel has zram without loading a module; `answer` is to `PROBE_STEP`."""
+    return "probe-zram" in answer.parts
 
 
 def swap_texts(answer: BoardAnswer) -> tuple[tuple[str, str], ...]:
@@ -248,7 +276,7 @@ _REASONS = {
         "Boot a kernel with CONFIG_ZRAM=m or y, or compare swap=none,file.",
     ),
     "add": ("zram adds no device", "Observe it: ssh {words} dmesg"),
-    "algorithm": ("zram has not the algorithm {detail}", "Name one of the list: swap=zram:ALGORITHM"),
+    "algorithm": ("zram has no algorithm {word}; it has: {rest}", "Name one of the list: swap=zram:ALGORITHM"),
     "size": (f"zram{{detail}} does not take a size of {BOARD_SWAP_MIB} MiB", "Observe it: ssh {words} dmesg"),
     "space": (
         f"its folder has no room for a swap file of {BOARD_SWAP_MIB} MiB: {{detail}}",

@@ -130,7 +130,7 @@ END
     swap_free=$(swap_available)
     [ "$swap_free" -gt $(((@SIZE@ + @SLACK@) * 1024 + @LIMIT@ / 1024)) ] || swap_refuse "memory $swap_free"
 }
-swap_group() {
+swap_find_top() {
     swap_v1= swap_v2=
     while read -r _ swap_point swap_type swap_options _; do
         case $swap_type in
@@ -139,19 +139,18 @@ swap_group() {
         esac
     done <@ROOT@/proc/mounts
     case " $(cat "$swap_v2/cgroup.controllers" 2>/dev/null) " in
-    *' memory '*)
-        swap_knob=memory.max swap_top=$swap_v2
-        case " $(cat "$swap_top/cgroup.subtree_control") " in
-        *' memory '*) ;;
-        *)
-            swap_note "control $swap_top/cgroup.subtree_control"
-            swap_write "$swap_top/cgroup.subtree_control" +memory || swap_refuse "group $swap_top"
-            ;;
-        esac
-        ;;
+    *' memory '*) swap_knob=memory.max swap_top=$swap_v2 ;;
+    *) swap_knob=memory.limit_in_bytes swap_top=$swap_v1 ;;
+    esac
+    [ -n "$swap_top" ]
+}
+swap_group() {
+    swap_find_top || swap_refuse controller
+    case "$swap_knob $(cat "$swap_top/cgroup.subtree_control" 2>/dev/null) " in
+    *limit_in_bytes* | *' memory '*) ;;
     *)
-        [ -n "$swap_v1" ] || swap_refuse controller
-        swap_knob=memory.limit_in_bytes swap_top=$swap_v1
+        swap_note "control $swap_top/cgroup.subtree_control"
+        swap_write "$swap_top/cgroup.subtree_control" +memory || swap_refuse "group $swap_top"
         ;;
     esac
     [ "$group" = "$swap_top/@GROUP@" ] || swap_note "group $swap_top/@GROUP@"
@@ -221,6 +220,15 @@ swap_set() {
     esac
     swap_show "$1"
 }
+swap_probe() {
+    PATH=$PATH:/usr/sbin:/sbin
+    for swap_program in mkswap swapoff swapon rmdir; do
+        command -v "$swap_program" >/dev/null || { part probe-program; echo "$swap_program"; break; }
+    done
+    [ -f @ROOT@/proc/swaps ] || part probe-no-swap
+    swap_find_top || part probe-no-top
+    if [ -d @ROOT@/sys/class/zram-control ]; then part probe-zram; fi
+}
 swap_show() {
     part swap-devices; cat @ROOT@/proc/swaps
     part swap-limit; swap_take "$group/$swap_knob"
@@ -235,10 +243,10 @@ swap_show() {
 """
 """Functions of `swapstone.targets.board_scripts`.
 
-`swap_set LEVEL` makes the level's device the only one, and a memory cgroup of `BOARD_MEMORY_BYTES`. Before each change, the file ``swaps``
-in the folder has a line that `swap_restore` undoes. A line is the boot, the zram device that was added, the group, the file that enabled
-the memory controller, ``module`` if zram was loaded, or a former device with its priority (proc(5), swapon(8)). What can't be done is
-refused, which ends the shell and restores.
+`swap_probe` changes nothing. `swap_set LEVEL` makes the level's device the only one, and a memory cgroup of `BOARD_MEMORY_BYTES`. Before
+each change, the file ``swaps`` in the folder has a line that `swap_restore` undoes. A line is the boot, the zram device that was added,
+the group, the file that enabled the memory controller, ``module`` if zram was loaded, or a former device with its priority (proc(5),
+swapon(8)). What can't be done is refused, which ends the shell and restores.
 """
 
 
