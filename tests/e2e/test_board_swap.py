@@ -26,7 +26,8 @@ pytestmark = pytest.mark.slow
 
 OWN_SWAP = """
 echo 67108864 >/sys/block/zram0/disksize && mkswap /dev/zram0 && swapon -p 7 /dev/zram0 &&
-mkdir /disk && dd if=/dev/zero of=/root/disk bs=1048576 count=0 seek=256 && mkfs.ext2 /root/disk && mount -o loop /root/disk /disk
+mkdir /disk && dd if=/dev/zero of=/root/disk bs=1048576 count=0 seek=256 && losetup /dev/loop0 /root/disk &&
+mkfs.ext2 /dev/loop0 && mount -t ext2 /dev/loop0 /disk && echo mounted
 """
 """The board's own zram, and a file system that holds a swap file."""
 
@@ -78,7 +79,8 @@ def _trial(target: SshTarget, level: str) -> AgentAnswer:
 
 
 def test_a_board_has_its_own_swap_back_after_a_session_and_after_a_lost_connection(machine: EmulatedBoard) -> None:
-    assert "/dev/zram0" in _called(machine, f"{OWN_SWAP}\ncat /proc/swaps")
+    made = _called(machine, f"{OWN_SWAP}\ncat /proc/swaps")
+    assert "/dev/zram0" in made and "mounted" in made, made
     place = msgspec.structs.replace(machine.place, folder="/disk/swapstone")
     with SshTarget(place) as target:
         for level in ("file", "zram:zstd"):

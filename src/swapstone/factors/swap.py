@@ -33,6 +33,7 @@ BOARD_SWAP_FILE = "swapstone-swap"
 
 _MOST_RATE = 1024
 _LARGEST_PAGE_KIB = 64  # the first page of a device is its header
+_LEAST_OF_FILE = 0.98  # the kernel leaves out pages that are not contiguous on the disk, as on ext2 with blocks of 1 KiB
 _FLASH = "nullb1"
 _OF_FLASH = f"after /sys/kernel/config/nullb/{_FLASH}/"
 _KEPT = {
@@ -132,7 +133,8 @@ def _of_line(fields: list[str], evidence: Evidence) -> str:
     if (kind, device) != ("file", BOARD_SWAP_FILE) and (folder, device) != ("/dev", own or None):
         return path
     size_kib = BOARD_SWAP_MIB << 10
-    if not kib.isdecimal() or not size_kib - _LARGEST_PAGE_KIB <= int(kib[:12]) < size_kib:
+    least_kib = size_kib * _LEAST_OF_FILE if kind == "file" else size_kib - _LARGEST_PAGE_KIB
+    if not kib.isdecimal() or not least_kib <= int(kib[:12]) < size_kib:
         return f"{path} of {kib[:12] or 'unknown'} KiB"
     if kind == "file":
         return FILE

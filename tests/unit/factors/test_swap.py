@@ -70,6 +70,8 @@ def on_board(swaps: str, *, own: str = "zram1", algorithms: str = "lzo [lzo-rle]
         (BOARD, "none"),
         (BOARD + ON_FILE, "file"),
         (BOARD + ON_ZRAM, "zram:lzo-rle"),
+        (BOARD + ON_FILE.replace("196604", "196328"), "file"),  # as seen on ext2
+        (BOARD + ON_FILE.replace("196604", "192675"), "/root/.cache/swapstone-board/swapstone-swap of 192675 KiB"),
         (BOARD + ON_FILE + ON_ZRAM, "file+zram:lzo-rle"),
         (BOARD + ON_FILE.replace("swapstone-swap", "swapfile"), "/root/.cache/swapstone-board/swapfile"),
         (BOARD + ON_ZRAM.replace("zram1", "zram0"), "/dev/zram0"),
