@@ -155,7 +155,7 @@ folder=@FOLDER@
 case $folder in /*) ;; *) folder=/tmp/swapstone-$(id -u) ;; esac
 why=$(mkdir -p "$folder/files" 2>&1) || refuse no-folder "$why"
 @LOCK@
-trap 'clean_up 2>/dev/null' EXIT
+trap 'trap "" HUP INT TERM PIPE; clean_up 2>/dev/null' EXIT
 trap 'exit 3' HUP INT TERM
 for file in "$folder"/agent-*; do
     [ -f "$file" ] && read -r old <"$file" || continue
