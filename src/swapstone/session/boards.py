@@ -129,7 +129,7 @@ def _swap(answer: BoardAnswer, *, is_root: bool) -> Finding:
     if reason:
         return Finding(name="swap=LEVEL", state=State.MISSING, found="unavailable", meaning=reason, remedy=hint)
     zram = "zram is there" if has_zram(answer) else "modprobe zram is tried when a level is set"
-    return _found("swap=LEVEL", f"file, none, and zram:ALGORITHM ({zram})")
+    return _found("swap=LEVEL", f"none, zram:ALGORITHM ({zram}), and file if the folder's file system takes swap files")
 
 
 def _found(name: str, text: str) -> Finding:
