@@ -16,10 +16,12 @@ import pytest
 from swapstone.factors import SWAP, Evidence
 from swapstone.factors.swap import BOARD_MEMORY_BYTES
 from swapstone.model import UnavailableError, UserError
+from swapstone.session import boards
 from swapstone.targets import MachineConfig, TargetError, board_swap, board_swap_scripts
 from swapstone.targets.board import BoardFolder, clean_board
 from swapstone.targets.board_answer import BoardAnswer
 from swapstone.targets.board_swap import PROBE_STEP, has_zram, missing_for_swap
+from swapstone.targets.health import State
 from swapstone.targets.ssh_connection import ConnectionEndedError
 from swapstone.targets.ssh_target import SshTarget
 from swapstone.wire import AgentAnswer, TrialRequest
@@ -395,6 +397,11 @@ def test_a_probe_states_what_is_missing_and_changes_nothing(board: FakeBoard) ->
         assert missing_for_swap(target.board.ask(PROBE_STEP), is_root=True)[0] == "its kernel has no swap (CONFIG_SWAP)"
         (board.root / "proc/kept").rename(board.swaps)
     assert board.swaps.read_text() == FORMER and not board.state.exists()
+    shown = boards._swap(BoardAnswer({"probe-zram": b""}, {}), is_root=True)
+    assert (shown.state, shown.found[:40]) == (State.GOOD, "none, zram:ALGORITHM (zram is there), an")
+    assert "modprobe zram is tried" in boards._swap(BoardAnswer({}, {}), is_root=True).found
+    refused = boards._swap(BoardAnswer({}, {}), is_root=False)
+    assert (refused.state, refused.meaning, refused.remedy[:14]) == (State.MISSING, "it needs root", "Log in as root")
     lacking = BoardAnswer({"probe-program": b"swapon\n"}, {})
     assert missing_for_swap(lacking, is_root=True)[0] == "it lacks the program swapon"
 
