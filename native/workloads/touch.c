@@ -5,8 +5,9 @@
  *     touch sequential|random PERCENT TOUCHES
  *
  * The order of the pages; the size of the working set in per cent of MemAvailable at the start, or of the
- * limit of its cgroup (SWAPSTONE_MEMORY_BYTES) if that is less, rounded down to 16 MiB; and the number of pages to read. A quarter of each page is random. With a half, twice the
- * available memory would not fit into zram.
+ * limit of its cgroup (SWAPSTONE_MEMORY_BYTES) if that is less, rounded down to 16 MiB; and the number of
+ * pages to read. A quarter of each page is random. With a half, twice the available memory would not fit into
+ * zram.
  */
 #include "figures.h"
 #include "page_content.h"

@@ -33,7 +33,9 @@ BOARD_SWAP_FILE = "swapstone-swap"
 
 _MOST_RATE = 1024
 _LARGEST_PAGE_KIB = 64  # the first page of a device is its header
-_LEAST_OF_FILE = 0.98  # the kernel leaves out pages that are not contiguous on the disk, as on ext2 with blocks of 1 KiB
+_LEAST_OF_FILE = (
+    0.98  # the kernel leaves out pages that are not contiguous on the disk, as on ext2 with blocks of 1 KiB
+)
 _FLASH = "nullb1"
 _OF_FLASH = f"after /sys/kernel/config/nullb/{_FLASH}/"
 _KEPT = {
