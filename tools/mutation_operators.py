@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterable, Iterator
 MODULE = ""
 """`Mutant.function` outside functions."""
 
+_ENCODINGS = frozenset({"ascii", "utf-8", "latin-1"})
+"""Names that Python looks up without their punctuation, so that a changed one names the same encoding."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
@@ -290,6 +293,8 @@ class _Source:
                 new = [str(node.value + 1), *([str(node.value - 1)] if node.value > 0 else [])]
             case float():
                 new = [repr(node.value * 2), repr(node.value / 2)] if node.value else ["1.0"]
+            case str() if node.value in _ENCODINGS:
+                pass
             case str() if node.value.split() == [node.value]:  # text of several words is for a person
                 new = [repr(node.value + "?")]
             case bytes() if node.value.split() == [node.value]:

@@ -536,7 +536,6 @@ static void begin(const struct request *request, int signal_fd) {
     trial.agent_cpu_ns = port_process_cpu_ns(port_getpid());
     trial.server.phase = PHASE_NONE;
     trial.server.running = false;
-    trial.server.after = (struct counters){0};
     trial.free_bytes = -1;
     if (!request->root) /* its folder is in the root */
         port_available_bytes(request->folder, &trial.free_bytes);

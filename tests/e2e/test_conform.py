@@ -51,6 +51,11 @@ def test_a_shell_command_is_refused_with_its_line(tmp_path: Path) -> None:
     script.write_text(f"0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n+0 `touch {touched}`\n")
     with pytest.raises(UserError, match=r"shell\.pkt:2:4: a shell command is not run"):
         conform([str(script)], "lwip", "text")
+    text, status = conform([str(script)], "lwip", "text", skip_code=True)
+    assert (status, text.partition("\n")[0]) == (
+        0,
+        "lwIP passes 1 of 1 script. Code of 1 script was left out, such as assertions.",
+    )
     assert not touched.exists()
 
 
@@ -64,7 +69,7 @@ def test_a_refused_script_does_not_keep_others_from_running(tmp_path: Path) -> N
     assert text == (
         "lwIP passes 1 of 1 script (1 could not run), smoltcp passes 1 of 1 (1 could not run).\n\n"
         "Refused scripts, which no stack ran:\n"
-        f"  {tmp_path}/code.pkt:2:4: Python code (%{{ }}%) is not run: scripts are untrusted input\n"
+        f"  {tmp_path}/code.pkt:2:4: Python code (%{{ }}%) is not run: scripts are untrusted input; --skip-code runs the rest\n"
     )
 
 

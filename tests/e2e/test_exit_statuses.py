@@ -202,3 +202,13 @@ def test_git_bisect_finds_the_commit_that_made_a_program_slower(tmp_path: Path) 
     log = run("git", "bisect", "log")
     assert log.splitlines()[-1].endswith("slow") and "first bad commit" in log.splitlines()[-1], found
     assert any(line.startswith("# skip") and line.endswith("broken") for line in log.splitlines())
+
+
+def test_a_process_without_memory_for_libraries_is_refused(tmp_path: Path) -> None:
+    """OpenBLAS would end it with status 1, and DuckDB by SIGSEGV."""
+    limited = ["/bin/sh", "-c", 'ulimit -v 200000; exec "$@"', "sh", *command("query", "SELECT 1")]
+    result = subprocess.run(
+        limited, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: This process may use 195 MiB of memory, and needs 384 MiB.\n")

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TextIO
 
 from tests.hostile.commands import COMMANDS, Cell, cells, decode, encode, make_records
 from tests.hostile.kinds import GROUPS, KINDS
@@ -43,8 +44,7 @@ def main() -> int:
             make_records(folder)
         for cell in cells(kinds, commands, folder, in_turn):
             found.append(cell)
-            if not options.json:
-                _print_line(found, len(commands) + bool(in_turn))
+            _print_line(found, len(commands) + bool(in_turn), sys.stderr if options.json else sys.stdout)
     if options.json:
         sys.stdout.buffer.write(encode(found))
     else:
@@ -72,15 +72,15 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _print_line(found: list[Cell], width: int) -> None:
+def _print_line(found: list[Cell], width: int, file: TextIO) -> None:
     """Print the line of a kind when its last command has ended."""
     if len(found) % width:
         return
     row = found[-width:]
-    print(f"{row[0].kind:48} {' '.join(str(cell.status) for cell in row)}", flush=True)
+    print(f"{row[0].kind:48} {' '.join(str(cell.status) for cell in row)}", file=file, flush=True)
     for cell in row:
         for fault in cell.faults:
-            print(f"    {cell.command}: {fault}", flush=True)
+            print(f"    {cell.command}: {fault}", file=file, flush=True)
 
 
 def _print_totals(found: list[Cell]) -> None:

@@ -66,10 +66,10 @@ def _crossed(run: Json) -> list[Json]:
 
 
 def _far_block(path: Path) -> None:
-    """Forge an experiment with 1536 trials a block, and a run in its last block."""
+    """Forge an experiment with 98,304 trials a block, and a run in its last block."""
     edited(
         "experiment",
-        factors=factor(*_LEVELS[:16]),
+        factors=factor(*_LEVELS),
         workloads=[["libc", "b_malloc_tiny1"], ["libc", "b_malloc_tiny2"]],
         loads=[f"load{number}" for number in range(48)],
         blocks=1_000_000,
@@ -104,9 +104,11 @@ def _alternating(*values: float) -> Callable[[Path], None]:
 
 _LARGEST = [
     Kind("1024 levels of a few runs", _runs_of({"factors": factor(*_LEVELS)}, _many_levels), ""),
-    Kind("40 levels of two workloads in three blocks", _runs_of({"factors": factor(*_LEVELS[:40])}, _every_place), ""),
+    Kind(
+        "40 of 1024 levels of two workloads in three blocks", _runs_of({"factors": factor(*_LEVELS)}, _every_place), ""
+    ),
     Kind("six crossed factors", _runs_of({"factors": _CROSSED}, _crossed), ""),
-    Kind("a run in block 10^6 of 1536 trials", _far_block, ""),
+    Kind("a run in block 10^6 of 98,304 trials", _far_block, ""),
     Kind(
         "1024 levels in balanced order", _runs_of({"factors": factor(*_LEVELS), "order": "balanced"}, _many_levels), ""
     ),

@@ -69,6 +69,12 @@ def _moved_to_end_of_long_path(path: Path) -> None:
     path.symlink_to(f"{end}/record")
 
 
+def _parent_is_link(path: Path) -> None:
+    elsewhere = path.parent.with_name("elsewhere")
+    path.parent.rename(elsewhere)
+    path.parent.symlink_to(elsewhere)
+
+
 def _crowded(path: Path) -> None:
     for number in range(20_000):
         (path / f"x{number}").touch()
@@ -114,6 +120,7 @@ _PLACES = [
     Kind("its name has shell code", lambda _: None, "", folder=_FOLDER_NAME.replace("\n", " ")),
     Kind("its name is an option", lambda _: None, "", folder="--trust"),
     Kind("its path has 3,900 bytes", _moved_to_end_of_long_path, ""),
+    Kind("its parent folder is a link", _parent_is_link, ""),
     Kind(
         "record.json is larger than its limit",
         lambda path: (path / "record.json").write_bytes(b" " * (1 << 20) + b"{}"),

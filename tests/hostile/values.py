@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.hostile.forgery import (
+    FORGED,
     LINES,
     METRIC,
     Json,
@@ -68,6 +69,17 @@ _NAMES = [
     Kind("a level that forges lines", _level(LINES), ""),
     *(Kind(f"a level named {name!r}", _level(name), "") for name in ("..", "/", "../../etc/passwd", "-rf", "")),
     Kind("a level of one zero-width character", _level("\u200b"), ""),
+    *(
+        Kind(f"a level that is {what}", _level(name), "")
+        for what, name in (
+            ("links in Markdown", "[x](javascript:alert(1)) ![i](http://evil/x.png) `a` | c | ~~~ # h"),
+            ("attributes of HTML", "\"'><img src=x onerror=alert(1)></title></script>-->]]>"),
+            ("no characters of XML", "\ufffe\uffff\x01\x7f]]>&xxe;"),
+            ("signals of LAVA", "<LAVA_SIGNAL_TESTCASE TEST_CASE_ID=x RESULT=pass>"),
+            ("a line of benchstat", f"Benchmark{FORGED} 1 1 ns/op"),
+            ("a formula behind a no-break space", "\u00a0=1+1"),
+        )
+    ),
     Kind("a level of 300 characters", _level("n" * 300), ""),
     Kind("an own program that forges lines", _own_named(LINES), ""),
     *(

@@ -14,20 +14,21 @@ use swapstone_net::fixes::Fixes;
 use swapstone_net_testkit::backend::{self, Backend};
 
 use crate::kernel_system::KernelSystem;
-use crate::parse::{self, LARGEST};
+use crate::parse::{self, Code, LARGEST};
 use crate::run::{self, Failure};
 use crate::scan::BadScript;
 use crate::script::Script;
 use crate::virtual_system::VirtualSystem;
 
 const HELP: &str = "\
-Usage: swapstone-net-packetdrill SCRIPT... [--stack NAMES] [--jobs N] [--kernel-tolerance-usecs N]
+Usage: swapstone-net-packetdrill SCRIPT... [--stack NAMES] [--jobs N] [--kernel-tolerance-usecs N] [--skip-code]
 Runs packetdrill scripts, each on each stack in a process of its own, and prints a line of JSON for each as it ends.
   --stack NAMES               of lwip, smoltcp and kernel, separated by commas (lwip,smoltcp if not given);
                               lwip:shipped has none of its fixes, lwip:without-FIX all but one
   --jobs N                    as many processes at once (2 if not given)
   --kernel-tolerance-usecs N  the least tolerance of times over the kernel, which runs in real time (100000)
-Nothing of a script is executed on this machine: shell commands and Python code are refused.
+  --skip-code                 leave out shell commands and Python code; else a script with them is refused
+Nothing of a script is executed on this machine.
 The exit code is 0 if all scripts passed, 1 if one did not, and 2 for a wrong option.";
 
 const KERNEL: &str = "kernel";
@@ -42,6 +43,7 @@ struct Arguments {
     jobs: usize,
     least: u64,
     one: bool,
+    code: Code,
 }
 
 struct Case {
@@ -63,6 +65,7 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
         jobs: 2,
         least: 100_000,
         one: false,
+        code: Code::Refused,
     };
     let number = |text: String| {
         text.parse::<u64>()
@@ -75,6 +78,7 @@ fn arguments(mut given: impl Iterator<Item = String>) -> Result<Arguments, Strin
             "--jobs" => found.jobs = usize::try_from(number(value()?)?).unwrap_or(1).max(1),
             "--kernel-tolerance-usecs" => found.least = number(value()?)?,
             "--one" => found.one = true,
+            "--skip-code" => found.code = Code::Skipped,
             option if option.starts_with('-') => return Err(HELP.into()),
             _ => found.scripts.push(argument.into()),
         }
@@ -113,7 +117,7 @@ pub fn main() -> ExitCode {
 }
 
 /// Reads and parses a script.
-fn read(path: &PathBuf) -> Result<Script, Value> {
+fn read(path: &PathBuf, code: Code) -> Result<Script, Value> {
     let bad = |line: usize, reason: String| json!({"outcome": "bad-script", "line": line, "reason": reason});
     let wrong = |error: BadScript| json!({"outcome": "bad-script", "line": error.line, "column": error.column, "reason": error.text});
     // Opening a pipe would wait for its writer.
@@ -127,12 +131,12 @@ fn read(path: &PathBuf) -> Result<Script, Value> {
         .read_to_end(&mut bytes)
         .map_err(|error| bad(0, error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| bad(0, "the script is not UTF-8".into()))?;
-    parse::script(&text).map_err(wrong)
+    parse::script(&text, code).map_err(wrong)
 }
 
 /// Runs one script on one stack in this process; returns its outcome.
 fn one(arguments: &Arguments) -> Value {
-    let script = match read(&arguments.scripts[0]) {
+    let script = match read(&arguments.scripts[0], arguments.code) {
         Ok(script) => script,
         Err(outcome) => return outcome,
     };
@@ -150,10 +154,12 @@ fn one(arguments: &Arguments) -> Value {
             Err(reason) => return unavailable(reason),
         }
     };
-    match done {
+    let mut found = match done {
         Ok(()) => json!({"outcome": "passed"}),
         Err(failure) => outcome(&failure),
-    }
+    };
+    found["skipped"] = script.skipped.into();
+    found
 }
 
 fn outcome(failure: &Failure) -> Value {
@@ -218,6 +224,7 @@ fn start(case: Case, arguments: &Arguments) -> Running {
     let child = Command::new(program)
         .args(["--one", "--stack", &case.stack])
         .args(["--kernel-tolerance-usecs", &arguments.least.to_string()])
+        .args((arguments.code == Code::Skipped).then_some("--skip-code"))
         .arg(&case.script)
         .env("RUST_BACKTRACE", "0")
         .stdin(Stdio::null())

@@ -3,7 +3,7 @@
 //! runner supports it.
 //!
 //! Scripts are untrusted. Nothing of a script is executed on this machine: shell commands and
-//! Python code are refused.
+//! Python code are refused, or left out.
 
 use std::collections::BTreeMap;
 
@@ -24,15 +24,27 @@ const MOST_EVENTS: usize = 10_000;
 const DEEPEST: usize = 8;
 /// The options of a script's file.
 const OPTIONS: &[&str] = &["tolerance_usecs", "ip_version", "mtu", "define"];
-const SHELL: &str = "a shell command is not run: scripts are untrusted input";
-const PYTHON: &str = "Python code (%{ }%) is not run: scripts are untrusted input";
+const SHELL: &str =
+    "a shell command is not run: scripts are untrusted input; --skip-code runs the rest";
+const PYTHON: &str =
+    "Python code (%{ }%) is not run: scripts are untrusted input; --skip-code runs the rest";
+const SHELL_VALUE: &str = "a shell command is not run, so this value is not known";
+
+/// What happens to shell commands and Python code, which are never executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// The script is refused.
+    Refused,
+    /// They are left out. One that has a time takes its place among the events and does nothing.
+    Skipped,
+}
 
 /// Parses a script.
 ///
 /// # Errors
 ///
 /// The line, and what is wrong there.
-pub fn script(text: &str) -> Parsed<Script> {
+pub fn script(text: &str, code: Code) -> Parsed<Script> {
     let mut scan = Scanner::new(text);
     let mut script = Script::default();
     if text.len() > LARGEST {
@@ -42,11 +54,20 @@ pub fn script(text: &str) -> Parsed<Script> {
     while scan.take("--")? {
         option(&mut scan, &mut script, &mut defines)?;
     }
-    while scan.peek()?.is_some() {
+    loop {
+        // Without a time: what prepares the machine before the script, and cleans up after it.
+        if skip_code(&mut scan, code)? {
+            script.skipped += 1;
+            continue;
+        }
+        if scan.peek()?.is_none() {
+            break;
+        }
         if script.events.len() == MOST_EVENTS {
             return scan.error(format!("a script has at most {MOST_EVENTS} events"));
         }
-        let event = event(&mut scan, script.version, script.events.last(), &defines)?;
+        let event = event(&mut scan, &script, code, &defines)?;
+        script.skipped += usize::from(event.action == Action::Skipped);
         script.events.push(event);
     }
     if script.events.is_empty() {
@@ -71,7 +92,7 @@ fn option(scan: &mut Scanner<'_>, script: &mut Script, defines: &mut Defines) ->
             };
             scan.expect("=")?;
             if scan.peek()? == Some('`') {
-                return scan.error(SHELL);
+                return scan.error(SHELL_VALUE);
             }
             let value = single(scan, 0, &Defines::new())?;
             defines.insert(name.into(), value);
@@ -97,17 +118,27 @@ fn option(scan: &mut Scanner<'_>, script: &mut Script, defines: &mut Defines) ->
     Ok(())
 }
 
-fn event(
-    scan: &mut Scanner<'_>,
-    version: Version,
-    before: Option<&Event>,
-    defines: &Defines,
-) -> Parsed<Event> {
-    match scan.peek()? {
-        Some('`') => return scan.error(SHELL),
-        Some('%') => return scan.error(PYTHON),
-        _ => {}
+/// Skips a shell command or Python code that is next; returns whether there was one.
+///
+/// # Errors
+///
+/// Code is refused, or has no end.
+fn skip_code(scan: &mut Scanner<'_>, code: Code) -> Parsed<bool> {
+    let (refused, end) = match scan.peek()? {
+        Some('`') => (SHELL, "`"),
+        Some('%') => (PYTHON, "}%"),
+        _ => return Ok(false),
+    };
+    if code == Code::Refused {
+        return scan.error(refused);
     }
+    scan.expect(if end == "`" { "`" } else { "%{" })?;
+    scan.skip_past(end)?;
+    Ok(true)
+}
+
+fn event(scan: &mut Scanner<'_>, script: &Script, code: Code, defines: &Defines) -> Parsed<Event> {
+    let (version, before) = (script.version, script.events.last());
     let start = scan.place();
     let (when, until) = time(scan, before)?;
     let next = scan.peek()?;
@@ -121,8 +152,7 @@ fn event(
             scan.expect(">")?;
             Action::Expect(parse_packet::packet(scan, version, false)?)
         }
-        Some('`') => return scan.error(SHELL),
-        Some('%') => return scan.error(PYTHON),
+        _ if skip_code(scan, code)? => Action::Skipped,
         _ => Action::Call(call(scan, defines)?),
     };
     if until.is_some() && !matches!(action, Action::Call(_)) {

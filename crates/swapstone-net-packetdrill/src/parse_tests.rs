@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-use super::script;
-use crate::script::{Action, Body, TcpOption, Value, Version, When};
+use super::Code;
+use crate::scan::Parsed;
+use crate::script::{Action, Body, Script, TcpOption, Value, Version, When};
+
+fn script(text: &str) -> Parsed<Script> {
+    super::script(text, Code::Refused)
+}
 
 fn fails(text: &str, line: usize, part: &str) {
     let error = script(text).unwrap_err();
@@ -121,7 +126,11 @@ fn icmp_and_datagrams_are_parsed() {
         panic!("{:?}", script.events[2]);
     };
     assert_eq!(packet.ecn, Some(2));
-    let six = super::script("--ip_version=ipv6\n0 < icmp packet_too_big mtu 1280").unwrap();
+    let six = super::script(
+        "--ip_version=ipv6\n0 < icmp packet_too_big mtu 1280",
+        Code::Refused,
+    )
+    .unwrap();
     assert_eq!(six.version, Version::V6);
 }
 
@@ -134,6 +143,46 @@ fn shell_and_python_are_refused_with_the_reason() {
     );
     fails("0 close(3) = 0\n+0 `ls`", 2, "a shell command is not run");
     fails("0 close(3) = 0\n+0 %{ assert 1 }%", 2, "Python code");
+}
+
+#[test]
+fn code_that_is_skipped_keeps_its_time_and_is_counted() {
+    let text = "`../common/defaults.sh\n../set.py \"a b\"`\n\
+        0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3\n\
+        +.5 `sysctl -q a=1`\n\
+        +.25 %{ assert tcpi_unacked == 7, {1: 2} }%\n\
+        +0 close(3) = 0\n\
+        // `a comment`\n\
+        `cleanup`\n";
+    let found = super::script(text, Code::Skipped).unwrap();
+    assert_eq!(found.skipped, 4);
+    let seen: Vec<_> = found
+        .events
+        .iter()
+        .map(|event| (event.line, event.when, event.action == Action::Skipped))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (3, When::Absolute(0), false),
+            (4, When::Relative(500_000), true),
+            (5, When::Relative(250_000), true),
+            (6, When::Relative(0), false),
+        ]
+    );
+    for (text, place, part) in [
+        ("0 close(3) = 0\n+0 `ls", (2, 4), "without its end `"),
+        ("0 close(3) = 0\n%{ `}` }", (2, 1), "without its end }%"),
+        ("0 close(3) = 0\n% x }%", (2, 1), "expected \"%{\""),
+        ("`ls`", (1, 5), "no events"),
+        ("`ls`\n--mtu=1000\n0 close(3) = 0", (2, 1), "expected"),
+        ("--define=A=`x`\n0 close(3) = 0", (1, 12), "not known"),
+        ("+0~+1 `ls`", (1, 1), "range of times"),
+    ] {
+        let error = super::script(text, Code::Skipped).unwrap_err();
+        assert_eq!((error.line, error.column), place, "{text}: {}", error.text);
+        assert!(error.text.contains(part), "{text}: {}", error.text);
+    }
 }
 
 #[test]

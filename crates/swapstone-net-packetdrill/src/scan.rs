@@ -157,6 +157,17 @@ impl<'a> Scanner<'a> {
         self.error("a string without its end \"")
     }
 
+    /// Skips everything up to this text, and the text.
+    pub fn skip_past(&mut self, end: &str) -> Parsed<()> {
+        match self.rest().find(end) {
+            Some(at) => {
+                self.advance(at + end.len());
+                Ok(())
+            }
+            None => self.error(format!("code without its end {end}")),
+        }
+    }
+
     /// Takes a name: a letter or underscore, then letters, digits and underscores.
     pub fn name(&mut self) -> Parsed<Option<&'a str>> {
         self.skip()?;

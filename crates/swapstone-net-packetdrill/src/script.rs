@@ -22,6 +22,8 @@ pub struct Script {
     pub mtu: Option<u16>,
     /// The events.
     pub events: Vec<Event>,
+    /// How many shell commands and pieces of Python code were left out.
+    pub skipped: usize,
 }
 
 /// An event.
@@ -63,6 +65,8 @@ pub enum Action {
     Expect(Packet),
     /// The program makes a system call.
     Call(Call),
+    /// Nothing: the code that stands there is not run.
+    Skipped,
 }
 
 /// A packet of a script.

@@ -61,6 +61,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         with ending_at_once():
+            importlib.import_module("swapstone.model.system_errors").require_memory()
             module = importlib.import_module(f"swapstone.cli.{COMMANDS[cmd_name][0]}")
         command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         assert isinstance(command, click.Command)
@@ -149,7 +150,7 @@ def _report(error: Exception) -> int:
     from swapstone.model.errors import NothingComparableError, UserError  # noqa: PLC0415 - imports the model, which --help and --version don't need
     from swapstone.model.system_errors import as_user_error, hint_of  # noqa: PLC0415 - as above
 
-    if isinstance(error, (OSError, MemoryError)):
+    if isinstance(error, (OSError, MemoryError, ImportError)):
         error = as_user_error(error, "give the same command again.") or error
     if isinstance(error, UserError):
         echo_labelled("error: ", error.message, err=True)

@@ -25,6 +25,7 @@ from swapstone.comparison.rows import Row, SizeValues, run_rows, size_rows
 from swapstone.comparison.run_columns import as_table, metric_names
 from swapstone.comparison.run_table import OK, STATUSES, Runs, RunTable
 from swapstone.comparison.suite_index import index_estimates, indices
+from swapstone.comparison.unmeasured import left_out_caveats, measured_candidates
 from swapstone.comparison.verdicts import FEW_PAIRS, comparison
 from swapstone.model import (
     CURRENT_RULES,
@@ -82,11 +83,12 @@ def analyse(
     table = as_table(runs, metric_names(workloads))
     cells = collect(undisturbed(experiment, workloads, table))
     findings = check(experiment, variants, workloads, table)
+    candidates_of = measured_candidates(experiment, variants, workloads, table)
     rows = checked(
         _ordered(
             experiment,
             [
-                *run_rows(experiment, variants, workloads, cells),
+                *run_rows(experiment, variants, workloads, cells, candidates_of),
                 *size_rows(experiment, variants, workloads, sizes or {}),
             ],
         ),
@@ -110,7 +112,12 @@ def analyse(
         indices=tuple(index for index in every_index if index.candidate not in copies),
         nulls=tuple(_null_result(copy, comparisons, every_index, busy) for copy in copies),
         noise=noise,
-        caveats=(*caveats, *findings.caveats, *caveats_of(experiment, table, rows, comparisons, noise, needed=needed)),
+        caveats=(
+            *caveats,
+            *findings.caveats,
+            *caveats_of(experiment, table, rows, comparisons, noise, needed=needed),
+            *left_out_caveats(experiment, variants, workloads, candidates_of),
+        ),
         failures=tuple(
             Failure(
                 key=table.trial(row).key,

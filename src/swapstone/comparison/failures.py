@@ -58,12 +58,13 @@ def rates(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tu
     table = as_table(runs, ())
     counted = _counted(table)
     blocks = _differences(table, counted)
+    groups = {group for group, _ in counted}
     baseline = variants[0]
     found = []
     for suite, workload in experiment.workloads:
         for load in experiment.loads:
             group = (suite, workload, load)
-            for candidate in variants[1:]:
+            for candidate in variants[1:] if group in groups else ():
                 signed = blocks.get(group, _Blocks()).differences(baseline.label, candidate.label)
                 before, after = (counted.get((group, each.label), _Side()) for each in (baseline, candidate))
                 if not before.runs and not after.runs:

@@ -17,6 +17,7 @@ from swapstone.comparison.layout_spread import by_layout, by_turn, whole_cycles
 from swapstone.comparison.means import tail_p_value, unit_means
 from swapstone.comparison.pairs import pairs_for
 from swapstone.comparison.run_table import Ints
+from swapstone.comparison.unmeasured import CandidatesOf
 from swapstone.model import (
     BALANCED_ORDER,
     CURRENT_RULES,
@@ -164,7 +165,11 @@ def scale_of(values: NDArray[np.float64]) -> Scale:
 
 
 def run_rows(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], cells: Cells
+    experiment: Experiment,
+    variants: Sequence[Variant],
+    workloads: Mapping[str, Workload],
+    cells: Cells,
+    candidates_of: CandidatesOf | None = None,
 ) -> Iterator[Row]:
     """Yield a row for every metric, workload, load and candidate, in the experiment's order.
 
@@ -173,12 +178,16 @@ def run_rows(
         variants: the baseline first.
         workloads: by name.
         cells: the runs, grouped; a combination without runs gets a row without pairs.
+        candidates_of: the candidates that get rows; None for all.
     """
     needed, current = pairs_for(experiment), experiment.rules >= CURRENT_RULES
     unit = "layouts" if experiment.layouts else "replicates" if experiment.virtual else "runs"
-    baseline, *candidates = variants
+    baseline, *every = variants
     for suite, name in experiment.workloads:
         for load in experiment.loads:
+            candidates = every if candidates_of is None else candidates_of.get((suite, name, load), ())
+            if not candidates:
+                continue
             found = cells.get((suite, name, load), {})
             for metric in workloads[name].metrics:
                 for candidate in candidates:

@@ -66,6 +66,7 @@ class CaveatKind(enum.Enum):
     SAME_FILE = "same-file"
     WRITES_FILES = "writes-files"
     CHANGED_CONDITIONS = "changed-conditions"
+    NOT_MEASURED = "not-measured"
 
 
 class Caveat(FrozenStruct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -46,6 +46,7 @@ class ScriptOutcome(FrozenStruct, frozen=True, kw_only=True):
         reason: what went wrong.
         expected: the packet or call of the script, in its notation; empty for none.
         seen: what was seen instead.
+        skipped: how many shell commands and pieces of Python code of the script were left out.
     """
 
     script: str
@@ -56,6 +57,7 @@ class ScriptOutcome(FrozenStruct, frozen=True, kw_only=True):
     reason: str = ""
     expected: str = ""
     seen: str = ""
+    skipped: Annotated[int, msgspec.Meta(ge=0)] = 0
 
     def __post_init__(self) -> None:
         if self.stack.partition(":")[0] not in STACKS:

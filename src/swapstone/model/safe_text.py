@@ -83,7 +83,7 @@ def spreadsheet_cell(value: object) -> object:
     if _NUMBER.fullmatch(value):
         return value
     shown = safe(value)
-    return f"'{shown}" if shown.lstrip(" ").startswith(_FORMULA) else shown
+    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown
 
 
 def _replaced(text: str, escape: Callable[[str], str], kept: str = "") -> str:

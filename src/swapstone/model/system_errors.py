@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import errno
+import re
+import resource
 
 from swapstone.model.errors import UserError
 
@@ -46,13 +48,28 @@ def is_of_machine(error: UserError) -> bool:
     return False
 
 
-def as_user_error(error: OSError | MemoryError, next_step: str) -> UserError | None:
+_NO_TEMPORARY_FOLDER = "No usable temporary directory found"
+"""What `tempfile.gettempdir` raises FileNotFoundError with, if no file can be written in any folder for temporary files."""
+
+_UNMAPPED = re.compile(r"failed to map segment|[Cc]annot allocate memory")
+"""What dlopen(3) reports where a library does not fit into the address space."""
+
+
+def as_user_error(error: OSError | MemoryError | ImportError, next_step: str) -> UserError | None:
     """Return the error for the user; None if no resource of the machine is the cause.
 
     Args:
-        error: of the operating system, or of Python's allocator.
+        error: of the operating system, of Python's allocator, or of a library that was to be loaded.
         next_step: what to do after the cause is removed, as the end of a sentence.
     """
+    if isinstance(error, ImportError):
+        if not _UNMAPPED.search(str(error)):
+            return None
+        hint = "Raise the limit of this shell (`ulimit -v unlimited`), or end other programs"
+        return UserError("There is not enough memory to load a library.", f"{hint}, then {next_step}")
+    if isinstance(error, FileNotFoundError) and str(error.strerror).startswith(_NO_TEMPORARY_FOLDER):
+        hint = "Free some space, raise the limit of this shell (`ulimit -f unlimited`), or name a folder: TMPDIR=FOLDER"
+        return UserError("No file can be written in a folder for temporary files.", f"{hint}; then {next_step}")
     if isinstance(error, MemoryError):
         error = OSError(errno.ENOMEM, "There is not enough memory")
     cause = remedy(error)
@@ -60,3 +77,20 @@ def as_user_error(error: OSError | MemoryError, next_step: str) -> UserError | N
         return None
     where = f" ({error.filename})" if isinstance(error.filename, str) else ""
     return UserError(f"{error.strerror}{where}.", f"{cause}, then {next_step}")
+
+
+_SMALLEST_ADDRESS_SPACE_BYTES = 384 << 20
+
+
+def require_memory() -> None:
+    """Check that libraries can be loaded: with a smaller limit of the address space, OpenBLAS ends the process, and DuckDB crashes.
+
+    Raises:
+        UserError: the limit (`ulimit -v`) is smaller.
+    """
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if 0 <= limit < _SMALLEST_ADDRESS_SPACE_BYTES:
+        raise UserError(
+            f"This process may use {limit >> 20} MiB of memory, and needs {_SMALLEST_ADDRESS_SPACE_BYTES >> 20} MiB.",
+            "Raise the limit of this shell: ulimit -v unlimited",
+        )

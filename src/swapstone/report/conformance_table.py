@@ -35,12 +35,21 @@ def answer(found: Conformance) -> str:
         rest = f" ({others} could not run)" if others else ""
         parts.append(f"{title} passes {outcomes[PASSED]} of {run}{scripts}{rest}")
     text = ", ".join(parts) + "."
+    lacking = {one.script for one in found.outcomes if one.skipped}
+    if lacking:
+        text += (
+            f" Code of {len(lacking)} {'scripts' if len(lacking) > 1 else 'script'} was left out, such as assertions."
+        )
     return text[0].upper() + text[1:] if text.startswith("the ") else text
 
 
 def text_of(found: Conformance) -> str:
     """Return the answer and every script that did not pass, with the expected and the seen packet."""
     lines = [answer(found)]
+    lacking = {one.script: one for one in found.outcomes if one.skipped}
+    if lacking:
+        lines += ["", "Shell commands and pieces of Python code that were left out:"]
+        lines += [f"  {found.name(one)}: {one.skipped}" for one in lacking.values()]
     refused = {one.script: one for one in found.outcomes if one.outcome == REFUSED}
     if refused:
         lines += ["", "Refused scripts, which no stack ran:"]

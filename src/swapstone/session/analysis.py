@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import collections
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from swapstone import plan, workloads
 from swapstone.artifacts import EMPTY_PROGRAMS, EMPTY_SUITE, SIZE_METRICS
 from swapstone.comparison import SizeValues, analyse
-from swapstone.model import Analysis, Caveat, CaveatKind, Experiment, Workload
+from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.unmeasured import is_large, measured_candidates
+from swapstone.model import Analysis, Caveat, CaveatKind, Comparison, Experiment, Verdict, Workload
 from swapstone.record import RecordView
 from swapstone.report import factorial_export
 from swapstone.session.program_outputs import same_files, with_differing_lines
@@ -58,15 +61,53 @@ def _boots(experiment: Experiment) -> bool:
     return any(kind.opens.boots for kind in TARGETS if kind.name == name)
 
 
-def verdicts_digest(analysis: Analysis) -> str:
+def record_verdicts(view: RecordView) -> str:
+    """Return the digest of a record's verdicts, with those of comparisons that the analysis leaves out because no run was made."""
+    return verdicts_digest(analyse_record(view), _left_out(view))
+
+
+_LeftOut = Callable[[Sequence[Comparison]], Iterator[Comparison | str]]
+
+
+def _left_out(view: RecordView) -> _LeftOut:
+    """Return a function that adds the lines of comparisons that the analysis leaves out to those that it has, in their order."""
+    experiment, variants, workloads = view.experiment, plan.variants(view.experiment), workloads_of(view.experiment)
+    kept = None
+    if is_large(experiment, variants, workloads):
+        kept = measured_candidates(experiment, variants, workloads, as_table(view.runs, ()))
+
+    def added(found: Sequence[Comparison]) -> Iterator[Comparison | str]:
+        if kept is None:
+            yield from found
+            return
+        rest = collections.deque(found)
+        labels, verdict = [variant.label for variant in variants[1:]], f"{Verdict.INCONCLUSIVE.value} none"
+        for suite, name in experiment.workloads:
+            for load in experiment.loads:
+                has = {each.label for each in kept.get((suite, name, load), ())}
+                for metric in workloads[name].metrics:
+                    for label in labels:
+                        if label in has:
+                            yield rest.popleft()
+                        else:
+                            yield f"{suite} {name} {load} {metric.name} {label} {verdict}"
+                while rest and (rest[0].suite, rest[0].workload, rest[0].load) == (suite, name, load):
+                    yield rest.popleft()  # sizes
+        yield from rest  # of the empty programs
+
+    return added
+
+
+def verdicts_digest(analysis: Analysis, added: _LeftOut = iter) -> str:
     """Return a SHA-256 of every verdict and its effect, rounded to six digits.
 
     Six digits exceed the precision that a verdict depends on, and are the same with every version of numpy.
+
+    Args:
+        analysis: with all comparisons that it has.
+        added: adds the lines of others.
     """
-    lines = []
-    for c in analysis.comparisons:
-        effect = "none" if c.effect is None else f"{c.effect:.6g}"
-        lines.append(f"{c.suite} {c.workload} {c.load} {c.metric.name} {c.candidate.label} {c.verdict.value} {effect}")
+    lines = [c if isinstance(c, str) else _verdict_line(c) for c in added(analysis.comparisons)]
     for row in factorial_export.rows(analysis):
         effect = "none" if row["effect"] is None else f"{row['effect']:.6g}"
         where = " ".join(
@@ -74,6 +115,11 @@ def verdicts_digest(analysis: Analysis) -> str:
         )
         lines.append(f"{where} {row['verdict']} {effect}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _verdict_line(c: Comparison) -> str:
+    effect = "none" if c.effect is None else f"{c.effect:.6g}"
+    return f"{c.suite} {c.workload} {c.load} {c.metric.name} {c.candidate.label} {c.verdict.value} {effect}"
 
 
 def _caveats(view: RecordView) -> tuple[Caveat, ...]:

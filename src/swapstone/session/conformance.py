@@ -86,7 +86,12 @@ def documented_table() -> str:
 
 
 def conform(
-    scripts: Sequence[str], stacks: str, kind: str, notify: Callable[[str], None] = lambda _: None
+    scripts: Sequence[str],
+    stacks: str,
+    kind: str,
+    notify: Callable[[str], None] = lambda _: None,
+    *,
+    skip_code: bool = False,
 ) -> tuple[str, int]:
     """Run scripts, by default all that Swapstone ships.
 
@@ -95,6 +100,7 @@ def conform(
         stacks: names, separated by commas.
         kind: ``text``, ``json`` or ``markdown``.
         notify: called with lines for the user.
+        skip_code: leave out shell commands and Python code of scripts, which are refused otherwise; they are never executed.
 
     Returns:
         What to print, and the exit status: 0 if every script passed, or failed as it is known to; else 2, also if one of several scripts
@@ -112,7 +118,7 @@ def conform(
         raise UnavailableError(missing[0], f"{missing[1]} Or leave the kernel out: --stack lwip,smoltcp")
     if kind == "markdown" and not scripts:
         return documented_table(), 0
-    found = Conformance(outcomes=_run(list(names), chosen, notify), known=known, names=names)
+    found = Conformance(outcomes=_run(list(names), chosen, notify, skip_code=skip_code), known=known, names=names)
     one = found.outcomes[0]
     if len(names) == 1 and one.outcome == REFUSED:
         raise UserError(
@@ -168,10 +174,12 @@ def _named(scripts: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _run(paths: Sequence[str], stacks: Sequence[str], notify: Callable[[str], None]) -> tuple[ScriptOutcome, ...]:
+def _run(
+    paths: Sequence[str], stacks: Sequence[str], notify: Callable[[str], None], *, skip_code: bool
+) -> tuple[ScriptOutcome, ...]:
     program = build_package(PACKAGE, notify=notify).path
     jobs = _JOBS if _KERNEL in stacks else 2
-    command = (str(program), "--stack", ",".join(stacks), "--jobs", str(jobs), *paths)
+    command = (str(program), "--stack", ",".join(stacks), "--jobs", str(jobs), *(["--skip-code"] * skip_code), *paths)
     found: list[ScriptOutcome] = []
     total = len(paths) * len(stacks)
     with subprocess.Popen(

@@ -39,7 +39,7 @@ from swapstone.record import (
     require_readable,
 )
 from swapstone.run import Engine, SessionEnd, Steps, check_levels, check_machine, finish, manifest_of, prepare
-from swapstone.session.analysis import analyse_record, verdicts_digest
+from swapstone.session.analysis import record_verdicts
 from swapstone.session.budget import BudgetError, check_budget
 from swapstone.session.defaults import (
     BUDGET_PER_VARIANT_NS,
@@ -460,7 +460,7 @@ def _finish(writer: RecordWriter, ending: SessionEnd) -> Path:
     """
     interrupted = Interrupted(writer.path, f"swapstone compare --resume {shlex.quote(str(writer.path))}")
     try:
-        verdicts = verdicts_digest(analyse_record(load(writer.path)))
+        verdicts = record_verdicts(load(writer.path))
         writer.seal(ending.state, ending.why, verdicts)
     except RecordError as error:
         if interrupted.resume not in error.hint:  # it could not be read: that of a stranger's record would be restored

@@ -13,7 +13,7 @@ from swapstone.model import UserError
 from swapstone.record import RecordView, check_raw, manifest_differences
 from swapstone.run import manifest_of, prepare
 from swapstone.run.recompute import Recomputed, choose, recompute
-from swapstone.session.analysis import analyse_record, verdicts_digest
+from swapstone.session.analysis import record_verdicts
 from swapstone.session.machines import open_experiment_target
 from swapstone.session.plan_check import plan_problems
 from swapstone.session.progress import NO_PROGRESS, Progress
@@ -270,6 +270,6 @@ def _verdict_problems(view: RecordView) -> list[str]:
         return [
             "an error ended its last session before the analysis; resume it by `swapstone compare --resume`",
         ]
-    if verdicts_digest(analyse_record(view)) != view.seal.verdicts:
+    if record_verdicts(view) != view.seal.verdicts:
         return ["its analysis gives other verdicts than when it was sealed (another version of Swapstone?)"]
     return []

@@ -9,6 +9,7 @@ import math
 import os
 import secrets
 import select
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -38,6 +39,12 @@ OLDEST_KERNEL = "3.4"
 """The first with PR_SET_CHILD_SUBREAPER (prctl(2)) and PTRACE_SEIZE (ptrace(2)), the newest that the agent needs."""
 
 _LONGEST_POLL_MS = 3_600_000
+
+_SLOWEST_BYTES_PER_S = 1 << 18
+"""At which an agent's answer arrives and is decoded, at the least: outputs of 16 MiB take seconds, and on a busy machine longer."""
+
+_LONGEST_ANSWER_BYTES = 1 << 28
+"""More than the longest answer: four outputs of 16 MiB, of which each byte may have three characters."""
 
 
 class AgentTarget(Target):
@@ -195,6 +202,7 @@ class AgentTarget(Target):
         assert self._process is not None
         assert self._process.stdout is not None
         output = self._process.stdout.fileno()
+        received = 0
         while True:
             left_ms = math.ceil((until_s - time.monotonic()) * 1000)
             if left_ms <= 0:
@@ -207,6 +215,10 @@ class AgentTarget(Target):
                 self._reader.finish()
                 raise self._gone()
             self._heard = True
+            received += len(data)
+            if received > _LONGEST_ANSWER_BYTES:
+                raise TargetError(f"The agent's answer has more than {_LONGEST_ANSWER_BYTES >> 20} MiB.")
+            until_s += len(data) / _SLOWEST_BYTES_PER_S
             answers = self._reader.feed(data)
             if answers:
                 self._check_silence()
@@ -253,10 +265,11 @@ class AgentTarget(Target):
         return TargetError(f"The agent ended (status {status}).", "The next trial starts a new one.")
 
     def _stop(self) -> None:
-        """End the agent: it kills its trial and exits when its pipes are closed."""
+        """End the agent: it kills its trial and exits when its pipes are closed, also if a signal stopped it."""
         process, self._process = self._process, None
         if process is None:
             return
+        _continue_group(process)
         for stream in (process.stdout, process.stdin):
             assert stream is not None
             with contextlib.suppress(BrokenPipeError):
@@ -266,3 +279,10 @@ class AgentTarget(Target):
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _continue_group(process: subprocess.Popen[bytes]) -> None:
+    """Continue a started process and its process group, if that is its own: the program under test may have stopped them."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if process.poll() is None and os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGCONT)

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import binascii
 import re
-import urllib.parse
 
 from swapstone.model import WireError
 from swapstone.model.safe_text import safe
 
 MAX_NUMBER = 2**63 - 1
 
-_PLAIN_OR_ENCODED = re.compile(rb"(?:[!-$&-~]|%(?:[01][0-9A-F]|2[05]|7F|[89A-F][0-9A-F]))+", re.ASCII)
+_PLAIN_OR_ENCODED = re.compile(
+    rb"[!-$&-~]*+(?:%(?:[01][0-9A-F]|2[05]|7F|[89A-F][0-9A-F])[!-$&-~]*+)*+", re.ASCII
+)  # without backtracking: outputs have megabytes
 _TO_ENCODE = re.compile(rb"[^!-$&-~]")
 _ZERO = ord("0")
 _NUMBER = re.compile(rb"-?[0-9]{1,19}", re.ASCII)
@@ -58,9 +60,12 @@ class Place:
         """
         if token == b"%":
             return b""
-        if not _PLAIN_OR_ENCODED.fullmatch(token):
+        if not token or not _PLAIN_OR_ENCODED.fullmatch(token):
             raise self.fault(f"the text {show(token)} is not percent-encoded as it should be.")
-        return urllib.parse.unquote_to_bytes(token)
+        if b"%" not in token:
+            return token
+        # As quoted-printable (RFC 2045, 6.7), which is decoded several times faster than by urllib.
+        return binascii.a2b_qp(token.replace(b"=", b"=3D").replace(b"%", b"="))
 
     def decode_text(self, token: bytes) -> str:
         """Decode percent-encoded text. Bytes that are not UTF-8 are shown by their hexadecimal codes.

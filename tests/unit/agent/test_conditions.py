@@ -82,6 +82,17 @@ def test_changes_of_the_program_itself_are_no_changes_of_the_agent(agent: Path, 
     assert changed_conditions(facts) == ()
 
 
+@pytest.mark.skipif(len(CPUS) < 2, reason="this machine has one processor")
+@pytest.mark.parametrize("cpus", [CPUS[:2], CPUS[1:2]])
+def test_a_program_is_pinned_to_each_processor_that_the_request_names(
+    agent: Path, tmp_path: Path, cpus: list[int]
+) -> None:
+    program = f"import os; assert os.sched_getaffinity(0) == {set(cpus)}"
+    answer = one(agent, request(tmp_path, sys.executable, "-c", program, cpus=tuple(cpus)))
+    assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0)
+    assert dict(answer.facts)["cpus_allowed"] == len(cpus)
+
+
 def state(pid: int) -> str:
     """Return the state of a process, e.g. ``S`` while it sleeps."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -8,14 +8,22 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
 
 from swapstone.model import WireError
-from swapstone.targets import TargetError, host
+from swapstone.targets import TargetError, agent_target, host
 from swapstone.targets.host import HostTarget
-from swapstone.wire import AgentRefusedError, AnswerReader, ProcessOutcome, encode_plan_header, encode_request
+from swapstone.wire import (
+    AgentAnswer,
+    AgentRefusedError,
+    AnswerReader,
+    ProcessOutcome,
+    encode_plan_header,
+    encode_request,
+)
 from tests.contract.programs import build
 from tests.unit.agent.harness import agents, alive, finish, request, run, until
 
@@ -269,6 +277,45 @@ def test_the_host_reports_an_agent_that_does_not_answer(agent: Path) -> None:
                 target.run(request(folder, "/bin/sh", "-c", script, timeout_ms=timeout_ms))
         until(lambda: not alive(folder))
         assert target.run(request(folder, "/bin/true")).outcome is ProcessOutcome.EXITED
+
+
+def test_a_program_that_stops_the_agent_leaves_nothing(agent: Path) -> None:
+    with HostTarget(agent, slack_s=0.3, stop_timeout_s=0.5) as target:
+        folder = Path(target.scratch())
+        with pytest.raises(TargetError, match="The agent did not answer in time"):
+            for timeout_ms in (100, 1000, 10_000):  # as above
+                target.run(request(folder, "/bin/sh", "-c", "kill -STOP $PPID; sleep 60", timeout_ms=timeout_ms))
+        until(lambda: not alive(folder) and not agents(agent))
+
+
+def test_a_long_answer_may_take_longer_than_the_trial(agent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent that sends is not hung: outputs of megabytes take their time on a busy machine."""
+    now_s = time.monotonic()
+
+    class SlowReader(AnswerReader):
+        def feed(self, data: bytes) -> tuple[AgentAnswer, ...]:
+            nonlocal now_s
+            now_s += len(data) / 300_000
+            return super().feed(data)
+
+    monkeypatch.setattr(agent_target, "AnswerReader", SlowReader)
+    monkeypatch.setattr(agent_target, "time", types.SimpleNamespace(monotonic=lambda: now_s))
+    with HostTarget(agent) as target:
+        script = ("/bin/sh", "-c", "head -c 8000000 /dev/zero")
+        answer = target.run(request(Path(target.scratch()), *script, timeout_ms=10_000, output_bytes=16 << 20))
+    assert (answer.outcome, len(answer.stdout)) == (ProcessOutcome.EXITED, 8_000_000)
+
+
+def test_an_answer_without_an_end_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_target, "_LONGEST_ANSWER_BYTES", 1 << 20)
+    fake = tmp_path / "agent"
+    fake.write_text("#!/bin/sh\necho swapstone-agent 6\necho begin t\nexec yes out x\n")
+    fake.chmod(0o755)
+    with (
+        HostTarget(fake, stop_timeout_s=0.2) as target,
+        pytest.raises(TargetError, match="answer has more than 1 MiB"),
+    ):
+        target.run(request(Path(target.scratch()), "/bin/true", id="t"))
 
 
 def test_the_host_refuses_an_invalid_answer(tmp_path: Path) -> None:

@@ -233,16 +233,17 @@ def test_a_user_without_privilege_has_a_root(agent: Path, place: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "note"),
     [
-        ({"root": "/nonexistent"}, "could not mount its root file system"),
-        ({"root_layer": "/nonexistent"}, "could not mount its root file system"),
-        ({"root_files": "/nonexistent"}, "could not mount its files in its root file system"),
-        ({"cwd": "/nonexistent"}, "could not enter its folder"),
+        ({"root": "{place}/none"}, "could not mount its root file system"),
+        ({"root_layer": "{place}/none"}, "could not mount its root file system"),
+        ({"root_files": "{place}/none"}, "could not mount its files in its root file system"),
+        ({"cwd": "/none"}, "could not enter its folder"),
         ({"arguments": ("/bin/missing",)}, "could not execute it"),
     ],
 )
-def test_a_step_that_fails_is_named(agent: Path, place: Path, changed: dict[str, object], note: str) -> None:
+def test_a_step_that_fails_is_named(agent: Path, place: Path, changed: dict[str, Any], note: str) -> None:
     require_root(place)
-    answer = one(agent, msgspec.structs.replace(rooted(place), **changed))
+    paths = {name: value.format(place=place) if isinstance(value, str) else value for name, value in changed.items()}
+    answer = one(agent, msgspec.structs.replace(rooted(place), **paths))
     assert answer.outcome is ProcessOutcome.UNSTARTED
     assert answer.code == errno.ENOENT
     assert answer.notes == (note,)

@@ -69,11 +69,27 @@ def test_json_is_equal_when_it_is_decoded_and_has_nothing_that_steers(text: str)
 
 @pytest.mark.parametrize(
     "text",
-    ["=1+1", "+1+1", "-1+1", "@SUM(A1)", "-x", "=cmd|'/c calc'!A1", " =1", "\uff1d1+1", "-", "+", "--1", "-1e", "1=1"],
+    [
+        "=1+1",
+        "+1+1",
+        "-1+1",
+        "@SUM(A1)",
+        "-x",
+        "=cmd|'/c calc'!A1",
+        " =1",
+        "\u00a0=1",
+        "\u3000 =1",
+        "\uff1d1+1",
+        "-",
+        "+",
+        "--1",
+        "-1e",
+        "1=1",
+    ],
 )
 def test_a_cell_never_begins_like_a_formula(text: str) -> None:
     cell = str(spreadsheet_cell(text))
-    assert not cell.lstrip(" ").startswith(("=", "+", "-", "@", "\uff1d", "\t", "\r"))
+    assert not cell.lstrip().startswith(("=", "+", "-", "@", "\uff1d", "\t", "\r"))
     assert cell.removeprefix("'") == text
 
 

@@ -200,6 +200,7 @@ def test_the_plan_of_an_experiment(changes: dict[str, Any], problem: str) -> Non
         ),
         ({"load_generators": (msgspec.structs.replace(WRK, reader="regex:(a)(b)"),)}, ""),
         ({"load_generators": (msgspec.structs.replace(WRK, reader="regex:("),)}, "is no regular expression"),
+        ({"load_generators": (msgspec.structs.replace(WRK, reader="regex:*a"),)}, "'*a' is no regular expression"),
         ({"load_generators": (msgspec.structs.replace(WRK, reader="("),)}, ""),
         *(
             ({"load_generators": (msgspec.structs.replace(WRK, **{name: value}),)}, problem)

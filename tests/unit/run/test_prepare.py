@@ -55,6 +55,13 @@ def test_a_workload_without_any_candidate_is_refused_on_all_variants() -> None:
     assert left == set()
 
 
+def test_a_workload_without_any_side_is_refused_because_of_its_baseline() -> None:
+    refused, left = refused_after(GLIBC, MUSL, OTHER)
+    because = f"the baseline {GLIBC} can't be built: why {GLIBC}"
+    assert refused == {**{label: f"why {label}" for label in (GLIBC, MUSL, OTHER)}, AGAIN: because}
+    assert left == set()
+
+
 @pytest.mark.parametrize("broken", [(), (MUSL,), (OTHER,), (AGAIN,)])
 def test_a_workload_with_a_baseline_and_a_candidate_is_kept(broken: tuple[str, ...]) -> None:
     refused, left = refused_after(*broken)

@@ -94,6 +94,23 @@ def test_a_refused_script_is_printed_once_with_its_place() -> None:
     )
 
 
+def test_code_that_was_left_out_is_in_the_answer() -> None:
+    found = _found(
+        _outcome("a", "lwip", "passed", skipped=2),
+        _outcome("a", "smoltcp", "failed", line=3, reason="no packet came", skipped=2),
+        _outcome("b", "lwip", "passed", skipped=0),
+        known={},
+    )
+    assert text_of(found) == (
+        "lwIP passes 2 of 2 scripts, smoltcp passes 0 of 1. Code of 1 script was left out, such as assertions.\n\n"
+        "Shell commands and pieces of Python code that were left out:\n  a: 2\n\n"
+        "Failures that are not known:\n  a:3 on smoltcp: failed: no packet came\n"
+    )
+    assert json.loads(conformance.to_json(found))["outcomes"][0]["skipped"] == 2
+    with pytest.raises(ValueError, match="skipped"):
+        _outcome("a", "lwip", "passed", skipped=-1)
+
+
 def test_failures_are_compared_with_the_list_in_both_directions() -> None:
     known = {"lwip": {"a": "as it is", "b": "mended"}}
     found = _found(

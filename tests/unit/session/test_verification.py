@@ -14,9 +14,10 @@ import msgspec
 import pytest
 
 import swapstone
+from swapstone.comparison import unmeasured
 from swapstone.model import Run
 from swapstone.record import load, record_format
-from swapstone.session.analysis import analyse_record, verdicts_digest
+from swapstone.session.analysis import analyse_record, record_verdicts, verdicts_digest
 from swapstone.session.verification import Verification
 from tests.e2e.cli import fake
 
@@ -394,3 +395,28 @@ def test_the_times_of_an_own_program_are_derived(printing: Path, tmp_path: Path)
 
     _forge(record, change)
     assert "has other facts than the agent's answer" in _found(record)
+
+
+def test_comparisons_without_any_run_are_left_out_of_large_experiments_and_not_of_the_digest(
+    record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def few(runs: list[RunData]) -> list[RunData]:
+        return [
+            run for run in runs if run["trial"]["workload"] == "b_malloc_tiny2" and "glibc" not in str(run["trial"])
+        ]
+
+    _forge(record, few)
+    view = load(record)
+    every = analyse_record(view)
+    digest = verdicts_digest(every)
+    assert record_verdicts(view) == digest
+    monkeypatch.setattr(unmeasured, "MOST_EMPTY_ROWS", 1)
+    shown = analyse_record(view)
+    assert {each.workload for each in every.comparisons} == {"b_string_strlen", "b_malloc_tiny1", "b_malloc_tiny2"}
+    assert {each.workload for each in shown.comparisons} == {"b_malloc_tiny2"}
+    assert shown.comparisons == tuple(each for each in every.comparisons if each.workload == "b_malloc_tiny2")
+    left_out = len(every.comparisons) - len(shown.comparisons)
+    assert [each.message for each in shown.caveats if each.message.endswith("left out: no complete pair of runs.")] == [
+        f"{left_out} comparisons of which no run was made are left out: no complete pair of runs."
+    ]
+    assert record_verdicts(view) == digest != verdicts_digest(shown)

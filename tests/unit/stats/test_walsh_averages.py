@@ -41,6 +41,26 @@ def test_selection_and_counts_equal_those_of_the_sorted_sums(
             assert pairs.at_most(int(limit_value)) == np.searchsorted(full, limit_value, side="right")
 
 
+@pytest.mark.parametrize("name", ["normal", "heavy"])
+def test_no_more_sums_than_the_limit_are_listed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory would grow with the square of the number of values otherwise. Ties could exceed it: a sum that occurs more often."""
+    monkeypatch.setattr(walsh_averages, "ENUMERATE_LIMIT", 50)
+    pairs = PairSums(shapes(np.random.default_rng(5), name, 900))
+    listed: list[int] = []
+    between = PairSums._between
+
+    def counted(self: PairSums, low: int, high: int) -> object:
+        found = between(self, low, high)
+        listed.append(found.size)
+        return found
+
+    monkeypatch.setattr(PairSums, "_between", counted)
+    for rank in (1, 2, 77, pairs.count // 3, pairs.count // 2, pairs.count):
+        pairs.select(rank)
+    assert listed
+    assert max(listed) <= 50
+
+
 @given(st.lists(st.integers(-(2**50), 2**50), min_size=1, max_size=12), st.data())
 def test_selection_from_few_values_equals_that_of_the_sorted_sums(values: list[int], data: st.DataObject) -> None:
     expected = sorted(a + b for i, a in enumerate(values) for b in values[i:])

@@ -59,6 +59,7 @@ def changes(text: str, file: str = "x.py") -> set[tuple[str, str]]:
         ("x = 'word'", {("constant", "x = 'word?'")}),
         ("x = b'word'", {("constant", "x = b'word?'")}),
         ("x = 'text for a person'", set()),
+        ("x = a.encode('ascii')", set()),
         ("x = f'{a < 5} b'", set()),
         ("x = min(a, b)", {("other function", "x = max(a, b)")}),
         ("x = math.ceil(a)", {("other function", "x = math.floor(a)")}),

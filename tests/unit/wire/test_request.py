@@ -129,9 +129,10 @@ def test_an_invalid_load_generator_request_is_refused(changed: dict[str, object]
         encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1, load_generator=generator))
 
 
-def test_fields_that_are_not_set_are_omitted() -> None:
+def test_fields_that_are_not_set_are_omitted_and_output_and_disk_are_limited() -> None:
     lines = encode_request(TrialRequest(id="a", arguments=("/a",), cwd="/", timeout_ms=1)).decode().splitlines()
     assert "cpus all" in lines
+    assert {"output-bytes 65536", "disk-bytes 1073741824"} <= set(lines)
     assert not [line for line in lines if line.startswith(("nice", "env", "stdin", "stdout"))]
 
 
