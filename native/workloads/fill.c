@@ -15,6 +15,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 enum { BLOCK_BYTES = 1 << 20, MAX_ROWS = 900, SAMPLES_PER_S = 20, MAX_SAMPLES = MAX_ROWS * SAMPLES_PER_S };
@@ -126,14 +128,11 @@ static void add_row(uint64_t at_ns, const struct counters *before, const struct 
  * device. */
 static struct { uint64_t original, stored; } peak;
 
-static bool swap_is_zram(void) {
-    return strstr(require_proc_file("/proc/swaps"), "/zram") != NULL;
-}
-
 static void take_sample(uint64_t start_ns, uint64_t swapped_out_before) {
     uint64_t bytes =
         (proc_field(require_proc_file("/proc/vmstat"), "pswpout") - swapped_out_before) * page_bytes();
     uint64_t stat[3];
+    char mm_stat[48] = "";
 
     if (sample_count == MAX_SAMPLES)
         figures_fail("the child was not killed within 900 s");
@@ -141,21 +140,39 @@ static void take_sample(uint64_t start_ns, uint64_t swapped_out_before) {
     samples[sample_count++].bytes = bytes;
     const char *text = require_proc_file("/proc/meminfo");
     uint64_t used = (proc_field(text, "SwapTotal") - proc_field(text, "SwapFree")) * 1024;
-    if (!swap_is_zram()) {
+    int zram = swap_zram_number();
+    if (zram >= 0)
+        snprintf(mm_stat, sizeof mm_stat, "/sys/block/zram%d/mm_stat", zram);
+    if (zram < 0) {
         if (used >= peak.original)
             peak.original = peak.stored = used;
-    } else if (parse_numbers(require_proc_file("/sys/block/zram0/mm_stat"), stat, 3) == 3 &&
-               stat[0] >= peak.original) {
+    } else if (parse_numbers(require_proc_file(mm_stat), stat, 3) == 3 && stat[0] >= peak.original) {
         peak.original = stat[0];
         peak.stored = stat[1];
     }
 }
 
-/* Bytes written to the emulated flash (null_blk) since boot; 0 if there is none. */
+static const uint64_t UNKNOWN = UINT64_MAX;
+
+/* Bytes written since boot to the emulated flash (null_blk), or else to the block device that contains the
+ * swap file. 0 without either, and UNKNOWN if the file is on no block device of its own, as with btrfs. */
 static uint64_t flash_bytes(void) {
-    uint64_t stat[7];
-    const char *text = read_proc_file("/sys/block/nullb1/stat");
-    return text && parse_numbers(text, stat, 7) == 7 ? stat[6] * 512 : 0;
+    char file[256], counters[64] = "/sys/block/nullb1/stat";
+    uint64_t stat_of_device[7];
+    struct stat at;
+    const char *text = read_proc_file(counters);
+
+    if (!text) {
+        text = read_proc_file("/proc/swaps");
+        text = text ? strchr(text, '\n') : NULL;
+        if (!text || sscanf(text, " %255s file", file) != 1 || strstr(text, " file") == NULL)
+            return 0;
+        if (stat(file, &at) != 0)
+            return UNKNOWN;
+        snprintf(counters, sizeof counters, "/sys/dev/block/%u:%u/stat", major(at.st_dev), minor(at.st_dev));
+        text = read_proc_file(counters);
+    }
+    return text && parse_numbers(text, stat_of_device, 7) == 7 ? stat_of_device[6] * 512 : UNKNOWN;
 }
 
 /* The first sample at which `percent` of all swapped-out bytes were out. */
@@ -213,7 +230,10 @@ static void print_figures(uint64_t until_ns, uint64_t written) {
     figure("out_mean", rate(first, last));
     figure("out_steady", rate(sample_at_percent(25), sample_at_percent(75)));
     figure_ratio("compression", peak.original, peak.stored);
-    figure("flash_written", written);
+    if (written == UNKNOWN)
+        figure_ratio("flash_written", 0, 0);
+    else
+        figure("flash_written", written);
     for (int column = 0; column < COLUMNS; column++)
         figure_series(column_names[column], columns[column], rows);
     figures_end();
@@ -241,7 +261,8 @@ int main(int count, char **arguments) {
         figures_fail("PERCENT is above 100, or mmap, fork or mlockall failed");
     sample_until_exit(&signals, start_ns);
     uint64_t until_ns = samples[sample_count - 1].at_ns;
-    written = flash_bytes() - written;
+    uint64_t written_at_end = flash_bytes();
+    written = written == UNKNOWN || written_at_end == UNKNOWN ? UNKNOWN : written_at_end - written;
     if (waitpid(child, &status, 0) != child || !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
         figures_fail("the child was not killed by SIGKILL (out of memory)");
     print_figures(until_ns, written);

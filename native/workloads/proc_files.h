@@ -60,4 +60,11 @@ static inline size_t parse_numbers(const char *text, uint64_t *numbers, size_t m
     return count;
 }
 
+/* Returns the number of the zram device that is swapped to, or -1 if there is none. */
+static inline int swap_zram_number(void) {
+    const char *text = read_proc_file("/proc/swaps");
+    const char *name = text ? strstr(text, "/zram") : NULL;
+    return name ? atoi(name + 5) : -1;
+}
+
 #endif

@@ -4,9 +4,10 @@
  *
  *     touch sequential|random PERCENT TOUCHES
  *
- * The order of the pages; the size of the working set in per cent of MemAvailable at the start, rounded down
- * to 16 MiB; and the number of pages to read. A quarter of each page is random. With a half, twice the
- * available memory would not fit into zram.
+ * The order of the pages; the size of the working set in per cent of MemAvailable at the start, or of the
+ * limit of its cgroup (SWAPSTONE_MEMORY_BYTES) if that is less, rounded down to 16 MiB; and the number of
+ * pages to read. A quarter of each page is random. With a half, twice the available memory would not fit into
+ * zram.
  */
 #include "figures.h"
 #include "page_content.h"
@@ -33,14 +34,20 @@ static uint64_t major_faults(void) {
     return (uint64_t)usage.ru_majflt;
 }
 
+static uint64_t available_bytes(void) {
+    const char *limit = getenv("SWAPSTONE_MEMORY_BYTES");
+    uint64_t found = proc_field(require_proc_file("/proc/meminfo"), "MemAvailable") * 1024,
+             limited = limit ? strtoull(limit, NULL, 10) : found;
+    return limited < found ? limited : found;
+}
+
 int main(int count, char **arguments) {
     if (count != 4)
         figures_fail("usage: touch sequential|random PERCENT TOUCHES");
     bool in_order = strcmp(arguments[1], "sequential") == 0;
     uint64_t percent = strtoull(arguments[2], NULL, 10), touches = strtoull(arguments[3], NULL, 10);
     size_t page = (size_t)sysconf(_SC_PAGESIZE), words = page / sizeof(uint64_t);
-    uint64_t available =
-        proc_field(require_proc_file("/proc/meminfo"), "MemAvailable") * 1024 / GRANULE_BYTES * GRANULE_BYTES;
+    uint64_t available = available_bytes() / GRANULE_BYTES * GRANULE_BYTES;
     size_t bytes = (size_t)(available * percent / 100 / page * page), pages = bytes / page;
     uint64_t *working_set = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The swap device of the machine: a flash device or compressed memory (zram). docs/swap.md explains the levels."""
+"""The swap device of the machine: a flash device, compressed memory (zram), a file, or none. docs/swap.md explains the levels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,26 @@ SWAP_MIB = 256
 FLASH_RATE = 26
 """Limit of the level ``flash``, in null_blk's unit: MiB a second of reads and writes; calibrated, see docs/swap.md."""
 
+BOARD_SWAP_MIB = 192
+"""Size of the swap device that a board gets for a trial. What zram stores takes memory of the board, which may have 512 MiB."""
+
+BOARD_MEMORY_BYTES = 96 << 20
+"""Limit of a trial's memory on a board: about what a virtual machine of the suite `swap` leaves for programs."""
+
+NONE, FILE = "none", "file"
+"""Levels of boards."""
+
+BOARD_SWAPS, BOARD_ZRAM = "board /proc/swaps", "board zram"
+"""Names of what a board reports in `Evidence.machine`: its swap devices after the trial, and the zram device that was added."""
+
+BOARD_SWAP_FILE = "swapstone-swap"
+"""Name of the file of the level `FILE`."""
+
 _MOST_RATE = 1024
+_LARGEST_PAGE_KIB = 64  # the first page of a device is its header
+_LEAST_OF_FILE = (
+    0.98  # the kernel leaves out pages that are not contiguous on the disk, as on ext2 with blocks of 1 KiB
+)
 _FLASH = "nullb1"
 _OF_FLASH = f"after /sys/kernel/config/nullb/{_FLASH}/"
 _KEPT = {
@@ -34,7 +53,7 @@ class Swap:
     name = "swap"
     stage = Stage.BOOT
     description = "the swap device of the machine"
-    unseen = "The guest's /proc/swaps lists no device."
+    unseen = "The machine's /proc/swaps lists no device."
     levels: tuple[Level, ...] = (
         Level(
             name="flash",
@@ -43,6 +62,8 @@ class Swap:
         Level(name="zram:lzo-rle", description="memory compressed with lzo-rle"),
         Level(name="zram:lz4", description="memory compressed with lz4"),
         Level(name="zram:zstd", description="memory compressed with zstd"),
+        Level(name=FILE, description="on boards: a file in the board's folder"),
+        Level(name=NONE, description="on boards: no swap"),
     )
 
     machine = MachineNeeds(parts=("busybox",), modules=("configfs", "null_blk", "lz4", "zstd", "zram"))
@@ -74,8 +95,11 @@ class Swap:
         """Name the swap device after the work: zram with the algorithm that was read back, flash with its rate.
 
         Returns:
-            A level; the device, if it is another one or has other parameters; several joined by ``+``; None without any.
+            A level; the device, if it is another one or has other parameters; several joined by ``+``; None without any, where
+            `NONE` is no level.
         """
+        if board := evidence.machine_text(BOARD_SWAPS):
+            return _on_board(board, evidence)
         lines = evidence.machine_text("after /proc/swaps").splitlines()[1:]
         devices = [line.split()[0] for line in lines if line.strip()]
         return "+".join(sorted(_level_of(device.rsplit("/", 1)[-1], evidence) for device in devices)) or None
@@ -94,11 +118,47 @@ def _level_of(device: str, evidence: Evidence) -> str:
     return _flash(int(rate)) if rate.isdecimal() and len(rate) < 10 and rate != "0" else f"{device} without a limit"
 
 
+def _on_board(swaps: str, evidence: Evidence) -> str | None:
+    """Return the level that a board shows; a device that Swapstone did not make is named."""
+    head, *lines = swaps.splitlines()
+    if head.split()[:3] != ["Filename", "Type", "Size"]:
+        return None
+    fields = [line.split() for line in lines if line.strip()]
+    return "+".join(sorted(_of_line(each, evidence) for each in fields)) or NONE
+
+
+def _of_line(fields: list[str], evidence: Evidence) -> str:
+    """Return the level of a line of a board's /proc/swaps: path, type, KiB without the header, KiB in use, priority."""
+    path, kind, kib = (*fields, "", "")[:3]
+    folder, _, device = path.rpartition("/")
+    own = evidence.machine_text(BOARD_ZRAM)
+    if (kind, device) != ("file", BOARD_SWAP_FILE) and (folder, device) != ("/dev", own or None):
+        return path
+    size_kib = BOARD_SWAP_MIB << 10
+    least_kib = size_kib * _LEAST_OF_FILE if kind == "file" else size_kib - _LARGEST_PAGE_KIB
+    if not kib.isdecimal() or not least_kib <= int(kib[:12]) < size_kib:
+        return f"{path} of {kib[:12] or 'unknown'} KiB"
+    if kind == "file":
+        return FILE
+    chosen = _CHOSEN.search(evidence.machine_text(f"board /sys/block/{device}/comp_algorithm"))
+    return f"zram:{chosen[1]}" if chosen else "zram with an unknown algorithm"
+
+
 def _flash(rate: int) -> str:
     return "flash" if rate == FLASH_RATE else f"flash:{rate}"
 
 
 SWAP = Swap()
+
+
+def is_board_level(level: str) -> bool:
+    """Return whether a board can be given a level; `flash` is a device that is emulated in virtual machines."""
+    return level in (NONE, FILE) or level.startswith("zram:")
+
+
+def is_machine_level(level: str) -> bool:
+    """Return whether a virtual machine can be given a level."""
+    return level not in (NONE, FILE)
 
 
 def swap_commands(level: str) -> tuple[str, ...]:

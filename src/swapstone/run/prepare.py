@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from swapstone import plan
@@ -26,7 +26,7 @@ from swapstone.factors.kernel import KERNEL, PACKAGED
 from swapstone.factors.kernel_parameters import split_kernel
 from swapstone.factors.libc import LIBC
 from swapstone.factors.rootfs import ROOTFS
-from swapstone.factors.swap import SWAP
+from swapstone.factors.swap import SWAP, is_board_level, is_machine_level
 from swapstone.model import IDLE, Copy, Experiment, Load, NothingComparableError, UnavailableError, UserError, Variant
 from swapstone.record import Artifact
 from swapstone.run.placed_loads import placed_loads
@@ -146,38 +146,52 @@ def check_machine(experiment: Experiment, target: Capabilities) -> None:
         target: where it will run; the class of a target before it is opened.
 
     Raises:
-        UnavailableError: a factor acts when a machine starts, or a load runs beside.
+        UnavailableError: a factor acts when a machine starts, or a load runs beside. Or the target is open, and can't set a swap device.
     """
+    swaps = [level for choice in experiment.applied_factors if choice.factor == SWAP.name for level in choice.levels]
     if target.boots:
+        _check_swaps(swaps, target, is_machine_level, "Measure on a board: --target ssh:root@BOARD")
         return
+    if target.sets_swap:
+        _check_swaps(
+            swaps, target, is_board_level, "Name levels of boards: swap=file,zram:lzo-rle. Or measure on --target vm."
+        )
     if target.reboots:
         _check_kernels(experiment, target)
         _check_roots(experiment, target)
     needs = [
         f"the factor {choice.factor}"
         for choice in experiment.applied_factors
-        if find_factor(choice.factor).stage is Stage.BOOT and not (target.reboots and choice.factor == KERNEL.name)
+        if find_factor(choice.factor).stage is Stage.BOOT
+        and not (target.reboots and choice.factor == KERNEL.name)
+        and not (target.sets_swap and choice.factor == SWAP.name)
     ]
     needs += [
         f"the load {load}"
         for load in experiment.loads
         if load != IDLE.name and not (target.runs_loads and shared_machine_load(load) is not None)
     ]
-    if needs and target.reboots and needs[0] == f"the factor {SWAP.name}":
-        raise UnavailableError(
-            f"The target {target.name} can't compare {SWAP.name}: its strategy may prepare a swap device, and nothing that Swapstone reads "
-            "there shows which one it prepared.",
-            "Prepare one, make a record, then do the same with the other one, and compare the records: swapstone agree A B. Or measure on "
-            "--target vm.",
-        )
     if needs:
         hint = _OTHER_BOOTS if needs[0] == f"the factor {KERNEL.name}" else "Measure on --target vm."
         raise UnavailableError(
             f"The target {target.name} starts no machine of its own, and {needs[0]} needs one.", hint
         )
+    if swaps and isinstance(target, Target):
+        target.check_swap(swaps)
 
 
 _OTHER_BOOTS = "Measure on --target vm, or on a board of a lab whose strategy boots kernels: --target labgrid:PLACE"
+
+
+def _check_swaps(levels: Sequence[str], target: Capabilities, has: Callable[[str], bool], hint: str) -> None:
+    """Check that a target has the swap devices of an experiment.
+
+    Raises:
+        UnavailableError: it lacks one.
+    """
+    missing = next((level for level in levels if not has(level)), "")
+    if missing:
+        raise UnavailableError(f"The target {target.name} has no swap device {missing}.", hint)
 
 
 def _check_kernels(experiment: Experiment, target: Capabilities) -> None:

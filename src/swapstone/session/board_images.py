@@ -13,7 +13,7 @@ from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.spec import VmImages, VmSpec
 
 BOARD_PROGRAMS = ("busybox", "zlib", "dropbear")
-BOARD_MODULES = ("virtio_pci", "virtio_net")
+BOARD_MODULES = ("virtio_pci", "virtio_net", "lz4", "zstd", "zram")
 
 
 def board_image(request: VmSpec | BoardImageRequest, notify: Callable[[str], None]) -> VmImages:

@@ -21,7 +21,8 @@ from swapstone.session.board_images import board_image
 from swapstone.session.capabilities import agent_findings, noise_findings
 from swapstone.targets import TargetOptions, find_target_kind
 from swapstone.targets.board import clean_board, mirror
-from swapstone.targets.board_answer import sensor_facts
+from swapstone.targets.board_answer import BoardAnswer, sensor_facts
+from swapstone.targets.board_swap import PROBE_STEP, has_zram, missing_for_swap
 from swapstone.targets.health import Finding, HostFiles, State, examine
 from swapstone.targets.labgrid_target import LABGRID, LabgridTarget, parse_lab, with_environment
 from swapstone.targets.ssh_target import SSH, SshTarget, parse_board
@@ -62,17 +63,15 @@ def examine_board(
     with _open(with_environment(text, environment or ""), notify) as target:
         answer = target.board.ask("sample")
         described = target.describe()
-        user = (
-            "root"
-            if target.board.answer.text("user") == "0"
-            else "not root: the suite latency and the load cyclictest need it"
-        )
+        is_root = target.board.answer.text("user") == "0"
+        user = "root" if is_root else "not root: the suite latency, the load cyclictest and the factor swap need it"
         can = [
             *(_lab(target) if isinstance(target, LabgridTarget) else ()),
             Finding(name="connection", state=State.GOOD, found=f"{described.system or 'reached'}, {described.kernel}"),
             Finding(name="user", state=State.GOOD, found=user),
             Finding(name="folder", state=State.GOOD, found=f"{target.board.folder}: programs can be written and run"),
             *(_level(target.architecture, factor, level) for factor, level in _LEVELS),
+            _swap(target.board.ask(PROBE_STEP), is_root=is_root),
             *agent_findings(target, ("/bin/sh", "-c", ":")),
             *noise_findings(target),
             *(_sensor(name, sensor_facts(answer.files, "before")) for name in _SENSORS),
@@ -122,6 +121,15 @@ def _lab(target: LabgridTarget) -> Iterator[Finding]:
                 found="the environment names no image",
                 meaning=f"the factor {factor} is unavailable",
             )
+
+
+def _swap(answer: BoardAnswer, *, is_root: bool) -> Finding:
+    """Return whether swap devices can be compared."""
+    reason, hint = missing_for_swap(answer, is_root=is_root)
+    if reason:
+        return Finding(name="swap=LEVEL", state=State.MISSING, found="unavailable", meaning=reason, remedy=hint)
+    zram = "zram is there" if has_zram(answer) else "modprobe zram is tried when a level is set"
+    return _found("swap=LEVEL", f"none, zram:ALGORITHM ({zram}), and file if the folder's file system takes swap files")
 
 
 def _found(name: str, text: str) -> Finding:

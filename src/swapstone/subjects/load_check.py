@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import msgspec
 
 from swapstone.factors import Evidence
-from swapstone.model import Load, LoadIndicator
+from swapstone.factors.swap import BOARD_SWAPS
+from swapstone.model import IDLE, Load, LoadIndicator
 from swapstone.model.number_text import digits, trimmed
 from swapstone.targets.target import REBOOTED
 
@@ -39,6 +40,8 @@ def missing_load(load: Load, evidence: Evidence) -> str:
         machine, without a load.
     """
     if not evidence.machine or evidence.machine_text(REBOOTED):
+        return ""
+    if load.name == IDLE.name and evidence.machine_text(BOARD_SWAPS):
         return ""
     counters = dict(evidence.machine)
     reasons = (_failure(load.name, one, counters, dict(evidence.facts)) for one in load.indicators)

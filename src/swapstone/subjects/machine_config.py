@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from swapstone.factors import PRIORITY_VARIABLE, Recipe, swap_commands, swap_memory_bytes
 from swapstone.model import USUAL_MEMORY_BYTES, ImageTool, Load, MachineNeeds, Source, Workload
 from swapstone.targets import MachineConfig
@@ -33,6 +35,19 @@ def machine_config_for(workload: Workload, recipe: Recipe, load: Load, memory_by
         settle_ms=load.settle_ms,
         real_time=load.real_time or _is_real_time(workload, recipe),
     )
+
+
+def on_board(config: MachineConfig, swap: str) -> MachineConfig:
+    """Return the machine of a trial on a target that `sets_swap`: it sets the device and the limit of the memory itself.
+
+    Args:
+        config: as for a virtual machine.
+        swap: level of the factor ``swap``; empty for none.
+    """
+    if not swap:
+        return config
+    prepare = tuple(command for command in config.prepare if command not in swap_commands(swap))
+    return msgspec.structs.replace(config, swap=swap, memory_bytes=0, prepare=prepare)
 
 
 def _is_real_time(workload: Workload, recipe: Recipe) -> bool:

@@ -14,14 +14,14 @@ from typing import ClassVar
 
 import msgspec
 
-from swapstone.factors import Evidence, ProgramFacts, Recipe
+from swapstone.factors import SWAP, Evidence, ProgramFacts, Recipe
 from swapstone.model import IDLE, Cpus, Experiment, Load, Sample, Status, UnavailableError, UserError, Variant, Workload
 from swapstone.model.trial_conditions import changed_conditions, describe_conditions, interruption
 from swapstone.subjects.answers import DISK_BYTES, OUTPUT_BYTES, raw_output, trouble_of
 from swapstone.subjects.evidence import evidence_of, observed_levels, wrong_level
 from swapstone.subjects.kept_answer import encode_kept
 from swapstone.subjects.load_check import missing_load
-from swapstone.subjects.machine_config import machine_config_for
+from swapstone.subjects.machine_config import machine_config_for, on_board
 from swapstone.subjects.variant_program import Program
 from swapstone.targets import Capabilities, MachineConfig, Target
 from swapstone.wire import AgentAnswer, TrialRequest
@@ -180,12 +180,19 @@ class Subject(abc.ABC):
         Raises:
             UserError: it can't; the message states why, and the hint what to try.
         """
-        del experiment
-        if self.workload.machine and not target.boots:
-            raise UnavailableError(
-                f"The target {target.name} starts no machine of its own, and the workload {self.workload.name} needs one.",
-                "Measure on --target vm.",
-            )
+        if not self.workload.machine or target.boots:
+            return
+        swaps = any(choice.factor == SWAP.name for choice in experiment.applied_factors)
+        needs = self.workload.machine
+        only_memory = needs.memory_bytes and not (needs.modules or needs.own_modules or needs.prepare)
+        if target.sets_swap and only_memory and swaps:
+            return
+        raise UnavailableError(
+            f"The target {target.name} starts no machine of its own, and the workload {self.workload.name} needs one.",
+            "Compare swap devices, which come with a limit of the memory: swap=file,zram:lzo-rle"
+            if target.sets_swap and only_memory
+            else "Measure on --target vm.",
+        )
 
     # Building
 
@@ -264,6 +271,8 @@ class Subject(abc.ABC):
         if (refused := self.before(trial, target)) is not None:
             return refused
         config = self.machine_config(trial)
+        if target.sets_swap:
+            config = on_board(config, trial.program.recipe.swap)
         if target.reboots:
             config = msgspec.structs.replace(config, root=trial.program.recipe.root)
         answer = target.run(change(self.request(trial)), config)

@@ -136,17 +136,18 @@ class Board:
         for path, content in self.placed.items():
             self._require(path, content)
 
-    def ask(self, step: str) -> BoardAnswer:
+    def ask(self, step: str, beside_s: float = 0.0) -> BoardAnswer:
         """Run functions of the opening script.
 
         Args:
             step: ``ready`` empties the scratch folder, ``sample`` reads the sensors; several, separated by ``;``.
+            beside_s: time that it may take beside the usual limit.
 
         Raises:
             ConnectionEndedError: the connection has ended.
             UserError: the board does not answer, or its answer is not valid.
         """
-        data = self._connection.ask(step_script(step), ending(self._word), MOST_ANSWER_BYTES)
+        data = self._connection.ask(step_script(step), ending(self._word), MOST_ANSWER_BYTES, beside_s)
         return decode_board_answer(b"\n" + data, self._word)
 
     @property
@@ -190,15 +191,17 @@ class Board:
         """Return the command of this machine that runs a shell's command there as a session of the connection."""
         return self._connection.session(words)
 
-    def agent_command(self, agent: str, which: str = "") -> tuple[str, ...]:
+    def agent_command(self, agent: str, which: str = "", group: str = "") -> tuple[str, ...]:
         """Return the command of this machine that runs an agent there; `connect` ends what a lost connection left of it.
 
         Args:
             agent: its path there.
             which: distinguishes it from other agents of the session: a hyphen, letters and digits; empty for the one of trials.
+            group: folder of the cgroup there that it enters; empty for none.
         """
         note = f"{self.folder}/agent-{self._session}{which}"
-        return self.command(_in_sh(f"cd / && echo $$ >{note} && exec env -i {agent} -"))
+        enter = f"echo $$ >{group}/cgroup.procs && " if group else ""
+        return self.command(_in_sh(f"{enter}cd / && echo $$ >{note} && exec env -i {agent} -"))
 
     def close(self) -> None:
         """End the connection; the board then removes the scratch folder and the lock. May be called twice."""

@@ -11,6 +11,7 @@ import re
 
 from swapstone.model import UserError
 from swapstone.model.safe_text import safe_excerpt
+from swapstone.targets.board_swap_scripts import swap_functions
 
 NEEDED = ("cat", "chmod", "env", "mkdir", "mv", "rm", "uname")
 """Programs that the board must have."""
@@ -71,6 +72,7 @@ sample() { show @SENSORS@; }
 clean_up() { restore; chmod -R u+rwX "$scratch"; rm -rf "$scratch" "$folder/load-$session"; rm -f "$mine" "$agent" "$agent"-load*; }
 boot_id() { cat /proc/sys/kernel/random/boot_id; }
 restore() {
+    swap_restore
     [ -f "$folder/governors" ] || return 0
     while read -r file name; do
         case $file in
@@ -153,7 +155,7 @@ folder=@FOLDER@
 case $folder in /*) ;; *) folder=/tmp/swapstone-$(id -u) ;; esac
 why=$(mkdir -p "$folder/files" 2>&1) || refuse no-folder "$why"
 @LOCK@
-trap 'clean_up 2>/dev/null' EXIT
+trap 'trap "" HUP INT TERM PIPE; clean_up 2>/dev/null' EXIT
 trap 'exit 3' HUP INT TERM
 for file in "$folder"/agent-*; do
     [ -f "$file" ] && read -r old <"$file" || continue
@@ -220,7 +222,7 @@ def open_script(word: str, session: str, owner: str, folder: str, governor: str 
     if governor and not is_governor(governor):
         raise UserError(f"{safe_excerpt(governor, 80)!r} can't be a frequency governor.", "For example: performance")
     replaced = {
-        "@FUNCTIONS@": _FUNCTIONS,
+        "@FUNCTIONS@": _FUNCTIONS + swap_functions(),
         "@LOCK@": _LOCK,
         "@GOVERN@": f"govern {governor}" if governor else "",
         "@CPUFREQ@": CPUFREQ,
@@ -248,7 +250,7 @@ def clean_script(word: str, folder: str) -> bytes:
     """Return the script that removes the files on a board; arguments as of `open_script`."""
     text = f"""
 word={word}
-{_FUNCTIONS.replace("@SENSORS@", "").replace("@CPUFREQ@", CPUFREQ)}
+{_FUNCTIONS.replace("@SENSORS@", "").replace("@CPUFREQ@", CPUFREQ)}{swap_functions()}
 folder={folder or default_folder()}
 case $folder in /*) ;; *) folder=/tmp/swapstone-$(id -u) ;; esac
 locks={LOCKS}

@@ -143,13 +143,14 @@ class SshConnection:
             )
         return output
 
-    def ask(self, script: bytes, until: bytes, most_bytes: int = MOST_BYTES) -> bytes:
+    def ask(self, script: bytes, until: bytes, most_bytes: int = MOST_BYTES, beside_s: float = 0.0) -> bytes:
         """Run a further script in the shell of `open`.
 
         Args:
             script: as of `open`; its commands read no standard input.
             until: as of `open`.
             most_bytes: as of `open`.
+            beside_s: time that it may take beside `ANSWER_S`.
 
         Raises:
             ConnectionEndedError: the connection has ended.
@@ -158,7 +159,7 @@ class SshConnection:
         """
         if self._first is None:
             raise ConnectionEndedError(f"{self._what} is not connected.")
-        output, errors = self._asked(self._first, script, until, most_bytes)
+        output, errors = self._asked(self._first, script, until, most_bytes, beside_s)
         if not output.endswith(until):
             raise ConnectionEndedError(f"The connection to {self._machine.name} ended: {last_line(errors)}")
         return output
@@ -231,13 +232,13 @@ class SshConnection:
         return (*config, *options, "-S", str(self._socket), *port, *user)
 
     def _asked(
-        self, process: subprocess.Popen[bytes], script: bytes, until: bytes, most_bytes: int
+        self, process: subprocess.Popen[bytes], script: bytes, until: bytes, most_bytes: int, beside_s: float = 0.0
     ) -> tuple[bytes, bytes]:
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # then its errors state the reason
             process.stdin.write(script)
             process.stdin.flush()
-        return self._read(process, until=until, most_bytes=most_bytes)
+        return self._read(process, until=until, most_bytes=most_bytes, beside_s=beside_s)
 
     def _read(
         self,

@@ -29,6 +29,7 @@ from swapstone.targets.beside import COUNTERS
 from swapstone.targets.board import Board, BoardFolder, mirror
 from swapstone.targets.board_answer import check_machine, cpus_of, former_governors, machine_of, sensor_facts, uname_of
 from swapstone.targets.board_scripts import RT_RUNTIME, SENSORS, is_board_path, is_governor
+from swapstone.targets.board_swap import BoardSwap
 from swapstone.targets.host_description import describe_machine
 from swapstone.targets.ssh_connection import ConnectionEndedError
 from swapstone.targets.target import (
@@ -87,6 +88,7 @@ class SshTarget(AgentTarget):
     takes_loaders = True
     probes_architecture = True
     has_load_generators = False
+    sets_swap = True
 
     def __init__(
         self,
@@ -106,6 +108,7 @@ class SshTarget(AgentTarget):
         self._libraries: dict[str, str] = {}
         """Digests of the C libraries that were copied, by one of their files."""
         self.board = Board(place)
+        self._swap = BoardSwap(self.board)
         try:
             self._boot = self.board.boot
             if architecture:
@@ -129,6 +132,10 @@ class SshTarget(AgentTarget):
         """Check that the board's kernel runs programs of an architecture; see `Target.check_architecture`."""
         if architecture:
             check_machine(self.board.answer, recipe_architecture(architecture))
+
+    def check_swap(self, levels: Sequence[str]) -> None:
+        """Set each level once; the board's own swap is restored at the end of the session. See `Target.check_swap`."""
+        self._swap.check(levels)
 
     def describe(self) -> TargetDescription:
         """Return the board's description, as it was when the target was opened."""
@@ -167,6 +174,7 @@ class SshTarget(AgentTarget):
             ("agent", built),
             ("board", f"{self.board.place.name}, folder {self.board.folder}"),
             *governors,
+            *self._swap.tools(),
             *libraries,
             *self._carried_tools(),
         )
@@ -258,13 +266,13 @@ class SshTarget(AgentTarget):
         Raises:
             AgentStartError: the board can't be reached any more, or came back as another machine.
         """
-        require_default_machine(config.without_load(), self.name)
+        require_default_machine(msgspec.structs.replace(config.without_load(), swap=""), self.name)
         if config.real_time:
             self._tolerate(request.timeout_ms / 1000)
         reconnects, boots = 0, self._losses.boots
         while True:
             try:
-                answer = self._under_load(request, config, self._observed)
+                answer = self._under_load(request, config, functools.partial(self._observed, config.swap))
                 break
             except (TargetError, ConnectionEndedError) as error:
                 if isinstance(error, TargetError) and self._is_connected():
@@ -310,8 +318,11 @@ class SshTarget(AgentTarget):
             f"(priority=other,fifo01), or measure on a board with more processors. {observe}"
         )
 
-    def _observed(self, request: TrialRequest) -> AgentAnswer:
-        """Run a trial, with the sensors' values before it, and at the end of its process."""
+    def _observed(self, swap: str, request: TrialRequest) -> AgentAnswer:
+        """Run a trial, with the sensors' values before it, and at the end of its process; with a swap device, in an agent of its own."""
+        return self._swap.run(swap, request, self._sensed, self._stop) if swap else self._sensed(request)
+
+    def _sensed(self, request: TrialRequest) -> AgentAnswer:
         before = self.board.ask("ready; sample")
         if "not-cleared" in before.parts:
             raise TargetError(
@@ -396,12 +407,12 @@ class SshTarget(AgentTarget):
         """Do what the board needs before it can be reached again; a board of the user needs nothing."""
 
     def _start_agent(self) -> subprocess.Popen[bytes]:
-        return self._start()
+        return self._start(group=self._swap.group)
 
-    def _start(self, which: str = "") -> subprocess.Popen[bytes]:
+    def _start(self, which: str = "", group: str = "") -> subprocess.Popen[bytes]:
         """Start an agent there, in a new session here, so that Ctrl-C at the terminal does not reach it."""
         agent = self.board.put(self._agent)
-        command = self.board.agent_command(agent, which)
+        command = self.board.agent_command(agent, which, group)
         try:
             return subprocess.Popen(
                 command,

@@ -55,6 +55,8 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
         root: a level of the factor ``rootfs`` that the machine boots, on a target that `reboots`; empty for the one that it has.
         memory_bytes: of a machine that boots, whole MiB; else the limit of the trial's memory cgroup, where the target `limits_memory`;
             0 for the target's default.
+        swap: a level of the factor ``swap``, on a target that `sets_swap`; with it comes a limit of the trial's memory. Empty to leave the
+            machine's swap alone.
         own_modules: names of kernel modules of this project, files that the machine has as ``/NAME.ko``.
         prepare: shell commands that run one after another before the trial.
         beside: shell commands that run during the trial.
@@ -67,6 +69,7 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
     kernel: str = ""
     root: str = ""
     memory_bytes: int = 0
+    swap: str = ""
     own_modules: tuple[str, ...] = ()
     prepare: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
@@ -172,6 +175,7 @@ class Target(abc.ABC):
         probes_architecture: whether the architecture that programs are built for is known only when it is open.
         boots: whether it boots a machine for each trial, and so accepts another configuration than `DEFAULT_MACHINE`.
         reboots: whether its one machine is booted anew for a `MachineConfig` with a kernel or a root, which takes long: see `begin`.
+        sets_swap: whether it accepts `MachineConfig.swap`; see `check_swap`.
         limits_memory: whether it accepts `MachineConfig.memory_bytes` though it boots no machine.
         runs_loads: whether it accepts `MachineConfig.beside` and `MachineConfig.settle_ms` though it boots no machine.
         runs_instruments: whether perf, strace and the like on this machine reach its processes.
@@ -189,6 +193,7 @@ class Target(abc.ABC):
     probes_architecture: bool = False
     boots: bool = False
     reboots: bool = False
+    sets_swap: bool = False
     limits_memory: bool = False
     runs_loads: bool = False
     runs_instruments: bool = False
@@ -217,6 +222,16 @@ class Target(abc.ABC):
 
         Raises:
             UnavailableError: it does not.
+        """
+
+    def check_swap(self, levels: Sequence[str]) -> None:  # noqa: B027 - most targets set none
+        """Check that a target that `sets_swap` can set some levels of the factor ``swap``, by doing so.
+
+        Args:
+            levels: in the order of the experiment.
+
+        Raises:
+            UnavailableError: it can't; the message has the reason.
         """
 
     @abc.abstractmethod

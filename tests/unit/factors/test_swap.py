@@ -4,9 +4,10 @@
 import pytest
 
 from swapstone.factors import SWAP, Evidence, Recipe, find_level, parse_choice, swap_commands, swap_memory_bytes
-from swapstone.factors.swap import FLASH_RATE, SWAP_MIB
+from swapstone.factors.swap import FLASH_RATE, SWAP_MIB, is_board_level, is_machine_level
 from swapstone.model import IDLE, USUAL_MEMORY_BYTES, MachineNeeds, Source, UserError, Workload
 from swapstone.subjects.machine_config import machine_config_for
+from swapstone.subjects.machine_config import on_board as on_board_config
 
 HEAD = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
 FLASH = HEAD + "/dev/nullb1                             partition\t262140\t\t5008\t\t-2\n"
@@ -47,6 +48,66 @@ def test_no_device_is_unknown_and_two_devices_are_both_named() -> None:
     assert seen(HEAD) is None
     assert seen("") is None
     assert seen(ZRAM + FLASH.removeprefix(HEAD)) == "flash+zram:lzo-rle"
+
+
+BOARD = "Filename\t\t\tType\t\tSize\t\tUsed\t\tPriority\n"
+ON_FILE = "/root/.cache/swapstone-board/swapstone-swap file\t\t196604\t\t512\t\t-2\n"
+ON_ZRAM = "/dev/zram1                              partition\t196604\t\t0\t\t-2\n"
+
+
+def on_board(swaps: str, *, own: str = "zram1", algorithms: str = "lzo [lzo-rle] lz4 \n") -> str | None:
+    machine = (
+        ("board /proc/swaps", swaps),
+        ("board zram", own),
+        ("board /sys/block/zram1/comp_algorithm", algorithms),
+    )
+    return SWAP.observe(Evidence(interp=None, objects=(), machine=machine))
+
+
+@pytest.mark.parametrize(
+    ("swaps", "level"),
+    [
+        (BOARD, "none"),
+        (BOARD + ON_FILE, "file"),
+        (BOARD + ON_ZRAM, "zram:lzo-rle"),
+        (BOARD + ON_FILE.replace("196604", "196328"), "file"),  # as seen on ext2
+        (BOARD + ON_FILE.replace("196604", "192675"), "/root/.cache/swapstone-board/swapstone-swap of 192675 KiB"),
+        (BOARD + ON_FILE + ON_ZRAM, "file+zram:lzo-rle"),
+        (BOARD + ON_FILE.replace("swapstone-swap", "swapfile"), "/root/.cache/swapstone-board/swapfile"),
+        (BOARD + ON_ZRAM.replace("zram1", "zram0"), "/dev/zram0"),
+        (BOARD + ON_ZRAM.replace("/dev/", "/x/"), "/x/zram1"),
+        (BOARD + ON_ZRAM.replace("196604", "196608"), "/dev/zram1 of 196608 KiB"),
+        (BOARD + ON_ZRAM.replace("196604", "196543"), "/dev/zram1 of 196543 KiB"),
+        (BOARD + ON_ZRAM.replace("196604", "196544"), "zram:lzo-rle"),  # pages of 64 KiB
+        (BOARD + "/dev/zram1\n", "/dev/zram1 of unknown KiB"),
+        ("no table\n" + ON_ZRAM, None),
+        ("\n", None),
+        ("", None),
+    ],
+)
+def test_a_board_shows_its_device_by_name_size_and_algorithm(swaps: str, level: str | None) -> None:
+    assert on_board(swaps) == level
+
+
+def test_a_zram_device_of_a_board_that_swapstone_did_not_add_is_named() -> None:
+    assert on_board(BOARD + ON_ZRAM, own="") == "/dev/zram1"
+    assert on_board(BOARD + ON_ZRAM, own="zram2") == "/dev/zram1"
+    assert on_board(BOARD + ON_ZRAM, algorithms="") == "zram with an unknown algorithm"
+
+
+def test_levels_of_boards_and_of_virtual_machines() -> None:
+    levels = ("none", "file", "zram:lz4", "flash", "flash:3")
+    assert [level for level in levels if is_board_level(level)] == ["none", "file", "zram:lz4"]
+    assert [level for level in levels if is_machine_level(level)] == ["zram:lz4", "flash", "flash:3"]
+
+
+def test_a_board_sets_the_device_and_the_limit_itself() -> None:
+    needs = MachineNeeds(memory_bytes=64 << 20, prepare=("true",))
+    work = Workload(name="w", origin=Source(file="w.c"), description="", metrics=(), machine=needs)
+    config = on_board_config(machine_config_for(work, Recipe(swap="zram:lz4"), IDLE), "zram:lz4")
+    assert (config.swap, config.memory_bytes, config.prepare) == ("zram:lz4", 0, ("true",))
+    plain = machine_config_for(work, Recipe(), IDLE)
+    assert on_board_config(plain, "") == plain
 
 
 def test_each_rate_and_algorithm_has_one_level_name() -> None:

@@ -241,3 +241,13 @@ def test_a_name_from_outside_is_no_markup() -> None:
     svg = drawing([Line("<script>&\x1b", ((1.0, 1.0),))])
     assert "<script>" not in svg
     assert [element.text for element in ET.fromstring(svg).iter("text")][-1] == "<script>&\\x1b"
+
+
+def test_a_board_has_notes_of_its_own() -> None:
+    experiment = msgspec.structs.replace(CONTEXT.experiment, target="ssh:board", clock="")
+    context = msgspec.structs.replace(CONTEXT, experiment=experiment)
+    shown = {exhibit.name: " ".join(exhibit.notes) for exhibit in map(reports.texts, sections_of(context, ANALYSIS))}
+    for name in ("swap-summary", "swap-compressibility", "swap-back"):
+        assert "outside of that limit" in shown[name]
+        for text in ("virtual clock", "kills the program early", "takes memory from the working set"):
+            assert text not in shown[name]

@@ -8,13 +8,15 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
 
 from swapstone.artifacts import BASE_RECIPE
-from swapstone.model import FactorLevels, UnavailableError, UserError, Variant
+from swapstone.model import Experiment, FactorLevels, UnavailableError, UserError, Variant
 from swapstone.run import recipes
+from swapstone.targets import Target
 from tests.unit import builders
 
 prepare: Any = importlib.import_module("swapstone.run.prepare")  # the package has a function of this name
@@ -118,6 +120,7 @@ def target(**changes: Any) -> Any:
         "carries_files": False,
         "takes_libraries": False,
         "reboots": False,
+        "sets_swap": False,
         "runs_loads": False,
     }
     return SimpleNamespace(**{**fields, **changes})
@@ -172,15 +175,31 @@ def test_a_board_of_a_lab_boots_roots_that_are_files(tmp_path: Path) -> None:
         prepare.check_machine(folder, target(reboots=True))
 
 
-def test_a_board_of_a_lab_has_no_factor_swap_and_the_reason_is_its_own() -> None:
-    swaps = builders.experiment(factors=(FactorLevels(factor="swap", levels=("flash", "zram:lz4")),))
-    with pytest.raises(
-        UnavailableError, match="nothing that Swapstone reads there shows which one it prepared"
-    ) as caught:
-        prepare.check_machine(swaps, target(reboots=True))
-    assert "swapstone agree A B" in caught.value.hint
+def _swaps(*levels: str) -> Experiment:
+    return builders.experiment(factors=(FactorLevels(factor="swap", levels=levels),))
+
+
+def test_swap_devices_of_a_board_are_not_those_of_a_virtual_machine() -> None:
+    prepare.check_machine(_swaps("none", "file", "zram:842"), target(sets_swap=True))
+    prepare.check_machine(_swaps("none", "file", "zram:842"), target(sets_swap=True, reboots=True))
+    prepare.check_machine(_swaps("flash", "flash:3", "zram:842"), target(boots=True))
+    with pytest.raises(UnavailableError, match="has no swap device flash:3") as caught:
+        prepare.check_machine(_swaps("file", "flash:3"), target(sets_swap=True))
+    assert caught.value.hint.startswith("Name levels of boards: swap=file,zram:lzo-rle")
+    for level in ("none", "file"):
+        with pytest.raises(UnavailableError, match=f"has no swap device {level}") as caught:
+            prepare.check_machine(_swaps("flash", level), target(boots=True))
+        assert caught.value.hint == "Measure on a board: --target ssh:root@BOARD"
     with pytest.raises(UnavailableError, match="the factor swap needs one"):
-        prepare.check_machine(swaps, target())
+        prepare.check_machine(_swaps("flash", "zram:lz4"), target())
+
+
+def test_an_open_board_sets_each_swap_device_before_anything_is_built() -> None:
+    board = mock.create_autospec(Target, instance=True, **{"boots": False, "reboots": False, "sets_swap": True})
+    prepare.check_machine(_swaps("file", "none"), board)
+    board.check_swap.assert_called_once_with(["file", "none"])
+    prepare.check_machine(builders.experiment(), board)
+    board.check_swap.assert_called_once()
 
 
 @pytest.mark.parametrize(

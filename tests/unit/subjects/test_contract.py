@@ -6,6 +6,8 @@ from __future__ import annotations
 import ast
 import typing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -14,7 +16,9 @@ import swapstone.run
 from swapstone.artifacts import SOURCE_RECIPE
 from swapstone.factors import Recipe
 from swapstone.model import (
+    FactorLevels,
     LoadGenerator,
+    MachineNeeds,
     OwnProgram,
     Sample,
     Source,
@@ -168,6 +172,23 @@ def test_a_judgement_is_a_status_with_its_reason(
 def test_a_workload_with_a_machine_of_its_own_is_refused_on_the_host(suite: str, name: str, words: str) -> None:
     with open_target("host") as host, pytest.raises(UnavailableError, match=words):
         check_levels(experiment(workloads=((suite, name),)), host)
+
+
+def test_a_workload_that_needs_memory_only_runs_on_boards_that_compare_swap_devices() -> None:
+    workloads = (("swap", "fill (50 % random)"), ("swap", "touch (random, 1.25)"))
+    board: Any = SimpleNamespace(name="ssh", boots=False, sets_swap=True)
+    swaps = (FactorLevels(factor="swap", levels=("file", "none")),)
+    for name in workloads:
+        subject_of(find_workload(*name)).check(experiment(workloads=(name,), factors=swaps), board)
+        with pytest.raises(UnavailableError, match="needs one") as caught:
+            subject_of(find_workload(*name)).check(experiment(workloads=(name,)), board)
+        assert "swap=file,zram:lzo-rle" in caught.value.hint
+    prepared = msgspec.structs.replace(
+        find_workload(*workloads[0]), machine=MachineNeeds(memory_bytes=1, prepare=("x",))
+    )
+    with pytest.raises(UnavailableError, match="needs one") as caught:
+        subject_of(prepared).check(experiment(factors=swaps), board)
+    assert caught.value.hint == "Measure on --target vm."
 
 
 def test_the_engine_knows_only_the_contract() -> None:

@@ -219,3 +219,9 @@ def test_a_run_without_its_load_is_refused() -> None:
     status, reason = verdict("io", OWN)
     assert status is Status.REFUSED
     assert reason.startswith("the load io was requested, but there were 0 sectors written per second")
+
+
+def test_a_board_that_set_its_swap_device_counts_no_load_beside_it() -> None:
+    shown = Evidence(interp=None, objects=(), machine=(("board /proc/swaps", "Filename"),))
+    assert missing_load(IDLE, shown) == ""
+    assert "does not report" in missing_load(find_load("cyclictest"), shown)

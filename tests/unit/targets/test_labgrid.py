@@ -11,6 +11,7 @@ import signal
 import struct
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from swapstone.model import UnavailableError, UserError
 from swapstone.model.kernel_identity import identity_of_file, identity_of_running
 from swapstone.targets import MachineConfig, TargetError, labgrid_target, parse_target
 from swapstone.targets.board_roots import ROOT_STEP, root_identity_of
+from swapstone.targets.board_swap import BoardSwap
 from swapstone.targets.labgrid_session import LabPlace, LabSession
 from swapstone.targets.labgrid_target import LabgridSpec, LabgridTarget, with_environment
 from swapstone.targets.target import EMULATED
@@ -227,6 +229,29 @@ def test_a_board_boots_a_kernel_and_a_root_together(rooted: Path) -> None:
             answer = target.run(request, MachineConfig(kernel=right, root=level))
             assert (observed(answer), root_of(answer)) == (right, level)
         assert log(rooted)[1:] == 2 * ["off right", "shell right"]
+
+
+def test_a_board_sets_a_swap_device_on_the_kernel_that_it_boots(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = []
+
+    def run_with(
+        _: BoardSwap,
+        level: str,
+        request: TrialRequest,
+        run: Callable[[TrialRequest], AgentAnswer],
+        stop: Callable[[], None],
+    ) -> AgentAnswer:
+        levels.append(level)
+        stop()
+        return run(request)
+
+    monkeypatch.setattr(BoardSwap, "run", run_with)
+    right = kernel(lab / "right", VERSION)
+    with LabgridTarget(place(lab), kernels=(right,)) as target:
+        request = TrialRequest(id="1-0", arguments=("/bin/true",), cwd=target.scratch(), timeout_ms=20_000)
+        for config in (MachineConfig(kernel=right, swap="file"), MachineConfig(swap="none")):
+            assert (observed(target.run(request, config)) == right) == bool(config.kernel)
+    assert levels == ["file", "none"]
 
 
 def test_what_a_board_runs_on_is_read_with_its_programs(lab: Path) -> None:

@@ -41,6 +41,10 @@ _CLOCK = (
     "On the virtual clock every instruction takes the same time. The order of zram's algorithms, and the ratio of zram to flash, need not "
     "hold on hardware, where memory accesses take longer. --ns-per-instruction 1,2,4 shows which of them depend on that time."
 )
+_BOARD = (
+    "On a board, a cgroup limits the memory of the program and its children. What zram stores is memory of the kernel, outside of that "
+    "limit, so it does not shorten what the program reaches."
+)
 _PAGE_UNIT = (
     "The page's figures are KiB a second, as vmstat prints them, although its text calls the two means bytes. Those are the swap space in "
     "use at the end over the seconds of swapping, truncated. The page names neither the "
@@ -60,15 +64,16 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         return ()
     sampled = [each for each in analysis.time_series if each.suite == SUITE and "so" in dict(each.series)]
     made: list[Section] = []
+    note = _CLOCK if context.experiment.target.partition(":")[0] == "vm" else _BOARD
     for number, load in enumerate(values.loads):
         tag = "" if number == 0 else f"-{number + 1}"
         named = "" if len(values.loads) == 1 else f", load {load}"
         if values.fills:
-            made.append(_summary(values, load, tag, named))
+            made.append(_summary(values, load, tag, named, note))
         if len(values.fills) > 1:
-            made.append(_compressibility(values, load, tag, named))
+            made.append(_compressibility(values, load, tag, named, note))
         if values.touches:
-            made.append(_back(values, load, tag, named))
+            made.append(_back(values, load, tag, named, note))
         for fill, percent in values.fills:
             mine = [each for each in sampled if (each.workload, each.load) == (fill, load)]
             made += [_seconds(values, mine, f"{SECONDS}-{percent}{tag}", f"{fill}{named}")] if mine else []
@@ -203,7 +208,7 @@ _FILL_HEAD = (
 )
 
 
-def _summary(values: Values, load: str, tag: str, named: str) -> Section:
+def _summary(values: Values, load: str, tag: str, named: str, note: str) -> Section:
     base = values.variants[0]
     fills = [_fill(values, *fill, load, variant) for fill in values.fills for variant in values.variants]
     return data_section(
@@ -221,12 +226,12 @@ def _summary(values: Values, load: str, tag: str, named: str) -> Section:
             "medians over the replicates.",
             "Compressed: the largest amount swapped out over the memory that it took in zram. Flash does not compress.",
             _PAGE_UNIT,
-            _CLOCK,
+            note,
         ),
     )
 
 
-def _compressibility(values: Values, load: str, tag: str, named: str) -> Section:
+def _compressibility(values: Values, load: str, tag: str, named: str, note: str) -> Section:
     shown = ("out_steady", "compression", "reached")
     head = ["level"]
     for _, percent in values.fills:
@@ -255,8 +260,10 @@ def _compressibility(values: Values, load: str, tag: str, named: str) -> Section
         data=tuple(data),
         notes=(
             "The given share of each page is random. The rest is zeros and the page's number. zram stores random data uncompressed. "
-            "Swapping then frees no memory, and the kernel kills the program early.",
-            _CLOCK,
+            "Swapping then frees no memory, and the kernel kills the program early."
+            if note == _CLOCK
+            else "The given share of each page is random. The rest is zeros and the page's number. zram stores random data uncompressed.",
+            note,
         ),
     )
 
@@ -324,7 +331,7 @@ def _touch_datum(each: _Touch) -> Datum:
     }
 
 
-def _back(values: Values, load: str, tag: str, named: str) -> Section:
+def _back(values: Values, load: str, tag: str, named: str, note: str) -> Section:
     touches = [_touch(values, touch, load, variant) for touch in values.touches for variant in values.variants]
     warnings = [
         f"{name}: the levels had different amounts of memory, so their working sets differ."
@@ -342,8 +349,11 @@ def _back(values: Values, load: str, tag: str, named: str) -> Section:
         notes=(
             "Set: the amount written before the touches, as a multiple of the available memory. Pages in: pages that all processes read "
             "back, readahead included. zram's store takes memory from the working set, so more touches cause major faults. The published "
-            "page has no such figures.",
-            _CLOCK,
+            "page has no such figures."
+            if note == _CLOCK
+            else "Set: the amount written before the touches, as a multiple of the limit. Pages in: pages that all processes read back, "
+            "readahead included. The published page has no such figures.",
+            note,
         ),
         warnings=tuple(warnings),
     )

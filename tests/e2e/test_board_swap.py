@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Swap devices on an emulated board, whose kernel swaps, compresses and limits: from the command line, and with swap of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from swapstone.factors import SWAP, Evidence
+from swapstone.model import UnavailableError
+from swapstone.session import board_images
+from swapstone.targets import MachineConfig, emulated_board
+from swapstone.targets.emulated_board import BoardImageRequest, EmulatedBoard
+from swapstone.targets.ssh_connection import SshConnection
+from swapstone.targets.ssh_target import SshTarget
+from swapstone.wire import AgentAnswer, TrialRequest
+from tests.e2e.cli import runs_of, swapstone
+
+pytestmark = pytest.mark.slow
+
+OWN_SWAP = """
+echo 67108864 >/sys/block/zram0/disksize && mkswap /dev/zram0 && swapon -p 7 /dev/zram0 &&
+mkdir /disk && dd if=/dev/zero of=/root/disk bs=1048576 count=0 seek=256 && losetup /dev/loop0 /root/disk &&
+mkfs.ext2 /dev/loop0 && mount -t ext2 /dev/loop0 /disk && echo mounted
+"""
+"""The board's own zram, and a file system that holds a swap file."""
+
+
+def test_swap_devices_are_compared_on_a_board_and_verified(tmp_path: Path) -> None:
+    record = tmp_path / "r"
+    words = ("swap=none,zram:lzo-rle", "--only", "fill (0 % random)", "--blocks", "1", "--seed", "1")
+    swapstone(tmp_path, "compare", *words, "--target", "virtual-board", "--out", str(record))
+    runs = [run for run in runs_of(record) if run["trial"]["block"] == 1]
+    figures = {}
+    for run in runs:
+        assert run["status"] == "ok", run["reason"]
+        level = dict(run["observed"])["swap"]
+        assert run["trial"]["variant"] == f"swap={level}"
+        figures[level] = {sample["metric"]: sample["values"] for sample in run["samples"]}
+    (reached,), (reached_zram,) = figures["none"]["reached"], figures["zram:lzo-rle"]["reached"]
+    assert reached < 96 << 20, "the cgroup limits the program"
+    assert reached + (150 << 20) < reached_zram < (96 + 192) << 20, "the rest is in zram"
+    assert figures["none"]["swapped_out"] == [0.0]
+    assert figures["zram:lzo-rle"]["compression"][0] > 5
+    swapstone(tmp_path, "verify", str(record))
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmulatedBoard]:
+    monkeypatch.setattr(board_images, "BOARD_MODULES", (*board_images.BOARD_MODULES, "loop", "ext4"))
+    monkeypatch.setattr(emulated_board, "MEMORY_MIB", 1024)  # the file system is in memory
+    (image,) = board_images.board_image(BoardImageRequest(architecture="arm64"), print).images.values()
+    found = EmulatedBoard(image, "arm64")
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def _called(machine: EmulatedBoard, script: str) -> str:
+    connection = SshConnection(machine.place, "the board", "test")
+    try:
+        return connection.open(f"{{ {script}\n}} </dev/null 2>&1; echo; echo done\n".encode(), b"\ndone\n").decode()
+    finally:
+        connection.close()
+
+
+def _trial(target: SshTarget, level: str) -> AgentAnswer:
+    request = TrialRequest(
+        id="1-0", arguments=("/bin/cat", "/proc/self/cgroup"), environment=(), cwd=target.scratch(), timeout_ms=60_000
+    )
+    return target.run(request, MachineConfig(swap=level))
+
+
+def test_a_board_has_its_own_swap_back_after_a_session_and_after_a_lost_connection(machine: EmulatedBoard) -> None:
+    made = _called(machine, f"{OWN_SWAP}\ncat /proc/swaps")
+    assert "/dev/zram0" in made and "mounted" in made, made
+    place = msgspec.structs.replace(machine.place, folder="/disk/swapstone")
+    with SshTarget(place) as target:
+        for level in ("file", "zram:zstd"):
+            answer = _trial(target, level)
+            assert SWAP.observe(Evidence(interp=None, objects=(), machine=answer.machine)) == level
+            assert b"/swapstone-board" in answer.stdout
+        with pytest.raises(UnavailableError, match="zram has no algorithm 842; it has: lzo"):
+            target.check_swap(("zram:842",))
+        target.check_swap(("file",))
+        assert dict(target.tools())["swap of the board"] == "before the session /dev/zram0"
+        first = target.board._connection._first
+        assert first is not None
+        os.kill(first.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 300
+    while (shown := _called(machine, "cat /proc/swaps; ls /disk/swapstone /sys/fs/cgroup")).count("zram0") != 1:
+        assert time.monotonic() < deadline, shown
+        time.sleep(1)
+    fields = next(line.split() for line in shown.splitlines() if "zram0" in line)
+    assert (fields[0], fields[4]) == ("/dev/zram0", "7")
+    assert "swapstone-swap" not in shown and "swapstone-board" not in shown
+
+
+def test_a_board_without_a_file_system_for_swap_files_has_the_other_levels(machine: EmulatedBoard) -> None:
+    with SshTarget(machine.place) as target:
+        with pytest.raises(UnavailableError, match=r"swapon: .*Invalid argument") as caught:
+            target.check_swap(("none", "file"))
+        assert "not tmpfs" in caught.value.hint
+        assert _trial(target, "none").stdout.endswith(b"/swapstone-board\n")
