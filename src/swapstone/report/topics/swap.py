@@ -64,7 +64,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         return ()
     sampled = [each for each in analysis.time_series if each.suite == SUITE and "so" in dict(each.series)]
     made: list[Section] = []
-    note = _CLOCK if context.experiment.target.partition(":")[0] == "vm" else _BOARD
+    note = _CLOCK if context.experiment.virtual else _BOARD
     for number, load in enumerate(values.loads):
         tag = "" if number == 0 else f"-{number + 1}"
         named = "" if len(values.loads) == 1 else f", load {load}"
