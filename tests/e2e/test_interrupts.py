@@ -18,6 +18,7 @@ import pytest
 
 from swapstone.record import load
 from tests.e2e.cli import TOP, command, environment, fake, runs_of, swapstone
+from tests.processes import ends
 
 EXPERIMENT = (
     "compare",
@@ -178,10 +179,7 @@ def test_the_agent_ends_when_the_experiment_is_killed(tmp_path: Path) -> None:
     assert agents
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
-    deadline = time.monotonic() + 10
-    while any(Path(f"/proc/{pid}/exe").exists() for pid in agents):
-        assert time.monotonic() < deadline, f"the agent {agents} outlives the experiment"
-        time.sleep(0.05)
+    assert all(ends(pid) for pid in agents), f"the agent {agents} outlives the experiment"
     swapstone(tmp_path, "compare", "--resume", str(record))
     assert load(record).damages == ()
 

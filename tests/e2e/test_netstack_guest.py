@@ -38,7 +38,7 @@ def machines_of(process: int) -> list[int]:
     try:
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
         return [int(child) for child in children if "qemu" in Path(f"/proc/{child}/comm").read_text()]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it has ended, before or after its file was opened
         return []
 
 

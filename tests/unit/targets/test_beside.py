@@ -22,6 +22,7 @@ from swapstone.targets.host import HostTarget
 from swapstone.targets.ssh_target import SshTarget
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from tests.fake_ssh import FakeSsh
+from tests.processes import ends, is_running
 
 PLACE = BoardFolder(host="board")
 
@@ -46,14 +47,6 @@ def load(*commands: str, settle_ms: int = 0) -> MachineConfig:
     return MachineConfig(beside=commands, settle_ms=settle_ms)
 
 
-def running(pid: str) -> bool:
-    """Return whether a process exists that has not ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def started(note: Path) -> str:
     """Wait for a command's process identifier."""
     until = time.monotonic() + 60
@@ -63,13 +56,6 @@ def started(note: Path) -> str:
     return note.read_text().strip()
 
 
-def gone(pid: str) -> None:
-    until = time.monotonic() + 60
-    while running(pid):
-        assert time.monotonic() < until
-        time.sleep(0.01)
-
-
 def test_the_commands_run_beside_the_trial_and_end_with_it(target: HostTarget | SshTarget, tmp_path: Path) -> None:
     notes = [tmp_path / name for name in ("one", "two")]
     commands = [f"echo $$ >{note}; sleep 1000 & echo $! >{note}.child; wait" for note in notes]
@@ -77,8 +63,8 @@ def test_the_commands_run_beside_the_trial_and_end_with_it(target: HostTarget | 
     answer = target.run(asked(target, f"{wait}; echo seen"), load(*commands))
     assert (answer.outcome, answer.code, answer.stdout) == (ProcessOutcome.EXITED, 0, b"seen\n")
     for note in notes:
-        gone(started(note))
-        gone(started(Path(f"{note}.child")))
+        assert ends(started(note))
+        assert ends(started(Path(f"{note}.child")))
 
 
 def test_counters_are_read_around_the_trial(target: HostTarget | SshTarget) -> None:
@@ -122,7 +108,7 @@ def test_an_agent_that_dies_takes_its_load_along(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr(target, "_run", run)
         with pytest.raises(KeyboardInterrupt):
             target.run(asked(target, "true"), load(f"echo $$ >{note}; exec sleep 1000"))
-        assert not running(started(note))
+        assert not is_running(started(note))
 
 
 _SESSION = """
@@ -141,9 +127,9 @@ def test_no_load_survives_a_killed_session(tmp_path: Path) -> None:
     note = tmp_path / "load"
     with subprocess.Popen([sys.executable, "-P", "-c", _SESSION, str(note)]) as session:
         pid = started(note)
-        assert running(pid)
+        assert is_running(pid)
         session.kill()
-    gone(pid)
+    assert ends(pid)
 
 
 def test_a_lost_connection_ends_the_load_and_the_trial_is_made_again_beside_a_new_one(
@@ -170,8 +156,8 @@ def test_a_lost_connection_ends_the_load_and_the_trial_is_made_again_beside_a_ne
         thread.join()
         assert answer.stdout == b"done\n"
         assert dict(answer.facts)["reconnects"] == 1
-        gone(first[0])
-        gone(started(note))
+        assert ends(first[0])
+        assert ends(started(note))
         assert os.path.lexists(target.load_folder())
     assert not os.path.lexists(target.load_folder())
 

@@ -15,6 +15,7 @@ import pytest
 
 from swapstone.targets.driver_answer import decode_program
 from swapstone.targets.driver_scripts import FIND, RUN, TAKE, keeper_script, octal
+from tests.processes import ends
 
 HOSTILE = (
     "",
@@ -98,16 +99,9 @@ def test_the_status_is_the_load_generators(tmp_path: Path) -> None:
 def _waits_until_gone(marker: Path) -> None:
     """Wait until the process whose number is in a file is gone, or a zombie that its parent has not awaited yet."""
     number = int(marker.read_text())
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        try:
-            if Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return
-        except FileNotFoundError:
-            return
-        time.sleep(0.01)
-    os.kill(number, signal.SIGKILL)
-    pytest.fail("the load generator still runs")
+    if not ends(number):
+        os.kill(number, signal.SIGKILL)
+        pytest.fail("the load generator still runs")
 
 
 def _sleeper(tmp_path: Path, seconds: int = 60) -> tuple[subprocess.Popen[bytes], Path]:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from swapstone.model.temporary_folder import remove_stale_folders
+from tests.processes import ends, is_running
 from tests.unit.targets.fake_emulator import emulator
 
 _SESSION = """
@@ -28,13 +29,6 @@ with Guest(setup, Limits()) as guest:
 """
 
 
-def _is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def test_no_machine_survives_a_killed_session_and_the_next_start_removes_its_folder(tmp_path: Path) -> None:
     place = tmp_path / "temporary"
     place.mkdir()
@@ -46,12 +40,9 @@ def test_no_machine_survives_a_killed_session_and_the_next_start_removes_its_fol
         while not (tmp_path / "started").exists():
             assert session.poll() is None
             time.sleep(0.01)
-        assert _is_running(pid)
+        assert is_running(pid)
         session.kill()
-    until = time.monotonic() + 20
-    while _is_running(pid) and time.monotonic() < until:
-        time.sleep(0.01)
-    assert not _is_running(pid)
+    assert ends(pid)
     (left,) = place.iterdir()
     assert left.name.startswith("swapstone-vm-")
     assert remove_stale_folders(place) == (left,)

@@ -27,6 +27,7 @@ from swapstone.targets.vm.qemu import (
     judge_end,
     last_lines,
 )
+from tests.processes import ends
 from tests.unit.targets.fake_emulator import WHOLE, emulator, setup
 
 FILES = Files("K", "I", "O", "CON", "CH")
@@ -256,13 +257,9 @@ def test_an_emulator_ends_with_its_parent_process(tmp_path: Path) -> None:
     os.kill(pid, 0)  # it runs
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    while time.monotonic() < until:
-        status = Path(f"/proc/{pid}/stat")
-        if not status.exists() or ") Z " in status.read_text():
-            return
-        time.sleep(0.02)
-    os.kill(pid, signal.SIGKILL)
-    pytest.fail("the emulator outlived its parent process")
+    if not ends(pid):
+        os.kill(pid, signal.SIGKILL)
+        pytest.fail("the emulator outlived its parent process")
 
 
 def test_a_missing_emulator_names_the_package() -> None:

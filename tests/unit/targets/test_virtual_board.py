@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from swapstone.targets.virtual_board import VirtualBoardSpec
 from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.emulator import Emulator
 from swapstone.targets.vm.machine_models import EmulatedMachine
+from tests.processes import ends
 
 SERVER = """#!{python}
 import re, socket, sys, pathlib
@@ -168,17 +168,7 @@ def test_the_machine_ends_with_a_program_that_is_killed(tmp_path: Path, image: V
         pid = int(process.stdout.readline())
         assert Path(f"/proc/{pid}").exists()
         process.kill()
-    until = time.monotonic() + 60
-    while _runs(pid) and time.monotonic() < until:
-        time.sleep(0.02)
-    assert not _runs(pid)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    assert ends(pid)
 
 
 def test_the_target_s_text() -> None:

@@ -24,6 +24,7 @@ from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.vm.vm_target import VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from tests.processes import is_running
 from tests.unit.targets.fake_emulator import AFTER, END, GREETING, UNPREPARED, WHOLE, emulator, runs
 
 pytestmark = pytest.mark.skipif(
@@ -455,11 +456,6 @@ def test_the_running_kernel_is_identified_by_the_banner_of_its_file(bench: Bench
     assert [value is not None for value in booted.values()] == [True, True, False, False]
 
 
-def still_there(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/stat")
-    return status.exists() and ") Z " not in status.read_text()
-
-
 @pytest.mark.parametrize("snapshots", [False, True])
 def test_stopping_ends_all_concurrent_machines(bench: Bench, snapshots: bool) -> None:
     """As with Ctrl-C: the caller stops waiting, and no process is left."""
@@ -480,7 +476,7 @@ def test_stopping_ends_all_concurrent_machines(bench: Bench, snapshots: bool) ->
                 time.sleep(0.01)
             raise KeyboardInterrupt
     assert set(failures) == {"The virtual machine failed: it was stopped."}
-    assert not [pid for pid in pids(bench) if still_there(pid)]
+    assert not [pid for pid in pids(bench) if is_running(pid)]
     assert time.monotonic() - begun < 30
 
 
