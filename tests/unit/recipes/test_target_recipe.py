@@ -28,8 +28,8 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (targets / "copied.py").write_text(file)
     register(targets / "registry.py", line, "TARGETS", "COPIED")
     (top / "tests").mkdir()
-    for name in ("__init__.py", "conftest.py", "fake_ssh.py", "no_sync.py", "shared.py", "uncompared_snapshots.py"):
-        shutil.copy(TOP / "tests" / name, top / "tests")
+    for path in (TOP / "tests").glob("*.py"):
+        shutil.copy(path, top / "tests")
     shutil.copytree(TOP / "tests" / "contract", top / "tests" / "contract")
     shutil.copy(TOP / "pyproject.toml", top)
     return top
