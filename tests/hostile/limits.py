@@ -90,6 +90,10 @@ def _metrics_in_run(count: int) -> Callable[[Path], None]:
     return run_edited(samples=[{"metric": f"m{number}", "values": [1.0]} for number in range(count)])
 
 
+def _many_bins(path: Path) -> None:
+    run_edited(histogram=[[edge, 1] for edge in range(1_000_000)])(path)
+
+
 def _alternating(*values: float) -> Callable[[Path], None]:
     """Return a forgery of the values of all samples, in turns."""
 
@@ -115,7 +119,7 @@ _LARGEST = [
     Kind("1000 metrics of 10,000 combinations", _many_metrics, ""),
     Kind("20,000 metrics in a run", _metrics_in_run(20_000), ""),
     Kind("10^6 values in a run", run_edited(samples=[{"metric": "wall", "values": [1.5] * 1_000_000}]), ""),
-    Kind("10^6 bins in a histogram", run_edited(histogram=[[edge, 1] for edge in range(1_000_000)]), ""),
+    Kind("10^6 bins in a histogram", _many_bins, ""),
     Kind("bins of 2^63 - 1", run_edited(histogram=[[0, (1 << 63) - 1], [(1 << 63) - 1, (1 << 63) - 1]]), ""),
     Kind("a series of 10^6 values", run_edited(series=[{"metric": "wall", "values": [1.5] * 1_000_000}]), ""),
     Kind("100,000 observed levels", run_edited(observed=[["libc", f"x{number}"] for number in range(100_000)]), ""),

@@ -64,6 +64,9 @@ def _some(names: list[str]) -> list[object]:
     ]
 
 
+LEVELS_OF_SHORT = [pytest.param(level, marks=[pytest.mark.slow] * (level != "glibc")) for level in LEVELS]
+
+
 def test_the_tables_name_workloads() -> None:
     assert set(_bytes_of_os()) <= {work.name for work in find_suite("os").workloads}
     assert list(unix_passes()) == [work.name for work in find_suite("unix").workloads if work.name.endswith("(1 copy)")]
@@ -87,7 +90,7 @@ def test_bytes_are_those_that_the_kernel_returned() -> None:
     assert moved_bytes(lines) == {"read": 10, "write": 9}
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", LEVELS_OF_SHORT)
 @pytest.mark.parametrize("name", _some(list(_bytes_of_os())))
 def test_an_operation_moves_the_documented_bytes(name: str, level: str, shared: Shared) -> None:
     workload = find_workload("os", name)
@@ -106,7 +109,7 @@ def _operations_of_os() -> dict[str, int]:
     return {name: int(number) for name, number in re.findall(r"^\| `([^`]+)` \| [^|]+ \| (\d+) \|", text, re.MULTILINE)}
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("level", LEVELS_OF_SHORT)
 @pytest.mark.parametrize("name", _some(list(unix_passes())))
 def test_a_pass_of_unix_makes_the_documented_calls_and_moves_the_documented_bytes(
     name: str, level: str, shared: Shared
