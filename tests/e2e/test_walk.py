@@ -58,6 +58,7 @@ def test_functions_outside_python_exist() -> None:
         assert re.search(rf"\b{function}\(", (TOP / file).read_text()), f"{file}: {function}"
 
 
+@pytest.mark.slow
 def test_a_comparison_calls_every_function(tmp_path: Path) -> None:
     with _calls() as called:
         record = swapstone.compare(

@@ -101,6 +101,7 @@ def test_instructions_are_counted_by_these_names(archive: Archive, locked: list[
     assert found == {("inner", "libc.so.6", "C library"): (9, 5)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "reason"),
     [

@@ -45,6 +45,7 @@ def test_binaries_of_the_requested_library_are_listed(tmp_path: Path, libc: str)
     assert program.size_bytes == len(entries["bin/x"].content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("libc", "other"), [("glibc", "musl"), ("musl", "glibc")])
 @pytest.mark.parametrize("options", [(), ("-static",)])
 def test_a_binary_of_the_other_library_is_refused(

@@ -54,6 +54,7 @@ def test_functions_of_all_objects_are_shuffled(tmp_path: Path) -> None:
     assert any("01" in half and "10" in half for half in halves)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", ["glibc", "musl"])
 def test_links_of_a_workload_do_the_same_work(level: str) -> None:
     workload = find_workload("libc", "b_regex_search#2")

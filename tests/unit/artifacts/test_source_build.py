@@ -115,6 +115,7 @@ def test_a_build_finds_only_what_is_documented(source: Path, monkeypatch: pytest
     assert b"-nonsense" not in logs[0]
 
 
+@pytest.mark.slow
 def test_no_process_of_a_build_outlives_it(source: Path, tmp_path: Path) -> None:
     built(own(source, f"cc -o prog a.c; (sleep 1; touch '{tmp_path}/late') >/dev/null 2>&1 &"))
     import time

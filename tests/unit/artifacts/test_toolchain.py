@@ -200,6 +200,7 @@ def test_a_static_program_that_would_load_objects_is_unavailable() -> None:
             build_workload(source_of(find_workload("libc-extra", name)), static)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("libc", "linking", "compiler"), [*itertools.product(("glibc", "musl"), ("dynamic", "static"), ("gcc", "clang"))]
 )

@@ -35,6 +35,7 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
+@pytest.mark.slow
 def test_equal_input_is_built_once_and_other_input_elsewhere() -> None:
     first = build_workload(source_of(STRLEN), GLIBC)
     stamp = first.path.stat().st_mtime_ns

@@ -75,6 +75,7 @@ def test_a_name_of_a_record_adds_no_line_to_an_error() -> None:
     assert str(error).splitlines()[1] == "Known: \\x1b[2Jc, a\\x0aerror: forged. `swapstone list workloads` lists all."
 
 
+@pytest.mark.slow
 def test_a_mistake_in_the_command_line(tmp_path: Path) -> None:
     """An argument may be a name of a folder from elsewhere."""
     name = EVIL.replace("\x00", "").replace("\udcff", "")

@@ -62,6 +62,7 @@ def test_a_change_keeps_what_the_request_has(tmp_path: Path) -> None:
     assert pinned.cpus == (max(os.sched_getaffinity(0)),) and pinned.environment == REQUEST.environment
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("remedy", [remedy for remedy in REMEDIES if remedy.preload], ids=lambda one: one.name)
 def test_preloaded_objects_compile_and_come_after_those_of_the_request(tmp_path: Path, remedy: Remedy) -> None:
@@ -129,6 +130,7 @@ AFTER = {
 }
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("name", EFFECTS)
 def test_a_preloaded_object_changes_what_its_name_promises_and_nothing_else(tmp_path: Path, name: str) -> None:

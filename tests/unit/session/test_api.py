@@ -56,6 +56,7 @@ def test_the_import_is_lazy() -> None:
     subprocess.run([sys.executable, "-c", script], check=True, env={**os.environ, "PYTHONPATH": str(TOP / "src")})
 
 
+@pytest.mark.slow
 def test_a_comparison_is_a_record_with_tables(tmp_path: Path) -> None:
     record = _compare(tmp_path)
     assert (record.state, record.experiment.seed) == ("complete", 3)

@@ -70,6 +70,7 @@ WRITES = [
 ]
 
 
+@pytest.mark.slow
 def test_the_tables_are_read() -> None:
     assert _rows("SELECT count(*) FROM runs")[0] == (14,)
     assert _rows("SELECT DISTINCT metric FROM samples WHERE metric = 'wall'") == [("wall",)]

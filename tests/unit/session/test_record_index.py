@@ -63,6 +63,7 @@ def test_rows_are_computed_once(records: list[NamedRecord], tmp_path: Path) -> N
     assert indexed(index, records) == (["one", "two"], ["one", "two"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["record.json", "experiment.json", "runs.jsonl", "seal.json"])
 @pytest.mark.parametrize("how", ["replaced", "edited in place", "removed"])
 def test_a_record_of_which_a_file_changed_is_computed_again(

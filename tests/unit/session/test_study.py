@@ -83,6 +83,7 @@ def _index(folder: Path) -> dict[str, dict[str, object]]:
     return {part["name"]: part for part in found["index"]["parts"]}
 
 
+@pytest.mark.slow
 def test_each_part_is_a_record_of_its_own_and_the_others_go_on(
     run: Maker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -346,6 +346,7 @@ def test_trials_are_recomputed_only_of_a_trusted_record(tmp_path: Path) -> None:
         swapstone.load(record).verify(2)
 
 
+@pytest.mark.slow
 def test_the_command_line_prints_the_list_and_trust_needs_a_resumed_record(tmp_path: Path) -> None:
     record = _made(tmp_path / "r", _experiment())
     _foreign(record)

@@ -103,6 +103,7 @@ def own(source: Path, **changed: object) -> OwnProgram:
     return OwnProgram(**fields)  # type: ignore[arg-type] # one of its fields at a time
 
 
+@pytest.mark.slow
 def test_a_build_that_fails_on_one_variant_leaves_the_others(source: Path, host: Target) -> None:
     subject = asked(own(source))
     logs: dict[str, bytes] = {}

@@ -178,6 +178,7 @@ def test_sigint_ends_the_run_with_what_it_has(project: Path) -> None:
     assert "\ninterrupted: " in out and "mutants, a sample of " in out
 
 
+@pytest.mark.slow
 def test_a_list_that_does_not_fit_the_code_is_an_error(project: Path) -> None:
     (project / "src/tiny/calc/sums.py").write_text("LIMIT = 5\n")
     process = start(project, "--by-hand")

@@ -133,6 +133,7 @@ def test_changed_checksums_are_repaired() -> None:
     assert isinstance(repair_record(b"--- seal.json\n[]\n"), bytes)
 
 
+@pytest.mark.slow
 def test_a_run_prints_the_answer_and_a_table(exhaustive: bool) -> None:
     command = [sys.executable, str(TOP / "tools" / "fuzz.py"), "--seed", "5", "--seconds", "60" if exhaustive else "1"]
     result = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -49,6 +49,7 @@ def test_the_example_of_the_guide_builds_and_prints_the_report_of_the_guide(
     assert printed.endswith(shown[2])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_crash_is_an_error_that_names_the_signal(level: str, programs: Programs, tmp_path: Path) -> None:
     text = work("raise(SIGSEGV); return 1;", before="#include <signal.h>\n")

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.unit.workloads.programs import ENVIRONMENT, SOURCES, Programs
 
 TOOLS = ("sort", "grep", "tee", "wc", "rm")
@@ -25,6 +27,7 @@ def _run(program: Path, cwd: Path, tools: tuple[str, ...]) -> str:
     return done.stdout.replace("%20", " ")
 
 
+@pytest.mark.slow
 def test_each_tool_is_needed(programs: Programs, tmp_path: Path) -> None:
     program = programs.build_text("glibc", (SOURCES / "shell_scripts.c").read_text())
     assert "\ncheck " in _run(program, tmp_path, TOOLS)

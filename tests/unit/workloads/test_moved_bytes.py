@@ -90,6 +90,7 @@ def test_bytes_are_those_that_the_kernel_returned() -> None:
     assert moved_bytes(lines) == {"read": 10, "write": 9}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS_OF_SHORT)
 @pytest.mark.parametrize("name", _some(list(_bytes_of_os())))
 def test_an_operation_moves_the_documented_bytes(name: str, level: str, shared: Shared) -> None:

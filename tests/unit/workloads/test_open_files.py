@@ -28,6 +28,7 @@ def _limited(program: Path, argument: str, cwd: Path, limits: tuple[int, int]) -
     return done.stdout.replace("%20", " ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_soft_limit_is_raised_and_the_hard_one_is_named(level: str, programs: Programs, tmp_path: Path) -> None:
     program = programs.build_text(level, (SOURCES / "lat_select.c").read_text())

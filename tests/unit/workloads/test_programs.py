@@ -83,6 +83,7 @@ IN_KIND = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", IN_KIND)
 def test_memory_agrees_with_the_published_figures(name: str, programs: Programs, tmp_path: Path) -> None:
     workload = find_workload("libc", name)
