@@ -32,6 +32,7 @@ mkfs.ext2 /dev/loop0 && mount -t ext2 /dev/loop0 /disk && echo mounted
 """The board's own zram, and a file system that holds a swap file."""
 
 
+@pytest.mark.exhaustive
 def test_swap_devices_are_compared_on_a_board_and_verified(tmp_path: Path) -> None:
     record = tmp_path / "r"
     words = ("swap=none,zram:lzo-rle", "--only", "fill (0 % random)", "--blocks", "1", "--seed", "1")
