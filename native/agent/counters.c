@@ -2,6 +2,9 @@
 #include "counters.h"
 
 enum { MOST_PROCESSES = 1024, USER_HZ = 100 }; /* a tick of /proc/PID/stat: include/asm-generic/param.h */
+enum { TICK_NS = 1000000000 / USER_HZ };
+/* Of the ended children of one process, 52 days; the sum of all processes in nanoseconds stays below 2^62. */
+static const int64_t MOST_TICKS = INT64_MAX / 2 / TICK_NS / MOST_PROCESSES;
 
 static int processes[MOST_PROCESSES];
 static int found;
@@ -100,7 +103,11 @@ static bool count_process(struct counters *counters, int pid) {
         add_field(stat, UTIME, &counters->user_ticks) && add_field(stat, CUTIME, &counters->user_ticks) &&
         add_field(stat, STIME, &counters->system_ticks) && add_field(stat, CSTIME, &counters->system_ticks) &&
         add_field(stat, CUTIME, &children_ticks) && add_field(stat, CSTIME, &children_ticks);
-    counters->cpu_ns += cpu_ns + children_ticks * (1000000000 / USER_HZ);
+    if (children_ticks > MOST_TICKS) {
+        children_ticks = 0;
+        whole = false;
+    }
+    counters->cpu_ns += cpu_ns + children_ticks * TICK_NS;
     whole &= add_status(status, "\nVmRSS:", 1024, &counters->rss_bytes);
     whole &= add_status(status, "\nVmHWM:", 1024, &counters->peak_bytes);
     counters->processes++;

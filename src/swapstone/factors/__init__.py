@@ -115,6 +115,8 @@ def find_level(factor: Factor, name: str) -> Level:
     Raises:
         UserError: there is none; names the nearest.
     """
+    if "\0" in name:  # a study's file can have one
+        raise UserError(f"{name!r} can't be a level: it has a zero byte.", "Remove it from the study's file.")
     if factor in {PROGRAM, COMMAND_FACTOR} or free_factor(factor.name) is not None:
         return Level(name=name, description="defined by the user")
     if "/" in name and isinstance(factor, TakesPaths):

@@ -235,7 +235,7 @@ def decode_answer(line: bytes) -> LabBoard:
         found = msgspec.json.decode(line, type=dict[str, object])
         problem = msgspec.convert(found, _Problem) if "error" in found else None
         board = None if problem else msgspec.convert(found, LabBoard)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"labgrid's answer is invalid: {safe_excerpt(str(error), 200)}") from error
     if board is None:
         assert problem is not None

@@ -205,6 +205,18 @@ def test_a_server_of_which_something_is_unreadable_has_no_counters(fake_proc: Pa
     assert facts(fake_proc, "server", nothing, nothing) == {"server_processes": 0, "server_threads": 0}
 
 
+@pytest.mark.parametrize(("ticks", "whole"), [(450359962, True), (450359963, False), (333333333383666, False)])
+def test_a_server_whose_children_ended_with_more_time_than_can_be_summed_has_no_counters(
+    fake_proc: Path, tmp_path: Path, ticks: int, whole: bool
+) -> None:
+    files = process(5, 1, 1)
+    stat = files["proc/5/stat"].split(" ")
+    many = files | {"proc/5/stat": " ".join([*stat[:-5], str(ticks), "0", *stat[-3:]])}
+    assert len(many["proc/5/stat"].split()) == len(files["proc/5/stat"].split())
+    found = facts(fake_proc, "server", lay_out(tmp_path / "a", files), lay_out(tmp_path / "b", many))
+    assert ("server_cpu_ns" in found) == whole
+
+
 @pytest.mark.parametrize("thread", [6, 7])
 @pytest.mark.parametrize("name", ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"])
 @pytest.mark.parametrize("instead", ["other:\t", "{}:\tx"])

@@ -81,3 +81,10 @@ def test_an_invalid_choice_is_an_error_with_a_hint(text: str, message: str, hint
 def test_a_choice_is_parsed() -> None:
     choice = parse_choice("libc=musl, glibc")
     assert (choice.factor, choice.levels) == ("libc", ("musl", "glibc"))
+
+
+@pytest.mark.parametrize("text", ["libc=glibc,/a\0b", "allocator=default,/a\0.so", "kernel=generic,./a\0b"])
+def test_a_level_with_a_zero_byte_is_refused(text: str) -> None:
+    """A command line has none, a study's file can."""
+    with pytest.raises(UserError, match="it has a zero byte"):
+        parse_choice(text)

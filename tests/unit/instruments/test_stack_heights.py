@@ -59,3 +59,9 @@ def test_code_behind_a_table_of_jumps_has_the_state_of_the_jump() -> None:
 def test_calls_and_addresses_of_functions_are_entries() -> None:
     lines = ["  10:\tcall   2f <f>", "  15:\tlea    0x40(%rip),%rdi        # 5c <g>", "  1c:\tjmp    30", "not a line"]
     assert entries_in(instructions(lines)) == {0x2F, 0x5C}
+
+
+def test_a_number_with_a_leading_zero_is_none_of_a_disassembler() -> None:
+    assert 1 not in _states("sub    $0818,%rsp", "ret")
+    assert _states("sub    $8,%rsp", "ret")[1].offset == 16
+    assert _states("sub    $0,%rsp", "ret")[1].offset == 8

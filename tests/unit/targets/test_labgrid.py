@@ -24,7 +24,7 @@ from swapstone.model.kernel_identity import identity_of_file, identity_of_runnin
 from swapstone.targets import MachineConfig, TargetError, labgrid_target, parse_target
 from swapstone.targets.board_roots import ROOT_STEP, root_identity_of
 from swapstone.targets.board_swap import BoardSwap
-from swapstone.targets.labgrid_session import LabPlace, LabSession
+from swapstone.targets.labgrid_session import LabPlace, LabSession, decode_answer
 from swapstone.targets.labgrid_target import LabgridSpec, LabgridTarget, with_environment
 from swapstone.targets.target import EMULATED
 from swapstone.wire import AgentAnswer, TrialRequest
@@ -433,3 +433,8 @@ def test_a_build_id_decides_where_both_have_one() -> None:
     header[0x202:0x206], header[0x20E:0x210] = b"HdrS", (0x100).to_bytes(2, "little")
     header[0x300:0x310] = b"6.1 (a@b) #1 SMP"
     assert identity_of_file(bytes(header)).runs(running)
+
+
+def test_an_answer_that_is_nested_without_end_is_an_error() -> None:
+    with pytest.raises(UserError, match="labgrid's answer is invalid"):
+        decode_answer(b'{"resources":' + b"[" * 100_000)
