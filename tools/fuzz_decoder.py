@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-import atexit
 import dataclasses
 import functools
-import shutil
-import tempfile
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from swapstone.model import UserError
+from swapstone.model.temporary_folder import TemporaryFolder
 
 TOP = Path(__file__).resolve().parent.parent
 RECORDED = TOP / "tests" / "recorded"
@@ -42,12 +40,14 @@ class Decoder:
 
 
 @functools.cache
-def room() -> Path:
-    """Return a folder for decoders that read files."""
+def _made() -> TemporaryFolder:
     shared = Path("/dev/shm")  # noqa: S108 # memory, if there is any; the folder in it has a random name
-    made = Path(tempfile.mkdtemp(prefix="swapstone-fuzz-", dir=shared if shared.is_dir() else None))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+    return TemporaryFolder("fuzz", shared if shared.is_dir() else None)
+
+
+def room() -> Path:
+    """Return a folder for decoders that read files: one for this process and its forks, which leave it when they end."""
+    return _made().path
 
 
 def in_file(data: bytes, name: str = "file") -> Path:
