@@ -15,8 +15,8 @@ from rich.cells import cell_len
 
 from swapstone.model import IDLE, Experiment, Trial
 from swapstone.model.number_text import percent
-from swapstone.plan.stopping import first_look
 from swapstone.run import StopDecision
+from swapstone.session.budget import first_decisive_look
 from swapstone.session.time_left import TimeLeft
 from swapstone.session.values import format_duration
 from swapstone.workloads.suites.latency import INTERVAL_US
@@ -173,7 +173,7 @@ class ProgressText:
         self.label = label
         self.prefix = f"{label}: " if label else ""
         self.unit = "replicate" if experiment.virtual else "block"
-        self.first = first_look(experiment)
+        self.first = first_decisive_look(experiment)
         self.extends = experiment.budget_extends
         self.block = 0
         self.used_ns = 0

@@ -16,8 +16,10 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from swapstone.cli.display import PlainDisplay, TerminalDisplay
-from swapstone.model import Experiment, Trial
+from swapstone.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Trial
+from swapstone.session.budget import needed_pairs
 from swapstone.session.progress import LineProgress, Part, ProgressText, StopDecision, fitted
+from swapstone.workloads import find_suite
 from tests.unit.builders import experiment
 
 WORKLOADS = tuple(("libc", f"b_pthread_createjoin_minimal{number}") for number in range(27))
@@ -185,6 +187,17 @@ def test_no_verdict_is_announced_for_a_block_after_the_end() -> None:
     assert _running(next_ns=10 * 10**9)._knowledge()[0] == "verdicts at the end"
     assert _running(next_ns=10 * 10**9, decided=3)._knowledge()[0] == "3 of 27 rows decided"
     assert ProgressText(experiment(blocks=9))._knowledge()[0] == "verdicts at the end"
+
+
+def test_the_first_verdicts_are_those_of_the_first_check_with_enough_pairs_for_an_interval() -> None:
+    """27 workloads are so many hypotheses that 17 pairs are needed; precision is checked after 15 and 20."""
+    names = tuple(("libc", workload.name) for workload in find_suite("libc").workloads)
+    assert len(names) == 27
+    whole = experiment(workloads=names, rules=CURRENT_RULES, correction=REPORT_CORRECTION, confidence=0.99)
+    assert needed_pairs(whole) == 17
+    text = ProgressText(whole)
+    text.block_done(StopDecision((), "", 0, None, None, next_ns=10**9, budget_ns=60 * 10**9), 6, 10**9)
+    assert text._knowledge()[0] == "first verdicts after block 20"
 
 
 def test_without_a_terminal_there_is_a_line_at_once_and_then_every_fifteen_seconds(

@@ -351,8 +351,8 @@ def _back(values: Values, load: str, tag: str, named: str, note: str) -> Section
             "back, readahead included. zram's store takes memory from the working set, so more touches cause major faults. The published "
             "page has no such figures."
             if note == _CLOCK
-            else "Set: the amount written before the touches, as a multiple of the available memory, or of its limit on a board. Pages in: pages "
-            "that all processes read back, readahead included. The published page has no such figures.",
+            else "Set: the amount written before the touches, as a multiple of the available memory, or of its limit on a board. Pages "
+            "in: pages that all processes read back, readahead included. The published page has no such figures.",
             note,
         ),
         warnings=tuple(warnings),
