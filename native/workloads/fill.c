@@ -164,9 +164,14 @@ static uint64_t flash_bytes(void) {
 
     if (!text) {
         text = read_proc_file("/proc/swaps");
-        text = text ? strchr(text, '\n') : NULL;
-        if (!text || sscanf(text, " %255s file", file) != 1 || strstr(text, " file") == NULL)
+        text = text ? strchr(text, '\n') : NULL; /* behind the head */
+        size_t length = text ? strcspn(++text, " \t\n") : 0;
+        if (!length || strstr(text, " file") == NULL)
             return 0;
+        if (length >= sizeof file)
+            return UNKNOWN;
+        memcpy(file, text, length);
+        file[length] = '\0';
         if (stat(file, &at) != 0)
             return UNKNOWN;
         snprintf(counters, sizeof counters, "/sys/dev/block/%u:%u/stat", major(at.st_dev), minor(at.st_dev));
