@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -102,6 +104,35 @@ def test_a_board_has_its_own_swap_back_after_a_session_and_after_a_lost_connecti
     fields = next(line.split() for line in shown.splitlines() if "zram0" in line)
     assert (fields[0], fields[4]) == ("/dev/zram0", "7")
     assert "swapstone-swap" not in shown and "swapstone-board" not in shown
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-gcc") is None, reason="no compiler for arm64 is installed")
+def test_what_is_written_to_the_disk_of_a_swap_file_is_counted(machine: EmulatedBoard, tmp_path: Path) -> None:
+    sources = Path(__file__).parents[2] / "native" / "workloads"
+    fill = tmp_path / "fill"
+    command = (
+        "aarch64-linux-gnu-gcc",
+        "-std=gnu11",
+        "-O2",
+        "-static",
+        f"-I{sources}",
+        "-o",
+        str(fill),
+        f"{sources}/fill.c",
+    )
+    subprocess.run(command, check=True)
+    assert "mounted" in _called(machine, OWN_SWAP)
+    with SshTarget(msgspec.structs.replace(machine.place, folder="/disk/swapstone")) as target:
+        request = TrialRequest(
+            id="1-0", arguments=(target.put(fill), "0"), cwd=target.scratch(), timeout_ms=600_000, observe=()
+        )
+        answer = target.run(request, MachineConfig(swap="file"))
+    figures = dict(line.split()[1:3] for line in answer.stdout.decode().splitlines() if line.startswith("figure "))
+    swapped, written = int(figures["swapped_out"]), int(figures["flash_written"])
+    assert 100 << 20 < swapped <= written < swapped + (16 << 20), (
+        "other blocks of the disk are written, too, such as inodes"
+    )
 
 
 def test_a_board_without_a_file_system_for_swap_files_has_the_other_levels(machine: EmulatedBoard) -> None:
