@@ -25,8 +25,8 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [path for path in (str(TOP / "src"), str(TOP)) if path not in sys.path]
 
+from tools.fuzz_binaries import elf  # noqa: E402
 from tools.fuzz_outcome import FOLDER, Defect, Outcome, show  # noqa: E402
-from tools.fuzz_seeds import elf  # noqa: E402
 
 from swapstone.model import Observation, ObservationKind, UnavailableError, UserError  # noqa: E402 # the path comes first
 from swapstone.targets.vm.guest import GuestCommands, encode_order  # noqa: E402

@@ -10,7 +10,7 @@ import struct
 import tempfile
 from pathlib import Path
 
-from tools import fuzz_seeds
+from tools import fuzz_binaries, fuzz_seeds
 from tools.arm_elf import BX_LR, NOP, VADD, attributes, call, float_elf
 from tools.fuzz_decoder import TOP, Decoder, constant, in_file, room, sections, text_of
 from tools.root_archives import docker_image, oci_image, tar
@@ -93,7 +93,7 @@ def _unwind_tables(data: bytes) -> object:
 
 def _members(data: bytes) -> object:
     found = list(archive_matching.members(data))
-    library, companion = in_file(fuzz_seeds.elf(), "library"), in_file(data, "companion")
+    library, companion = in_file(fuzz_binaries.elf(), "library"), in_file(data, "companion")
     return found, archive_matching.matches(library, companion)
 
 
@@ -127,12 +127,12 @@ _PACKED = ((b"\x1f\x8b", ".gz"), (b"\xfd7zXZ\0", ".xz"))
 
 
 def _module_seeds() -> tuple[bytes, ...]:
-    plain = fuzz_seeds.elf()
+    plain = fuzz_binaries.elf()
     return plain, gzip.compress(plain), lzma.compress(plain)
 
 
 def _elves() -> tuple[bytes, ...]:
-    return fuzz_seeds.elf(), fuzz_seeds.elf(wide=False, machine=40), fuzz_seeds.elf(little=False, machine=21)
+    return fuzz_binaries.elf(), fuzz_binaries.elf(wide=False, machine=40), fuzz_binaries.elf(little=False, machine=21)
 
 
 def _root_archive(data: bytes) -> object:
@@ -203,7 +203,7 @@ IMAGE_DECODERS: tuple[Decoder, ...] = (
         errors=(arm_attributes.DamagedAttributesError,),
     ),
     Decoder("symbols", "ELF file", _symbols, _elves, errors=(DamagedElfError,)),
-    Decoder("unwind tables", "ELF file", _unwind_tables, lambda: (fuzz_seeds.elf(),), errors=(DamagedElfError,)),
+    Decoder("unwind tables", "ELF file", _unwind_tables, lambda: (fuzz_binaries.elf(),), errors=(DamagedElfError,)),
     Decoder("dependencies", "ELF file", _dependencies, _elves),
     Decoder("dynamic entries", "ELF file", dynamic_entries.read_entries, _dynamic_elves, errors=(DamagedElfError,)),
     Decoder("loader cache", "ld.so.cache", loader_cache.decode_cache, _loader_caches),
@@ -214,10 +214,10 @@ IMAGE_DECODERS: tuple[Decoder, ...] = (
         "archive",
         "ar file",
         _members,
-        lambda: (fuzz_seeds.archive(("one.o", fuzz_seeds.elf()), ("a long name.o", b"x")),),
+        lambda: (fuzz_binaries.archive(("one.o", fuzz_binaries.elf()), ("a long name.o", b"x")),),
     ),
-    Decoder("kernel", "image", _kernel, fuzz_seeds.kernels),
-    Decoder("kernel identity", "image", _identity, fuzz_seeds.kernels),
+    Decoder("kernel", "image", _kernel, fuzz_binaries.kernels),
+    Decoder("kernel identity", "image", _identity, fuzz_binaries.kernels),
     Decoder("initrd", "image", cpio.unpack, _initrds),
     Decoder("package index", "apt", lambda data: offers_in(text_of(data), "one"), constant(fuzz_seeds.PACKAGES)),
     Decoder("host files", "/proc, /sys", _host, constant(fuzz_seeds.HOST)),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
-from tools.fuzz_seeds import elf
+from tools.fuzz_binaries import elf
 
 from swapstone.artifacts.elf_dependencies import read_dependencies, soname_of
 from swapstone.artifacts.program_size import sizes_of

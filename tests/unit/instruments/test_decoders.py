@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.fuzz_seeds import archive
+from tools.fuzz_binaries import archive
 
 from swapstone.instruments.archive_matching import members
 from swapstone.instruments.callgrind_output import total
