@@ -72,7 +72,7 @@ static void *count(void *at) {
     pin(atomic_fetch_add(&arrived, 1));
     while (atomic_load(&arrived) < 2)
         sched_yield();
-    for (int i = 0; i < 250000000; i++)
+    for (int i = 0; i < 25000000; i++)
         *counter += 1;
     return NULL;
 }
@@ -153,7 +153,7 @@ static void branches(int planted) {
     uint64_t even = 0, odd = 0;
 
     for (size_t i = 0; i < sizeof taken; i++)
-        taken[i] = (uint8_t)((planted ? next_random(&state) : i) & 1);
+        taken[i] = (uint8_t)((planted ? next_random(&state) >> 20 : i) & 1); // lower bits repeat after 512 numbers
     for (int round = 0; round < 120; round++)
         for (size_t i = 0; i < sizeof taken; i++)
             if (taken[i]) {

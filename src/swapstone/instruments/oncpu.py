@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+
 from swapstone.instruments.instrument_result import RecordedRuns, ReferenceRuns, result
 from swapstone.instruments.perf import Recording, record, require_kernel_samples
 from swapstone.instruments.profile_builder import ProfileBuilder
@@ -18,6 +20,9 @@ WORK_NS = 1.6e9
 SAMPLES = 1000
 """Runs are repeated until there are as many, or the time is over."""
 STACK_BYTES = 8192
+BUFFER_PAGES = 4096
+"""Of each processor, as root: a second of samples, for programs with real-time priority, beside which perf seldom runs. Other users may
+lock 516 KiB by default (kernel.perf_event_mlock_kb), which is perf's own default, too."""
 _EVENT = "cpu-clock"
 _STACKS = "user stacks are unwound by DWARF; for code without unwind tables (musl) they are derived from it, on x86_64"
 
@@ -32,6 +37,8 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     tracee = reference.passes_for(tracee, WORK_NS / RUNS)
     # The rate is set for this event alone: a common rate would drop marker events.
     options = ("-e", f"{_EVENT}/freq={RATE_HZ},call-graph=dwarf,stack-size={STACK_BYTES},name={_EVENT}/")
+    if os.geteuid() == 0:
+        options = (*options, "-m", str(BUFFER_PAGES))
     plan = planned_runs(tracee, reference, samples=SAMPLES, rate_hz=RATE_HZ)
     symbolizer, adder, runs = Symbolizer(tracee), ProfileBuilder(), RecordedRuns()
 
