@@ -154,7 +154,7 @@ static void branches(int planted) {
 
     for (size_t i = 0; i < sizeof taken; i++)
         taken[i] = (uint8_t)((planted ? next_random(&state) >> 20 : i) & 1); // lower bits repeat after 512 numbers
-    for (int round = 0; round < 120; round++)
+    for (int round = 0; round < 30; round++)
         for (size_t i = 0; i < sizeof taken; i++)
             if (taken[i]) {
                 even += 3;

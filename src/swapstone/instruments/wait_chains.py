@@ -74,6 +74,9 @@ class WaitChains:
         tree: the first process of the program.
         load_generator: the kernel's name of the load generator, at most 15 bytes; empty for none.
         stack_of: returns an event's stack, the outermost frame first.
+
+    Attributes:
+        unrecorded: number of waits of the program's threads that ended without a recorded event: the next one has the thread running.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class WaitChains:
         self._lengths: dict[Reason, list[int]] = {}
         self._numbers: collections.Counter[Reason] = collections.Counter()
         self._taken: collections.Counter[str] = collections.Counter()
+        self.unrecorded = 0
 
     def follow(self, events: Iterable[Event]) -> None:
         """Add the events of a recording, in order of time."""
@@ -127,6 +131,16 @@ class WaitChains:
                 )
             )
         return tuple(found)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return a sentence on waits whose end was not recorded, if there are any."""
+        known = sum(self._numbers.values())
+        if not self.unrecorded:
+            return ()
+        return (
+            f"the kernel recorded no event for the end of {self.unrecorded} of {known + self.unrecorded} waits of the program's threads: "
+            "their time is in no line of the waits",
+        )
 
     def taken(self, operations: float) -> tuple[ProcessorTaken, ...]:
         """Return who had the processor for which the program's threads were ready, per operation."""
@@ -187,6 +201,8 @@ class WaitChains:
             thread = self._threads[found.leaves] = _Thread(whose, "run", at, event.cpu)
         if thread.state == "run":
             self._keep(thread, at, (COMPUTING, thread.whose))
+        elif thread.state == "wait" and found.leaves in self._own and found.leaves != self._windows.pid:
+            self.unrecorded += self._windows.overlap_ns(thread.since, at) > 0
         thread.since, thread.cpu = at, event.cpu
         thread.state = "ready" if found.ready else "wait"
         if found.ready:

@@ -59,7 +59,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     chains = WaitChains(recording.windows, recording.ended.pid, driver, Symbolizer(tracee).stack)
     chains.follow(recording.events)
     runs = recorded(recording, tracee, [sched_events.SWITCH, sched_events.WAKING])
-    found = result(NAME, tracee, reference, runs, notes=(*notes, *runs.notes()))
+    found = result(NAME, tracee, reference, runs, notes=(*notes, *chains.notes(), *runs.notes()))
     return msgspec.structs.replace(found, waits=chains.ended(runs.operations), taken=chains.taken(runs.operations))
 
 

@@ -122,6 +122,27 @@ def test_nagle_needs_the_delayed_ack_timer_and_its_length(
     assert reasons(found) == {(expected, ""): (1.0, length * MS)}
 
 
+def test_waits_whose_end_was_not_recorded_are_counted() -> None:
+    found = follow(
+        switch(0, PROGRAM, "S", 0),
+        switch(40 * MS, PROGRAM, "S", 0),  # it ran again, so something woke it
+        switch(50 * MS, PROGRAM, "S", HOG),
+        switch(55 * MS, HOG, "S", 0),
+        switch(60 * MS, HOG, "S", 0),  # not a thread of the program
+        waking(70 * MS, HOG, PROGRAM, RECEIVE),
+        switch(71 * MS, 0, "R", PROGRAM),
+        switch(72 * MS, PROGRAM, "R", HOG),  # no end of a wait
+    )
+    assert found.unrecorded == 2
+    (note,) = found.notes()
+    assert note.startswith("the kernel recorded no event for the end of 2 of 3 waits of the program's threads")
+
+
+def test_recorded_waits_have_no_note() -> None:
+    found = follow(switch(0, PROGRAM, "S", HOG), waking(7 * MS, HOG, PROGRAM, RECEIVE), switch(8 * MS, PROGRAM, "S", 0))
+    assert (found.unrecorded, found.notes()) == (0, ())
+
+
 def test_a_wait_for_a_thread_that_waits_has_that_threads_reason() -> None:
     """The client waits for its server's thread, which waits for the delayed ACK, then computes and answers."""
     fork = Event("fork", "prog", PROGRAM, OTHER_THREAD, 0, parent=PROGRAM)
