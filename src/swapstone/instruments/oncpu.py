@@ -36,7 +36,10 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     """
     tracee = reference.passes_for(tracee, WORK_NS / RUNS)
     # The rate is set for this event alone: a common rate would drop marker events.
-    options = ("-e", f"{_EVENT}/freq={RATE_HZ},call-graph=dwarf,stack-size={STACK_BYTES},name={_EVENT}/")
+    options: tuple[str, ...] = (
+        "-e",
+        f"{_EVENT}/freq={RATE_HZ},call-graph=dwarf,stack-size={STACK_BYTES},name={_EVENT}/",
+    )
     if os.geteuid() == 0:
         options = (*options, "-m", str(BUFFER_PAGES))
     plan = planned_runs(tracee, reference, samples=SAMPLES, rate_hz=RATE_HZ)
