@@ -66,7 +66,7 @@ SIZE_CLASS_BOUNDS = (128, 1024, 8192, 131_071)
 
 @dataclasses.dataclass(frozen=True)
 class Probe:
-    """A uprobe: its event name, the function, what it counts, the file, the offset in the file, the arguments to read."""
+    """A uprobe: its event, which several can share, the function, what it counts, the file, the offset there, the arguments to read."""
 
     event: str
     function: str
@@ -142,6 +142,16 @@ def _breakpoint_offset(path: str, offset: int) -> int | None:
     return None if after is None else offset + after
 
 
+def events_have_several_probes(release: str) -> bool:
+    """Return whether an event can have several uprobes: since Linux 5.4.
+
+    Args:
+        release: of the kernel, as ``uname -r`` prints it.
+    """
+    numbers = re.match(r"(\d{1,4})\.(\d{1,4})", release)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) >= (5, 4)
+
+
 def _first(tables: Mapping[str, Table], function: str) -> tuple[str, int] | None:
     for path, table in tables.items():
         address = table.address(function)
@@ -151,7 +161,11 @@ def _first(tables: Mapping[str, Table], function: str) -> tuple[str, int] | None
 
 
 def _copies(tables: Mapping[str, Table], count: int) -> list[Probe]:
-    """Return probes on every copying function: an x86 C library has several variants, and selects one at start (IFUNC)."""
+    """Return probes on every copying function: an x86 C library has several variants, and selects one at start (IFUNC).
+
+    Those of a kind share an event: perf opens and closes each event by itself, which takes a tenth of a second.
+    """
+    shared = events_have_several_probes(os.uname().release)
     found: list[Probe] = []
     seen: set[tuple[str, int]] = set()
     for path, table in tables.items():
@@ -164,7 +178,8 @@ def _copies(tables: Mapping[str, Table], count: int) -> list[Probe]:
                 seen.add((path, offset))
                 kind = "set" if hit[1] == "memset" else "copy"
                 if (safe := _breakpoint_offset(path, offset)) is not None:
-                    found.append(Probe(f"f{count + len(found)}", hit[1], kind, path, safe, (2,)))
+                    event = kind if shared else f"f{count + len(found)}"
+                    found.append(Probe(event, hit[1], kind, path, safe, (2,)))
     return found
 
 
@@ -185,8 +200,9 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     symbolizer = Symbolizer(tracee)
     chosen = probes(tracee, reference, symbolizer)
     group = f"swapstone_{os.getpid()}"
-    before = (*wrapper, "sh", "-c", _SCRIPT, group, "\n".join(probe.definition(group, registers) for probe in chosen))
-    events = [part for probe in chosen for part in ("-e", f"{group}:{probe.event}")]
+    definitions = "\n".join(probe.definition(group, registers) for probe in chosen)
+    before = (*wrapper, "sh", "-c", _SCRIPT, "sh", group, definitions)
+    events = [part for name in dict.fromkeys(probe.event for probe in chosen) for part in ("-e", f"{group}:{name}")]
 
     def run(one: Tracee, most_bytes: int, stacks: tuple[str, ...] = (), mapped: tuple[str, ...] = ()) -> Recording:
         return record(
@@ -222,16 +238,24 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
 
 
 _SCRIPT = f"""set -f
-printf '%s\\n' "$1" >> {requirements.TRACING}/uprobe_events || exit 97
-definitions=$1
-shift
+events={requirements.TRACING}/uprobe_events
+forget() {{
+    sed -n "s|^p:\\($1/[^ ]*\\) .*|-:\\1|p" $events | sort -u | while read -r line; do
+        echo "$line" >> $events
+    done
+}}
+for group in $(sed -n 's|^p:\\(swapstone_[0-9]*\\)/.*|\\1|p' $events | sort -u); do
+    [ -d /proc/${{group#swapstone_}} ] || forget $group 2>/dev/null
+done
+group=$1
+printf '%s\\n' "$2" >> $events || {{ forget $group; exit 97; }}
+shift 2
 "$@"
 status=$?
-printf '%s\\n' "$definitions" | sed 's/^p:\\([^ ]*\\) .*/-:\\1/' | while read -r line; do
-    echo "$line" >> {requirements.TRACING}/uprobe_events
-done
+forget $group
 exit $status
 """
+"""Defines the probes, runs a command, and deletes them; and before, those of runs that were killed, whose process has ended."""
 
 
 def _counted(

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from swapstone.instruments import heap
+from swapstone.instruments import heap, requirements
 from swapstone.instruments.heap import breakpoint_after_vectors
 from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.requirements import missing_uprobes
@@ -44,6 +45,14 @@ def test_code_that_ends_early_has_no_place_for_a_breakpoint(code: bytes) -> None
     assert breakpoint_after_vectors(code) == len(code)
 
 
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [("6.1.0-18-amd64", True), ("5.4.0", True), ("5.3.18", False), ("4.19.0", False), ("10.0-rc1", True), ("", False)],
+)
+def test_several_probes_of_an_event_need_linux_5_4(release: str, expected: bool) -> None:
+    assert heap.events_have_several_probes(release) is expected
+
+
 MUSL = Path("/lib/ld-musl-x86_64.so.1")
 COPIES = """
 #include <stdlib.h>
@@ -52,6 +61,21 @@ __attribute__((noinline)) char *innermost(const char *text) { char *copy = strdu
 __attribute__((noinline)) char *outer(const char *text) { char *copy = innermost(text); __asm__ volatile("" : "+r"(copy)); return copy; }
 int main(void) { for (int i = 0; i < 50; i++) free(outer("text")); return 0; }
 """
+
+
+MOVES = """
+#include <string.h>
+char from[4000], to[4000];
+int main(void)
+{
+    for (int i = 0; i < 50; i++)
+        memcpy(to, from, sizeof to);
+    for (int i = 0; i < 30; i++)
+        memset(to, i, sizeof to);
+    return to[1] == 1;
+}
+"""
+UPROBES = Path(requirements.TRACING) / "uprobe_events"
 
 
 @pytest.mark.slow
@@ -74,3 +98,36 @@ def test_allocations_have_all_callers_in_musl_by_derived_tables(tmp_path: Path) 
     names = [frame.symbol for frame in found.profile.frames]
     heaviest = [names[number] for number in found.profile.stacks[0].frames]
     assert heaviest[-6:] == ["main", "outer", "innermost", "strdup", "malloc", "0 to 128 B"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0 or platform.machine() != "x86_64", reason="needs root on x86_64")
+@pytest.mark.parametrize("shared", [True, False], ids=["one event for all copies", "an event for each function"])
+def test_copies_are_counted_and_probes_are_deleted(
+    shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if missing_uprobes() is not None:
+        pytest.skip("needs perf and uprobes")
+    monkeypatch.setattr(heap, "events_have_several_probes", lambda _: shared)
+    (tmp_path / "p.c").write_text(MOVES)
+    program = tmp_path / "p"
+    subprocess.run(["cc", "-O1", "-fno-builtin", "-o", program, tmp_path / "p.c"], check=True)
+    loaded = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
+    objects = (str(program), *re.findall(r"=> (/\S+)", loaded))
+    request = TrialRequest(id="x", arguments=(str(program),), cwd=str(tmp_path), timeout_ms=60_000)
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    stale = (
+        f"p:swapstone_{2**22 + 1}/f0 {Path(objects[-1]).resolve()}:0x1000"  # of a process number that is not assigned
+    )
+    subprocess.run(
+        ["sh", "-c", 'echo "$0" >> "$1"', stale, UPROBES], check=True
+    )  # Python can't append: this file has no end
+    found = heap.measure(Tracee("v", request, Region.PROGRAM), ReferenceRuns({"wall": 1e6}, objects, (), folder, 1.0))
+    counted = {amount.name: amount.value for amount in found.amounts}
+    assert 50 <= counted["calls that copy memory"] < 90  # the loader and the C library copy, too
+    assert 50 * 4000 <= counted["bytes copied"] < 50 * 4000 + 20_000
+    assert 30 <= counted["calls that set memory"] < 70
+    left = UPROBES.read_text()
+    assert f"swapstone_{os.getpid()}/" not in left
+    assert f"swapstone_{2**22 + 1}/" not in left
