@@ -346,6 +346,10 @@ def _mapping(seen: RowMeasurements, pair: Sides) -> str:
     )
 
 
+_LIMITS = ("lost", "strace", "wanted", "cachegrind", "recorded no event")
+"""Words of those notes of instruments that are caveats: something was not measured, or by other means."""
+
+
 def _caveats(seen: RowMeasurements, split: Ledger | None, findings: Sequence[Finding]) -> Iterable[str]:
     if seen.no_result:
         yield (
@@ -378,9 +382,7 @@ def _caveats(seen: RowMeasurements, split: Ledger | None, findings: Sequence[Fin
     elif problem := split_problem(seen):
         yield f"The ledger is refused: {problem}."
     for run in seen.runs:
-        if notes := [
-            note for note in run.notes if any(word in note for word in ("lost", "strace", "wanted", "cachegrind"))
-        ]:
+        if notes := [note for note in run.notes if any(word in note for word in _LIMITS)]:
             yield f"{run.instrument} on {short_label(run.variant)}: {'; '.join(notes)}."
 
 

@@ -11,6 +11,8 @@ from swapstone.explanation.call_counts import plain_name
 from swapstone.explanation.evidence import Sides
 from swapstone.explanation.findings import counts_of
 from swapstone.explanation.instruction_work import instruction_work
+from swapstone.instruments.measured_region import MeasuredWindows
+from swapstone.instruments.wait_chains import WaitChains
 from swapstone.model import (
     KERNEL,
     LISTED_FUNCTIONS,
@@ -449,3 +451,19 @@ def test_calls_of_the_same_work_under_two_names_are_no_evidence() -> None:
     assert counted == ["900 read per operation (other variant: 9)"]
     lines = {line.detail: (line.baseline, line.candidate) for line in found.ledger.lines} if found.ledger else {}
     assert lines["open"] == pytest.approx((5e6, 6e6))
+
+
+def test_waits_without_a_recorded_end_are_a_caveat() -> None:
+    chains = WaitChains(MeasuredWindows(((0, 10),), 0), 1, "", lambda _: ())
+    chains.unrecorded = 3
+    seen = row((1e6, 9e6), ({OWN: 1.0}, {OWN: 9.0}))
+    runs = (
+        *seen.runs,
+        result("waits", "a", notes=("callers are unknown",)),
+        result("waits", "b", notes=chains.notes()),
+    )
+    found = [caveat for caveat in explained(msgspec.structs.replace(seen, runs=runs)).caveats if "waits" in caveat]
+    assert found == [
+        "waits on b: the kernel recorded no event for the end of 3 of 3 waits of the program's threads: their time is in no line of "
+        "the waits."
+    ]
