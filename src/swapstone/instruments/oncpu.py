@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-import os
+import re
+from pathlib import Path
 
 from swapstone.instruments.instrument_result import RecordedRuns, ReferenceRuns, result
 from swapstone.instruments.perf import Recording, record, require_kernel_samples
@@ -21,8 +22,9 @@ SAMPLES = 1000
 """Runs are repeated until there are as many, or the time is over."""
 STACK_BYTES = 8192
 BUFFER_PAGES = 4096
-"""Of each processor, as root: a second of samples, for programs with real-time priority, beside which perf seldom runs. Other users may
-lock 516 KiB by default (kernel.perf_event_mlock_kb), which is perf's own default, too."""
+"""Of each processor, with CAP_IPC_LOCK: a second of samples, for programs with real-time priority, beside which perf seldom runs. Others
+may lock 516 KiB by default (kernel.perf_event_mlock_kb), which is perf's own default, too; with more it fails."""
+_IPC_LOCK = 14  # CAP_IPC_LOCK of linux/capability.h
 _EVENT = "cpu-clock"
 _STACKS = "user stacks are unwound by DWARF; for code without unwind tables (musl) they are derived from it, on x86_64"
 
@@ -40,7 +42,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         "-e",
         f"{_EVENT}/freq={RATE_HZ},call-graph=dwarf,stack-size={STACK_BYTES},name={_EVENT}/",
     )
-    if os.geteuid() == 0:
+    if may_lock_memory():
         options = (*options, "-m", str(BUFFER_PAGES))
     plan = planned_runs(tracee, reference, samples=SAMPLES, rate_hz=RATE_HZ)
     symbolizer, adder, runs = Symbolizer(tracee), ProfileBuilder(), RecordedRuns()
@@ -64,6 +66,20 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         )
     profile = adder.profile(NAME, "ns", runs.operations, notes)
     return result(NAME, tracee, reference, runs, profile=profile, notes=notes)
+
+
+def may_lock_memory(process: Path = Path("/proc/self")) -> bool:
+    """Return whether a process has CAP_IPC_LOCK in the initial user namespace: root of a container often has not.
+
+    Args:
+        process: its folder in /proc; false if it can't be read.
+    """
+    try:
+        status, users = (process / "status").read_text(errors="replace"), (process / "uid_map").read_text().split()
+    except (OSError, ValueError):
+        return False
+    effective = re.search(r"^CapEff:\s*([0-9a-f]{1,16})$", status, re.MULTILINE)
+    return users == ["0", "0", "4294967295"] and effective is not None and bool(int(effective[1], 16) & 1 << _IPC_LOCK)
 
 
 def _add_samples(recording: Recording, adder: ProfileBuilder, symbolizer: Symbolizer, parts: int) -> None:

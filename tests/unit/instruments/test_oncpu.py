@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,10 +14,35 @@ from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import UserError
 from swapstone.wire import TrialRequest
 
+INITIAL, CONTAINER = "         0          0 4294967295\n", "         0     100000      65536\n"
 
-@pytest.mark.parametrize(("user", "buffer"), [(0, ["-m", str(oncpu.BUFFER_PAGES)]), (1000, [])])
-def test_only_root_gets_a_buffer_beyond_what_a_user_may_lock(
-    user: int, buffer: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+
+@pytest.mark.parametrize(
+    ("capabilities", "users", "expected"),
+    [
+        ("000001ffffffffff", INITIAL, True),
+        ("0000000000004000", INITIAL, True),
+        ("00000000a80425fb", INITIAL, False),  # of a container by default
+        ("0000000000000000", INITIAL, False),
+        ("000001ffffffffff", CONTAINER, False),  # they hold in its own user namespace
+        ("none", INITIAL, False),
+    ],
+)
+def test_memory_is_locked_with_a_capability(capabilities: str, users: str, expected: bool, tmp_path: Path) -> None:
+    (tmp_path / "status").write_text(
+        f"Name:\tx\nCapPrm:\tffffffffffffffff\nCapEff:\t{capabilities}\nCapBnd:\tffffffffffffffff\n"
+    )
+    (tmp_path / "uid_map").write_text(users)
+    assert oncpu.may_lock_memory(tmp_path) is expected
+
+
+def test_an_unreadable_process_may_lock_nothing(tmp_path: Path) -> None:
+    assert not oncpu.may_lock_memory(tmp_path)
+
+
+@pytest.mark.parametrize(("may_lock", "buffer"), [(True, ["-m", str(oncpu.BUFFER_PAGES)]), (False, [])])
+def test_the_buffer_is_not_larger_than_a_user_may_lock(
+    may_lock: bool, buffer: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[str] = []
 
@@ -26,7 +50,7 @@ def test_only_root_gets_a_buffer_beyond_what_a_user_may_lock(
         given.extend(options)
         raise UserError("enough")
 
-    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(oncpu, "may_lock_memory", lambda: may_lock)
     monkeypatch.setattr(oncpu, "record", recorded)
     request = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=1)
     reference = ReferenceRuns({"wall": 1e9, "cpu": 1e9}, (), (), tmp_path, 1.0)
