@@ -2,9 +2,10 @@
 """Whether `swapstone explain` names planted causes: pairs of programs whose second has one added cost, and nulls. `benchmarks/causes`.
 
 The programs are in benchmarks/causes.c and more_causes.c. Each pair is compared and explained. Prints for each what is named first, its
-share with its interval, and how the instructions compare; then the number of causes that were named first, of wrong ones that were named
-first, and of nulls that named anything; then what each instrument cost. The exit status is 1 if a wrong cause or a null was named, or a
-pair failed. Needs root, perf and valgrind.
+share with its interval, and how the instructions compare. `class` is the right class without the evidence that names the cause, and
+`counts` are numbers of calls without a share of the difference. Then the number of causes that were named first, of wrong ones that were
+named first, and of nulls that named anything; then what each instrument cost. The exit status is 1 if a wrong cause or a null was named,
+or a pair failed. Needs root, perf and valgrind.
 
     benchmarks/causes                     all 57 causes and 5 nulls
     benchmarks/causes fsync lock          some causes, and the nulls
@@ -182,13 +183,20 @@ def explained(program: Path, pair: Pair, asked: argparse.Namespace) -> Result:
             verdict = "FAILED" if not disturbed else "silent" if pair.null else "none"
             return Result(pair.name, pair.null, verdict, problem, time.monotonic() - start, load)
     outcome = outcome_of(content["explanation"])
-    if pair.null:
-        verdict = "LOUD" if outcome.named else "silent"
-    else:
-        missed = "WRONG" if outcome.named else "missed" if outcome.differs else "none"
-        verdict = "right" if is_right(outcome, cause) else missed
+    verdict = verdict_of(outcome, None if pair.null else cause)
     costs, remedies = with_slowdowns(content["costs"], content["runs"]), tuple(content["remedies"] or ())
     return Result(pair.name, pair.null, verdict, outcome, time.monotonic() - start, load, costs, remedies)
+
+
+def verdict_of(found: Outcome, cause: Cause | None) -> str:
+    """Return the verdict on an outcome, as in `Result`; the cause is None for a null."""
+    if cause is None:
+        return "LOUD" if found.named else "silent"
+    if is_right(found, cause):
+        return "right"
+    if not found.named:
+        return "missed" if found.differs else "none"
+    return "class" if found.named in cause.named else "WRONG" if found.share else "counts"
 
 
 def is_right(found: Outcome, cause: Cause) -> bool:
@@ -231,7 +239,7 @@ def run_all(pairs: Sequence[Pair], folder: Path, asked: argparse.Namespace) -> l
             found[pair] = explained(program, pair, asked)
             found[pair].store(folder / f"{pair.key}.json")
             print(row(found[pair]), flush=True)
-            if asked.verbose or found[pair].verdict in {"WRONG", "missed", "FAILED", "LOUD"}:
+            if asked.verbose or found[pair].verdict in {"WRONG", "class", "counts", "missed", "FAILED", "LOUD"}:
                 print(f"    {found[pair].outcome.evidence or found[pair].outcome.answer}", flush=True)
     return [found[pair] for pair in pairs]
 
@@ -267,12 +275,13 @@ def main(arguments: Sequence[str]) -> int:
     causes, nulls = [each for each in results if not each.null], [each for each in results if each.null]
     right = sum(each.verdict == "right" for each in causes)
     absent = sum(each.verdict == "none" for each in causes)
-    confident = sum(bool(each.outcome.named) and each.outcome.named not in CAUSES[each.name].named for each in causes)
+    classes = sum(each.verdict == "class" for each in causes)
+    confident = sum(each.verdict == "WRONG" for each in causes)
     loud = sum(each.verdict == "LOUD" for each in nulls)
     failed = sum(each.verdict == "FAILED" for each in results)
     summary = (
-        f"{right} of {len(causes) - absent} causes were named first with their evidence, and {absent} had no effect; {confident} wrong "
-        f"classes were named first; {loud} of {len(nulls)} nulls named a cause; {failed} pairs failed"
+        f"{right} of {len(causes) - absent} causes were named first with their evidence, {classes} by the right class alone, and {absent} "
+        f"had no effect; {confident} wrong classes were named first; {loud} of {len(nulls)} nulls named a cause; {failed} pairs failed"
     )
     text = tables(results, state, summary)
     (folder / "table.md").write_text(text)

@@ -83,8 +83,9 @@ class Result:
     Attributes:
         name: of the cause.
         null: whether the plain program was compared with itself.
-        verdict: ``right``, ``WRONG``, ``missed`` (nothing was named), ``none`` (no difference in the record), ``silent``, ``LOUD`` or
-            ``FAILED``.
+        verdict: ``right``; ``class``: the right class, without the evidence that names the cause; ``counts``: another class by counts
+            alone, without a share; ``WRONG``; ``missed`` (nothing was named); ``none`` (no difference in the record); ``silent``;
+            ``LOUD`` or ``FAILED``.
         outcome: what explain gave.
         seconds: of the comparison and the explanation.
         load: average of the last minute before it.

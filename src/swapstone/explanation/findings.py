@@ -33,7 +33,7 @@ from swapstone.explanation.instruction_work import SLOWER_WORD, instruction_work
 from swapstone.explanation.ledger import ledger
 from swapstone.explanation.processor_split import split_problem
 from swapstone.explanation.remedies_tried import closed_gap, remedy_text
-from swapstone.explanation.wait_names import FOREIGN, wait_name
+from swapstone.explanation.wait_names import FOREIGN, sleep_name, wait_name
 from swapstone.model import (
     Count,
     Explanation,
@@ -203,6 +203,8 @@ def _finding(
     details = _details(lines, pair) or functions or "no single call dominates"
     sentence = kind.sentence(short_label(pair.slow.variant), details, functions)
     waits = wait_name(seen, pair, cause, abs(sum(line.difference for line in lines)))
+    if cause == WAITING and not waits.how:
+        waits = sleep_name(lines) or waits
     numbers = [*([work.sentence] if work else []), *waits.texts[:1], *evidence.numbers()[:3]]
     how = work.how if work else waits.how
     return Finding(

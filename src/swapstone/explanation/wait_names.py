@@ -6,10 +6,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from swapstone.explanation.call_names import common_call
 from swapstone.explanation.cost_classes import LOCKS, READY, WAITING
 from swapstone.explanation.evidence import Sides, amount, duration
 from swapstone.explanation.ledger import run_of
-from swapstone.model import RowMeasurements
+from swapstone.model import LedgerLine, RowMeasurements
 from swapstone.model.ended_waits import (
     COMPUTING,
     DELAYED_ACK,
@@ -73,6 +74,23 @@ class WaitName:
 
 
 NO_NAME = WaitName("", ())
+
+
+def sleep_name(lines: Sequence[LedgerLine]) -> WaitName | None:
+    """Return the name of a class of waits if most of its difference lies in calls that only sleep; else None.
+
+    For waits of which no event shows what ended them: only a timer or a signal ends nanosleep(2).
+
+    Args:
+        lines: of the class `WAITING`.
+    """
+    whole = sum(line.difference for line in lines)
+    if not whole:
+        return None
+    slept = sum(line.difference for line in lines if common_call(line.detail.removeprefix("in ")) == "nanosleep")
+    if slept / whole < MOST_OF:
+        return None
+    return WaitName(_NAMES[TIMER], ("only a timer or a signal ends this call",))
 
 
 def wait_name(seen: RowMeasurements, pair: Sides, cause: str, more_ns: float = 0.0) -> WaitName:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks import causes
-from benchmarks.causes import CAUSES, LIBRARIES, NULLS, SOURCES, Cause, Pair, built, is_right, main
+from benchmarks.causes import CAUSES, LIBRARIES, NULLS, SOURCES, Cause, Pair, built, is_right, main, verdict_of
 from benchmarks.causes_results import (
     CONFIRMED,
     Outcome,
@@ -60,6 +60,23 @@ def test_a_cause_is_right_with_its_evidence_and_how_the_instructions_compare() -
     assert row(Result("branches", False, "right", found, 9.0)).split() == [
         *("branches", "right", "own", "code", "90%", "80%", "to", "100%", "same", "instructions,", "slower", "9", "s"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("findings", "expected", "of_null"),
+    [
+        ([finding()], "right", "LOUD"),
+        ([finding(sentence="slower")], "class", "LOUD"),
+        ([finding(cause="locks")], "WRONG", "LOUD"),
+        ([finding(cause="locks", interval=None)], "WRONG", "LOUD"),
+        ([finding(cause="locks", interval=None, share=None)], "counts", "LOUD"),
+        ([], "missed", "silent"),
+    ],
+)
+def test_verdicts(findings: list[dict[str, object]], expected: str, of_null: str) -> None:
+    found = outcome_of(explanation(*findings))
+    assert (verdict_of(found, PLANTED), verdict_of(found, None)) == (expected, of_null)
+    assert verdict_of(outcome_of({**explanation(), "differs": False}), PLANTED) == "none"
 
 
 def test_the_table_has_the_causes_of_the_program() -> None:

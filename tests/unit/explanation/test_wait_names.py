@@ -9,8 +9,17 @@ import pytest
 from swapstone.explanation import explain, load_classes
 from swapstone.explanation.cost_classes import LOCKS, READY, WAITING
 from swapstone.explanation.evidence import Sides
-from swapstone.explanation.wait_names import FOREIGN, wait_name
-from swapstone.model import KERNEL, OWN_OBJECT, ElapsedTime, Explanation, Frame, InstrumentResult, RowMeasurements
+from swapstone.explanation.wait_names import FOREIGN, sleep_name, wait_name
+from swapstone.model import (
+    KERNEL,
+    OWN_OBJECT,
+    ElapsedTime,
+    Explanation,
+    Frame,
+    InstrumentResult,
+    LedgerLine,
+    RowMeasurements,
+)
 from swapstone.model.ended_waits import (
     COMPUTING,
     DELAYED_ACK,
@@ -123,6 +132,34 @@ def test_names(slow: list[EndedWaits], fast: list[EndedWaits], cause: str, expec
 def test_waits_that_are_much_shorter_than_the_ledgers_do_not_name_it() -> None:
     seen = measured((ended(TIMER, 1e-4),))  # 100 ns of 900 ns
     assert [(each.cause, each.how) for each in explained(seen).findings] == [("waiting", "")]
+
+
+@pytest.mark.parametrize(
+    ("call", "how"),
+    [("nanosleep", "sleep or time-out"), ("clock_nanosleep", "sleep or time-out"), ("poll", ""), ("read", "")],
+)
+def test_a_sleep_is_named_by_its_call_where_no_event_shows_what_ended_it(call: str, how: str) -> None:
+    stack = (*OWN, Frame(symbol=f"__x64_sys_{call}", object=KERNEL))
+    (finding,) = explained(measured(waits_in=stack)).findings
+    assert (finding.cause, finding.how) == ("waiting", how)
+    assert ("only a timer or a signal ends this call" in finding.sentence) == bool(how)
+
+
+def test_a_sleep_that_an_event_shows_keeps_the_name_of_that_event() -> None:
+    stack = (*OWN, Frame(symbol="__x64_sys_clock_nanosleep", object=KERNEL))
+    (finding,) = explained(measured((ended(DISK, 800.0),), waits_in=stack)).findings
+    assert finding.how == "disk"
+
+
+@pytest.mark.parametrize(("slept", "how"), [(600.0, "sleep or time-out"), (-600.0, "sleep or time-out"), (400.0, None)])
+def test_a_sleep_names_a_class_if_it_is_half_of_it(slept: float, how: str | None) -> None:
+    other = 1000.0 - slept if slept > 0 else -1000.0 - slept
+    lines = [
+        LedgerLine(cause=WAITING, detail=detail, baseline=0.0, candidate=value)
+        for detail, value in (("in usleep", slept), ("in read", other))
+    ]
+    found = sleep_name(lines)
+    assert (found.how if found else None) == how
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import hashlib
 import os
 import socket
 import sys
@@ -409,13 +410,33 @@ def test_a_forged_run_with_a_right_digest_is_found_by_recheck(bench: Bench) -> N
         bench.run(bench.sharing(recheck=1.0), cache="other")
 
 
-def test_the_share_of_runs_that_are_made_twice_follows_from_their_names(bench: Bench) -> None:
-    shared = bench.target(bench.sharing(recheck=0.02))._shared
-    assert shared is not None
-    import hashlib
+NAMES = [hashlib.sha256(str(number).encode()).hexdigest() for number in range(10_000)]
 
-    chosen = sum(shared.is_rechecked(hashlib.sha256(str(number).encode()).hexdigest()) for number in range(10_000))
-    assert 150 < chosen < 250  # the names are fixed: this number does not vary
+
+def _drawn(bench: Bench, share: float) -> set[str]:
+    shared = bench.target(bench.sharing(recheck=share))._shared
+    assert shared is not None
+    chosen = {name for name in NAMES if shared.is_rechecked(name)}
+    assert chosen == {name for name in NAMES if shared.is_rechecked(name)}
+    return chosen
+
+
+def test_the_share_of_runs_is_made_twice(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("secrets.token_bytes", lambda size: b"k" * size)  # so the number does not vary
+    assert 150 < len(_drawn(bench, 0.02)) < 250
+    assert len(_drawn(bench, 1.0)) == len(NAMES)
+    assert not _drawn(bench, 0.0)
+
+
+def test_who_forges_entries_cannot_know_which_runs_are_made_twice(bench: Bench) -> None:
+    """The names and the share are known to whoever can write to the store; each session draws anew."""
+    first, second = _drawn(bench, 0.5), _drawn(bench, 0.5)
+    assert len(first ^ second) > 4000  # expected 5000, with a standard deviation of 50
+
+
+def test_a_share_that_draws_no_run_is_reported(bench: Bench) -> None:
+    bench.run(bench.sharing(recheck=1e-9))
+    assert bench.notes == ["note: recheck: none of the 1 runs was drawn to be made twice; --recheck 100% draws all"]
 
 
 def test_a_worker_says_that_it_is_the_one_to_avoid(bench: Bench) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import hashlib
+import secrets
 import threading
 from collections.abc import Callable
 
@@ -98,6 +100,7 @@ class SharedRuns:
         self._use_known = use_known
         self._snapshots = snapshots
         self._recheck = sharing.recheck
+        self._recheck_key = secrets.token_bytes(16)
         self._planned = frozenset(sharing.planned)
         self.used: set[str] = set()
         """Names of the runs that were needed."""
@@ -113,8 +116,13 @@ class SharedRuns:
         return self.pool.at_once if self.pool else 0
 
     def is_rechecked(self, name: str) -> bool:
-        """Return whether a run is one of those that are made twice: a function of its name, in which digits are random."""
-        return int(name[:8], 16) < self._recheck * (1 << 32)
+        """Return whether a run is one of those that are made twice.
+
+        A function of its name and of a key that is drawn for each session: who writes to the store knows the names and the share, and must
+        not know which runs are checked.
+        """
+        drawn = hashlib.blake2b(name.encode(), key=self._recheck_key, digest_size=8).digest()
+        return int.from_bytes(drawn) < self._recheck * (1 << 64)
 
     def get(self, named: NamedRun, known: GuestRun | None) -> GuestRun:
         """Return a run.
@@ -177,6 +185,10 @@ class SharedRuns:
             number, elsewhere = len(self._checked), sum(self._checked.values())
             self._notify(f"recheck: {number} runs were made twice, {elsewhere} by two workers, and were equal")
             self._checked = {}
+        elif self._recheck and self.used:
+            self._notify(
+                f"note: recheck: none of the {len(self.used)} runs was drawn to be made twice; --recheck 100% draws all"
+            )
 
     def _from_store(self, name: str) -> GuestRun | None:
         if self.store is None or not self._use_known:
