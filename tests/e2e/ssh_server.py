@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import functools
 import os
 import pwd
 import shlex
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from tests.e2e.cli import TOP
 
 
 class SshServer(NamedTuple):
@@ -49,15 +54,51 @@ class SshServer(NamedTuple):
 def missing() -> str:
     """Return why no server can be started; empty if one can."""
     lacking = [name for name in ("ssh", "ssh-keygen") if not shutil.which(name)]
-    if _sshd() is None:
+    if not _installed_sshd() and not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
         lacking.append("sshd (openssh-server), or SWAPSTONE_TEST_SSHD with its path,")
     if os.geteuid() == 0 and not _has_separation() and not shutil.which("unshare"):
         lacking.append("the user sshd or unshare")
     return f"{' and '.join(lacking)} is not installed" if lacking else ""
 
 
-def _sshd() -> str | None:
+def _installed_sshd() -> str | None:
     return os.environ.get("SWAPSTONE_TEST_SSHD") or shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+
+
+@functools.cache
+def _sshd() -> tuple[str, str]:
+    """Return the path of a server, and the folder with its libraries; skip the test if there is none.
+
+    A server of Debian would be started, and would be reached from outside, if its package were installed. So the package and the libraries
+    that this machine lacks are only unpacked, in ``.venv``.
+    """
+    if installed := _installed_sshd():
+        return installed, os.environ.get("LD_LIBRARY_PATH", "")
+    folder = TOP / ".venv" / "openssh-server"
+    with (TOP / ".venv" / "openssh-server.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.is_dir():
+            with tempfile.TemporaryDirectory(dir=TOP / ".venv") as scratch:
+                _unpack(Path(scratch))
+                (Path(scratch) / "root").rename(folder)
+    if (folder / "usr/lib/openssh/sshd-session").exists():  # OpenSSH 9.8 starts it by an absolute path
+        pytest.skip("this sshd works where it is installed only: install openssh-server")
+    libraries = {str(path.parent) for path in folder.rglob("lib*.so*")}
+    return str(folder / "usr/sbin/sshd"), ":".join(sorted(libraries))
+
+
+def _unpack(scratch: Path) -> None:
+    def run(*command: str) -> str:
+        found = subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
+        if found.returncode:
+            pytest.skip(f"openssh-server can't be fetched: {found.stderr.strip()[-200:]}")
+        return found.stdout
+
+    listed = run("apt-get", "install", "--print-uris", "-qq", "--no-install-recommends", "openssh-server")
+    names = [line.split()[1].partition("_")[0] for line in listed.splitlines()]
+    run("apt-get", "download", "-qq", *(name for name in names if name == "openssh-server" or name.startswith("lib")))
+    for package in scratch.glob("*.deb"):
+        run("dpkg-deb", "-x", str(package), str(scratch / "root"))
 
 
 def _has_separation() -> bool:
@@ -128,7 +169,11 @@ def ssh_server(folder: Path, address: str = "127.0.0.1", namespace: str = "") ->
     (binaries / "ssh").chmod(0o755)
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
-            _command(folder, namespace), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log
+            _command(folder, namespace),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            env={**os.environ, "LD_LIBRARY_PATH": _sshd()[1]},
         )
     try:
         _wait(address, port, process, folder / "log")
@@ -140,8 +185,7 @@ def ssh_server(folder: Path, address: str = "127.0.0.1", namespace: str = "") ->
 
 
 def _command(folder: Path, namespace: str) -> list[str]:
-    sshd = _sshd()
-    assert sshd
+    sshd, _ = _sshd()
     there = ["ip", "netns", "exec", namespace] if namespace else []
     command = [sshd, "-D", "-e", "-f", str(folder / "sshd_config")]
     if os.geteuid() != 0 or _has_separation():
@@ -163,4 +207,6 @@ def _wait(address: str, port: int, process: subprocess.Popen[bytes], log: Path) 
             if attempt.connect_ex((address, port)) == 0:
                 return
         time.sleep(0.02)
+    if not _installed_sshd():
+        pytest.skip(f"the unpacked sshd does not work here: {log.read_text()[-300:]}")
     raise AssertionError(f"sshd does not listen: {log.read_text()}")

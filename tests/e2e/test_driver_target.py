@@ -82,6 +82,7 @@ def test_redis_gets_its_load_from_a_load_generator_that_was_built_and_copied(ser
 
 
 @pytest.mark.skipif(not shutil.which("wrk"), reason="wrk is not installed")
+@pytest.mark.exhaustive  # it builds redis with every allocator
 def test_a_study_finds_its_load_generator_on_the_other_machine(server: SshServer, tmp_path: Path) -> None:
     chosen = ("study", "musl-malloc", "--only-part", "one-thread", "--only", "http(c=10,t=1)", "--blocks", "1")
     where = ("--driver-target", server.target, "--server-address", ADDRESS, "--out", str(tmp_path / "s"))

@@ -81,6 +81,7 @@ extern crate alloc;
 extern crate std;
 
 mod conn;
+mod conn_states;
 mod discovery;
 mod fixes;
 mod ip;

@@ -179,6 +179,23 @@ def test_equivalent() -> None:
     assert _said(rows, _index(rows)) == "musl takes as long as glibc (within 2 %) on each of 2 workloads of libc."
 
 
+CPU = msgspec.structs.replace(WALL, name="cpu", leads=False)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "half", "text"),
+    [
+        (1.3, 0.01, "No difference in elapsed time found between glibc and musl on b_x; changes under 8 % would not be detected; "
+         "musl uses 1.3 times the CPU time."),
+        (0.5, 0.01, "No difference in elapsed time found between glibc and musl on b_x; changes under 8 % would not be detected; "
+         "musl uses half the CPU time."),
+        (1.3, 0.4, "No difference found between glibc and musl on b_x; changes under 8 % would not be detected."),
+    ],
+)  # fmt: skip
+def test_cpu_time_that_differs_is_named_where_elapsed_time_does_not(ratio: float, half: float, text: str) -> None:
+    assert _said([_row("b_x", 1.01, half=0.04), _row("b_x", ratio, half=half, metric=CPU)]) == text
+
+
 def test_everything_inconclusive() -> None:
     rows = [_row("b_regex_compile", 1.01, half=0.04), _row("b_string_strchr", 0.99, half=0.06)]
     assert _said(rows, _index(rows, half=0.05)) == (

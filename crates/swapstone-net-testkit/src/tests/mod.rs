@@ -12,6 +12,7 @@ mod duplex;
 mod end;
 mod exhausted;
 mod fixes;
+mod fixes_waiting;
 mod floods;
 mod hosts;
 mod limits;
@@ -23,6 +24,7 @@ mod scale;
 mod streams;
 mod waiting;
 mod window;
+mod without_fixes;
 
 /// All tests in the order of the table.
 pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
@@ -43,6 +45,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
         waiting::TESTS,
         streams::TESTS,
         fixes::TESTS,
+        fixes_waiting::TESTS,
+        without_fixes::TESTS,
         reordering::TESTS,
         floods::TESTS,
         names::TESTS,

@@ -23,6 +23,9 @@ _MOST_PLACES = 2
 _LARGE = 1.5
 """A size is in the sentence from this ratio on."""
 
+_PROCESSOR_TIMES = {"cpu", "cpu_per_request"}
+"""Metrics whose difference is in the sentence where that of the time or rate to read first is not significant."""
+
 
 def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
     """Return the answer of comparisons; None of a record without any."""
@@ -70,7 +73,7 @@ def single(place: Place, margin: float) -> str:
     if standing in {Standing.OPEN, Standing.UNKNOWN} and all(
         row.verdict in {Verdict.INCONCLUSIVE, *NO_NUMBERS} for row in place.leads
     ):
-        return _nothing_found(place, lead, standing) + _memory_alone(place, margin)
+        return _nothing_found(place, lead, standing, margin) + _memory_alone(place, margin)
     if lead.workloads == 1 and (mixed := _mixed(place, lead)):
         return mixed + _memory(place, margin)
     each = standing is Standing.SAME and all(row.verdict in SAME_CENTRE for row in place.leads)
@@ -213,8 +216,8 @@ def counts(rows: Sequence[Comparison], standing: Standing) -> list[str]:
     return [text + "".join(f" and {number} {words[verdict]}" for verdict, number in rest)]
 
 
-def _nothing_found(place: Place, lead: Mean, standing: Standing) -> str:
-    """Return that no difference was found, and which one would have been."""
+def _nothing_found(place: Place, lead: Mean, standing: Standing, margin: float) -> str:
+    """Return that no difference was found, which one would have been, and the CPU time if that differs."""
     candidate, baseline = place.names
     scope = place.scope(lead.workloads)
     if standing is Standing.UNKNOWN and not any(row.low is not None for row in place.leads):
@@ -225,10 +228,21 @@ def _nothing_found(place: Place, lead: Mean, standing: Standing) -> str:
         )
     seen = [row.smallest_visible for row in place.leads if row.smallest_visible is not None]
     limit = max(seen, default=None)
-    text = f"no difference found between {baseline} and {candidate} on {scope}"
-    if limit is None:
-        return text
-    return f"{text}; changes under {wording.percent(limit - 1)} would not be detected"
+    used = _processor_time(place, lead, margin)
+    text = f"no difference {f'in {formatting.safe(lead.name)} ' if used else ''}found between {baseline} and {candidate} on {scope}"
+    if limit is not None:
+        text = f"{text}; changes under {wording.percent(limit - 1)} would not be detected"
+    return text + used
+
+
+def _processor_time(place: Place, lead: Mean, margin: float) -> str:
+    """Return a clause about the CPU time, where that differs and the metric of the answer does not; else empty."""
+    for mean in place.means:
+        if mean.metric.name == lead.metric.name or mean.metric.name not in _PROCESSOR_TIMES:
+            continue
+        if mean.standing(margin) in {Standing.MORE, Standing.LESS, Standing.SLIGHT}:
+            return f"; {place.names[0]} uses {wording.amount(mean.effect, formatting.safe(mean.name))}"
+    return ""
 
 
 def candidates_clause(places: Sequence[Place], margin: float) -> str:
