@@ -192,6 +192,9 @@ def ledger_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
     return explained
 
 
+ATTEMPTS = 4
+
+
 @pytest.mark.slow
 @needs_perf
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[EXHAUSTIVE] * (name in LONG)) for name in PLANTED])
@@ -199,10 +202,12 @@ def test_explain_ranks_each_planted_cause_first(
     tmp_path: Path, ledger_of: Callable[..., dict[str, Any]], name: str
 ) -> None:
     swapstone(tmp_path, "compare", "--blocks", "12", "--out", str(tmp_path / "r"), *planted(tmp_path, name))
-    found = ledger_of(metric=METRIC.get(name, "cpu"), workload="*")["explanation"]
-    own = [
-        each for each in found["findings"] if each["cause"] != "no processor"
-    ]  # of which the other tests may cause more
+    for _ in range(ATTEMPTS):
+        found = ledger_of(metric=METRIC.get(name, "cpu"), workload="*")["explanation"]
+        # Other tests may cause more time without a processor. Beside them an interval may contain 0; then no class has a share.
+        own = [each for each in found["findings"] if each["cause"] != "no processor" and each["share"] is not None]
+        if own:
+            break
     first, ledger = own[0], found["ledger"]
     residual = ledger["residual"] / (ledger["candidate"] - ledger["baseline"])
     print(f"{name:12} {first['cause']:20} {first['share']:7.1%} of the difference, residual {residual:7.1%}")

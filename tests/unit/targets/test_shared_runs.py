@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from fsspec.registry import _registry as used_file_systems
 
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.cpio import archive, folder
@@ -275,7 +276,8 @@ def test_a_store_that_can_not_be_used_is_an_error_of_one_line(
     assert "Nothing that was measured is lost" in caught.value.hint
     with pytest.raises(UserError, match="The store nosuch://x can't be opened"):
         ContentStore("nosuch://x")
-    monkeypatch.setitem(sys.modules, "s3fs", None)  # as if it were not installed
+    monkeypatch.setitem(sys.modules, "s3fs", None)  # as if it were not installed, and had not been used
+    monkeypatch.delitem(used_file_systems, "s3", raising=False)
     with pytest.raises(UserError, match=r"The store s3://\.\.\.@b can't be opened") as caught:
         ContentStore("s3://user:secret@b")
     assert "pip install s3fs" in caught.value.hint and "secret" not in str(caught.value)
