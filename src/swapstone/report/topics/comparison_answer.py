@@ -241,7 +241,7 @@ def _processor_time(place: Place, lead: Mean, margin: float) -> str:
         if mean.metric.name == lead.metric.name or mean.metric.name not in _PROCESSOR_TIMES:
             continue
         if mean.standing(margin) in {Standing.MORE, Standing.LESS, Standing.SLIGHT}:
-            return f"; {place.names[0]} uses {wording.amount(mean.effect, formatting.safe(mean.name))}"
+            return f"; {place.names[0]} {lead_phrase(mean, margin, '')}"
     return ""
 
 

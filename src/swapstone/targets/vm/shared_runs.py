@@ -118,8 +118,8 @@ class SharedRuns:
     def is_rechecked(self, name: str) -> bool:
         """Return whether a run is one of those that are made twice.
 
-        A function of its name and of a key that is drawn for each session: who writes to the store knows the names and the share, and must
-        not know which runs are checked.
+        A function of its name and of a random key of this session. Names and share can be read by an attacker with write access to the
+        store; without the key they do not determine the choice.
         """
         drawn = hashlib.blake2b(name.encode(), key=self._recheck_key, digest_size=8).digest()
         return int.from_bytes(drawn) < self._recheck * (1 << 64)
@@ -185,7 +185,7 @@ class SharedRuns:
             number, elsewhere = len(self._checked), sum(self._checked.values())
             self._notify(f"recheck: {number} runs were made twice, {elsewhere} by two workers, and were equal")
             self._checked = {}
-        elif self._recheck and self.used:
+        elif self._recheck and self.used and not any(map(self.is_rechecked, self.used)):
             self._notify(
                 f"note: recheck: none of the {len(self.used)} runs was drawn to be made twice; --recheck 100% draws all"
             )
