@@ -18,6 +18,7 @@ CASES = [
     (["compare", "lbc=glibc,musl"], "there is no factor 'lbc'", "'libc'"),
     (["compare", "libc=glibc,musk"], "no level named 'musk'", "'musl'"),
     (["compare", "libc=glibc"], "has only one level", "libc=glibc,musl"),
+    (["compare", "libc=glibc", "allocator=libc,mimalloc"], "has only one level", "--hold libc=glibc"),
     (["compare", "libc=musl,musl"], "'musl' twice", "--null"),
     (["compare", "libc=glibc,musl", "libc=musl,glibc"], "named twice", "libc=BASELINE"),
     (["compare", "libc=glibc,musl", "--suite", "lbc"], "no suite named 'lbc'", "'libc'"),

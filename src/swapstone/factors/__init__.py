@@ -159,7 +159,8 @@ def parse_choice(text: str) -> FactorLevels:
         others = [level.name for level in factor.levels if level.name not in levels]
         raise UserError(
             f"{text!r} has only one level; a comparison needs two.",
-            f"For example: swapstone compare {factor.name}={levels[0]},{others[0] if others else 'OTHER'}",
+            f"For example: swapstone compare {factor.name}={levels[0]},{others[0] if others else 'OTHER'}\n"
+            f"To use it in every run: --hold {factor.name}={levels[0]}",
         )
     twice = next((level for level in levels if levels.count(level) > 1), None)
     if twice is not None:
