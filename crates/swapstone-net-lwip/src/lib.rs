@@ -337,10 +337,11 @@ impl<D: Device> Stack for Lwip<D> {
 
     fn statistics(&self) -> Statistics {
         let counts = self.core.counts();
+        let filter = self.device.counters();
         Statistics {
-            frames_in: counts.frames_in,
+            frames_in: counts.frames_in + filter.kept,
             frames_out: counts.frames_out,
-            bytes_in: counts.bytes_in,
+            bytes_in: counts.bytes_in + filter.kept_bytes,
             bytes_out: counts.bytes_out,
             malformed: counts.malformed,
             no_room: counts.no_room,

@@ -549,6 +549,9 @@ impl<D: Device> Stack for Smoltcp<D> {
 
     fn statistics(&self) -> Statistics {
         let mut statistics = self.statistics;
+        let filter = self.device.counters();
+        statistics.frames_in += filter.kept;
+        statistics.bytes_in += filter.kept_bytes;
         statistics.frames_out = self.output.frames;
         statistics.bytes_out = self.output.bytes;
         statistics.no_room += self.output.no_room;

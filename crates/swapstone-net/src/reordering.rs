@@ -85,6 +85,10 @@ pub struct Counters {
     pub held: u64,
     /// Those that the stack did not receive, because the segment had only been overtaken.
     pub spared: u64,
+    /// Frames of the device that the stack has not received: held now, or spared.
+    pub kept: u64,
+    /// Bytes of those.
+    pub kept_bytes: u64,
 }
 
 /// What a [`Reordering`] does.
@@ -154,6 +158,8 @@ impl<D: Device> Reordering<D> {
         let now = self.now;
         let at = self.held.iter().position(|held| held.until <= now)?;
         let held = self.held.remove(at)?;
+        self.counters.kept -= 1;
+        self.counters.kept_bytes -= held.frame.bytes.len() as u64;
         if let Some(flow) = self.flow(&held.key) {
             flow.lost = true;
         }
@@ -248,6 +254,8 @@ impl<D: Device> Reordering<D> {
             return Some(frame);
         }
         self.counters.held += 1;
+        self.counters.kept += 1;
+        self.counters.kept_bytes += frame.bytes.len() as u64;
         // The device's buffer is free again.
         let frame = Frame {
             bytes: Buffer::copied(&frame.bytes),
@@ -503,6 +511,17 @@ mod tests {
         device
     }
 
+    /// Of duplicate ACKs in frames of one length.
+    fn counters(held: u64, spared: u64, kept: u64) -> Counters {
+        let length = frame(ACK, 1000, 0, false).len() as u64;
+        Counters {
+            held,
+            spared,
+            kept,
+            kept_bytes: kept * length,
+        }
+    }
+
     #[test]
     fn an_overtaken_segment_causes_two_duplicate_acks_only() {
         for active in [false, true] {
@@ -510,9 +529,10 @@ mod tests {
             let duplicate = frame(ACK, 1000, 0, false);
             assert_eq!(at(&mut device, 21, &vec![duplicate; 5]), 2);
             assert_eq!(device.deadline(), Some(Instant::from_micros(23_000)));
+            assert_eq!(device.counters(), counters(3, 0, 3));
             assert_eq!(at(&mut device, 22, &[frame(ACK, 7000, 0, false)]), 1);
             assert_eq!(device.deadline(), None);
-            assert_eq!(device.counters(), Counters { held: 3, spared: 3 });
+            assert_eq!(device.counters(), counters(3, 3, 3));
             assert_eq!(at(&mut device, 30, &[]), 0);
         }
     }
@@ -523,10 +543,11 @@ mod tests {
         let duplicate = frame(ACK, 1000, 0, false);
         assert_eq!(at(&mut device, 21, &vec![duplicate.clone(); 5]), 2);
         assert_eq!(at(&mut device, 22, core::slice::from_ref(&duplicate)), 0);
+        assert_eq!(device.counters(), counters(4, 0, 4));
         assert_eq!(at(&mut device, 23, &[]), 4);
         // During recovery nothing is held.
         assert_eq!(at(&mut device, 24, &vec![duplicate; 9]), 9);
-        assert_eq!(device.counters(), Counters { held: 4, spared: 0 });
+        assert_eq!(device.counters(), counters(4, 0, 0));
     }
 
     #[test]
@@ -537,7 +558,7 @@ mod tests {
         all.push(frame(ACK, 900, 0, false));
         all.extend(vec![duplicate; 3]);
         assert_eq!(at(&mut device, 21, &all), 3);
-        assert_eq!(device.counters(), Counters { held: 3, spared: 0 });
+        assert_eq!(device.counters(), counters(3, 0, 3));
     }
 
     #[test]

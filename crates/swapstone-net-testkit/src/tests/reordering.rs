@@ -59,11 +59,20 @@ fn is_again(conn: &Conn, tcp: &Tcp, first: u32) -> bool {
 
 fn overtaken(context: &Context) {
     let (mut world, mut conn, _socket, first) = sending(context);
-    world.run(MS);
+    let before = world.statistics();
+    world.run(2 * MS);
     conn.ack = first.wrapping_add(4000);
     world.send(&mut conn, ACK, b"");
     let again = |tcp: &Tcp| is_again(&conn, tcp, first);
     world.never_tcp(50 * MS, "an overtaken segment is sent again", again);
+    // Six duplicate ACKs, also those that the filter held, and the last one, of one length.
+    let after = world.statistics();
+    let [frames, bytes] = [
+        after.frames_in - before.frames_in,
+        after.bytes_in - before.bytes_in,
+    ];
+    assert_eq!(frames, 7, "{before:?}, {after:?}");
+    assert!(bytes >= 7 * 54 && bytes % 7 == 0, "{before:?}, {after:?}");
 }
 
 fn lost(context: &Context) {
