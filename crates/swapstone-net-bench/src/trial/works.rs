@@ -27,10 +27,14 @@ enum Kind {
     TimedIn,
     TimedOut,
     Datagrams,
+    /// Copies and allocations of the server.
     Counts,
+    /// Copies and allocations of the client.
+    ClientCounts,
 }
 
-/// A server, a client and the fixed amount of work.
+/// A server, a client and the fixed amount of work. One of the two is measured, and is over the stack
+/// under test; the other is over the kernel's.
 #[derive(Debug)]
 pub struct Work {
     pub name: &'static str,
@@ -39,6 +43,23 @@ pub struct Work {
     /// Requests, bytes, datagrams; or seconds where the time is fixed.
     amount: u64,
     kind: Kind,
+}
+
+impl Work {
+    /// Returns whether the client is measured, and not the server.
+    pub fn measures_client(&self) -> bool {
+        self.kind == Kind::ClientCounts
+    }
+
+    /// Returns the arguments of the measured process.
+    pub fn measured(&self) -> &'static [&'static str] {
+        let (Client::Own(client) | Client::Ab(client)) = self.client;
+        if self.measures_client() {
+            client
+        } else {
+            self.server
+        }
+    }
 }
 
 impl Client {
@@ -69,7 +90,7 @@ impl Client {
     }
 }
 
-pub const WORKS: [Work; 17] = [
+pub const WORKS: [Work; 19] = [
     Work {
         name: "http-keepalive",
         server: &["http"],
@@ -139,6 +160,33 @@ pub const WORKS: [Work; 17] = [
         client: Client::Own(ONE_BY_ONE),
         amount: 2_000,
         kind: Kind::Counts,
+    },
+    Work {
+        name: "counts-client-plain",
+        server: &["http"],
+        client: Client::Own(&[
+            "--receive",
+            "copy",
+            "--send",
+            "copy",
+            "--no-offload",
+            "http-client",
+            "--close",
+            "server",
+            "-c",
+            "1",
+            "-n",
+            "2000",
+        ]),
+        amount: 2_000,
+        kind: Kind::ClientCounts,
+    },
+    Work {
+        name: "counts-client-tuned",
+        server: &["http"],
+        client: Client::Own(ONE_BY_ONE),
+        amount: 2_000,
+        kind: Kind::ClientCounts,
     },
     Work {
         name: "fixes-churn",
@@ -276,10 +324,18 @@ pub fn read(work: &Work, client: &str, server: &Value) -> Result<Vec<Figure>, Bo
         let _ = std::fs::remove_file(CSV);
         return Ok(of_ab(work, client, &table, server)?);
     }
+    Ok(of_own(work, &last_line(client)?, server)?)
+}
+
+/// Parses the last line of the output of this program as a client.
+///
+/// # Errors
+///
+/// It is something else, for example because the client ended with an error.
+pub fn last_line(client: &str) -> Result<Value, String> {
     let last = client.lines().next_back().unwrap_or_default();
-    let client: Value = serde_json::from_str(last)
-        .map_err(|_| format!("the client ended with {last:?} instead of its figures"))?;
-    Ok(of_own(work, &client, server)?)
+    serde_json::from_str(last)
+        .map_err(|_| format!("the client ended with {last:?} instead of its figures"))
 }
 
 fn of_own(work: &Work, client: &Value, server: &Value) -> Result<Vec<Figure>, String> {
@@ -302,7 +358,7 @@ fn of_own(work: &Work, client: &Value, server: &Value) -> Result<Vec<Figure>, St
     let requests = number(client, "requests")?;
     let mut figures = Vec::new();
     match work.kind {
-        Kind::Requests | Kind::Counts => whole(requests, "requests")?,
+        Kind::Requests | Kind::Counts | Kind::ClientCounts => whole(requests, "requests")?,
         Kind::Datagrams => whole(requests, "datagrams")?,
         Kind::BulkIn => whole(number(server, "bytes_in")?, "bytes")?,
         Kind::BulkOut => whole(number(client, "bytes_in")?, "bytes")?,
@@ -355,6 +411,7 @@ fn of_own(work: &Work, client: &Value, server: &Value) -> Result<Vec<Figure>, St
             figures.extend(processor(server, received)?);
         }
         Kind::Counts => figures.extend(counted(&server["counts"], requests)?),
+        Kind::ClientCounts => figures.extend(counted(&client["counts"], requests)?),
     }
     Ok(figures)
 }
