@@ -248,3 +248,7 @@ impl<S: Stack> App for Client<'_, S> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "http_client_tests.rs"]
+mod tests;

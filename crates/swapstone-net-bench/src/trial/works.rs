@@ -619,6 +619,58 @@ mod tests {
     }
 
     #[test]
+    fn counts_are_those_of_the_measured_side() {
+        let (mut client, mut server) = sides();
+        let counts = |calls: u64| {
+            let tally = json!({"calls": calls, "bytes": 10 * calls});
+            json!({"copies": tally, "heap": tally, "lwip": tally})
+        };
+        client["requests"] = json!(2000);
+        client["counts"] = counts(8000);
+        server["counts"] = counts(6000);
+        for (work, calls) in [
+            ("counts-plain", 3.0),
+            ("counts-tuned", 3.0),
+            ("counts-client-plain", 4.0),
+            ("counts-client-tuned", 4.0),
+        ] {
+            let found = of_own(find(work).unwrap(), &client, &server).unwrap();
+            assert_eq!(found[0], ("copies", Some(calls)), "{work}");
+            assert_eq!(found[5], ("store_bytes", Some(10.0 * calls)), "{work}");
+        }
+        client["requests"] = json!(1999);
+        let work = find("counts-client-plain").unwrap();
+        assert_eq!(
+            of_own(work, &client, &server).unwrap_err(),
+            "1999 of 2000 requests were done"
+        );
+        client["requests"] = json!(2000);
+        server["failed"] = json!(1);
+        let error = of_own(work, &client, &server).unwrap_err();
+        assert!(error.starts_with("1 requests failed at the server"));
+    }
+
+    #[test]
+    fn the_measured_side_has_the_settings_of_a_plain_application() {
+        for work in &WORKS {
+            let plain = work.name.starts_with("counts") && work.name.ends_with("plain");
+            assert_eq!(
+                work.measured().contains(&"--no-offload"),
+                plain,
+                "{}",
+                work.name
+            );
+            let client = work.name.starts_with("counts-client");
+            assert_eq!(work.measures_client(), client);
+        }
+        let error = last_line("{\"event\": \"ready\"}\nlost\n").unwrap_err();
+        assert_eq!(
+            error,
+            "the client ended with \"lost\" instead of its figures"
+        );
+    }
+
+    #[test]
     fn ab_is_read_and_what_it_lost_is_no_figure() {
         let work = find("ab").unwrap();
         let text = "Complete requests:      10000\nFailed requests:        0\nRequests per second:    5000.50 [#/sec] (mean)\n";
