@@ -138,7 +138,10 @@ def test_many_clauses_on_a_request_name_one_difference_each() -> None:
     ("verdict", "text"),
     [
         (Verdict.EQUIVALENT, "smoltcp and lwip copy and allocate equally often for a request (server, tuned)."),
-        (Verdict.SAME_MEDIAN, "smoltcp and lwip copy and allocate equally often in the median for a request (server, tuned)."),
+        (
+            Verdict.SAME_MEDIAN,
+            "smoltcp and lwip copy and allocate equally often in the median for a request (server, tuned).",
+        ),
         (Verdict.INCONCLUSIVE, "No difference found between lwip and smoltcp for a request (server, tuned)."),
         (Verdict.INVALID, "Nothing was measured: no comparison has a number. The first reason: invalid: carry-over"),
     ],

@@ -36,6 +36,7 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
 
 _REQUESTS = re.compile(r"(?<![0-9])([0-9]{1,15}) requests")
 
+
 class Row(NamedTuple):
     """A row of the table.
 
@@ -52,6 +53,7 @@ class Row(NamedTuple):
     numbers: dict[str, float]
     qualified: dict[str, str]
     work: str = ""
+
 
 _AFFIXES = {"about": ("~", ""), "at least": ("", "+")}
 
@@ -91,7 +93,11 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             title="Copies and allocations for each request",
             head=_HEAD,
             rows=tuple(
-                (row.measured, row.program, *(_shown(row.numbers.get(name), row.qualified.get(name, "")) for name in names))
+                (
+                    row.measured,
+                    row.program,
+                    *(_shown(row.numbers.get(name), row.qualified.get(name, "")) for name in names),
+                )
                 for row in rows
             ),
             right=(False, False, *[True] * len(_COLUMNS)),
