@@ -29,12 +29,12 @@ def test_the_factor_has_a_default_suite() -> None:
     assert default_suites((choice,), ("ab",)) == ("netstack",)
 
 
-def test_the_study_compares_three_stacks_in_16_minutes() -> None:
+def test_the_study_compares_three_stacks_in_18_minutes() -> None:
     study = load_study("lwip-vs-smoltcp")
     assert study.published == "lwip-vs-smoltcp"
     assert study.factor[0].levels == ("lwip", "smoltcp", "kernel")
     assert [part.name for part in study.part] == ["speed", "counts"]
-    assert study.total_budget_ns == 16 * 60 * 10**9
+    assert study.total_budget_ns == 18 * 60 * 10**9
 
 
 def test_the_factor_is_refused_on_the_vm_target(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_client_on_each_stack_copies_the_expected_bytes_per_request(tmp_path: 
     request, answer = 56, 424
     # Calls and bytes of a request with counts-client-tuned, and how many more with counts-client-plain: see docs/netstack.md.
     expected = {
-        "lwip": ((0, 0), (3, request + answer)),
+        "lwip": ((10, 60), (3, request + answer)),
         "smoltcp": ((7, 2 * request + answer), (2, answer)),
     }
     heap: dict[tuple[str, str], set[float]] = {}
@@ -228,7 +228,7 @@ def test_a_client_on_each_stack_copies_the_expected_bytes_per_request(tmp_path: 
         if stack in expected:
             tuned, more = expected[stack]
             calls, copied = (sum(pair) if work.endswith("plain") else pair[0] for pair in zip(tuned, more, strict=True))
-            # A busy server sends a FIN twice now and then, and smoltcp copies the 0 bytes of one more frame.
+            # Linux sends a FIN again if the client is slow, and the stack answers with one more frame.
             assert calls <= figures["copies"] < calls + 0.5, (work, variant)
             assert copied <= figures["copied"] < copied + 64, (work, variant)
     assert len(heap) == 8
