@@ -211,7 +211,7 @@ def test_a_client_on_each_stack_copies_the_expected_bytes_per_request(tmp_path: 
         "lwip": ((10, 60), (3, request + answer)),
         "smoltcp": ((7, 2 * request + answer), (2, answer)),
     }
-    heap: dict[tuple[str, str], set[float]] = {}
+    found: dict[tuple[str, str], list[dict[str, float]]] = {}
     for run in (run for run in runs_of(record) if run["trial"]["block"] > 0):
         work, variant = run["trial"]["workload"], run["trial"]["variant"]
         assert (run["status"], run["reason"]) == ("ok", ""), (work, variant)
@@ -223,7 +223,7 @@ def test_a_client_on_each_stack_copies_the_expected_bytes_per_request(tmp_path: 
         assert ("client_options" in seen) == ("client_fixes" in seen) == (stack != "kernel")
         assert not {"server_options", "server_fixes"} & seen.keys()
         assert figures["heap_calls"] < 0.01, (work, variant)
-        heap.setdefault((work, variant), set()).add(figures["heap_calls"])
+        found.setdefault((work, variant), []).append(figures)
         assert (figures["store_calls"] >= 9) == (stack == "lwip")
         if stack in expected:
             tuned, more = expected[stack]
@@ -231,8 +231,11 @@ def test_a_client_on_each_stack_copies_the_expected_bytes_per_request(tmp_path: 
             # Linux sends a FIN again if the client is slow, and the stack answers with one more frame.
             assert calls <= figures["copies"] < calls + 0.5, (work, variant)
             assert copied <= figures["copied"] < copied + 64, (work, variant)
-    assert len(heap) == 8
-    assert all(len(values) == 1 for values in heap.values()), "the number is the same in each run"
+    assert len(found) == 8
+    for (work, variant), (one, other) in found.items():
+        # Over the kernel's sockets no count depends on when a frame arrives.
+        exact = variant == "netstack=kernel"
+        assert one == other if exact else one == pytest.approx(other, rel=0.05, abs=2), (work, variant)
 
 
 @pytest.mark.slow
