@@ -10,13 +10,13 @@ use std::time::Duration;
 use swapstone_net_apps::http;
 use swapstone_net_kernel::{Buffers, Kernel};
 
-/// Makes requests, each with a connection that the server closes after it has sent these bytes;
-/// returns the outcome, and the requests as the server received them.
-fn requested(options: Options, answer: &[u8]) -> (Outcome, Vec<String>) {
+/// Makes requests, each with a connection that the server closes after it has sent these parts, with a
+/// pause between them; returns the outcome, and the requests as the server received them.
+fn requested(options: Options, answer: &[&[u8]]) -> (Outcome, Vec<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let peer = listener.local_addr().unwrap();
     let count = options.requests.unwrap();
-    let answer = answer.to_vec();
+    let answer: Vec<_> = answer.iter().map(|part| part.to_vec()).collect();
     let server = std::thread::spawn(move || {
         let serve = |_| {
             let (mut socket, _) = listener.accept().unwrap();
@@ -26,7 +26,12 @@ fn requested(options: Options, answer: &[u8]) -> (Outcome, Vec<String>) {
                 socket.read_exact(&mut byte).unwrap();
                 request.push(byte[0]);
             }
-            socket.write_all(&answer).unwrap();
+            for (number, part) in answer.iter().enumerate() {
+                if number > 0 {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                let _ = socket.write_all(part); // the client may have closed
+            }
             String::from_utf8(request).unwrap()
         };
         (0..count).map(serve).collect()
@@ -68,7 +73,7 @@ fn answer() -> Vec<u8> {
 #[test]
 fn each_request_has_a_connection_and_an_answer() {
     for options in every_way() {
-        let (outcome, requests) = requested(options, &answer());
+        let (outcome, requests) = requested(options, &[&answer()]);
         assert_eq!((outcome.requests, outcome.failed), (3, 0), "{outcome:?}");
         assert_eq!((outcome.connections, outcome.most_open), (3, Some(1)));
         assert_eq!(outcome.bytes_in, 3 * answer().len() as u64);
@@ -96,10 +101,20 @@ fn a_missing_or_wrong_answer_is_a_failure() {
             (&longer, "more than was requested"),
             (&other, "a status other than 200"),
         ] {
-            let (outcome, _) = requested(options.clone(), bytes);
+            let (outcome, _) = requested(options.clone(), &[bytes]);
             assert_eq!((outcome.requests, outcome.failed), (0, 3), "{outcome:?}");
             assert_eq!(outcome.first_failure.as_deref(), Some(why));
         }
+    }
+}
+
+#[test]
+fn a_second_answer_before_the_close_is_a_failure() {
+    for options in every_way().filter(|options| options.await_close) {
+        let (outcome, _) = requested(options, &[&answer(), &answer()]);
+        assert_eq!((outcome.requests, outcome.failed), (0, 3), "{outcome:?}");
+        let why = outcome.first_failure.unwrap();
+        assert_eq!(why, "more than was requested");
     }
 }
 
