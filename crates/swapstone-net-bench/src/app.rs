@@ -8,13 +8,16 @@ use std::time::{Duration, Instant};
 
 use swapstone_net::{Net, Readiness, SocketId, Stack, TcpSocket};
 
-use crate::report::Outcome;
+use crate::report::{self, Outcome};
 
 /// The maximum wait of the loop, so that signals and the time limit are noticed.
 const TICK: Duration = Duration::from_millis(50);
 
 /// A role over a stack.
 pub trait App {
+    /// Begins the work of a client. It is called once, after the start of the measured interval.
+    fn start(&mut self) {}
+
     /// Handles an event of a socket.
     fn event(&mut self, id: SocketId, ready: Readiness);
 
@@ -39,12 +42,8 @@ pub trait App {
 }
 
 /// Runs the application until it is done, the time limit is reached or a signal arrives.
-pub fn run<S: Stack>(
-    net: &Net<S>,
-    app: &mut dyn App,
-    time: Option<Duration>,
-    stop: &AtomicBool,
-) -> Outcome {
+pub fn run<S: Stack>(net: &Net<S>, app: &mut dyn App, time: Option<Duration>, stop: &AtomicBool) {
+    app.start();
     let mut end = time.map(|time| Instant::now() + time);
     let mut until = net.now() + TICK;
     while !app.is_done() && !stop.load(Ordering::Relaxed) {
@@ -67,7 +66,32 @@ pub fn run<S: Stack>(
             app.time_is_up();
         }
     }
-    app.outcome()
+}
+
+/// Opens a connection, reports it, and holds it until a signal arrives: so the sockets of a client
+/// can be observed after its work.
+pub fn hold<S: Stack>(
+    net: &Net<S>,
+    peer: SocketAddr,
+    stop: &AtomicBool,
+) -> Result<(), Box<dyn Error>> {
+    use swapstone_net::error::ConnectError;
+    let socket = connecting(net, peer, false)?;
+    let mut held = false;
+    while !stop.load(Ordering::Relaxed) {
+        if !held {
+            match socket.connect(peer) {
+                Ok(()) => {
+                    report::held()?;
+                    held = true;
+                }
+                Err(ConnectError::WouldBlock) => {}
+                Err(error) => return Err(format!("the held connection: {error}").into()),
+            }
+        }
+        net.next_event(Some(net.now() + TICK));
+    }
+    Ok(())
 }
 
 /// Opens a socket and starts to connect.

@@ -35,6 +35,9 @@ Roles that connect (to --connect):
 Work:
   -c N  -n N  --seconds S  --size BYTES  --bytes BYTES  --page BYTES (of http's page, default 340)
   --path PATH (that http-client requests)  --abandon               source, at the end of --seconds: end, and don't wait until all is acknowledged
+  --warm-up N              http-client: N requests before those that are measured
+  --await-close            http-client, with --close server: a request ends with the server's FIN
+  --hold                   http-client: after its work, open one more connection and hold it until a signal arrives
   --close none|server|client (who closes after a response)
 How the application uses the stack:
   --receive copy|borrow   into a buffer of its own, or looking at the bytes where they are (default borrow)
@@ -74,6 +77,10 @@ pub struct Options {
     pub page: usize,
     pub path: String,
     pub close: Option<Close>,
+    /// Requests before those that are measured; none if 0.
+    pub warm_up: u64,
+    pub await_close: bool,
+    pub hold: bool,
     pub receive: Receive,
     pub send: Send,
     pub nodelay: bool,
@@ -105,6 +112,9 @@ impl Default for Options {
             page: 340,
             path: "/".into(),
             close: None,
+            warm_up: 0,
+            await_close: false,
+            hold: false,
             receive: Receive::Borrow,
             send: Send::Shared,
             nodelay: true,
@@ -172,6 +182,8 @@ fn switch(options: &mut Options, name: &str) -> bool {
         "no-offload" => options.offload = false,
         "abandon" => options.abandon = true,
         "random" => options.random = true,
+        "await-close" => options.await_close = true,
+        "hold" => options.hold = true,
         "fixed-buffers" => options.fixed_buffers = true,
         _ => return false,
     }
@@ -192,6 +204,7 @@ fn set(options: &mut Options, name: &str, value: &str) -> Result<bool, Box<dyn E
         "bytes" => options.bytes = Some(value.parse()?),
         "page" => options.page = value.parse()?,
         "path" => options.path = value.into(),
+        "warm-up" => options.warm_up = value.parse()?,
         "close" => {
             options.close = Some(one_of(
                 value,
@@ -268,7 +281,8 @@ mod tests {
     fn options_are_taken_in() {
         let options = parsed(
             "--stack lwip http-client -c 7 -n 9 --seconds 0.5 --connect 10.0.0.1:80 --receive copy --send copy \
-             --address 10.0.0.2/24 --address fd00::2/64 --no-offload --tcp-sockets 8 --close client",
+             --address 10.0.0.2/24 --address fd00::2/64 --no-offload --tcp-sockets 8 --close client \
+             --warm-up 2 --await-close --hold",
         )
         .unwrap();
         assert_eq!(
@@ -280,6 +294,10 @@ mod tests {
         assert_eq!(
             (options.receive, options.send, options.close),
             (Receive::Copy, Send::Copy, Some(Close::Client))
+        );
+        assert_eq!(
+            (options.warm_up, options.await_close, options.hold),
+            (2, true, true)
         );
         assert_eq!(options.addresses.len(), 2);
         assert!(!options.offload);

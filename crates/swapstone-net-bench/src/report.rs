@@ -36,37 +36,56 @@ pub struct Outcome {
     pub first_failure: Option<String>,
 }
 
-/// The start of the measured interval.
-pub struct Start {
+/// One end of the measured interval.
+pub struct Moment {
     time: Instant,
     usage: libc::rusage,
     counts: Option<Counts>,
 }
 
+/// The names of the events that a trial waits for.
+pub const READY: &str = "ready";
+pub const HELD: &str = "held";
+
+/// Prints that the connection of [`crate::app::hold`] is open.
+pub fn held() -> std::io::Result<()> {
+    print(&json!({"event": HELD}))
+}
+
 /// Prints that it is ready; returns the start of the measured interval.
-pub fn begin(options: &Options) -> std::io::Result<Start> {
-    print(&json!({"event": "ready", "stack": options.stack, "role": options.role}))?;
-    Ok(Start {
+pub fn begin(options: &Options) -> std::io::Result<Moment> {
+    print(&json!({"event": READY, "stack": options.stack, "role": options.role}))?;
+    Ok(Moment {
         time: Instant::now(),
         usage: own_usage()?,
         counts: count::now(),
     })
 }
 
+/// Returns the end of the measured interval.
+pub fn stop() -> std::io::Result<Moment> {
+    let counts = count::now();
+    Ok(Moment {
+        time: Instant::now(),
+        usage: own_usage()?,
+        counts,
+    })
+}
+
 /// Prints the result.
 pub fn end(
     options: &Options,
-    start: &Start,
+    (start, stop): (&Moment, &Moment),
     outcome: &Outcome,
     stack: (Capabilities, Statistics),
     device: Value,
 ) -> std::io::Result<()> {
-    let counts = count::now();
-    let elapsed = start.time.elapsed();
-    let usage = own_usage()?;
+    let elapsed = stop.time - start.time;
+    let usage = stop.usage;
     let user = seconds(usage.ru_utime) - seconds(start.usage.ru_utime);
     let system = seconds(usage.ru_stime) - seconds(start.usage.ru_stime);
-    let counts = counts.zip(start.counts).map(|(now, then)| now.since(then));
+    let counts = stop.counts.zip(start.counts);
+    let counts = counts.map(|(now, then)| now.since(then));
     let mut line = json!({
         "event": "end",
         "stack": options.stack,

@@ -83,15 +83,43 @@ fn over<S: Stack>(
     stop: &AtomicBool,
 ) -> Result<(), Box<dyn Error>> {
     let net = Net::new(stack, platform);
+    if options.warm_up > 0 {
+        warm_up(&net, options, stop)?;
+    }
     let mut app = roles::make(&net, options)?;
     let start = report::begin(options)?;
-    let outcome = app::run(&net, app.as_mut(), options.time, stop);
+    app::run(&net, app.as_mut(), options.time, stop);
+    let end = report::stop()?;
+    let outcome = app.outcome();
     let (counters, device) = net.with(|stack| {
         let counters = (stack.capabilities(), stack.statistics());
         (counters, device(stack))
     });
-    report::end(options, &start, &outcome, counters, device)?;
-    Ok(())
+    report::end(options, (&start, &end), &outcome, counters, device)?;
+    match options.connect {
+        Some(peer) if options.hold => app::hold(&net, peer, stop),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the first requests, which are not measured: with them the stack resolves the peer's
+/// address and allocates what it keeps.
+fn warm_up<S: Stack>(
+    net: &Net<S>,
+    options: &Options,
+    stop: &AtomicBool,
+) -> Result<(), Box<dyn Error>> {
+    let options = Options {
+        requests: Some(options.warm_up),
+        ..options.clone()
+    };
+    let mut app = roles::make(net, &options)?;
+    app::run(net, app.as_mut(), options.time, stop);
+    let outcome = app.outcome();
+    match outcome.first_failure {
+        Some(why) => Err(format!("before the measured interval: {why}").into()),
+        None => Ok(()),
+    }
 }
 
 /// Common parts of stacks that need a device.

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The network stack of a server: the kernel's, or one in the server's process over a TAP device. docs/netstack.md explains it."""
+"""The network stack of a server or client: the kernel's, or one in its process over a TAP device. docs/netstack.md explains it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -108,7 +109,10 @@ class Netstack:
         return msgspec.structs.replace(recipe, environment=(*recipe.environment, (VARIABLE, level.ljust(_LONGEST))))
 
     def observe(self, evidence: Evidence) -> str | None:
-        """Name the stack by the server's open TAP device, its listening kernel sockets, and the name that its stack reports.
+        """Name the stack of the measured process by its open TAP device, its kernel sockets, and the name that its stack reports.
+
+        The kernel sockets of a server are those that listen; of a client, those that are connected. The process reports fixes and
+        options of its stack as ``server_fixes`` and ``server_options``, or as ``client_fixes`` and ``client_options``.
 
         Returns:
             A level if all three agree; a description if they don't; None if one of them was not observed.
@@ -123,11 +127,17 @@ class Netstack:
         controls = {seen[name] for name in ("server_control", "client_control") if name in seen}
         if stack == KERNEL and controls - {DEFAULT_CONTROL}:
             stack = f"{KERNEL}:{' and '.join(sorted(controls))}"
-        if stack in FIXES and "server_fixes" in seen:
-            stack = _of_fixes(stack, seen["server_fixes"])
-        if stack.partition(":")[0] in FIXES and "server_options" in seen:
-            stack = _with_options(stack, seen["server_options"])
+        fixes, options = (_of_process(seen, what) for what in ("fixes", "options"))
+        if stack in FIXES and fixes is not None:
+            stack = _of_fixes(stack, fixes)
+        if stack.partition(":")[0] in FIXES and options is not None:
+            stack = _with_options(stack, options)
         return stack if fits else f"{stack} on {places or 'neither a TAP nor the kernel'}"
+
+
+def _of_process(seen: Mapping[str, str], what: str) -> str | None:
+    """Return what the measured process, a server or a client, reports of its stack; None if it reports nothing."""
+    return seen.get(f"server_{what}", seen.get(f"client_{what}"))
 
 
 def missing_control(level: str) -> str | None:

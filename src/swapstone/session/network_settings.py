@@ -19,6 +19,10 @@ _NOT_SETTINGS = frozenset({"tap", "kernel_sockets", "stack"})
 _VARY = frozenset({"bytes_per_frame"})
 """Observations that differ from workload to workload."""
 _MOST = 3
+_OF_CLIENT = " (client on the stack)"
+"""After the names of observations in trials whose client is on the stack under test, and whose server is on the kernel's."""
+_STACK_OF_CLIENT = "client_options"
+"""An observation of those trials only."""
 _OF_LINK = "link_"
 """How the names of the observations of an emulated link begin: they differ in every run."""
 _DIRECTIONS = (("to the server", "link_in"), ("from it", "link_out"))
@@ -84,9 +88,9 @@ def network_notes(view: RecordView) -> tuple[str, ...]:
     clauses = []
     for variant, settings in _settings(view).items():
         sides = [
-            f"{name.removesuffix(CONTROL)} {_listed(texts)}"
+            f"{name.replace(CONTROL, '')} {_listed(texts)}"
             for name, texts in settings.items()
-            if name.endswith(CONTROL)
+            if name.removesuffix(_OF_CLIENT).endswith(CONTROL)
         ]
         if sides:
             clauses.append(f"{variant}: {', '.join(sides)}")
@@ -110,10 +114,12 @@ def settings_of(runs: Iterable[Run]) -> dict[str, dict[str, list[str]]]:
     for run in runs:
         if run.status is not Status.OK:
             continue
+        of_client = any(name == _STACK_OF_CLIENT for name, _ in run.seen)
         for name, text in run.seen:
             if name in _NOT_SETTINGS or name.startswith(_OF_LINK):
                 continue
-            place = f"{name} of {run.trial.workload}" if name in _VARY else name
+            side = _OF_CLIENT if of_client else ""
+            place = f"{name} of {run.trial.workload}" if name in _VARY else f"{name}{side}"
             texts = found.setdefault(run.trial.variant, {}).setdefault(place, [])
             if text not in texts:
                 texts.append(text)

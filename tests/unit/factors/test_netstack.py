@@ -61,6 +61,12 @@ def observed(**seen: str) -> str | None:
             {**TAP, "stack": "smoltcp 0.14.0", "server_fixes": ALL, "server_options": "ooseq=4,pools=64"},
             "smoltcp:ooseq=4+pools=64",
         ),
+        ({**TAP, "stack": "lwip 2.2.1", "client_fixes": "none"}, "lwip:shipped"),
+        (
+            {**TAP, "stack": "smoltcp 0.14.0", "client_fixes": ALL, "client_options": "ooseq=4,pools=64"},
+            "smoltcp:ooseq=4+pools=64",
+        ),
+        ({**SOCKET, "stack": "smoltcp 0.14.0", "client_fixes": ALL}, "smoltcp on the kernel's sockets"),
         ({**LWIP, "server_options": "window=1"}, "lwip with the options window=1"),
         ({**LWIP, "server_options": "buffers=1/2"}, "lwip with the options buffers=1/2"),
         ({**LWIP, "server_fixes": "other", "server_options": "ooseq=0"}, "lwip with the fixes other"),

@@ -18,6 +18,7 @@ from swapstone.model import (
     Scale,
     Verdict,
 )
+from swapstone.published import joined
 from swapstone.report.context import ReportContext
 from swapstone.report.topics import TOPICS
 from swapstone.report.topics.netstack import NETSTACK, sections
@@ -65,6 +66,11 @@ FOUND = analysis(
     counted("counts-tuned", "heap_bytes", 100.0, 450.0),
     counted("counts-plain", "copies", 24.0, 16.0, verdict=Verdict.INVALID),
 )
+CLIENTS = analysis(
+    counted("counts-client-tuned", "copies", 0.5, 7.0),
+    counted("counts-client-plain", "copies", 3.0, 9.0),
+    counted("counts-tuned", "copies", 22.0, 15.0),
+)
 CONTEXT = ReportContext(
     experiment=experiment(factors=(FactorLevels(factor="netstack", levels=("lwip", "smoltcp")),)),
     record_id="id",
@@ -80,12 +86,12 @@ def test_it_is_made_of_counts_alone() -> None:
 def test_ours_are_medians_and_lwips_own_store_is_apart() -> None:
     (exhibit,) = made(CONTEXT, FOUND)
     assert exhibit.rows == (
-        ("here", "lwip, tuned", "22", "", "0.25", "100", "9", ""),
-        ("here", "smoltcp, tuned", "15", "", "2", "450", "0", ""),
+        ("here", "lwip, server, tuned", "22", "", "0.25", "100", "9", ""),
+        ("here", "smoltcp, server, tuned", "15", "", "2", "450", "0", ""),
     )
     assert exhibit.data[0] == {
         "measured": "here",
-        "program": "lwip, tuned",
+        "program": "lwip, server, tuned",
         "copies": 22.0,
         "copied_bytes": None,
         "allocations": 0.25,
@@ -97,7 +103,7 @@ def test_ours_are_medians_and_lwips_own_store_is_apart() -> None:
 
 
 def test_the_pages_figures_are_divided_by_its_requests() -> None:
-    (exhibit,) = made(msgspec.structs.replace(CONTEXT, published="lwip-vs-smoltcp"), FOUND)
+    (exhibit,) = made(msgspec.structs.replace(CONTEXT, published="lwip-vs-smoltcp"), CLIENTS)
     page = {row[1]: row[2:] for row in exhibit.rows if row[0] == "the page"}
     assert page == {
         "lwip, app/c/httpclient": ("~19", "1149", "", "", "", ""),
@@ -109,3 +115,28 @@ def test_the_pages_figures_are_divided_by_its_requests() -> None:
         "lwip pools + preallocated queues, app/net/httpclient": ("", "", "8.01", "263473", "", ""),
     }
     assert "divided by its requests" in exhibit.notes[1]
+
+
+def test_published_clients_stand_below_clients_and_beside_no_server() -> None:
+    published = msgspec.structs.replace(CONTEXT, published="lwip-vs-smoltcp")
+    (exhibit,) = made(published, CLIENTS)
+    assert [row[:3] for row in exhibit.rows[:7]] == [
+        ("here", "lwip, server, tuned", "22"),
+        ("here", "smoltcp, server, tuned", "15"),
+        ("here", "lwip, client, plain", "3"),
+        ("here", "smoltcp, client, plain", "9"),
+        ("here", "lwip, client, tuned", "0.5"),
+        ("here", "smoltcp, client, tuned", "7"),
+        ("the page", "lwip, app/c/httpclient", "~19"),
+    ]
+    assert "the server's are another quantity" in exhibit.notes[1]
+    (servers,) = made(published, FOUND)
+    assert {row[0] for row in servers.rows} == {"here"}
+    assert servers.notes[1] == (
+        "The page's figures are of HTTP clients. These rows are of servers, so no published figure stands beside them."
+    )
+
+
+def test_the_joins_put_published_clients_beside_clients_that_copy() -> None:
+    places = {each.place.workload for each in joined("netstack-counts", "lwip-vs-smoltcp")}
+    assert places == {"counts-client-plain"}

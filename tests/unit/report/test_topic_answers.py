@@ -121,24 +121,28 @@ def _count(metric: Metric, verdict: Verdict, before: float, after: float) -> Com
 
 def test_copies_and_allocations_of_a_request() -> None:
     assert _said(_count(COPIES, Verdict.BETTER, 22, 15), _count(HEAP, Verdict.WORSE, 0.25, 2)) == (
-        "smoltcp makes 15 copies instead of 22, 2 allocations from the heap instead of 0.250 with lwip for a request (tuned)."
+        "smoltcp makes 15 copies instead of 22, 2 allocations from the heap instead of 0.250 with lwip for a request (server, tuned)."
     )
 
 
 def test_many_clauses_on_a_request_name_one_difference_each() -> None:
     pair = (_count(COPIES, Verdict.BETTER, 22, 15), _count(HEAP, Verdict.WORSE, 0.25, 2))
-    works = ("counts-plain", "counts-tuned", "counts-other")
+    works = ("counts-plain", "counts-tuned", "counts-client-plain")
+    names = ("server, plain", "server, tuned", "client, plain")
     rows = [msgspec.structs.replace(row, workload=work) for work in works for row in pair]
-    clauses = [f"smoltcp makes 15 copies instead of 22 with lwip for a request ({work[7:]})" for work in works]
+    clauses = [f"smoltcp makes 15 copies instead of 22 with lwip for a request ({name})" for name in names]
     assert _said(*rows) == "; ".join(clauses) + "."
 
 
 @pytest.mark.parametrize(
     ("verdict", "text"),
     [
-        (Verdict.EQUIVALENT, "smoltcp and lwip copy and allocate equally often for a request (tuned)."),
-        (Verdict.SAME_MEDIAN, "smoltcp and lwip copy and allocate equally often in the median for a request (tuned)."),
-        (Verdict.INCONCLUSIVE, "No difference found between lwip and smoltcp for a request (tuned)."),
+        (Verdict.EQUIVALENT, "smoltcp and lwip copy and allocate equally often for a request (server, tuned)."),
+        (
+            Verdict.SAME_MEDIAN,
+            "smoltcp and lwip copy and allocate equally often in the median for a request (server, tuned).",
+        ),
+        (Verdict.INCONCLUSIVE, "No difference found between lwip and smoltcp for a request (server, tuned)."),
         (Verdict.INVALID, "Nothing was measured: no comparison has a number. The first reason: invalid: carry-over"),
     ],
 )
@@ -148,13 +152,13 @@ def test_counts_without_a_difference(verdict: Verdict, text: str) -> None:
 
 def test_counts_without_an_interval_are_not_called_equal() -> None:
     row = msgspec.structs.replace(_count(COPIES, Verdict.INCONCLUSIVE, 900, 36), low=None, high=None, exact=False)
-    assert _said(row).startswith("Too few runs to compare smoltcp with lwip for a request (tuned).")
+    assert _said(row).startswith("Too few runs to compare smoltcp with lwip for a request (server, tuned).")
 
 
 def test_counts_with_another_tail_are_not_called_equal() -> None:
     made = _said(_count(COPIES, Verdict.WORSE_TAIL, 22, 22), _count(HEAP, Verdict.EQUIVALENT, 2, 2))
     assert made == (
-        "No difference in the median found between lwip and smoltcp for a request (tuned); 1 of 2 has a worse tail."
+        "No difference in the median found between lwip and smoltcp for a request (server, tuned); 1 of 2 has a worse tail."
     )
 
 

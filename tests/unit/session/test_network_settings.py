@@ -62,6 +62,25 @@ def test_the_report_names_the_congestion_control_of_both_sides() -> None:
     assert [label for label, _ in network_facts(view)] == ["network of netstack=lwip", "network of netstack=kernel"]
 
 
+def test_a_client_on_the_stack_has_settings_of_its_own() -> None:
+    client = (("server_control", "cubic"), ("client_control", "newreno"), ("client_options", "pools=0"))
+    whole = _view("lwip", "smoltcp")
+    runs = (next(iter(whole.runs)), run(_trial("counts-client-plain", block=4), seen=client))
+    view = cast(RecordView, _View(experiment=whole.experiment, runs=runs))
+    assert settings_of(view.runs)["netstack=lwip"] == {
+        "server_control": ["newreno"],
+        "client_control": ["cubic"],
+        "bytes_per_frame of bulk-in": ["in:10000 out:66"],
+        "server_control (client on the stack)": ["cubic"],
+        "client_control (client on the stack)": ["newreno"],
+        "client_options (client on the stack)": ["pools=0"],
+    }
+    assert network_notes(view) == (
+        "Congestion control in force, as observed. netstack=lwip: server newreno, client cubic, "
+        "server (client on the stack) cubic, client (client on the stack) newreno.",
+    )
+
+
 def test_other_experiments_have_no_network() -> None:
     assert network_notes(_view()) == ()
     assert network_facts(_view()) == ()

@@ -95,7 +95,7 @@ def test_descriptions_of_netstack_workloads_state_the_amounts_of_the_source() ->
     for name, amount in amounts:
         number = int(amount.replace("_", ""))
         text = f"{number // 10**6} MB" if "bulk" in name else str(number)
-        description = descriptions["counts-plain"] if name == "counts-tuned" else descriptions[name]
+        description = descriptions[name.replace("-tuned", "-plain")]
         assert re.search(rf"\b{text}\b", description), name
 
 
@@ -146,7 +146,9 @@ THREADS = {
     **dict.fromkeys(("fixes-churn", "fixes-bulk-in", "fixes-bulk-out", "fixes-round-trip"), 2),
     **dict.fromkeys(("clients-keepalive", "clients-churn"), 2),
     **dict.fromkeys(("link-out", "link-in"), 2),
-    **dict.fromkeys(("counts-plain", "counts-tuned"), 1),  # their numbers are exact on any number of processors
+    **dict.fromkeys(
+        ("counts-plain", "counts-tuned", "counts-client-plain", "counts-client-tuned"), 1
+    ),  # their numbers are exact on any number of processors
 }
 """The processors that a workload needs, of all that may use several or have a load generator."""
 

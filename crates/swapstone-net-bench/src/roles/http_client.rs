@@ -9,7 +9,7 @@ use swapstone_net::error::{ConnectError, RecvError, SendError};
 use swapstone_net::{Net, Readiness, Shared, SocketId, Stack, TcpSocket};
 
 use swapstone_net_apps::http::Response;
-use swapstone_net_apps::{Receive, Sockets};
+use swapstone_net_apps::{Receive, Send, Sockets};
 
 use crate::app::{App, connecting};
 use crate::latency::Latency;
@@ -24,10 +24,12 @@ struct Connection<S: Stack> {
     /// The number of bytes of the request that were sent.
     sent: usize,
     response: Response,
+    /// The response is complete, and the server has not closed the connection yet.
+    complete: bool,
 }
 
 /// The client. Latency is measured from the request (or its connection, if each has its own) to the
-/// last byte of the response.
+/// last byte of the response; with `--await-close`, to the server's FIN.
 pub struct Client<'a, S: Stack> {
     net: &'a Net<S>,
     options: &'a Options,
@@ -50,6 +52,9 @@ impl<'a, S: Stack> Client<'a, S> {
         peer: SocketAddr,
         close: Close,
     ) -> Result<Self, Box<dyn Error>> {
+        if options.await_close && close != Close::Server {
+            return Err("--await-close needs --close server".into());
+        }
         let connection = match close {
             Close::Server => "close",
             Close::None | Close::Client => "keep-alive",
@@ -58,7 +63,7 @@ impl<'a, S: Stack> Client<'a, S> {
             "GET {} HTTP/1.1\r\nHost: {peer}\r\nConnection: {connection}\r\n\r\n",
             options.path
         );
-        let mut client = Self {
+        Ok(Self {
             net,
             options,
             peer,
@@ -74,12 +79,7 @@ impl<'a, S: Stack> Client<'a, S> {
             latency: Latency::new(),
             outcome: Outcome::default(),
             span: Span::default(),
-        };
-        client.span.note();
-        for _ in 0..options.connections {
-            client.open();
-        }
-        Ok(client)
+        })
     }
 
     /// Starts a connection for the next request, if there is one.
@@ -95,6 +95,7 @@ impl<'a, S: Stack> Client<'a, S> {
                         start,
                         sent: 0,
                         response: Response::default(),
+                        complete: false,
                         socket,
                     };
                     self.connections.put(connection.socket.id(), connection);
@@ -128,7 +129,11 @@ impl<'a, S: Stack> Client<'a, S> {
         }
         while connection.sent < self.request.len() {
             let rest = connection.sent..self.request.len();
-            match connection.socket.send_shared(&self.request, rest) {
+            let sent = match self.options.send {
+                Send::Shared => connection.socket.send_shared(&self.request, rest),
+                Send::Copy => connection.socket.send(&self.request[rest]),
+            };
+            match sent {
                 Ok(size) => {
                     connection.sent += size;
                     self.outcome.bytes_out += size as u64;
@@ -138,6 +143,7 @@ impl<'a, S: Stack> Client<'a, S> {
             }
         }
         loop {
+            let awaits_close = connection.complete;
             let mut taken = Ok((0, false));
             let response = &mut connection.response;
             let result = match self.options.receive {
@@ -156,6 +162,8 @@ impl<'a, S: Stack> Client<'a, S> {
                 }
             };
             match result {
+                Ok(0) if awaits_close => return Ok(true),
+                Ok(_) if awaits_close => return Err("more than was requested".into()),
                 Ok(0) => return Err("the connection ended before its answer".into()),
                 Ok(size) => {
                     self.outcome.bytes_in += size as u64;
@@ -163,9 +171,10 @@ impl<'a, S: Stack> Client<'a, S> {
                     if used < size {
                         return Err("more than was requested".into());
                     }
-                    if complete {
+                    if complete && !self.options.await_close {
                         return Ok(true);
                     }
+                    connection.complete = complete;
                 }
                 Err(RecvError::WouldBlock) => return Ok(false),
                 Err(error) => return Err(format!("receive: {error}")),
@@ -194,6 +203,13 @@ impl<'a, S: Stack> Client<'a, S> {
 }
 
 impl<S: Stack> App for Client<'_, S> {
+    fn start(&mut self) {
+        self.span.note();
+        for _ in 0..self.options.connections {
+            self.open();
+        }
+    }
+
     fn event(&mut self, id: SocketId, _: Readiness) {
         loop {
             match self.advance(id) {
@@ -232,3 +248,7 @@ impl<S: Stack> App for Client<'_, S> {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "http_client_tests.rs"]
+mod tests;

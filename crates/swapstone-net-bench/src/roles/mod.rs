@@ -20,6 +20,10 @@ pub fn make<'a, S: Stack>(
     options: &'a Options,
 ) -> Result<Box<dyn App + 'a>, Box<dyn Error>> {
     let peer = || options.connect.ok_or("this role needs --connect");
+    let of_client = options.warm_up > 0 || options.await_close || options.hold;
+    if of_client && !matches!(options.role.as_str(), "http-client" | "churn") {
+        return Err("--warm-up, --await-close and --hold are options of http-client".into());
+    }
     Ok(match options.role.as_str() {
         "http" => Box::new(http_server::Server::new(net, options)?),
         "http-client" => {

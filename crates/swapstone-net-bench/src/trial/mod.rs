@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A complete trial: `swapstone-net-bench trial --stack lwip --work http-churn` creates a network
 //! namespace, runs a server on the stack and a client on the kernel's, and prints figures and
-//! observations of the server for Swapstone (docs/wire.md, section 4).
+//! observations of the server for Swapstone (docs/wire.md, section 4). In the works
+//! `counts-client-*` the client is on the stack and is measured.
 //!
 //! The namespaces belong to these processes and are removed when they end.
 
@@ -32,8 +33,8 @@ The host's own default has no effect.
 Without --link, the environment variable LINK names the emulated link; without both, the devices are connected directly.
 LINK is clean, or parts joined by +: loss:1%, reorder:1% (held by 1 ms), duplicate:1%, corrupt:1% (a bit is flipped), delay:10ms;
 of every frame, in both directions. --seed decides which frames; the default differs in each run, and is among its facts.
-Works: http-keepalive, http-churn, ab, bulk-in, bulk-out, udp-in, round-trip; in a build that counts: counts-plain, counts-tuned;
-fixes-churn, fixes-bulk-in, fixes-bulk-out, fixes-round-trip; clients-keepalive, clients-churn; for an emulated link: link-out, link-in.
+Works: http-keepalive, http-churn, ab, bulk-in, bulk-out, udp-in, round-trip; in a build that counts: counts-plain, counts-tuned,
+counts-client-plain, counts-client-tuned (the client is on the stack, and the server on the kernel's); fixes-churn, fixes-bulk-in, fixes-bulk-out, fixes-round-trip; clients-keepalive, clients-churn; for an emulated link: link-out, link-in.
 --clients, or the environment variable CLIENTS, is how many connections the client has at once: of works with HTTP, 1 to 1000.
 ";
 
@@ -112,9 +113,9 @@ fn stack_and_control(text: &str) -> (&str, &str) {
 
 fn measure(work: &works::Work, setup: &Setup<'_>) -> Result<String, Box<dyn Error>> {
     let mut place = Place::make(setup, work)?;
-    let ended = place.client(work, setup.clients);
-    // The server is observed while it still runs, after its work.
-    let seen = seen::of(place.server_id());
+    let ended = place.client();
+    // The measured process is observed while it still runs, after its work.
+    let seen = place.observe();
     let facts = place.facts();
     let link = place.end_link();
     let served = place.stop()?;
@@ -122,11 +123,16 @@ fn measure(work: &works::Work, setup: &Setup<'_>) -> Result<String, Box<dyn Erro
     if !in_time {
         return Err(format!("the client did not end within {} s", place::LONGEST_S).into());
     }
-    let measured = works::read(work, &client, &served)?;
+    let figures = works::read(work, &client, &served)?;
     let mut sight = seen?;
-    sight.push(("stack".into(), seen::named(&served)));
+    let (side, measured) = if work.measures_client() {
+        ("client", works::last_line(&client)?)
+    } else {
+        ("server", served)
+    };
+    sight.push(("stack".into(), seen::named(&measured)));
     if setup.stack != KERNEL {
-        sight.extend(network::reported(&served));
+        sight.extend(network::reported(side, &measured));
     }
     if setup.clients.is_some()
         && let Some(clients) = work.client.reported_clients(&client)
@@ -138,7 +144,7 @@ fn measure(work: &works::Work, setup: &Setup<'_>) -> Result<String, Box<dyn Erro
     Ok(figures::encode(
         &work.name.replace('-', "_"),
         &sight,
-        &measured,
+        &figures,
     ))
 }
 

@@ -98,9 +98,9 @@ pub fn observe(
     Ok(facts)
 }
 
-/// Returns what the server's own stack reports of itself.
-pub fn reported(served: &Value) -> Vec<Fact> {
-    let settings = &served["settings"];
+/// Returns what a stack in a process reports of itself, on a side (`client` or `server`).
+pub fn reported(side: &str, measured: &Value) -> Vec<Fact> {
+    let settings = &measured["settings"];
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), words);
     let on = if settings["offload"] == true {
         "on"
@@ -109,34 +109,34 @@ pub fn reported(served: &Value) -> Vec<Fact> {
     };
     let mut facts = vec![
         (
-            "server_control".into(),
-            text(&served["capabilities"]["congestion_control"]),
+            format!("{side}_control"),
+            text(&measured["capabilities"]["congestion_control"]),
         ),
         (
-            "server_buffers".into(),
+            format!("{side}_buffers"),
             format!(
                 "receive:{} send:{}",
                 settings["receive_buffer"], settings["send_buffer"]
             ),
         ),
         (
-            "server_link".into(),
+            format!("{side}_link"),
             format!("mtu:{} offload:{on}", settings["mtu"]),
         ),
     ];
     // Of a stack that has fixes: which are on.
-    if let Some(names) = served["device"]["fixes"].as_array() {
+    if let Some(names) = measured["device"]["fixes"].as_array() {
         let names: Vec<&str> = names.iter().filter_map(Value::as_str).collect();
         let on = if names.is_empty() {
             "none".into()
         } else {
             names.join(",")
         };
-        facts.push(("server_fixes".into(), on));
+        facts.push((format!("{side}_fixes"), on));
     }
-    if let Some(options) = served["device"]["options"].as_array() {
+    if let Some(options) = measured["device"]["options"].as_array() {
         let options: Vec<&str> = options.iter().filter_map(Value::as_str).collect();
-        facts.push(("server_options".into(), options.join(",")));
+        facts.push((format!("{side}_options"), options.join(",")));
     }
     facts
 }
@@ -269,6 +269,14 @@ impl Traffic {
         })
     }
 
+    /// Returns the traffic as the device of the peer counts it.
+    pub fn reversed(self) -> Self {
+        Self {
+            received: self.sent,
+            sent: self.received,
+        }
+    }
+
     /// Returns the mean bytes of the frames since `before`, of each direction. A frame that the
     /// kernel has not split yet, or has already merged, counts as one.
     pub fn bytes_per_frame(self, before: Self) -> Fact {
@@ -331,6 +339,8 @@ mod tests {
             ("bytes_per_frame".into(), "in:66 out:10000".to_owned())
         );
         assert_eq!(now.bytes_per_frame(now).1, "in:none out:none");
+        let reversed = now.reversed().bytes_per_frame(Traffic::default());
+        assert_eq!(reversed.1, "in:10000 out:66");
         assert_eq!(
             now.frames(Traffic::default()),
             ("link_device".into(), "sent:100,received:100".to_owned())
@@ -345,7 +355,9 @@ mod tests {
             "capabilities": {"congestion_control": "newreno"},
             "settings": {"receive_buffer": 65536, "send_buffer": 131_072, "offload": true, "mtu": 1500},
         });
-        let found: Vec<String> = reported(&served).into_iter().map(|fact| fact.1).collect();
+        let facts = reported("client", &served);
+        assert_eq!(facts[0].0, "client_control");
+        let found: Vec<String> = facts.into_iter().map(|fact| fact.1).collect();
         assert_eq!(
             found,
             [
@@ -359,7 +371,7 @@ mod tests {
     #[test]
     fn fixes_are_listed_if_the_stack_has_any() {
         let of = |names: Value| {
-            reported(&json!({"device": {"fixes": names}}))
+            reported("server", &json!({"device": {"fixes": names}}))
                 .pop()
                 .unwrap()
         };

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The environment of a trial: network namespaces, a TAP or a veth pair, a server and a client.
+//!
+//! One of the two is measured, over the stack under test; the other is over the kernel's. A stack
+//! with a TAP is in the measured process.
 
 use std::error::Error;
+use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,7 +22,9 @@ use super::emulator::{Emulator, End};
 use super::figures::Fact;
 use super::namespace::{self, set_up};
 use super::network::{self, Traffic};
+use super::seen::{self, Sockets};
 use super::works::{Client, Work};
+use crate::report;
 
 /// The time limit of a client in seconds.
 pub const LONGEST_S: u64 = 40;
@@ -33,6 +40,10 @@ const DEVICES: (&str, &str) = ("v0", "v1");
 /// The name of the kernel's stack.
 pub const KERNEL: &str = "kernel";
 const NO_OFFLOAD: &str = "--no-offload";
+/// Further arguments of a measured client. With the first requests the stack resolves the server's
+/// address and allocates what it keeps. A request ends with the server's FIN, so that each request
+/// has the same frames. Afterwards the client has a connection by which its stack is observed.
+const MEASURED_CLIENT: [&str; 4] = ["--warm-up", "10", "--await-close", "--hold"];
 /// Frames that wait for an emulated link.
 const QUEUE: &str = "10000";
 /// The length of the longest stack name: the environment has the same size for all stacks.
@@ -48,9 +59,9 @@ impl Drop for Owned {
     }
 }
 
-/// How the server and its network are set up.
+/// How the measured process and its network are set up.
 pub struct Setup<'a> {
-    /// The server's stack.
+    /// The stack of the measured process.
     pub stack: &'a str,
     /// The congestion control of the kernel in every namespace, whatever the host's default is.
     pub control: &'a str,
@@ -61,20 +72,42 @@ pub struct Setup<'a> {
 }
 
 /// A running server, and the namespace from which a client reaches it.
-pub struct Place {
+pub struct Place<'a> {
+    setup: &'a Setup<'a>,
+    work: &'a Work,
     emulator: Option<Emulator>,
     server: Owned,
     stdout: BufReader<ChildStdout>,
     client_cpu: Option<usize>,
-    /// The client's network device, and its traffic before the work.
+    /// The namespace of a client with a TAP, if it is not that of this thread.
+    client_home: Option<File>,
+    /// The client, while it is measured and has not been stopped.
+    client: Option<Owned>,
+    /// A network device of this namespace, and its traffic before the work. It is the client's, or
+    /// the server's if the client has a TAP.
     link: &'static str,
     before: Traffic,
     facts: Vec<Fact>,
 }
 
-impl Place {
-    /// Creates the namespaces, starts the server, and resolves its address in the client's kernel.
-    pub fn make(setup: &Setup<'_>, work: &Work) -> Result<Self, Box<dyn Error>> {
+/// Returns whether the client has a TAP and a stack of its own.
+fn is_client_wired(setup: &Setup<'_>, work: &Work) -> bool {
+    work.measures_client() && setup.stack != KERNEL
+}
+
+/// Returns the addresses of the kernel beside a TAP, and of the stack behind it.
+fn addresses(client_wired: bool) -> (&'static str, &'static str) {
+    if client_wired {
+        (SERVER, CLIENT)
+    } else {
+        (CLIENT, SERVER)
+    }
+}
+
+impl<'a> Place<'a> {
+    /// Creates the namespaces and starts the server. If the client is over the kernel's stack, its
+    /// kernel resolves the server's address.
+    pub fn make(setup: &'a Setup<'a>, work: &'a Work) -> Result<Self, Box<dyn Error>> {
         let all = cpus()?;
         let pair = (all.len() > 1).then(|| (all[0], all[1]));
         match setup.link {
@@ -84,24 +117,26 @@ impl Place {
     }
 
     fn direct(
-        setup: &Setup<'_>,
-        work: &Work,
+        setup: &'a Setup<'a>,
+        work: &'a Work,
         pair: Option<(usize, usize)>,
     ) -> Result<Self, Box<dyn Error>> {
         let Setup { stack, control, .. } = *setup;
         let wired = stack != KERNEL;
+        let client_wired = is_client_wired(setup, work);
         namespace::create()?;
         if wired {
-            let offload = !work.server.contains(&NO_OFFLOAD);
+            let (near, _) = addresses(client_wired);
+            let offload = !work.measured().contains(&NO_OFFLOAD);
             let mut tap = vec!["tuntap", "add", "dev", TAP, "mode", "tap"];
             tap.extend(offload.then_some("vnet_hdr"));
             ip(&tap)?;
-            set_up(TAP, CLIENT)?;
-            network::set(TAP, SUBNET, CLIENT, control)?;
+            set_up(TAP, near)?;
+            network::set(TAP, SUBNET, near, control)?;
         }
         pin(pair.map(|pair| pair.0))?;
         let mut facts = Vec::new();
-        let (server, stdout) = serve(stack, work, &[])?;
+        let (server, stdout) = serve(setup, work, &[])?;
         if !wired {
             let home = namespace::current()?;
             namespace::create()?;
@@ -119,14 +154,20 @@ impl Place {
             facts.extend(network::observe("server", theirs, CLIENT, control)?);
             namespace::enter(&here)?;
         }
-        acquaint()?;
         let link = if wired { TAP } else { DEVICES.0 };
-        facts.extend(network::observe("client", link, SERVER, control)?);
+        if !client_wired {
+            acquaint()?;
+            facts.extend(network::observe("client", link, SERVER, control)?);
+        }
         Ok(Self {
+            setup,
+            work,
             emulator: None,
             server,
             stdout,
             client_cpu: pair.map(|pair| pair.1),
+            client_home: None,
+            client: None,
             link,
             before: Traffic::read(link)?,
             facts,
@@ -135,18 +176,20 @@ impl Place {
 
     /// Each side has a namespace of its own, and the emulated link connects their devices.
     fn emulated(
-        setup: &Setup<'_>,
-        work: &Work,
+        setup: &'a Setup<'a>,
+        work: &'a Work,
         pair: Option<(usize, usize)>,
         path: Path,
         seed: u64,
     ) -> Result<Self, Box<dyn Error>> {
         let Setup { stack, control, .. } = *setup;
         let wired = stack != KERNEL;
+        let client_wired = is_client_wired(setup, work);
+        let (near, _) = addresses(client_wired);
         let (ours, theirs) = DEVICES;
         namespace::create()?;
         let home = namespace::current()?;
-        let server_end = if wired {
+        let far_end = if wired {
             ip(&["tuntap", "add", "dev", TAP, "mode", "tap"])?;
             // This namespace's kernel has no address on it, and sends nothing.
             let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{TAP}/disable_ipv6"), "1");
@@ -161,29 +204,42 @@ impl Place {
         };
         namespace::create()?;
         let here = namespace::current()?;
-        let client_end = End::tap(ours)?;
+        let near_end = End::tap(ours)?;
         ip(&["link", "set", ours, "txqueuelen", QUEUE])?;
-        set_up(ours, CLIENT)?;
-        network::set(ours, SUBNET, CLIENT, control)?;
+        set_up(ours, near)?;
+        network::set(ours, SUBNET, near, control)?;
+        let (client_end, server_end) = if client_wired {
+            (far_end, near_end)
+        } else {
+            (near_end, far_end)
+        };
         let emulator = Emulator::start(client_end, server_end, path, seed);
-        namespace::enter(&home)?;
+        if !client_wired {
+            namespace::enter(&home)?;
+        }
         pin(pair.map(|pair| pair.0))?;
         let mut facts = Vec::new();
         let more: &[&str] = if wired { &[NO_OFFLOAD] } else { &[] };
-        let (server, stdout) = serve(stack, work, more)?;
+        let (server, stdout) = serve(setup, work, more)?;
         if !wired {
             facts.extend(network::observe("server", theirs, CLIENT, control)?);
         }
-        namespace::enter(&here)?;
-        acquaint()?;
-        facts.extend(network::observe("client", ours, SERVER, control)?);
+        if !client_wired {
+            namespace::enter(&here)?;
+            acquaint()?;
+            facts.extend(network::observe("client", ours, SERVER, control)?);
+        }
         let before = Traffic::read(ours)?;
         emulator.impair()?;
         Ok(Self {
+            setup,
+            work,
             emulator: Some(emulator),
             server,
             stdout,
             client_cpu: pair.map(|pair| pair.1),
+            client_home: client_wired.then_some(home),
+            client: None,
             link: ours,
             before,
             facts,
@@ -197,39 +253,81 @@ impl Place {
             return Ok(Vec::new());
         };
         let (mut facts, ends) = emulator.stop()?;
-        facts.push(Traffic::read(self.link)?.frames(self.before));
+        let (now, then) = self.traffic()?;
+        facts.push(now.frames(then));
         drop(ends);
         Ok(facts)
+    }
+
+    /// Returns the client's traffic up to now, and that before the work.
+    fn traffic(&self) -> Result<(Traffic, Traffic), Box<dyn Error>> {
+        let (now, then) = (Traffic::read(self.link)?, self.before);
+        Ok(if is_client_wired(self.setup, self.work) {
+            (now.reversed(), then.reversed())
+        } else {
+            (now, then)
+        })
     }
 
     /// Returns the network's settings that were in force, and the mean size of a frame up to now.
     pub fn facts(&self) -> Result<Vec<Fact>, Box<dyn Error>> {
         let mut facts = self.facts.clone();
-        facts.push(Traffic::read(self.link)?.bytes_per_frame(self.before));
+        let (now, then) = self.traffic()?;
+        if is_client_wired(self.setup, self.work) {
+            let control = self.setup.control;
+            facts.extend(network::observe("server", self.link, CLIENT, control)?);
+        }
+        facts.push(now.bytes_per_frame(then));
         Ok(facts)
     }
 
-    /// Returns the process of the server.
-    pub fn server_id(&self) -> u32 {
-        self.server.0.id()
+    /// Observes the measured process, which still runs.
+    pub fn observe(&self) -> Result<Vec<Fact>, Box<dyn Error>> {
+        if !self.work.measures_client() {
+            return seen::of(self.server.0.id(), Sockets::Listening);
+        }
+        let client = self.client.as_ref().ok_or("the client was not started")?;
+        seen::of(client.0.id(), Sockets::Connected)
     }
 
-    /// Runs the client, with this number of connections at once if there is one; returns its output,
-    /// and whether it ended within the time limit.
-    pub fn client(
-        &mut self,
-        work: &Work,
-        clients: Option<usize>,
-    ) -> Result<(String, bool), Box<dyn Error>> {
+    /// Runs the client; returns its output, and whether it did its work within the time limit. A
+    /// client that is measured still runs then.
+    pub fn client(&mut self) -> Result<(String, bool), Box<dyn Error>> {
         pin(self.client_cpu)?;
+        if let Some(home) = &self.client_home {
+            let here = namespace::current()?;
+            namespace::enter(home)?;
+            let child = self.start_client();
+            namespace::enter(&here)?;
+            return self.measured_client(child?);
+        }
+        let child = self.start_client()?;
+        if self.work.measures_client() {
+            self.measured_client(child)
+        } else {
+            whole_client(child)
+        }
+    }
+
+    fn start_client(&self) -> Result<Owned, Box<dyn Error>> {
+        let (work, stack) = (self.work, self.setup.stack);
         let (Client::Own(own) | Client::Ab(own)) = work.client;
+        let clients = self.setup.clients;
         let other = clients.and_then(|clients| work.client.arguments_with(clients));
         let arguments = other.unwrap_or_else(|| own.iter().map(|&word| word.into()).collect());
         let mut command = match work.client {
             Client::Own(_) => {
                 let mut command = Command::new("/proc/self/exe");
-                command.args(["--stack", "kernel", "--connect"]);
-                command.arg(format!("{SERVER}:{PORT}")).args(arguments);
+                command.args(["--connect", &format!("{SERVER}:{PORT}")]);
+                if work.measures_client() {
+                    command.args(MEASURED_CLIENT).args(on(stack, CLIENT));
+                    if self.emulator.is_some() && stack != KERNEL {
+                        command.arg(NO_OFFLOAD);
+                    }
+                } else {
+                    command.args(on(KERNEL, CLIENT));
+                }
+                command.args(arguments);
                 command
             }
             Client::Ab(_) => {
@@ -238,9 +336,11 @@ impl Place {
                 command
             }
         };
+        command.env_clear().env("PATH", SYSTEM_PATH);
+        if work.measures_client() {
+            pad(&mut command, stack);
+        }
         let child = command
-            .env_clear()
-            .env("PATH", SYSTEM_PATH)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -250,27 +350,36 @@ impl Place {
                     format!("ab can't be started: {error}; Debian's apache2-utils has it")
                 }
             })?;
-        let mut child = Owned(child);
-        let end = Instant::now() + Duration::from_secs(LONGEST_S);
-        let in_time = loop {
-            if child.0.try_wait()?.is_some() {
-                break true;
-            }
-            if Instant::now() > end {
-                child.0.kill()?;
-                break false;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        let mut text = String::new();
-        if let Some(mut out) = child.0.stdout.take() {
-            out.read_to_string(&mut text)?;
-        }
-        Ok((text, in_time))
+        Ok(Owned(child))
     }
 
-    /// Stops the server; returns its last line.
+    /// Reads the output of a client until it holds a connection to be observed.
+    fn measured_client(&mut self, mut child: Owned) -> Result<(String, bool), Box<dyn Error>> {
+        let out = child.0.stdout.take().ok_or("the client has no output")?;
+        self.client = Some(child);
+        let (sender, lines) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(out).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let end = Instant::now() + Duration::from_secs(LONGEST_S);
+        let mut text = String::new();
+        loop {
+            match lines.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(line) if event_of(&line) == report::HELD => return Ok((text, true)),
+                Ok(line) => text = text + &line + "\n",
+                Err(RecvTimeoutError::Disconnected) => return Ok((text, true)), // it has ended
+                Err(RecvTimeoutError::Timeout) => return Ok((text, false)),
+            }
+        }
+    }
+
+    /// Stops the client, if it still runs, and the server; returns the server's last line.
     pub fn stop(&mut self) -> Result<Value, Box<dyn Error>> {
+        drop(self.client.take());
         kill_process(Pid::from_child(&self.server.0), Signal::TERM)?;
         let mut text = String::new();
         self.stdout.read_to_string(&mut text)?;
@@ -283,22 +392,65 @@ impl Place {
     }
 }
 
+/// Reads the output of a client to its end.
+fn whole_client(mut child: Owned) -> Result<(String, bool), Box<dyn Error>> {
+    let end = Instant::now() + Duration::from_secs(LONGEST_S);
+    let in_time = loop {
+        if child.0.try_wait()?.is_some() {
+            break true;
+        }
+        if Instant::now() > end {
+            child.0.kill()?;
+            break false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    let mut text = String::new();
+    if let Some(mut out) = child.0.stdout.take() {
+        out.read_to_string(&mut text)?;
+    }
+    Ok((text, in_time))
+}
+
+/// Returns the event of a line of output; empty for another line.
+fn event_of(line: &str) -> String {
+    let value: Value = serde_json::from_str(line).unwrap_or(Value::Null);
+    value["event"].as_str().unwrap_or_default().to_owned()
+}
+
+/// Returns the arguments for a stack with this address.
+fn on(stack: &str, address: &str) -> Vec<String> {
+    let mut arguments = vec!["--stack".to_owned(), stack.to_owned()];
+    if stack != KERNEL {
+        let address = format!("{address}/24");
+        arguments.extend(["--tap".into(), TAP.into(), "--address".into(), address]);
+    }
+    arguments
+}
+
+/// Makes the environment equally large for all stacks.
+fn pad(command: &mut Command, stack: &str) {
+    let padding = LONGEST_NAME.saturating_sub(stack.len());
+    command.env("PADDING", "x".repeat(padding));
+}
+
 fn serve(
-    stack: &str,
+    setup: &Setup<'_>,
     work: &Work,
     more: &[&str],
 ) -> Result<(Owned, BufReader<ChildStdout>), Box<dyn Error>> {
+    let stack = if work.measures_client() {
+        KERNEL
+    } else {
+        setup.stack
+    };
     let mut command = Command::new("/proc/self/exe");
-    command.args(["--stack", stack, "--listen", &format!("0.0.0.0:{PORT}")]);
-    command.args(more);
-    if stack != KERNEL {
-        command.args(["--tap", TAP, "--address", &format!("{SERVER}/24")]);
-    }
-    let padding = LONGEST_NAME.saturating_sub(stack.len());
+    command.args(on(stack, SERVER));
+    command.args(["--listen", &format!("0.0.0.0:{PORT}")]);
+    command.args(more).env_clear();
+    pad(&mut command, stack);
     let child = command
         .args(work.server)
-        .env_clear()
-        .env("PADDING", "x".repeat(padding))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;
@@ -307,8 +459,7 @@ fn serve(
     let mut stdout = BufReader::new(out);
     let mut line = String::new();
     stdout.read_line(&mut line)?;
-    let ready: Value = serde_json::from_str(&line).unwrap_or(Value::Null);
-    if ready["event"] != "ready" {
+    if event_of(&line) != report::READY {
         let _ = server.0.wait();
         return Err(format!("the server on {stack} did not get ready").into());
     }

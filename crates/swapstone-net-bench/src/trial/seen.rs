@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Observations of the server from outside: its open device and its listening sockets.
+//! Observations of the measured process from outside: its open device and its sockets.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -11,15 +11,23 @@ use serde_json::Value;
 
 use super::figures::Fact;
 
-/// Observes a process: its open TAP, the kernel's sockets that it listens on, and its network
-/// namespace.
+/// The kernel's sockets that show a process to use the kernel's stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sockets {
+    /// Those of a server, by their own ports.
+    Listening,
+    /// Those of a client that are connected, by the ports of their peers.
+    Connected,
+}
+
+/// Observes a process: its open TAP, and the kernel's sockets that it holds.
 ///
 /// # Errors
 ///
 /// It can't be observed, for example because it has ended.
-pub fn of(process: u32) -> Result<Vec<Fact>, Box<dyn Error>> {
+pub fn of(process: u32, which: Sockets) -> Result<Vec<Fact>, Box<dyn Error>> {
     let folder = format!("/proc/{process}");
-    let failed = |error| format!("the server can't be looked at: {error}");
+    let failed = |error| format!("the measured process can't be observed: {error}");
     let (mut taps, mut sockets) = (Vec::new(), HashSet::new());
     for entry in fs::read_dir(Path::new(&folder).join("fd")).map_err(failed)? {
         let entry = entry?;
@@ -38,23 +46,41 @@ pub fn of(process: u32) -> Result<Vec<Fact>, Box<dyn Error>> {
             sockets.insert(inode);
         }
     }
-    let mut listening = Vec::new();
-    // TCP listens in state 0A; an unconnected UDP socket has state 07 (net/tcp_states.h).
-    for (table, state) in [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")] {
+    let mut found = Vec::new();
+    for (table, state) in which.states() {
         let text = fs::read_to_string(format!("{folder}/net/{table}")).unwrap_or_default();
-        let ports = ports(&text, state, &sockets);
-        listening.extend(ports.into_iter().map(|port| format!("{table}:{port}")));
+        let ports = ports(&text, state, which, &sockets);
+        found.extend(ports.into_iter().map(|port| format!("{table}:{port}")));
     }
     Ok(vec![
         ("tap".into(), or_none(taps)),
-        ("kernel_sockets".into(), or_none(listening)),
+        ("kernel_sockets".into(), or_none(found)),
     ])
 }
 
-/// The name and version that the server's stack reports.
-pub fn named(served: &Value) -> String {
+impl Sockets {
+    /// Returns pairs of a table in /proc/net and a state. TCP listens in state 0A and is connected
+    /// in 01; an unconnected UDP socket has state 07 (net/tcp_states.h).
+    fn states(self) -> [(&'static str, &'static str); 4] {
+        match self {
+            Self::Listening => [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")],
+            Self::Connected => [("tcp", "01"), ("tcp6", "01"), ("udp", "01"), ("udp6", "01")],
+        }
+    }
+
+    /// Returns the column of the address.
+    const fn column(self) -> usize {
+        match self {
+            Self::Listening => 1,
+            Self::Connected => 2,
+        }
+    }
+}
+
+/// The name and version that the stack of the measured process reports.
+pub fn named(measured: &Value) -> String {
     let of = |field| {
-        served["capabilities"][field]
+        measured["capabilities"][field]
             .as_str()
             .unwrap_or("unnamed")
             .replace(char::is_whitespace, "_")
@@ -85,16 +111,16 @@ fn number_in(target: &str) -> Option<u64> {
     number.parse().ok()
 }
 
-/// Returns the local ports of those rows of a table in /proc/net that have this state and one of
-/// these sockets.
-fn ports(table: &str, state: &str, sockets: &HashSet<u64>) -> Vec<u16> {
+/// Returns the ports of those rows of a table in /proc/net that have this state and one of these
+/// sockets.
+fn ports(table: &str, state: &str, which: Sockets, sockets: &HashSet<u64>) -> Vec<u16> {
     let row = |line: &str| -> Option<u16> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let inode: u64 = words.get(9)?.parse().ok()?;
         if words.get(3) != Some(&state) || !sockets.contains(&inode) {
             return None;
         }
-        u16::from_str_radix(words.get(1)?.rsplit_once(':')?.1, 16).ok()
+        u16::from_str_radix(words.get(which.column())?.rsplit_once(':')?.1, 16).ok()
     };
     table.lines().skip(1).filter_map(row).collect()
 }
@@ -112,7 +138,14 @@ mod tests {
 
     #[test]
     fn only_a_listening_socket_of_the_process_counts() {
-        let of = |state, inodes: &[u64]| ports(TABLE, state, &inodes.iter().copied().collect());
+        let of = |state, inodes: &[u64]| {
+            ports(
+                TABLE,
+                state,
+                Sockets::Listening,
+                &inodes.iter().copied().collect(),
+            )
+        };
         assert_eq!(of("0A", &[4711, 4713]), [80]);
         assert_eq!(of("0A", &[4713]), [] as [u16; 0]);
         assert_eq!(of("01", &[4713]), [80]);
@@ -120,15 +153,31 @@ mod tests {
     }
 
     #[test]
+    fn a_connected_socket_is_named_by_the_port_of_its_peer() {
+        let inodes = [4711, 4713].into_iter().collect();
+        let found = ports(TABLE, "01", Sockets::Connected, &inodes);
+        assert_eq!(found, [0xa000]);
+    }
+
+    #[test]
     fn this_process_is_seen() {
         let _taps = crate::trial::tests::TAPS.lock();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let seen = of(std::process::id()).unwrap();
+        let seen = of(std::process::id(), Sockets::Listening).unwrap();
         assert_eq!(seen[0], ("tap".to_owned(), "none".to_owned()));
         let listed: Vec<&str> = seen[1].1.split(',').collect();
         assert!(listed.contains(&format!("tcp:{port}").as_str()), "{seen:?}");
-        assert!(of(u32::MAX).is_err());
+        assert!(of(u32::MAX, Sockets::Listening).is_err());
+        let peer = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let seen = of(std::process::id(), Sockets::Connected).unwrap();
+        assert!(
+            seen[1]
+                .1
+                .split(',')
+                .any(|text| text == format!("tcp:{port}")),
+            "{seen:?} {peer:?}"
+        );
     }
 
     #[test]

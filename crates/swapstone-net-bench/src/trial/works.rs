@@ -27,10 +27,14 @@ enum Kind {
     TimedIn,
     TimedOut,
     Datagrams,
+    /// Copies and allocations of the server.
     Counts,
+    /// Copies and allocations of the client.
+    ClientCounts,
 }
 
-/// A server, a client and the fixed amount of work.
+/// A server, a client and the fixed amount of work. One of the two is measured, and is over the stack
+/// under test; the other is over the kernel's.
 #[derive(Debug)]
 pub struct Work {
     pub name: &'static str,
@@ -39,6 +43,23 @@ pub struct Work {
     /// Requests, bytes, datagrams; or seconds where the time is fixed.
     amount: u64,
     kind: Kind,
+}
+
+impl Work {
+    /// Returns whether the client is measured, and not the server.
+    pub fn measures_client(&self) -> bool {
+        self.kind == Kind::ClientCounts
+    }
+
+    /// Returns the arguments of the measured process.
+    pub fn measured(&self) -> &'static [&'static str] {
+        let (Client::Own(client) | Client::Ab(client)) = self.client;
+        if self.measures_client() {
+            client
+        } else {
+            self.server
+        }
+    }
 }
 
 impl Client {
@@ -69,7 +90,7 @@ impl Client {
     }
 }
 
-pub const WORKS: [Work; 17] = [
+pub const WORKS: [Work; 19] = [
     Work {
         name: "http-keepalive",
         server: &["http"],
@@ -139,6 +160,33 @@ pub const WORKS: [Work; 17] = [
         client: Client::Own(ONE_BY_ONE),
         amount: 2_000,
         kind: Kind::Counts,
+    },
+    Work {
+        name: "counts-client-plain",
+        server: &["http"],
+        client: Client::Own(&[
+            "--receive",
+            "copy",
+            "--send",
+            "copy",
+            "--no-offload",
+            "http-client",
+            "--close",
+            "server",
+            "-c",
+            "1",
+            "-n",
+            "2000",
+        ]),
+        amount: 2_000,
+        kind: Kind::ClientCounts,
+    },
+    Work {
+        name: "counts-client-tuned",
+        server: &["http"],
+        client: Client::Own(ONE_BY_ONE),
+        amount: 2_000,
+        kind: Kind::ClientCounts,
     },
     Work {
         name: "fixes-churn",
@@ -276,10 +324,18 @@ pub fn read(work: &Work, client: &str, server: &Value) -> Result<Vec<Figure>, Bo
         let _ = std::fs::remove_file(CSV);
         return Ok(of_ab(work, client, &table, server)?);
     }
+    Ok(of_own(work, &last_line(client)?, server)?)
+}
+
+/// Parses the last line of the output of this program as a client.
+///
+/// # Errors
+///
+/// It is something else, for example because the client ended with an error.
+pub fn last_line(client: &str) -> Result<Value, String> {
     let last = client.lines().next_back().unwrap_or_default();
-    let client: Value = serde_json::from_str(last)
-        .map_err(|_| format!("the client ended with {last:?} instead of its figures"))?;
-    Ok(of_own(work, &client, server)?)
+    serde_json::from_str(last)
+        .map_err(|_| format!("the client ended with {last:?} instead of its figures"))
 }
 
 fn of_own(work: &Work, client: &Value, server: &Value) -> Result<Vec<Figure>, String> {
@@ -302,7 +358,7 @@ fn of_own(work: &Work, client: &Value, server: &Value) -> Result<Vec<Figure>, St
     let requests = number(client, "requests")?;
     let mut figures = Vec::new();
     match work.kind {
-        Kind::Requests | Kind::Counts => whole(requests, "requests")?,
+        Kind::Requests | Kind::Counts | Kind::ClientCounts => whole(requests, "requests")?,
         Kind::Datagrams => whole(requests, "datagrams")?,
         Kind::BulkIn => whole(number(server, "bytes_in")?, "bytes")?,
         Kind::BulkOut => whole(number(client, "bytes_in")?, "bytes")?,
@@ -355,6 +411,7 @@ fn of_own(work: &Work, client: &Value, server: &Value) -> Result<Vec<Figure>, St
             figures.extend(processor(server, received)?);
         }
         Kind::Counts => figures.extend(counted(&server["counts"], requests)?),
+        Kind::ClientCounts => figures.extend(counted(&client["counts"], requests)?),
     }
     Ok(figures)
 }
@@ -559,6 +616,58 @@ mod tests {
         let counts = json!({"copies": tally, "heap": tally, "lwip": tally});
         let found = counted(&counts, 10.0).unwrap();
         assert_eq!(found[..2], [("copies", Some(3.0)), ("copied", Some(50.0))]);
+    }
+
+    #[test]
+    fn counts_are_those_of_the_measured_side() {
+        let (mut client, mut server) = sides();
+        let counts = |calls: u64| {
+            let tally = json!({"calls": calls, "bytes": 10 * calls});
+            json!({"copies": tally, "heap": tally, "lwip": tally})
+        };
+        client["requests"] = json!(2000);
+        client["counts"] = counts(8000);
+        server["counts"] = counts(6000);
+        for (work, calls) in [
+            ("counts-plain", 3.0),
+            ("counts-tuned", 3.0),
+            ("counts-client-plain", 4.0),
+            ("counts-client-tuned", 4.0),
+        ] {
+            let found = of_own(find(work).unwrap(), &client, &server).unwrap();
+            assert_eq!(found[0], ("copies", Some(calls)), "{work}");
+            assert_eq!(found[5], ("store_bytes", Some(10.0 * calls)), "{work}");
+        }
+        client["requests"] = json!(1999);
+        let work = find("counts-client-plain").unwrap();
+        assert_eq!(
+            of_own(work, &client, &server).unwrap_err(),
+            "1999 of 2000 requests were done"
+        );
+        client["requests"] = json!(2000);
+        server["failed"] = json!(1);
+        let error = of_own(work, &client, &server).unwrap_err();
+        assert!(error.starts_with("1 requests failed at the server"));
+    }
+
+    #[test]
+    fn the_measured_side_has_the_settings_of_a_plain_application() {
+        for work in &WORKS {
+            let plain = work.name.starts_with("counts") && work.name.ends_with("plain");
+            assert_eq!(
+                work.measured().contains(&"--no-offload"),
+                plain,
+                "{}",
+                work.name
+            );
+            let client = work.name.starts_with("counts-client");
+            assert_eq!(work.measures_client(), client);
+        }
+        let error = last_line("{\"event\": \"ready\"}\nlost\n").unwrap_err();
+        assert_eq!(
+            error,
+            "the client ended with \"lost\" instead of its figures"
+        );
     }
 
     #[test]

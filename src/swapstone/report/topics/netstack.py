@@ -6,13 +6,14 @@ from __future__ import annotations
 import re
 import statistics
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from swapstone import published
 from swapstone.model import Analysis, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section, data_section
-from swapstone.report.topics.netstack_answer import answer
+from swapstone.report.topics.netstack_answer import CLIENT, answer, counted_program
 from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_groups import NO_NUMBERS
 
@@ -35,8 +36,24 @@ _COLUMNS: tuple[tuple[str, str], ...] = (
 
 _REQUESTS = re.compile(r"(?<![0-9])([0-9]{1,15}) requests")
 
-Row = tuple[str, str, dict[str, float], dict[str, str]]
-"""(where it was measured, program, numbers by column, how the page states them by column)"""
+
+class Row(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        measured: where.
+        program: what was counted.
+        numbers: by column.
+        qualified: how the page states them, by column.
+        work: workload; empty for the page.
+    """
+
+    measured: str
+    program: str
+    numbers: dict[str, float]
+    qualified: dict[str, str]
+    work: str = ""
+
 
 _AFFIXES = {"about": ("~", ""), "at least": ("", "+")}
 
@@ -51,17 +68,24 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     measured = list(_measured(analysis))
     if not measured:
         return ()
-    rows = [*measured, *(_pages() if context.published == STUDY else ())]
+    clients = any(row.work.startswith(CLIENT) for row in measured)
+    pages = list(_pages()) if context.published == STUDY and clients else []
+    rows = [*measured, *pages]
     names = [name for name, _ in _COLUMNS]
     notes = [
         "Medians over runs, for each request. Allocations from the heap are those of Rust code. lwIP allocates from its own store, too."
     ]
-    if context.published == STUDY:
+    if pages:
         notes.append(
-            "The page counted two other programs on another system, one for copies and one for allocations. The "
-            "threads of the second take their stacks from the heap. The page does not name the machine. Its "
-            "figures are divided by its requests. ~ is about, + is at least. "
+            "The page's figures are of HTTP clients, so they stand below the client's rows; the server's are another quantity. "
+            "The page counted two other clients on another system, one for copies and one for allocations, which copy what they "
+            "send and receive, as client, plain. The threads of the second take their stacks from the heap. The page does not "
+            "name the machine. Its figures are divided by its requests. ~ is about, + is at least. "
             "It counted allocations from the heap, not those from lwIP's pools. Only the order of magnitude can be compared."
+        )
+    elif context.published == STUDY:
+        notes.append(
+            "The page's figures are of HTTP clients. These rows are of servers, so no published figure stands beside them."
         )
     return (
         data_section(
@@ -69,14 +93,18 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             title="Copies and allocations for each request",
             head=_HEAD,
             rows=tuple(
-                (who, program, *(_shown(numbers.get(name), words.get(name, "")) for name in names))
-                for who, program, numbers, words in rows
+                (
+                    row.measured,
+                    row.program,
+                    *(_shown(row.numbers.get(name), row.qualified.get(name, "")) for name in names),
+                )
+                for row in rows
             ),
             right=(False, False, *[True] * len(_COLUMNS)),
             keys=2,
             data=tuple(
-                {"measured": who, "program": program, **{name: numbers.get(name) for name in names}}
-                for who, program, numbers, _ in rows
+                {"measured": row.measured, "program": row.program, **{name: row.numbers.get(name) for name in names}}
+                for row in rows
             ),
             notes=tuple(notes),
         ),
@@ -84,7 +112,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
 
 def _measured(analysis: Analysis) -> Iterator[Row]:
-    """Yield a row for each workload and variant, with the columns whose metrics were all measured."""
+    """Yield a row for each workload and variant, servers first, with the columns whose metrics were all measured."""
     copies = {null.copy for null in analysis.nulls}
     values: dict[tuple[str, Variant], dict[str, tuple[float, ...]]] = {}
     for each in analysis.comparisons:
@@ -95,10 +123,10 @@ def _measured(analysis: Analysis) -> Iterator[Row]:
             # The baseline is in several comparisons, in each with the blocks of its candidate. Take the longest list.
             if variant not in copies and len(side) > len(known.get(each.metric.name, ())):
                 known[each.metric.name] = side
-    for (work, variant), known in sorted(values.items(), key=lambda item: item[0][0]):
+    for (work, variant), known in sorted(values.items(), key=lambda item: (item[0][0].startswith(CLIENT), item[0][0])):
         numbers = {column: statistics.median(known[metric]) for column, metric in _COLUMNS if known.get(metric)}
         if numbers:
-            yield _HERE, f"{_stack(variant)}, {work.removeprefix('counts-')}", numbers, {}
+            yield Row(_HERE, f"{_stack(variant)}, {counted_program(work)}", numbers, {}, work)
 
 
 def _stack(variant: Variant) -> str:
@@ -119,7 +147,7 @@ def _pages() -> Iterator[Row]:
             numbers[column] = figure.value / int(requests[1])
             words[column] = figure.qualified
     for (program, level), (numbers, words) in found.items():
-        yield _PAGE, f"{level}, {program}", numbers, words
+        yield Row(_PAGE, f"{level}, {program}", numbers, words)
 
 
 def _shown(value: float | None, qualified: str = "") -> str:

@@ -19,6 +19,8 @@ from swapstone.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CEN
 from swapstone.report.verdict_marks import VERDICT_MARKS
 
 SUITE = "netstack-counts"
+CLIENT, _SERVER = "counts-client-", "counts-"
+"""How the names of workloads begin whose client, or whose server, is counted."""
 _METRICS = (
     ("copies", "copies"),
     ("copied", "bytes copied"),
@@ -69,7 +71,7 @@ def _clause(work: str, rows: Sequence[Comparison], most: int) -> str:
         for row in rows
         if row.verdict in MEDIAN_DIFFERS and row.metric.name != "copied"
     ][:most]
-    where = f"for a request ({formatting.safe(work.removeprefix('counts-'))})"
+    where = f"for a request ({formatting.safe(counted_program(work))})"
     beside = "".join(f"; {text}" for text in tails.clauses(rows))
     if parts:
         return f"{candidate} makes {', '.join(parts)} with {baseline} {where}{beside}"
@@ -82,6 +84,12 @@ def _clause(work: str, rows: Sequence[Comparison], most: int) -> str:
     if not any(row.low is not None or row.exact for row in rows):
         return f"too few runs to compare {candidate} with {baseline} {where}"
     return f"no difference found between {baseline} and {candidate} {where}"
+
+
+def counted_program(work: str) -> str:
+    """Return what a workload counts and how it copies, such as ``server, plain``."""
+    side = "client" if work.startswith(CLIENT) else "server"
+    return f"{side}, {work.removeprefix(CLIENT).removeprefix(_SERVER)}"
 
 
 def _name(variant: Variant) -> str:
@@ -103,7 +111,7 @@ def _table(rows: Sequence[Comparison]) -> Block:
     names = dict(_METRICS)
     cells = tuple(
         (
-            Cell(f"{names[row.metric.name]}, {formatting.safe(row.workload.removeprefix('counts-'))}"),
+            Cell(f"{names[row.metric.name]}, {formatting.safe(counted_program(row.workload))}"),
             Cell(_name(row.candidate)),
             Cell(_number(statistics.median(row.baseline_values))),
             Cell(_number(statistics.median(row.candidate_values))),

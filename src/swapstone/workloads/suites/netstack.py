@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The suites `netstack` and `netstack-*`: a server on a network stack. docs/netstack.md has definitions.
+"""The suites `netstack` and `netstack-*`: a server, or a client, on a network stack. docs/netstack.md has definitions.
 
 Each trial is one program, ``swapstone-net-bench trial`` (crates/swapstone-net-bench/src/trial). It makes its own network namespaces and
 fixes the amount of work. The amounts below are for the reader; a test compares them with the program's.
@@ -79,14 +79,19 @@ def _count(name: str, unit: str, meaning: str, *, leads: bool = False) -> Metric
     return _metric(name, unit, Quantity.EVENTS, Direction.LOWER, f"{meaning}, for each request", leads=leads)
 
 
-_COUNTS: tuple[Metric, ...] = (
-    _count("copies", "1", "calls of memcpy and memmove in the server's process", leads=True),
-    _count("copied", "B", "bytes that those copied"),
-    _count("heap_calls", "1", "allocations from the heap by Rust code"),
-    _count("heap_bytes", "B", "bytes of those"),
-    _count("store_calls", "1", "allocations by lwIP, from its own store; 0 for others"),
-    _count("store_bytes", "B", "bytes of those"),
-)
+def _counts(process: str) -> tuple[Metric, ...]:
+    return (
+        _count("copies", "1", f"calls of memcpy and memmove in the {process}'s process", leads=True),
+        _count("copied", "B", "bytes that those copied"),
+        _count("heap_calls", "1", "allocations from the heap by Rust code"),
+        _count("heap_bytes", "B", "bytes of those"),
+        _count("store_calls", "1", "allocations by lwIP, from its own store; 0 for others"),
+        _count("store_bytes", "B", "bytes of those"),
+    )
+
+
+_OF_SERVER, _OF_CLIENT = _counts("server"), _counts("client")
+"""Of the process that is on the stack under test."""
 
 
 def _work(
@@ -104,7 +109,7 @@ def _work(
         description=description,
         metrics=metrics,
         cpus=Cpus.ALL,  # it pins server and client to one processor each
-        threads=1 if metrics is _COUNTS else 2,  # counts are the same on any number of processors
+        threads=1 if feature == FEATURE_COUNT else 2,  # counts are the same on any number of processors
         waits=True,
         timeout_ms=_TIMEOUT_MS,
     )
@@ -133,18 +138,30 @@ SUITE = Suite(
 
 COUNTS = Suite(
     name="netstack-counts",
-    description="copies and allocations of an HTTP server on a network stack, counted",
+    description="copies and allocations of an HTTP server, and of an HTTP client, on a network stack, counted",
     workloads=(
         _work(
             "counts-plain",
             "2000 HTTP requests one after another, a connection for each; bytes are copied in and out, nothing is offloaded",
-            _COUNTS,
+            _OF_SERVER,
             feature=FEATURE_COUNT,
         ),
         _work(
             "counts-tuned",
             "the same with borrowed receive, shared send and offload, as in suite netstack",
-            _COUNTS,
+            _OF_SERVER,
+            feature=FEATURE_COUNT,
+        ),
+        _work(
+            "counts-client-plain",
+            "the client of 2000 HTTP requests is on the stack, as counts-plain; bytes are copied in and out, nothing is offloaded",
+            _OF_CLIENT,
+            feature=FEATURE_COUNT,
+        ),
+        _work(
+            "counts-client-tuned",
+            "the same with borrowed receive, shared send and offload",
+            _OF_CLIENT,
             feature=FEATURE_COUNT,
         ),
     ),
