@@ -29,6 +29,7 @@ from swapstone.factors.rootfs import ROOTFS
 from swapstone.factors.swap import SWAP, is_board_level, is_machine_level
 from swapstone.model import IDLE, Copy, Experiment, Load, NothingComparableError, UnavailableError, UserError, Variant
 from swapstone.record import Artifact
+from swapstone.run.bare_machine import check_bare, left_out_levels
 from swapstone.run.placed_loads import placed_loads
 from swapstone.run.recipes import VariantRecipes, base_recipe
 from swapstone.subjects import BuildContext, KeepLog, Program, Subject, subjects_of
@@ -139,7 +140,7 @@ def _missing_tools(factor: str, level: str, base: Recipe) -> UnavailableError | 
 
 
 def check_machine(experiment: Experiment, target: Capabilities) -> None:
-    """Refuse factors and loads that need a machine started for each trial, on a target that starts none.
+    """Refuse what the target's machine does not have: an operating system, or a start for each trial for factors and loads that need it.
 
     Args:
         experiment: what is measured.
@@ -148,6 +149,7 @@ def check_machine(experiment: Experiment, target: Capabilities) -> None:
     Raises:
         UnavailableError: a factor acts when a machine starts, or a load runs beside. Or the target is open, and can't set a swap device.
     """
+    check_bare(experiment, tuple(workloads_of(experiment).values()), target)
     swaps = [level for choice in experiment.applied_factors if choice.factor == SWAP.name for level in choice.levels]
     if target.boots:
         _check_swaps(swaps, target, is_machine_level, "Measure on a board: --target ssh:root@BOARD")
@@ -252,6 +254,8 @@ def prepare(
     Raises:
         NothingComparableError: nothing at all could be built.
     """
+    for note in left_out_levels(experiment, target):
+        notify(note)
     variants = {variant.label: variant for variant in plan.run_variants(experiment)}
     subjects = subjects_of(workloads_of(experiment))
     compiles = target.needs_build and any(subject.needs_compiler for subject in subjects.values())

@@ -7,6 +7,7 @@
 
 mod emulator;
 mod figures;
+mod guest;
 mod namespace;
 mod network;
 mod place;
@@ -22,7 +23,7 @@ use lexopt::prelude::*;
 use place::{KERNEL, Place, Setup};
 
 pub const HELP: &str = "\
-Usage: swapstone-net-bench trial --work WORK [--stack STACK] [--link LINK] [--seed N] [--clients N]
+Usage: swapstone-net-bench trial --work WORK [--stack STACK] [--link LINK] [--seed N] [--clients N] [--guest FILE]
 
 It needs root. Without --stack, the environment variable NETSTACK names the stack.
 Stacks: kernel (with cubic), kernel:reno, kernel:bbr or another congestion control of the kernel's; lwip, smoltcp, STACK:shipped, STACK:without-FIX,
@@ -33,7 +34,9 @@ Without --link, the environment variable LINK names the emulated link; without b
 LINK is clean, or parts joined by +: loss:1%, reorder:1% (held by 1 ms), duplicate:1%, corrupt:1% (a bit is flipped), delay:10ms;
 of every frame, in both directions. --seed decides which frames; the default differs in each run, and is among its facts.
 Works: http-keepalive, http-churn, ab, bulk-in, bulk-out, udp-in, round-trip; in a build that counts: counts-plain, counts-tuned;
-fixes-churn, fixes-bulk-in, fixes-bulk-out, fixes-round-trip; clients-keepalive, clients-churn; for an emulated link: link-out, link-in.
+fixes-churn, fixes-bulk-in, fixes-bulk-out, fixes-round-trip; clients-keepalive, clients-churn; for an emulated link: link-out, link-in;
+on a machine without an operating system, emulated by QEMU (stacks lwip and smoltcp): bare-keepalive, bare-churn, bare-ab.
+--guest is the program of that machine, of swapstone-net-guest; by default it is the file guest beside this program.
 --clients, or the environment variable CLIENTS, is how many connections the client has at once: of works with HTTP, 1 to 1000.
 ";
 
@@ -47,6 +50,7 @@ const MOST_CLIENTS: usize = 1000;
 /// A requirement is missing, or a request failed: such a trial has no figures.
 pub fn run() -> Result<(), Box<dyn Error>> {
     let (mut work, mut stack, mut link, mut seed) = (None, None, None, None);
+    let mut guest = None;
     let mut clients = std::env::var("CLIENTS").ok();
     let mut parser = lexopt::Parser::from_args(std::env::args_os().skip(2));
     while let Some(argument) = parser.next()? {
@@ -56,6 +60,7 @@ pub fn run() -> Result<(), Box<dyn Error>> {
             Long("link") => link = Some(parser.value()?.string()?),
             Long("seed") => seed = Some(parser.value()?.parse()?),
             Long("clients") => clients = Some(parser.value()?.string()?),
+            Long("guest") => guest = Some(parser.value()?.string()?),
             Short('h') | Long("help") => {
                 print!("{HELP}");
                 return Ok(());
@@ -80,7 +85,15 @@ pub fn run() -> Result<(), Box<dyn Error>> {
         control,
         link,
         clients: clients.as_deref().map(parse_clients).transpose()?,
+        guest: guest.as_deref(),
     };
+    if work.is_bare() && (setup.stack == KERNEL || setup.link.is_some()) {
+        return Err(format!(
+            "{} runs without an operating system: the stack is lwip or smoltcp, and no link is emulated",
+            work.name
+        )
+        .into());
+    }
     let report = measure(work, &setup)?;
     let mut out = std::io::stdout().lock();
     out.write_all(report.as_bytes())?;

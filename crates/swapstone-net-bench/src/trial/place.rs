@@ -15,6 +15,7 @@ use swapstone_net_tap::{SYSTEM_PATH, ip};
 
 use super::emulator::{Emulator, End};
 use super::figures::Fact;
+use super::guest::Guest;
 use super::namespace::{self, set_up};
 use super::network::{self, Traffic};
 use super::works::{Client, Work};
@@ -48,6 +49,21 @@ impl Drop for Owned {
     }
 }
 
+/// A server: a process of this program, or a machine.
+enum Server {
+    Process(Owned, BufReader<ChildStdout>),
+    Bare(Guest),
+}
+
+impl Server {
+    fn id(&self) -> u32 {
+        match self {
+            Self::Process(process, _) => process.0.id(),
+            Self::Bare(guest) => guest.id(),
+        }
+    }
+}
+
 /// How the server and its network are set up.
 pub struct Setup<'a> {
     /// The server's stack.
@@ -58,13 +74,15 @@ pub struct Setup<'a> {
     pub link: Option<(Path, u64)>,
     /// The connections that the client has at once, in a work that has several; `None` for its own.
     pub clients: Option<usize>,
+    /// The program of the machine, of a work without an operating system; `None` for the file beside
+    /// this program.
+    pub guest: Option<&'a str>,
 }
 
 /// A running server, and the namespace from which a client reaches it.
 pub struct Place {
     emulator: Option<Emulator>,
-    server: Owned,
-    stdout: BufReader<ChildStdout>,
+    server: Server,
     client_cpu: Option<usize>,
     /// The client's network device, and its traffic before the work.
     link: &'static str,
@@ -101,12 +119,16 @@ impl Place {
         }
         pin(pair.map(|pair| pair.0))?;
         let mut facts = Vec::new();
-        let (server, stdout) = serve(stack, work, &[])?;
+        let server = if work.is_bare() {
+            Server::Bare(Guest::boot(stack, TAP, setup.guest)?)
+        } else {
+            serve(stack, work, &[])?
+        };
         if !wired {
             let home = namespace::current()?;
             namespace::create()?;
             let here = namespace::current()?;
-            let id = server.0.id().to_string();
+            let id = server.id().to_string();
             let (ours, theirs) = DEVICES;
             ip(&[
                 "link", "add", "name", ours, "type", "veth", "peer", "name", theirs, "netns", &id,
@@ -125,7 +147,6 @@ impl Place {
         Ok(Self {
             emulator: None,
             server,
-            stdout,
             client_cpu: pair.map(|pair| pair.1),
             link,
             before: Traffic::read(link)?,
@@ -170,7 +191,7 @@ impl Place {
         pin(pair.map(|pair| pair.0))?;
         let mut facts = Vec::new();
         let more: &[&str] = if wired { &[NO_OFFLOAD] } else { &[] };
-        let (server, stdout) = serve(stack, work, more)?;
+        let server = serve(stack, work, more)?;
         if !wired {
             facts.extend(network::observe("server", theirs, CLIENT, control)?);
         }
@@ -182,7 +203,6 @@ impl Place {
         Ok(Self {
             emulator: Some(emulator),
             server,
-            stdout,
             client_cpu: pair.map(|pair| pair.1),
             link: ours,
             before,
@@ -211,7 +231,7 @@ impl Place {
 
     /// Returns the process of the server.
     pub fn server_id(&self) -> u32 {
-        self.server.0.id()
+        self.server.id()
     }
 
     /// Runs the client, with this number of connections at once if there is one; returns its output,
@@ -222,6 +242,9 @@ impl Place {
         clients: Option<usize>,
     ) -> Result<(String, bool), Box<dyn Error>> {
         pin(self.client_cpu)?;
+        if let Server::Bare(guest) = &mut self.server {
+            guest.begin()?;
+        }
         let (Client::Own(own) | Client::Ab(own)) = work.client;
         let other = clients.and_then(|clients| work.client.arguments_with(clients));
         let arguments = other.unwrap_or_else(|| own.iter().map(|&word| word.into()).collect());
@@ -256,6 +279,11 @@ impl Place {
             if child.0.try_wait()?.is_some() {
                 break true;
             }
+            if let Server::Bare(guest) = &mut self.server
+                && guest.ended()
+            {
+                return Err(guest.last_words().into());
+            }
             if Instant::now() > end {
                 child.0.kill()?;
                 break false;
@@ -271,10 +299,14 @@ impl Place {
 
     /// Stops the server; returns its last line.
     pub fn stop(&mut self) -> Result<Value, Box<dyn Error>> {
-        kill_process(Pid::from_child(&self.server.0), Signal::TERM)?;
+        let (server, stdout) = match &mut self.server {
+            Server::Process(server, stdout) => (server, stdout),
+            Server::Bare(guest) => return guest.stop(),
+        };
+        kill_process(Pid::from_child(&server.0), Signal::TERM)?;
         let mut text = String::new();
-        self.stdout.read_to_string(&mut text)?;
-        let status = self.server.0.wait()?;
+        stdout.read_to_string(&mut text)?;
+        let status = server.0.wait()?;
         let last = text.lines().next_back().unwrap_or_default();
         match serde_json::from_str(last) {
             Ok(value) if status.success() => Ok(value),
@@ -283,11 +315,7 @@ impl Place {
     }
 }
 
-fn serve(
-    stack: &str,
-    work: &Work,
-    more: &[&str],
-) -> Result<(Owned, BufReader<ChildStdout>), Box<dyn Error>> {
+fn serve(stack: &str, work: &Work, more: &[&str]) -> Result<Server, Box<dyn Error>> {
     let mut command = Command::new("/proc/self/exe");
     command.args(["--stack", stack, "--listen", &format!("0.0.0.0:{PORT}")]);
     command.args(more);
@@ -312,7 +340,7 @@ fn serve(
         let _ = server.0.wait();
         return Err(format!("the server on {stack} did not get ready").into());
     }
-    Ok((server, stdout))
+    Ok(Server::Process(server, stdout))
 }
 
 /// Returns the processors that this process may use, in order.
