@@ -26,12 +26,6 @@ def check_bare(experiment: Experiment, works: tuple[Workload, ...], target: Capa
     """
     if not target.bare:
         return
-    for work in works:
-        if not isinstance(work.origin, Crate) or not work.origin.bare:
-            raise UnavailableError(
-                f"The target {target.name} runs no {work.name}: there is no operating system, and its one program serves HTTP.",
-                f"Add --suite {_SUITE}, or leave --suite out with the factor {NETSTACK.name}. Or measure on --target host.",
-            )
     for choice in experiment.applied_factors:
         if choice.factor != NETSTACK.name:
             raise UnavailableError(
@@ -40,6 +34,12 @@ def check_bare(experiment: Experiment, works: tuple[Workload, ...], target: Capa
             )
     if other := next((load for load in experiment.loads if load != IDLE.name), ""):
         raise UnavailableError(f"The target {target.name} runs no load {other} beside a trial.", _HOST)
+    for work in works:
+        if not isinstance(work.origin, Crate) or not work.origin.bare:
+            raise UnavailableError(
+                f"The target {target.name} has no operating system, which {work.name} needs.",
+                f"Select the workloads that it runs: --suite {_SUITE}. Or measure on --target host.",
+            )
     levels = _levels(experiment)
     refused = {level: reason for level in levels if (reason := needs_system(level))}
     if levels[0] in refused or (len(levels) > 1 and all(level in refused for level in levels[1:])):

@@ -49,8 +49,8 @@ SUITES_OF_FACTORS = {
 _NARROWS = {"link": ("netstack",), "clients": ("netstack", "link")}
 """Factors whose suite replaces those of others: on a link with loss, fixed amounts of work take too long, and not all have clients."""
 
-_BARE = {"netstack": "netstack-bare"}
-"""As `SUITES_OF_FACTORS`, on a target without an operating system."""
+BARE_SUITE = "netstack-bare"
+"""The only one of a target without an operating system."""
 
 SUITES_OF_BOARDS = {"kernel": "os", "rootfs": "os"}
 """As `SUITES_OF_FACTORS`, on a target that starts no machine for each trial: the suite `latency` needs root there."""
@@ -69,9 +69,10 @@ def default_suites(
         boots: whether the target starts a machine for each trial.
         bare: whether the servers of the target run without an operating system.
     """
+    if bare:
+        return (BARE_SUITE,)
     known = {suite.name: suite for suite in SUITES}
     suites = SUITES_OF_FACTORS if boots else {**SUITES_OF_FACTORS, **SUITES_OF_BOARDS}
-    suites = _BARE if bare else suites
     names = [choice.factor for choice in factors]
     replaced = {other for name, others in _NARROWS.items() if name in names for other in others}
     found = tuple(

@@ -62,6 +62,15 @@ def test_the_report_names_the_congestion_control_of_both_sides() -> None:
     assert [label for label, _ in network_facts(view)] == ["network of netstack=lwip", "network of netstack=kernel"]
 
 
+def test_the_report_states_that_the_server_was_emulated() -> None:
+    view = _view("lwip", "smoltcp")
+    bare = msgspec.structs.replace(view.experiment, target="bare-riscv64")
+    emulated, control = network_notes(cast(RecordView, _View(experiment=bare, runs=view.runs)))
+    assert emulated.startswith("The server ran on an emulated machine without an operating system.")
+    assert "rates and latencies are those of the emulator" in emulated
+    assert (control,) == network_notes(view)
+
+
 def test_other_experiments_have_no_network() -> None:
     assert network_notes(_view()) == ()
     assert network_facts(_view()) == ()

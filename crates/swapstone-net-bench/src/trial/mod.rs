@@ -130,8 +130,9 @@ fn measure(work: &works::Work, setup: &Setup<'_>) -> Result<String, Box<dyn Erro
     let seen = seen::of(place.server_id());
     let facts = place.facts();
     let link = place.end_link();
-    let served = place.stop()?;
+    let served = place.stop();
     let (client, in_time) = ended?;
+    let served = served?;
     if !in_time {
         return Err(format!("the client did not end within {} s", place::LONGEST_S).into());
     }
