@@ -67,8 +67,8 @@ class CrateProgram(BuiltProgram):
             raise UnavailableError("It is built by cargo and can't be relinked.")
         for name, level in variant.applied:
             if name == NETSTACK.name:
-                if self._origin.bare and (reason := needs_system(level)):
-                    raise UnavailableError(reason)
+                if self._origin.bare and (refusal := needs_system(level)):
+                    raise UnavailableError(refusal)
                 if (reason := missing_control(level)) is not None:
                     raise UnavailableError(reason)
                 variables = build_variables(level)
