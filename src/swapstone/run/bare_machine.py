@@ -3,22 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from swapstone.factors import NETSTACK, needs_system
-from swapstone.model import IDLE, Crate, Experiment, UnavailableError, Workload
+from swapstone.model import IDLE, Experiment, UnavailableError
+from swapstone.subjects import Subject
 from swapstone.targets import Capabilities
 
 _HOST = "Measure on --target host."
 _SUITE = "netstack-bare"
 
 
-def check_bare(experiment: Experiment, works: tuple[Workload, ...], target: Capabilities) -> None:
+def check_bare(experiment: Experiment, subjects: Iterable[Subject], target: Capabilities) -> None:
     """Refuse what needs an operating system, on a target that is `bare`; accept everything on others.
 
     Args:
         experiment: what is measured.
-        works: its workloads.
+        subjects: its workloads.
         target: where it will run; the class of a target before it is opened.
 
     Raises:
@@ -34,10 +35,10 @@ def check_bare(experiment: Experiment, works: tuple[Workload, ...], target: Capa
             )
     if other := next((load for load in experiment.loads if load != IDLE.name), ""):
         raise UnavailableError(f"The target {target.name} runs no load {other} beside a trial.", _HOST)
-    for work in works:
-        if not isinstance(work.origin, Crate) or not work.origin.bare:
+    for subject in subjects:
+        if not subject.runs_bare:
             raise UnavailableError(
-                f"The target {target.name} has no operating system, which {work.name} needs.",
+                f"The target {target.name} has no operating system, which {subject.workload.name} needs.",
                 f"Select the workloads that it runs: --suite {_SUITE}. Or measure on --target host.",
             )
     levels = _levels(experiment)

@@ -149,7 +149,7 @@ def check_machine(experiment: Experiment, target: Capabilities) -> None:
     Raises:
         UnavailableError: a factor acts when a machine starts, or a load runs beside. Or the target is open, and can't set a swap device.
     """
-    check_bare(experiment, tuple(workloads_of(experiment).values()), target)
+    check_bare(experiment, subjects_of(workloads_of(experiment)).values(), target)
     swaps = [level for choice in experiment.applied_factors if choice.factor == SWAP.name for level in choice.levels]
     if target.boots:
         _check_swaps(swaps, target, is_machine_level, "Measure on a board: --target ssh:root@BOARD")

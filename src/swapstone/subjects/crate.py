@@ -34,6 +34,7 @@ class CrateProgram(BuiltProgram):
     def __init__(self, workload: Workload, origin: Crate) -> None:
         super().__init__(workload)
         self._origin = origin
+        self.runs_bare = origin.bare
 
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise unless this machine is the target and can run the crate's trials, and no other link is requested."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from swapstone.session import study
 from swapstone.session.defaults import default_suites, default_target_of
 from swapstone.session.progress import LineProgress
 from swapstone.session.study_file import decode_study
-from swapstone.subjects import crate
+from swapstone.subjects import Subject, crate, subjects_of
 from swapstone.subjects.crate import CrateProgram
 from swapstone.targets import find_target_kind, parse_target
 from swapstone.targets.bare import BareSpec
@@ -30,9 +31,13 @@ def _experiment(*levels: str, factor: str = "netstack", loads: tuple[str, ...] =
     return builders.experiment(factors=(FactorLevels(factor=factor, levels=levels),), loads=loads, target=NAME)
 
 
+def _subjects(works: Iterable[Workload]) -> list[Subject]:
+    return list(subjects_of({("suite", work.name): work for work in works}).values())
+
+
 def _refusal(experiment: Experiment, *works: Workload) -> UserError:
     with pytest.raises(UnavailableError) as caught:
-        check_bare(experiment, works or SUITE.workloads, BARE)
+        check_bare(experiment, _subjects(works or SUITE.workloads), BARE)
     assert caught.value.hint
     return caught.value
 
@@ -46,8 +51,8 @@ def test_the_target_has_no_parameters_and_its_own_capabilities() -> None:
 
 
 def test_stacks_are_accepted_and_other_targets_accept_everything() -> None:
-    check_bare(_experiment("lwip", "smoltcp:shipped"), SUITE.workloads, BARE)
-    check_bare(_experiment("glibc", "musl", factor="libc"), (find_workload("libc", "b_malloc_tiny1"),), HOST)
+    check_bare(_experiment("lwip", "smoltcp:shipped"), _subjects(SUITE.workloads), BARE)
+    check_bare(_experiment("glibc", "musl", factor="libc"), _subjects([find_workload("libc", "b_malloc_tiny1")]), HOST)
 
 
 @pytest.mark.parametrize("levels", [("kernel", "lwip"), ("lwip", "kernel"), ("lwip", "kernel", "kernel:bbr")])
@@ -59,7 +64,7 @@ def test_without_two_stacks_there_is_nothing_to_compare(levels: tuple[str, ...])
 
 def test_a_kernel_beside_two_stacks_is_left_out_with_a_note() -> None:
     experiment = _experiment("lwip", "smoltcp", "kernel")
-    check_bare(experiment, SUITE.workloads, BARE)
+    check_bare(experiment, _subjects(SUITE.workloads), BARE)
     (note,) = left_out_levels(experiment, BARE)
     assert note.startswith("Note: netstack=kernel is unavailable: there is no operating system on that machine")
     assert list(left_out_levels(experiment, HOST)) == []
