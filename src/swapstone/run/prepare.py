@@ -82,8 +82,9 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
         UnavailableError: the target or the tools of a level are missing without which there is nothing to compare.
         UserError: something is wrong with a user's own program.
     """
-    check_machine(experiment, target)
     subjects = subjects_of(workloads_of(experiment)).values()
+    check_bare(experiment, subjects, target)
+    check_machine(experiment, target)
     for subject in subjects:
         subject.check(experiment, target)
     base = base_recipe(experiment.architecture)
@@ -140,7 +141,7 @@ def _missing_tools(factor: str, level: str, base: Recipe) -> UnavailableError | 
 
 
 def check_machine(experiment: Experiment, target: Capabilities) -> None:
-    """Refuse what the target's machine does not have: an operating system, or a start for each trial for factors and loads that need it.
+    """Refuse factors and loads that need a machine started for each trial, on a target that starts none.
 
     Args:
         experiment: what is measured.
@@ -149,7 +150,6 @@ def check_machine(experiment: Experiment, target: Capabilities) -> None:
     Raises:
         UnavailableError: a factor acts when a machine starts, or a load runs beside. Or the target is open, and can't set a swap device.
     """
-    check_bare(experiment, subjects_of(workloads_of(experiment)).values(), target)
     swaps = [level for choice in experiment.applied_factors if choice.factor == SWAP.name for level in choice.levels]
     if target.boots:
         _check_swaps(swaps, target, is_machine_level, "Measure on a board: --target ssh:root@BOARD")
