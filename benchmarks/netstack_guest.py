@@ -26,15 +26,11 @@ from benchmarks.netstack import no_rust
 from benchmarks.netstack_lab import SERVER, TAP, Lab, UnavailableError, sweep, why_not
 from benchmarks.netstack_output import UnreadableError, read_ab
 
-from swapstone.artifacts.lwip_source import LWIP_VARIABLE, lwip_source
+from swapstone.artifacts.guest import GUEST_EMULATOR, GUEST_TARGET, build_guest, guest_compiler, guest_library
 from swapstone.model import UserError
 
 STACKS = ("lwip", "smoltcp")
-TARGET = "riscv64gc-unknown-none-elf"
-_GUEST = Path(__file__).parents[1] / "crates" / "swapstone-net-guest"
-_QEMU = "qemu-system-riscv64"
 _MEMORY = "256M"  # as crates/swapstone-net-guest/virt.ld has it
-_CROSS = "riscv64-linux-gnu-"
 _READY_S = 30.0
 _END_S = 20.0
 _AB_S = 600.0
@@ -102,31 +98,14 @@ def why_no_guest(stacks: list[str], *, build_std: bool = False) -> str | None:
     reason = why_not(stacks) or no_rust()
     if reason is not None:
         return reason.removesuffix("; --stacks kernel needs none")
-    for program, package in ((_QEMU, "qemu-system-misc"), ("ab", "apache2-utils"), ("setpriv", "util-linux")):
+    for program, package in ((GUEST_EMULATOR, "qemu-system-misc"), ("ab", "apache2-utils"), ("setpriv", "util-linux")):
         if shutil.which(program) is None:
             return f"there is no {program}; Debian's {package} has it"
-    if _library(build_std=build_std) is None:
-        return f"there is no Rust library for {TARGET}: rustup target add {TARGET}, or rustup component add rust-src"
-    if "lwip" in stacks and _compiler() is None:
+    if guest_library(build_std=build_std) is None:
+        return f"there is no Rust library for {GUEST_TARGET}: rustup target add {GUEST_TARGET}, or rustup component add rust-src"
+    if "lwip" in stacks and guest_compiler() is None:
         return "there is no C compiler for riscv64; Debian's gcc-riscv64-linux-gnu has one, and clang is one"
     return None
-
-
-def _library(*, build_std: bool) -> str | None:
-    """Return the origin of core and alloc: `installed`, `built`, or None."""
-    done = subprocess.run(("rustc", "--print", "sysroot"), cwd=_GUEST, capture_output=True, text=True, check=False)
-    library = Path(done.stdout.strip()) / "lib" / "rustlib"
-    if (library / TARGET / "lib").is_dir() and not build_std:
-        return "installed"
-    return "built" if (library / "src" / "rust" / "library" / "Cargo.lock").is_file() else None
-
-
-def _compiler() -> dict[str, str] | None:
-    """Return the environment variables that name the C compiler and archiver for riscv64; None if there are none."""
-    suffix = TARGET.replace("-", "_")
-    if shutil.which(f"{_CROSS}gcc") and shutil.which(f"{_CROSS}ar"):
-        return {f"CC_{suffix}": f"{_CROSS}gcc", f"AR_{suffix}": f"{_CROSS}ar"}
-    return {} if shutil.which("clang") else None
 
 
 def build(stack: str, *, build_std: bool = False) -> Path:
@@ -137,28 +116,15 @@ def build(stack: str, *, build_std: bool = False) -> Path:
         build_std: compile core and alloc even if they are installed.
 
     Raises:
-        UnavailableError: it does not build, and the message ends with the compiler's; or lwIP's source can't be fetched.
+        UserError: it does not build, and the message ends with the compiler's; or lwIP's source can't be fetched.
     """
-    print(f"Building the guest with {stack}", file=sys.stderr)
-    environment: dict[str, str] = {**os.environ, LWIP_VARIABLE: str(lwip_source()), **(_compiler() or {})}
-    command = ["cargo", "build", "--release", "--locked", "--target", TARGET, "--features", stack]
-    target = _GUEST / "target"
-    if _library(build_std=build_std) == "built":
-        # A stable compiler builds its own library if unstable options are enabled.
-        environment["RUSTC_BOOTSTRAP"] = "1"
-        target = target / "build-std"
-        command += ["-Zbuild-std=core,alloc,compiler_builtins", "-Zbuild-std-features=compiler-builtins-mem"]
-    command += ["--target-dir", str(target)]
-    done = subprocess.run(command, cwd=_GUEST, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise UnavailableError(f"the guest does not build:\n{done.stderr[-4000:]}")
-    return target / TARGET / "release" / f"guest-{stack}"
+    return build_guest(stack, lambda line: print(line, file=sys.stderr), build_std=build_std)
 
 
 def _machine(guest: Path) -> list[str]:
     # setpriv: if this process is killed, the machine ends too.
     return [
-        *("setpriv", "--pdeathsig", "KILL", _QEMU, "-M", "virt", "-smp", "1", "-m", _MEMORY, "-bios", "none"),
+        *("setpriv", "--pdeathsig", "KILL", GUEST_EMULATOR, "-M", "virt", "-smp", "1", "-m", _MEMORY, "-bios", "none"),
         *("-kernel", str(guest), "-display", "none", "-monitor", "none", "-serial", "stdio", "-no-reboot"),
         *("-global", "virtio-mmio.force-legacy=false", "-device", "virtio-rng-device"),
         *("-netdev", f"tap,id=net,ifname={TAP},script=no,downscript=no", "-device", "virtio-net-device,netdev=net"),
@@ -193,6 +159,7 @@ def measure(guest: Path, stack: str, requests: int, concurrency: int) -> dict[st
         machine.stdin.write("q")
         machine.stdin.flush()
         account = _line(machine, "end", _END_S)
+        account = {name: value for name, value in account.items() if name != "instructions"}  # ticks, without -icount
         if machine.wait(_END_S) != 0:
             raise UnavailableError(f"QEMU ended with status {machine.returncode}")
     return {"stack": stack, "probes": probes, **read_ab(output, requests), "ab": output.strip(), "guest": account}

@@ -21,6 +21,7 @@ zero:
     addi t0, t0, 8
     j zero
 zeroed:
+    mv a0, a1                   # the device tree
     call start
 sleep:
     wfi

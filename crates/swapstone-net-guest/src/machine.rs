@@ -5,6 +5,7 @@ use core::arch::{asm, global_asm};
 use core::fmt::Write;
 use core::panic::PanicInfo;
 use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use swapstone_net::{Instant, Platform};
 use swapstone_net_virtio::VirtioNet;
@@ -111,6 +112,24 @@ pub fn seed(random: MmioTransport<'static>) -> virtio_drivers::Result<[u8; 32]> 
     Ok(seed)
 }
 
+/// What `minstret` advanced by while the hart waited.
+static WAITED: AtomicU64 = AtomicU64::new(0);
+
+fn retired() -> u64 {
+    let count: u64;
+    // SAFETY: it reads a counter.
+    unsafe { asm!("csrr {}, minstret", out(reg) count) };
+    count
+}
+
+/// Returns the number of instructions since the machine was started, without waits.
+///
+/// Under `-icount` QEMU's `minstret` is the virtual clock, which also runs while the hart waits.
+/// Without `-icount` it counts ticks of the host.
+pub fn instructions() -> u64 {
+    retired().wrapping_sub(WAITED.load(Ordering::Relaxed))
+}
+
 /// The clock, and waiting for the interrupt of the network device. Interrupts wake the hart and are
 /// not handled.
 pub struct Virt {
@@ -149,7 +168,9 @@ impl Platform for Virt {
         // SAFETY: the timer's compare register; wfi returns at an interrupt, which is not handled.
         unsafe {
             ptr::write_volatile(TIMER as *mut u64, end);
+            let before = retired();
             asm!("wfi");
+            WAITED.fetch_add(retired().wrapping_sub(before), Ordering::Relaxed);
         }
         loop {
             let source = read(PLIC_CLAIM);

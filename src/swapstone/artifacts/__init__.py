@@ -8,6 +8,7 @@ from swapstone.artifacts.companion_programs import build_layouts, build_workload
 from swapstone.artifacts.crates import build_crate, build_package, missing_crate_requirement, require_crate
 from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.elf_compatibility import program_libc
+from swapstone.artifacts.guest import build_bare, missing_guest_requirement, require_guest
 from swapstone.artifacts.libraries import library_digests, library_version, parse_libraries, with_libraries
 from swapstone.artifacts.library_table import LIBRARIES
 from swapstone.artifacts.link_layouts import environment_padding, with_layout_compiler
@@ -55,6 +56,7 @@ __all__ = [
     "SourceBuilder",
     "SourceSize",
     "allocator_tools",
+    "build_bare",
     "build_crate",
     "build_empty",
     "build_layouts",
@@ -83,12 +85,14 @@ __all__ = [
     "loader_version",
     "may_read_environment",
     "missing_crate_requirement",
+    "missing_guest_requirement",
     "own_tools",
     "parse_libraries",
     "placeholders",
     "program_libc",
     "replaced_flags_warning",
     "require_crate",
+    "require_guest",
     "require_tools",
     "resolve_recipe",
     "sha256_of",

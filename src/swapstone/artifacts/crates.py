@@ -119,16 +119,15 @@ def build_package(
     settings = "".join(f"{name}={value} " for name, value in variables)
     shown = f"{settings}{' '.join(command)}, by {first_line(['rustc', '--version'])}"
     flags = " ".join(filter(None, (os.environ.get("CFLAGS", ""), _COUNT_FLAGS if feature == _COUNT else "")))
-    decides = (shown, sources, f"CFLAGS={flags}", *(f"{name}={os.environ.get(name, '')}" for name in _DECIDING))
-    home = cache_dir() / "crates" / hashlib.sha256("\n".join(decides).encode()).hexdigest()[:32]
+    home = home_of(shown, sources, flags)
     program = home / PROGRAM
     if not program.is_file():
         notify(
             f"building {package} with cargo{', feature count' if feature else ''}"
             f"{f', {settings.strip()}' if settings else ''}: the first build takes some minutes"
         )
-        target = cache_dir() / "crates" / _target(feature)
-        _build(home, command, package, {**dict(variables), "CFLAGS": flags}, target=target, sources=sources)
+        target = target_folder(feature)
+        build_with_cargo(home, command, package, {**dict(variables), "CFLAGS": flags}, target=target, sources=sources)
     digest = hashlib.sha256(program.read_bytes()).hexdigest()
     # No sizes: the program contains all stacks.
     return Built(program, digest, shown, (("crates", sources),), (), read_facts(program))
@@ -163,8 +162,25 @@ def _sources(folder: Path, depth: int = 0) -> list[Path]:
     return found
 
 
-def _target(feature: str) -> str:
-    return f"target-{feature or 'plain'}"
+def target_folder(feature: str) -> Path:
+    """Return cargo's target folder, which all builds of a kind share.
+
+    Args:
+        feature: of the build; empty for none.
+    """
+    return cache_dir() / "crates" / f"target-{feature or 'plain'}"
+
+
+def home_of(shown: str, sources: str, flags: str = "") -> Path:
+    """Return the folder in the cache of what a build makes. Paths of all builds have the same length.
+
+    Args:
+        shown: the command and the compilers.
+        sources: digest of the sources.
+        flags: of the C compiler.
+    """
+    decides = (shown, sources, f"CFLAGS={flags}", *(f"{name}={os.environ.get(name, '')}" for name in _DECIDING))
+    return cache_dir() / "crates" / hashlib.sha256("\n".join(decides).encode()).hexdigest()[:32]
 
 
 def _forget_other_sources(target: Path, sources: str) -> None:
@@ -180,15 +196,39 @@ def _forget_other_sources(target: Path, sources: str) -> None:
     last = target / ".swapstone-sources"
     if last.is_file() and last.read_text() == sources:
         return
-    for folder in target.glob("*/.fingerprint/swapstone-*"):
-        shutil.rmtree(folder)
+    for pattern in ("*/.fingerprint/swapstone-*", "*/*/.fingerprint/swapstone-*"):  # the latter for another machine
+        for folder in target.glob(pattern):
+            shutil.rmtree(folder)
     last.write_text(sources)
 
 
-def _build(
-    home: Path, command: tuple[str, ...], package: str, variables: dict[str, str], *, target: Path, sources: str
+def build_with_cargo(
+    home: Path,
+    command: tuple[str, ...],
+    package: str,
+    variables: dict[str, str],
+    *,
+    target: Path,
+    sources: str,
+    folder: Path | None = None,
+    made: Path | None = None,
 ) -> None:
-    """Build in a persistent target folder, and move the complete program to its place."""
+    """Build in a persistent target folder, and move the complete program to its place.
+
+    Args:
+        home: folder for the program, which gets the name `PROGRAM`.
+        command: of cargo.
+        package: for messages.
+        variables: of the environment.
+        target: cargo's target folder.
+        sources: digest of the sources.
+        folder: in which cargo is started; None for the workspace.
+        made: the program that cargo makes; None for that of the package.
+
+    Raises:
+        UnavailableError: a crate or the source of lwIP can't be fetched.
+        UserError: the build fails.
+    """
     target.mkdir(parents=True, exist_ok=True)
     environment = {
         **{name: value for name, value in os.environ.items() if name not in _TUNING},
@@ -203,7 +243,7 @@ def _build(
         try:
             done = subprocess.run(
                 command,
-                cwd=share_dir() / "crates",
+                cwd=folder or share_dir() / "crates",
                 env=environment,
                 capture_output=True,
                 text=True,
@@ -225,6 +265,6 @@ def _build(
         with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
             whole = Path(temporary) / "whole"
             whole.mkdir()
-            shutil.copy2(target / "release" / package, whole / PROGRAM)
+            shutil.copy2(made or target / "release" / package, whole / PROGRAM)
             if not home.exists():
                 whole.rename(home)

@@ -20,7 +20,7 @@ from swapstone.factors.kernel import KERNEL
 from swapstone.factors.libc import LIBC
 from swapstone.factors.link import LINK, counters
 from swapstone.factors.linking import LINKING
-from swapstone.factors.netstack import NETSTACK, missing_control
+from swapstone.factors.netstack import NETSTACK, missing_control, needs_system
 from swapstone.factors.netstack_options import BUILD_VARIABLES, build_variables
 from swapstone.factors.optimization import OPTIMIZATION
 from swapstone.factors.priority import PRIORITY, PRIORITY_VARIABLE, level_of_stat
@@ -87,6 +87,7 @@ __all__ = [
     "level_of_stat",
     "missing_control",
     "mounted_content",
+    "needs_system",
     "parse_choice",
     "read_facts",
     "recipe_of",

@@ -140,6 +140,13 @@ def _of_process(seen: Mapping[str, str], what: str) -> str | None:
     return seen.get(f"server_{what}", seen.get(f"client_{what}"))
 
 
+def needs_system(level: str) -> str:
+    """Return why a level can't be measured on a machine without an operating system; empty if it can."""
+    if level.partition(":")[0] != KERNEL:
+        return ""
+    return "unavailable: there is no operating system on that machine, so no kernel whose sockets a server could use"
+
+
 def missing_control(level: str) -> str | None:
     """Return why this machine's kernel lacks the congestion control of a level; None if it has it, or can load it."""
     stack, _, control = level.partition(":")

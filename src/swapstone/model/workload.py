@@ -97,11 +97,13 @@ class Crate(FrozenStruct, frozen=True, kw_only=True, tag="crate"):
         package: name of the crate.
         feature: the cargo feature that it is built with besides the defaults; empty for none.
         commands: pairs (command, Debian package that contains it) that the program starts.
+        bare: whether it boots a machine without an operating system, whose program is that of ``crates/swapstone-net-guest``.
     """
 
     package: str
     feature: str = ""
     commands: tuple[tuple[str, str], ...] = ()
+    bare: bool = False
 
 
 class PrintedNumber(FrozenStruct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Makes the trials of an experiment and appends their runs to its record: the place that joins plan, subjects and target."""
 
+from swapstone.run.bare_machine import left_out_levels
 from swapstone.run.engine import Engine, Progress, SessionEnd, StopDecision, StoppingRule
 from swapstone.run.manifest import manifest_of
 from swapstone.run.prepare import Prepared, check_levels, check_machine, prepare
@@ -20,6 +21,7 @@ __all__ = [
     "check_levels",
     "check_machine",
     "finish",
+    "left_out_levels",
     "manifest_of",
     "prepare",
     "stop",

@@ -29,6 +29,7 @@ from swapstone.factors.rootfs import ROOTFS
 from swapstone.factors.swap import SWAP, is_board_level, is_machine_level
 from swapstone.model import IDLE, Copy, Experiment, Load, NothingComparableError, UnavailableError, UserError, Variant
 from swapstone.record import Artifact
+from swapstone.run.bare_machine import check_bare, left_out_levels
 from swapstone.run.placed_loads import placed_loads
 from swapstone.run.recipes import VariantRecipes, base_recipe
 from swapstone.subjects import BuildContext, KeepLog, Program, Subject, subjects_of
@@ -81,8 +82,9 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
         UnavailableError: the target or the tools of a level are missing without which there is nothing to compare.
         UserError: something is wrong with a user's own program.
     """
-    check_machine(experiment, target)
     subjects = subjects_of(workloads_of(experiment)).values()
+    check_bare(experiment, subjects, target)
+    check_machine(experiment, target)
     for subject in subjects:
         subject.check(experiment, target)
     base = base_recipe(experiment.architecture)
@@ -252,6 +254,8 @@ def prepare(
     Raises:
         NothingComparableError: nothing at all could be built.
     """
+    for note in left_out_levels(experiment, target):
+        notify(note)
     variants = {variant.label: variant for variant in plan.run_variants(experiment)}
     subjects = subjects_of(workloads_of(experiment))
     compiles = target.needs_build and any(subject.needs_compiler for subject in subjects.values())

@@ -5,12 +5,19 @@ from __future__ import annotations
 
 import shutil
 
-from swapstone.artifacts import cached_libcs, compiler_version, install_command, missing_crate_requirement
+from swapstone.artifacts import (
+    cached_libcs,
+    compiler_version,
+    install_command,
+    missing_crate_requirement,
+    missing_guest_requirement,
+)
 from swapstone.factors import FACTORS, Level
 from swapstone.model import UserError
 from swapstone.session.emulator_findings import emulator_findings, kvm_finding
 from swapstone.session.tool_findings import instrument_findings, load_generator_findings
 from swapstone.targets import Target, open_target
+from swapstone.targets.bare import BARE, emulator_version
 from swapstone.targets.health import Finding, State, examine
 from swapstone.targets.kernel_noise import TOOLS, unavailable
 from swapstone.wire import ProcessOutcome, TrialRequest
@@ -21,7 +28,7 @@ __all__ = ["Finding", "State", "agent_findings", "capabilities", "examine", "noi
 def capabilities() -> list[Finding]:
     """Return what this machine can and can't do, each with the command that would enable it."""
     return [
-        *(*_levels(), *_agent(), *emulator_findings(), kvm_finding(), _network()),
+        *(*_levels(), *_agent(), *emulator_findings(), kvm_finding(), _network(), _bare()),
         *(*load_generator_findings(), *instrument_findings()),
     ]
 
@@ -55,6 +62,21 @@ def _network() -> Finding:
         state=State.MISSING,
         found="unavailable",
         meaning=f"{message.rstrip('.')}: no netstack=",
+        remedy=remedy,
+    )
+
+
+def _bare() -> Finding:
+    """Return whether the target without an operating system can be built and booted."""
+    name, trouble = f"target {BARE.name}", missing_guest_requirement()
+    if trouble is None:
+        return Finding(name=name, state=State.GOOD, found=emulator_version())
+    message, remedy = trouble
+    return Finding(
+        name=name,
+        state=State.MISSING,
+        found="unavailable",
+        meaning=f"{message.rstrip('.')}: no network stack without an operating system",
         remedy=remedy,
     )
 

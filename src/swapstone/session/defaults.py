@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 from swapstone.factors import FLOAT, PRIORITY, Stage, find_factor
 from swapstone.factors.float_abi import ARCHITECTURE, MACHINES
-from swapstone.model import FAMILY_CORRECTION, IDLE, REPORT_CORRECTION, FactorLevels, Workload, unknown
+from swapstone.model import FAMILY_CORRECTION, IDLE, REPORT_CORRECTION, Crate, FactorLevels, Workload, unknown
 from swapstone.targets import default_target
 from swapstone.workloads import SUITES
 
@@ -49,12 +49,16 @@ SUITES_OF_FACTORS = {
 _NARROWS = {"link": ("netstack",), "clients": ("netstack", "link")}
 """Factors whose suite replaces those of others: on a link with loss, fixed amounts of work take too long, and not all have clients."""
 
+BARE_SUITE = "netstack-bare"
+"""The only one of a target without an operating system."""
 
 SUITES_OF_BOARDS = {"kernel": "os", "rootfs": "os"}
 """As `SUITES_OF_FACTORS`, on a target that starts no machine for each trial: the suite `latency` needs root there."""
 
 
-def default_suites(factors: Iterable[FactorLevels], only: Sequence[str], *, boots: bool = True) -> tuple[str, ...]:
+def default_suites(
+    factors: Iterable[FactorLevels], only: Sequence[str], *, boots: bool = True, bare: bool = False
+) -> tuple[str, ...]:
     """Return the suites of a request that names none: those in which its factors make a difference, else ``libc``.
 
     If every pattern of `only` matches a workload of ``libc``, the suite is ``libc``.
@@ -63,7 +67,10 @@ def default_suites(factors: Iterable[FactorLevels], only: Sequence[str], *, boot
         factors: of the request.
         only: patterns of workloads.
         boots: whether the target starts a machine for each trial.
+        bare: whether the servers of the target run without an operating system.
     """
+    if bare:
+        return (BARE_SUITE,)
     known = {suite.name: suite for suite in SUITES}
     suites = SUITES_OF_FACTORS if boots else {**SUITES_OF_FACTORS, **SUITES_OF_BOARDS}
     names = [choice.factor for choice in factors]
@@ -77,7 +84,7 @@ def default_suites(factors: Iterable[FactorLevels], only: Sequence[str], *, boot
 
 
 def default_target_of(
-    factors: Sequence[FactorLevels], loads: Sequence[str], workloads: Iterable[Workload], architecture: str = ""
+    factors: Sequence[FactorLevels], loads: Sequence[str], workloads: Sequence[Workload], architecture: str = ""
 ) -> str:
     """Return the target of an experiment whose user names none: a kind that boots machines where only a booted machine will do.
 
@@ -90,6 +97,8 @@ def default_target_of(
     boots = bool(architecture) or any(find_factor(choice.factor).stage is Stage.BOOT for choice in factors)
     if any(choice.factor == PRIORITY.name for choice in factors) and not boots:
         return "host"
+    if any(isinstance(work.origin, Crate) and work.origin.bare for work in workloads):
+        return default_target(boots=False, bare=True)
     loaded = any(load != IDLE.name for load in loads)
     return default_target(boots=boots or loaded or any(work.machine for work in workloads))
 

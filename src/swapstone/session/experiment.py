@@ -85,7 +85,9 @@ def resolve(request: ExperimentRequest) -> Experiment:
         _check_no_workloads(request)
         chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
     else:
-        suites = request.suites or default_suites(factors, request.only, boots=_may_boot(request.target))
+        suites = request.suites or default_suites(
+            factors, request.only, boots=_may_boot(request.target), bare=is_bare(request.target)
+        )
         found = find_workloads(suites, request.only)
         chosen = tuple((suite, workload.name) for suite, workload in found)
         works = [workload for _, workload in found]
@@ -150,6 +152,11 @@ def resolve(request: ExperimentRequest) -> Experiment:
 def _may_boot(target: str | None) -> bool:
     """Return whether trials can have a machine that is booted for them, with a load beside them."""
     return target is None or find_target_kind(target).opens.boots
+
+
+def is_bare(target: str | None) -> bool:
+    """Return whether the user named a target whose servers run without an operating system."""
+    return bool(target) and find_target_kind(target or "").opens.bare
 
 
 def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLevels], clock: str) -> str:

@@ -9,6 +9,7 @@ from swapstone.factors import counters
 from swapstone.model import Run, Status
 from swapstone.model.number_text import percent
 from swapstone.record import RecordView
+from swapstone.targets import find_target_kind
 
 FACTOR = "netstack"
 LINK = "link"
@@ -23,6 +24,10 @@ _OF_CLIENT = " (client on the stack)"
 """After the names of observations in trials whose client is on the stack under test, and whose server is on the kernel's."""
 _STACK_OF_CLIENT = "client_options"
 """An observation of those trials only."""
+_EMULATED = (
+    "The server ran on an emulated machine without an operating system. Its instructions can be compared with those of other stacks on the "
+    "same machine; rates and latencies are those of the emulator, and of no hardware."
+)
 _OF_LINK = "link_"
 """How the names of the observations of an emulated link begin: they differ in every run."""
 _DIRECTIONS = (("to the server", "link_in"), ("from it", "link_out"))
@@ -80,7 +85,9 @@ def _factors(view: RecordView) -> set[str]:
 
 
 def network_notes(view: RecordView) -> tuple[str, ...]:
-    """Return a sentence that names the congestion control in force on both sides of every level; none without the factor.
+    """Return what limits the figures of an emulated server, and the congestion control in force on both sides of every level.
+
+    There is nothing of it without the factor.
 
     Args:
         view: the record.
@@ -94,7 +101,8 @@ def network_notes(view: RecordView) -> tuple[str, ...]:
         ]
         if sides:
             clauses.append(f"{variant}: {', '.join(sides)}")
-    return (f"Congestion control in force, as observed. {'; '.join(clauses)}.",) if clauses else ()
+    notes = (_EMULATED,) if find_target_kind(view.experiment.target).opens.bare else ()
+    return (*notes, f"Congestion control in force, as observed. {'; '.join(clauses)}.") if clauses else notes
 
 
 def _settings(view: RecordView) -> dict[str, dict[str, list[str]]]:

@@ -36,7 +36,7 @@ from swapstone.report.study_index import PartSummary, StudyIndex, document_of, s
 from swapstone.session.analysis import analyse_record
 from swapstone.session.budget import BudgetError, check_budget
 from swapstone.session.defaults import default_suites
-from swapstone.session.experiment import resolve, resume, start
+from swapstone.session.experiment import is_bare, resolve, resume, start
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.report_context import context_of
@@ -262,7 +262,7 @@ def _workload_names(run: StudyRun, part: StudyPart) -> list[str]:
     request = part.request(part.name, run.directory)
     if request.own:
         return list(own_names(request.own))
-    suites = part.suites or default_suites(request.factors, part.only)
+    suites = part.suites or default_suites(request.factors, part.only, bare=is_bare(run.target or request.target))
     return [work.name for _, work in find_workloads(suites, part.only)]
 
 

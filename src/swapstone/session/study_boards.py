@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the parts of a study need of a board, checked before the first part is measured: a part may take hours."""
+"""What the parts of a study need of a board or of a bare machine, checked before the first part is measured: a part may take hours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 
 from swapstone.model import Experiment, UserError
-from swapstone.run import check_levels
+from swapstone.run import check_levels, left_out_levels
 from swapstone.session.experiment import check_experiment, on_target
 from swapstone.session.machines import open_experiment_target
 from swapstone.targets import find_target_kind
@@ -18,7 +18,7 @@ Planned = Mapping[str, Experiment | str | None]
 
 
 def check_boards(planned: Planned, parts: Collection[str], notify: Callable[[str], None]) -> Planned:
-    """Check the parts that run on boards, and replace by the reason each one that its board can't run.
+    """Check the parts that run on boards or without an operating system, and replace by the reason each one that its target can't run.
 
     A board that several parts share is opened once: whether it is reached and which architecture it has concerns all of them.
 
@@ -32,13 +32,17 @@ def check_boards(planned: Planned, parts: Collection[str], notify: Callable[[str
     for name, each in planned.items():
         if name not in parts or not isinstance(each, Experiment):
             continue
-        if not find_target_kind(each.target).opens.probes_architecture:
+        kind = find_target_kind(each.target).opens
+        if not kind.probes_architecture and not kind.bare:
             continue
         try:
             check_experiment(each)
         except UserError as error:
             found[name] = in_one_line(error)
-        else:
+            continue
+        for note in left_out_levels(each, kind):
+            notify(f"The part {name}: {note}")
+        if kind.probes_architecture:
             shared.setdefault(each.target, {})[name] = each
     for experiments in shared.values():
         if len(experiments) > 1:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import functools
 from typing import ClassVar
 
-from swapstone.artifacts import Built, build_crate, require_crate
-from swapstone.factors import Recipe, build_variables, missing_control
+from swapstone.artifacts import Built, build_bare, build_crate, require_crate, require_guest
+from swapstone.factors import NETSTACK, Recipe, build_variables, missing_control, needs_system
 from swapstone.model import Copy, Crate, Experiment, UnavailableError, Variant, Workload
 from swapstone.subjects.bundled import figures_of
 from swapstone.subjects.declared_program import BuiltProgram
@@ -16,7 +16,8 @@ from swapstone.targets import Capabilities
 from swapstone.wire import AgentAnswer
 
 _require_crate_once = functools.cache(require_crate)
-"""It starts rustc, and an experiment has several workloads."""
+_require_guest_once = functools.cache(require_guest)
+"""They start rustc, and an experiment has several workloads."""
 
 
 class CrateProgram(BuiltProgram):
@@ -33,10 +34,16 @@ class CrateProgram(BuiltProgram):
     def __init__(self, workload: Workload, origin: Crate) -> None:
         super().__init__(workload)
         self._origin = origin
+        self.runs_bare = origin.bare
 
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise unless this machine is the target and can run the crate's trials, and no other link is requested."""
         name = self.workload.name
+        if self._origin.bare and not target.bare:
+            raise UnavailableError(
+                f"{name} has a server without an operating system, which the target {target.name} does not have.",
+                "Measure on --target bare-riscv64.",
+            )
         if target.boots or not target.needs_build or not target.shares_files:
             raise UnavailableError(
                 f"{name} is built by cargo for this machine, and not for the target {target.name}.",
@@ -44,19 +51,31 @@ class CrateProgram(BuiltProgram):
             )
         if experiment.layouts:
             raise UnavailableError(f"{name} is built by cargo, which makes one link only.", "Leave --layouts out.")
-        _require_crate_once()
+        if not self._origin.bare:
+            _require_crate_once()
+            return
+        levels = [
+            level for choice in experiment.applied_factors if choice.factor == NETSTACK.name for level in choice.levels
+        ]
+        _require_guest_once(tuple(sorted({level.partition(":")[0] for level in levels})))
 
     def compile(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Built:
         """Build with cargo. The recipe has no influence; a level of ``netstack`` may set options that are compiled in."""
         del recipe
         variables: tuple[tuple[str, str], ...] = ()
+        stack = ""
         if variant.copy is Copy.RELINKED:
             raise UnavailableError("It is built by cargo and can't be relinked.")
         for name, level in variant.applied:
-            if name == "netstack":
+            if name == NETSTACK.name:
+                if self._origin.bare and (refusal := needs_system(level)):
+                    raise UnavailableError(refusal)
                 if (reason := missing_control(level)) is not None:
                     raise UnavailableError(reason)
                 variables = build_variables(level)
+                stack = level.partition(":")[0]
+        if self._origin.bare:
+            return build_bare(self._origin, stack, context.notify, variables)
         return build_crate(self._origin, context.notify, variables)
 
     def read(self, answer: AgentAnswer) -> Measured:

@@ -151,6 +151,7 @@ class Subject(abc.ABC):
 
     Class attributes that a kind may change:
         max_passes: the largest number of passes that calibration may choose; 0 if the program takes no number of passes.
+        runs_bare: whether it runs on a target without an operating system.
         needs_compiler: whether a C compiler builds it for each variant.
         empty_programs: whether the report compares the sizes of empty programs built by the same recipes.
         aborts_early: whether the session ends if the first block shows that there is nothing to compare.
@@ -161,6 +162,7 @@ class Subject(abc.ABC):
     """
 
     max_passes: int = 0
+    runs_bare: bool = False
     needs_compiler: bool = True
     empty_programs: bool = False
     aborts_early: bool = False

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UserError, unknown
+from swapstone.targets.bare import BARE
 from swapstone.targets.fake import FAKE
 from swapstone.targets.host import HOST
 from swapstone.targets.labgrid_target import LABGRID
@@ -15,7 +16,7 @@ from swapstone.targets.target_kind import TargetKind, TargetOptions, TargetSpec
 from swapstone.targets.virtual_board import VIRTUAL_BOARD
 from swapstone.targets.vm.vm_kind import VM
 
-TARGETS: tuple[TargetKind, ...] = (HOST, FAKE, VM, SSH, VIRTUAL_BOARD, LABGRID)
+TARGETS: tuple[TargetKind, ...] = (HOST, FAKE, VM, SSH, VIRTUAL_BOARD, LABGRID, BARE)
 """All kinds of targets. Where the user names none, the first kind that has the capabilities is taken."""
 
 
@@ -36,13 +37,14 @@ def find_target_kind(text: str) -> TargetKind:
     raise unknown("target", name, (kind.name for kind in TARGETS), usages)
 
 
-def default_target(*, boots: bool) -> str:
+def default_target(*, boots: bool, bare: bool = False) -> str:
     """Return the target of an experiment whose user names none.
 
     Args:
         boots: whether trials need a machine that is booted for each of them.
+        bare: whether their servers run without an operating system.
     """
-    return next(kind.name for kind in TARGETS if kind.opens.boots == boots)
+    return next(kind.name for kind in TARGETS if kind.opens.boots == boots and kind.opens.bare == bare)
 
 
 def clock_of(text: str, clock: str = "") -> str:

@@ -178,6 +178,8 @@ class Target(abc.ABC):
         sets_swap: whether it accepts `MachineConfig.swap`; see `check_swap`.
         limits_memory: whether it accepts `MachineConfig.memory_bytes` though it boots no machine.
         runs_loads: whether it accepts `MachineConfig.beside` and `MachineConfig.settle_ms` though it boots no machine.
+        bare: whether the servers of its trials run without an operating system: it runs the workloads of crates that are
+            `swapstone.model.Crate.bare`, and no others.
         runs_instruments: whether perf, strace and the like on this machine reach its processes.
         has_load_generators: whether the programs that load a server can run there.
         driver: the other machine on which load generators run; None where they run beside the servers.
@@ -196,6 +198,7 @@ class Target(abc.ABC):
     sets_swap: bool = False
     limits_memory: bool = False
     runs_loads: bool = False
+    bare: bool = False
     runs_instruments: bool = False
     has_load_generators: bool = True
     driver: DriverHost | None = None

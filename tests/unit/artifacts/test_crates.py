@@ -97,7 +97,9 @@ def test_crates_that_can_not_be_fetched_are_not_a_failed_build(tmp_path: Path, m
     with pytest.raises(
         UnavailableError, match=r"that pack needs can't be fetched: no network: \[6\] Could not resolve"
     ):
-        crates._build(tmp_path / "home", ("cargo", "build"), "pack", {}, target=tmp_path / "target", sources="0")
+        crates.build_with_cargo(
+            tmp_path / "home", ("cargo", "build"), "pack", {}, target=tmp_path / "target", sources="0"
+        )
 
 
 def test_options_of_a_stack_are_variables_of_a_build_of_their_own(

@@ -17,7 +17,7 @@ def have(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def arrange(*missing: str, library: str | None = "installed") -> None:
         monkeypatch.setattr(netstack_guest, "why_not", lambda _: None)
         monkeypatch.setattr(netstack_guest, "no_rust", lambda: None)
-        monkeypatch.setattr(netstack_guest, "_library", lambda *, build_std: library)
+        monkeypatch.setattr(netstack_guest, "guest_library", lambda *, build_std: library)
         monkeypatch.setattr(shutil, "which", lambda program: None if program in missing else f"/usr/bin/{program}")
 
     return arrange

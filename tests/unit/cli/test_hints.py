@@ -69,6 +69,7 @@ def test_an_unknown_target_lists_every_form_of_every_target_and_what_it_is_for()
         "virtual-board",
         "virtual-board:armhf",
         "labgrid:PLACE",
+        "bare-riscv64",
     ]
     assert all(len(line.strip().partition("  ")[2].strip()) > 10 for line in lines[1:])
     with pytest.raises(UserError) as caught:

@@ -115,6 +115,7 @@ def test_an_empty_program_that_can_not_be_linked_is_left_out(monkeypatch: pytest
 def target(**changes: Any) -> Any:
     fields = {
         "boots": False,
+        "bare": False,
         "name": "host",
         "shares_files": False,
         "carries_files": False,

@@ -43,6 +43,12 @@ def _no_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"allocator": "default,mimalloc", "command": "/bin/true", "memory": "1G"}, "--memory is for virtual machines"),
         ({"allocator": "default,mimalloc", "command": "/bin/true", "files": ["/etc"]}, "--files is for virtual"),
         ({"netstack": "kernel,lwip", "target": "vm", "only": "http-churn"}, "built by cargo for this machine"),
+        (
+            {"netstack": "kernel,lwip", "target": "bare-riscv64"},
+            "netstack=kernel is unavailable: there is no operating",
+        ),
+        ({"netstack": "lwip,smoltcp", "target": "bare-riscv64", "suites": "netstack"}, "which http-keepalive needs"),
+        ({"libc": "glibc,musl", "target": "bare-riscv64"}, "bare-riscv64 has no factor libc"),
         ({"libc": "glibc,musl", "cpu_model": "nope", **ONE}, "can't emulate the processor nope"),
         (
             {"libc": "glibc,musl", "cpu_model": "Nehalem", "only": "b_string_strlen"},

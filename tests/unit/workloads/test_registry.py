@@ -146,6 +146,7 @@ THREADS = {
     **dict.fromkeys(("fixes-churn", "fixes-bulk-in", "fixes-bulk-out", "fixes-round-trip"), 2),
     **dict.fromkeys(("clients-keepalive", "clients-churn"), 2),
     **dict.fromkeys(("link-out", "link-in"), 2),
+    **dict.fromkeys(("bare-keepalive", "bare-churn", "bare-ab"), 2),
     **dict.fromkeys(
         ("counts-plain", "counts-tuned", "counts-client-plain", "counts-client-tuned"), 1
     ),  # their numbers are exact on any number of processors

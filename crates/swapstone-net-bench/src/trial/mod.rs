@@ -8,6 +8,7 @@
 
 mod emulator;
 mod figures;
+mod guest;
 mod namespace;
 mod network;
 mod place;
@@ -23,7 +24,7 @@ use lexopt::prelude::*;
 use place::{KERNEL, Place, Setup};
 
 pub const HELP: &str = "\
-Usage: swapstone-net-bench trial --work WORK [--stack STACK] [--link LINK] [--seed N] [--clients N]
+Usage: swapstone-net-bench trial --work WORK [--stack STACK] [--link LINK] [--seed N] [--clients N] [--guest FILE]
 
 It needs root. Without --stack, the environment variable NETSTACK names the stack.
 Stacks: kernel (with cubic), kernel:reno, kernel:bbr or another congestion control of the kernel's; lwip, smoltcp, STACK:shipped, STACK:without-FIX,
@@ -34,7 +35,10 @@ Without --link, the environment variable LINK names the emulated link; without b
 LINK is clean, or parts joined by +: loss:1%, reorder:1% (held by 1 ms), duplicate:1%, corrupt:1% (a bit is flipped), delay:10ms;
 of every frame, in both directions. --seed decides which frames; the default differs in each run, and is among its facts.
 Works: http-keepalive, http-churn, ab, bulk-in, bulk-out, udp-in, round-trip; in a build that counts: counts-plain, counts-tuned,
-counts-client-plain, counts-client-tuned (the client is on the stack, and the server on the kernel's); fixes-churn, fixes-bulk-in, fixes-bulk-out, fixes-round-trip; clients-keepalive, clients-churn; for an emulated link: link-out, link-in.
+counts-client-plain, counts-client-tuned (the client is on the stack, and the server on the kernel's);
+fixes-churn, fixes-bulk-in, fixes-bulk-out, fixes-round-trip; clients-keepalive, clients-churn; for an emulated link: link-out, link-in;
+on a machine without an operating system, emulated by QEMU (stacks lwip and smoltcp): bare-keepalive, bare-churn, bare-ab.
+--guest is the program of that machine, of swapstone-net-guest; by default it is the file guest beside this program.
 --clients, or the environment variable CLIENTS, is how many connections the client has at once: of works with HTTP, 1 to 1000.
 ";
 
@@ -48,6 +52,7 @@ const MOST_CLIENTS: usize = 1000;
 /// A requirement is missing, or a request failed: such a trial has no figures.
 pub fn run() -> Result<(), Box<dyn Error>> {
     let (mut work, mut stack, mut link, mut seed) = (None, None, None, None);
+    let mut guest = None;
     let mut clients = std::env::var("CLIENTS").ok();
     let mut parser = lexopt::Parser::from_args(std::env::args_os().skip(2));
     while let Some(argument) = parser.next()? {
@@ -57,6 +62,7 @@ pub fn run() -> Result<(), Box<dyn Error>> {
             Long("link") => link = Some(parser.value()?.string()?),
             Long("seed") => seed = Some(parser.value()?.parse()?),
             Long("clients") => clients = Some(parser.value()?.string()?),
+            Long("guest") => guest = Some(parser.value()?.string()?),
             Short('h') | Long("help") => {
                 print!("{HELP}");
                 return Ok(());
@@ -81,7 +87,15 @@ pub fn run() -> Result<(), Box<dyn Error>> {
         control,
         link,
         clients: clients.as_deref().map(parse_clients).transpose()?,
+        guest: guest.as_deref(),
     };
+    if work.is_bare() && (setup.stack == KERNEL || setup.link.is_some()) {
+        return Err(format!(
+            "{} runs without an operating system: the stack is lwip or smoltcp, and no link is emulated",
+            work.name
+        )
+        .into());
+    }
     let report = measure(work, &setup)?;
     let mut out = std::io::stdout().lock();
     out.write_all(report.as_bytes())?;
@@ -118,8 +132,9 @@ fn measure(work: &works::Work, setup: &Setup<'_>) -> Result<String, Box<dyn Erro
     let seen = place.observe();
     let facts = place.facts();
     let link = place.end_link();
-    let served = place.stop()?;
+    let served = place.stop();
     let (client, in_time) = ended?;
+    let served = served?;
     if !in_time {
         return Err(format!("the client did not end within {} s", place::LONGEST_S).into());
     }

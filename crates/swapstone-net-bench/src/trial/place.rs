@@ -20,6 +20,7 @@ use swapstone_net_tap::{SYSTEM_PATH, ip};
 
 use super::emulator::{Emulator, End};
 use super::figures::Fact;
+use super::guest::Guest;
 use super::namespace::{self, set_up};
 use super::network::{self, Traffic};
 use super::seen::{self, Sockets};
@@ -59,6 +60,21 @@ impl Drop for Owned {
     }
 }
 
+/// A server: a process of this program, or a machine.
+enum Server {
+    Process(Owned, BufReader<ChildStdout>),
+    Bare(Guest),
+}
+
+impl Server {
+    fn id(&self) -> u32 {
+        match self {
+            Self::Process(process, _) => process.0.id(),
+            Self::Bare(guest) => guest.id(),
+        }
+    }
+}
+
 /// How the measured process and its network are set up.
 pub struct Setup<'a> {
     /// The stack of the measured process.
@@ -69,6 +85,9 @@ pub struct Setup<'a> {
     pub link: Option<(Path, u64)>,
     /// The connections that the client has at once, in a work that has several; `None` for its own.
     pub clients: Option<usize>,
+    /// The program of the machine, of a work without an operating system; `None` for the file beside
+    /// this program.
+    pub guest: Option<&'a str>,
 }
 
 /// A running server, and the namespace from which a client reaches it.
@@ -76,8 +95,7 @@ pub struct Place<'a> {
     setup: &'a Setup<'a>,
     work: &'a Work,
     emulator: Option<Emulator>,
-    server: Owned,
-    stdout: BufReader<ChildStdout>,
+    server: Server,
     client_cpu: Option<usize>,
     /// The namespace of a client with a TAP, if it is not that of this thread.
     client_home: Option<File>,
@@ -136,12 +154,16 @@ impl<'a> Place<'a> {
         }
         pin(pair.map(|pair| pair.0))?;
         let mut facts = Vec::new();
-        let (server, stdout) = serve(setup, work, &[])?;
+        let server = if work.is_bare() {
+            Server::Bare(Guest::boot(setup.stack, TAP, setup.guest)?)
+        } else {
+            serve(setup, work, &[])?
+        };
         if !wired {
             let home = namespace::current()?;
             namespace::create()?;
             let here = namespace::current()?;
-            let id = server.0.id().to_string();
+            let id = server.id().to_string();
             let (ours, theirs) = DEVICES;
             ip(&[
                 "link", "add", "name", ours, "type", "veth", "peer", "name", theirs, "netns", &id,
@@ -164,7 +186,6 @@ impl<'a> Place<'a> {
             work,
             emulator: None,
             server,
-            stdout,
             client_cpu: pair.map(|pair| pair.1),
             client_home: None,
             client: None,
@@ -220,7 +241,7 @@ impl<'a> Place<'a> {
         pin(pair.map(|pair| pair.0))?;
         let mut facts = Vec::new();
         let more: &[&str] = if wired { &[NO_OFFLOAD] } else { &[] };
-        let (server, stdout) = serve(setup, work, more)?;
+        let server = serve(setup, work, more)?;
         if !wired {
             facts.extend(network::observe("server", theirs, CLIENT, control)?);
         }
@@ -236,7 +257,6 @@ impl<'a> Place<'a> {
             work,
             emulator: Some(emulator),
             server,
-            stdout,
             client_cpu: pair.map(|pair| pair.1),
             client_home: client_wired.then_some(home),
             client: None,
@@ -284,7 +304,7 @@ impl<'a> Place<'a> {
     /// Observes the measured process, which still runs.
     pub fn observe(&self) -> Result<Vec<Fact>, Box<dyn Error>> {
         if !self.work.measures_client() {
-            return seen::of(self.server.0.id(), Sockets::Listening);
+            return seen::of(self.server.id(), Sockets::Listening);
         }
         let client = self.client.as_ref().ok_or("the client was not started")?;
         seen::of(client.0.id(), Sockets::Connected)
@@ -294,6 +314,9 @@ impl<'a> Place<'a> {
     /// client that is measured still runs then.
     pub fn client(&mut self) -> Result<(String, bool), Box<dyn Error>> {
         pin(self.client_cpu)?;
+        if let Server::Bare(guest) = &mut self.server {
+            guest.begin()?;
+        }
         if let Some(home) = &self.client_home {
             let here = namespace::current()?;
             namespace::enter(home)?;
@@ -305,7 +328,7 @@ impl<'a> Place<'a> {
         if self.work.measures_client() {
             self.measured_client(child)
         } else {
-            whole_client(child)
+            self.whole_client(child)
         }
     }
 
@@ -353,6 +376,31 @@ impl<'a> Place<'a> {
         Ok(Owned(child))
     }
 
+    /// Reads the output of a client to its end, or to that of the machine that serves it.
+    fn whole_client(&mut self, mut child: Owned) -> Result<(String, bool), Box<dyn Error>> {
+        let end = Instant::now() + Duration::from_secs(LONGEST_S);
+        let in_time = loop {
+            if child.0.try_wait()?.is_some() {
+                break true;
+            }
+            if let Server::Bare(guest) = &mut self.server
+                && guest.ended()
+            {
+                return Err(guest.last_words().into());
+            }
+            if Instant::now() > end {
+                child.0.kill()?;
+                break false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let mut text = String::new();
+        if let Some(mut out) = child.0.stdout.take() {
+            out.read_to_string(&mut text)?;
+        }
+        Ok((text, in_time))
+    }
+
     /// Reads the output of a client until it holds a connection to be observed.
     fn measured_client(&mut self, mut child: Owned) -> Result<(String, bool), Box<dyn Error>> {
         let out = child.0.stdout.take().ok_or("the client has no output")?;
@@ -380,36 +428,20 @@ impl<'a> Place<'a> {
     /// Stops the client, if it still runs, and the server; returns the server's last line.
     pub fn stop(&mut self) -> Result<Value, Box<dyn Error>> {
         drop(self.client.take());
-        kill_process(Pid::from_child(&self.server.0), Signal::TERM)?;
+        let (server, stdout) = match &mut self.server {
+            Server::Process(server, stdout) => (server, stdout),
+            Server::Bare(guest) => return guest.stop(),
+        };
+        kill_process(Pid::from_child(&server.0), Signal::TERM)?;
         let mut text = String::new();
-        self.stdout.read_to_string(&mut text)?;
-        let status = self.server.0.wait()?;
+        stdout.read_to_string(&mut text)?;
+        let status = server.0.wait()?;
         let last = text.lines().next_back().unwrap_or_default();
         match serde_json::from_str(last) {
             Ok(value) if status.success() => Ok(value),
             _ => Err(format!("the server ended in disorder: {status}").into()),
         }
     }
-}
-
-/// Reads the output of a client to its end.
-fn whole_client(mut child: Owned) -> Result<(String, bool), Box<dyn Error>> {
-    let end = Instant::now() + Duration::from_secs(LONGEST_S);
-    let in_time = loop {
-        if child.0.try_wait()?.is_some() {
-            break true;
-        }
-        if Instant::now() > end {
-            child.0.kill()?;
-            break false;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    };
-    let mut text = String::new();
-    if let Some(mut out) = child.0.stdout.take() {
-        out.read_to_string(&mut text)?;
-    }
-    Ok((text, in_time))
 }
 
 /// Returns the event of a line of output; empty for another line.
@@ -434,11 +466,7 @@ fn pad(command: &mut Command, stack: &str) {
     command.env("PADDING", "x".repeat(padding));
 }
 
-fn serve(
-    setup: &Setup<'_>,
-    work: &Work,
-    more: &[&str],
-) -> Result<(Owned, BufReader<ChildStdout>), Box<dyn Error>> {
+fn serve(setup: &Setup<'_>, work: &Work, more: &[&str]) -> Result<Server, Box<dyn Error>> {
     let stack = if work.measures_client() {
         KERNEL
     } else {
@@ -463,7 +491,7 @@ fn serve(
         let _ = server.0.wait();
         return Err(format!("the server on {stack} did not get ready").into());
     }
-    Ok((server, stdout))
+    Ok(Server::Process(server, stdout))
 }
 
 /// Returns the processors that this process may use, in order.

@@ -60,6 +60,11 @@ impl Work {
             self.server
         }
     }
+
+    /// Returns whether its server is a machine without an operating system.
+    pub fn is_bare(&self) -> bool {
+        self.server == BARE
+    }
 }
 
 impl Client {
@@ -90,7 +95,7 @@ impl Client {
     }
 }
 
-pub const WORKS: [Work; 19] = [
+pub const WORKS: [Work; 22] = [
     Work {
         name: "http-keepalive",
         server: &["http"],
@@ -250,7 +255,31 @@ pub const WORKS: [Work; 19] = [
         amount: 2,
         kind: Kind::TimedIn,
     },
+    Work {
+        name: "bare-keepalive",
+        server: BARE,
+        client: Client::Own(&["http-client", "-c", "50", "-n", "5000"]),
+        amount: 5_000,
+        kind: Kind::Requests,
+    },
+    Work {
+        name: "bare-churn",
+        server: BARE,
+        client: Client::Own(&["http-client", "--close", "server", "-c", "50", "-n", "2000"]),
+        amount: 2_000,
+        kind: Kind::Requests,
+    },
+    Work {
+        name: "bare-ab",
+        server: BARE,
+        client: Client::Ab(&["-q", "-s", "20", "-c", "50", "-n", "2000", "-e", CSV]),
+        amount: 2_000,
+        kind: Kind::Ab,
+    },
 ];
+
+/// An HTTP server on a machine without an operating system; see [`super::guest`].
+const BARE: &[&str] = &["bare"];
 
 /// A server with room for 1000 clients that connect at the same time.
 const MANY: &[&str] = &["--tcp-sockets", "4096", "--backlog", "2048", "http"];
@@ -377,7 +406,7 @@ fn of_own(work: &Work, client: &Value, server: &Value) -> Result<Vec<Figure>, St
             ] {
                 figures.push((figure, Some(number(latency, field)? * 1e3)));
             }
-            figures.extend(processor(server, requests)?);
+            figures.extend(cost(server, requests)?);
         }
         Kind::BulkIn | Kind::BulkOut => {
             let receiver = if work.kind == Kind::BulkIn {
@@ -448,8 +477,27 @@ fn of_ab(work: &Work, text: &str, table: &str, server: &Value) -> Result<Vec<Fig
         ("p99", percentile("99")?),
         ("max", percentile("100")?),
     ];
-    figures.extend(processor(server, completed)?);
+    figures.extend(cost(server, completed)?);
     Ok(figures)
+}
+
+/// The instructions of a machine for each request, or the CPU time of a process.
+///
+/// # Errors
+///
+/// The machine has counted another number of requests.
+fn cost(server: &Value, requests: f64) -> Result<Vec<Figure>, String> {
+    if server["instructions"].is_null() {
+        return Ok(processor(server, requests)?.into());
+    }
+    let served = number(server, "requests")?;
+    if served != requests {
+        return Err(format!(
+            "the guest counted {served} requests of the client's {requests}"
+        ));
+    }
+    let each = number(server, "instructions")? / requests;
+    Ok(vec![("instructions", Some(each))])
 }
 
 /// The server's CPU time in nanoseconds per request, or per unit.
@@ -603,6 +651,23 @@ mod tests {
         assert_eq!(read("bulk-in", "{\"requests\": 7}\n"), None);
         assert_eq!(read("ab", "x\nConcurrency Level:      7\ny\n"), Some(7));
         assert_eq!(read("ab", ""), None);
+    }
+
+    #[test]
+    fn a_machine_has_instructions_instead_of_processor_time() {
+        let (mut client, _) = sides();
+        client["requests"] = json!(2000);
+        let mut server = json!({"requests": 2000, "failed": 0, "instructions": 80_000_000});
+        let work = find("bare-churn").unwrap();
+        assert!(work.is_bare() && !find("http-churn").unwrap().is_bare());
+        let found = of_own(work, &client, &server).unwrap();
+        assert_eq!(found.last(), Some(&("instructions", Some(40_000.0))));
+        assert!(found.iter().all(|(name, _)| !name.contains("cpu")));
+        server["requests"] = json!(1999);
+        assert_eq!(
+            of_own(work, &client, &server).unwrap_err(),
+            "the guest counted 1999 requests of the client's 2000"
+        );
     }
 
     #[test]

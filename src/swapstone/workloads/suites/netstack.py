@@ -7,6 +7,8 @@ fixes the amount of work. The amounts below are for the reader; a test compares 
 
 from __future__ import annotations
 
+import msgspec
+
 from swapstone.model import Cpus, Crate, Direction, Metric, Quantity, Suite, Workload
 
 PACKAGE = "swapstone-net-bench"
@@ -101,10 +103,11 @@ def _work(
     *,
     feature: str = "",
     commands: tuple[tuple[str, str], ...] = (),
+    bare: bool = False,
 ) -> Workload:
     return Workload(
         name=name,
-        origin=Crate(package=PACKAGE, feature=feature, commands=commands),
+        origin=Crate(package=PACKAGE, feature=feature, commands=commands, bare=bare),
         arguments=("trial", "--work", name),
         description=description,
         metrics=metrics,
@@ -201,4 +204,51 @@ LINK = Suite(
     ),
 )
 
-SUITES = (SUITE, COUNTS, FIXES, CLIENTS, LINK)
+_INSTRUCTIONS = _metric(
+    "instructions",
+    "1",
+    Quantity.EVENTS,
+    Direction.LOWER,
+    "instructions that the whole machine executed for each request, without waits",
+    leads=True,
+)
+
+
+def _emulated(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
+    """Return the client's metrics of an emulated server, none of which leads, and its instructions first."""
+    own = {metric.name for metric in _processor("each request")}
+    client = (
+        msgspec.structs.replace(each, leads=False, meaning=f"{each.meaning}; the server is emulated")
+        for each in metrics
+        if each.name not in own
+    )
+    return (_INSTRUCTIONS, *client)
+
+
+BARE = Suite(
+    name="netstack-bare",
+    description="an HTTP server on a machine without an operating system: the target bare-riscv64",
+    workloads=(
+        _work(
+            "bare-keepalive",
+            "5000 HTTP requests on 50 connections that are kept, on a machine without an operating system",
+            _emulated(_ANSWERED),
+            bare=True,
+        ),
+        _work(
+            "bare-churn",
+            "2000 HTTP requests, 50 at once, a connection for each, on such a machine",
+            _emulated(_ANSWERED),
+            bare=True,
+        ),
+        _work(
+            "bare-ab",
+            "2000 HTTP requests by ab, 50 at once, a connection for each, on such a machine",
+            _emulated(_OF_AB),
+            commands=(("ab", "apache2-utils"),),
+            bare=True,
+        ),
+    ),
+)
+
+SUITES = (SUITE, COUNTS, FIXES, CLIENTS, LINK, BARE)

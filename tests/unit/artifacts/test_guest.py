@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The guest of crates/swapstone-net-guest: what its build and its boot need is named with the next step."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from swapstone.artifacts import guest, missing_guest_requirement, require_guest
+from swapstone.artifacts.workload_build import PROGRAM, Built
+from swapstone.model import Crate, UnavailableError
+from swapstone.session import capabilities
+
+
+@pytest.fixture
+def have(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that simulates a machine without some programs. `library` is the source of core and alloc."""
+
+    def arrange(*missing: str, library: str | None = "installed") -> None:
+        monkeypatch.setattr(guest, "missing_crate_requirement", lambda: None)
+        monkeypatch.setattr(guest, "guest_library", lambda **_: library)
+        monkeypatch.setattr(guest, "install_command", lambda package: f"apt-get install {package}")
+        monkeypatch.setattr(shutil, "which", lambda program, **_: None if program in missing else f"/usr/bin/{program}")
+
+    return arrange
+
+
+def test_each_thing_that_is_missing_is_named_with_its_command(have: Callable[..., None]) -> None:
+    have()
+    assert missing_guest_requirement() is None
+    require_guest(("lwip",))
+    have("qemu-system-riscv64")
+    assert missing_guest_requirement() == (
+        "The command qemu-system-riscv64, which emulates the machine, is not installed.",
+        "Install it: apt-get install qemu-system-misc",
+    )
+    have(library=None)
+    message = "There is no Rust library for riscv64gc-unknown-none-elf."
+    assert missing_guest_requirement() == (message, "Install it: rustup target add riscv64gc-unknown-none-elf")
+    have("rustup", library=None)
+    assert missing_guest_requirement() == (
+        message,
+        "Install it: apt-get install rust-web-src (beside rustc-web; rust-src beside rustc)",
+    )
+    with pytest.raises(UnavailableError, match="There is no Rust library"):
+        require_guest(("smoltcp",))
+
+
+def test_only_lwip_needs_a_c_compiler(have: Callable[..., None]) -> None:
+    have("riscv64-linux-gnu-gcc", "clang")
+    assert missing_guest_requirement(("smoltcp",)) is None
+    assert missing_guest_requirement(("lwip", "smoltcp")) == (
+        "There is no C compiler for riscv64, which lwIP needs.",
+        "Install one: apt-get install gcc-riscv64-linux-gnu",
+    )
+    have("riscv64-linux-gnu-ar")
+    assert missing_guest_requirement() is None
+    assert guest.guest_compiler() == {}  # clang
+    have()
+    assert guest.guest_compiler() == {
+        "CC_riscv64gc_unknown_none_elf": "riscv64-linux-gnu-gcc",
+        "AR_riscv64gc_unknown_none_elf": "riscv64-linux-gnu-ar",
+    }
+
+
+def test_what_trials_of_crates_need_is_needed_too(have: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    have()
+    monkeypatch.setattr(guest, "missing_crate_requirement", lambda: ("it needs root", "Start it as root."))
+    assert missing_guest_requirement() == ("it needs root", "Start it as root.")
+
+
+def test_the_doctor_reports_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capabilities, "missing_guest_requirement", lambda: ("There is no C compiler.", "Install one."))
+    found = capabilities._bare()
+    assert (found.name, found.state.value) == ("target bare-riscv64", "missing")
+    assert found.meaning == "There is no C compiler: no network stack without an operating system"
+    assert found.remedy == "Install one."
+    monkeypatch.setattr(capabilities, "missing_guest_requirement", lambda: None)
+    assert capabilities._bare().state.value == "good"
+
+
+def test_program_and_guest_are_in_one_folder_and_both_digests_are_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = {name: tmp_path / name for name in ("bench", "lwip", "smoltcp")}
+    for name, path in made.items():
+        path.write_text(name)
+    (tmp_path / "swapstone" / "crates").mkdir(parents=True)
+    program = Built(made["bench"], "0" * 64, "cargo build", (("crates", "1"),), ())
+    monkeypatch.setattr(guest, "build_crate", lambda *_: program)
+    monkeypatch.setattr(guest, "build_guest", lambda stack, *_: made[stack])
+    built = {stack: guest.build_bare(Crate(package="p"), stack) for stack in ("lwip", "smoltcp")}
+    for stack, each in built.items():
+        assert (each.path.name, each.path.read_text()) == (PROGRAM, "bench")
+        assert [beside.read_text() for beside in each.beside] == [stack]
+        assert [name for name, _ in each.sources] == ["crates", f"guest-{stack}"]
+    assert len(str(built["lwip"].path)) == len(str(built["smoltcp"].path))
+    assert built["lwip"].path != built["smoltcp"].path
+    assert guest.build_bare(Crate(package="p"), "lwip") == built["lwip"]

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A target without an operating system: what it refuses and leaves out, each with its reason, and what it selects by default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from swapstone.factors import parse_choice
+from swapstone.model import Crate, Experiment, FactorLevels, UnavailableError, UserError, Workload
+from swapstone.run.bare_machine import check_bare, left_out_levels
+from swapstone.session import study
+from swapstone.session.defaults import default_suites, default_target_of
+from swapstone.session.progress import LineProgress
+from swapstone.session.study_file import decode_study
+from swapstone.subjects import Subject, crate, subjects_of
+from swapstone.subjects.crate import CrateProgram
+from swapstone.targets import find_target_kind, parse_target
+from swapstone.targets.bare import BareSpec
+from swapstone.workloads import find_suite, find_workload
+from tests.unit import builders
+
+NAME = "bare-riscv64"
+BARE, HOST = find_target_kind(NAME).opens, find_target_kind("host").opens
+SUITE = find_suite("netstack-bare")
+
+
+def _experiment(*levels: str, factor: str = "netstack", loads: tuple[str, ...] = ("idle",)) -> Experiment:
+    return builders.experiment(factors=(FactorLevels(factor=factor, levels=levels),), loads=loads, target=NAME)
+
+
+def _subjects(works: Iterable[Workload]) -> list[Subject]:
+    return list(subjects_of({("suite", work.name): work for work in works}).values())
+
+
+def _refusal(experiment: Experiment, *works: Workload) -> UserError:
+    with pytest.raises(UnavailableError) as caught:
+        check_bare(experiment, _subjects(works or SUITE.workloads), BARE)
+    assert caught.value.hint
+    return caught.value
+
+
+def test_the_target_has_no_parameters_and_its_own_capabilities() -> None:
+    assert parse_target(NAME) == BareSpec()
+    with pytest.raises(UserError, match="takes nothing after its name"):
+        parse_target(f"{NAME}:x")
+    assert (BARE.bare, BARE.boots, BARE.runs_instruments, BARE.limits_memory) == (True, False, False, False)
+    assert not HOST.bare
+
+
+def test_stacks_are_accepted_and_other_targets_accept_everything() -> None:
+    check_bare(_experiment("lwip", "smoltcp:shipped"), _subjects(SUITE.workloads), BARE)
+    check_bare(_experiment("glibc", "musl", factor="libc"), _subjects([find_workload("libc", "b_malloc_tiny1")]), HOST)
+
+
+@pytest.mark.parametrize("levels", [("kernel", "lwip"), ("lwip", "kernel"), ("lwip", "kernel", "kernel:bbr")])
+def test_without_two_stacks_there_is_nothing_to_compare(levels: tuple[str, ...]) -> None:
+    refusal = _refusal(_experiment(*levels))
+    assert refusal.message.startswith("netstack=kernel is unavailable: there is no operating system on that machine")
+    assert "netstack=lwip,smoltcp" in refusal.hint
+
+
+def test_a_kernel_beside_two_stacks_is_left_out_with_a_note() -> None:
+    experiment = _experiment("lwip", "smoltcp", "kernel")
+    check_bare(experiment, _subjects(SUITE.workloads), BARE)
+    (note,) = left_out_levels(experiment, BARE)
+    assert note.startswith("Note: netstack=kernel is unavailable: there is no operating system on that machine")
+    assert list(left_out_levels(experiment, HOST)) == []
+
+
+@pytest.mark.parametrize(
+    ("suite", "work"), [("netstack", "http-churn"), ("netstack", "bulk-in"), ("libc", "b_malloc_tiny1")]
+)
+def test_another_workload_is_refused_with_the_suite_that_runs(suite: str, work: str) -> None:
+    refusal = _refusal(_experiment("lwip", "smoltcp"), find_workload(suite, work))
+    assert refusal.message == f"The target {NAME} has no operating system, which {work} needs."
+    assert refusal.hint == "Select the workloads that it runs: --suite netstack-bare. Or measure on --target host."
+
+
+def test_other_factors_and_loads_are_refused() -> None:
+    assert _refusal(_experiment("glibc", "musl", factor="libc")).message.startswith(
+        f"The target {NAME} has no factor libc"
+    )
+    refusal = _refusal(_experiment("lwip", "smoltcp", loads=("idle", "cpu")))
+    assert refusal.message == f"The target {NAME} runs no load cpu beside a trial."
+
+
+def test_its_suite_and_target_select_each_other() -> None:
+    choice = parse_choice("netstack=lwip,smoltcp")
+    assert default_suites((choice,), (), bare=True) == (SUITE.name,)
+    assert default_suites((choice,), ()) == ("netstack",)
+    assert default_target_of((choice,), ("idle",), SUITE.workloads) == NAME
+    assert default_target_of((choice,), ("idle",), find_suite("netstack").workloads) == "host"
+
+
+def test_every_workload_leads_with_instructions_and_has_no_processor_time() -> None:
+    for work in SUITE.workloads:
+        assert isinstance(work.origin, Crate)
+        assert work.origin.bare
+        assert [metric.name for metric in work.metrics if metric.leads] == ["instructions"]
+        assert not {"cpu", "user_cpu", "system_cpu"} & {metric.name for metric in work.metrics}
+
+
+def test_its_workloads_are_refused_on_other_targets() -> None:
+    work = SUITE.workloads[0]
+    assert isinstance(work.origin, Crate)
+    for target in ("host", "vm", "ssh:board"):
+        with pytest.raises(UnavailableError) as caught:
+            CrateProgram(work, work.origin).check(_experiment("lwip", "smoltcp"), find_target_kind(target).opens)
+        assert caught.value.hint == f"Measure on --target {NAME}."
+
+
+STUDY = b"""
+title = "Stacks"
+question = "Which of them runs without an operating system?"
+blocks = 1
+[[factor]]
+name = "netstack"
+levels = ["lwip", "smoltcp", "kernel"]
+[[part]]
+name = "speed"
+title = "Processes"
+suites = ["netstack"]
+[[part]]
+name = "bare"
+title = "Without an operating system"
+"""
+
+
+def test_a_study_names_what_it_leaves_out_before_it_measures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    lines: list[str] = []
+
+    def start(experiment: Experiment, out: Path, **_: object) -> Path:
+        lines.append(f"measured {experiment.name}, {experiment.workloads[0][0]}")
+        return out
+
+    monkeypatch.setattr(study, "start", start)
+    monkeypatch.setattr(crate, "_require_guest_once", lambda _: None)
+    run = study.plan_study("mine", decode_study(STUDY, "mine.toml"), target=NAME)
+    states = study.start_study(run, tmp_path / "s", progress=LineProgress(lines.append)).parts
+    assert (states["speed"].state, states["bare"].state) == (study.UNAVAILABLE, study.COMPLETE)
+    measured = lines.index("measured mine/bare, netstack-bare")
+    before = "\n".join(lines[:measured])
+    assert (
+        "the part speed is unavailable: The target bare-riscv64 has no operating system, which http-keepalive" in before
+    )
+    assert "The part bare: Note: netstack=kernel is unavailable: there is no operating system" in before
