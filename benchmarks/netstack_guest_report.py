@@ -17,7 +17,7 @@ TITLES = {"lwip": "lwIP", "smoltcp": "smoltcp"}
 LIMITS = (
     "Shares are measured, not times: the machine is emulated and is stopped for each sample. An instruction's cost is QEMU's, not that of"
     " hardware.",
-    "A sample is taken where QEMU can stop the machine: at the begin of a translation block, which is often the begin of a function.",
+    "A sample is taken where QEMU can stop the machine: at the start of a translation block, which is often the start of a function.",
     "QEMU stops the machine in the thread that runs its devices: time in which that thread sends or receives frames is under-represented.",
     "ab and the machine share processors with this command. Idle time depends on them and is counted apart.",
     "Intervals (95 %, Wilson) are of random sampling alone.",

@@ -197,11 +197,11 @@ def _word(memory: Memory, address: int, name: str) -> int:
     return memory.word(address)
 
 
-def _caller_of_innermost(registers: Registers, memory: Memory, start: int) -> tuple[int, int]:
-    """Return return address and frame pointer of the innermost function's caller."""
+def _caller_of_innermost(registers: Registers, memory: Memory, start: int) -> tuple[int, int, int]:
+    """Return return address and frame pointer of the innermost function's caller, and an address below that frame pointer."""
     state = state_at(memory.code(start, registers.pc))
     if state.ra is None and state.fp is None:
-        return registers.ra, registers.fp
+        return registers.ra, registers.fp, registers.sp
     if state.framed:
         at_entry = registers.fp
     elif state.depth is not None:
@@ -210,7 +210,7 @@ def _caller_of_innermost(registers: Registers, memory: Memory, start: int) -> tu
         raise _EndError("the size of the innermost frame is unknown")
     ra = registers.ra if state.ra is None else _word(memory, at_entry + state.ra, "innermost frame")
     fp = registers.fp if state.fp is None else _word(memory, at_entry + state.fp, "innermost frame")
-    return ra, fp
+    return ra, fp, at_entry
 
 
 def unwind(registers: Registers, memory: Memory) -> Stack:
@@ -226,8 +226,7 @@ def unwind(registers: Registers, memory: Memory) -> Stack:
         start = memory.function(registers.pc)
         if start is None:
             raise _EndError("the program counter is in no function")
-        ra, fp = _caller_of_innermost(registers, memory, start)
-        lowest = registers.sp
+        ra, fp, lowest = _caller_of_innermost(registers, memory, start)
         while True:
             if ra not in memory.entry and memory.function(ra - 1) is None:
                 raise _EndError("a return address is in no function")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import bisect
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -52,8 +53,8 @@ def without_generics(name: str) -> str:
 def inlined_name(function: str, file: str) -> str:
     """Return the name of an inlined function with its module, which is derived from its file."""
     own = without_generics(function.strip())
-    if own.startswith(".L") or not own or own == "??":
-        own = "{inlined}"  # binutils names the innermost one by a local label
+    if not own or own == "??":
+        own = "{inlined}"
     module = _MODULE.search(file)
     if module is None or "::" in own:
         return own
@@ -98,6 +99,20 @@ def _output(command: Sequence[str], lines: Sequence[str]) -> str:
     if done.returncode != 0:
         raise UnavailableError(f"{command[0]}: {done.stderr.strip()}")
     return done.stdout
+
+
+def _without_symbols(path: Path) -> bytes:
+    """Return an ELF file whose symbol table is marked as unused (SHT_NULL).
+
+    With one, addr2line names the innermost inlined function by the nearest symbol, which in RISC-V programs is a local label.
+    """
+    data = bytearray(path.read_bytes())
+    with open_elf(path) as elf:
+        for number, section in enumerate(elf.iter_sections()):
+            if section["sh_type"] == "SHT_SYMTAB":
+                at = elf["e_shoff"] + number * elf["e_shentsize"] + 4
+                data[at : at + 4] = bytes(4)
+    return bytes(data)
 
 
 class Image:
@@ -154,8 +169,11 @@ class Image:
             UnavailableError: `TOOLS` fail.
         """
         wanted = sorted({*addresses})
-        command = ("addr2line", "-e", str(self._path), "-a", "-i", "-f", "-C")
-        places = read_places(_output(command, [f"{address:#x}" for address in wanted]))
+        with tempfile.NamedTemporaryFile(prefix="swapstone-") as file:
+            file.write(_without_symbols(self._path))
+            file.flush()
+            command = ("addr2line", "-e", file.name, "-a", "-i", "-f", "-C")
+            places = read_places(_output(command, [f"{address:#x}" for address in wanted]))
         symbols = [_CLONE.sub("", self._symbol(address)) for address in wanted]
         plain = _output(("c++filt",), symbols).splitlines()
         if len(plain) != len(symbols):
