@@ -101,7 +101,7 @@ def _profile(options: argparse.Namespace) -> int:
     for stack in options.stacks:
         guest = build(stack, build_std=options.build_std, frame_pointers=True)
         requests = options.requests or PROFILE_REQUESTS
-        profile, account = measure_profile(guest, stack, options.samples, requests, options.concurrency)
+        profile, account = measure_profile(guest, stack, options.samples or SAMPLES, requests, options.concurrency)
         profiles.append(profile)
         keep(options.out, f"bare {stack} sampled", profile.costs)
         _append(options.json, {**netstack_guest_report.data(profile, classes), "guest": account})
@@ -131,13 +131,14 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="append a line for each stack to this file")
     parser.add_argument("--profile", action="store_true", help="sample the machine under ab")
-    parser.add_argument("--samples", type=_samples, default=SAMPLES, help=f"of each stack (default {SAMPLES})")
+    parser.add_argument("--samples", type=_samples, help=f"of each stack (default {SAMPLES})")
     parser.add_argument(
         "--out", type=Path, metavar="FOLDER", help="write folded stacks and flame graphs of a profile to this folder"
     )
     options = parser.parse_args()
-    if options.out is not None and not options.profile:
-        parser.error("--out needs --profile")
+    for name in ("samples", "out"):
+        if getattr(options, name) is not None and not options.profile:
+            parser.error(f"--{name} needs --profile")
     return options
 
 

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from benchmarks import netstack_guest
@@ -61,3 +63,33 @@ def test_the_reason_of_the_lab_is_returned(have: Callable[..., None], monkeypatc
     assert netstack_guest.why_no_guest(["smoltcp"]) == "network namespaces need root"
     monkeypatch.setattr(netstack_guest, "why_not", lambda _: "no TAP; --stacks kernel needs none")
     assert netstack_guest.why_no_guest(["smoltcp"]) == "no TAP"
+
+
+def test_only_a_profile_needs_the_programs_that_name_functions(have: Callable[..., None]) -> None:
+    have("addr2line", "c++filt")
+    assert netstack_guest.why_no_guest(["smoltcp"]) is None
+    assert netstack_guest.why_no_guest(["smoltcp"], profile=True) == "there is no addr2line; Debian's binutils has it"
+
+
+def test_a_profile_is_built_with_frame_pointers_in_a_folder_of_its_own(
+    have: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    have()
+    runs: list[tuple[list[str], dict[str, str]]] = []
+
+    def run(command: list[str], *, env: dict[str, str], **_: object) -> subprocess.CompletedProcess[str]:
+        runs.append((command, env))
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(netstack_guest, "lwip_source", lambda: Path("/lwip"))
+    monkeypatch.setenv("RUSTFLAGS", "-Cdebuginfo=2")
+    monkeypatch.delenv("CFLAGS_riscv64gc_unknown_none_elf", raising=False)
+    plain, profiled = netstack_guest.build("lwip"), netstack_guest.build("lwip", frame_pointers=True)
+    assert plain != profiled
+    (_, without), (command, environment) = runs
+    assert without["RUSTFLAGS"] == "-Cdebuginfo=2"
+    assert "CFLAGS_riscv64gc_unknown_none_elf" not in without
+    assert environment["RUSTFLAGS"] == "-Cdebuginfo=2 -Cforce-frame-pointers=yes"
+    assert environment["CFLAGS_riscv64gc_unknown_none_elf"] == "-fno-omit-frame-pointer"
+    assert str(profiled).startswith(command[command.index("--target-dir") + 1])
