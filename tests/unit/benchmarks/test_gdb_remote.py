@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
-from benchmarks import gdb_remote
 from benchmarks.gdb_remote import (
     MOST_MEMORY_BYTES,
     MOST_REPLY_BYTES,
@@ -181,7 +181,7 @@ def test_an_endless_reply_ends(first: bytes, again: bytes, error: type[RemoteErr
 
 def test_the_time_limit_is_of_the_whole_reply(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter(range(1000))
-    monkeypatch.setattr(gdb_remote.time, "monotonic", lambda: float(next(times)))
+    monkeypatch.setattr("benchmarks.gdb_remote.time", SimpleNamespace(monotonic=lambda: float(next(times))))
     endless: object = _Endless(b"+$", b"0")
     with pytest.raises(TimedOutError, match="not answered in 20 s"):
         Remote(endless).memory(16, 2)  # type: ignore[arg-type]  # what is used of a socket

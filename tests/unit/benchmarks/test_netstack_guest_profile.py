@@ -99,7 +99,7 @@ def test_a_gdbstub_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(netstack_guest_profile, "Image", FakeImage)
     one, lab = load("")
     typed: Any = lab
-    with pytest.raises(UnavailableError, match="QEMU's gdbstub accepts no connection: .*No such file"):
+    with pytest.raises(UnavailableError, match=r"QEMU's gdbstub accepts no connection: .*No such file"):
         sample(typed, tmp_path / "gdb", tmp_path / "guest", 1, one)
 
 
@@ -118,7 +118,7 @@ def test_a_gdbstub_that_breaks_the_protocol_is_named(tmp_path: Path, monkeypatch
 
         server = threading.Thread(target=serve)
         server.start()
-        with pytest.raises(UnavailableError, match="^QEMU's gdbstub: b'H' is no acknowledgement$"):
+        with pytest.raises(UnavailableError, match=r"^QEMU's gdbstub: b'H' is no acknowledgement$"):
             sample(typed, tmp_path / "gdb", tmp_path / "guest", 1, one)
         server.join()
     assert not lab.commands
