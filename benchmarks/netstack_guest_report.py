@@ -48,7 +48,7 @@ def answer(profile: Profile, classes: Classes) -> str:
     parts = sorted(split(profile.costs, classes).items(), key=lambda one: (-one[1], one[0]))
     work = ", ".join(f"{_percent(count, busy)} {name}" for name, count in parts[:3] if count)
     function, _, count = _by_function(profile, classes)[0]
-    return f"{idle}. Of the {busy} others, {work}; the most, {_percent(count, busy)}, are in {function}."
+    return f"{idle}. Of the {busy} others, {work}; the function with the most, {_percent(count, busy)}, is {function}."
 
 
 def _by_function(profile: Profile, classes: Classes) -> list[tuple[str, str, int]]:

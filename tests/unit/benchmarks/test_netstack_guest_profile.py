@@ -153,7 +153,7 @@ def test_functions_of_the_guest_have_a_class(stack: tuple[str, ...], expected: s
 def test_the_answer_states_the_wait_the_classes_and_the_hottest_function() -> None:
     assert answer(LWIP, CLASSES) == (
         "Of lwIP's 20 samples, 60 % wait for frames. Of the 8 others, 50 % checksum, 38 % stack, 12 % copy; "
-        "the most, 50 %, are in lwip_standard_chksum."
+        "the function with the most, 50 %, is lwip_standard_chksum."
     )
     assert answer(dataclasses.replace(LWIP, costs=()), CLASSES) == (
         "Of lwIP's 12 samples, 100 % wait for frames; none is of work."
