@@ -19,6 +19,8 @@ LIMITS = (
     " hardware.",
     "A sample is taken where QEMU can stop the machine: at the start of a translation block, which is often the start of a function.",
     "QEMU stops the machine in the thread that runs its devices: time in which that thread sends or receives frames is under-represented.",
+    "An access to a device may wait for QEMU's lock, which counts as work of the driver. So profiles on a busy host differ by more than the"
+    " intervals.",
     "ab and the machine share processors with this command. Idle time depends on them and is counted apart.",
     "Intervals (95 %, Wilson) are of random sampling alone.",
 )
