@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """A client of GDB's remote serial protocol that stops a machine, reads it and continues it.
 
-It knows the commands `?`, `g`, `m`, `c`, `D` and the interrupt byte, with acknowledgements (GDB's manual: "GDB Remote Serial Protocol").
+It sends the commands `?`, `g`, `m`, `c`, `D` and the interrupt byte, with acknowledgements (GDB's manual: "GDB Remote Serial Protocol").
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ClosedError(RemoteError):
 
 
 class RefusedError(RemoteError):
-    """The machine answered with an error number or does not know the command."""
+    """The machine answered with an error number or has no such command."""
 
 
 def framed(payload: bytes) -> bytes:
@@ -158,7 +158,7 @@ class Remote:
     def _bytes(self, command: bytes) -> bytes:
         reply = self._exchange(command)
         if not reply:
-            raise RefusedError(f"the machine does not know the command {command.decode()}")
+            raise RefusedError(f"the machine does not support {command.decode()}")
         if re.fullmatch(rb"E[0-9a-fA-F]{2}", reply):
             raise RefusedError(f"the machine refuses {command.decode()} with {reply.decode()}")
         if not _HEX.fullmatch(reply):

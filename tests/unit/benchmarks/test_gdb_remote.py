@@ -35,7 +35,7 @@ def peer() -> Iterator[Peer]:
 
 
 def reply(payload: bytes) -> bytes:
-    """Return an acknowledgement and a packet, whose payload is sent as it is."""
+    """Return an acknowledgement and a packet with a payload without escapes."""
     return b"+$%b#%02x" % (payload, sum(payload) % 256)
 
 
@@ -122,7 +122,7 @@ def test_a_reply_with_a_wrong_checksum_is_requested_again(peer: Peer) -> None:
         (reply(b"01"), MalformedError, "1 bytes of memory arrived instead of 2"),
         (reply(b"010203"), MalformedError, "3 bytes of memory arrived instead of 2"),
         (reply(b"E14"), RefusedError, "refuses m10,2 with E14"),
-        (reply(b""), RefusedError, "does not know the command m10,2"),
+        (reply(b""), RefusedError, "does not support m10,2"),
         (b"+$" + b"0" * (MOST_REPLY_BYTES + 8192), TooLongError, "more than"),
     ],
 )
