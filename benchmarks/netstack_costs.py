@@ -37,19 +37,17 @@ from benchmarks.netstack_profile import (
     Classes,
     Cost,
     functions,
-    profile,
+    keep,
     read_callgrind,
     read_perf,
     split,
 )
 from benchmarks.netstack_tables import number, table
 
-from swapstone.explanation import CostClasses, folded
 from swapstone.factors.netstack_fixes import FIXES
 from swapstone.instruments.callgrind_output import total
 from swapstone.instruments.perf import read as read_recording
 from swapstone.model import UserError
-from swapstone.report import flame_graph
 
 STACKS = ("lwip", "smoltcp")
 SUBJECT = "swapstone_net_virtual_subject"
@@ -231,7 +229,7 @@ def _transfer(asked: argparse.Namespace) -> list[dict[str, Any]]:
                 data = Path(folder) / "perf.data"
                 bulk(stack, way, _recorded(binary, data), binary, asked.seconds)
                 samples = _samples(data)
-            _keep(asked.out, f"bulk {way} {stack} sampled", [cost for cost, _ in samples])
+            keep(asked.out, f"bulk {way} {stack} sampled", [cost for cost, _ in samples])
             places = dict.fromkeys((*(name for name, _ in KERNEL_PLACES), REST), 0)
             for cost, inside in samples:
                 if inside:
@@ -271,15 +269,6 @@ def in_kernel(costs: Sequence[Cost], classes: Classes) -> dict[str, int]:
         name = classes.of(Cost(cost.stack[-1:], "", 1))
         found[name if name in {"copy", "checksum"} else "system call"] += cost.weight
     return found
-
-
-def _keep(out: Path | None, name: str, costs: Sequence[Cost]) -> None:
-    if out is None:
-        return
-    base = name.replace(" ", "-")
-    found = profile(costs)
-    (out / f"{base}.folded").write_text(folded(found))
-    (out / f"{base}.html").write_text(flame_graph.page(f"Network stacks: {name}", found, None, CostClasses([])))
 
 
 def tables(found: Sequence[dict[str, Any]], names: Sequence[str]) -> str:
@@ -359,7 +348,7 @@ def _count(asked: argparse.Namespace, classes: Classes) -> list[dict[str, Any]]:
             print(f"{work.name} on {stack}", file=sys.stderr)
             with tempfile.TemporaryDirectory() as folder:
                 costs = callgrind(binary, work.arguments(units), stack, Path(folder))
-            _keep(asked.out, f"{work.name} {stack.replace(':', '-')}", costs)
+            keep(asked.out, f"{work.name} {stack.replace(':', '-')}", costs)
             found.append(
                 {
                     **{"work": work.name, "stack": stack, "unit": work.unit, "units": units},
@@ -384,7 +373,7 @@ def _sample(asked: argparse.Namespace, classes: Classes) -> list[dict[str, Any]]
         with tempfile.TemporaryDirectory() as folder:
             samples = perf(stack, binary, asked.seconds, Path(folder))
         costs = [cost for cost, _ in samples]
-        _keep(asked.out, f"wrk {stack}", costs)
+        keep(asked.out, f"wrk {stack}", costs)
         kernel = in_kernel([cost for cost, inside in samples if inside], classes)
         user = split([cost for cost, inside in samples if not inside], classes)
         found.append(

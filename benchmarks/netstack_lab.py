@@ -139,11 +139,10 @@ class Lab:
             results.append(process.stdout.read() if process.stdout else "")
 
     @contextlib.contextmanager
-    def beside(self, command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-        """Run a program as the server, with a standard input to write to, and with its errors in its output."""
-        process = self._start(
-            self._server, self.server_cpu, command, errors=subprocess.STDOUT, input_from=subprocess.PIPE
-        )
+    def beside(self, command: Sequence[str], *, client: bool = False) -> Iterator[subprocess.Popen[str]]:
+        """Run a program as the server or the client, with a standard input to write to, and with its errors in its output."""
+        name, cpu = (self._client, self.client_cpu) if client else (self._server, self.server_cpu)
+        process = self._start(name, cpu, command, errors=subprocess.STDOUT, input_from=subprocess.PIPE)
         try:
             yield process
         finally:

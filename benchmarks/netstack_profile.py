@@ -10,10 +10,12 @@ import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from swapstone.explanation import CostClasses, folded
 from swapstone.instruments import callgrind_output
 from swapstone.instruments.perf_script import Event
 from swapstone.instruments.profile_builder import ProfileBuilder
 from swapstone.model import OWN_OBJECT, Frame, Profile
+from swapstone.report import flame_graph
 
 TABLE = Path(__file__).with_name("netstack_classes.toml")
 OTHER = "other"
@@ -133,3 +135,19 @@ def profile(costs: Iterable[Cost], unit: str = "1") -> Profile:
     for cost in costs:
         builder.add(tuple(Frame(symbol=name, object=OWN_OBJECT) for name in cost.stack), cost.weight)
     return builder.profile("on-cpu", unit, 1.0)
+
+
+def keep(out: Path | None, name: str, costs: Sequence[Cost]) -> None:
+    """Write costs as folded stacks and as a flame graph.
+
+    Args:
+        out: the folder; None to write nothing.
+        name: of the files, with hyphens instead of spaces, and of the page.
+        costs: to write.
+    """
+    if out is None:
+        return
+    base = name.replace(" ", "-")
+    found = profile(costs)
+    (out / f"{base}.folded").write_text(folded(found))
+    (out / f"{base}.html").write_text(flame_graph.page(f"Network stacks: {name}", found, None, CostClasses([])))

@@ -77,3 +77,71 @@ def test_an_interrupted_run_ends_the_machine_and_removes_the_namespace(stack: st
     assert process.returncode == 130
     assert not Path(f"/proc/{machines[0]}").exists()
     assert namespaces() == before
+
+
+SAMPLES = 200
+PROFILE_REQUESTS = 2000
+POLL = {
+    "lwip": "<swapstone_net_lwip::Lwip as swapstone_net::stack::Stack>::poll",
+    "smoltcp": "<swapstone_net_smoltcp::stack::Smoltcp as swapstone_net::stack::Stack>::poll",
+}
+"""What does the work of a stack; it is called through inlined functions of the sockets."""
+
+
+@pytest.mark.slow
+def test_samples_of_the_loaded_machine_have_stacks_up_to_its_entry(stack: str, tmp_path: Path) -> None:
+    if reason := why_no_guest([stack], profile=True):
+        pytest.skip(f"unavailable: {reason}")
+    before = namespaces()
+    out, folder = tmp_path / "profile.json", tmp_path / "stacks"
+    command = (SCRIPT, "--profile", "--samples", str(SAMPLES), "--stacks", stack, "--json", out)
+    done = subprocess.run(
+        (*command, "-n", str(PROFILE_REQUESTS), "--out", folder),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=1500,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(out.read_text())
+    assert (found["stack"], found["samples"], found["failed"]) == (stack, SAMPLES, 0)
+    assert found["requests"] == PROFILE_REQUESTS * found["runs"]
+    assert found["guest"]["failed"] == 0
+    assert found["guest"]["requests"] >= found["requests"]
+    stacks = [tuple(one["stack"]) for one in found["stacks"] for _ in range(one["samples"])]
+    assert found["idle"] + len(stacks) == SAMPLES
+    assert stacks  # the machine was loaded
+    # Most stacks lead from the entry through the server to a named function.
+    complete = [names for names in stacks if names[:3] == ("_start", "start", "swapstone_net_guest::server::serve")]
+    assert len(complete) == found["whole"]
+    assert len(complete) >= 0.9 * len(stacks)
+    assert sum("[unknown]" not in names for names in stacks) >= 0.9 * len(stacks)
+    assert any(POLL[stack] in names for names in complete)
+    # What is printed and written is of the same samples.
+    assert f" {SAMPLES} samples, " in done.stdout.splitlines()[0]
+    assert f"{found['whole']} of {len(stacks)} stacks reach the entry code" in done.stdout
+    folded = (folder / f"bare-{stack}-sampled.folded").read_text().splitlines()
+    assert sum(int(line.rpartition(" ")[2]) for line in folded) == len(stacks)
+    assert (folder / f"bare-{stack}-sampled.html").read_text().startswith("<!")
+    assert namespaces() == before
+
+
+@pytest.mark.slow
+def test_an_interrupted_profile_ends_the_machine_and_removes_the_namespace(stack: str) -> None:
+    before = namespaces()
+    command = (SCRIPT, "--stacks", stack, "--profile", "--samples", "100000")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        until = time.monotonic() + 1500
+        while not machines_of(process.pid) and time.monotonic() < until and process.poll() is None:
+            time.sleep(0.1)
+        machines = machines_of(process.pid)
+        assert len(machines) == 1
+        arguments = Path(f"/proc/{machines[0]}/cmdline").read_bytes().decode().split("\0")
+        socket = Path(next(each for each in arguments if each.startswith("unix:")).split(":")[1].split(",")[0])
+        time.sleep(2)
+        os.kill(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert not Path(f"/proc/{machines[0]}").exists()
+    assert not socket.parent.exists()
+    assert namespaces() == before

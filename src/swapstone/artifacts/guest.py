@@ -37,6 +37,10 @@ GUEST = "guest"
 _PACKAGE = "swapstone-net-guest"
 _CROSS = "riscv64-linux-gnu-"
 _C_STACK = "lwip"
+_FRAME_POINTERS = (
+    ("RUSTFLAGS", "-Cforce-frame-pointers=yes"),
+    (f"CFLAGS_{GUEST_TARGET.replace('-', '_')}", "-fno-omit-frame-pointer"),
+)
 
 
 def guest_folder() -> Path:
@@ -116,6 +120,7 @@ def build_guest(
     variables: tuple[tuple[str, str], ...] = (),
     *,
     build_std: bool = False,
+    frame_pointers: bool = False,
 ) -> Path:
     """Build the guest with a stack, or return it from the cache.
 
@@ -124,6 +129,7 @@ def build_guest(
         notify: called with a line for the user before a build.
         variables: pairs (name, value) of environment variables that set options of the stack.
         build_std: compile core and alloc even if they are installed.
+        frame_pointers: whether all compiled functions keep a frame pointer, for a profile. Installed ones of core and alloc need not.
 
     Raises:
         UnavailableError: the source of lwIP or a crate can't be fetched.
@@ -132,6 +138,9 @@ def build_guest(
     sources = tree_digest(share_dir() / "crates")
     command = ["cargo", "build", "--release", "--locked", "--target", GUEST_TARGET, "--features", stack]
     environment = {**dict(variables), **(guest_compiler() or {})}
+    if frame_pointers:
+        for name, flag in _FRAME_POINTERS:
+            environment[name] = f"{os.environ.get(name, '')} {flag}".strip()
     builds = guest_library(build_std=build_std) == "built"
     if builds:
         # A stable compiler builds its own library if unstable options are enabled.
@@ -139,11 +148,13 @@ def build_guest(
         command += ["-Zbuild-std=core,alloc,compiler_builtins", "-Zbuild-std-features=compiler-builtins-mem"]
     compiler = next((value for name, value in environment.items() if name.startswith("CC_")), "clang")
     settings = "".join(f"{name}={value} " for name, value in variables)
+    if frame_pointers:
+        settings += "".join(f"{name}={environment[name]} " for name, _ in _FRAME_POINTERS)
     shown = f"{settings}{' '.join(command)}, by {first_line(['rustc', '--version'])} and {first_line([compiler, '--version'])}"
     home = home_of(shown, sources, os.environ.get("CFLAGS", ""))
     if not (home / PROGRAM).is_file():
         notify(f"building {_PACKAGE} with {stack}{f', {settings.strip()}' if settings else ''} for bare riscv64")
-        target = target_folder(f"{GUEST}-std" if builds else GUEST)
+        target = target_folder(f"{GUEST}{'-frames' if frame_pointers else ''}{'-std' if builds else ''}")
         build_with_cargo(
             home,
             tuple(command),

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from pathlib import Path
+from typing import cast
 
 import pytest
 from benchmarks import netstack_guest
+
+from swapstone.artifacts import guest
 
 
 @pytest.fixture
@@ -61,3 +65,37 @@ def test_the_reason_of_the_lab_is_returned(have: Callable[..., None], monkeypatc
     assert netstack_guest.why_no_guest(["smoltcp"]) == "network namespaces need root"
     monkeypatch.setattr(netstack_guest, "why_not", lambda _: "no TAP; --stacks kernel needs none")
     assert netstack_guest.why_no_guest(["smoltcp"]) == "no TAP"
+
+
+def test_only_a_profile_needs_the_programs_that_name_functions(have: Callable[..., None]) -> None:
+    have("addr2line", "c++filt")
+    assert netstack_guest.why_no_guest(["smoltcp"]) is None
+    assert netstack_guest.why_no_guest(["smoltcp"], profile=True) == "there is no addr2line; Debian's binutils has it"
+
+
+def test_a_profile_is_built_with_frame_pointers_in_a_folder_of_its_own(
+    have: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    have()
+    builds: list[tuple[dict[str, str], Path]] = []
+
+    def build(*arguments: object, target: Path, **_: object) -> None:
+        environment = cast(dict[str, str], arguments[3])
+        builds.append((environment, target))
+
+    monkeypatch.setattr(guest, "build_with_cargo", build)
+    monkeypatch.setattr(guest, "guest_library", lambda *, build_std: "installed")
+    monkeypatch.setattr(guest, "first_line", lambda _: "a compiler")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("RUSTFLAGS", "-Cdebuginfo=2")
+    monkeypatch.delenv("CFLAGS_riscv64gc_unknown_none_elf", raising=False)
+    guest.build_guest.cache_clear()
+    plain, profiled = netstack_guest.build("lwip"), netstack_guest.build("lwip", frame_pointers=True)
+    assert plain != profiled
+    (without, shared), (environment, folder) = builds
+    assert shared != folder
+    assert "RUSTFLAGS" not in without  # that of the user remains
+    assert "CFLAGS_riscv64gc_unknown_none_elf" not in without
+    assert environment["RUSTFLAGS"] == "-Cdebuginfo=2 -Cforce-frame-pointers=yes"
+    assert environment["CFLAGS_riscv64gc_unknown_none_elf"] == "-fno-omit-frame-pointer"
+    guest.build_guest.cache_clear()
