@@ -22,6 +22,8 @@ TOOLS = (("addr2line", "binutils"), ("c++filt", "binutils"))
 _LIBRARY = re.compile(r"^/rustc/|/rustlib/src/rust/library/")
 _MODULE = re.compile(r"([A-Za-z0-9_-]+?)(?:-[0-9]+\.[0-9.]+)?/src/((?:[a-z0-9_]+/)*[a-z0-9_]+)\.rs$")
 _DISAMBIGUATOR = re.compile(r"\[[0-9a-f]{1,16}\]")
+_HASH = re.compile(r"::h[0-9a-f]{16}$")
+"""The end of each name in the legacy mangling of Rust, that of rustc 1.95."""
 _CLONE = re.compile(r"\.(?:llvm|isra|part|constprop|cold)(?:\.[0-9]+)*")
 _TIMEOUT_S = 120.0
 
@@ -34,10 +36,10 @@ class Place(NamedTuple):
 
 
 def without_generics(name: str) -> str:
-    """Return the name of a Rust function without crate disambiguators and generic arguments."""
+    """Return the name of a Rust function without crate disambiguators, generic arguments and the hash of legacy names."""
     found: list[str] = []
     depth = 0
-    text = _DISAMBIGUATOR.sub("", name)
+    text = _HASH.sub("", _DISAMBIGUATOR.sub("", name))
     for at, character in enumerate(text):
         if depth:
             depth += (character == "<") - (character == ">" and text[at - 1] != "-")

@@ -22,6 +22,8 @@ from benchmarks.riscv_image import TOOLS, UNKNOWN, Image, Place, inlined_name, r
         ("a::serve::<b::S, fn(c::C) -> d::D<e::E>>", "a::serve"),
         ("<a::R<u8>>::with::<(), F>::{closure#0}::<u8>", "<a::R>::with::{closure#0}"),
         ("<&a::B<C> as core::fmt::Display>::fmt", "<&a::B as core::fmt::Display>::fmt"),
+        ("smoltcp::iface::Interface<D>::poll::h0123456789abcdef", "smoltcp::iface::Interface::poll"),
+        ("lw_h0123456789abcdef", "lw_h0123456789abcdef"),
         ("a<b", "a"),
         ("", ""),
     ],
