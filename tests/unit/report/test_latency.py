@@ -381,12 +381,21 @@ def test_any_kernel_gets_a_warning_for_a_long_and_rare_case(
         )
 
 
-def test_on_a_wall_clock_a_warning_names_load_on_the_host() -> None:
+def test_on_a_wall_clock_a_warning_names_what_is_outside_the_kernel() -> None:
     (found,) = _flags(_latency("x", RT, 1000.0), exact=False)
-    assert found.endswith("On the wall clock, other load on the host may be the cause.")
+    assert found.endswith(
+        "by a section that PREEMPT_RT can't preempt, or by something outside this kernel: firmware, a hypervisor, an emulator, or other "
+        "load on their host."
+    )
     context = _context("x", clock="wall")
     (again,) = _made(context, _latency("x", RT, 1000.0))["latency"].flags
     assert again == found
+    (_, too) = _flags(_latency("x", RT, 1000.0), _latency("x", GENERIC, 1000.0), exact=False)
+    assert too.startswith("generic under load x was delayed too")
+    assert too.endswith(": what delays the kernel with PREEMPT_RT, in it or outside, delays every kernel.")
+    rare = msgspec.structs.replace(_latency("x", GENERIC, 1000.0, wake_ups=10_000), percentiles=((99.99, 0.0),))
+    (found,) = _flags(rare, exact=False)
+    assert found.endswith("On the wall clock, other load on the host may be the cause.")
 
 
 def test_the_planted_load_gets_a_warning_for_both_kernels_and_nothing_else_is() -> None:

@@ -18,6 +18,13 @@ RT_TIMES = 10.0
 ALIKE = 0.5
 """Another kernel is delayed too where its maximum rises by this share of the real-time kernel's rise."""
 
+_SECTION = "the kernel has a section that PREEMPT_RT can't preempt."
+_SECTION_OR_OUTSIDE = (
+    "by a section that PREEMPT_RT can't preempt, or by something outside this kernel: firmware, a hypervisor, an emulator, or other "
+    "load on their host."
+)
+_EVERY_KERNEL = "the section that PREEMPT_RT can't preempt delays every kernel."
+_EVERY_KERNEL_OR_OUTSIDE = "what delays the kernel with PREEMPT_RT, in it or outside, delays every kernel."
 _WALL = " On the wall clock, other load on the host may be the cause."
 
 
@@ -26,15 +33,14 @@ def warnings_of(group: LatencyGroup, *, exact: bool) -> tuple[str, ...]:
 
     Args:
         group: the latencies.
-        exact: whether the clock counts instructions; on a wall clock, load on the host delays a machine too.
+        exact: whether the clock counts instructions; on a wall clock, a machine is also delayed by what is outside its kernel.
     """
-    suffix = "" if exact else _WALL
     found = []
     for load in group.loads:
         here = [each for variant in group.variants if (each := group.found.get((load, variant))) is not None]
         rise = min((_rise(group, each) for each in here if delayed(group, each)), default=None)
-        texts = [_sentence(group, each, rise) for each in here]
-        found += [text + suffix for text in texts if text]
+        texts = [_sentence(group, each, rise, exact=exact) for each in here]
+        found += [text for text in texts if text]
     return tuple(found)
 
 
@@ -68,18 +74,19 @@ def rare(latency: Latency) -> float | None:
     return known if known is not None and worst(latency) >= max(LONG_NS, RARE * known) else None
 
 
-def _sentence(group: LatencyGroup, latency: Latency, rise: float | None) -> str:
+def _sentence(group: LatencyGroup, latency: Latency, rise: float | None, *, exact: bool) -> str:
     load = "on the idle machine" if latency.load == IDLE else f"under load {formatting.safe(latency.load)}"
     where = f"{formatting.safe(latency.variant.short_label)} {load}"
     idle = _idle(group, latency)
     replicates = f"worst of {formatting.count(len(latency.maxima), 'replicate')}"
     measured = f"{us(worst(latency))} us ({replicates}{'' if idle is None else f'; idle: {us(worst(idle))} us'})"
     if delayed(group, latency):
-        return f"{where} was delayed by {measured}: the kernel has a section that PREEMPT_RT can't preempt."
+        return f"{where} was delayed by {measured}: {_SECTION if exact else _SECTION_OR_OUTSIDE}"
     if rise is not None and rise > 0 and _rise(group, latency) >= ALIKE * rise:
-        return f"{where} was delayed too, by {measured}: the section that PREEMPT_RT can't preempt delays every kernel."
+        return f"{where} was delayed too, by {measured}: {_EVERY_KERNEL if exact else _EVERY_KERNEL_OR_OUTSIDE}"
     if (known := rare(latency)) is not None:
         return (
             f"{where} was delayed by {measured}, with a p99.99 of {us(known)} us: a rare event, not the usual latency."
+            + ("" if exact else _WALL)
         )
     return ""
