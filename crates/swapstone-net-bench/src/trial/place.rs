@@ -154,7 +154,7 @@ impl<'a> Place<'a> {
         }
         pin(pair.map(|pair| pair.0))?;
         let mut facts = Vec::new();
-        let server = if work.is_bare() {
+        let mut server = if work.is_bare() {
             Server::Bare(Guest::boot(setup.stack, TAP, setup.guest)?)
         } else {
             serve(setup, work, &[])?
@@ -178,7 +178,7 @@ impl<'a> Place<'a> {
         }
         let link = if wired { TAP } else { DEVICES.0 };
         if !client_wired {
-            acquaint()?;
+            acquaint(&mut server)?;
             facts.extend(network::observe("client", link, SERVER, control)?);
         }
         Ok(Self {
@@ -241,13 +241,13 @@ impl<'a> Place<'a> {
         pin(pair.map(|pair| pair.0))?;
         let mut facts = Vec::new();
         let more: &[&str] = if wired { &[NO_OFFLOAD] } else { &[] };
-        let server = serve(setup, work, more)?;
+        let mut server = serve(setup, work, more)?;
         if !wired {
             facts.extend(network::observe("server", theirs, CLIENT, control)?);
         }
         if !client_wired {
             namespace::enter(&here)?;
-            acquaint()?;
+            acquaint(&mut server)?;
             facts.extend(network::observe("client", ours, SERVER, control)?);
         }
         let before = Traffic::read(ours)?;
@@ -515,7 +515,7 @@ fn pin(cpu: Option<usize>) -> rustix::io::Result<()> {
 ///
 /// Only one datagram is sent: the kernel sends up to three requests, a second apart, and then sends
 /// all queued datagrams, which the server would count.
-fn acquaint() -> Result<(), Box<dyn Error>> {
+fn acquaint(server: &mut Server) -> Result<(), Box<dyn Error>> {
     let socket = UdpSocket::bind((CLIENT, 0))?;
     let end = Instant::now() + Duration::from_secs(5);
     // Port 9 (discard) is closed; an ICMP error is sufficient.
@@ -529,6 +529,11 @@ fn acquaint() -> Result<(), Box<dyn Error>> {
         };
         if table.lines().any(known) {
             return Ok(());
+        }
+        if let Server::Bare(guest) = &mut *server
+            && guest.ended()
+        {
+            return Err(guest.last_words().into());
         }
     }
     Err("the server's stack does not answer ARP".into())
