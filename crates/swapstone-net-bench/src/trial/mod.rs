@@ -12,6 +12,7 @@ mod guest;
 mod namespace;
 mod network;
 mod place;
+mod readings;
 mod seen;
 mod setting;
 mod works;
@@ -138,10 +139,10 @@ fn measure(work: &works::Work, setup: &Setup<'_>) -> Result<String, Box<dyn Erro
     if !in_time {
         return Err(format!("the client did not end within {} s", place::LONGEST_S).into());
     }
-    let figures = works::read(work, &client, &served)?;
+    let figures = readings::read(work, &client, &served)?;
     let mut sight = seen?;
     let (side, measured) = if work.measures_client() {
-        ("client", works::last_line(&client)?)
+        ("client", readings::last_line(&client)?)
     } else {
         ("server", served)
     };
