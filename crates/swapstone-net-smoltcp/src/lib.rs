@@ -84,6 +84,7 @@ mod conn;
 mod conn_states;
 mod discovery;
 mod fixes;
+mod frame;
 mod ip;
 mod keys;
 mod neighbors;

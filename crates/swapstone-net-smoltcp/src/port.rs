@@ -13,6 +13,7 @@ use swapstone_net::device::{
     DeviceLimits, ETHERNET_HEADER, Outgoing, PartialChecksum, Segmentation,
 };
 
+use crate::frame::FrameMemory;
 use crate::wire::{self, SYN, Transport};
 
 /// The number of ICMP errors that may be sent at once, and for each second.
@@ -42,7 +43,7 @@ pub(crate) struct Output {
     limits: DeviceLimits,
     /// The largest IP packet that smoltcp may send; it exceeds the MTU with segmentation offload.
     pub(crate) largest: usize,
-    frame: Vec<u8>,
+    frame: FrameMemory,
     /// Discarded output while `frame` waits for the device.
     lost: Vec<u8>,
     /// A frame that waits because the device's transmit queue was full.
@@ -68,7 +69,7 @@ impl Output {
         Self {
             limits,
             largest,
-            frame: vec![0; ETHERNET_HEADER + largest],
+            frame: FrameMemory::new(ETHERNET_HEADER + largest),
             lost: vec![0; ETHERNET_HEADER + largest],
             held: None,
             segment: 0,
