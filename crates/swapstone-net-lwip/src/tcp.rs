@@ -10,7 +10,9 @@ use swapstone_net::error::{
     AcceptError, BindError, ConnectError, Limit, ListenError, OpenError, RecvError, Resource,
     SendError, SocketError,
 };
-use swapstone_net::{Device, Readiness, Shared, Shutdown, SocketId, TcpOption, TcpStack};
+use swapstone_net::{
+    Device, Readiness, Shared, Shutdown, SocketId, TcpOption, TcpQueues, TcpStack,
+};
 use swapstone_net_lwip_sys::Failure;
 
 use crate::{Lwip, ORPHAN};
@@ -445,6 +447,21 @@ impl<D: Device> TcpStack for Lwip<D> {
 
     fn tcp_peer(&self, id: SocketId) -> Option<SocketAddr> {
         self.tcp(id)?.peer
+    }
+
+    fn tcp_queues(&self, id: SocketId) -> Option<TcpQueues> {
+        let socket = self.tcp(id)?;
+        let condition = self.core.condition(id.index);
+        Some(TcpQueues {
+            unread: if socket.read_closed {
+                0
+            } else {
+                condition.readable
+            },
+            unacknowledged: usize::try_from(self.core.unacknowledged(id.index)).ok()?,
+            ended: condition.ended || socket.read_closed,
+            waiting: condition.waiting,
+        })
     }
 
     fn tcp_close(&mut self, id: SocketId) {

@@ -6,10 +6,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::arguments::{Transfer, field, setting};
 use crate::constants::{UNACKNOWLEDGED, UNREAD, number};
-use crate::epoll::Epolls;
+use crate::epoll::{Epolls, Ready};
 use crate::script::{Call, Value, Version};
 use crate::system::{
-    AGAIN, Count, Direction, Errno, Handle, POLLERR, POLLHUP, System, UNSUPPORTED,
+    AGAIN, Count, Direction, Edges, Errno, Handle, POLLERR, POLLHUP, System, UNSUPPORTED,
 };
 use crate::wire;
 
@@ -106,6 +106,31 @@ fn unsupported<T>(what: impl Into<String>) -> Result<T, Unsupported> {
     Err(what.into())
 }
 
+/// The open sockets of a script, for epoll.
+struct Sockets<'a> {
+    open: &'a BTreeMap<i64, Descriptor>,
+    system: &'a mut dyn System,
+}
+
+impl Ready for Sockets<'_> {
+    fn is_open(&self, fd: i64) -> bool {
+        self.open.contains_key(&fd)
+    }
+
+    fn events(&mut self, fd: i64) -> i64 {
+        let socket = self.open.get(&fd);
+        socket.map_or(0, |socket| self.system.poll(socket.handle))
+    }
+
+    fn edges(&mut self, fd: i64) -> Result<Edges, Unsupported> {
+        let Some(socket) = self.open.get(&fd) else {
+            return Ok(Edges::default());
+        };
+        let edges = self.system.edges(socket.handle);
+        edges.map_err(|_| "EPOLLET is supported for sockets of TCP on this stack".into())
+    }
+}
+
 impl Calls {
     /// No descriptor is open.
     pub fn new(version: Version) -> Self {
@@ -158,31 +183,31 @@ impl Calls {
                 self.poll(&arguments[0], running.end, system)
             }
             "epoll_create" | "epoll_create1" => {
-                let last = self.open.keys().chain(self.epolls.keys()).max();
+                let last = self.open.keys().chain(self.epolls.descriptors()).max();
                 let next = last.map_or(3, |last| last + 1);
                 let fd = number(&call.result).filter(|fd| *fd >= 0).unwrap_or(next);
-                self.epolls.insert(fd, BTreeMap::new());
+                self.epolls.create(fd);
                 Ok(Attempt::Done(Ok(fd)))
             }
             "epoll_ctl" => {
                 count(3)?;
-                crate::epoll::control(&mut self.epolls, arguments, |fd| {
-                    self.open.contains_key(&fd)
-                })
+                let open = &self.open;
+                self.epolls
+                    .control(arguments, &mut Sockets { open, system })
             }
             "epoll_wait" => {
                 count(4)?;
                 let ended = running.end.is_some_and(|end| system.now() >= end);
                 let open = &self.open;
-                let events = |fd: i64| open.get(&fd).map(|socket| system.poll(socket.handle));
-                crate::epoll::wait(&self.epolls, arguments, ended, events)
+                self.epolls
+                    .wait(arguments, ended, &mut Sockets { open, system })
             }
             name if CALLS.contains(&name) => {
                 count(1)?;
                 let Some(fd) = number(&arguments[0]) else {
                     return unsupported("the first argument is no file descriptor");
                 };
-                if name == "close" && self.epolls.remove(&fd).is_some() {
+                if name == "close" && self.epolls.close(fd) {
                     return Ok(Attempt::Done(Ok(0)));
                 }
                 if !self.open.contains_key(&fd) {
@@ -296,7 +321,7 @@ impl Calls {
             }
             "close" => {
                 self.open.remove(&fd);
-                crate::epoll::forget(&mut self.epolls, fd);
+                self.epolls.forget(fd);
                 zero(system.close(handle))
             }
             "setsockopt" => {

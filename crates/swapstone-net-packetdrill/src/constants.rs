@@ -2,7 +2,7 @@
 //! The constants that scripts use in calls, by name.
 
 use crate::script::Value;
-use crate::system::{POLLERR, POLLHUP, POLLIN, POLLOUT};
+use crate::system::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLRDHUP};
 
 const NAMES: &[(&str, i64)] = &[
     ("AF_INET", libc::AF_INET as i64),
@@ -50,11 +50,14 @@ const NAMES: &[(&str, i64)] = &[
     ("POLLOUT", POLLOUT),
     ("POLLERR", POLLERR),
     ("POLLHUP", POLLHUP),
+    ("POLLRDHUP", POLLRDHUP),
     ("EPOLLIN", POLLIN),
     ("EPOLLOUT", POLLOUT),
     ("EPOLLERR", POLLERR),
     ("EPOLLHUP", POLLHUP),
+    ("EPOLLRDHUP", POLLRDHUP),
     ("EPOLLET", EDGE_TRIGGERED),
+    ("EPOLLONESHOT", ONE_SHOT),
     ("EPOLL_CTL_ADD", libc::EPOLL_CTL_ADD as i64),
     ("EPOLL_CTL_DEL", libc::EPOLL_CTL_DEL as i64),
     ("EPOLL_CTL_MOD", libc::EPOLL_CTL_MOD as i64),
@@ -76,8 +79,10 @@ const NAMES: &[(&str, i64)] = &[
     ("IPV6_MTU_DISCOVER", libc::IPV6_MTU_DISCOVER as i64),
 ];
 
-/// `EPOLLET`, which this runner does not support.
+/// `EPOLLET`.
 pub const EDGE_TRIGGERED: i64 = 1 << 31;
+/// `EPOLLONESHOT`.
+pub const ONE_SHOT: i64 = 1 << 30;
 /// `SIOCINQ` of ioctl.
 pub const UNREAD: i64 = libc::FIONREAD as i64;
 /// `SIOCOUTQ` of ioctl.

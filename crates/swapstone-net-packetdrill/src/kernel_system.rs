@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's stack in a network namespace of this process, over a TAP, in real time.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, Shutdown, SocketFlags, SocketType, sockopt,
 };
@@ -17,7 +19,7 @@ use swapstone_net_tap::{Settings, Tap, ip};
 use swapstone_net_testkit::addresses::{PEER_MAC, SUBJECT_MAC, SUBJECT_V4, SUBJECT_V6};
 
 use crate::errno;
-use crate::system::{AGAIN, Called, Count, Direction, Errno, Handle, Setting, System};
+use crate::system::{AGAIN, Called, Count, Direction, Edges, Errno, Handle, Setting, System};
 
 const TAP: &str = "tap0";
 /// The subnets of the link.
@@ -25,6 +27,11 @@ const SUBNET_V4: &str = "10.0.0.0/24";
 const SUBNET_V6: &str = "fd00::/64";
 /// The congestion control, whatever the host's default is: the kernel's own default.
 const CONTROL: &str = "cubic";
+/// A time-out of zero.
+const AT_ONCE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 0,
+};
 /// How long the TAP may take to become usable.
 const READY: Duration = Duration::from_secs(5);
 
@@ -33,6 +40,51 @@ pub struct KernelSystem {
     tap: Tap,
     start: Instant,
     sockets: Vec<Option<OwnedFd>>,
+    /// The edges of the sockets that have been looked for.
+    watches: BTreeMap<Handle, Watch>,
+}
+
+/// Three edge-triggered epoll descriptors of a socket: for input, for output, and for neither. The
+/// kernel reports the end of a connection and errors to all of them.
+struct Watch {
+    epolls: [OwnedFd; 3],
+    seen: [u64; 3],
+}
+
+impl Watch {
+    fn new(socket: &OwnedFd) -> rustix::io::Result<Self> {
+        let wanted = [
+            epoll::EventFlags::IN | epoll::EventFlags::RDHUP,
+            epoll::EventFlags::OUT,
+            epoll::EventFlags::empty(),
+        ];
+        let make = |flags| {
+            let one = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+            let edge = flags | epoll::EventFlags::ET;
+            epoll::add(&one, socket, epoll::EventData::new_u64(0), edge)?;
+            Ok(one)
+        };
+        let [input, output, neither] = wanted.map(make);
+        Ok(Self {
+            epolls: [input?, output?, neither?],
+            seen: [0; 3],
+        })
+    }
+
+    /// Counts the events since the last call.
+    fn count(&mut self) -> rustix::io::Result<Edges> {
+        for (one, seen) in self.epolls.iter().zip(&mut self.seen) {
+            let mut events = Vec::with_capacity(1);
+            let spare = rustix::buffer::spare_capacity(&mut events);
+            *seen += u64::from(epoll::wait(one, spare, Some(&AT_ONCE))? > 0);
+        }
+        let [input, output, state] = self.seen;
+        Ok(Edges {
+            input,
+            output,
+            state,
+        })
+    }
 }
 
 impl KernelSystem {
@@ -77,6 +129,7 @@ impl KernelSystem {
             tap,
             start: Instant::now(),
             sockets: Vec::new(),
+            watches: BTreeMap::new(),
         };
         system.settle(READY)?;
         Ok(system)
@@ -266,15 +319,21 @@ impl System for KernelSystem {
         let Ok(descriptor) = self.descriptor(at) else {
             return 0;
         };
-        let mut one = [PollFd::new(descriptor, PollFlags::IN | PollFlags::OUT)];
-        let none = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        match poll(&mut one, Some(&none)) {
+        let all = PollFlags::IN | PollFlags::OUT | PollFlags::RDHUP;
+        let mut one = [PollFd::new(descriptor, all)];
+        match poll(&mut one, Some(&AT_ONCE)) {
             Ok(_) => one[0].revents().bits().into(),
             Err(_) => 0,
         }
+    }
+
+    fn edges(&mut self, at: Handle) -> Called<Edges> {
+        let socket = self.sockets[at].as_ref().ok_or("EBADF")?;
+        let watch = match self.watches.entry(at) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Watch::new(socket).map_err(named)?),
+        };
+        watch.count().map_err(named)
     }
 
     fn error(&mut self, at: Handle) -> Called<Option<Errno>> {

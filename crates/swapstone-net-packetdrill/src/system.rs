@@ -64,6 +64,21 @@ pub const POLLERR: i64 = 8;
 /// Both directions are closed.
 pub const POLLHUP: i64 = 16;
 
+/// The peer sends no more data, or the direction is shut down.
+pub const POLLRDHUP: i64 = 0x2000;
+
+/// Counters of a socket, each of which is larger if something has happened since that an
+/// edge-triggered `epoll` reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Edges {
+    /// Data, its end, or a connection to accept has arrived.
+    pub input: u64,
+    /// There is room again in a send buffer that had been full, or the connection is established.
+    pub output: u64,
+    /// The connection has ended or failed.
+    pub state: u64,
+}
+
 /// A stack under test with its device and clock. No call blocks: `EAGAIN` means that it would.
 pub trait System {
     /// Returns the time since the start in microseconds.
@@ -109,6 +124,8 @@ pub trait System {
     fn count(&mut self, at: Handle, count: Count) -> Called<i64>;
     /// Returns the events of `poll`.
     fn poll(&mut self, at: Handle) -> i64;
+    /// Returns the counters for an edge-triggered `epoll`; [`UNSUPPORTED`] if it has none.
+    fn edges(&mut self, at: Handle) -> Called<Edges>;
     /// Returns and clears `SO_ERROR`; `None` without an error.
     fn error(&mut self, at: Handle) -> Called<Option<Errno>>;
     /// Returns the local port.

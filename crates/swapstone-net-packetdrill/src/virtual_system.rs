@@ -20,8 +20,8 @@ use swapstone_net_testkit::backend::Backend;
 use swapstone_net_testkit::watched::{Watched, WatchedPort};
 
 use crate::system::{
-    AGAIN, Called, Count, Direction, Errno, Handle, POLLERR, POLLHUP, POLLIN, POLLOUT, Setting,
-    System, UNSUPPORTED,
+    AGAIN, Called, Count, Direction, Edges, Errno, Handle, POLLERR, POLLHUP, POLLIN, POLLOUT,
+    POLLRDHUP, Setting, System, UNSUPPORTED,
 };
 
 /// Duplicate address detection has finished after this time.
@@ -35,8 +35,15 @@ struct Socket {
     /// The time of keep-alive probes, whether or not they are on.
     keep_idle: Duration,
     keep_alive: bool,
+    listening: bool,
     connecting: bool,
     error: Option<Errno>,
+    /// Bytes that were read, and connections that were accepted.
+    taken: u64,
+    /// The last send did not take all bytes, or the socket was not writable when it was looked at.
+    full: bool,
+    /// How often it has become writable since it was full.
+    writable: u64,
 }
 
 /// A stack on a virtual link without delay.
@@ -96,8 +103,12 @@ impl VirtualSystem {
             udp,
             keep_idle: Duration::from_secs(KEEP_IDLE_S.into()),
             keep_alive: false,
+            listening: false,
             connecting: false,
             error: None,
+            taken: 0,
+            full: false,
+            writable: 0,
         });
         self.sockets.len() - 1
     }
@@ -184,6 +195,7 @@ impl System for VirtualSystem {
     fn listen(&mut self, at: Handle, backlog: usize) -> Called<()> {
         let id = self.tcp_only(at)?;
         let done = self.net.with(|stack| stack.tcp_listen(id, backlog.max(1)));
+        self.sockets[at].listening |= done.is_ok();
         done.map_err(|error| match error {
             ListenError::NotBound | ListenError::AlreadyActive => "EINVAL",
             ListenError::InUse => "EADDRINUSE",
@@ -194,7 +206,10 @@ impl System for VirtualSystem {
     fn accept(&mut self, at: Handle) -> Called<Handle> {
         let id = self.tcp_only(at)?;
         match self.net.with(|stack| stack.tcp_accept(id)) {
-            Ok((id, _)) => Ok(self.add(id, false)),
+            Ok((id, _)) => {
+                self.sockets[at].taken += 1;
+                Ok(self.add(id, false))
+            }
             Err(AcceptError::WouldBlock | AcceptError::TimedOut) => Err(AGAIN),
             Err(AcceptError::NotListening) => Err("EINVAL"),
             Err(AcceptError::Limit(_)) => Err("EMFILE"),
@@ -228,15 +243,15 @@ impl System for VirtualSystem {
                 UdpSendError::Limit(_) => "EMSGSIZE",
             });
         }
-        self.net
-            .with(|stack| stack.tcp_send(id, &[bytes]))
-            .map_err(|error| match error {
-                SendError::WouldBlock => AGAIN,
-                SendError::TimedOut => "ETIMEDOUT",
-                SendError::NotConnected => "ENOTCONN",
-                SendError::Closed => "EPIPE",
-                SendError::Reset => "ECONNRESET",
-            })
+        let done = self.net.with(|stack| stack.tcp_send(id, &[bytes]));
+        self.sockets[at].full |= done.is_err() || done.is_ok_and(|sent| sent < bytes.len());
+        done.map_err(|error| match error {
+            SendError::WouldBlock => AGAIN,
+            SendError::TimedOut => "ETIMEDOUT",
+            SendError::NotConnected => "ENOTCONN",
+            SendError::Closed => "EPIPE",
+            SendError::Reset => "ECONNRESET",
+        })
     }
 
     fn receive(&mut self, at: Handle, most: usize) -> Called<Vec<u8>> {
@@ -265,7 +280,7 @@ impl System for VirtualSystem {
             });
             match done {
                 Ok(0) => return Ok(bytes),
-                Ok(_) => {}
+                Ok(size) => self.sockets[at].taken += size as u64,
                 Err(_) if !bytes.is_empty() => return Ok(bytes),
                 Err(error) => {
                     return Err(match error {
@@ -321,8 +336,19 @@ impl System for VirtualSystem {
         }
     }
 
-    fn count(&mut self, _: Handle, _: Count) -> Called<i64> {
-        Err(UNSUPPORTED)
+    fn count(&mut self, at: Handle, count: Count) -> Called<i64> {
+        let id = self.tcp_only(at).map_err(|_| UNSUPPORTED)?;
+        let queues = self.net.with(|stack| stack.tcp_queues(id));
+        let queues = queues.ok_or(UNSUPPORTED)?;
+        let size = match count {
+            Count::Unread | Count::Unacknowledged if self.sockets[at].listening => {
+                return Err("EINVAL");
+            }
+            Count::Unread => queues.unread,
+            Count::Unacknowledged => queues.unacknowledged,
+            Count::Option(..) => return Err(UNSUPPORTED),
+        };
+        Ok(i64::try_from(size).expect("a buffer is smaller"))
     }
 
     fn poll(&mut self, at: Handle) -> i64 {
@@ -334,8 +360,34 @@ impl System for VirtualSystem {
             (Readiness::CLOSED, POLLHUP),
         ];
         let failed = self.sockets[at].error.is_some();
+        let ended = !self.sockets[at].udp
+            && self
+                .net
+                .with(|stack| stack.tcp_queues(id))
+                .is_some_and(|queues| queues.ended);
         let events = flags.iter().filter(|(flag, _)| ready.contains(*flag));
-        events.map(|(_, event)| event).sum::<i64>() + if failed { POLLERR } else { 0 }
+        let more = [(failed, POLLERR), (ended, POLLRDHUP)];
+        let more = more.iter().filter(|(is, _)| *is);
+        events.map(|(_, event)| event).sum::<i64>() + more.map(|(_, event)| event).sum::<i64>()
+    }
+
+    fn edges(&mut self, at: Handle) -> Called<Edges> {
+        let id = self.tcp_only(at).map_err(|_| UNSUPPORTED)?;
+        let queues = self.net.with(|stack| stack.tcp_queues(id));
+        let queues = queues.ok_or(UNSUPPORTED)?;
+        let events = self.poll(at);
+        let socket = &mut self.sockets[at];
+        if events & POLLOUT == 0 {
+            socket.full = true;
+        } else if std::mem::take(&mut socket.full) {
+            socket.writable += 1;
+        }
+        let pending = queues.unread + queues.waiting + usize::from(queues.ended);
+        Ok(Edges {
+            input: socket.taken + pending as u64,
+            output: socket.writable,
+            state: u64::from(events & (POLLERR | POLLHUP) != 0),
+        })
     }
 
     fn error(&mut self, at: Handle) -> Called<Option<Errno>> {

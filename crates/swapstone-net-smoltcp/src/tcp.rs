@@ -11,7 +11,7 @@ use swapstone_net::error::{
     AcceptError, BindError, ConnectError, Limit, ListenError, OpenError, RecvError, Resource,
     SendError, SocketError,
 };
-use swapstone_net::{Shutdown, SocketId, TcpOption, TcpStack};
+use swapstone_net::{Shutdown, SocketId, TcpOption, TcpQueues, TcpStack};
 
 use crate::conn::IN_TIME_WAIT;
 use crate::keys::{Key, Realm, seed_for};
@@ -465,6 +465,25 @@ impl<D: Device> TcpStack for Smoltcp<D> {
             Kind::Conn(conn) => Some(conn.remote),
             _ => None,
         }
+    }
+
+    fn tcp_queues(&self, id: SocketId) -> Option<TcpQueues> {
+        let mut queues = TcpQueues::default();
+        match &self.slots.get(id)?.kind {
+            Kind::Conn(conn) => {
+                let socket = conn.socket.get();
+                queues.ended = conn.ended() || conn.shut_read;
+                queues.unread = if conn.shut_read {
+                    0
+                } else {
+                    socket.recv_queue()
+                };
+                queues.unacknowledged = socket.send_queue();
+            }
+            Kind::Listener(listener, _) => queues.waiting = listener.ready.len(),
+            _ => {}
+        }
+        Some(queues)
     }
 
     fn tcp_close(&mut self, id: SocketId) {

@@ -13,7 +13,7 @@ use swapstone_net::error::{
 };
 use swapstone_net::{
     Capabilities, Cidr, Instant, Limits, Readiness, Shared, Shutdown, SocketId, Stack, Statistics,
-    TcpOption, TcpStack, UdpStack,
+    TcpOption, TcpQueues, TcpStack, UdpStack,
 };
 use swapstone_net_link::Port;
 
@@ -185,6 +185,10 @@ impl TcpStack for Watched {
 
     fn tcp_peer(&self, id: SocketId) -> Option<SocketAddr> {
         self.inner.tcp_peer(id)
+    }
+
+    fn tcp_queues(&self, id: SocketId) -> Option<TcpQueues> {
+        self.inner.tcp_queues(id)
     }
 
     // Allocations of the callbacks belong to the test, not to the stack.

@@ -146,7 +146,7 @@ pub use device::Device;
 pub use net::{Net, Platform};
 pub use stack::{
     Capabilities, Cidr, Config, Limits, Readiness, Shared, Shutdown, SocketId, Stack, Statistics,
-    TcpOption, TcpStack, UdpStack,
+    TcpOption, TcpQueues, TcpStack, UdpStack,
 };
 pub use tcp::TcpSocket;
 pub use time::Instant;

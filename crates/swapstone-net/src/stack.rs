@@ -276,6 +276,19 @@ pub trait Stack: TcpStack + UdpStack {
     fn readiness(&self, id: SocketId) -> Readiness;
 }
 
+/// What the queues of a TCP socket hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpQueues {
+    /// Received bytes that were not read.
+    pub unread: usize,
+    /// Bytes in the send buffer: those that the peer has not acknowledged, sent or not.
+    pub unacknowledged: usize,
+    /// No more data will arrive: the peer has sent a FIN, or the direction was shut down.
+    pub ended: bool,
+    /// Connections that wait to be accepted.
+    pub waiting: usize,
+}
+
 /// The TCP sockets of a [`Stack`].
 pub trait TcpStack {
     /// Opens a TCP socket.
@@ -421,6 +434,13 @@ pub trait TcpStack {
 
     /// Returns the peer's address; `None` if the socket was never connected.
     fn tcp_peer(&self, id: SocketId) -> Option<SocketAddr>;
+
+    /// Returns what the queues of a socket hold; `None` if there is no such socket, or if the stack
+    /// does not report it.
+    fn tcp_queues(&self, id: SocketId) -> Option<TcpQueues> {
+        let _ = id;
+        None
+    }
 
     /// Closes a socket.
     ///

@@ -36,11 +36,18 @@ def require_host_record(experiment: Experiment, load: str) -> None:
     Raises:
         UnavailableError: they ran elsewhere.
     """
-    reachable = find_target_kind(experiment.target).opens.runs_instruments
+    kind = find_target_kind(experiment.target)
+    reachable = kind.opens.runs_instruments
     if driver_of(experiment.target):
         raise UnavailableError(
             "The load generator of this row ran on another machine, which instruments don't use.",
             "Measure it without --driver-target, and explain that record.",
+        )
+    if kind.opens.bare:
+        raise UnavailableError(
+            "Instruments attach to processes of this machine; this row was measured on an emulated one without an operating system.",
+            "Compare the network stacks on --target host, and explain that record. `./swapstone docs netstack` has a profile of such a "
+            "machine, and the command that samples it.",
         )
     if not reachable or load != IDLE.name:
         where = f"the load {load}" if reachable else f"the target {experiment.target}"

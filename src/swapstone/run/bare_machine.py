@@ -9,9 +9,9 @@ from swapstone.factors import NETSTACK, needs_system
 from swapstone.model import IDLE, Experiment, UnavailableError
 from swapstone.subjects import Subject
 from swapstone.targets import Capabilities
+from swapstone.workloads import BARE_SUITE
 
 _HOST = "Measure on --target host."
-_SUITE = "netstack-bare"
 
 
 def check_bare(experiment: Experiment, subjects: Iterable[Subject], target: Capabilities) -> None:
@@ -39,7 +39,7 @@ def check_bare(experiment: Experiment, subjects: Iterable[Subject], target: Capa
         if not subject.runs_bare:
             raise UnavailableError(
                 f"The target {target.name} has no operating system, which {subject.workload.name} needs.",
-                f"Select the workloads that it runs: --suite {_SUITE}. Or measure on --target host.",
+                f"Select the workloads that it runs: --suite {BARE_SUITE}. Or measure on --target host.",
             )
     levels = _levels(experiment)
     refused = {level: reason for level in levels if (reason := needs_system(level))}

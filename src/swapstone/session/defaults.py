@@ -12,7 +12,7 @@ from swapstone.factors import FLOAT, PRIORITY, Stage, find_factor
 from swapstone.factors.float_abi import ARCHITECTURE, MACHINES
 from swapstone.model import FAMILY_CORRECTION, IDLE, REPORT_CORRECTION, Crate, FactorLevels, Workload, unknown
 from swapstone.targets import default_target
-from swapstone.workloads import SUITES
+from swapstone.workloads import BARE_SUITE, SUITES
 
 BUDGET_PER_VARIANT_NS = 60_000_000_000
 """Time for measuring, for each variant."""
@@ -48,9 +48,6 @@ SUITES_OF_FACTORS = {
 """The default suite of an experiment that varies one of these factors."""
 _NARROWS = {"link": ("netstack",), "clients": ("netstack", "link")}
 """Factors whose suite replaces those of others: on a link with loss, fixed amounts of work take too long, and not all have clients."""
-
-BARE_SUITE = "netstack-bare"
-"""The only one of a target without an operating system."""
 
 SUITES_OF_BOARDS = {"kernel": "os", "rootfs": "os"}
 """As `SUITES_OF_FACTORS`, on a target that starts no machine for each trial: the suite `latency` needs root there."""

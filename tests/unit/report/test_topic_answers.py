@@ -134,6 +134,25 @@ def test_many_clauses_on_a_request_name_one_difference_each() -> None:
     assert _said(*rows) == "; ".join(clauses) + "."
 
 
+def test_more_than_four_clauses_are_a_range_of_copies_for_each_candidate() -> None:
+    works = ("counts-plain", "counts-tuned", "counts-client-plain", "counts-client-tuned", "counts-other")
+    counts = ((8, 7, Verdict.BETTER), (6, 6, Verdict.SAME_MEDIAN), (13, 9, Verdict.BETTER), (10, 12.5, Verdict.WORSE))
+    rows = [
+        msgspec.structs.replace(_count(COPIES, verdict, before, after), workload=work)
+        for work, (before, after, verdict) in zip(works, (*counts, (9, 9, Verdict.INCONCLUSIVE)), strict=True)
+    ]
+    assert _said(*rows) == (
+        "smoltcp makes 6 to 12.5 copies for a request instead of 6 to 13 with lwip, fewer in 2 and more in 1 of 5 counts."
+    )
+    same = [msgspec.structs.replace(rows[1], workload=work) for work in works]
+    assert (
+        _said(*same) == "smoltcp makes 6 copies for a request instead of 6 with lwip, a difference in none of 5 counts."
+    )
+    # Without copies for each, there is a clause for each.
+    other = msgspec.structs.replace(_count(HEAP, Verdict.BETTER, 4, 3), workload=works[4])
+    assert "3 allocations from the heap instead of 4 with lwip" in _said(*rows[:4], other)
+
+
 @pytest.mark.parametrize(
     ("verdict", "text"),
     [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The options of a load generator on another machine: the target that they make, and what a report and an untrusted record state."""
+"""The options of a load generator on another machine: the target that they make, what reports state, and where instruments attach."""
 
 from __future__ import annotations
 
@@ -59,3 +59,9 @@ def test_instruments_are_unavailable_with_another_machine() -> None:
     with pytest.raises(UnavailableError, match="another machine"):
         require_host_record(experiment(target=APART), "idle")
     require_host_record(experiment(target="host"), "idle")
+
+
+def test_instruments_are_unavailable_on_a_machine_without_an_operating_system() -> None:
+    with pytest.raises(UnavailableError, match="without an operating system") as caught:
+        require_host_record(experiment(target="bare-riscv64"), "idle")
+    assert "docs netstack" in caught.value.hint

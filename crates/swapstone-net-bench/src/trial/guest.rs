@@ -424,6 +424,51 @@ mod tests {
     }
 
     #[test]
+    fn damaged_lines_are_refused_or_accepted_without_a_panic() {
+        // xorshift (Marsaglia, 2003)
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut below = |limit: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state % limit as u64) as usize
+        };
+        let (mut accepted, mut refused) = (0, 0);
+        for _ in 0..20_000 {
+            let values = [FIRST, LAST].map(|text| {
+                let mut line = text.as_bytes().to_vec();
+                for _ in 0..below(4) {
+                    let (at, other) = (below(line.len()), below(line.len()));
+                    match below(3) {
+                        0 => line[at] = below(256) as u8,
+                        1 => drop(line.remove(at)),
+                        _ => line.insert(at, line[other]),
+                    }
+                }
+                serde_json::from_slice::<Value>(&line)
+            });
+            let [Ok(first), Ok(last)] = values else {
+                continue;
+            };
+            match checked(&first, &last) {
+                Ok(served) => {
+                    accepted += 1;
+                    let text = served.to_string();
+                    assert!(
+                        text.bytes().all(|byte| (b' '..=b'~').contains(&byte)),
+                        "{text}"
+                    );
+                }
+                Err(why) => {
+                    refused += 1;
+                    assert!(why.starts_with("the guest "), "{why}");
+                }
+            }
+        }
+        assert!(accepted > 100 && refused > 100, "{accepted} and {refused}");
+    }
+
+    #[test]
     fn a_guest_that_fails_at_its_end_is_refused() {
         let script = format!("echo '{FIRST}'; head -c 1 >/dev/null; echo '{LAST}'; exit 3");
         let error = shell(&script).unwrap().stop().unwrap_err().to_string();

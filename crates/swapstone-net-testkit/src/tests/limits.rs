@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use swapstone_net::error::{ConnectError, Limit, OpenError, Resource};
-use swapstone_net::{Readiness, Stack};
+use swapstone_net::{Readiness, Stack, TcpQueues, TcpStack};
 use swapstone_net_link::Options;
 
 use super::data::{connection, pattern};
-use crate::conn::{Conn, events, received};
+use crate::conn::{Conn, Socket, events, received};
 use crate::context::{Context, Test};
 use crate::wire::{ACK, FIN, RST};
 
@@ -32,6 +32,10 @@ pub(super) const TESTS: &[Test] = &[
     Test::both(
         "limit: packet memory is bounded, and connections survive",
         packet_memory,
+    ),
+    Test::both(
+        "queues: they hold what was not read, not acknowledged and not accepted",
+        queues,
     ),
     Test::both(
         "event: a listener is readable when a connection waits",
@@ -176,6 +180,51 @@ fn packet_memory(context: &Context) {
     world.inbox.clear();
     world.give(conn, b"alive");
     assert_eq!(received(socket), Some(Ok(b"alive".to_vec())));
+}
+
+fn queues(context: &Context) {
+    let mut world = context.world();
+    let listener = world.listen(80, 4);
+    let of = |world: &crate::world::World, socket: &Socket| {
+        let id = socket.id();
+        world.net.with(|stack| stack.tcp_queues(id))
+    };
+    let with = |unread, unacknowledged| {
+        Some(TcpQueues {
+            unread,
+            unacknowledged,
+            ..TcpQueues::default()
+        })
+    };
+    let mut conn = Conn::new(5000, 80);
+    world.send_syn(&mut conn);
+    world.finish_handshake(&mut conn);
+    world.run(Duration::from_millis(10));
+    let waiting = of(&world, &listener).map(|queues| queues.waiting);
+    assert_eq!(waiting, Some(1));
+    let (socket, _) = world.accept(&listener);
+    assert_eq!(of(&world, &listener), Some(TcpQueues::default()));
+    assert_eq!(of(&world, &socket), with(0, 0));
+    world.give(&mut conn, b"hello");
+    assert_eq!(of(&world, &socket), with(5, 0));
+    assert_eq!(socket.recv(&mut [0; 2]), Ok(2));
+    assert_eq!(of(&world, &socket), with(3, 0));
+    // The peer's window is small, so a part is not sent.
+    conn.window = 100;
+    world.send(&mut conn, ACK, b"");
+    world.run(Duration::from_millis(10));
+    assert_eq!(socket.send(&[7; 300]), Ok(300));
+    assert_eq!(of(&world, &socket), with(3, 300));
+    let got = world.take(&mut conn, 100).len();
+    world.run(Duration::from_millis(10));
+    assert_eq!(of(&world, &socket), with(3, 300 - got));
+    world.send(&mut conn, FIN | ACK, b"");
+    world.run(Duration::from_millis(10));
+    let ended = of(&world, &socket).map(|queues| (queues.unread, queues.ended));
+    assert_eq!(ended, Some((3, true)));
+    let id = socket.id();
+    drop(socket);
+    assert_eq!(world.net.with(|stack| stack.tcp_queues(id)), None);
 }
 
 fn event_accept(context: &Context) {

@@ -29,6 +29,8 @@ _METRICS = (
 )
 _MOST_WHOLE = 2
 """Number of clauses that name all differences."""
+_MOST_CLAUSES = 4
+"""Number of clauses; more are replaced by one for each candidate, of its copies."""
 
 
 def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
@@ -51,15 +53,47 @@ def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
 
 
 def _clauses(rows: Sequence[Comparison]) -> list[str]:
-    """Return a clause for each workload and candidate; of more than two, each names one difference, and the table has the others."""
+    """Return a clause for each workload and candidate.
+
+    Of more than two, each names one difference. Of more than four, there is one for each candidate. The table has the others.
+    """
     parts: dict[tuple[str, Variant], list[Comparison]] = {}
     for work in dict.fromkeys(row.workload for row in rows):
         for candidate in dict.fromkeys(row.candidate for row in rows):
             mine = [row for row in rows if (row.workload, row.candidate) == (work, candidate)]
             if mine:
                 parts[work, candidate] = mine
+    copies = [row for row in rows if row.metric.name == "copies"]
+    if len(parts) > _MOST_CLAUSES and {(row.workload, row.candidate) for row in copies} == set(parts):
+        return [
+            _summary([row for row in copies if row.candidate == candidate])
+            for candidate in dict.fromkeys(row.candidate for row in copies)
+        ]
     most = len(_METRICS) if len(parts) <= _MOST_WHOLE else 1
     return [_clause(work, mine, most) for (work, _), mine in parts.items()]
+
+
+def _summary(rows: Sequence[Comparison]) -> str:
+    """Return how often a candidate copies for a request, over several workloads."""
+    fewer = sum(row.verdict in MEDIAN_DIFFERS and _less(row) for row in rows)
+    more = sum(row.verdict in MEDIAN_DIFFERS and not _less(row) for row in rows)
+    parts = [f"{word} in {count}" for word, count in (("fewer", fewer), ("more", more)) if count]
+    found = f"{' and '.join(parts) or 'a difference in none'} of {len(rows)} counts"
+    return (
+        f"{_name(rows[0].candidate)} makes {_range([row.candidate_values for row in rows])} copies for a request instead of "
+        f"{_range([row.baseline_values for row in rows])} with {_name(rows[0].baseline)}, {found}"
+        f"{''.join(f'; {text}' for text in tails.clauses(rows))}"
+    )
+
+
+def _less(row: Comparison) -> bool:
+    return statistics.median(row.candidate_values) < statistics.median(row.baseline_values)
+
+
+def _range(values: Sequence[Sequence[float]]) -> str:
+    medians = [statistics.median(each) for each in values]
+    low, high = _number(min(medians)), _number(max(medians))
+    return low if low == high else f"{low} to {high}"
 
 
 def _clause(work: str, rows: Sequence[Comparison], most: int) -> str:
