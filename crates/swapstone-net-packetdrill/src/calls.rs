@@ -126,8 +126,12 @@ impl Ready for Sockets<'_> {
         let Some(socket) = self.open.get(&fd) else {
             return Ok(Edges::default());
         };
-        let edges = self.system.edges(socket.handle);
-        edges.map_err(|_| "EPOLLET is supported for sockets of TCP on this stack".into())
+        self.system
+            .edges(socket.handle)
+            .map_err(|error| match error {
+                UNSUPPORTED => "EPOLLET is supported for sockets of TCP on this stack".into(),
+                other => format!("the edges of descriptor {fd} can't be read: {other}"),
+            })
     }
 }
 

@@ -272,6 +272,7 @@ impl System for KernelSystem {
     fn close(&mut self, at: Handle) -> Called<()> {
         self.descriptor(at)?;
         self.sockets[at] = None;
+        self.watches.remove(&at);
         Ok(())
     }
 

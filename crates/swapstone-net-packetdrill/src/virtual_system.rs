@@ -38,6 +38,8 @@ struct Socket {
     listening: bool,
     connecting: bool,
     error: Option<Errno>,
+    /// A call has returned why the connection failed.
+    reported: bool,
     /// Bytes that were read, and connections that were accepted.
     taken: u64,
     /// The last send did not take all bytes, or the socket was not writable when it was looked at.
@@ -106,6 +108,7 @@ impl VirtualSystem {
             listening: false,
             connecting: false,
             error: None,
+            reported: false,
             taken: 0,
             full: false,
             writable: 0,
@@ -121,6 +124,19 @@ impl VirtualSystem {
         match self.sockets[at].udp {
             true => Err("EOPNOTSUPP"),
             false => Ok(self.id(at)),
+        }
+    }
+
+    /// Returns why a connection failed, unless a call has already returned it.
+    fn failure(&self, at: Handle) -> Option<Errno> {
+        let socket = &self.sockets[at];
+        if socket.udp || socket.reported {
+            return None;
+        }
+        match self.net.with(|stack| stack.tcp_send(socket.id, &[])) {
+            Err(SendError::Reset) => Some("ECONNRESET"),
+            Err(SendError::TimedOut) => Some("ETIMEDOUT"),
+            _ => None,
         }
     }
 
@@ -244,7 +260,9 @@ impl System for VirtualSystem {
             });
         }
         let done = self.net.with(|stack| stack.tcp_send(id, &[bytes]));
-        self.sockets[at].full |= done.is_err() || done.is_ok_and(|sent| sent < bytes.len());
+        let socket = &mut self.sockets[at];
+        socket.full |= done.is_err() || done.is_ok_and(|sent| sent < bytes.len());
+        socket.reported |= matches!(done, Err(SendError::Reset | SendError::TimedOut));
         done.map_err(|error| match error {
             SendError::WouldBlock => AGAIN,
             SendError::TimedOut => "ETIMEDOUT",
@@ -283,6 +301,8 @@ impl System for VirtualSystem {
                 Ok(size) => self.sockets[at].taken += size as u64,
                 Err(_) if !bytes.is_empty() => return Ok(bytes),
                 Err(error) => {
+                    self.sockets[at].reported |=
+                        matches!(error, RecvError::Reset | RecvError::TimedOut);
                     return Err(match error {
                         RecvError::WouldBlock => AGAIN,
                         RecvError::TimedOut => "ETIMEDOUT",
@@ -359,12 +379,14 @@ impl System for VirtualSystem {
             (Readiness::WRITABLE, POLLOUT),
             (Readiness::CLOSED, POLLHUP),
         ];
-        let failed = self.sockets[at].error.is_some();
-        let ended = !self.sockets[at].udp
-            && self
-                .net
-                .with(|stack| stack.tcp_queues(id))
-                .is_some_and(|queues| queues.ended);
+        let failed = self.sockets[at].error.is_some() || self.failure(at).is_some();
+        // After both directions have ended, nothing more is received either.
+        let ended = ready.contains(Readiness::CLOSED)
+            || (!self.sockets[at].udp
+                && self
+                    .net
+                    .with(|stack| stack.tcp_queues(id))
+                    .is_some_and(|queues| queues.ended));
         let events = flags.iter().filter(|(flag, _)| ready.contains(*flag));
         let more = [(failed, POLLERR), (ended, POLLRDHUP)];
         let more = more.iter().filter(|(is, _)| *is);
@@ -404,7 +426,12 @@ impl System for VirtualSystem {
                 }
             }
         }
-        Ok(self.sockets[at].error.take())
+        if let Some(error) = self.sockets[at].error.take() {
+            return Ok(Some(error));
+        }
+        let failure = self.failure(at);
+        self.sockets[at].reported |= failure.is_some();
+        Ok(failure)
     }
 
     fn local_port(&mut self, at: Handle) -> Option<u16> {

@@ -15,9 +15,9 @@ const PAYLOAD: usize = 64;
 /// The memory of a frame to send, whose payload begins near the beginning of a page.
 ///
 /// The kernel copies what is written to a TAP into pages: the headers into the head of a buffer, the
-/// payload to the beginning of a page. A copy is slow if its source is up to 32 bytes before its
-/// destination, as far as the lower 12 bits of the addresses are concerned: the processor compares
-/// only these at first, and a load that seems to read what was just stored has to wait (4K aliasing).
+/// payload to the beginning of a page. On some processors a copy is slow if its source is 1 to some 30
+/// bytes before its destination in the lower 12 bits of the address, probably because a load that
+/// seems to read what was just stored has to wait (4K aliasing). `benchmarks/copy-offsets` measures it.
 #[derive(Debug)]
 pub(crate) struct FrameMemory {
     memory: Vec<u8>,
@@ -26,6 +26,7 @@ pub(crate) struct FrameMemory {
 }
 
 impl FrameMemory {
+    /// Memory for a frame of at most `size` bytes, filled with zeros.
     pub(crate) fn new(size: usize) -> Self {
         let memory = vec![0; size + PAGE];
         // The memory stays where it is: it is never extended.

@@ -27,6 +27,7 @@ from swapstone.report.record_report import answer_of
 OUT = Metric(name="out_steady", unit="B/s", quantity=Quantity.RATE, better=Direction.HIGHER, meaning="rate", leads=True)
 TOUCH = Metric(name="touch_time", unit="ns", quantity=Quantity.TIME, better=Direction.LOWER, meaning="touch")
 COPIES = Metric(name="copies", unit="1", quantity=Quantity.EVENTS, better=Direction.LOWER, meaning="copies")
+COPIED = msgspec.structs.replace(COPIES, name="copied")
 HEAP = msgspec.structs.replace(COPIES, name="heap_calls")
 FLASH, LZ4, ZSTD = (builders.variant(f"swap={level}") for level in ("flash", "zram:lz4", "zram:zstd"))
 LWIP, SMOLTCP = (builders.variant(f"netstack={level}") for level in ("lwip", "smoltcp"))
@@ -141,12 +142,18 @@ def test_more_than_four_clauses_are_a_range_of_copies_for_each_candidate() -> No
         msgspec.structs.replace(_count(COPIES, verdict, before, after), workload=work)
         for work, (before, after, verdict) in zip(works, (*counts, (9, 9, Verdict.INCONCLUSIVE)), strict=True)
     ]
-    assert _said(*rows) == (
-        "smoltcp makes 6 to 12.5 copies for a request instead of 6 to 13 with lwip, fewer in 2 and more in 1 of 5 counts."
+    copies = (
+        "smoltcp makes 6 to 12.5 copies for a request where lwip makes 6 to 13 (fewer in 2 and more in 1 of 5 counts)"
     )
+    assert _said(*rows) == f"{copies}."
+    byte_rows = [msgspec.structs.replace(_count(COPIED, Verdict.WORSE, 36, 536), workload=work) for work in works]
+    assert _said(*rows, *byte_rows) == f"{copies}, and copies 536 bytes where lwip copies 36 (more in 5 of 5 counts)."
+    unknown = [msgspec.structs.replace(row, low=None, high=None, exact=False) for row in rows]
+    assert "Too few runs" in _said(*(msgspec.structs.replace(row, verdict=Verdict.INCONCLUSIVE) for row in unknown))
     same = [msgspec.structs.replace(rows[1], workload=work) for work in works]
     assert (
-        _said(*same) == "smoltcp makes 6 copies for a request instead of 6 with lwip, a difference in none of 5 counts."
+        _said(*same)
+        == "smoltcp makes 6 copies for a request where lwip makes 6 (a difference shown in none of 5 counts)."
     )
     # Without copies for each, there is a clause for each.
     other = msgspec.structs.replace(_count(HEAP, Verdict.BETTER, 4, 3), workload=works[4])

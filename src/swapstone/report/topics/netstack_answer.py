@@ -21,16 +21,17 @@ from swapstone.report.verdict_marks import VERDICT_MARKS
 SUITE = "netstack-counts"
 CLIENT, _SERVER = "counts-client-", "counts-"
 """How the names of workloads begin whose client, or whose server, is counted."""
+_COPIES, _COPIED = "copies", "copied"
 _METRICS = (
-    ("copies", "copies"),
-    ("copied", "bytes copied"),
+    (_COPIES, "copies"),
+    (_COPIED, "bytes copied"),
     ("heap_calls", "allocations from the heap"),
     ("store_calls", "allocations from pools"),
 )
 _MOST_WHOLE = 2
 """Number of clauses that name all differences."""
 _MOST_CLAUSES = 4
-"""Number of clauses; more are replaced by one for each candidate, of its copies."""
+"""Number of clauses; more are replaced by one for each candidate, of its copies and their bytes."""
 
 
 def answer(context: ReportContext, analysis: Analysis) -> Answer | None:
@@ -63,26 +64,35 @@ def _clauses(rows: Sequence[Comparison]) -> list[str]:
             mine = [row for row in rows if (row.workload, row.candidate) == (work, candidate)]
             if mine:
                 parts[work, candidate] = mine
-    copies = [row for row in rows if row.metric.name == "copies"]
-    if len(parts) > _MOST_CLAUSES and {(row.workload, row.candidate) for row in copies} == set(parts):
+    copies = {(row.workload, row.candidate) for row in rows if row.metric.name == _COPIES}
+    if len(parts) > _MOST_CLAUSES and copies == set(parts) and any(row.low is not None or row.exact for row in rows):
         return [
-            _summary([row for row in copies if row.candidate == candidate])
-            for candidate in dict.fromkeys(row.candidate for row in copies)
+            _summary([row for row in rows if row.candidate == candidate])
+            for candidate in dict.fromkeys(row.candidate for row in rows)
         ]
     most = len(_METRICS) if len(parts) <= _MOST_WHOLE else 1
     return [_clause(work, mine, most) for (work, _), mine in parts.items()]
 
 
 def _summary(rows: Sequence[Comparison]) -> str:
-    """Return how often a candidate copies for a request, over several workloads."""
+    """Return how often, and how many bytes, a candidate copies for a request, over several workloads."""
+    parts = [
+        _ranges([row for row in rows if row.metric.name == metric], verb, unit)
+        for metric, verb, unit in ((_COPIES, "makes", "copies for a request"), (_COPIED, "copies", "bytes"))
+        if any(row.metric.name == metric for row in rows)
+    ]
+    beside = "".join(f"; {text}" for text in tails.clauses(rows))
+    return f"{_name(rows[0].candidate)} {', and '.join(parts)}{beside}"
+
+
+def _ranges(rows: Sequence[Comparison], verb: str, unit: str) -> str:
+    """Return the medians of both sides: ``makes 6 to 9 copies for a request where lwip makes 6.01 to 13 (fewer in 3 of 4 counts)``."""
     fewer = sum(row.verdict in MEDIAN_DIFFERS and _less(row) for row in rows)
     more = sum(row.verdict in MEDIAN_DIFFERS and not _less(row) for row in rows)
     parts = [f"{word} in {count}" for word, count in (("fewer", fewer), ("more", more)) if count]
-    found = f"{' and '.join(parts) or 'a difference in none'} of {len(rows)} counts"
     return (
-        f"{_name(rows[0].candidate)} makes {_range([row.candidate_values for row in rows])} copies for a request instead of "
-        f"{_range([row.baseline_values for row in rows])} with {_name(rows[0].baseline)}, {found}"
-        f"{''.join(f'; {text}' for text in tails.clauses(rows))}"
+        f"{verb} {_range([row.candidate_values for row in rows])} {unit} where {_name(rows[0].baseline)} {verb} "
+        f"{_range([row.baseline_values for row in rows])} ({' and '.join(parts) or 'a difference shown in none'} of {len(rows)} counts)"
     )
 
 
@@ -103,7 +113,7 @@ def _clause(work: str, rows: Sequence[Comparison], most: int) -> str:
         f"{_number(statistics.median(row.candidate_values))} {names[row.metric.name]} instead of "
         f"{_number(statistics.median(row.baseline_values))}"
         for row in rows
-        if row.verdict in MEDIAN_DIFFERS and row.metric.name != "copied"
+        if row.verdict in MEDIAN_DIFFERS and row.metric.name != _COPIED
     ][:most]
     where = f"for a request ({formatting.safe(counted_program(work))})"
     beside = "".join(f"; {text}" for text in tails.clauses(rows))
