@@ -368,6 +368,8 @@ mod tests {
     #[derive(Default)]
     struct Recorder {
         sent: Vec<(usize, Option<PartialChecksum>, Option<Segmentation>)>,
+        /// Where the byte behind 54 bytes of headers lies in its page of 4096 bytes.
+        places: Vec<usize>,
     }
 
     impl Device for Recorder {
@@ -386,6 +388,8 @@ mod tests {
         }
 
         fn transmit(&mut self, frame: Outgoing<'_>) -> Result<(), Full> {
+            self.places
+                .push(frame.parts[0][54..].as_ptr().addr() % 4096);
             self.sent
                 .push((frame.len(), frame.partial, frame.segmentation));
             Ok(())
@@ -428,5 +432,7 @@ mod tests {
             (10_000, partial(54), cut(1440, 74, true)),
         ];
         assert_eq!(device.sent, expected);
+        // See `FrameMemory`.
+        assert!(device.places.iter().all(|place| *place == 64));
     }
 }
