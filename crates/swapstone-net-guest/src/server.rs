@@ -25,14 +25,17 @@ const ADDRESS: Cidr = Cidr::new(IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2)), 24);
 const FRAMES: usize = 1024;
 /// The interval of reading the serial line.
 const TICK: Duration = Duration::from_millis(50);
+/// How long the server waits, when it is ended, for connections that are still closing.
+const CLOSING: Duration = Duration::from_secs(10);
 /// The byte that begins the count of instructions.
 const BEGIN: u8 = b'b';
-/// The byte that ends the server.
+/// The byte that ends the count, and the server when its connections have closed.
 const QUIT: u8 = b'q';
 /// The word of the command line that selects fixes and options of the stack.
 const SELECTION: &str = "stack";
 
-/// Serves until a `q` is read from the serial line. `tree` is the address of the device tree.
+/// Serves until a `q` is read from the serial line and every connection has closed, or for 10
+/// seconds more. A peer's last segments may still be in the queue of the card. `tree` is the address of the device tree.
 pub fn serve<S: Stack, E: Display>(
     tree: usize,
     make: impl FnOnce(Card, &Config, Fixes) -> Result<S, E>,
@@ -74,6 +77,8 @@ pub fn serve<S: Stack, E: Display>(
     );
     let mut begin = machine::instructions();
     let mut until = net.now() + TICK;
+    // The instructions when the server was ended, and when it waits no longer.
+    let mut ended = None;
     loop {
         if let Some((id, _)) = net.next_event(Some(until)) {
             server.event(id);
@@ -83,15 +88,19 @@ pub fn serve<S: Stack, E: Display>(
         }
         until = net.now() + TICK;
         server.tick();
+        if let Some((instructions, limit)) = ended {
+            if net.with(|stack| stack.statistics().tcp_sockets) <= 1 || until > limit {
+                report(&net, server.counts(), instructions);
+                machine::end(true);
+            }
+            continue;
+        }
         match uart::read() {
             Some(BEGIN) => {
                 let _ = writeln!(Uart, r#"{{"event": "begin"}}"#);
                 begin = machine::instructions();
             }
-            Some(QUIT) => {
-                report(&net, server.counts(), machine::instructions() - begin);
-                machine::end(true);
-            }
+            Some(QUIT) => ended = Some((machine::instructions() - begin, until + CLOSING)),
             _ => {}
         }
     }
