@@ -56,7 +56,7 @@ const SPECIAL: [(&str, &[(&str, &str)]); 5] = [
     ("ipv6/icmp6.c", &[("nd6_input", "lw_nd6_input")]),
 ];
 
-const OURS: [&str; 14] = [
+const OURS: [&str; 15] = [
     "acks.c",
     "address.c",
     "checks.c",
@@ -70,6 +70,7 @@ const OURS: [&str; 14] = [
     "state.c",
     "tcp.c",
     "timers.c",
+    "timestamps.c",
     "udp.c",
 ];
 

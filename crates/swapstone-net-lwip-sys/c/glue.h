@@ -56,6 +56,7 @@ enum lw_fix {
     LW_SIMULTANEOUS_OPEN,
     LW_RETRANSMISSION_ORDER,
     LW_DUPLICATE_ACK_WINDOW, /* in Rust */
+    LW_TIMESTAMPS,
 };
 #define LW_FIX(fix) (lw_settings.fixes >> (fix)&1)
 
@@ -111,6 +112,10 @@ void lw_tcp_tick(void);
 
 /* acks.c */
 void lw_acknowledge(struct tcp_pcb *pcb);
+
+/* timestamps.c */
+void lw_timestamps_start(void);
+u16_t lw_timestamps_length(const struct tcp_pcb *pcb);
 
 /* recovery.c: to be called before data or a FIN is queued */
 void lw_order_before_append(struct tcp_pcb *pcb);

@@ -24,6 +24,10 @@ void lw_unlisted(struct tcp_pcb **list, struct tcp_pcb *pcb);
  * address resolution must be copied, which lwIP does for PBUF_REF only. */
 #ifdef LW_TCP_OUT
 #define PBUF_ROM PBUF_REF
+/* The flag of a segment with timestamps, or 0 without that fix: lwIP then sends none. */
+extern u8_t lw_timestamp_flag;
+#undef TF_SEG_OPTS_TS
+#define TF_SEG_OPTS_TS lw_timestamp_flag
 #endif
 
 uint32_t lw_first_sequence_number(const ip_addr_t *local, uint16_t local_port, const ip_addr_t *remote,
@@ -31,11 +35,14 @@ uint32_t lw_first_sequence_number(const ip_addr_t *local, uint16_t local_port, c
 #define LWIP_HOOK_TCP_ISN(local, local_port, remote, remote_port)                                            \
     lw_first_sequence_number((local), (local_port), (remote), (remote_port))
 
-/* Called for each sent segment to add TCP options: used to count retransmissions. */
+/* Called for each sent segment, for the length of its options and to add some: it counts retransmissions, and
+ * adds the timestamps that lwIP leaves out. */
 struct tcp_hdr;
-void lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16_t size);
+u8_t lw_options_length(const struct tcp_pcb *pcb, u8_t length);
+u32_t *lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16_t size, u32_t *options);
+#define LWIP_HOOK_TCP_OUT_TCPOPT_LENGTH(pcb, length) lw_options_length((pcb), (length))
 #define LWIP_HOOK_TCP_OUT_ADD_TCPOPTS(p, header, pcb, options)                                               \
-    (lw_segment_out((pcb), (header), (p)->tot_len), (options))
+    lw_segment_out((pcb), (header), (p)->tot_len, (options))
 
 /* Validation of received segments; see checks.c. tcplen is a variable of tcp_in.c: the length of the segment
  * in sequence numbers. */

@@ -57,7 +57,7 @@ void lw_index_start(void *memory, size_t buckets, void (*half_open)(struct tcp_p
     lw_forget_all_owed();
 }
 
-/* The segment size on the wire. lwIP uses larger segments if the device splits them. */
+/* The largest payload of a segment on the wire. lwIP uses larger segments if the device splits them. */
 u32_t lw_wire_mss(const struct tcp_pcb *pcb) {
     u32_t wire = (u32_t)(uintptr_t)pcb->ext_args[WIRE_MSS].data;
     return wire != 0 ? wire : pcb->mss;

@@ -137,8 +137,7 @@ extern uint8_t lw_receive_scale;
 #define LWIP_TCP_SACK_OUT                                                                                    \
     LW_OOSEQ /* send SACK options; lwIP does not use received ones, recovery.c only their presence */
 #define LWIP_TCP_MAX_SACK_NUM 4
-#define LWIP_TCP_TIMESTAMPS                                                                                  \
-    0 /* lwIP does not measure round trips with them, and they need 12 bytes a segment */
+#define LWIP_TCP_TIMESTAMPS 1 /* only for the fix `timestamps`; see hooks.h */
 #define LWIP_TCP_KEEPALIVE 1
 #define TCP_LISTEN_BACKLOG                                                                                   \
     0 /* lwIP's is limited to 255 and ignores established connections; lw_tcp_input() has its own */

@@ -136,6 +136,7 @@ int lw_start(const struct lw_settings *from) {
     lw_send_queue = (u16_t)LWIP_MIN(LWIP_MAX(64, lw_settings.send_buffer / 128), 0xfff0);
     for (lw_receive_scale = 0; (lw_receive_buffer >> lw_receive_scale) > 0xffff; lw_receive_scale++) {
     }
+    lw_timestamps_start();
     lw_index_start(lw_settings.table, lw_settings.buckets, lw_half_open);
     if (!initialized) {
         lwip_init();

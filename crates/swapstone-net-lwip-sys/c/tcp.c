@@ -7,26 +7,18 @@
 
 #define TOKEN(argument) ((uintptr_t)(argument))
 
-/* Called for each segment that is sent. One before snd_nxt is a retransmission. */
-void lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u16_t size) {
-    int carries = size > TCPH_HDRLEN_BYTES(header) || (TCPH_FLAGS(header) & (TCP_SYN | TCP_FIN));
-    if (pcb != NULL && carries && !(TCPH_FLAGS(header) & TCP_RST) &&
-        TCP_SEQ_LT(lwip_ntohl(header->seqno), pcb->snd_nxt)) {
-        lw_counts.retransmitted++;
-    }
-}
-
 /* The least MSS of a peer, as Linux has it: TCP_MIN_SND_MSS. */
 #define LEAST_MSS 48
 
 /* Let lwIP build segments of several times the MSS, which the device splits (TSO). */
 static void enlarge_segments(struct tcp_pcb *pcb) {
     u32_t wire, most = lw_segments(), cap = LW_FIX(LW_LARGE_SEGMENTS) ? 43 : 16;
-    u32_t times;
+    u32_t times, option;
     if (LW_FIX(LW_LEAST_MSS) && pcb->mss < LEAST_MSS) {
         pcb->mss = LEAST_MSS;
     }
-    wire = pcb->mss;
+    option = lw_timestamps_length(pcb);
+    wire = pcb->mss > option ? pcb->mss - option : 1;
     lw_set_wire_mss(pcb, wire);
     if (most < 120 + 2 * wire) {
         return;
@@ -34,7 +26,7 @@ static void enlarge_segments(struct tcp_pcb *pcb) {
     most = LWIP_MIN(most - 120, TCP_SND_BUF / 3);
     times = LWIP_MIN(most / wire, cap);
     if (times > 1) {
-        pcb->mss = (u16_t)(times * wire);
+        pcb->mss = (u16_t)(times * wire + option); /* lwIP subtracts the option again */
     }
 }
 

@@ -59,6 +59,10 @@ pub const FIXES: &[Fix] = &[
         name: "duplicate-ack-window",
         reason: "a duplicate ACK with a larger window is not counted, so a loss waits for the timeout (RFC 6675)",
     },
+    Fix {
+        name: "timestamps",
+        reason: "no timestamps are sent, so the peer can't tell a late segment from a lost one (RFC 7323, RFC 3522)",
+    },
 ];
 
 /// The indices of the fixes that are in Rust: `swapstone_net::reordering`.

@@ -271,7 +271,8 @@ impl<D: Device> Smoltcp<D> {
         let mut conn = self.spare_conn();
         let path = (segment.local, segment.remote);
         let phase = Phase::Handshaking(listening);
-        conn.renew(path, phase, TcpOptions::default(), self.now);
+        let (options, timestamps) = (TcpOptions::default(), self.output.timestamps);
+        conn.renew(path, phase, options, timestamps, self.now);
         conn.take_segment(offered, most);
         conn.link = self.link_of(&frame.bytes, segment.remote.ip());
         conn.isn = self.sequence(&conn.key, after.map(|(_, floor)| floor));

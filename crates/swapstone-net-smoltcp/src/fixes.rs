@@ -66,6 +66,10 @@ pub const FIXES: &[Fix] = &[
         name: "closed-window-probe",
         reason: "a window that closes while data is in flight is not probed after the timeout (RFC 9293, 3.8.6.1)",
     },
+    Fix {
+        name: "timestamps",
+        reason: "no timestamps are sent, so the peer can't tell a late segment from a lost one (RFC 7323, RFC 3522)",
+    },
 ];
 
 pub(crate) const ACK_BEYOND_WINDOW: usize = 0;
@@ -83,6 +87,7 @@ pub(crate) const ICMP_ERROR_RATE: usize = 11;
 pub(crate) const REORDERING_WINDOW: usize = 12;
 pub(crate) const DUPLICATE_ACK_WINDOW: usize = 13;
 pub(crate) const CLOSED_WINDOW_PROBE: usize = 14;
+pub(crate) const TIMESTAMPS: usize = 15;
 
 #[cfg(test)]
 mod tests {
@@ -107,6 +112,7 @@ mod tests {
             ("reordering-window", REORDERING_WINDOW),
             ("duplicate-ack-window", DUPLICATE_ACK_WINDOW),
             ("closed-window-probe", CLOSED_WINDOW_PROBE),
+            ("timestamps", TIMESTAMPS),
         ];
         assert_eq!(FIXES.len(), expected.len());
         for (name, index) in expected {

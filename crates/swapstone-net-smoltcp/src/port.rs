@@ -58,12 +58,14 @@ pub(crate) struct Output {
     pub(crate) now: Now,
     /// ICMP errors are limited.
     limits_errors: bool,
+    /// TCP segments have timestamps, if those of the peer do.
+    pub(crate) timestamps: bool,
     /// The time since when no ICMP error would have been sent at the permitted rate, in microseconds.
     errors_paid: u64,
 }
 
 impl Output {
-    pub(crate) fn new(limits: DeviceLimits, limits_errors: bool) -> Self {
+    pub(crate) fn new(limits: DeviceLimits, limits_errors: bool, timestamps: bool) -> Self {
         let cuts = limits.checksum_offload && limits.segments > limits.mtu;
         let largest = if cuts { limits.segments } else { limits.mtu }.min(LARGEST_PACKET);
         Self {
@@ -79,6 +81,7 @@ impl Output {
             no_room: 0,
             now: Now::ZERO,
             limits_errors,
+            timestamps,
             errors_paid: 0,
         }
     }
@@ -188,7 +191,13 @@ impl Output {
         }
         let transport = Transport::of(&self.frame[..length]).filter(|transport| transport.tcp)?;
         let payload = transport.segment(&self.frame[..length]).1;
-        (payload > self.segment.into()).then_some((transport, payload))
+        (payload > self.payload(transport).into()).then_some((transport, payload))
+    }
+
+    /// Returns the largest payload of a segment in bytes, for the options of the one in `frame`.
+    fn payload(&self, transport: Transport) -> u16 {
+        let options = transport.tcp_options(&self.frame) as u16;
+        self.segment.saturating_sub(options).max(1)
     }
 
     /// Sends a segment in parts of the segment size of its connection.
@@ -202,11 +211,9 @@ impl Output {
         let whole = self.frame[..length].to_vec();
         let headers = length - payload;
         let (fields, _) = transport.segment(&whole);
-        for (at, part) in whole[headers..]
-            .chunks(usize::from(self.segment))
-            .enumerate()
-        {
-            let offset = at * usize::from(self.segment);
+        let each = usize::from(self.payload(transport));
+        for (at, part) in whole[headers..].chunks(each).enumerate() {
+            let offset = at * each;
             let length = headers + part.len();
             self.frame[..headers].copy_from_slice(&whole[..headers]);
             self.frame[headers..length].copy_from_slice(part);
@@ -236,6 +243,10 @@ impl Output {
         if transport.tcp {
             let (fields, payload) = transport.segment(frame);
             self.sent = Some(Sent { fields, payload });
+            if self.timestamps {
+                let time = (self.now.micros() / 1000) as u32;
+                wire::set_timestamp(frame, transport.at, time);
+            }
             if fields.flags & SYN != 0 && self.largest > self.limits.mtu {
                 let headers = if transport.v6 { 60 } else { 40 };
                 let most = self.limits.mtu.saturating_sub(headers) as u16;
@@ -254,9 +265,10 @@ impl Output {
             transport.fill_checksum(frame);
         }
         if too_large {
+            let headers = (transport.at + transport.tcp_header(frame)) as u16;
             offload.segmentation = Some(Segmentation {
-                size: self.segment,
-                headers: (transport.at + transport.tcp_header(frame)) as u16,
+                size: self.payload(transport),
+                headers,
                 ipv6: transport.v6,
             });
         }
@@ -399,7 +411,7 @@ mod tests {
     #[test]
     fn large_segments_are_sent_with_how_to_cut_them() {
         let mut device = Recorder::default();
-        let mut output = Output::new(device.limits(), true);
+        let mut output = Output::new(device.limits(), true, true);
         let mut send = |segment: u16, length: usize, v6: bool| {
             output.segment = segment;
             output.emit(&mut device, length, |frame| {

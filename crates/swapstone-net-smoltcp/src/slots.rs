@@ -67,9 +67,11 @@ impl TcpSet {
     }
 
     /// Resets the socket in place: it is about 1000 bytes long.
-    fn renew(&mut self, options: TcpOptions) {
+    fn renew(&mut self, options: TcpOptions, timestamps: bool) {
         let socket = self.tcp();
         socket.abort();
+        // The time is set when a segment is sent: this function has no access to the clock.
+        socket.set_tsval_generator(timestamps.then_some(|| 0));
         socket.set_congestion_control(CONGESTION_CONTROL);
         socket.set_timeout(None);
         socket.set_nagle_enabled(!options.nodelay);
@@ -258,6 +260,7 @@ impl Conn {
         path: (SocketAddr, SocketAddr),
         phase: Phase,
         options: TcpOptions,
+        timestamps: bool,
         now: Instant,
     ) {
         // Each field is assigned, because a struct literal would be built elsewhere and copied.
@@ -295,7 +298,7 @@ impl Conn {
             last_segment_at,
             undelivered,
         } = self;
-        socket.renew(options);
+        socket.renew(options, timestamps);
         (*local, *remote) = path;
         *key = Key::connection(path.0, path.1);
         (*its_phase, *its_options) = (phase, options);

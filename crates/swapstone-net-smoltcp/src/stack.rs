@@ -22,6 +22,7 @@ use swapstone_net::{
 use crate::discovery;
 use crate::fixes::{
     DUPLICATE_ACK_WINDOW, FIXES, ICMP_ERROR_RATE, IPV6_EXTENSION_HEADERS, REORDERING_WINDOW,
+    TIMESTAMPS,
 };
 use crate::keys::{Key, Realm, Secrets, Table};
 use crate::port::{Output, Port, Sink};
@@ -186,7 +187,7 @@ impl<D: Device> Smoltcp<D> {
             return Err(NewError::Buffers(1 << 30));
         }
         let secrets = Secrets::new(&config.seed);
-        let output = Output::new(limits, fixes.on(ICMP_ERROR_RATE));
+        let output = Output::new(limits, fixes.on(ICMP_ERROR_RATE), fixes.on(TIMESTAMPS));
         let mut sink = Sink::default();
         let mut stack = Self {
             iface: interface(&output, limits.address, secrets.number(), config.slaac),
@@ -484,10 +485,15 @@ impl<D: Device> Smoltcp<D> {
 
     /// Responds to a segment with one without data, to the link-layer address of its sender.
     pub(crate) fn answer(&mut self, frame: &[u8], segment: &wire::Segment, answer: wire::Answer) {
-        let length = wire::answer_length(segment);
+        // Segments of a connection have timestamps if those of the peer do. Its SYN may be of another one.
+        let echoes = self.fixes.on(TIMESTAMPS)
+            && answer.flags & (wire::ACK | wire::RST) == wire::ACK
+            && segment.flags & wire::SYN == 0;
+        let echo = wire::timestamp(frame, segment.at).filter(|_| echoes);
+        let length = wire::answer_length(segment, echo);
         let hardware = self.hardware;
         self.output.emit(&mut self.device, length, |reply| {
-            wire::answer(reply, frame, segment, hardware, answer);
+            wire::answer(reply, frame, segment, hardware, answer, echo);
         });
     }
 

@@ -62,7 +62,8 @@ impl<D: Device> Smoltcp<D> {
         }
         let mut conn = self.spare_conn();
         let phase = Phase::Connecting;
-        conn.renew((choice.local, peer), phase, options, self.now);
+        let timestamps = self.output.timestamps;
+        conn.renew((choice.local, peer), phase, options, timestamps, self.now);
         conn.bound = bound;
         conn.isn = self.sequence(&conn.key, floor);
         conn.highest = conn.isn;

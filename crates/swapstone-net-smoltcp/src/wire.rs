@@ -18,6 +18,10 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const IPV4_HEADER: usize = 20;
 const TCP_HEADER: usize = 20;
+/// The kinds of two TCP options, and the length of the second one with its padding.
+const MSS: u8 = 2;
+const TIMESTAMPS: u8 = 8;
+const TIMESTAMPS_LENGTH: usize = 12;
 
 /// A valid TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -429,16 +433,18 @@ pub(crate) fn cut(frame: &mut [u8], transport: Transport, offset: u32, last: boo
     frame[ip + 10..ip + 12].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Returns the offset of the value of the MSS option in the frame; `tcp` is the offset of the TCP
-/// header.
-pub(crate) fn mss_at(frame: &[u8], tcp: usize) -> Option<usize> {
+/// Returns the offset of the value of a TCP option in the frame: of the first one of this kind, whose
+/// value must have `size` bytes. `tcp` is the offset of the TCP header.
+fn option_at(frame: &[u8], tcp: usize, kind: u8, size: usize) -> Option<usize> {
     let end = (tcp + usize::from(frame.get(tcp + 12)? >> 4) * 4).min(frame.len());
     let mut at = tcp + TCP_HEADER;
     while at < end {
         match frame[at] {
             0 => return None,
             1 => at += 1,
-            2 if at + 4 <= end && frame[at + 1] == 4 => return Some(at + 2),
+            found if found == kind && at + 2 + size <= end && frame[at + 1] == 2 + size as u8 => {
+                return Some(at + 2);
+            }
             _ if at + 1 < end && frame[at + 1] >= 2 => at += usize::from(frame[at + 1]),
             _ => return None,
         }
@@ -449,12 +455,29 @@ pub(crate) fn mss_at(frame: &[u8], tcp: usize) -> Option<usize> {
 /// Reduces the MSS option of a SYN to at most `most` and returns its value. The checksum is not
 /// updated.
 pub(crate) fn lower_mss(frame: &mut [u8], tcp: usize, most: u16) -> Option<u16> {
-    let at = mss_at(frame, tcp)?;
+    let at = option_at(frame, tcp, MSS, 2)?;
     let offered = u16_at(frame, at);
     if offered > most {
         frame[at..at + 2].copy_from_slice(&most.to_be_bytes());
     }
     Some(offered.min(most))
+}
+
+/// Returns the time of the sender in the timestamps option of a segment (RFC 7323).
+pub(crate) fn timestamp(frame: &[u8], tcp: usize) -> Option<u32> {
+    option_at(frame, tcp, TIMESTAMPS, 8).map(|at| u32_at(frame, at))
+}
+
+/// Sets the time of the sender in the timestamps option of a segment to send, if it has one. A SYN
+/// without ACK echoes none (RFC 7323, section 3.2).
+pub(crate) fn set_timestamp(frame: &mut [u8], tcp: usize, time: u32) {
+    let Some(at) = option_at(frame, tcp, TIMESTAMPS, 8) else {
+        return;
+    };
+    frame[at..at + 4].copy_from_slice(&time.to_be_bytes());
+    if frame[tcp + 13] & ACK == 0 {
+        frame[at + 4..at + 8].fill(0);
+    }
 }
 
 /// Removes the payload of a segment, `length` bytes, so that only its FIN is left. Checksums are not
@@ -561,6 +584,11 @@ impl Transport {
         usize::from(frame[self.at + 12] >> 4) * 4
     }
 
+    /// Returns the length of the TCP options.
+    pub(crate) fn tcp_options(self, frame: &[u8]) -> usize {
+        self.tcp_header(frame).saturating_sub(TCP_HEADER)
+    }
+
     /// Returns the header fields of a segment and the length of its payload in bytes.
     pub(crate) fn segment(self, frame: &[u8]) -> (Answer, usize) {
         let tcp = &frame[self.at..];
@@ -634,35 +662,39 @@ pub(crate) fn segment(
     let kind: u16 = if local.is_ipv6() { 0x86dd } else { 0x0800 };
     ethernet[12..].copy_from_slice(&kind.to_be_bytes());
     let mut frame = [0; BARE_FRAME];
-    answer(&mut frame, &ethernet, &to, sender, fields);
-    (frame, answer_length(&to))
+    answer(&mut frame, &ethernet, &to, sender, fields, None);
+    (frame, answer_length(&to, None))
 }
 
 /// Returns the length of a frame that [`answer`] writes.
-pub(crate) fn answer_length(to: &Segment) -> usize {
+pub(crate) fn answer_length(to: &Segment, echo: Option<u32>) -> usize {
     let ip = if to.local.is_ipv6() {
         IPV6_HEADER
     } else {
         IPV4_HEADER
     };
-    ETHERNET_HEADER + ip + TCP_HEADER
+    ETHERNET_HEADER + ip + TCP_HEADER + echo.map_or(0, |_| TIMESTAMPS_LENGTH)
 }
 
-/// Writes the frame that responds to `frame`. The TCP checksum is not set.
+/// Writes the frame that responds to `frame`, with a timestamps option if it has a time to `echo`. The
+/// own time, see [`set_timestamp`], and the TCP checksum are not set.
 pub(crate) fn answer(
     reply: &mut [u8],
     frame: &[u8],
     to: &Segment,
     from: HardwareAddress,
     answer: Answer,
+    echo: Option<u32>,
 ) {
+    let size = TCP_HEADER + echo.map_or(0, |_| TIMESTAMPS_LENGTH);
     reply[..6].copy_from_slice(&frame[6..12]);
     reply[6..12].copy_from_slice(&from);
     reply[12..14].copy_from_slice(&frame[12..14]);
     let ip = &mut reply[ETHERNET_HEADER..];
     let at = match (to.local.ip(), to.remote.ip()) {
         (IpAddr::V4(local), IpAddr::V4(remote)) => {
-            ip[..12].copy_from_slice(&[0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, TCP, 0, 0]);
+            ip[..12].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, TCP, 0, 0]);
+            ip[3] = (IPV4_HEADER + size) as u8;
             ip[12..16].copy_from_slice(&local.octets());
             ip[16..20].copy_from_slice(&remote.octets());
             let checksum = !fold(sum(&ip[..20], 0));
@@ -670,19 +702,23 @@ pub(crate) fn answer(
             IPV4_HEADER
         }
         (IpAddr::V6(local), IpAddr::V6(remote)) => {
-            ip[..8].copy_from_slice(&[0x60, 0, 0, 0, 0, 20, TCP, 64]);
+            ip[..8].copy_from_slice(&[0x60, 0, 0, 0, 0, size as u8, TCP, 64]);
             ip[8..24].copy_from_slice(&local.octets());
             ip[24..40].copy_from_slice(&remote.octets());
             IPV6_HEADER
         }
         _ => unreachable!("both addresses are from one header"),
     };
-    let tcp = &mut ip[at..at + TCP_HEADER];
+    let tcp = &mut ip[at..at + size];
     tcp[..2].copy_from_slice(&to.local.port().to_be_bytes());
     tcp[2..4].copy_from_slice(&to.remote.port().to_be_bytes());
     tcp[4..8].copy_from_slice(&answer.seq.to_be_bytes());
     tcp[8..12].copy_from_slice(&answer.ack.to_be_bytes());
-    tcp[12..14].copy_from_slice(&[0x50, answer.flags]);
+    tcp[12..14].copy_from_slice(&[(size as u8 / 4) << 4, answer.flags]);
     tcp[14..16].copy_from_slice(&answer.window.to_be_bytes());
     tcp[16..20].fill(0);
+    if let Some(time) = echo {
+        tcp[20..28].copy_from_slice(&[1, 1, TIMESTAMPS, 10, 0, 0, 0, 0]);
+        tcp[28..32].copy_from_slice(&time.to_be_bytes());
+    }
 }
