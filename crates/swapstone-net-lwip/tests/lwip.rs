@@ -199,7 +199,7 @@ fn large_segments_are_sent_to_the_device_without_a_copy() {
     );
     assert!(!seen.cuts.is_empty());
     assert!(
-        seen.cuts.iter().all(|cut| *cut == (1460, 54)),
+        seen.cuts.iter().all(|cut| *cut == (1448, 66)),
         "{:?}",
         seen.cuts
     );

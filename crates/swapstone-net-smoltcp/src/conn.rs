@@ -16,6 +16,7 @@ use crate::fixes::{
 };
 use crate::keys::{Key, Realm, seed_for};
 use crate::port::{Port, Sent};
+use crate::segments::is_after;
 use crate::slots::{Conn, DEFAULT_SEGMENT, Failure, Kind, Phase};
 use crate::stack::{Smoltcp, micros};
 use crate::wire::{self, ACK, FIN, RST, SYN, Segment, Unreachable};
@@ -59,6 +60,19 @@ impl Conn {
         // A keep-alive probe repeats the byte before SND.NXT and is not a retransmission.
         let probe = sent.payload == 1 && controls == 0 && end == self.highest;
         again && !probe
+    }
+
+    /// Records the time of the peer in a segment that continues what was acknowledged, so that it is
+    /// echoed (RFC 7323, section 4.3). smoltcp echoes the time of each segment.
+    fn note_time(&mut self, segment: &Segment, time: u32) {
+        let (acknowledged, _) = self.acknowledged;
+        let end = segment.seq.wrapping_add(segment.payload as u32);
+        let continues = !is_after(segment.seq, acknowledged) && !is_after(acknowledged, end);
+        let newer = continues && !is_after(self.recent, time);
+        let opens = segment.flags & SYN != 0 && !matches!(self.phase, Phase::Open(_));
+        if opens || newer {
+            self.recent = time;
+        }
     }
 
     /// Returns whether the peer has sent a FIN.
@@ -275,6 +289,7 @@ impl<D: Device> Smoltcp<D> {
         conn.renew(path, phase, options, timestamps, self.now);
         conn.take_segment(offered, most);
         conn.link = self.link_of(&frame.bytes, segment.remote.ip());
+        conn.recent = wire::timestamp(&frame.bytes, segment.at).unwrap_or(0);
         conn.isn = self.sequence(&conn.key, after.map(|(_, floor)| floor));
         conn.una.0 = conn.isn;
         conn.highest = conn.isn;
@@ -286,6 +301,7 @@ impl<D: Device> Smoltcp<D> {
             .clear_neighbor(&mut self.clock, micros(self.now));
         // A separate interface for this segment: it generates the selected sequence number.
         let mut opener = self.opener(seed_for(conn.isn));
+        self.output.set_connection(&conn);
         let mut port = Port {
             device: &mut self.device,
             output: &mut self.output,
@@ -348,12 +364,17 @@ impl<D: Device> Smoltcp<D> {
         let Some(conn) = self.slots.conn(index) else {
             return;
         };
+        if self.output.timestamps
+            && let Some(time) = wire::timestamp(&frame.bytes, segment.at)
+        {
+            conn.note_time(segment, time);
+        }
         let before = conn.socket.get().recv_queue();
         conn.last_segment_at = self.now;
         if matches!(conn.phase, Phase::Open(_)) && !conn.orphan {
             conn.fails_at = None;
         }
-        self.output.segment = conn.segment;
+        self.output.set_connection(conn);
         self.output.sent = None;
         let mut port = Port {
             device: &mut self.device,
@@ -427,7 +448,7 @@ impl<D: Device> Smoltcp<D> {
         let size = frame.bytes.len().min(LONGEST_HEADERS);
         bytes[..size].copy_from_slice(&frame.bytes[..size]);
         let size = wire::keep_ack(&mut bytes, segment.at, conn.expected);
-        self.output.segment = conn.segment;
+        self.output.set_connection(conn);
         let mut port = Port {
             device: &mut self.device,
             output: &mut self.output,
@@ -470,7 +491,7 @@ impl<D: Device> Smoltcp<D> {
         if conn.phase == Phase::Over {
             return;
         }
-        self.output.segment = conn.segment;
+        self.output.set_connection(conn);
         let frames = self.output.frames;
         let (mut wrote, mut held) = (false, false);
         loop {

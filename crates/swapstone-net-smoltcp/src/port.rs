@@ -14,6 +14,7 @@ use swapstone_net::device::{
 };
 
 use crate::frame::FrameMemory;
+use crate::slots::Conn;
 use crate::wire::{self, SYN, Transport};
 
 /// The number of ICMP errors that may be sent at once, and for each second.
@@ -49,7 +50,9 @@ pub(crate) struct Output {
     /// A frame that waits because the device's transmit queue was full.
     held: Option<(usize, Offload)>,
     /// The segment size of the sending connection in bytes.
-    pub(crate) segment: u16,
+    segment: u16,
+    /// The time of its peer that is echoed; `None` is what the frame has.
+    echo: Option<u32>,
     /// The last sent TCP segment.
     pub(crate) sent: Option<Sent>,
     pub(crate) frames: u64,
@@ -75,6 +78,7 @@ impl Output {
             lost: vec![0; ETHERNET_HEADER + largest],
             held: None,
             segment: 0,
+            echo: None,
             sent: None,
             frames: 0,
             bytes: 0,
@@ -101,6 +105,17 @@ impl Output {
     /// Returns whether segmentation offload is used.
     pub(crate) fn cuts(&self) -> bool {
         self.largest > self.limits.mtu
+    }
+
+    /// Sets the connection whose segments are sent next.
+    pub(crate) fn set_connection(&mut self, conn: &Conn) {
+        self.segment = conn.segment;
+        self.echo = Some(conn.recent);
+    }
+
+    /// Sends next what belongs to no connection, or to one in TIME-WAIT.
+    pub(crate) fn clear_connection(&mut self) {
+        self.echo = None;
     }
 
     /// Returns the maximum payload of a segment for the MTU.
@@ -245,7 +260,7 @@ impl Output {
             self.sent = Some(Sent { fields, payload });
             if self.timestamps {
                 let time = (self.now.micros() / 1000) as u32;
-                wire::set_timestamp(frame, transport.at, time);
+                wire::set_timestamp(frame, transport.at, time, self.echo);
             }
             if fields.flags & SYN != 0 && self.largest > self.limits.mtu {
                 let headers = if transport.v6 { 60 } else { 40 };
@@ -412,7 +427,7 @@ mod tests {
     fn large_segments_are_sent_with_how_to_cut_them() {
         let mut device = Recorder::default();
         let mut output = Output::new(device.limits(), true, true);
-        let mut send = |segment: u16, length: usize, v6: bool| {
+        let mut send = |segment: u16, length: usize, v6: bool, header: u8| {
             output.segment = segment;
             output.emit(&mut device, length, |frame| {
                 let tcp = if v6 { 54 } else { 34 };
@@ -422,14 +437,16 @@ mod tests {
                     &[8, 0, 0x45]
                 });
                 frame[if v6 { 20 } else { 23 }] = 6;
-                frame[tcp + 12] = 0x50;
+                frame[tcp + 12] = header / 4 << 4;
             });
         };
-        send(1460, 1514, false);
-        send(1400, 10_000, false);
-        send(1440, 10_000, true);
+        send(1460, 1514, false, 20);
+        send(1400, 10_000, false, 20);
+        send(1440, 10_000, true, 20);
+        // Options are a part of the segment size (RFC 6691).
+        send(1400, 10_000, false, 32);
         // Without a connection the segment size is unknown.
-        send(0, 10_000, false);
+        send(0, 10_000, false, 20);
         let partial = |start| Some(PartialChecksum { start, offset: 16 });
         let cut = |size, headers, ipv6| {
             Some(Segmentation {
@@ -442,6 +459,7 @@ mod tests {
             (1514, partial(34), None),
             (10_000, partial(34), cut(1400, 54, false)),
             (10_000, partial(54), cut(1440, 74, true)),
+            (10_000, partial(34), cut(1388, 66, false)),
         ];
         assert_eq!(device.sent, expected);
         // See `FrameMemory`.

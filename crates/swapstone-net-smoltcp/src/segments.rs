@@ -29,7 +29,7 @@ const LEAST_PROCESSED: Duration = Duration::from_millis(5);
 const HEADERS: usize = 192;
 
 /// Returns whether `left` is after `right` in sequence space.
-fn is_after(left: u32, right: u32) -> bool {
+pub(crate) fn is_after(left: u32, right: u32) -> bool {
     (left.wrapping_sub(right) as i32) > 0
 }
 
@@ -125,7 +125,7 @@ impl<D: Device> Smoltcp<D> {
         bytes[..size].copy_from_slice(&frame[..size]);
         let size = wire::keep_ack(&mut bytes, segment.at, conn.expected);
         bytes[segment.at + 13] = FIN | ACK;
-        self.output.segment = conn.segment;
+        self.output.set_connection(conn);
         let mut port = Port {
             device: &mut self.device,
             output: &mut self.output,
@@ -194,7 +194,7 @@ impl<D: Device> Smoltcp<D> {
         };
         let sender = conn.link.unwrap_or(hardware);
         let (frame, size) = wire::segment((sender, conn.remote), (hardware, conn.local), fields);
-        self.output.segment = conn.segment;
+        self.output.set_connection(conn);
         self.output.sent = None;
         let mut port = Port {
             device: &mut self.device,

@@ -192,6 +192,8 @@ pub(crate) struct Conn {
     pub(crate) una: (u32, u16),
     /// RCV.NXT: the next sequence number expected from the peer.
     pub(crate) expected: u32,
+    /// The time of the peer that is echoed (RFC 7323, section 4.3: TS.Recent).
+    pub(crate) recent: u32,
     /// The sequence number of a FIN that arrived behind a hole.
     pub(crate) early_fin: Option<u32>,
     /// The link-layer address that the peer's segments come from, if it is on the link.
@@ -241,6 +243,7 @@ impl Conn {
             peer_ack: (0, 0),
             una: (0, 0),
             expected: 0,
+            recent: 0,
             early_fin: None,
             link: None,
             learned_at: None,
@@ -287,6 +290,7 @@ impl Conn {
             peer_ack,
             una,
             expected,
+            recent,
             early_fin,
             link,
             learned_at,
@@ -307,7 +311,7 @@ impl Conn {
         *failure = None;
         *state = tcp::State::Closed;
         *bound = None;
-        (*isn, *highest, *expected) = (0, 0, 0);
+        (*isn, *highest, *expected, *recent) = (0, 0, 0, 0);
         *segment = DEFAULT_SEGMENT;
         (*acknowledged, *peer_ack, *una) = ((0, 0), (0, 0), (0, 0));
         (*early_fin, *link) = (None, None);

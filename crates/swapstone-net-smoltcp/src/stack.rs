@@ -491,6 +491,7 @@ impl<D: Device> Smoltcp<D> {
             && segment.flags & wire::SYN == 0;
         let echo = wire::timestamp(frame, segment.at).filter(|_| echoes);
         let length = wire::answer_length(segment, echo);
+        self.output.clear_connection();
         let hardware = self.hardware;
         self.output.emit(&mut self.device, length, |reply| {
             wire::answer(reply, frame, segment, hardware, answer, echo);

@@ -468,15 +468,16 @@ pub(crate) fn timestamp(frame: &[u8], tcp: usize) -> Option<u32> {
     option_at(frame, tcp, TIMESTAMPS, 8).map(|at| u32_at(frame, at))
 }
 
-/// Sets the time of the sender in the timestamps option of a segment to send, if it has one. A SYN
-/// without ACK echoes none (RFC 7323, section 3.2).
-pub(crate) fn set_timestamp(frame: &mut [u8], tcp: usize, time: u32) {
+/// Sets the time of the sender, and the `echo` of the peer's, in the timestamps option of a segment to
+/// send, if it has one. A SYN without ACK echoes none (RFC 7323, section 3.2).
+pub(crate) fn set_timestamp(frame: &mut [u8], tcp: usize, time: u32, echo: Option<u32>) {
     let Some(at) = option_at(frame, tcp, TIMESTAMPS, 8) else {
         return;
     };
     frame[at..at + 4].copy_from_slice(&time.to_be_bytes());
-    if frame[tcp + 13] & ACK == 0 {
-        frame[at + 4..at + 8].fill(0);
+    let answers = frame[tcp + 13] & ACK != 0;
+    if let Some(echo) = if answers { echo } else { Some(0) } {
+        frame[at + 4..at + 8].copy_from_slice(&echo.to_be_bytes());
     }
 }
 

@@ -22,6 +22,7 @@ mod offload;
 mod reordering;
 mod scale;
 mod streams;
+mod timestamps;
 mod waiting;
 mod window;
 mod without_fixes;
@@ -48,6 +49,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Test> {
         fixes_waiting::TESTS,
         without_fixes::TESTS,
         reordering::TESTS,
+        timestamps::TESTS,
         floods::TESTS,
         names::TESTS,
         scale::TESTS,

@@ -159,6 +159,26 @@ const WITHOUT: &[(&str, &str, &str)] = &[
         "closed-window-probe",
         "fix: a window that closes while data is in flight is probed",
     ),
+    (
+        "lwip",
+        "timestamps",
+        "timestamps: the peer's time is echoed",
+    ),
+    (
+        "lwip",
+        "timestamps",
+        "timestamps: a connect offers them, and sends more if the peer agrees",
+    ),
+    (
+        "smoltcp",
+        "timestamps",
+        "timestamps: the peer's time is echoed",
+    ),
+    (
+        "smoltcp",
+        "timestamps",
+        "timestamps: a connect offers them, and sends more if the peer agrees",
+    ),
 ];
 
 fn each(context: &Context) {
