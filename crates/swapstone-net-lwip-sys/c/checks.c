@@ -74,12 +74,19 @@ void lw_udp_input(struct pbuf *p, struct netif *inp) {
 
 /* ---- TCP ---- */
 
-/* The MSS option is valid in a SYN only (RFC 9293, 3.7.1), but lwIP applies it in any segment and then fails
- * on segments that it has queued. So it is replaced by NOPs in segments without SYN. The options are in two
- * parts: `first` bytes behind the header, and the rest at `rest`. lwIP handles malformed options. */
-void lw_remove_mss_option(struct tcp_hdr *header, u16_t length, u16_t first, u8_t *rest) {
+/* Options that lwIP must not apply, in segments without SYN, are replaced by NOPs:
+ *
+ * - the MSS option, which is valid in a SYN only (RFC 9293, 3.7.1): lwIP applies it in any segment, and then
+ *   fails on segments that it has queued;
+ * - a timestamp older than the last one: lwIP echoes that of a copy of the last segment (RFC 7323, 4.3).
+ *
+ * The options are in two parts: `first` bytes behind the header, and the rest at `rest`. lwIP handles malformed
+ * ones. */
+void lw_remove_options(const struct tcp_pcb *pcb, struct tcp_hdr *header, u16_t length, u16_t first,
+                       u8_t *rest) {
     u8_t *options = (u8_t *)header + TCP_HLEN;
     u16_t at = 0;
+    int older = 0;
     if (TCPH_FLAGS(header) & TCP_SYN) {
         return;
     }
@@ -92,7 +99,12 @@ void lw_remove_mss_option(struct tcp_hdr *header, u16_t length, u16_t first, u8_
                 break;
             }
         }
-        if (OPTION(at) == LWIP_TCP_OPT_MSS) {
+        if (OPTION(at) == LWIP_TCP_OPT_TS && size == LWIP_TCP_OPT_LEN_TS) {
+            u32_t time = (u32_t)OPTION(at + 2) << 24 | (u32_t)OPTION(at + 3) << 16 |
+                         (u32_t)OPTION(at + 4) << 8 | OPTION(at + 5);
+            older = TCP_SEQ_LT(time, pcb->ts_recent);
+        }
+        if (OPTION(at) == LWIP_TCP_OPT_MSS || (OPTION(at) == LWIP_TCP_OPT_TS && older)) {
             for (number = at; number < at + size; number++) {
                 OPTION(number) = LWIP_TCP_OPT_NOP;
             }

@@ -47,10 +47,11 @@ u32_t *lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u
 /* Validation of received segments; see checks.c. tcplen is a variable of tcp_in.c: the length of the segment
  * in sequence numbers. */
 struct pbuf;
-void lw_remove_mss_option(struct tcp_hdr *header, u16_t length, u16_t first, u8_t *rest);
+void lw_remove_options(const struct tcp_pcb *pcb, struct tcp_hdr *header, u16_t length, u16_t first,
+                       u8_t *rest);
 u16_t lw_trim_to_window(const struct tcp_pcb *pcb, struct tcp_hdr *header, struct pbuf *p, u16_t length);
 #define LWIP_HOOK_TCP_INPACKET_PCB(pcb, header, length, first, rest, p)                                      \
-    (lw_remove_mss_option((header), (length), (first), (rest)),                                              \
+    (lw_remove_options((pcb), (header), (length), (first), (rest)),                                          \
      tcplen = lw_trim_to_window((pcb), (header), (p), tcplen), ERR_OK)
 
 const ip6_addr_t *lw_gateway_v6(void);

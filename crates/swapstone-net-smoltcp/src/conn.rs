@@ -193,7 +193,7 @@ impl<D: Device> Smoltcp<D> {
             && here
             && !segment.remote.ip().is_multicast()
         {
-            self.answer(&frame.bytes, segment, reset);
+            self.answer(&frame.bytes, segment, reset, None);
         }
     }
 
@@ -240,7 +240,10 @@ impl<D: Device> Smoltcp<D> {
             ack: record.ack,
             window: u16::MAX,
         };
-        self.answer(frame, segment, answer);
+        // The peer's segments have timestamps if the connection does. A SYN may be of another one.
+        let echoes = self.output.timestamps && segment.flags & SYN == 0;
+        let echo = wire::timestamp(frame, segment.at).filter(|_| echoes);
+        self.answer(frame, segment, answer, echo);
     }
 
     /// Returns a spare connection with its buffers, or allocates one.

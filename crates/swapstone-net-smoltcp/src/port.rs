@@ -437,7 +437,7 @@ mod tests {
                     &[8, 0, 0x45]
                 });
                 frame[if v6 { 20 } else { 23 }] = 6;
-                frame[tcp + 12] = header / 4 << 4;
+                frame[tcp + 12] = (header / 4) << 4;
             });
         };
         send(1460, 1514, false, 20);

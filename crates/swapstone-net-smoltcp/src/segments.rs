@@ -51,7 +51,8 @@ impl<D: Device> Smoltcp<D> {
             ack: conn.expected,
             window: conn.acknowledged.1,
         };
-        self.answer(frame, segment, challenge);
+        let echo = conn.socket.get().timestamp_enabled().then_some(conn.recent);
+        self.answer(frame, segment, challenge, echo);
     }
 
     /// Changes a segment of an open connection so that smoltcp processes it as RFC 9293 requires.

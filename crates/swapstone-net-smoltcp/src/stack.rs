@@ -484,12 +484,14 @@ impl<D: Device> Smoltcp<D> {
     }
 
     /// Responds to a segment with one without data, to the link-layer address of its sender.
-    pub(crate) fn answer(&mut self, frame: &[u8], segment: &wire::Segment, answer: wire::Answer) {
-        // Segments of a connection have timestamps if those of the peer do. Its SYN may be of another one.
-        let echoes = self.fixes.on(TIMESTAMPS)
-            && answer.flags & (wire::ACK | wire::RST) == wire::ACK
-            && segment.flags & wire::SYN == 0;
-        let echo = wire::timestamp(frame, segment.at).filter(|_| echoes);
+    /// With a time to `echo`, it has timestamps.
+    pub(crate) fn answer(
+        &mut self,
+        frame: &[u8],
+        segment: &wire::Segment,
+        answer: wire::Answer,
+        echo: Option<u32>,
+    ) {
         let length = wire::answer_length(segment, echo);
         self.output.clear_connection();
         let hardware = self.hardware;

@@ -21,6 +21,7 @@ FIXES: dict[str, dict[str, str]] = {
         "simultaneous-open": "two hosts that connect to each other at once don't (RFC 9293)",
         "retransmission-order": "a fast retransmission that a closed window delays is queued in the wrong order",
         "duplicate-ack-window": "a duplicate ACK with a larger window is not counted (RFC 6675)",
+        "timestamps": "no timestamps: a late segment costs the peer's sender its window (RFC 7323)",
     },
     "smoltcp": {
         "ack-beyond-window": "streams in both directions hang after a loss",
@@ -38,6 +39,7 @@ FIXES: dict[str, dict[str, str]] = {
         "reordering-window": "a segment that 3 others overtake is retransmitted as lost (RFC 8985)",
         "duplicate-ack-window": "a duplicate ACK with a larger window is not counted (RFC 6675)",
         "closed-window-probe": "a window that closes while data is in flight is not probed (RFC 9293)",
+        "timestamps": "no timestamps: a late segment costs the peer's sender its window (RFC 7323)",
     },
 }
 """For each stack: its fixes in the order in which its server reports them, each with what happens without it."""

@@ -18,7 +18,7 @@ from swapstone.session import conformance
 from swapstone.session.conformance import conform, decode_known, documented_table, known_failures, shipped_scripts
 
 _HEAD = re.compile(r"// RFC (\d+), [0-9.]+: \S")
-_RFCS = {"1122", "2018", "4821", "5681", "5961", "6298", "6582", "6675", "6691", "8200", "9293"}
+_RFCS = {"1122", "2018", "4821", "5681", "5961", "6298", "6582", "6675", "6691", "7323", "8200", "9293"}
 
 
 def _outcome(name: str, stack: str, outcome: str, **more: object) -> ScriptOutcome:
