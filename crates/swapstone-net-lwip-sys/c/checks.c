@@ -102,7 +102,7 @@ void lw_remove_options(const struct tcp_pcb *pcb, struct tcp_hdr *header, u16_t 
         if (OPTION(at) == LWIP_TCP_OPT_TS && size == LWIP_TCP_OPT_LEN_TS) {
             u32_t time = (u32_t)OPTION(at + 2) << 24 | (u32_t)OPTION(at + 3) << 16 |
                          (u32_t)OPTION(at + 4) << 8 | OPTION(at + 5);
-            older = TCP_SEQ_LT(time, pcb->ts_recent);
+            older = pcb->state != LISTEN && TCP_SEQ_LT(time, pcb->ts_recent); /* a listener is shorter */
         }
         if (OPTION(at) == LWIP_TCP_OPT_MSS || (OPTION(at) == LWIP_TCP_OPT_TS && older)) {
             for (number = at; number < at + size; number++) {
