@@ -172,8 +172,13 @@ size_t lw_tcp_write(struct tcp_pcb *pcb, const void *bytes, size_t size, int cop
     size_t fits = LWIP_MIN(LWIP_MIN(size, tcp_sndbuf(pcb)), 0xffff);
     u8_t flags = (u8_t)((copy ? TCP_WRITE_FLAG_COPY : 0) | (more || fits < size ? TCP_WRITE_FLAG_MORE : 0));
     int tries;
+    u16_t option = lw_timestamps_length(pcb);
     lw_wake(pcb);
     lw_order_before_append(pcb);
+    if (option != 0 && pcb->snd_wnd_max >= 2 && pcb->snd_wnd_max < 2u * (option + 1)) {
+        /* half of that window has no room for timestamps and a byte: tcp_write() computes with a size below 0 */
+        pcb->snd_wnd_max = 2 * (option + 1);
+    }
     for (tries = 0; tries < 4 && fits > 0; tries++, fits /= 4) {
         err_t error = tcp_write(pcb, bytes, (u16_t)fits, flags);
         if (error == ERR_OK) {

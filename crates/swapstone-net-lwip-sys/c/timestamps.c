@@ -7,6 +7,7 @@
 #include "glue.h"
 
 #include "lwip/priv/tcp_priv.h"
+#include <string.h>
 
 u8_t lw_timestamp_flag;
 
@@ -36,6 +37,8 @@ u32_t *lw_segment_out(const struct tcp_pcb *pcb, const struct tcp_hdr *header, u
         lw_counts.retransmitted++;
     }
     if (options + 3 == end && lw_timestamps_length(pcb) != 0) {
+        /* lwIP writes the byte of a window probe where options would be */
+        memmove(options + 3, options, size - TCPH_HDRLEN_BYTES(header));
         options[0] = PP_HTONL(0x0101080a);
         options[1] = lwip_htonl(sys_now());
         options[2] = lwip_htonl(pcb->ts_recent);

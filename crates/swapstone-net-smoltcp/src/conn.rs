@@ -12,14 +12,14 @@ use swapstone_net::{Instant, Readiness};
 
 use crate::fixes::{
     ACK_BEYOND_WINDOW, NEIGHBOR_FROM_SEGMENT, RST_IN_SYN_RECEIVED, SOLICITATION_PER_NEIGHBOR,
-    SYN_CHALLENGE_ACK,
+    SYN_CHALLENGE_ACK, TIMESTAMPS,
 };
 use crate::keys::{Key, Realm, seed_for};
 use crate::port::{Port, Sent};
 use crate::segments::is_after;
 use crate::slots::{Conn, DEFAULT_SEGMENT, Failure, Kind, Phase};
 use crate::stack::{Smoltcp, micros};
-use crate::wire::{self, ACK, FIN, RST, SYN, Segment, Unreachable};
+use crate::wire::{self, ACK, FIN, RST, SYN, Segment, TIMESTAMPS_LENGTH, Unreachable};
 
 /// The length of the longest TCP header.
 const LONGEST_TCP_HEADER: usize = 60;
@@ -63,7 +63,7 @@ impl Conn {
     }
 
     /// Records the time of the peer in a segment that continues what was acknowledged, so that it is
-    /// echoed (RFC 7323, section 4.3). smoltcp echoes the time of each segment.
+    /// echoed (RFC 7323, section 4.3).
     fn note_time(&mut self, segment: &Segment, time: u32) {
         let (acknowledged, _) = self.acknowledged;
         let end = segment.seq.wrapping_add(segment.payload as u32);
@@ -241,7 +241,7 @@ impl<D: Device> Smoltcp<D> {
             window: u16::MAX,
         };
         // The peer's segments have timestamps if the connection does. A SYN may be of another one.
-        let echoes = self.output.timestamps && segment.flags & SYN == 0;
+        let echoes = self.fixes.on(TIMESTAMPS) && segment.flags & SYN == 0;
         let echo = wire::timestamp(frame, segment.at).filter(|_| echoes);
         self.answer(frame, segment, answer, echo);
     }
@@ -284,15 +284,16 @@ impl<D: Device> Smoltcp<D> {
             }
         }
         let most = self.output.largest_segment(segment.local.is_ipv6());
-        let offered = wire::lower_mss(&mut frame.bytes, segment.at, most);
+        let time = wire::timestamp(&frame.bytes, segment.at).filter(|_| self.fixes.on(TIMESTAMPS));
+        let options = time.map_or(0, |_| TIMESTAMPS_LENGTH as u16);
+        let offered = wire::lower_mss(&mut frame.bytes, segment.at, most, options);
         let mut conn = self.spare_conn();
         let path = (segment.local, segment.remote);
         let phase = Phase::Handshaking(listening);
-        let (options, timestamps) = (TcpOptions::default(), self.output.timestamps);
-        conn.renew(path, phase, options, timestamps, self.now);
+        conn.renew(path, phase, TcpOptions::default(), self.now);
         conn.take_segment(offered, most);
         conn.link = self.link_of(&frame.bytes, segment.remote.ip());
-        conn.recent = wire::timestamp(&frame.bytes, segment.at).unwrap_or(0);
+        (conn.timestamps, conn.recent) = (time.is_some(), time.unwrap_or(0));
         conn.isn = self.sequence(&conn.key, after.map(|(_, floor)| floor));
         conn.una.0 = conn.isn;
         conn.highest = conn.isn;
@@ -348,8 +349,13 @@ impl<D: Device> Smoltcp<D> {
         if segment.seq == conn.expected {
             conn.link = link;
         }
+        let time = wire::timestamp(&frame.bytes, segment.at).filter(|_| conn.timestamps);
         if segment.flags & SYN != 0 {
-            let offered = wire::lower_mss(&mut frame.bytes, segment.at, most);
+            if conn.phase == Phase::Connecting {
+                conn.timestamps = time.is_some();
+            }
+            let options = time.map_or(0, |_| TIMESTAMPS_LENGTH as u16);
+            let offered = wire::lower_mss(&mut frame.bytes, segment.at, most, options);
             if conn.phase == Phase::Connecting {
                 conn.take_segment(offered, most);
             }
@@ -367,9 +373,7 @@ impl<D: Device> Smoltcp<D> {
         let Some(conn) = self.slots.conn(index) else {
             return;
         };
-        if self.output.timestamps
-            && let Some(time) = wire::timestamp(&frame.bytes, segment.at)
-        {
+        if let Some(time) = time {
             conn.note_time(segment, time);
         }
         let before = conn.socket.get().recv_queue();

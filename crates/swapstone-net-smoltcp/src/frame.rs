@@ -5,12 +5,16 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
 
+use crate::wire::TIMESTAMPS_LENGTH;
+
 /// The size of a page of memory.
 const PAGE: usize = 4096;
 /// The headers of a TCP segment over IPv4 without options.
 const HEADERS: usize = 54;
 /// Where the payload begins in its page. Longer headers shift it by up to 60 bytes.
 const PAYLOAD: usize = 64;
+/// Free bytes before the frame, for an option that is inserted.
+pub(crate) const ROOM: usize = TIMESTAMPS_LENGTH;
 
 /// The memory of a frame to send, whose payload begins near the beginning of a page.
 ///
@@ -26,11 +30,12 @@ pub(crate) struct FrameMemory {
 }
 
 impl FrameMemory {
-    /// Memory for a frame of at most `size` bytes, filled with zeros.
+    /// Memory for a frame of at most `size` bytes behind [`ROOM`] free ones, filled with zeros.
     pub(crate) fn new(size: usize) -> Self {
+        let size = ROOM + size;
         let memory = vec![0; size + PAGE];
         // The memory stays where it is: it is never extended.
-        let begin = (PAGE + PAYLOAD - HEADERS).wrapping_sub(memory.as_ptr().addr()) % PAGE;
+        let begin = (PAGE + PAYLOAD - HEADERS - ROOM).wrapping_sub(memory.as_ptr().addr()) % PAGE;
         Self {
             memory,
             begin,
@@ -61,8 +66,8 @@ mod tests {
     fn the_payload_begins_near_the_beginning_of_a_page() {
         for size in [1514, 1515, 65549] {
             let mut memory = FrameMemory::new(size);
-            assert_eq!(memory.len(), size);
-            assert_eq!(memory[HEADERS..].as_ptr().addr() % PAGE, PAYLOAD);
+            assert_eq!(memory.len(), ROOM + size);
+            assert_eq!(memory[ROOM + HEADERS..].as_ptr().addr() % PAGE, PAYLOAD);
             memory.fill(7);
             assert!(memory.iter().all(|byte| *byte == 7));
         }

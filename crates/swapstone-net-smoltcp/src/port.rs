@@ -4,6 +4,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZeroUsize;
+use core::ops::Range;
 
 use smoltcp::phy::{self, Checksum, DeviceCapabilities, Medium};
 use smoltcp::time::Instant;
@@ -13,7 +14,7 @@ use swapstone_net::device::{
     DeviceLimits, ETHERNET_HEADER, Outgoing, PartialChecksum, Segmentation,
 };
 
-use crate::frame::FrameMemory;
+use crate::frame::{FrameMemory, ROOM};
 use crate::slots::Conn;
 use crate::wire::{self, SYN, Transport};
 
@@ -48,10 +49,10 @@ pub(crate) struct Output {
     /// Discarded output while `frame` waits for the device.
     lost: Vec<u8>,
     /// A frame that waits because the device's transmit queue was full.
-    held: Option<(usize, Offload)>,
+    held: Option<(Range<usize>, Offload)>,
     /// The segment size of the sending connection in bytes.
     segment: u16,
-    /// The time of its peer that is echoed; `None` is what the frame has.
+    /// The time of its peer, which its segments echo.
     echo: Option<u32>,
     /// The last sent TCP segment.
     pub(crate) sent: Option<Sent>,
@@ -61,14 +62,12 @@ pub(crate) struct Output {
     pub(crate) now: Now,
     /// ICMP errors are limited.
     limits_errors: bool,
-    /// TCP segments have timestamps, if those of the peer do.
-    pub(crate) timestamps: bool,
     /// The time since when no ICMP error would have been sent at the permitted rate, in microseconds.
     errors_paid: u64,
 }
 
 impl Output {
-    pub(crate) fn new(limits: DeviceLimits, limits_errors: bool, timestamps: bool) -> Self {
+    pub(crate) fn new(limits: DeviceLimits, limits_errors: bool) -> Self {
         let cuts = limits.checksum_offload && limits.segments > limits.mtu;
         let largest = if cuts { limits.segments } else { limits.mtu }.min(LARGEST_PACKET);
         Self {
@@ -85,7 +84,6 @@ impl Output {
             no_room: 0,
             now: Now::ZERO,
             limits_errors,
-            timestamps,
             errors_paid: 0,
         }
     }
@@ -110,12 +108,12 @@ impl Output {
     /// Sets the connection whose segments are sent next.
     pub(crate) fn set_connection(&mut self, conn: &Conn) {
         self.segment = conn.segment;
-        self.echo = Some(conn.recent);
+        self.set_echo(conn.timestamps.then_some(conn.recent));
     }
 
-    /// Sends next what belongs to no connection, or to one in TIME-WAIT.
-    pub(crate) fn clear_connection(&mut self) {
-        self.echo = None;
+    /// Sets the time that the next segments echo; without one they have no timestamps.
+    pub(crate) fn set_echo(&mut self, echo: Option<u32>) {
+        self.echo = echo;
     }
 
     /// Returns the maximum payload of a segment for the MTU.
@@ -141,7 +139,7 @@ impl Output {
         capabilities.checksum.tcp = Checksum::None;
         capabilities.checksum.udp = Checksum::None;
         if self.cuts() {
-            let largest = NonZeroUsize::new(ETHERNET_HEADER + self.largest);
+            let largest = NonZeroUsize::new(ETHERNET_HEADER + self.largest - ROOM);
             capabilities.segmentation.tcpv4 = largest;
             capabilities.segmentation.tcpv6 = largest;
         }
@@ -150,14 +148,14 @@ impl Output {
 
     /// Retries to send the waiting frame. Returns whether none is left.
     pub(crate) fn retry<D: Device>(&mut self, device: &mut D) -> bool {
-        if let Some((length, offload)) = self.held.take() {
-            self.hand_over(device, length, offload);
+        if let Some((place, offload)) = self.held.take() {
+            self.hand_over(device, place, offload);
         }
         self.held.is_none()
     }
 
-    fn hand_over<D: Device>(&mut self, device: &mut D, length: usize, offload: Offload) {
-        let parts = [&self.frame[..length]];
+    fn hand_over<D: Device>(&mut self, device: &mut D, place: Range<usize>, offload: Offload) {
+        let parts = [&self.frame[place.clone()]];
         let outgoing = Outgoing {
             parts: &parts,
             partial: offload.partial,
@@ -166,9 +164,9 @@ impl Output {
         match device.transmit(outgoing) {
             Ok(()) => {
                 self.frames += 1;
-                self.bytes += length as u64;
+                self.bytes += place.len() as u64;
             }
-            Err(swapstone_net::device::Full) => self.held = Some((length, offload)),
+            Err(swapstone_net::device::Full) => self.held = Some((place, offload)),
         }
     }
 
@@ -179,7 +177,7 @@ impl Output {
         length: usize,
         write: impl FnOnce(&mut [u8]) -> R,
     ) -> R {
-        if self.is_held() || length > self.frame.len() {
+        if self.is_held() || ROOM + length > self.frame.len() {
             self.no_room += 1;
             if self.lost.len() < length {
                 self.lost.resize(length, 0);
@@ -188,30 +186,38 @@ impl Output {
         }
         // smoltcp expects some header fields to be 0. No header is longer.
         let headers = length.min(128);
-        self.frame[..headers].fill(0);
-        let result = write(&mut self.frame[..length]);
-        if let Some((transport, payload)) = self.exceeds_path(length) {
-            self.send_parts(device, transport, length, payload);
-        } else if let Some(offload) = self.finish(length) {
-            self.hand_over(device, length, offload);
+        self.frame[ROOM..ROOM + headers].fill(0);
+        let result = write(&mut self.frame[ROOM..ROOM + length]);
+        let mut place = ROOM..ROOM + length;
+        let time = (self.now.micros() / 1000) as u32;
+        if let Some(echo) = self.echo
+            && wire::insert_timestamps(&mut self.frame[..place.end], time, echo)
+        {
+            place.start = 0;
+        }
+        if let Some((transport, payload)) = self.exceeds_path(place.clone()) {
+            self.send_parts(device, transport, place, payload);
+        } else if let Some(offload) = self.finish(place.clone()) {
+            self.hand_over(device, place, offload);
         }
         result
     }
 
     /// Returns the TCP header and the length of the payload of a frame that fits the device, but not the
     /// path of its connection, and that the device does not split.
-    fn exceeds_path(&self, length: usize) -> Option<(Transport, usize)> {
+    fn exceeds_path(&self, place: Range<usize>) -> Option<(Transport, usize)> {
         if self.cuts() || self.segment == 0 {
             return None;
         }
-        let transport = Transport::of(&self.frame[..length]).filter(|transport| transport.tcp)?;
-        let payload = transport.segment(&self.frame[..length]).1;
-        (payload > self.payload(transport).into()).then_some((transport, payload))
+        let frame = &self.frame[place];
+        let transport = Transport::of(frame).filter(|transport| transport.tcp)?;
+        let payload = transport.segment(frame).1;
+        (payload > usize::from(self.payload(transport, frame))).then_some((transport, payload))
     }
 
-    /// Returns the largest payload of a segment in bytes, for the options of the one in `frame`.
-    fn payload(&self, transport: Transport) -> u16 {
-        let options = transport.tcp_options(&self.frame) as u16;
+    /// Returns the largest payload of a segment in bytes, for the options of this one (RFC 6691).
+    fn payload(&self, transport: Transport, frame: &[u8]) -> u16 {
+        let options = transport.tcp_options(frame) as u16;
         self.segment.saturating_sub(options).max(1)
     }
 
@@ -220,22 +226,24 @@ impl Output {
         &mut self,
         device: &mut D,
         transport: Transport,
-        length: usize,
+        place: Range<usize>,
         payload: usize,
     ) {
-        let whole = self.frame[..length].to_vec();
-        let headers = length - payload;
+        let whole = self.frame[place.clone()].to_vec();
+        let headers = whole.len() - payload;
         let (fields, _) = transport.segment(&whole);
-        let each = usize::from(self.payload(transport));
+        let each = usize::from(self.payload(transport, &whole));
+        let begin = place.start;
         for (at, part) in whole[headers..].chunks(each).enumerate() {
             let offset = at * each;
-            let length = headers + part.len();
-            self.frame[..headers].copy_from_slice(&whole[..headers]);
-            self.frame[headers..length].copy_from_slice(part);
+            let place = begin..begin + headers + part.len();
+            let frame = &mut self.frame[place.clone()];
+            frame[..headers].copy_from_slice(&whole[..headers]);
+            frame[headers..].copy_from_slice(part);
             let last = offset + part.len() == payload;
-            wire::cut(&mut self.frame[..length], transport, offset as u32, last);
-            if let Some(offload) = self.finish(length) {
-                self.hand_over(device, length, offload);
+            wire::cut(frame, transport, offset as u32, last);
+            if let Some(offload) = self.finish(place.clone()) {
+                self.hand_over(device, place, offload);
             }
             if self.is_held() {
                 break;
@@ -245,12 +253,12 @@ impl Output {
     }
 
     /// Sets checksum and options. Returns `None` if the frame can't be sent.
-    fn finish(&mut self, length: usize) -> Option<Offload> {
-        let too_large = length > ETHERNET_HEADER + self.limits.mtu;
-        if wire::is_icmp_error(&self.frame[..length]) && !self.takes_error() {
+    fn finish(&mut self, place: Range<usize>) -> Option<Offload> {
+        let too_large = place.len() > ETHERNET_HEADER + self.limits.mtu;
+        if wire::is_icmp_error(&self.frame[place.clone()]) && !self.takes_error() {
             return None;
         }
-        let frame = &mut self.frame[..length];
+        let frame = &mut self.frame[place];
         let mut offload = Offload::default();
         let Some(transport) = Transport::of(frame) else {
             return (!too_large).then_some(offload);
@@ -258,14 +266,10 @@ impl Output {
         if transport.tcp {
             let (fields, payload) = transport.segment(frame);
             self.sent = Some(Sent { fields, payload });
-            if self.timestamps {
-                let time = (self.now.micros() / 1000) as u32;
-                wire::set_timestamp(frame, transport.at, time, self.echo);
-            }
             if fields.flags & SYN != 0 && self.largest > self.limits.mtu {
                 let headers = if transport.v6 { 60 } else { 40 };
                 let most = self.limits.mtu.saturating_sub(headers) as u16;
-                wire::lower_mss(frame, transport.at, most);
+                wire::lower_mss(frame, transport.at, most, 0);
             }
         }
         if too_large && !(transport.tcp && self.segment > 0) {
@@ -281,8 +285,9 @@ impl Output {
         }
         if too_large {
             let headers = (transport.at + transport.tcp_header(frame)) as u16;
+            let options = transport.tcp_options(frame) as u16;
             offload.segmentation = Some(Segmentation {
-                size: self.payload(transport),
+                size: self.segment.saturating_sub(options).max(1),
                 headers,
                 ipv6: transport.v6,
             });
@@ -426,9 +431,10 @@ mod tests {
     #[test]
     fn large_segments_are_sent_with_how_to_cut_them() {
         let mut device = Recorder::default();
-        let mut output = Output::new(device.limits(), true, true);
-        let mut send = |segment: u16, length: usize, v6: bool, header: u8| {
+        let mut output = Output::new(device.limits(), true);
+        let mut send = |segment: u16, length: usize, v6: bool, echo: Option<u32>| {
             output.segment = segment;
+            output.echo = echo;
             output.emit(&mut device, length, |frame| {
                 let tcp = if v6 { 54 } else { 34 };
                 frame[12..15].copy_from_slice(if v6 {
@@ -437,16 +443,16 @@ mod tests {
                     &[8, 0, 0x45]
                 });
                 frame[if v6 { 20 } else { 23 }] = 6;
-                frame[tcp + 12] = (header / 4) << 4;
+                frame[tcp + 12] = 0x50;
             });
         };
-        send(1460, 1514, false, 20);
-        send(1400, 10_000, false, 20);
-        send(1440, 10_000, true, 20);
+        send(1460, 1514, false, None);
+        send(1400, 10_000, false, None);
+        send(1440, 10_000, true, None);
         // Options are a part of the segment size (RFC 6691).
-        send(1400, 10_000, false, 32);
+        send(1400, 10_000, false, Some(5));
         // Without a connection the segment size is unknown.
-        send(0, 10_000, false, 20);
+        send(0, 10_000, false, None);
         let partial = |start| Some(PartialChecksum { start, offset: 16 });
         let cut = |size, headers, ipv6| {
             Some(Segmentation {
@@ -459,10 +465,10 @@ mod tests {
             (1514, partial(34), None),
             (10_000, partial(34), cut(1400, 54, false)),
             (10_000, partial(54), cut(1440, 74, true)),
-            (10_000, partial(34), cut(1388, 66, false)),
+            (10_012, partial(34), cut(1388, 66, false)),
         ];
         assert_eq!(device.sent, expected);
         // See `FrameMemory`.
-        assert!(device.places.iter().all(|place| *place == 64));
+        assert_eq!(device.places, [64, 64, 64, 64 - ROOM]);
     }
 }

@@ -51,7 +51,7 @@ impl<D: Device> Smoltcp<D> {
             ack: conn.expected,
             window: conn.acknowledged.1,
         };
-        let echo = conn.socket.get().timestamp_enabled().then_some(conn.recent);
+        let echo = conn.timestamps.then_some(conn.recent);
         self.answer(frame, segment, challenge, echo);
     }
 

@@ -67,11 +67,9 @@ impl TcpSet {
     }
 
     /// Resets the socket in place: it is about 1000 bytes long.
-    fn renew(&mut self, options: TcpOptions, timestamps: bool) {
+    fn renew(&mut self, options: TcpOptions) {
         let socket = self.tcp();
         socket.abort();
-        // The time is set when a segment is sent: this function has no access to the clock.
-        socket.set_tsval_generator(timestamps.then_some(|| 0));
         socket.set_congestion_control(CONGESTION_CONTROL);
         socket.set_timeout(None);
         socket.set_nagle_enabled(!options.nodelay);
@@ -192,6 +190,8 @@ pub(crate) struct Conn {
     pub(crate) una: (u32, u16),
     /// RCV.NXT: the next sequence number expected from the peer.
     pub(crate) expected: u32,
+    /// Segments have timestamps (RFC 7323).
+    pub(crate) timestamps: bool,
     /// The time of the peer that is echoed (RFC 7323, section 4.3: TS.Recent).
     pub(crate) recent: u32,
     /// The sequence number of a FIN that arrived behind a hole.
@@ -243,6 +243,7 @@ impl Conn {
             peer_ack: (0, 0),
             una: (0, 0),
             expected: 0,
+            timestamps: false,
             recent: 0,
             early_fin: None,
             link: None,
@@ -263,7 +264,6 @@ impl Conn {
         path: (SocketAddr, SocketAddr),
         phase: Phase,
         options: TcpOptions,
-        timestamps: bool,
         now: Instant,
     ) {
         // Each field is assigned, because a struct literal would be built elsewhere and copied.
@@ -290,6 +290,7 @@ impl Conn {
             peer_ack,
             una,
             expected,
+            timestamps,
             recent,
             early_fin,
             link,
@@ -302,7 +303,7 @@ impl Conn {
             last_segment_at,
             undelivered,
         } = self;
-        socket.renew(options, timestamps);
+        socket.renew(options);
         (*local, *remote) = path;
         *key = Key::connection(path.0, path.1);
         (*its_phase, *its_options) = (phase, options);
@@ -311,7 +312,8 @@ impl Conn {
         *failure = None;
         *state = tcp::State::Closed;
         *bound = None;
-        (*isn, *highest, *expected, *recent) = (0, 0, 0, 0);
+        (*isn, *highest, *expected) = (0, 0, 0);
+        (*timestamps, *recent) = (false, 0);
         *segment = DEFAULT_SEGMENT;
         (*acknowledged, *peer_ack, *una) = ((0, 0), (0, 0), (0, 0));
         (*early_fin, *link) = (None, None);

@@ -22,7 +22,6 @@ use swapstone_net::{
 use crate::discovery;
 use crate::fixes::{
     DUPLICATE_ACK_WINDOW, FIXES, ICMP_ERROR_RATE, IPV6_EXTENSION_HEADERS, REORDERING_WINDOW,
-    TIMESTAMPS,
 };
 use crate::keys::{Key, Realm, Secrets, Table};
 use crate::port::{Output, Port, Sink};
@@ -187,7 +186,7 @@ impl<D: Device> Smoltcp<D> {
             return Err(NewError::Buffers(1 << 30));
         }
         let secrets = Secrets::new(&config.seed);
-        let output = Output::new(limits, fixes.on(ICMP_ERROR_RATE), fixes.on(TIMESTAMPS));
+        let output = Output::new(limits, fixes.on(ICMP_ERROR_RATE));
         let mut sink = Sink::default();
         let mut stack = Self {
             iface: interface(&output, limits.address, secrets.number(), config.slaac),
@@ -492,11 +491,11 @@ impl<D: Device> Smoltcp<D> {
         answer: wire::Answer,
         echo: Option<u32>,
     ) {
-        let length = wire::answer_length(segment, echo);
-        self.output.clear_connection();
+        let length = wire::answer_length(segment);
         let hardware = self.hardware;
+        self.output.set_echo(echo);
         self.output.emit(&mut self.device, length, |reply| {
-            wire::answer(reply, frame, segment, hardware, answer, echo);
+            wire::answer(reply, frame, segment, hardware, answer);
         });
     }
 

@@ -62,8 +62,8 @@ impl<D: Device> Smoltcp<D> {
         }
         let mut conn = self.spare_conn();
         let phase = Phase::Connecting;
-        let timestamps = self.output.timestamps;
-        conn.renew((choice.local, peer), phase, options, timestamps, self.now);
+        conn.renew((choice.local, peer), phase, options, self.now);
+        conn.timestamps = self.fixes.on(crate::fixes::TIMESTAMPS);
         conn.bound = bound;
         conn.isn = self.sequence(&conn.key, floor);
         conn.highest = conn.isn;

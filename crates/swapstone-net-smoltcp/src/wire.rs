@@ -21,7 +21,7 @@ const TCP_HEADER: usize = 20;
 /// The kinds of two TCP options, and the length of the second one with its padding.
 const MSS: u8 = 2;
 const TIMESTAMPS: u8 = 8;
-const TIMESTAMPS_LENGTH: usize = 12;
+pub(crate) const TIMESTAMPS_LENGTH: usize = 12;
 
 /// A valid TCP segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -428,9 +428,7 @@ pub(crate) fn cut(frame: &mut [u8], transport: Transport, offset: u32, last: boo
         return;
     }
     frame[ip + 2..ip + 4].copy_from_slice(&(length as u16).to_be_bytes());
-    frame[ip + 10..ip + 12].fill(0);
-    let checksum = !fold(sum(&frame[ip..at], 0));
-    frame[ip + 10..ip + 12].copy_from_slice(&checksum.to_be_bytes());
+    complete_v4(frame, at);
 }
 
 /// Returns the offset of the value of a TCP option in the frame: of the first one of this kind, whose
@@ -452,15 +450,17 @@ fn option_at(frame: &[u8], tcp: usize, kind: u8, size: usize) -> Option<usize> {
     None
 }
 
-/// Reduces the MSS option of a SYN to at most `most` and returns its value. The checksum is not
-/// updated.
-pub(crate) fn lower_mss(frame: &mut [u8], tcp: usize, most: u16) -> Option<u16> {
+/// Reduces the MSS option of a SYN to at most `most` and returns its value. In the frame it is smaller by
+/// `options`, the length of the options in each segment (RFC 6691). The checksum is not updated.
+pub(crate) fn lower_mss(frame: &mut [u8], tcp: usize, most: u16, options: u16) -> Option<u16> {
     let at = option_at(frame, tcp, MSS, 2)?;
-    let offered = u16_at(frame, at);
-    if offered > most {
-        frame[at..at + 2].copy_from_slice(&most.to_be_bytes());
-    }
-    Some(offered.min(most))
+    let offered = u16_at(frame, at).min(most);
+    let left = match options {
+        0 => offered,
+        _ => offered.saturating_sub(options).max(1),
+    };
+    frame[at..at + 2].copy_from_slice(&left.to_be_bytes());
+    Some(offered)
 }
 
 /// Returns the time of the sender in the timestamps option of a segment (RFC 7323).
@@ -468,17 +468,46 @@ pub(crate) fn timestamp(frame: &[u8], tcp: usize) -> Option<u32> {
     option_at(frame, tcp, TIMESTAMPS, 8).map(|at| u32_at(frame, at))
 }
 
-/// Sets the time of the sender, and the `echo` of the peer's, in the timestamps option of a segment to
-/// send, if it has one. A SYN without ACK echoes none (RFC 7323, section 3.2).
-pub(crate) fn set_timestamp(frame: &mut [u8], tcp: usize, time: u32, echo: Option<u32>) {
-    let Some(at) = option_at(frame, tcp, TIMESTAMPS, 8) else {
-        return;
+/// Inserts a timestamps option in a segment to send, which begins behind [`TIMESTAMPS_LENGTH`] free bytes:
+/// before the other options, but behind the MSS. The payload stays where it is: the headers move to the
+/// beginning. A SYN without ACK echoes no time (RFC 7323, section 3.2). Returns whether it was inserted:
+/// resets, segments whose options have no room for it, and other frames are not changed.
+pub(crate) fn insert_timestamps(memory: &mut [u8], time: u32, echo: u32) -> bool {
+    const ROOM: usize = TIMESTAMPS_LENGTH;
+    const LONGEST: usize = 60;
+    let Some(transport) = memory.get(ROOM..).and_then(Transport::of) else {
+        return false;
     };
-    frame[at..at + 4].copy_from_slice(&time.to_be_bytes());
-    let answers = frame[tcp + 13] & ACK != 0;
-    if let Some(echo) = if answers { echo } else { Some(0) } {
-        frame[at + 4..at + 8].copy_from_slice(&echo.to_be_bytes());
+    let at = transport.at;
+    let frame = &memory[ROOM..];
+    if !transport.tcp || transport.tcp_header(frame) + ROOM > LONGEST || frame[at + 13] & RST != 0 {
+        return false;
     }
+    let mut option = at + TCP_HEADER;
+    if option_at(frame, at, MSS, 2) == Some(option + 2) {
+        option += 4;
+    }
+    memory.copy_within(ROOM..ROOM + option, 0);
+    memory[option..option + 4].copy_from_slice(&[1, 1, TIMESTAMPS, 10]);
+    memory[option + 4..option + 8].copy_from_slice(&time.to_be_bytes());
+    let echo = if memory[at + 13] & ACK == 0 { 0 } else { echo };
+    memory[option + 8..option + 12].copy_from_slice(&echo.to_be_bytes());
+    memory[at + 12] += (ROOM as u8 / 4) << 4;
+    let length = ETHERNET_HEADER + if transport.v6 { 4 } else { 2 };
+    let longer = u16_at(memory, length) + ROOM as u16;
+    memory[length..length + 2].copy_from_slice(&longer.to_be_bytes());
+    if !transport.v6 {
+        complete_v4(memory, at);
+    }
+    true
+}
+
+/// Writes the checksum of the IPv4 header, which ends at `end`.
+fn complete_v4(frame: &mut [u8], end: usize) {
+    let place = ETHERNET_HEADER + 10;
+    frame[place..place + 2].fill(0);
+    let checksum = !fold(sum(&frame[ETHERNET_HEADER..end], 0));
+    frame[place..place + 2].copy_from_slice(&checksum.to_be_bytes());
 }
 
 /// Removes the payload of a segment, `length` bytes, so that only its FIN is left. Checksums are not
@@ -663,39 +692,35 @@ pub(crate) fn segment(
     let kind: u16 = if local.is_ipv6() { 0x86dd } else { 0x0800 };
     ethernet[12..].copy_from_slice(&kind.to_be_bytes());
     let mut frame = [0; BARE_FRAME];
-    answer(&mut frame, &ethernet, &to, sender, fields, None);
-    (frame, answer_length(&to, None))
+    answer(&mut frame, &ethernet, &to, sender, fields);
+    (frame, answer_length(&to))
 }
 
 /// Returns the length of a frame that [`answer`] writes.
-pub(crate) fn answer_length(to: &Segment, echo: Option<u32>) -> usize {
+pub(crate) fn answer_length(to: &Segment) -> usize {
     let ip = if to.local.is_ipv6() {
         IPV6_HEADER
     } else {
         IPV4_HEADER
     };
-    ETHERNET_HEADER + ip + TCP_HEADER + echo.map_or(0, |_| TIMESTAMPS_LENGTH)
+    ETHERNET_HEADER + ip + TCP_HEADER
 }
 
-/// Writes the frame that responds to `frame`, with a timestamps option if it has a time to `echo`. The
-/// own time, see [`set_timestamp`], and the TCP checksum are not set.
+/// Writes the frame that responds to `frame`. The TCP checksum is not set.
 pub(crate) fn answer(
     reply: &mut [u8],
     frame: &[u8],
     to: &Segment,
     from: HardwareAddress,
     answer: Answer,
-    echo: Option<u32>,
 ) {
-    let size = TCP_HEADER + echo.map_or(0, |_| TIMESTAMPS_LENGTH);
     reply[..6].copy_from_slice(&frame[6..12]);
     reply[6..12].copy_from_slice(&from);
     reply[12..14].copy_from_slice(&frame[12..14]);
     let ip = &mut reply[ETHERNET_HEADER..];
     let at = match (to.local.ip(), to.remote.ip()) {
         (IpAddr::V4(local), IpAddr::V4(remote)) => {
-            ip[..12].copy_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, TCP, 0, 0]);
-            ip[3] = (IPV4_HEADER + size) as u8;
+            ip[..12].copy_from_slice(&[0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, TCP, 0, 0]);
             ip[12..16].copy_from_slice(&local.octets());
             ip[16..20].copy_from_slice(&remote.octets());
             let checksum = !fold(sum(&ip[..20], 0));
@@ -703,23 +728,19 @@ pub(crate) fn answer(
             IPV4_HEADER
         }
         (IpAddr::V6(local), IpAddr::V6(remote)) => {
-            ip[..8].copy_from_slice(&[0x60, 0, 0, 0, 0, size as u8, TCP, 64]);
+            ip[..8].copy_from_slice(&[0x60, 0, 0, 0, 0, 20, TCP, 64]);
             ip[8..24].copy_from_slice(&local.octets());
             ip[24..40].copy_from_slice(&remote.octets());
             IPV6_HEADER
         }
         _ => unreachable!("both addresses are from one header"),
     };
-    let tcp = &mut ip[at..at + size];
+    let tcp = &mut ip[at..at + TCP_HEADER];
     tcp[..2].copy_from_slice(&to.local.port().to_be_bytes());
     tcp[2..4].copy_from_slice(&to.remote.port().to_be_bytes());
     tcp[4..8].copy_from_slice(&answer.seq.to_be_bytes());
     tcp[8..12].copy_from_slice(&answer.ack.to_be_bytes());
-    tcp[12..14].copy_from_slice(&[(size as u8 / 4) << 4, answer.flags]);
+    tcp[12..14].copy_from_slice(&[0x50, answer.flags]);
     tcp[14..16].copy_from_slice(&answer.window.to_be_bytes());
     tcp[16..20].fill(0);
-    if let Some(time) = echo {
-        tcp[20..28].copy_from_slice(&[1, 1, TIMESTAMPS, 10, 0, 0, 0, 0]);
-        tcp[28..32].copy_from_slice(&time.to_be_bytes());
-    }
 }

@@ -147,6 +147,7 @@ fn window_probe(context: &Context) {
     world.run(10 * MS);
     assert_eq!(socket.send(&[5; 10]), Ok(10));
     let probe = world.expect_of(&conn, "a window probe", |tcp| tcp.seq == conn.ack);
+    assert_eq!(probe.payload, [5]);
     assert_eq!(times(&probe).map(|(_, echo)| echo), Some(1003));
 }
 
