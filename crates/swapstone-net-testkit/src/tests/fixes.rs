@@ -232,6 +232,11 @@ fn extensions(context: &Context) {
 }
 
 fn path_mtu(context: &Context) {
+    lowered_to_path_mtu(context, &[]);
+}
+
+/// A connection whose SYN has these options lowers its segments to the path MTU.
+pub(super) fn lowered_to_path_mtu(context: &Context, options: &[u8]) {
     if context.backend.name == "lwip" && context.family == Family::V4 {
         context.unavailable("lwIP does not set DF in IPv4 packets: routers fragment them");
     }
@@ -239,7 +244,7 @@ fn path_mtu(context: &Context) {
     let listener = world.listen(80, 4);
     let mut conn = Conn::new(5000, 80);
     let mut syn = conn.segment(SYN, b"");
-    syn.options = vec![2, 4, 0x05, 0xa0]; // 1440
+    syn.options = [&[2, 4, 0x05, 0xa0], options].concat(); // 1440
     conn.seq = conn.seq.wrapping_add(1);
     world.send_tcp(syn);
     world.finish_handshake(&mut conn);
@@ -273,7 +278,7 @@ fn path_mtu(context: &Context) {
         return;
     }
     // The path carries only what fits; the rest is lost.
-    let most = mtu as usize - headers - 20;
+    let most = mtu as usize - headers - 20 - options.len();
     let mut got = Vec::<u8>::new();
     while got.len() < all.len() {
         let tcp = world.expect("a segment that fits", |packet| {

@@ -17,8 +17,16 @@ pub(super) const TESTS: &[Test] = &[
     ),
     Test::both("timestamps: a window probe has the time, too", window_probe),
     Test::both(
+        "timestamps: data arrives through a window that is smaller than the option",
+        small_window,
+    ),
+    Test::both(
         "timestamps: ACKs outside of the sequence have the time, too",
         other_acks,
+    ),
+    Test::both(
+        "timestamps: segments are lowered to the path MTU with them",
+        path_mtu,
     ),
     Test::both(
         "timestamps: a peer that offers none receives none",
@@ -69,8 +77,11 @@ fn send(world: &mut World, conn: &mut Conn, flags: u8, payload: &[u8], (time, ec
 
 /// A connection with timestamps, and the time of the SYN with ACK. The peer's time was 1000, then 1001.
 fn connection(world: &mut World) -> (Conn, Socket, u32) {
+    connection_of(world, Conn::new(5000, 80))
+}
+
+fn connection_of(world: &mut World, mut conn: Conn) -> (Conn, Socket, u32) {
     let listener = world.listen(80, 4);
-    let mut conn = Conn::new(5000, 80);
     let mut syn = conn.segment(SYN, b"");
     syn.options = [MSS_1000.to_vec(), option(1000, 0)].concat();
     conn.seq = conn.seq.wrapping_add(1);
@@ -151,6 +162,27 @@ fn window_probe(context: &Context) {
     assert_eq!(times(&probe).map(|(_, echo)| echo), Some(1003));
 }
 
+fn small_window(context: &Context) {
+    let mut world = context.world();
+    let mut conn = Conn::new(5000, 80);
+    conn.window = 5;
+    let (mut conn, socket, begun) = connection_of(&mut world, conn);
+    let all = pattern(69);
+    assert_eq!(socket.send(&all[..46]), Ok(46));
+    assert_eq!(socket.send(&all[46..]), Ok(23));
+    let mut got = Vec::<u8>::new();
+    while got.len() < all.len() {
+        let data = world.expect_of(&conn, "data", |tcp| {
+            tcp.seq == conn.ack && !tcp.payload.is_empty()
+        });
+        assert!(data.payload.len() <= 5);
+        got.extend(&data.payload);
+        conn.ack = conn.ack.wrapping_add(data.span());
+        send(&mut world, &mut conn, ACK, b"", (1001, begun));
+    }
+    assert!(got == *all);
+}
+
 fn other_acks(context: &Context) {
     let mut world = context.world();
     let (mut conn, socket, begun) = connection(&mut world);
@@ -173,6 +205,10 @@ fn other_acks(context: &Context) {
     conn.seq = end.wrapping_sub(1);
     send(&mut world, &mut conn, FIN | ACK, b"", (1006, begun));
     assert!(echo_of(&mut world, &conn, end) >= 1005);
+}
+
+fn path_mtu(context: &Context) {
+    super::fixes::lowered_to_path_mtu(context, &option(1000, 0));
 }
 
 fn not_offered(context: &Context) {
