@@ -470,8 +470,8 @@ pub(crate) fn timestamp(frame: &[u8], tcp: usize) -> Option<u32> {
 
 /// Inserts a timestamps option in a segment to send, which begins behind [`TIMESTAMPS_LENGTH`] free bytes:
 /// before the other options, but behind the MSS. The payload stays where it is: the headers move to the
-/// beginning. A SYN without ACK echoes no time (RFC 7323, section 3.2). Returns whether it was inserted:
-/// resets, segments whose options have no room for it, and other frames are not changed.
+/// beginning. Returns whether it was inserted: resets, segments whose options have no room for it, and
+/// other frames are not changed.
 pub(crate) fn insert_timestamps(memory: &mut [u8], time: u32, echo: u32) -> bool {
     const ROOM: usize = TIMESTAMPS_LENGTH;
     const LONGEST: usize = 60;
@@ -490,7 +490,6 @@ pub(crate) fn insert_timestamps(memory: &mut [u8], time: u32, echo: u32) -> bool
     memory.copy_within(ROOM..ROOM + option, 0);
     memory[option..option + 4].copy_from_slice(&[1, 1, TIMESTAMPS, 10]);
     memory[option + 4..option + 8].copy_from_slice(&time.to_be_bytes());
-    let echo = if memory[at + 13] & ACK == 0 { 0 } else { echo };
     memory[option + 8..option + 12].copy_from_slice(&echo.to_be_bytes());
     memory[at + 12] += (ROOM as u8 / 4) << 4;
     let length = ETHERNET_HEADER + if transport.v6 { 4 } else { 2 };
