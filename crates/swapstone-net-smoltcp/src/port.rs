@@ -429,6 +429,17 @@ mod tests {
     }
 
     #[test]
+    fn the_largest_segment_has_room_for_timestamps() {
+        let limits = DeviceLimits {
+            segments: 70_000,
+            ..Recorder::default().limits()
+        };
+        let largest = Output::new(limits, true).capabilities().segmentation;
+        let expected = NonZeroUsize::new(ETHERNET_HEADER + 65_535 - 12);
+        assert_eq!((largest.tcpv4, largest.tcpv6), (expected, expected));
+    }
+
+    #[test]
     fn large_segments_are_sent_with_how_to_cut_them() {
         let mut device = Recorder::default();
         let mut output = Output::new(device.limits(), true);

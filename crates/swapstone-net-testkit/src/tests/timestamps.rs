@@ -122,6 +122,13 @@ fn echoed(context: &Context) {
     conn.seq = first.wrapping_sub(500);
     send(&mut world, &mut conn, ACK | PSH, &[1; 500], (1001, begun));
     assert_eq!(echo_of(&mut world, &conn, end), 1005);
+    // A late copy of the last one.
+    world.inbox.clear();
+    send(&mut world, &mut conn, ACK | PSH, &[2; 500], (1003, begun));
+    world.inbox.clear();
+    conn.seq = end.wrapping_sub(500);
+    send(&mut world, &mut conn, ACK | PSH, &[3; 500], (1004, begun));
+    assert_eq!(echo_of(&mut world, &conn, end), 1005);
 }
 
 fn own_time(context: &Context) {
