@@ -487,7 +487,15 @@ pub(crate) fn insert_timestamps(memory: &mut [u8], time: u32, echo: u32) -> bool
     if option_at(frame, at, MSS, 2) == Some(option + 2) {
         option += 4;
     }
-    memory.copy_within(ROOM..ROOM + option, 0);
+    // The usual lengths are constants: that needs no call of memmove, which the counts of copies would
+    // contain.
+    match option {
+        54 => move_head::<54>(memory),
+        58 => move_head::<58>(memory),
+        74 => move_head::<74>(memory),
+        78 => move_head::<78>(memory),
+        _ => memory.copy_within(ROOM..ROOM + option, 0),
+    }
     memory[option..option + 4].copy_from_slice(&[1, 1, TIMESTAMPS, 10]);
     memory[option + 4..option + 8].copy_from_slice(&time.to_be_bytes());
     memory[option + 8..option + 12].copy_from_slice(&echo.to_be_bytes());
@@ -499,6 +507,14 @@ pub(crate) fn insert_timestamps(memory: &mut [u8], time: u32, echo: u32) -> bool
         complete_v4(memory, at);
     }
     true
+}
+
+/// Moves `N` bytes behind the free ones to the beginning.
+fn move_head<const N: usize>(memory: &mut [u8]) {
+    let head = memory[TIMESTAMPS_LENGTH..].first_chunk::<N>().copied();
+    if let (Some(head), Some(to)) = (head, memory.first_chunk_mut::<N>()) {
+        *to = head;
+    }
 }
 
 /// Writes the checksum of the IPv4 header, which ends at `end`.

@@ -216,7 +216,7 @@ def test_each_fix_is_counted_alone() -> None:
     names = variants()
     assert names[:2] == ["lwip", "lwip:shipped"]
     assert "smoltcp:without-early-fin" in names and "lwip:without-simultaneous-open" in names
-    assert len(names) == len(set(names)) == 4 + 13 + 15
+    assert len(names) == len(set(names)) == 4 + 14 + 16
 
 
 def test_samples_in_the_kernel_are_placed_by_their_stack() -> None:
