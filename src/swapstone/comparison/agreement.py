@@ -18,7 +18,7 @@ from swapstone.model import (
     UserError,
     Variant,
     Verdict,
-    Workload,
+    WorkSpec,
 )
 from swapstone.model.safe_text import safe
 
@@ -105,7 +105,7 @@ class AgreementTable(FrozenStruct, frozen=True, kw_only=True):
 
 
 def signs(
-    first: tuple[Experiment, Analysis], second: tuple[Experiment, Analysis], workloads: Mapping[str, Workload]
+    first: tuple[Experiment, Analysis], second: tuple[Experiment, Analysis], workloads: Mapping[str, WorkSpec]
 ) -> AgreementTable:
     """Compare the effects of two records, row by row: their sizes and their signs.
 

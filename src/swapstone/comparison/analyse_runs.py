@@ -45,7 +45,7 @@ from swapstone.model import (
     Quantity,
     Variant,
     Verdict,
-    Workload,
+    WorkSpec,
 )
 
 Judged = TypeVar("Judged", Comparison, FactorEffect, Interaction)
@@ -61,7 +61,7 @@ CORRECTIONS = {
 def analyse(
     experiment: Experiment,
     variants: Sequence[Variant],
-    workloads: Mapping[str, Workload],
+    workloads: Mapping[str, WorkSpec],
     runs: Runs,
     caveats: Sequence[Caveat] = (),
     *,

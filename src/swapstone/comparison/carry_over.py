@@ -38,7 +38,7 @@ from swapstone.model import (
     Scale,
     Variant,
     Verdict,
-    Workload,
+    WorkSpec,
 )
 from swapstone.model.number_text import quantity
 from swapstone.stats import LOG_QUANTUM, Interval, PredecessorTest, SignedRank
@@ -121,7 +121,7 @@ class Judged:
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
 ) -> Findings:
     """Check it for every row; arguments as `swapstone.comparison.checks.check`."""
     if experiment.virtual:
@@ -155,7 +155,7 @@ class Unsettled:
 def unsettled(
     experiment: Experiment,
     variants: Sequence[Variant],
-    workloads: Mapping[str, Workload],
+    workloads: Mapping[str, WorkSpec],
     runs: Runs,
     rate: float,
 ) -> dict[Group, Unsettled]:
@@ -229,7 +229,7 @@ def _matters(experiment: Experiment, row: Row, found: Evidence) -> bool:
 def _tested(
     experiment: Experiment,
     variants: Sequence[Variant],
-    workloads: Mapping[str, Workload],
+    workloads: Mapping[str, WorkSpec],
     runs: Runs,
     *,
     leading: bool = False,

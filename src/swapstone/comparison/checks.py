@@ -13,7 +13,7 @@ from swapstone.comparison.cells import Group
 from swapstone.comparison.findings import Findings, Place, checked
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import Runs
-from swapstone.model import CURRENT_RULES, Caveat, Experiment, Variant, Verdict, Workload
+from swapstone.model import CURRENT_RULES, Caveat, Experiment, Variant, Verdict, WorkSpec
 
 __all__ = ["Findings", "Group", "Place", "check", "checked"]
 
@@ -22,7 +22,7 @@ _MODULES = (failures, outputs, storage, conditions, boards, overload, processors
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
 ) -> Findings:
     """Check the assumptions of every row.
 

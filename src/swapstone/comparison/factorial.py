@@ -17,13 +17,13 @@ from swapstone.comparison.findings import Place
 from swapstone.comparison.machine_noise import TIMES, preferred_time
 from swapstone.comparison.pairs import pairs_for
 from swapstone.comparison.rows import SizeValues
-from swapstone.model import Copy, Experiment, Metric, Variant, Verdict, Workload
+from swapstone.model import Copy, Experiment, Metric, Variant, Verdict, WorkSpec
 
 
 def estimates(
     experiment: Experiment,
     variants: Sequence[Variant],
-    workloads: Mapping[str, Workload],
+    workloads: Mapping[str, WorkSpec],
     cells: Cells,
     *,
     sizes: SizeValues,
@@ -69,7 +69,7 @@ def estimates(
 def _of_runs(
     experiment: Experiment,
     labels: Sequence[str],
-    workloads: Mapping[str, Workload],
+    workloads: Mapping[str, WorkSpec],
     cells: Cells,
     busy: frozenset[str],
 ) -> Iterator[Measured]:

@@ -30,7 +30,7 @@ from swapstone.model import (
     FailureRates,
     Variant,
     Verdict,
-    Workload,
+    WorkSpec,
 )
 from swapstone.model.number_text import share_with_interval
 from swapstone.stats import sign_flip_p_value, wilson
@@ -88,7 +88,7 @@ def rates(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tu
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
 ) -> Findings:
     """Check it for every row; arguments as `swapstone.comparison.checks.check`.
 

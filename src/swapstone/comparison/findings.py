@@ -10,7 +10,7 @@ from swapstone.comparison.cells import Group
 from swapstone.comparison.rows import Row
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import Runs, RunTable
-from swapstone.model import CarryOver, Caveat, Experiment, FailureRates, Variant, Verdict, Workload
+from swapstone.model import CarryOver, Caveat, Experiment, FailureRates, Variant, Verdict, WorkSpec
 
 Place = tuple[Group, str, str]
 """((suite, workload, load), label of the candidate, name of the metric): a row."""
@@ -33,7 +33,7 @@ class Findings:
     failure_rates: tuple[FailureRates, ...] = ()
 
 
-Check = Callable[[Experiment, Sequence[Variant], Mapping[str, Workload], Runs], Findings]
+Check = Callable[[Experiment, Sequence[Variant], Mapping[str, WorkSpec], Runs], Findings]
 """A check of a row's assumptions; arguments as `swapstone.comparison.checks.check`."""
 
 
@@ -41,7 +41,7 @@ def wall_clock_caveats(find: Callable[[Experiment, RunTable], Iterable[Caveat]])
     """Return the check that gives the caveats found in the runs of an experiment on the wall clock, and none on the virtual clock."""
 
     def check(
-        experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
+        experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
     ) -> Findings:
         del variants, workloads
         return Findings() if experiment.virtual else Findings(caveats=tuple(find(experiment, as_table(runs, ()))))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from swapstone.comparison.cells import Cell, Cells
 from swapstone.comparison.machine_noise import preferred_time
-from swapstone.model import Copy, Experiment, LayoutSpread, Variant, Workload, cycle_of, layout_of
+from swapstone.model import Copy, Experiment, LayoutSpread, Variant, WorkSpec, cycle_of, layout_of
 
 Floats = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ def _without_rounding(side: Floats, turns: NDArray[np.int64], present: Sequence[
 def spreads(
     experiment: Experiment,
     variants: Sequence[Variant],
-    workloads: Mapping[str, Workload],
+    workloads: Mapping[str, WorkSpec],
     cells: Cells,
     busy: frozenset[str],
 ) -> Iterator[LayoutSpread]:

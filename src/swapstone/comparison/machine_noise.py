@@ -9,7 +9,7 @@ import numpy as np
 
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import ABSENT, Floats, Mask, Runs, RunTable, exact_sum, median, quotients
-from swapstone.model import IDLE, UNKNOWN_THREADS, Cpus, Experiment, Noise, Workload
+from swapstone.model import IDLE, UNKNOWN_THREADS, Cpus, Experiment, Noise, WorkSpec
 
 TIMES = ("wall", "cpu")
 """Metrics that have an index."""
@@ -18,7 +18,7 @@ BUSY_PERCENT = 20.0
 """A machine is called busy above this median CPU pressure: wall time then needs several times as many pairs as CPU time."""
 
 
-def noise_of(runs: Runs, workloads: Mapping[str, Workload], *, virtual: bool = False) -> Noise:
+def noise_of(runs: Runs, workloads: Mapping[str, WorkSpec], *, virtual: bool = False) -> Noise:
     """Summarise what the agent measured around the runs.
 
     A workload with several threads raises the pressure itself. So the pressure is taken from workloads that use one processor,
@@ -32,7 +32,7 @@ def noise_of(runs: Runs, workloads: Mapping[str, Workload], *, virtual: bool = F
     return _noise(as_table(runs, ()), None, workloads, virtual=virtual)
 
 
-def _noise(table: RunTable, mine: Mask | None, workloads: Mapping[str, Workload], *, virtual: bool = False) -> Noise:
+def _noise(table: RunTable, mine: Mask | None, workloads: Mapping[str, WorkSpec], *, virtual: bool = False) -> Noise:
     """Return the noise of some rows of a table; of all for None."""
     every = np.ones(len(table), dtype=np.bool_) if mine is None else mine
     idle = every & _of_places(table, [place[2] == IDLE.name for place in table.places])
@@ -53,7 +53,7 @@ def _noise(table: RunTable, mine: Mask | None, workloads: Mapping[str, Workload]
     )
 
 
-def busy_loads(experiment: Experiment, runs: Runs, workloads: Mapping[str, Workload]) -> frozenset[str]:
+def busy_loads(experiment: Experiment, runs: Runs, workloads: Mapping[str, WorkSpec]) -> frozenset[str]:
     """Return the loads under which the machine was busy. A load that Swapstone generates counts like any other.
 
     On the virtual clock there is none, because elapsed time is as exact there as CPU time.
@@ -66,7 +66,7 @@ def busy_loads(experiment: Experiment, runs: Runs, workloads: Mapping[str, Workl
     return frozenset(load for load, mine in of_load.items() if mine.any() and _noise(table, mine, workloads).busy)
 
 
-def preferred_time(workload: Workload, busy: bool) -> str:
+def preferred_time(workload: WorkSpec, busy: bool) -> str:
     """Return the metric to read first: on a busy machine CPU time of work that needs one processor and doesn't wait; else wall time.
 
     For a workload that measures neither, it is the leading metric.

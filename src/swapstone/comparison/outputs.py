@@ -20,7 +20,7 @@ from swapstone.comparison.cells import Group
 from swapstone.comparison.findings import Findings, Place
 from swapstone.comparison.run_columns import EXIT_STATUS, as_table
 from swapstone.comparison.run_table import OK, Runs, by_number
-from swapstone.model import Caveat, CaveatKind, Experiment, OwnProgram, Variant, Verdict, Workload
+from swapstone.model import Caveat, CaveatKind, Experiment, OwnProgram, Variant, Verdict, WorkSpec
 
 STDOUT = "stdout"
 
@@ -63,7 +63,7 @@ class Relation:
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
 ) -> Findings:
     """Find the pairs of variants that do other work; arguments as `swapstone.comparison.checks.check`.
 

@@ -17,7 +17,7 @@ from swapstone.model import (
     Metric,
     Quantity,
     Variant,
-    Workload,
+    WorkSpec,
 )
 from swapstone.stats import pairs_needed
 
@@ -35,7 +35,7 @@ def pairs_for(experiment: Experiment, hypotheses: int = 1) -> int:
     return pairs_needed((1 - experiment.confidence) / max(1, hypotheses))
 
 
-def interval_pairs(experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload]) -> int:
+def interval_pairs(experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec]) -> int:
     """Return the number of pairs that an experiment needs for its intervals: the one number that budgets, notes and reports print.
 
     On the virtual clock it is not corrected: replicates hold no noise, so nearly all rows differ or are constant, and the corrected level
@@ -49,7 +49,7 @@ def interval_pairs(experiment: Experiment, variants: Sequence[Variant], workload
     return pairs_for(experiment, 1 if experiment.virtual else most_hypotheses(experiment, variants, workloads))
 
 
-def most_hypotheses(experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload]) -> int:
+def most_hypotheses(experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec]) -> int:
     """Return the largest number of hypotheses that the experiment corrects together, if no row is excluded or constant.
 
     Args:

@@ -29,8 +29,8 @@ from swapstone.model import (
     Scale,
     Variant,
     Verdict,
-    Workload,
     WorkloadPrecision,
+    WorkSpec,
 )
 
 LARGE_MODE = 0.1
@@ -41,7 +41,7 @@ TURNED_BELOW = 2.0
 
 
 def precision(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
 ) -> dict[Group, WorkloadPrecision]:
     """Return the width of each workload's intervals, at the level that its verdicts would have now.
 

@@ -54,7 +54,7 @@ from swapstone.model import (
     Quantity,
     Variant,
     Verdict,
-    Workload,
+    WorkSpec,
 )
 from swapstone.stats import pairs_needed
 
@@ -166,7 +166,7 @@ class Disturbance:
         )
 
 
-def disturbances(experiment: Experiment, workloads: Mapping[str, Workload], runs: Runs) -> dict[Group, Disturbance]:
+def disturbances(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs: Runs) -> dict[Group, Disturbance]:
     """Return the disturbance of each workload that needs several processors, under the load ``idle``.
 
     The runs that are discarded before each measured one are part of its block. A load that Swapstone generates belongs to what is
@@ -187,7 +187,7 @@ def disturbances(experiment: Experiment, workloads: Mapping[str, Workload], runs
     return {group: each for group, each in found.items() if each is not None}
 
 
-def undisturbed(experiment: Experiment, workloads: Mapping[str, Workload], runs: Runs) -> RunTable:
+def undisturbed(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs: Runs) -> RunTable:
     """Return the runs without the values of disturbed blocks that depend on processors.
 
     Both sides of a pair leave with their block. All blocks of a workload leave if most are disturbed.
@@ -204,7 +204,7 @@ def undisturbed(experiment: Experiment, workloads: Mapping[str, Workload], runs:
     return dataclasses.replace(table, metrics=metrics)
 
 
-def without_disturbed_blocks(experiment: Experiment, workloads: Mapping[str, Workload], runs: Runs) -> RunTable:
+def without_disturbed_blocks(experiment: Experiment, workloads: Mapping[str, WorkSpec], runs: Runs) -> RunTable:
     """Return the runs without those of disturbed blocks: what the precision of an unfinished experiment follows from."""
     table = as_table(runs)
     kept = np.ones(len(table), dtype=np.bool_)
@@ -218,7 +218,7 @@ def _is_in(table: RunTable, blocks: frozenset[int]) -> Mask:
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
 ) -> Findings:
     """Check it for every row; arguments as `swapstone.comparison.checks.check`.
 
@@ -265,7 +265,7 @@ def _named(groups: Sequence[Group], most: int = 4) -> str:
     return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _affected(workload: Workload) -> list[Metric]:
+def _affected(workload: WorkSpec) -> list[Metric]:
     """Return the metrics that depend on how many processors the work has."""
     pinned = workload.cpus is Cpus.ONE
     return [
@@ -276,7 +276,7 @@ def _affected(workload: Workload) -> list[Metric]:
     ]
 
 
-def _disturbance(workload: Workload, table: RunTable, rows: Ints) -> Disturbance | None:
+def _disturbance(workload: WorkSpec, table: RunTable, rows: Ints) -> Disturbance | None:
     facts = _Facts.of(table, rows)
     if not facts.block.size:
         return None
@@ -362,7 +362,7 @@ def _processors(allowed: int, facts: _Facts) -> int:
     return round(counted) if counted > 1.5 * allowed else allowed
 
 
-def _needed(workload: Workload, processors: int, facts: _Facts) -> int:
+def _needed(workload: WorkSpec, processors: int, facts: _Facts) -> int:
     """Return how many of the processors the work needs.
 
     Of a program whose threads are not declared: as many as it used at once in any run of either side. A program with several threads

@@ -28,7 +28,7 @@ from swapstone.model import (
     Scale,
     Variant,
     Verdict,
-    Workload,
+    WorkSpec,
     layout_of,
 )
 from swapstone.stats import Interval, MeanEffect, SignedRank, differences, log_ratios, mean_difference, mean_ratio
@@ -66,7 +66,7 @@ class Row:
     """
 
     group: Group
-    workload: Workload
+    workload: WorkSpec
     metric: Metric
     baseline: Variant
     candidate: Variant
@@ -167,7 +167,7 @@ def scale_of(values: NDArray[np.float64]) -> Scale:
 def run_rows(
     experiment: Experiment,
     variants: Sequence[Variant],
-    workloads: Mapping[str, Workload],
+    workloads: Mapping[str, WorkSpec],
     cells: Cells,
     candidates_of: CandidatesOf | None = None,
 ) -> Iterator[Row]:
@@ -228,7 +228,7 @@ def run_rows(
 
 
 def size_rows(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], sizes: SizeValues
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], sizes: SizeValues
 ) -> Iterator[Row]:
     """Yield a row for every size of every program, under the experiment's first load: sizes depend on no load.
 

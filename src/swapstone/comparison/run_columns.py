@@ -20,7 +20,7 @@ from swapstone.comparison.run_table import (
     RunSource,
     RunTable,
 )
-from swapstone.model import Run, Sample, Workload
+from swapstone.model import Run, Sample, WorkSpec
 from swapstone.model.trial_conditions import INHERITED
 from swapstone.stats import run_value
 
@@ -202,7 +202,7 @@ class RunColumns:
         )
 
 
-def metric_names(workloads: Mapping[str, Workload]) -> frozenset[str]:
+def metric_names(workloads: Mapping[str, WorkSpec]) -> frozenset[str]:
     """Return the names of all metrics of some workloads."""
     return frozenset(metric.name for workload in workloads.values() for metric in workload.metrics)
 

@@ -10,7 +10,7 @@ import numpy as np
 from swapstone.comparison.findings import Findings
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import ABSENT, OK, Ints, Runs, RunTable
-from swapstone.model import Caveat, CaveatKind, Experiment, Variant, Workload
+from swapstone.model import Caveat, CaveatKind, Experiment, Variant, WorkSpec
 
 SMALL_BYTES = 64 << 10
 """Runs that read and write less than this are not reported: a log file, the pages of a program that was evicted."""
@@ -20,7 +20,7 @@ _FACTS = (("read", "read_bytes"), ("write", "write_bytes"))
 
 
 def check(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], runs: Runs
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], runs: Runs
 ) -> Findings:
     """Return a caveat for each workload that uses storage or leaves files; arguments as `swapstone.comparison.checks.check`.
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from swapstone.comparison.cells import Group
 from swapstone.comparison.run_table import RunTable
-from swapstone.model import Caveat, CaveatKind, Experiment, Variant, Workload
+from swapstone.model import Caveat, CaveatKind, Experiment, Variant, WorkSpec
 
 MOST_EMPTY_ROWS = 20_000
 """An analysis with more rows than these leaves out those without any run."""
@@ -21,7 +21,7 @@ CandidatesOf = Mapping[Group, Sequence[Variant]]
 
 
 def measured_candidates(
-    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload], table: RunTable
+    experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec], table: RunTable
 ) -> CandidatesOf | None:
     """Return the candidates of which they or the baseline have a run, of an experiment that is too large to show all; None if it is not.
 
@@ -43,12 +43,12 @@ def measured_candidates(
     }
 
 
-def is_large(experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload]) -> bool:
+def is_large(experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec]) -> bool:
     """Return whether an analysis leaves out the rows without any run."""
     return _rows_of(experiment, variants, workloads) > MOST_EMPTY_ROWS
 
 
-def _rows_of(experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, Workload]) -> int:
+def _rows_of(experiment: Experiment, variants: Sequence[Variant], workloads: Mapping[str, WorkSpec]) -> int:
     """Return how many rows of runs an experiment has."""
     metrics = sum(len(workloads[name].metrics) for _, name in experiment.workloads)
     return metrics * len(experiment.loads) * (len(variants) - 1)
@@ -57,7 +57,7 @@ def _rows_of(experiment: Experiment, variants: Sequence[Variant], workloads: Map
 def left_out_caveats(
     experiment: Experiment,
     variants: Sequence[Variant],
-    workloads: Mapping[str, Workload],
+    workloads: Mapping[str, WorkSpec],
     candidates_of: CandidatesOf | None,
 ) -> tuple[Caveat, ...]:
     """Return the caveat about rows that are left out; none if no row is. Arguments as `measured_candidates` has them and returns."""

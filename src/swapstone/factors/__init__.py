@@ -18,7 +18,7 @@ from swapstone.factors.free_factor import NOT_OBSERVED, free_factor, is_unobserv
 from swapstone.factors.image import IMAGE
 from swapstone.factors.kernel import KERNEL
 from swapstone.factors.libc import LIBC
-from swapstone.factors.link import LINK, counters
+from swapstone.factors.link import LINK
 from swapstone.factors.linking import LINKING
 from swapstone.factors.netstack import NETSTACK, missing_control, needs_system
 from swapstone.factors.netstack_options import BUILD_VARIABLES, build_variables
@@ -78,7 +78,6 @@ __all__ = [
     "TakesTexts",
     "build_variables",
     "check_values",
-    "counters",
     "find_factor",
     "find_level",
     "free_factor",

@@ -11,6 +11,7 @@ import msgspec
 
 from swapstone.factors.factor import Evidence, Level, Recipe, Stage
 from swapstone.model import UserError
+from swapstone.model.link_counters import counters
 
 VARIABLE = "LINK"
 """The environment variable with the level. All values have the same length, so the environment has the same size."""
@@ -33,7 +34,6 @@ _SLACK_OF_FEW = 4.0
 """Added to that: a few frames are not normally distributed."""
 _SLACK = 16
 """Frames that may pass between two readings of counters at the start or the end."""
-_COUNTERS = re.compile(r"[a-z_]+:[0-9]{1,18}(?:,[a-z_]+:[0-9]{1,18})*")
 
 
 def _level(name: str, description: str) -> Level:
@@ -95,13 +95,6 @@ class Link:
         level = canonical(parts)
         wrong = _misfit(parts, counts["link_in"], counts["link_out"], counts["link_device"])
         return f"{level} with {wrong}" if wrong else level
-
-
-def counters(text: str) -> dict[str, int]:
-    """Return the counters of an observation such as ``frames:12,lost:1``; none of another text."""
-    if _COUNTERS.fullmatch(text) is None:
-        return {}
-    return {name: int(count) for name, _, count in (word.partition(":") for word in text.split(","))}
 
 
 def canonical(parts: Mapping[str, float]) -> str:

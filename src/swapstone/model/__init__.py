@@ -108,6 +108,7 @@ from swapstone.model.workload import (
     Suite,
     UserSupplied,
     Workload,
+    WorkSpec,
 )
 
 __all__ = [
@@ -217,6 +218,7 @@ __all__ = [
     "VariantMemory",
     "Verdict",
     "WireError",
+    "WorkSpec",
     "Workload",
     "WorkloadPrecision",
     "cgroup_file",

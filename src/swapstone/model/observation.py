@@ -7,6 +7,9 @@ import enum
 
 from swapstone.model.frozen_struct import FrozenStruct
 
+EMULATED = "emulated by QEMU"
+"""As `TargetDescription.virtualization`: of a machine whose durations are those of an emulator."""
+
 
 class ObservationKind(enum.Enum):
     """Where a value is read (docs/wire.md, section 1)."""

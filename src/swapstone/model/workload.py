@@ -247,13 +247,11 @@ Origin = Source | ImageTool | Package | Crate | UserSupplied
 """Where a workload's program comes from. `swapstone.subjects` has one class for each."""
 
 
-class Workload(FrozenStruct, frozen=True, kw_only=True):
-    """Fixed work with parameters and metrics. Workloads are declared in code and not stored in records.
+class WorkSpec(FrozenStruct, frozen=True, kw_only=True):
+    """What an analysis and a report need of a work: a record has it of each of its workloads.
 
     Attributes:
         name: as reports print it, e.g. ``b_string_strstr(abcd)``.
-        origin: where its program comes from.
-        arguments: the program's arguments; with the harness, those after the number of passes.
         description: one line: what one pass does.
         parameters: pairs (parameter, value) that distinguish it from similar workloads, e.g. ``("block_bytes", "1024")``.
         metrics: what each run of it measures.
@@ -261,6 +259,27 @@ class Workload(FrozenStruct, frozen=True, kw_only=True):
         threads: the processors that it needs: how many of its threads and processes, with its load generator's, run at once; or
             `ALL_PROCESSORS` or `UNKNOWN_THREADS`. Fewer processors change what is measured.
         waits: true if the work sleeps, blocks or crosses processes, so that elapsed time is the verdict and CPU time is not.
+    """
+
+    name: str
+    description: str
+    parameters: tuple[tuple[str, str], ...] = ()
+    metrics: tuple[Metric, ...]
+    cpus: Cpus = Cpus.ONE
+    threads: int = 1
+    waits: bool = False
+
+    def parameter(self, name: str) -> str | None:
+        """Return the value of a parameter, or None if the workload does not have it."""
+        return dict(self.parameters).get(name)
+
+
+class Workload(WorkSpec, frozen=True, kw_only=True):
+    """Fixed work with parameters and metrics. Workloads are declared in code; records store their `WorkSpec`.
+
+    Attributes:
+        origin: where its program comes from.
+        arguments: the program's arguments; with the harness, those after the number of passes.
         timeout_ms: time limit of a trial.
         operation_bytes: bytes that one operation moves, for the metric ``bandwidth``; 0 without that metric.
         machine: what a virtual machine must have for it; None if it also runs elsewhere.
@@ -270,25 +289,14 @@ class Workload(FrozenStruct, frozen=True, kw_only=True):
         load_generator: of a server, what sends it requests; ``{port}`` in `arguments` then stands for the port of the trial.
     """
 
-    name: str
     origin: Origin
     arguments: tuple[str, ...] = ()
-    description: str
-    parameters: tuple[tuple[str, str], ...] = ()
-    metrics: tuple[Metric, ...]
-    cpus: Cpus = Cpus.ONE
-    threads: int = 1
-    waits: bool = False
     timeout_ms: int = 60_000
     operation_bytes: int = 0
     machine: MachineNeeds | None = None
     parts: tuple[str, ...] = ()
     elsewhere: bool = False
     load_generator: LoadGenerator | None = None
-
-    def parameter(self, name: str) -> str | None:
-        """Return the value of a parameter, or None if the workload does not have it."""
-        return dict(self.parameters).get(name)
 
 
 class Suite(FrozenStruct, frozen=True, kw_only=True):

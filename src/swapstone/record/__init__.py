@@ -4,7 +4,16 @@
 from swapstone.record.files import FileProblemError, RecordFolder, open_runs, read_regular
 from swapstone.record.origin import ORIGIN, file_bytes, foreign_reason, has_origin, mark_file, origin_reason
 from swapstone.record.reader import RecordView, check_raw, load, raw_bytes
-from swapstone.record.record_format import SCHEMA, Artifact, Damage, Manifest, Meta, Seal, manifest_differences
+from swapstone.record.record_format import (
+    SCHEMA,
+    Artifact,
+    Damage,
+    Description,
+    Manifest,
+    Meta,
+    Seal,
+    manifest_differences,
+)
 from swapstone.record.record_paths import (
     default_root,
     find_record,
@@ -22,6 +31,7 @@ __all__ = [
     "SCHEMA",
     "Artifact",
     "Damage",
+    "Description",
     "FileProblemError",
     "Manifest",
     "Meta",

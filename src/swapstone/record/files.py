@@ -28,7 +28,7 @@ RAW_BYTES = 128 * MIB
 """The agent limits each of the four outputs of a trial to 16 MiB (docs/wire.md)."""
 
 _LIMITS = {
-    record_format.META: MIB,
+    record_format.META: 16 * MIB,
     record_format.EXPERIMENT: 16 * MIB,
     record_format.MANIFEST: 128 * MIB,
     record_format.SEAL: MIB,

@@ -63,14 +63,20 @@ class RunStore(Protocol):
     """Keeps what was read of a `runs.jsonl`, so that it need not be read again."""
 
     def lines(
-        self, path: Path, folder: RecordFolder, experiment: bytes, read: Callable[[RunCollector | None], RunLines]
+        self,
+        path: Path,
+        folder: RecordFolder,
+        header: bytes,
+        described: tuple[record_format.Meta, Experiment],
+        read: Callable[[RunCollector | None], RunLines],
     ) -> RunLines:
         """Return what the lines of a record hold.
 
         Args:
             path: of the record's folder.
             folder: the same, open.
-            experiment: the bytes of `experiment.json`, on which depends what is a damage.
+            header: the bytes of `record.json` and `experiment.json`, on which depends what is a damage.
+            described: their content.
             read: reads and checks the whole file; without a collector, all runs stay in memory.
         """
 
@@ -101,6 +107,8 @@ def load(path: Path, store: RunStore | None = None) -> RecordView:
 def _load(path: Path, folder: RecordFolder, store: RunStore | None) -> RecordView:
     meta_data, meta = _load_meta(path, folder)
     experiment_data, experiment = _experiment(path, folder)
+    if meta.description is not None and (problem := validation.description_problem(meta.description, experiment)):
+        raise _unreadable(path, record_format.META, problem)
     damages: list[record_format.Damage] = []
     manifest_data, manifest = _optional(
         folder, record_format.MANIFEST, record_format.Manifest, validation.manifest_problem, damages
@@ -110,7 +118,11 @@ def _load(path: Path, folder: RecordFolder, store: RunStore | None) -> RecordVie
     def read(collector: RunCollector | None) -> RunLines:
         return read_lines(folder.lines(record_format.RUNS), experiment, collector or RunList())
 
-    lines = read(None) if store is None else store.lines(path, folder, experiment_data, read)
+    lines = (
+        read(None)
+        if store is None
+        else store.lines(path, folder, meta_data + experiment_data, (meta, experiment), read)
+    )
     damages += lines.damages
     digest = ""
     if seal is not None and seal_data is not None:

@@ -23,8 +23,8 @@ import re
 
 import msgspec
 
-from swapstone.model import FrozenStruct, ImageDifference
-from swapstone.model.bounds import Name, NonNegative, Position, Text
+from swapstone.model import Cpus, FrozenStruct, ImageDifference, Metric, WorkSpec
+from swapstone.model.bounds import Integer, Name, NonNegative, Position, Text
 
 FORMAT = "swapstone-record"
 SCHEMA = 1
@@ -42,14 +42,95 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 """A SHA-256, the name of a file in `RAW`."""
 
 
+class StoredWork(FrozenStruct, frozen=True, kw_only=True):
+    """A `WorkSpec` with its suite; `metrics` are places in `Description.metrics`, because most works have the same ones."""
+
+    suite: Name
+    name: Name
+    description: Text
+    parameters: tuple[tuple[Text, Text], ...] = ()
+    metrics: tuple[NonNegative, ...] = ()
+    cpus: Cpus = Cpus.ONE
+    threads: Integer = 1
+    waits: bool = False
+
+
+class StoredLevel(FrozenStruct, frozen=True, kw_only=True):
+    """A level that the experiment varies or holds, with one line of text; empty for a level that the user defined."""
+
+    factor: Name
+    level: Name
+    description: Text = ""
+
+
+class PlaceFacts(FrozenStruct, frozen=True, kw_only=True):
+    """What an analysis needs to know of where the trials ran.
+
+    Attributes:
+        exact: whether the clock is virtual: equal input gives equal values.
+        boots: whether each trial runs in a machine that is booted for it.
+        bare: whether the servers ran without an operating system.
+        explains: whether `swapstone explain` can run its rows again under instruments.
+    """
+
+    exact: bool = False
+    boots: bool = False
+    bare: bool = False
+    explains: bool = False
+
+
+class Description(FrozenStruct, frozen=True, kw_only=True):
+    """All that analyses and reports need and that the experiment only names: with it, no suite, factor or target is looked up.
+
+    Attributes:
+        metrics: that the works measure.
+        works: each workload of the experiment in its order, then the programs that are built for their size alone.
+        sizes: the metrics of the sizes in `Manifest.artifacts`.
+        levels: of all factors.
+        place: where the trials ran.
+        notes: sentences that a report prints with the caveats.
+    """
+
+    metrics: tuple[Metric, ...]
+    works: tuple[StoredWork, ...]
+    sizes: tuple[Metric, ...] = ()
+    levels: tuple[StoredLevel, ...] = ()
+    place: PlaceFacts = PlaceFacts()
+    notes: tuple[Text, ...] = ()
+
+    def specs(self) -> dict[tuple[str, str], WorkSpec]:
+        """Return every work by (suite, name), in the order of `works`."""
+        return {
+            (each.suite, each.name): WorkSpec(
+                name=each.name,
+                description=each.description,
+                parameters=each.parameters,
+                metrics=tuple(self.metrics[place] for place in each.metrics),
+                cpus=each.cpus,
+                threads=each.threads,
+                waits=each.waits,
+            )
+            for each in self.works
+        }
+
+
 class Meta(FrozenStruct, frozen=True, kw_only=True):
-    """Identity of a record."""
+    """The header of a record.
+
+    Attributes:
+        format, schema: of the files.
+        id: of the record; unique.
+        created: when, in UTC, ISO 8601.
+        swapstone: the version that made it.
+        description: what its names mean; None in records before 0.2 (`swapstone.session.description` derives it).
+    """
 
     format: str = FORMAT
     schema: int = SCHEMA
     id: str
     created: str
     swapstone: str
+    description: Description | None = None
 
 
 class Artifact(FrozenStruct, frozen=True, kw_only=True):

@@ -57,6 +57,8 @@ MOST_LABEL_CHARACTERS = 1 << 20
 """Of all variants' labels together."""
 
 MOST_LAYOUTS = 1000
+MOST_IDENTITY_BYTES = 4096
+"""Of `record.json` without its description."""
 MOST_DISCARDED = 1000
 LOWEST_CONFIDENCE, HIGHEST_CONFIDENCE = 0.01, 0.999999
 SMALLEST_MARGIN = 1e-12
@@ -68,8 +70,8 @@ _MOST_PASSES = 10_000_000
 
 
 def meta_problem(meta: record_format.Meta) -> str:
-    """Return what is wrong with the identity of a record; empty if nothing is."""
-    if problem := _values_problem(meta):
+    """Return what is wrong with the header of a record; empty if nothing is."""
+    if problem := _values_problem(meta) or _metrics_problem(meta.description):
         return problem
     if _CREATED.fullmatch(meta.created):
         try:
@@ -79,6 +81,32 @@ def meta_problem(meta: record_format.Meta) -> str:
         else:
             return ""
     return f"its time of creation, {safe_excerpt(meta.created, 40)!r}, is no time in UTC"
+
+
+def _metrics_problem(description: record_format.Description | None) -> str:
+    """Return what is wrong with the metrics of a description by themselves; empty if nothing is."""
+    if description is None:
+        return ""
+    names = [metric.name for metric in description.metrics]
+    for each in description.works:
+        if any(place >= len(names) for place in each.metrics):
+            return f"the workload {safe_excerpt(each.name, 60)} has a metric that is not described"
+        if twice := _twice(names[place] for place in each.metrics):
+            return f"the metric {twice} of the workload {safe_excerpt(each.name, 60)} occurs twice"
+    if twice := _twice((each.suite, each.name) for each in description.works):
+        return f"the workload {twice} is described twice"
+    if any(metric.resolution < 0 for metric in (*description.metrics, *description.sizes)):
+        return "the resolution of a metric is negative"
+    return ""
+
+
+def description_problem(description: record_format.Description, experiment: Experiment) -> str:
+    """Return whether a description lacks a workload or a size of an experiment, as a clause; empty if it lacks none."""
+    described = {(each.suite, each.name): each for each in description.works}
+    for suite, name in experiment.workloads:
+        if not (described.get((suite, name)) and described[suite, name].metrics):
+            return f"it does not describe the workload {safe_excerpt(f'{suite}/{name}', 100)}, or no metric of it"
+    return ""
 
 
 def seal_problem(seal: record_format.Seal) -> str:
@@ -109,8 +137,8 @@ def experiment_problem(experiment: Experiment) -> str:
     return next((problem for problem in _experiment_problems(experiment) if problem), "")
 
 
-def require_readable(experiment: Experiment) -> None:
-    """Check, before anything runs, that the experiment could be read back from its record.
+def require_readable(experiment: Experiment, description: record_format.Description | None = None) -> None:
+    """Check, before anything runs, that the experiment and its description could be read back from their record.
 
     Raises:
         UserError: it is larger than what is read, or has a value that is refused.
@@ -119,6 +147,11 @@ def require_readable(experiment: Experiment) -> None:
     size, most = len(file_bytes(experiment)), limit_of(record_format.EXPERIMENT)
     if not problem and size > most:
         problem = f"its description has {size} bytes, more than the {most} that are read"
+    if not problem and description is not None:
+        problem = _metrics_problem(description) or description_problem(description, experiment)
+        size, most = len(file_bytes(description)) + MOST_IDENTITY_BYTES, limit_of(record_format.META)
+        if not problem and size > most:
+            problem = f"the description of its workloads has {size} bytes, more than the {most} that are read"
     if problem:
         raise UserError(
             f"This experiment could not be read back from its record: {problem}.",

@@ -57,18 +57,19 @@ class RecordWriter:
         self._runs = _opened(path / record_format.RUNS, os.O_APPEND)
 
     @classmethod
-    def create(cls, path: Path, experiment: Experiment) -> Self:
+    def create(cls, path: Path, experiment: Experiment, description: record_format.Description | None = None) -> Self:
         """Create the folder of a new record. Its last step is `record.json`: only then is the folder a record.
 
         Args:
             path: a folder that does not exist yet, or is empty, or in which a kill ended this function.
             experiment: of the record.
+            description: of its names; without one, readers derive it as for a record before 0.2.
 
         Raises:
             RecordError: the folder has other content or can't be written, or the disk is full.
             UserError: the experiment could not be read back.
         """
-        validation.require_readable(experiment)
+        validation.require_readable(experiment, description)
         with _user_errors(path, _START_AGAIN), contextlib.ExitStack() as undo:
             made = [folder for folder in (path, *path.parents) if not folder.exists()]
             check_unused(path)
@@ -82,6 +83,7 @@ class RecordWriter:
                 id=f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}",
                 created=now.isoformat(timespec="seconds"),
                 swapstone=__version__,
+                description=description,
             )
             writer = cls(path, lock, 0, "", 1)
             undo.callback(writer.close)

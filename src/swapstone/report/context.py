@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 
-from swapstone.model import Experiment, FrozenStruct, Metric, Workload
+from swapstone.model import Experiment, FrozenStruct, Metric, WorkSpec
 from swapstone.model.board_sensors import BoardSensors
 
 
@@ -77,7 +77,7 @@ class ReportContext(FrozenStruct, frozen=True, kw_only=True):
     version: str = ""
     reasons: tuple[ExplanationSummary, ...] = ()
     explain: str = ""
-    workloads: tuple[tuple[str, Workload], ...] = ()
+    workloads: tuple[tuple[str, WorkSpec], ...] = ()
     seal_digest: str = ""
     sensors: BoardSensors | None = None
     selection: Selection = Selection()

@@ -5,30 +5,20 @@ from __future__ import annotations
 
 import collections
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from swapstone import plan, workloads
-from swapstone.artifacts import EMPTY_PROGRAMS, EMPTY_SUITE, SIZE_METRICS
+from swapstone import plan
 from swapstone.comparison import SizeValues, analyse
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.unmeasured import is_large, measured_candidates
-from swapstone.model import Analysis, Caveat, CaveatKind, Comparison, Experiment, Verdict, Workload
+from swapstone.model import Analysis, Caveat, CaveatKind, Comparison, Verdict
+from swapstone.model.observation import EMULATED
 from swapstone.record import RecordView
 from swapstone.report import factorial_export
 from swapstone.session.program_outputs import same_files, with_differing_lines
-from swapstone.targets import TARGETS
-from swapstone.targets.target import EMULATED
-
-
-def workloads_of(experiment: Experiment) -> Mapping[str, Workload]:
-    """Return the experiment's workloads by name.
-
-    Raises:
-        UserError: this version of Swapstone has no workload of that name.
-    """
-    return {name: workload for (_, name), workload in workloads.workloads_of(experiment).items()}
+from swapstone.session.works import description_of, works_of
 
 
 def analyse_record(view: RecordView) -> Analysis:
@@ -39,26 +29,22 @@ def analyse_record(view: RecordView) -> Analysis:
     """
     sizes = _sizes(view)
     # The empty programs are not in the experiment's plan: they are never run, only their size is measured.
-    empty = [program for program in EMPTY_PROGRAMS if any(place[:2] == (EMPTY_SUITE, program.name) for place in sizes)]
-    shown = (*view.experiment.workloads, *((EMPTY_SUITE, program.name) for program in empty))
+    described, built = description_of(view.meta, view.experiment), {place[:2] for place in sizes}
+    planned = set(view.experiment.workloads)
+    empty = [place for place in described.specs() if place not in planned and place in built]
+    shown = (*view.experiment.workloads, *empty)
     analysis = analyse(
         msgspec.structs.replace(view.experiment, workloads=shown),
         plan.variants(view.experiment),
-        {**workloads_of(view.experiment), **{program.name: program for program in empty}},
+        works_of(view),
         view.runs,
         caveats=_caveats(view),
         sizes=sizes,
     )
-    if _boots(view.experiment):  # a new machine for each run: its conditions are its own
+    if described.place.boots:  # a new machine for each run: its conditions are its own
         kept = tuple(each for each in analysis.caveats if each.kind is not CaveatKind.CHANGED_CONDITIONS)
         analysis = msgspec.structs.replace(analysis, caveats=kept)
     return with_differing_lines(view, analysis)
-
-
-def _boots(experiment: Experiment) -> bool:
-    """Return whether each trial runs in a machine that is booted for it; no for a target that this version does not have."""
-    name = experiment.target.partition(":")[0]
-    return any(kind.opens.boots for kind in TARGETS if kind.name == name)
 
 
 def record_verdicts(view: RecordView) -> str:
@@ -71,7 +57,7 @@ _LeftOut = Callable[[Sequence[Comparison]], Iterator[Comparison | str]]
 
 def _left_out(view: RecordView) -> _LeftOut:
     """Return a function that adds the lines of comparisons that the analysis leaves out to those that it has, in their order."""
-    experiment, variants, workloads = view.experiment, plan.variants(view.experiment), workloads_of(view.experiment)
+    experiment, variants, workloads = view.experiment, plan.variants(view.experiment), works_of(view)
     kept = None
     if is_large(experiment, variants, workloads):
         kept = measured_candidates(experiment, variants, workloads, as_table(view.runs, ()))
@@ -164,7 +150,7 @@ def _virtual(view: RecordView) -> bool:
 
 def _sizes(view: RecordView) -> SizeValues:
     """Return the sizes of every built program, as (suite, workload, variant) -> ((metric, bytes), ...)."""
-    metrics = {metric.name: metric for metric in SIZE_METRICS}
+    metrics = {metric.name: metric for metric in description_of(view.meta, view.experiment).sizes}
     artifacts = view.manifest.artifacts if view.manifest else ()
     return {
         (artifact.suite, artifact.workload, artifact.variant): tuple(

@@ -23,6 +23,7 @@ from swapstone.session.record_handle import Record
 from swapstone.session.run_options import RunOptions
 from swapstone.session.sharing import parse_sharing
 from swapstone.session.values import Duration, duration_ns, duration_seconds
+from swapstone.session.works import works_of
 from swapstone.targets.vm.shared_runs import RunSharing
 
 StartBoard = Callable[[Progress], Steps[Path]]
@@ -269,7 +270,7 @@ def resume_records(
         ]
     options = RunOptions(guest_timeout_s=duration_seconds(guest_timeout), trust=trust, sharing=sharing)
     for record in records:
-        check_fail_if(parse_fail_if(fail_if), record.experiment)
+        check_fail_if(parse_fail_if(fail_if), record.experiment, works_of(record.view).values())
     going = [record for record in records if budget is not None or record.state != "complete"]
     if not going:
         raise UserError(

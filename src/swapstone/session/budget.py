@@ -17,8 +17,8 @@ from swapstone.comparison.verdicts import separation_needed
 from swapstone.model import CURRENT_RULES, Experiment, Run, UserError
 from swapstone.plan.stopping import first_block, looks
 from swapstone.run import WORK_NS
-from swapstone.session.analysis import workloads_of
 from swapstone.session.values import format_duration
+from swapstone.workloads import workloads_by_name
 from swapstone.workloads.suites.latency import INTERVAL_US
 
 MOST_EXTENSION = 10
@@ -47,7 +47,7 @@ class BudgetError(UserError):
 
 def needed_pairs(experiment: Experiment) -> int:
     """Return the number of pairs of runs that the experiment's intervals need."""
-    return interval_pairs(experiment, plan.variants(experiment), workloads_of(experiment))
+    return interval_pairs(experiment, plan.variants(experiment), workloads_by_name(experiment))
 
 
 def first_decisive_look(experiment: Experiment) -> int:

@@ -11,7 +11,7 @@ from swapstone.factors import FACTORS
 from swapstone.model import RecordError
 from swapstone.record import default_root, list_records, load, record_name
 from swapstone.report.document import Document
-from swapstone.session.own_program_request import command_line
+from swapstone.session.command_text import command_line
 from swapstone.session.study_file import BadStudy, list_studies
 from swapstone.session.values import format_duration
 from swapstone.targets import TARGETS

@@ -29,7 +29,6 @@ ADMINISTRATORS = "/usr/local/sbin:/usr/sbin:/sbin"
 """Folders of programs for administrators, such as servers."""
 
 _ASSIGNMENT = re.compile(rf"({NAME})=(.*)", re.ASCII | re.DOTALL)
-_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./{}-]+", re.ASCII)
 _SPECIAL = {
     "|": "a pipe",
     "&": "&",
@@ -150,12 +149,6 @@ def _require_found(program: str, folder: Path) -> None:
         f"There is one in this folder: write ./{program}" if here else f"Name it by its path, or install it.\n{FORMS}"
     )
     raise UserError(f"There is no program {program!r} on your PATH.", hint)
-
-
-def shown_command(words: Sequence[str]) -> str:
-    """Return a command line as one argument of the shell: with the quotes that it needs, and no more."""
-    text = " ".join(word if _PLAIN.fullmatch(word) else shlex.quote(word) for word in words)
-    return f'"{text}"' if "'" in text and not re.search(r'["$`\\!]', text) else shlex.quote(text)
 
 
 def _assignments(words: Sequence[str]) -> int:

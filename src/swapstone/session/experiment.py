@@ -48,6 +48,7 @@ from swapstone.session.defaults import (
     default_suites,
     default_target_of,
 )
+from swapstone.session.description import describe
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.machines import KERNEL, open_experiment_target, parse_module_files, parse_modules
 from swapstone.session.outcome import check_fail_if
@@ -66,7 +67,7 @@ from swapstone.session.run_options import DEFAULT_OPTIONS, RunOptions
 from swapstone.session.trust import require_own_record, require_trust
 from swapstone.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.targets.labgrid_target import with_environment
-from swapstone.workloads import find_workloads, own_names
+from swapstone.workloads import find_workloads, own_names, workloads_of
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
 
@@ -277,7 +278,7 @@ def start_by_block(
     progress: Progress = NO_PROGRESS,
 ) -> Steps[Path]:
     """Run an experiment as `start`; yield once its target is open and no record exists, and then as `Engine.blocks`."""
-    check_fail_if(options.fail_if, experiment)
+    check_fail_if(options.fail_if, experiment, workloads_of(experiment).values())
     title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
     own_name = experiment.own.name if experiment.own else ""
     title = f"{own_name}-{title}" if own_name and not title.startswith(f"{own_name}=") else title
@@ -298,7 +299,7 @@ def start_by_block(
         if note:
             progress.note(f"Note: {note}")
         yield
-        with RecordWriter.create(path, experiment) as writer:
+        with RecordWriter.create(path, experiment, describe(experiment)) as writer:
             ending = STOPPED
             with _sealed_on_error(writer), _events(experiment, options, progress):
                 prepared = prepare(

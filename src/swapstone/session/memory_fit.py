@@ -17,9 +17,10 @@ from swapstone.run import Prepared, check_levels, prepare
 from swapstone.run.memory_fit import LEAST_TIMEOUT_MS, LONGER, MemoryRule, MemorySearch, search_all
 from swapstone.run.memory_trials import MemoryTrials
 from swapstone.run.side_by_side import side_by_side
+from swapstone.session.command_text import command_line
 from swapstone.session.experiment import check_experiment
 from swapstone.session.machines import open_experiment_target
-from swapstone.session.own_program_request import OwnProgramRequest, command_line
+from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.request_resolution import resolve_request

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from swapstone.factors import counters
 from swapstone.model import Run, Status
+from swapstone.model.link_counters import counters
 from swapstone.model.number_text import percent
 from swapstone.record import RecordView
-from swapstone.targets import find_target_kind
 
 FACTOR = "netstack"
 LINK = "link"
@@ -84,13 +83,14 @@ def _factors(view: RecordView) -> set[str]:
     return {choice.factor for choice in view.experiment.applied_factors}
 
 
-def network_notes(view: RecordView) -> tuple[str, ...]:
+def network_notes(view: RecordView, *, bare: bool) -> tuple[str, ...]:
     """Return what limits the figures of an emulated server, and the congestion control in force on both sides of every level.
 
     There is nothing of it without the factor.
 
     Args:
         view: the record.
+        bare: whether its servers ran without an operating system.
     """
     clauses = []
     for variant, settings in _settings(view).items():
@@ -101,7 +101,7 @@ def network_notes(view: RecordView) -> tuple[str, ...]:
         ]
         if sides:
             clauses.append(f"{variant}: {', '.join(sides)}")
-    notes = (_EMULATED,) if find_target_kind(view.experiment.target).opens.bare else ()
+    notes = (_EMULATED,) if bare else ()
     return (*notes, f"Congestion control in force, as observed. {'; '.join(clauses)}.") if clauses else notes
 
 

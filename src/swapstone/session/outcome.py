@@ -17,11 +17,11 @@ from swapstone.model import (
     Scale,
     UserError,
     Verdict,
+    WorkSpec,
 )
 from swapstone.report.answer.failing import share, shown
 from swapstone.report.answer.places import Place, have_numbers, places_of
 from swapstone.report.formatting import estimate
-from swapstone.session.analysis import workloads_of
 from swapstone.session.values import parse_ratio
 
 EXIT_WORSE = 3
@@ -80,7 +80,7 @@ def parse_fail_if(texts: Sequence[str]) -> tuple[FailIf, ...]:
     return tuple(found)
 
 
-def check_fail_if(conditions: Sequence[FailIf], experiment: Experiment) -> None:
+def check_fail_if(conditions: Sequence[FailIf], experiment: Experiment, works: Iterable[WorkSpec]) -> None:
     """Check before anything is measured that each condition can be judged.
 
     Raises:
@@ -88,7 +88,7 @@ def check_fail_if(conditions: Sequence[FailIf], experiment: Experiment) -> None:
     """
     if not conditions:
         return
-    metrics = {metric.name: metric for work in workloads_of(experiment).values() for metric in work.metrics}
+    metrics = {metric.name: metric for work in works for metric in work.metrics}
     for each in conditions:
         if each.metric and each.metric not in metrics:
             raise UserError(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,10 +24,11 @@ from swapstone.model import (
     UserError,
     placeholders_in,
 )
-from swapstone.session.command_lines import command_lines, executable, shown_command
+from swapstone.session.command_lines import command_lines, executable
+from swapstone.session.command_text import PROGRAM, command_line
 from swapstone.session.parameters import parse_parameters
 from swapstone.session.program_options import ProgramOptions
-from swapstone.session.server_program import PROGRAM, SERVER_EXAMPLE, load_generators, server_arguments
+from swapstone.session.server_program import SERVER_EXAMPLE, load_generators, server_arguments
 from swapstone.session.values import parse_duration_ns
 from swapstone.workloads import METRIC_EXAMPLE, parse_metric, undirected
 
@@ -267,27 +267,6 @@ def program_factor(own: OwnProgram) -> tuple[FactorLevels, ...]:
         return (FactorLevels(factor=COMMAND, levels=tuple(line.name for line in own.commands)),)
     levels = tuple(level for level, _ in own.programs)
     return (FactorLevels(factor=_PROGRAM_FACTOR, levels=levels),) if levels else ()
-
-
-def command_line(experiment: Experiment) -> str:
-    """Return the options that name an own program, e.g. ``-- ./prog -n 5``; empty for the bundled workloads."""
-    own = experiment.own
-    if own is None:
-        return ""
-    programs = " ".join(f"--program {shlex.quote(f'{level}={path}')}" for level, path in own.programs)
-    if own.load_generators:
-        words = (PROGRAM, *own.arguments) if own.programs else own.arguments
-        return " ".join(filter(None, (programs, f"--server {shown_command(words)}")))
-    if own.commands:
-        shown = (line.words[0] if own.shell else shown_command(line_words(line)) for line in own.commands)
-        return " ".join(map(shlex.quote, shown) if own.shell else shown)
-    rest = f"-- {shlex.join(own.arguments)}" if own.arguments else ""
-    return " ".join(filter(None, (programs, rest)))
-
-
-def line_words(line: CommandLine) -> tuple[str, ...]:
-    """Return a command line as typed: its variables, its program and its arguments."""
-    return (*(f"{name}={value}" for name, value in line.environment), *line.words)
 
 
 def report_notes(experiment: Experiment) -> tuple[str, ...]:

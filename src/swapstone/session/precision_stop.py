@@ -25,9 +25,9 @@ from swapstone.model import (
 from swapstone.plan import Group
 from swapstone.plan.stopping import AT_RESOLUTION, StopReason, decide, due, first_block, first_look, looks
 from swapstone.run import StopDecision
-from swapstone.session.analysis import workloads_of
 from swapstone.session.budget import MOST_EXTENSION, check_spent, extended_again, fitted
 from swapstone.session.values import format_duration
+from swapstone.workloads import workloads_by_name
 
 SUSPICION = 0.05
 """Rate of false alarms of a row at which more runs are discarded, at the first check: few pairs are lost then."""
@@ -85,7 +85,7 @@ class PrecisionStop:
         self._notify = notify
         self._extended = extended
         self._variants = plan.variants(experiment)
-        self._workloads = workloads_of(experiment)
+        self._workloads = workloads_by_name(experiment)
         self._last: Mapping[Group, WorkloadPrecision] = {}
 
     def __call__(

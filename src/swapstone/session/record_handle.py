@@ -44,6 +44,7 @@ from swapstone.session.report_context import context_of
 from swapstone.session.run_store import load_columns
 from swapstone.session.unusable_values import named_record
 from swapstone.session.values import Duration, duration_ns, duration_seconds, parse_ratio
+from swapstone.session.works import works_of
 
 if TYPE_CHECKING:
     from swapstone.session.explain_machine import InstructionsByFunction
@@ -132,7 +133,7 @@ class Record:
         """
         ratio = None if margin is None else parse_ratio(share_text(margin), "margin", 0.0, 1.0)
         condition = FailIf(metric=metric, margin=ratio)
-        check_fail_if((condition,), self.experiment)
+        check_fail_if((condition,), self.experiment, works_of(self.view).values())
         return worse_rows(self.analysis(), self.experiment, (condition,))
 
     def failing(self) -> tuple[FailureRates, ...]:
@@ -397,7 +398,8 @@ class Record:
 
         options = RunOptions(no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout), trust=trust)
         options = dataclasses.replace(options, sharing=sharing) if sharing else options
-        check_fail_if(parse_fail_if(fail_if), load_view(self.path).experiment)
+        view = load_view(self.path)
+        check_fail_if(parse_fail_if(fail_if), view.experiment, works_of(view).values())
         resume(self.path, duration_ns(budget), options=options, progress=as_progress(progress))
         return Record(self.path)
 

@@ -6,22 +6,18 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from swapstone import workloads
 from swapstone.comparison.board_sensors import board_sensors
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import span_ns
 from swapstone.model import Experiment
-from swapstone.model.instruction_counts import EXPLAINED_TIMES
 from swapstone.model.safe_text import utf8_path
 from swapstone.record import RecordView
 from swapstone.report.context import ReportContext
 from swapstone.session import explanation_files
+from swapstone.session.command_text import command_line
 from swapstone.session.network_settings import network_facts, network_notes
-from swapstone.session.own_program_request import command_line, report_notes
 from swapstone.session.program_outputs import output_notes
-from swapstone.session.server_program import server_notes
-from swapstone.session.worst_wakeups import measures_wakeups
-from swapstone.targets import driver_of, find_target_kind
+from swapstone.session.works import description_of
 from swapstone.version import __version__
 
 
@@ -47,6 +43,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         view: the record.
         beside: the folder of the report, if the report links to files of the record.
     """
+    description = description_of(view.meta, view.experiment)
     table = as_table(view.runs, ())
     first_ns, last_ns = span_ns(table)
     manifest = view.manifest
@@ -63,10 +60,9 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         rerun=f"swapstone rerun {shlex.quote(utf8_path(view.path))}",
         published=view.experiment.published,
         notes=(
-            *report_notes(view.experiment),
+            *description.notes,
             *output_notes(view),
-            *server_notes(view.experiment),
-            *network_notes(view),
+            *network_notes(view, bare=description.place.bare),
             *(
                 (_clock_note(view.experiment.ns_per_instruction, view.experiment.processors),)
                 if view.experiment.virtual
@@ -77,19 +73,9 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         seal_digest=view.digest,
         sensors=None if view.experiment.virtual else board_sensors(table),
         reasons=explanation_files.reasons_of(view, beside),
-        explain=f"swapstone explain {shlex.quote(utf8_path(view.path))}" if _can_explain(view.experiment) else "",
-        workloads=tuple((suite, each) for (suite, _), each in workloads.workloads_of(view.experiment).items()),
+        explain=f"swapstone explain {shlex.quote(utf8_path(view.path))}" if description.place.explains else "",
+        workloads=tuple((suite, each) for (suite, _), each in description.specs().items()),
     )
-
-
-def _can_explain(experiment: Experiment) -> bool:
-    """Return whether rows can be explained: on this machine, or in virtual machines on the exact clock rows of time and wake-ups."""
-    if measures_wakeups(experiment):
-        return True
-    if experiment.virtual:
-        found = workloads.workloads_of(experiment).values()
-        return any(metric.name in EXPLAINED_TIMES for each in found for metric in each.metrics)
-    return find_target_kind(experiment.target).opens.runs_instruments and not driver_of(experiment.target)
 
 
 def held_text(experiment: Experiment) -> str:

@@ -8,10 +8,10 @@ from pathlib import Path
 from swapstone.comparison.agreement import AgreementTable, signs
 from swapstone.model import Analysis, Status, UserError
 from swapstone.record import RecordView, manifest_differences, new_record_path
-from swapstone.session.analysis import workloads_of
 from swapstone.session.experiment import start
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.trust import require_trust
+from swapstone.session.works import works_of
 
 
 def rerun(view: RecordView, out: Path | None = None, progress: Progress = NO_PROGRESS, *, trust: bool = False) -> Path:
@@ -79,7 +79,7 @@ def agreement(first: tuple[RecordView, Analysis], second: tuple[RecordView, Anal
     """
     check_independent(first[0], second[0])
     one, other = first[0].experiment, second[0].experiment
-    return signs((one, first[1]), (other, second[1]), {**workloads_of(one), **workloads_of(other)})
+    return signs((one, first[1]), (other, second[1]), {**works_of(first[0]), **works_of(second[0])})
 
 
 def rerun_differences(first: RecordView, second: RecordView) -> tuple[str, ...]:

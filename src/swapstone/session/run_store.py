@@ -16,19 +16,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import overload
 
-import msgspec
 import numpy as np
 
 from swapstone.comparison.run_columns import FACTS, metric_names
 from swapstone.comparison.run_table import Ints, RunTable
 from swapstone.model import Experiment, RecordError, Run, UserError
 from swapstone.model.directories import cache_dir
-from swapstone.record import FileProblemError, RecordFolder, RecordView, load, record_format
+from swapstone.record import FileProblemError, Meta, RecordFolder, RecordView, load, record_format
 from swapstone.record.run_lines import RunCollector, RunLines, decode_line
 from swapstone.session import columns_file, parallel_reader
 from swapstone.session.parallel_reader import FACT, METRIC, LineCollector
 from swapstone.session.record_index import state_of_code
-from swapstone.workloads import workloads_of
+from swapstone.session.works import description_of
 
 SMALLEST_BYTES = 16 << 20
 """Smaller `runs.jsonl` files are read in half a second, and stay in memory as runs."""
@@ -124,18 +123,23 @@ class ColumnStore:
         self._folder = folder
 
     def lines(
-        self, path: Path, folder: RecordFolder, experiment: bytes, read: Callable[[RunCollector | None], RunLines]
+        self,
+        path: Path,
+        folder: RecordFolder,
+        header: bytes,
+        described: tuple[Meta, Experiment],
+        read: Callable[[RunCollector | None], RunLines],
     ) -> RunLines:
         """Return what the lines of a record hold."""
         try:
             status = folder.status(record_format.RUNS)
-            wanted = _wanted(experiment)
+            wanted = metric_names({work.name: work for work in description_of(*described).specs().values()})
         except (FileProblemError, UserError):
             return read(None)
         if status is None or status.st_size < SMALLEST_BYTES:
             return read(None)
         of_file = _file_state(status)
-        state = _digest(of_file, experiment)
+        state = _digest(of_file, header)
         place = self._place(path)
         known = None if place is None else columns_file.read(place, state)
         if known is not None and (found := _from_file(path, of_file, status.st_size, *known)) is not None:
@@ -143,7 +147,7 @@ class ColumnStore:
         if folder.status(record_format.SEAL) is not None:
             _wait_until_older(status)
         started_ns = time.time_ns()
-        content = self._in_parts(folder, status.st_size, state, experiment, wanted)
+        content = self._in_parts(folder, status.st_size, state, described[1], wanted)
         complete = True
         if content is None:
             collector = LineCollector(wanted)
@@ -163,10 +167,9 @@ class ColumnStore:
         return dataclasses.replace(result, complete=complete)
 
     def _in_parts(
-        self, folder: RecordFolder, size: int, state: str, experiment: bytes, wanted: frozenset[str]
+        self, folder: RecordFolder, size: int, state: str, experiment: Experiment, wanted: frozenset[str]
     ) -> tuple[columns_file.Header, dict[str, columns_file.Column]] | None:
         """Read the file in several processes, if that is faster and nothing is damaged."""
-        decoded = msgspec.json.decode(experiment, type=Experiment)
         try:
             handle = folder.open(record_format.RUNS)
         except FileProblemError:
@@ -174,7 +177,7 @@ class ColumnStore:
         if handle is None:
             return None
         try:
-            return parallel_reader.read_in_parts(parallel_reader.RunsFile(handle, size, state, decoded, wanted))
+            return parallel_reader.read_in_parts(parallel_reader.RunsFile(handle, size, state, experiment, wanted))
         finally:
             os.close(handle)
 
@@ -233,22 +236,12 @@ def _wait_until_older(status: os.stat_result) -> None:
         time.sleep((missing_ns + 1_000_000) / 1e9)
 
 
-def _wanted(experiment: bytes) -> frozenset[str]:
-    """Return the names of the metrics of an experiment's workloads.
-
-    Raises:
-        UserError: this version of Swapstone has no workload of that name.
-    """
-    decoded = msgspec.json.decode(experiment, type=Experiment)
-    return metric_names({name: workload for (_, name), workload in workloads_of(decoded).items()})
-
-
 def _file_state(status: os.stat_result) -> str:
     """Return a text that changes if a file is replaced or written."""
     return f"{status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 
-def _digest(of_file: str, experiment: bytes) -> str:
-    """Return a digest of all on which the columns depend: the file, the experiment, the code and the machine's byte order."""
-    parts = (of_file, hashlib.sha256(experiment).hexdigest(), state_of_code(), columns_file.BYTE_ORDER)
+def _digest(of_file: str, header: bytes) -> str:
+    """Return a digest of all on which the columns depend: the file, header and experiment, the code, the byte order."""
+    parts = (of_file, hashlib.sha256(header).hexdigest(), state_of_code(), columns_file.BYTE_ORDER)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -20,8 +20,6 @@ from swapstone.workloads.load_generators import LOAD_GENERATORS, PACE, PATTERN_E
 from swapstone.workloads.server_metrics import WRK, closed_loop_notes
 
 MOST_CONNECTIONS = 10_000
-PROGRAM = "{program}"
-"""In --server: each of the programs that --program names."""
 
 SERVER_EXAMPLE = (
     "--server './my-server --port {port}' "

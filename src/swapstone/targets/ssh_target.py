@@ -20,6 +20,7 @@ import msgspec
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import FrozenStruct, Observation, ObservationKind, UserError
 from swapstone.model.directories import cache_dir
+from swapstone.model.observation import EMULATED
 from swapstone.model.safe_text import safe, safe_excerpt
 from swapstone.model.ssh_address import parse_ssh_address
 from swapstone.model.temporary_folder import TemporaryFolder
@@ -34,7 +35,6 @@ from swapstone.targets.host_description import describe_machine
 from swapstone.targets.ssh_connection import ConnectionEndedError
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
-    EMULATED,
     AgentStartError,
     MachineConfig,
     Target,

@@ -83,9 +83,6 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
 
 DEFAULT_MACHINE = MachineConfig()
 
-EMULATED = "emulated by QEMU"
-"""As `TargetDescription.virtualization`: of a machine whose durations are those of an emulator."""
-
 REBOOTED = "rebooted by"
 """Name of what the answer of a target that `reboots` has of its machine: it counts no loads around a trial, and runs none."""
 

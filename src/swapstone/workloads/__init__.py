@@ -41,6 +41,7 @@ __all__ = [
     "shared_machine_load",
     "undirected",
     "with_cycles",
+    "workloads_by_name",
     "workloads_of",
 ]
 
@@ -82,6 +83,11 @@ def workloads_of(experiment: Experiment) -> dict[tuple[str, str], Workload]:
     }
     cycles = experiment.wakeups
     return {place: with_cycles(each, cycles) for place, each in found.items()} if cycles else found
+
+
+def workloads_by_name(experiment: Experiment) -> dict[str, Workload]:
+    """Return every workload of an experiment by name, as `workloads_of`."""
+    return {name: workload for (_, name), workload in workloads_of(experiment).items()}
 
 
 def find_workloads(suites: Iterable[str], only: Iterable[str] = ()) -> tuple[tuple[str, Workload], ...]:

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Describe an experiment: what its names mean in this version. A new record stores it; of an older record it is derived when it is read.
+
+This module imports suites, factors and targets. `swapstone.session.works`, which reads records, imports it for older records alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+
+from swapstone import workloads
+from swapstone.artifacts import EMPTY_PROGRAMS, EMPTY_SUITE, SIZE_METRICS
+from swapstone.factors import FACTORS
+from swapstone.model import Experiment, Metric, UserError, WorkSpec
+from swapstone.model.instruction_counts import EXPLAINED_TIMES
+from swapstone.record import Description
+from swapstone.record.record_format import PlaceFacts, StoredLevel, StoredWork
+from swapstone.session.own_program_request import report_notes
+from swapstone.session.server_program import server_notes
+from swapstone.session.worst_wakeups import measures_wakeups
+from swapstone.targets import TARGETS, driver_of
+
+
+def describe(experiment: Experiment) -> Description:
+    """Return the description of an experiment.
+
+    Raises:
+        UserError: this version of Swapstone has no such workload.
+    """
+    found = workloads.workloads_of(experiment)
+    metrics = tuple(dict.fromkeys(metric for work in found.values() for metric in work.metrics))
+    places = {metric: place for place, metric in enumerate(metrics)}
+    works = [*((suite, work) for (suite, _), work in found.items()), *((EMPTY_SUITE, work) for work in EMPTY_PROGRAMS)]
+    return Description(
+        metrics=metrics,
+        works=tuple(_stored(suite, work, (places[metric] for metric in work.metrics)) for suite, work in works),
+        sizes=SIZE_METRICS,
+        levels=tuple(_levels(experiment)),
+        place=_place(experiment, (metric for work in found.values() for metric in work.metrics)),
+        notes=(*report_notes(experiment), *server_notes(experiment)),
+    )
+
+
+def _stored(suite: str, work: WorkSpec, metrics: Iterable[int]) -> StoredWork:
+    return StoredWork(
+        suite=suite,
+        name=work.name,
+        description=work.description,
+        parameters=work.parameters,
+        metrics=tuple(metrics),
+        cpus=work.cpus,
+        threads=work.threads,
+        waits=work.waits,
+    )
+
+
+def _levels(experiment: Experiment) -> Iterator[StoredLevel]:
+    texts = {(factor.name, level.name): level.description for factor in FACTORS for level in factor.levels}
+    for choice in experiment.applied_factors:
+        for level in choice.levels:
+            yield StoredLevel(factor=choice.factor, level=level, description=texts.get((choice.factor, level), ""))
+
+
+def _place(experiment: Experiment, metrics: Iterable[Metric]) -> PlaceFacts:
+    """Return the facts of a target; of one that this version does not have, that it boots and explains nothing."""
+    name = experiment.target.partition(":")[0]
+    kind = next((each.opens for each in TARGETS if each.name == name), None)
+    if kind is None:
+        return PlaceFacts(exact=experiment.virtual)
+    driver = "unknown"
+    with contextlib.suppress(UserError):  # of a record that someone edited
+        driver = driver_of(experiment.target)
+    on_the_clock = experiment.virtual and any(metric.name in EXPLAINED_TIMES for metric in metrics)
+    here = not experiment.virtual and kind.runs_instruments and not driver
+    return PlaceFacts(
+        exact=experiment.virtual,
+        boots=kind.boots,
+        bare=kind.bare,
+        explains=measures_wakeups(experiment) or on_the_clock or here,
+    )
