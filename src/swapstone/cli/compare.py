@@ -11,11 +11,12 @@ from click.core import ParameterSource
 
 from swapstone.cli.display import display
 from swapstone.cli.memory_fit import check_no_fit_options, fit_memory_options, run_fit
-from swapstone.cli.options import ALL, FAIL_IF, SHARING, TRUST, measuring_options
+from swapstone.cli.options import FAIL_IF, SHARING, measuring_options
 from swapstone.cli.output import echo
 from swapstone.cli.own_program_options import building_options, command_options, running_options, server_options
 from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
 from swapstone.cli.program_command import ProgramCommand, program_of
+from swapstone.cli.record_options import ALL, TRUST
 from swapstone.cli.shell_completion import complete_factors, complete_records, complete_suites
 from swapstone.model import UserError
 from swapstone.report.context import Selection

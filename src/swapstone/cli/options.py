@@ -11,7 +11,6 @@ import click
 from swapstone.cli.shell_completion import (
     complete_architectures,
     complete_loads,
-    complete_records,
     complete_targets,
     complete_workloads,
 )
@@ -55,8 +54,6 @@ class AliasedOption(click.Option):
             self.opts = shown
 
 
-RECORD = click.argument("record", shell_complete=complete_records)
-ALL = click.option("--all", "every", is_flag=True, help="Every row of every metric, instead of at most 40 lines.")
 ONLY = click.option(
     "--only",
     multiple=True,
@@ -69,11 +66,6 @@ FAIL_IF = click.option(
     multiple=True,
     metavar="[METRIC=]worse[:MARGIN]",
     help="End with status 3 if a candidate is worse by more than MARGIN, and with 4 if a row gave no result; repeatable.",
-)
-TRUST = click.option(
-    "--trust",
-    is_flag=True,
-    help="Run the commands in the record though another user or machine made it, or it was edited.",
 )
 DRIVER_TARGET = click.option(
     "--driver-target",

@@ -6,9 +6,9 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import RECORD, TRUST
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_document, print_interruption, print_table
+from swapstone.cli.record_options import RECORD, TRUST
 from swapstone.report.record_agreement import document_of
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import open_record

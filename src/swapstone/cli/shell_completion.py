@@ -24,17 +24,6 @@ from click.shell_completion import (
 
 from swapstone.model import UserError
 from swapstone.model.safe_text import is_plain_word
-from swapstone.session.catalog import (
-    ARCHITECTURES,
-    FACTORS,
-    LIBRARIES,
-    LOADS,
-    SUITES,
-    TARGETS,
-    list_records,
-    record_name,
-)
-from swapstone.session.study_file import load_study, study_names
 
 VARIABLE = "_SWAPSTONE_COMPLETE"
 PART = "part"
@@ -128,6 +117,8 @@ def _matching(names: Iterable[tuple[str, str]], incomplete: str, prefix: str = "
 
 def complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete ``FACTOR=LEVEL,LEVEL``: factors that are not named yet, then levels that are not in the list yet; or a program's path."""
+    from swapstone.session.catalog import FACTORS  # noqa: PLC0415 - imports all parts, which only a completion needs
+
     name, equals, typed = incomplete.partition("=")
     if "/" in name:
         return [CompletionItem(incomplete, type="file")]  # the program of a command line
@@ -150,6 +141,8 @@ def complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def complete_loads(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete a list of loads with commas."""
+    from swapstone.session.catalog import LOADS  # noqa: PLC0415 - imports all parts, which only a completion needs
+
     del ctx, param
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")
@@ -160,6 +153,8 @@ def complete_loads(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 def complete_libraries(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete a list of libraries with commas."""
+    from swapstone.session.catalog import LIBRARIES  # noqa: PLC0415 - imports all parts, which only a completion needs
+
     del ctx, param
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")
@@ -169,12 +164,16 @@ def complete_libraries(ctx: click.Context, param: click.Parameter, incomplete: s
 
 def complete_suites(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a suite."""
+    from swapstone.session.catalog import SUITES  # noqa: PLC0415 - imports all parts, which only a completion needs
+
     del ctx, param
     return _matching(((suite.name, suite.description) for suite in SUITES), incomplete)
 
 
 def complete_workloads(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a workload, of the suites on the command line if there are any."""
+    from swapstone.session.catalog import SUITES  # noqa: PLC0415 - imports all parts, which only a completion needs
+
     del param
     suites = ctx.params.get("suites") or [suite.name for suite in SUITES]
     found = {work.name: work.description for suite in SUITES if suite.name in suites for work in suite.workloads}
@@ -183,6 +182,8 @@ def complete_workloads(ctx: click.Context, param: click.Parameter, incomplete: s
 
 def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a target, and the file after its colon."""
+    from swapstone.session.catalog import TARGETS  # noqa: PLC0415 - imports all parts, which only a completion needs
+
     del ctx, param
     name, colon, path = incomplete.partition(":")
     if not colon:
@@ -195,12 +196,16 @@ def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def complete_architectures(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of an architecture."""
+    from swapstone.session.catalog import ARCHITECTURES  # noqa: PLC0415 - imports all parts, which only a completion needs
+
     del ctx, param
     return _matching(((each.name, "") for each in ARCHITECTURES), incomplete)
 
 
 def complete_records(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a record under the root of records, the newest first, or ``last``."""
+    from swapstone.session.catalog import list_records, record_name  # noqa: PLC0415 - imports all parts, which only a completion needs
+
     del ctx, param
     names = [("last", "the record that started last"), *((record_name(path), "") for path in reversed(list_records()))]
     return _matching(names, incomplete)
@@ -208,6 +213,8 @@ def complete_records(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def complete_studies(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a shipped study, or a TOML file."""
+    from swapstone.session.study_file import study_names  # noqa: PLC0415 - as above
+
     del ctx, param
     found = _matching(((name, "") for name in study_names()), incomplete)
     return found or [CompletionItem(incomplete, type="file")]
@@ -215,6 +222,8 @@ def complete_studies(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def complete_parts(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a part of the study on the command line."""
+    from swapstone.session.study_file import load_study  # noqa: PLC0415 - as above
+
     del param
     # While an option lacks its value, click leaves the arguments unassigned.
     name = ctx.params.get("name") or next(iter(ctx.args), "")
@@ -227,6 +236,8 @@ def complete_parts(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 def complete_study_folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the folder of a study."""
+    from swapstone.session.catalog import list_records  # noqa: PLC0415 - imports all parts, which only a completion needs
+
     del ctx, param
     folders = {path.parent for path in list_records() if (path.parent / "study.json").is_file()}
     return _matching(((str(folder), "") for folder in sorted(folders, reverse=True)), incomplete)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from swapstone.cli.options import ALL, RECORD
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_table
+from swapstone.cli.record_options import ALL, RECORD
 from swapstone.cli.shell_completion import complete_workloads
 from swapstone.model import UserError, unknown
 from swapstone.report import export

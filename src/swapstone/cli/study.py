@@ -6,9 +6,10 @@ from __future__ import annotations
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import ALL, DRIVER_TARGET, FAIL_IF, MACHINES, ONLY, SERVER_ADDRESS, TRUST
+from swapstone.cli.options import DRIVER_TARGET, FAIL_IF, MACHINES, ONLY, SERVER_ADDRESS
 from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
+from swapstone.cli.record_options import ALL, TRUST
 from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders, complete_targets
 from swapstone.report.context import Selection
 from swapstone.report.study_index import document_of

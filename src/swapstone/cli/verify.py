@@ -7,8 +7,8 @@ import click
 
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.display import display
-from swapstone.cli.options import RECORD, TRUST
 from swapstone.cli.output import echo, echo_labelled, plain
+from swapstone.cli.record_options import RECORD, TRUST
 from swapstone.session.record_handle import open_record
 from swapstone.session.report_context import describe_experiment
 

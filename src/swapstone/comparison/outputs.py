@@ -3,7 +3,7 @@
 
 Two variants print *other output* if the content is the same in every run of each of them, and is not the same for both. Where it varies
 from run to run, its shape is compared in the same way (numbers masked, lines sorted), and then the parts of it that do not vary. All by the
-digests in `swapstone.model.Run.digests`; `swapstone.subjects.own_program_output` defines them.
+digests in `swapstone.model.Run.digests`; `swapstone.wire.own_program_output` defines them.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from swapstone.targets import MachineConfigError, Target, TargetError
 from swapstone.targets.memory_cgroup import OOM_KILLS, PEAK_BYTES
 
 _VMSTAT = ("before /proc/vmstat", "after /proc/vmstat")
-_SHAPE, _SECTIONS = "shape:", "sections:"  # of `swapstone.subjects.own_program_output`
+_SHAPE, _SECTIONS = "shape:", "sections:"  # of `swapstone.wire.own_program_output`
 _LONGEST = 300
 
 

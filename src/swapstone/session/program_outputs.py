@@ -28,8 +28,8 @@ from swapstone.model import (
 )
 from swapstone.plan import variants
 from swapstone.record import RecordView, raw_bytes
-from swapstone.subjects.kept_answer import decode_kept
-from swapstone.subjects.own_program_output import masked
+from swapstone.wire.kept_answer import decode_kept
+from swapstone.wire.own_program_output import masked
 
 _LARGEST_BYTES = 1 << 20
 """The raw output of a run of an own program has at most 128 KiB, and what was observed."""

@@ -37,7 +37,6 @@ from swapstone.session.outcome import (
     without_result,
     worse_rows,
 )
-from swapstone.session.progress import ProgressLike, as_progress
 from swapstone.session.query import Relation, table_of
 from swapstone.session.record_index import NamedRecord
 from swapstone.session.report_context import context_of
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from swapstone.session.explain_machine import InstructionsByFunction
     from swapstone.session.explain_row import RowExplanation
     from swapstone.session.explain_wakeup import WorstWakeups
+    from swapstone.session.progress import ProgressLike
     from swapstone.session.verification import Verification
     from swapstone.targets.vm.shared_runs import RunSharing
 
@@ -292,6 +292,7 @@ class Record:
             UserError: trials should run again, but the record was measured on a wall clock or is not trusted; `against` is no digest; or
                 a signature should be checked, and ssh-keygen or `signers` is missing.
         """
+        from swapstone.session.progress import as_progress  # noqa: PLC0415 - as above
         from swapstone.session.verification import verify_record  # noqa: PLC0415 - imports what runs trials
 
         return verify_record(
@@ -351,6 +352,7 @@ class Record:
         """
         from swapstone.session.explain_machine import explain_record  # noqa: PLC0415 - as above
         from swapstone.session.explain_row import ExplainOptions  # noqa: PLC0415 - as above
+        from swapstone.session.progress import as_progress  # noqa: PLC0415 - as above
 
         options = ExplainOptions(
             metric=metric,
@@ -394,6 +396,7 @@ class Record:
             Interrupted: a signal ended it; the record is sealed.
         """
         from swapstone.session.experiment import resume  # noqa: PLC0415 - as above
+        from swapstone.session.progress import as_progress  # noqa: PLC0415 - as above
         from swapstone.session.run_options import RunOptions  # noqa: PLC0415 - as above
 
         options = RunOptions(no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout), trust=trust)
@@ -415,6 +418,7 @@ class Record:
             UserError: the record is not trusted, or the experiment can't run here.
             Interrupted: a signal ended it; the new record is sealed.
         """
+        from swapstone.session.progress import as_progress  # noqa: PLC0415 - as above
         from swapstone.session.rerun import rerun  # noqa: PLC0415 - as above
 
         return Record(rerun(self.view, Path(out) if out else None, as_progress(progress), trust=trust))

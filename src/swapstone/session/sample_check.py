@@ -25,10 +25,10 @@ from swapstone.model import Run, Sample, Status, UserError, Variant, WireError
 from swapstone.model.trial_conditions import changed_conditions
 from swapstone.record import RecordView, raw_bytes
 from swapstone.subjects import Measured, Subject, subjects_of
-from swapstone.subjects.kept_answer import decode_kept, restored, split_raw
-from swapstone.subjects.own_program_output import STDOUT, OutputDigests
 from swapstone.version import __version__
 from swapstone.wire import AgentAnswer, ProcessOutcome
+from swapstone.wire.kept_answer import decode_kept, restored, split_raw
+from swapstone.wire.own_program_output import STDOUT, OutputDigests
 
 _CLOSE = 1e-9
 """Relative difference of two computations of one sample: sums may be rounded in another order."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from swapstone.model import Crate, ImageTool, OwnProgram, Package, Source, UserSupplied, Workload
-from swapstone.subjects.answers import first_lines, raw_output
+from swapstone.subjects.answers import first_lines
 from swapstone.subjects.bundled import Bundled
 from swapstone.subjects.crate import CrateProgram
 from swapstone.subjects.image_tool import ImageProgram
@@ -17,6 +17,7 @@ from swapstone.subjects.real_time import probe_request, require_real_time
 from swapstone.subjects.server import Server
 from swapstone.subjects.subject import BuildContext, Judgement, KeepLog, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program
+from swapstone.wire.kept_answer import raw_output
 
 __all__ = [
     "BuildContext",

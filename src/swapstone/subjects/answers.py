@@ -29,22 +29,6 @@ LAST_BYTES = 4096
 """Size of the end of an output that is searched for its last line."""
 
 
-def raw_output(answer: AgentAnswer) -> bytes:
-    """Return all that a trial printed, the observed values and the agent's notes, as one text."""
-    notes = "".join(f"{note}\n" for note in answer.notes).encode()
-    driver = (("driver stdout", answer.driver_stdout), ("driver stderr", answer.driver_stderr))
-    observed = "".join(f"{what} = {value!r}\n" for what, value in answer.observed)
-    observed += "".join(f"{what} is absent\n" for what in answer.absent)
-    parts = (
-        ("stdout", answer.stdout),
-        ("stderr", answer.stderr),
-        *driver,
-        ("observed", observed.encode()),
-        ("agent", notes),
-    )
-    return b"".join(b"--- %s\n%s" % (name.encode(), data) for name, data in parts if data)
-
-
 def shortened(answer: AgentAnswer, most_bytes: int) -> AgentAnswer:
     """Return an answer whose outputs are at most so long: half from the beginning, half from the end."""
 

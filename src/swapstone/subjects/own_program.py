@@ -16,7 +16,7 @@ import msgspec
 from swapstone.factors import NOT_OBSERVED, ROOT_FACTORS, Evidence, Recipe
 from swapstone.model import Experiment, OwnProgram, Sample, Status, UserError, Variant, Workload
 from swapstone.model.safe_text import safe
-from swapstone.subjects.answers import raw_output, shortened, trouble_of
+from swapstone.subjects.answers import shortened, trouble_of
 from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
 from swapstone.subjects.own_program_check import check_own, check_programs, check_recipes
 from swapstone.subjects.own_program_files import FileState, FolderWatch, file_state
@@ -28,12 +28,13 @@ from swapstone.subjects.own_program_levels import (
     received_variables,
 )
 from swapstone.subjects.own_program_libraries import wrong_library
-from swapstone.subjects.own_program_output import LARGEST_BYTES, STDOUT, Digests, OutputDigests
 from swapstone.subjects.own_program_variant import SHELL, as_run, other_arguments
 from swapstone.subjects.subject import BuildContext, Inspect, Judgement, Measured, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program, stamp_of
 from swapstone.targets import Capabilities, Target
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
+from swapstone.wire.kept_answer import raw_output
+from swapstone.wire.own_program_output import LARGEST_BYTES, STDOUT, Digests, OutputDigests
 from swapstone.workloads import own_samples
 from swapstone.workloads.printed_numbers import printed_samples
 

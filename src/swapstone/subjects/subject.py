@@ -17,14 +17,14 @@ import msgspec
 from swapstone.factors import SWAP, Evidence, ProgramFacts, Recipe
 from swapstone.model import IDLE, Cpus, Experiment, Load, Sample, Status, UnavailableError, UserError, Variant, Workload
 from swapstone.model.trial_conditions import changed_conditions, describe_conditions, interruption
-from swapstone.subjects.answers import DISK_BYTES, OUTPUT_BYTES, raw_output, trouble_of
+from swapstone.subjects.answers import DISK_BYTES, OUTPUT_BYTES, trouble_of
 from swapstone.subjects.evidence import evidence_of, observed_levels, wrong_level
-from swapstone.subjects.kept_answer import encode_kept
 from swapstone.subjects.load_check import missing_load
 from swapstone.subjects.machine_config import machine_config_for, on_board
 from swapstone.subjects.variant_program import Program
 from swapstone.targets import Capabilities, MachineConfig, Target
 from swapstone.wire import AgentAnswer, TrialRequest
+from swapstone.wire.kept_answer import encode_kept, raw_output
 
 KeepLog = Callable[[str, bytes], str]
 """Stores the log of a variant's build, given the variant's label, and returns where."""
@@ -137,7 +137,7 @@ class Outcome:
         judgement: what it amounts to.
         answer: the agent's answer; None if the program was not started.
         output: what is kept of all that was printed.
-        kept_answer: what is kept of the answer beside the output (`swapstone.subjects.kept_answer`); empty if there is none.
+        kept_answer: what is kept of the answer beside the output (`swapstone.wire.kept_answer`); empty if there is none.
     """
 
     judgement: Judgement

@@ -26,7 +26,7 @@ from swapstone.model import (
     Verdict,
 )
 from swapstone.plan import variants
-from swapstone.subjects.own_program_output import OutputDigests
+from swapstone.wire.own_program_output import OutputDigests
 from swapstone.workloads import own_workload, parse_metric
 
 PLACE = ("own", "p", "idle")

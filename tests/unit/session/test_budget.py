@@ -22,7 +22,6 @@ from swapstone.model import (
 )
 from swapstone.plan import block as trials_of
 from swapstone.plan import groups
-from swapstone.session.analysis import workloads_of
 from swapstone.session.budget import (
     BudgetError,
     check_budget,
@@ -33,6 +32,7 @@ from swapstone.session.budget import (
     needed_pairs,
 )
 from swapstone.session.precision_stop import PrecisionStop
+from swapstone.workloads import workloads_by_name
 from tests.unit.builders import experiment, run
 
 SECOND_NS = 10**9
@@ -211,7 +211,7 @@ def test_all_that_is_printed_names_the_same_number() -> None:
     """Budget, note, progress, caveat and the reasons of rows."""
     subject = current(budget_ns=30 * SECOND_NS)
     runs = [each for number in range(4) for each in block(subject, number, SECOND_NS)]
-    found = analyse(subject, plan.variants(subject), workloads_of(subject), runs)
+    found = analyse(subject, plan.variants(subject), workloads_by_name(subject), runs)
     reasons = {row.reason for row in found.comparisons if row.reason.startswith("few")}
     assert reasons == {f"few blocks: an interval needs {NEEDED} pairs, and there are 3"}
     (caveat,) = [each for each in found.caveats if each.kind is CaveatKind.FEW_BLOCKS]
@@ -232,7 +232,7 @@ def test_that_many_pairs_give_each_row_an_interval() -> None:
         )
         for each in runs
     ]
-    found = analyse(subject, plan.variants(subject), workloads_of(subject), noisy)
+    found = analyse(subject, plan.variants(subject), workloads_by_name(subject), noisy)
     rows = [row for row in found.comparisons if row.metric.name == "wall"]
     assert len(rows) == 2 and all(row.low is not None for row in rows)
 

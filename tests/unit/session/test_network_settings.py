@@ -55,7 +55,7 @@ def test_settings_are_listed_once_and_frames_for_each_workload() -> None:
 
 def test_the_report_names_the_congestion_control_of_both_sides() -> None:
     view = _view("kernel", "lwip")
-    assert network_notes(view) == (
+    assert network_notes(view, bare=False) == (
         "Congestion control in force, as observed. netstack=lwip: server newreno, client cubic or bbr; "
         "netstack=kernel: server cubic, client cubic.",
     )
@@ -75,7 +75,7 @@ def test_a_client_on_the_stack_has_settings_of_its_own() -> None:
         "client_control (client on the stack)": ["newreno"],
         "client_options (client on the stack)": ["pools=0"],
     }
-    assert network_notes(view) == (
+    assert network_notes(view, bare=False) == (
         "Congestion control in force, as observed. netstack=lwip: server newreno, client cubic, "
         "server (client on the stack) cubic, client (client on the stack) newreno.",
     )
@@ -84,14 +84,14 @@ def test_a_client_on_the_stack_has_settings_of_its_own() -> None:
 def test_the_report_states_that_the_server_was_emulated() -> None:
     view = _view("lwip", "smoltcp")
     bare = msgspec.structs.replace(view.experiment, target="bare-riscv64")
-    emulated, control = network_notes(cast(RecordView, _View(experiment=bare, runs=view.runs)))
+    emulated, control = network_notes(cast(RecordView, _View(experiment=bare, runs=view.runs), bare=False))
     assert emulated.startswith("The server ran on an emulated machine without an operating system.")
     assert "rates and latencies are those of the emulator" in emulated
-    assert (control,) == network_notes(view)
+    assert (control,) == network_notes(view, bare=False)
 
 
 def test_other_experiments_have_no_network() -> None:
-    assert network_notes(_view()) == ()
+    assert network_notes(_view(), bare=False) == ()
     assert network_facts(_view()) == ()
 
 

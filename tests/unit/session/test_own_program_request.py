@@ -9,10 +9,10 @@ import pytest
 
 from swapstone.model import Cpus, FactorLevels, OwnProgram, UserError
 from swapstone.session import own_program_notes
+from swapstone.session.command_text import command_line
 from swapstone.session.own_program_notes import large_sources_note
 from swapstone.session.own_program_request import (
     OwnProgramRequest,
-    command_line,
     own_program,
     program_factor,
     report_notes,

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import FactorLevels, LoadGenerator, UserError
+from swapstone.session.command_text import command_line
 from swapstone.session.experiment import resolve
-from swapstone.session.own_program_request import OwnProgramRequest, command_line, own_program, program_factor
+from swapstone.session.own_program_request import OwnProgramRequest, own_program, program_factor
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.server_program import server_notes
 from swapstone.workloads import workloads_of

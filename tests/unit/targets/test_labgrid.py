@@ -21,12 +21,12 @@ from swapstone.factors.kernel import KERNEL
 from swapstone.factors.rootfs import ROOTFS
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.kernel_identity import identity_of_file, identity_of_running
+from swapstone.model.observation import EMULATED
 from swapstone.targets import MachineConfig, TargetError, labgrid_target, parse_target
 from swapstone.targets.board_roots import ROOT_STEP, root_identity_of
 from swapstone.targets.board_swap import BoardSwap
 from swapstone.targets.labgrid_session import LabPlace, LabSession, decode_answer
 from swapstone.targets.labgrid_target import LabgridSpec, LabgridTarget, with_environment
-from swapstone.targets.target import EMULATED
 from swapstone.wire import AgentAnswer, TrialRequest
 from tests.fake_ssh import FakeSsh
 

@@ -9,12 +9,27 @@ import msgspec
 
 from swapstone.model import FrozenStruct, WireError
 from swapstone.model.bounds import amount_problem
-from swapstone.subjects.answers import raw_output
-from swapstone.wire import AgentAnswer
+from swapstone.wire.answer import AgentAnswer
 
 _OUTPUTS = ("stdout", "stderr", "driver_stdout", "driver_stderr")
 _SECTIONS = ("stdout", "stderr", "driver stdout", "driver stderr", "observed", "agent")
 _SECTION = re.compile(rb"--- (%s)\n" % "|".join(_SECTIONS).encode())
+
+
+def raw_output(answer: AgentAnswer) -> bytes:
+    """Return all that a trial printed, the observed values and the agent's notes, as one text."""
+    notes = "".join(f"{note}\n" for note in answer.notes).encode()
+    driver = (("driver stdout", answer.driver_stdout), ("driver stderr", answer.driver_stderr))
+    observed = "".join(f"{what} = {value!r}\n" for what, value in answer.observed)
+    observed += "".join(f"{what} is absent\n" for what in answer.absent)
+    parts = (
+        ("stdout", answer.stdout),
+        ("stderr", answer.stderr),
+        *driver,
+        ("observed", observed.encode()),
+        ("agent", notes),
+    )
+    return b"".join(b"--- %s\n%s" % (name.encode(), data) for name, data in parts if data)
 
 
 class KeptAnswer(FrozenStruct, frozen=True, kw_only=True):
