@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from swapstone.artifacts import build_crate, missing_crate_requirement
-from swapstone.model.link_counters import counters, parse_choice
+from swapstone.factors import parse_choice
+from swapstone.model.link_counters import counters
 from swapstone.session.defaults import default_suites
 from swapstone.session.study_file import load_study
 from swapstone.workloads import find_workload

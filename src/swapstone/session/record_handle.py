@@ -37,8 +37,6 @@ from swapstone.session.outcome import (
     without_result,
     worse_rows,
 )
-from swapstone.session.query import Relation, table_of
-from swapstone.session.record_index import NamedRecord
 from swapstone.session.report_context import context_of
 from swapstone.session.run_store import load_columns
 from swapstone.session.unusable_values import named_record
@@ -50,6 +48,7 @@ if TYPE_CHECKING:
     from swapstone.session.explain_row import RowExplanation
     from swapstone.session.explain_wakeup import WorstWakeups
     from swapstone.session.progress import ProgressLike
+    from swapstone.session.query import Relation
     from swapstone.session.verification import Verification
     from swapstone.targets.vm.shared_runs import RunSharing
 
@@ -209,6 +208,9 @@ class Record:
 
     def _table(self, name: str) -> Relation:
         analysis = self._analysis if name in {"comparisons", "effects"} else None
+        from swapstone.session.query import table_of  # noqa: PLC0415 - imports sqlite3, which reports do without
+        from swapstone.session.record_index import NamedRecord  # noqa: PLC0415 - as above
+
         return table_of(NamedRecord(self.name, self.path), name, analysis)
 
     def document(self, selection: Selection | None = None, beside: Path | None = None) -> Document:

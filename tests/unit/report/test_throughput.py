@@ -12,7 +12,7 @@ from tests.unit.builders import analysis, experiment
 from swapstone.model import Analysis, Comparison, Direction, FactorLevels, Metric, Quantity, Scale, Verdict
 from swapstone.report.context import ReportContext
 from swapstone.report.record_report import sections_of
-from swapstone.report.topics.throughput import HEAD, ROWS, same_direction, sections
+from swapstone.report.topics.throughput import HEAD, page_rows, same_direction, sections
 
 
 def made(context: ReportContext, analysis: Analysis) -> tuple[reports.Texts, ...]:
@@ -136,8 +136,8 @@ def test_the_index_is_the_geometric_mean_over_the_rows_that_both_have() -> None:
 
 
 def test_with_all_rows_the_page_s_index_is_its_own() -> None:
-    found = only(*(comparison(work, (100.0,), (125.0,)) for work, _ in ROWS))
-    assert [row["work"] for row in found.data] == [*(work for work, _ in ROWS), "index"]
+    found = only(*(comparison(work, (100.0,), (125.0,)) for work, _ in page_rows()))
+    assert [row["work"] for row in found.data] == [*(work for work, _ in page_rows()), "index"]
     assert found.data[-1]["rt_percent"] == pytest.approx(80.0)
     assert found.data[-1]["published_rt_percent"] == pytest.approx(100 * 626.4 / 773.4)
     assert any("over 12 rows; the page's is its own index" in note for note in found.notes)

@@ -84,7 +84,7 @@ def test_a_client_on_the_stack_has_settings_of_its_own() -> None:
 def test_the_report_states_that_the_server_was_emulated() -> None:
     view = _view("lwip", "smoltcp")
     bare = msgspec.structs.replace(view.experiment, target="bare-riscv64")
-    emulated, control = network_notes(cast(RecordView, _View(experiment=bare, runs=view.runs), bare=False))
+    emulated, control = network_notes(cast(RecordView, _View(experiment=bare, runs=view.runs)), bare=True)
     assert emulated.startswith("The server ran on an emulated machine without an operating system.")
     assert "rates and latencies are those of the emulator" in emulated
     assert (control,) == network_notes(view, bare=False)

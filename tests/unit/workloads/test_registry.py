@@ -9,7 +9,7 @@ import pytest
 from swapstone.artifacts.image_catalog import find_part
 from swapstone.model import ALL_PROCESSORS, Cpus, Crate, ImageTool, Package, Source, UserError, Workload
 from swapstone.model.directories import share_dir
-from swapstone.report.topics.throughput import ROWS
+from swapstone.report.topics.throughput import page_rows
 from swapstone.workloads import SUITES, find_suite, find_workload, find_workloads
 from swapstone.workloads.suites import throughput
 
@@ -129,7 +129,7 @@ THREADS = {
     "b_pthread_uselesslock": 1,  # one thread, while the main one waits for it
     "mutex_contended": 2,
     "condvar_pingpong": 2,
-    **{f"{name} (8 tasks)": TASKS for name, _ in ROWS},
+    **{f"{name} (8 tasks)": TASKS for name, _ in page_rows()},
     **{f"http(c={connections},t=1)": 2 for connections in (1, 10, 100, 250)},  # with the load generator
     **{f"http(c={connections},t=cores)": ALL_PROCESSORS for connections in (1, 10, 100, 250)},
     "http(paced)": 2,
@@ -191,7 +191,7 @@ def test_without_patterns_all_workloads_of_the_suites_are_selected() -> None:
 def test_throughput_workloads_exist_for_one_and_eight_tasks() -> None:
     works = [workload.name for workload in find_suite("throughput").workloads]
     assert works[1::2] == [f"{name} (8 tasks)" for name in works[::2]]
-    assert works[::2] == [name for name, _ in ROWS]
+    assert works[::2] == [name for name, _ in page_rows()]
     several = [workload for workload in find_suite("throughput").workloads if workload.name.endswith(" (8 tasks)")]
     assert {(workload.cpus, workload.waits) for workload in several} == {(Cpus.ALL, True)}
 

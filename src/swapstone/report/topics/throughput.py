@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import statistics
@@ -24,12 +25,6 @@ STUDY, SINGLE, SEVERAL = "preempt-rt", "throughput-single", "throughput-several"
 INDEX = "index"
 """The work of the row of geometric means, and the page's row."""
 
-ROWS: tuple[tuple[str, str], ...] = tuple(
-    dict.fromkeys(
-        (each.place.workload, each.figure.metric) for each in published.joined(SINGLE, STUDY) if not each.place.index
-    )
-)
-"""Pairs (workload, the page's row), in the page's order."""
 
 HEAD = (
     "work",
@@ -105,6 +100,13 @@ class Row(FrozenStruct, frozen=True, kw_only=True):
     on_page: Shares
 
 
+@functools.cache
+def page_rows() -> tuple[tuple[str, str], ...]:
+    """Return pairs (workload, the page's row), in the page's order."""
+    joined = published.joined(SINGLE, STUDY)
+    return tuple(dict.fromkeys((each.place.workload, each.figure.metric) for each in joined if not each.place.index))
+
+
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return both tables for each combination of the other factors' levels; none unless generic and rt kernels ran the suite.
 
@@ -147,7 +149,7 @@ def _medians(analysis: Analysis) -> dict[Place, float]:
 
 
 def _rows(table: Table, variants: Mapping[str, Variant], times: Mapping[Place, float]) -> Iterator[Row]:
-    for work, page in ROWS:
+    for work, page in page_rows():
         name = work + table.suffix
         places = ((IDLE.name, GENERIC), (IDLE.name, RT), (LOAD, RT))
         rates = [_rate(times.get((load, name, variants[level]))) for load, level in places]
@@ -202,7 +204,7 @@ def _index(rows: Sequence[Row], table: Table) -> Row:
         pairs = [(row.measured.both()[which], row.on_page.both()[which]) for row in rows]
         both = [(here, page) for here, page in pairs if here is not None and page is not None]
         measured.append(_mean(here for here, _ in both))
-        on_page.append(whole[which] if len(both) == len(ROWS) else _mean(page for _, page in both))
+        on_page.append(whole[which] if len(both) == len(page_rows()) else _mean(page for _, page in both))
     return Row(
         work=INDEX,
         workload=INDEX,
@@ -336,7 +338,11 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
         yield _agreement(what, [(row, row.measured.both()[which], row.on_page.both()[which]) for row in rows], margin)
     if index.measured.rt is not None:
         full = sum(row.measured.rt is not None and row.on_page.rt is not None for row in rows)
-        page = "its own index" if full == len(ROWS) else f"the same mean over those rows (its index has {len(ROWS)})"
+        page = (
+            "its own index"
+            if full == len(page_rows())
+            else f"the same mean over those rows (its index has {len(page_rows())})"
+        )
         yield f"The index is the geometric mean of the percentages over {formatting.count(full, 'row')}; the page's is {page}."
 
 
