@@ -25,7 +25,7 @@ KEY = bytes(range(32))
 @pytest.mark.parametrize(
     ("name", "most"),
     [
-        ("record.json", MIB),
+        ("record.json", 16 * MIB),
         ("experiment.json", 16 * MIB),
         ("manifest.json", 128 * MIB),
         ("seal.json", MIB),
