@@ -67,9 +67,9 @@ def test_sigint_inside_a_part_loses_no_run(tmp_path: Path) -> None:
     for part in ("one", "two"):
         assert runs_of(folder / part) == runs_of(tmp_path / "whole" / part)
     asked_sql = "SELECT DISTINCT record FROM runs ORDER BY record"
-    records = [row["record"] for row in json.loads(swapstone(tmp_path, "query", asked_sql, "--json").stdout)]
+    records = [row["record"] for row in json.loads(swapstone(tmp_path, "query", asked_sql, "--json").stdout)["rows"]]
     assert records == [f"{folder.name}/one", f"{folder.name}/two", "whole/one", "whole/two"]
-    listed = json.loads(swapstone(tmp_path, "list", "records", "--json").stdout)
+    listed = json.loads(swapstone(tmp_path, "list", "records", "--json").stdout)["rows"]
     assert f"{folder.name}/two" in {row["record"] for row in listed}
     assert "complete" in swapstone(tmp_path, "study", "--resume", folder.name, expect=2).stderr
     assert "Whole and unaltered" in swapstone(tmp_path, "verify", f"{folder.name}/two").stdout
