@@ -71,5 +71,5 @@ def _of_fields(value: dict[str, Any], schema: dict[str, Any], root: dict[str, An
         further = fields.get(name, schema.get("additionalProperties"))
         if further is not None:
             yield from differences(each, further, root, f"{where}.{name}")
-        elif fields and "anyOf" not in schema:
+        elif fields:
             yield f"{where}.{name} is unknown"

@@ -176,8 +176,9 @@ def generated(name: str) -> Schema:
 def _tables(name: str) -> Schema:
     if name == "images":
         return {"properties": {"rows": _table(image_rows()[0])}}
-    lists = ({"properties": {"list": {"const": each}, "rows": _table(rows()[0])}} for each, rows in LISTS.items())
-    return {"properties": {"list": {"enum": list(LISTS)}, "rows": {"type": "array"}}, "anyOf": list(lists)}
+    rows = [{"$ref": f"#/$defs/{each}"} for each in LISTS]
+    tables = {each: _table(found()[0]) for each, found in LISTS.items()}
+    return {"properties": {"list": {"enum": list(LISTS)}, "rows": {"anyOf": rows}}, "$defs": tables}
 
 
 def _table(columns: Iterable[str]) -> Schema:
@@ -269,10 +270,11 @@ def _form(schema: Schema) -> object:
     return {key: schema[key] for key in keys if key in schema} | nested
 
 
-def problems(top: Path, *, write: bool = False) -> Iterator[str]:
+def problems(top: Path, formats: Iterable[str] = VERSIONS, *, write: bool = False) -> Iterator[str]:
     """Compare the published schemas of a checkout with the types, and yield what to do; with `write`, write them where that is allowed."""
     folder = top / FOLDER
-    for name, version in VERSIONS.items():
+    for name in formats:
+        version = VERSIONS[name]
         path, made = folder / f"{name}.json", generated(name)
         published: Schema | None = msgspec.json.decode(path.read_bytes()) if path.exists() else None
         if published == made:
