@@ -142,7 +142,7 @@ DOCUMENTS: dict[str, Fields] = {
         "answer": str,
         **dict.fromkeys(("figures", "missing"), int),
         **dict.fromkeys(("rows", "further"), _many(_FIGURE)),
-        "compared": _struct("Differences", _FOUND, {"absent": _TEXTS, "factor": float, "rows": _many(_COMPARED)})
+        "compared": _struct("Differences", _FOUND, {"absent": int, "factor": float, "rows": _many(_COMPARED)})
         | UnsetType,
     },
     "query": {"rows": tuple[dict[str, Any], ...]},
