@@ -7,7 +7,7 @@ Without --write, the files are compared with what the types give. A change that 
 refused: raise the version in src/swapstone/report/printed_json.py first.
 
 A schema comes from msgspec's description of the types. Each field is required, because each is printed, and further fields are allowed.
-A variant is its label. Fields may be added, so that a reader ignores those that it does not know.
+A variant is its label. Fields may be added, so that a reader ignores unknown ones.
 """
 
 from __future__ import annotations

@@ -53,6 +53,13 @@ def test_output_has_its_schema(records: Path, arguments: tuple[str, ...]) -> Non
 
 
 @pytest.mark.slow
+def test_values_that_json_lacks_are_null_or_text(records: Path) -> None:
+    sql = "SELECT 'nan'::DOUBLE AS n, [1.5, 'inf'::DOUBLE] AS l, 9223372036854775807::HUGEINT * 4 AS h, DATE '2026-01-01' AS d"
+    (row,) = json.loads(swapstone(records, "query", sql, "--json").stdout)["rows"]
+    assert row == {"n": None, "l": [1.5, None], "h": 36893488147419103228, "d": "2026-01-01"}
+
+
+@pytest.mark.slow
 def test_coverage_with_records_has_its_schema(records: Path) -> None:
     printed = swapstone(records, "published", "coverage", "one", "--json", expect=STATUS).stdout
     assert check_printed(printed) == "swapstone-published-coverage" and "compared" in json.loads(printed)

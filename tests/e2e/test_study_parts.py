@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cli import command, environment, fake, runs_of, swapstone
+from tests.json_schema import check_printed
 
 STUDY = """
 title = "Two parts"
@@ -62,6 +63,7 @@ def test_sigint_inside_a_part_loses_no_run(tmp_path: Path) -> None:
     assert err.count(f"Resume with: swapstone study --resume {folder}") == 1 and "compare --resume" not in err
     states = [part["state"] for part in json.loads((folder / "index.json").read_text())["index"]["parts"]]
     assert states == ["complete", "interrupted"]
+    assert check_printed((folder / "index.json").read_text()) == "swapstone-study-index"
     assert 20 <= _lines(folder / "two") < _lines(tmp_path / "whole" / "two")
     swapstone(tmp_path, "study", "--resume", folder.name)  # by its name under the root
     for part in ("one", "two"):

@@ -3,11 +3,7 @@
 
 from __future__ import annotations
 
-import json
-import math
-
 import click
-import msgspec
 
 from swapstone.cli.output import echo
 from swapstone.cli.tables import table, terminal_columns
@@ -53,19 +49,8 @@ def query_command(sql: str, as_json: bool, as_csv: bool, allow_files: bool) -> N
     if result is None:
         return
     if as_json:
-        echo(printed_json("query", rows=msgspec.Raw(json.dumps(_plain(result.dicts())).encode())), nl=False)
+        echo(printed_json("query", rows=result.json_rows()), nl=False)
     elif as_csv:
         echo(comma_separated(result.columns, result.fetchall()), nl=False)
     else:
         echo(table(result.columns, result.fetchall(), terminal_columns()), nl=False)
-
-
-def _plain(value: object) -> object:
-    """Return a value of DuckDB for JSON: a number that is not finite is null, and of a type that JSON does not have, its text."""
-    if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return value if value is None or isinstance(value, (bool, int, str)) else str(value)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 from tests.json_schema import check_printed
 from tests.unit.report.test_brief_text import case_of
 from tests.unit.report.test_memory_phase_text import fit, variant
@@ -20,6 +21,7 @@ from swapstone.session.image_store import image_output
 from swapstone.session.memory_fit import encode_fit
 
 
+@pytest.mark.slow
 def test_the_index_of_a_study_has_its_schema() -> None:
     part = study_index.summary(*case_of("latency"), PartSummary(name="latency", title="Latency", state="complete"))
     assert part.sections
