@@ -16,6 +16,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from tests.json_schema import check_printed
+
 TOP = Path(__file__).parents[2]
 
 TIMEOUT_S = 900
@@ -52,7 +54,7 @@ def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -
     Most of a start is imports. Therefore a command runs in a fork of a process that has made the imports: see `tests.e2e.fork_server`.
     Forks share the seed of Python's hashes, which would hide an order that depends on the seed. Therefore commands with one of the words
     `OTHER_SEED`, which examine what another command wrote, are forks of a second process. `--help` starts a new interpreter, as
-    `./swapstone` does, because its module must import what it needs.
+    `./swapstone` does, because its module must import what it needs. JSON that a command prints is compared with its published schema.
 
     Args:
         records: folder of the records, and working directory.
@@ -68,6 +70,8 @@ def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -
         result = _forked(records, list(arguments), asked, other_seed=other)
     assert result.returncode == expect, f"status {result.returncode}\n{result.stdout}\n{result.stderr}"
     assert "Traceback" not in result.stderr
+    if result.stdout.startswith('{\n "format": "swapstone-'):
+        check_printed(result.stdout)
     return result
 
 

@@ -138,13 +138,13 @@ def test_a_study_prints_published_and_measured_figures(tmp_path: Path) -> None:
 
 def test_query_reads_all_records(tmp_path: Path, record: Path) -> None:
     sql = "SELECT variant, count(*) AS n FROM runs WHERE block > 0 GROUP BY ALL ORDER BY 1"
-    rows = json.loads(swapstone(tmp_path, "query", sql, "--json").stdout)
+    rows = json.loads(swapstone(tmp_path, "query", sql, "--json").stdout)["rows"]
     assert rows == [{"variant": "libc=glibc", "n": 30}, {"variant": "libc=musl", "n": 30}]
     sql = (
         "SELECT round(median(m.value) / median(g.value), 1) AS r FROM samples m, samples g WHERE m.metric = 'wall' AND "
     )
     sql += "g.metric = 'wall' AND m.variant = 'libc=musl' AND g.variant = 'libc=glibc' AND m.block = g.block"
-    assert json.loads(swapstone(tmp_path, "query", sql, "--json").stdout) == [{"r": 1.5}]
+    assert json.loads(swapstone(tmp_path, "query", sql, "--json").stdout)["rows"] == [{"r": 1.5}]
     sql = "SELECT workload, verdict FROM comparisons WHERE metric = 'wall' ORDER BY 1"
     assert swapstone(tmp_path, "query", sql, "--csv").stdout.splitlines()[1:] == [
         "b_malloc_tiny1,worse",
@@ -186,7 +186,7 @@ def test_each_list_prints_its_entries_as_text_and_json(tmp_path: Path, record: P
         "published": "Pentium T4500",
     }
     assert expected[what] in swapstone(tmp_path, "list", what).stdout
-    assert json.loads(swapstone(tmp_path, "list", what, "--json").stdout)
+    assert json.loads(swapstone(tmp_path, "list", what, "--json").stdout)["rows"]
 
 
 def test_doctor_reports_the_machine_and_exits_with_0(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_program_that_crashes_in_each_eighth_run(folder: Path, cache: str) -> 
     }
     assert {line["fails_more"] for line in lines} == {"candidate"}
     sql = "SELECT DISTINCT candidate_failed, candidate_runs, baseline_failed_high < 0.08, fails_more FROM comparisons"
-    (row,) = json.loads(swapstone(folder, "query", sql, "--json").stdout)
+    (row,) = json.loads(swapstone(folder, "query", sql, "--json").stdout)["rows"]
     assert list(row.values()) == [10, 81, True, "candidate"]
     page = swapstone(folder, "report", "r", "--markdown").stdout
     assert "Failure rates" in page and "significantly more often" in page

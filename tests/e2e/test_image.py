@@ -84,7 +84,7 @@ def test_a_missing_emulator_names_the_package(tmp_path: Path) -> None:
 def test_list_and_gc_accept_an_empty_cache(tmp_path: Path) -> None:
     cache = str(tmp_path / "cache")
     assert "swapstone image build" in swapstone(tmp_path, "image", "list", XDG_CACHE_HOME=cache).stdout
-    assert json.loads(swapstone(tmp_path, "image", "list", "--json", XDG_CACHE_HOME=cache).stdout) == []
+    assert json.loads(swapstone(tmp_path, "image", "list", "--json", XDG_CACHE_HOME=cache).stdout)["rows"] == []
     assert swapstone(tmp_path, "image", "gc", XDG_CACHE_HOME=cache).stdout == "Nothing has been unused for 30d.\n"
     assert list(tmp_path.iterdir()) == []
 

@@ -168,7 +168,7 @@ def test_every_command_works_on_a_record_of_an_own_program(tmp_path: Path, cache
     listed = swapstone(tmp_path, "list", "records").stdout
     assert "libc=glibc,musl -- ./prog 9" in listed
     sql = "SELECT DISTINCT value FROM samples WHERE metric = 'req/s'"
-    assert json.loads(swapstone(tmp_path, "query", sql, "--json").stdout) == [{"value": 1000.0}]
+    assert json.loads(swapstone(tmp_path, "query", sql, "--json").stdout)["rows"] == [{"value": 1000.0}]
     again = swapstone(tmp_path, "rerun", "r", "--out", str(tmp_path / "again"), XDG_CACHE_HOME=cache)
     assert "Machine, tools and programs were the same both times" in again.stdout
     (source / "prog.c").write_text(PROGRAM.replace("1000.0", "2000.0"))

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cli import command, environment, fake, runs_of, swapstone
+from tests.json_schema import check_printed
 
 STUDY = """
 title = "Two parts"
@@ -62,14 +63,15 @@ def test_sigint_inside_a_part_loses_no_run(tmp_path: Path) -> None:
     assert err.count(f"Resume with: swapstone study --resume {folder}") == 1 and "compare --resume" not in err
     states = [part["state"] for part in json.loads((folder / "index.json").read_text())["index"]["parts"]]
     assert states == ["complete", "interrupted"]
+    assert check_printed((folder / "index.json").read_text()) == "swapstone-study-index"
     assert 20 <= _lines(folder / "two") < _lines(tmp_path / "whole" / "two")
     swapstone(tmp_path, "study", "--resume", folder.name)  # by its name under the root
     for part in ("one", "two"):
         assert runs_of(folder / part) == runs_of(tmp_path / "whole" / part)
     asked_sql = "SELECT DISTINCT record FROM runs ORDER BY record"
-    records = [row["record"] for row in json.loads(swapstone(tmp_path, "query", asked_sql, "--json").stdout)]
+    records = [row["record"] for row in json.loads(swapstone(tmp_path, "query", asked_sql, "--json").stdout)["rows"]]
     assert records == [f"{folder.name}/one", f"{folder.name}/two", "whole/one", "whole/two"]
-    listed = json.loads(swapstone(tmp_path, "list", "records", "--json").stdout)
+    listed = json.loads(swapstone(tmp_path, "list", "records", "--json").stdout)["rows"]
     assert f"{folder.name}/two" in {row["record"] for row in listed}
     assert "complete" in swapstone(tmp_path, "study", "--resume", folder.name, expect=2).stderr
     assert "Whole and unaltered" in swapstone(tmp_path, "verify", f"{folder.name}/two").stdout

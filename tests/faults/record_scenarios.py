@@ -78,7 +78,7 @@ class Records(Scenario):
         asked = run_child(place, command("query", QUERY, "--json"))
         self.require_no_traceback(asked)
         self.require(asked.status == 0, "query fails", asked)
-        states = {row["record"]: row["state"] for row in json.loads(asked.out)}
+        states = {row["record"]: row["state"] for row in json.loads(asked.out)["rows"]}
         self.require(states.get("other") == "complete", f"query finds {states}", asked)
         for name in self.records():
             if name.removeprefix("records/") in states:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 
 import click
@@ -13,6 +12,7 @@ from swapstone.cli.display import print_note
 from swapstone.cli.options import LG_ENV
 from swapstone.cli.output import echo
 from swapstone.cli.tables import terminal_columns
+from swapstone.report.printed_json import printed_json
 from swapstone.session.boards import examine_board
 from swapstone.session.capabilities import Finding, State, capabilities, examine, plain, summary
 
@@ -36,7 +36,7 @@ def doctor_command(as_json: bool, target: str | None, lg_env: str | None) -> Non
     """
     found, noise = examine_board(target, print_note, lg_env) if target else (capabilities(), list(examine()))
     if as_json:
-        echo(json.dumps({"can": plain(found), "noise": plain(noise)}, indent=1))
+        echo(printed_json("doctor", can=plain(found), noise=plain(noise)), nl=False)
         return
     echo(summary(found, noise))
     echo(f"\nWhat {'the board' if target else 'this machine'} can do")

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 
@@ -14,6 +13,7 @@ from swapstone.cli.display import print_note
 from swapstone.cli.output import echo, plain
 from swapstone.cli.shell_completion import complete_architectures
 from swapstone.cli.tables import table, terminal_columns
+from swapstone.report.printed_json import printed_json
 from swapstone.session.image_store import (
     KERNELS,
     MODULES,
@@ -114,13 +114,16 @@ def build_command(config: str, out: str | None, as_json: bool, **wanted: str) ->
     if request:
         image = libc_image(request, wanted["kernel"], print_note)
         lines = write_image(image, request, out or "")
-        echo(image.description.encoded().decode() if as_json else as_typed("\n".join(map(plain, lines))))
+        if as_json:
+            echo(printed_json("libc-image", image=image.description), nl=False)
+        else:
+            echo(as_typed("\n".join(map(plain, lines))))
         return
-    echo(image_output(_console_image(**wanted), wanted["kernel"], as_json=as_json))
+    echo(image_output(_console_image(**wanted), wanted["kernel"], as_json=as_json), nl=not as_json)
 
 
 @image_command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_images(as_json: bool) -> None:
     r"""List the images in the cache, the one used last first.
 
@@ -130,7 +133,7 @@ def list_images(as_json: bool) -> None:
     """
     head, rows = image_rows()
     if as_json:
-        echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
+        echo(printed_json("images", rows=[dict(zip(head, row, strict=True)) for row in rows]), nl=False)
     elif rows:
         echo(table(head, rows, terminal_columns()), nl=False)
     else:

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.output import echo
 from swapstone.cli.tables import table, terminal_columns
+from swapstone.report.printed_json import printed_json
 from swapstone.session.catalog import LISTS, default_root
 
 
 @click.command()
 @click.argument("what", type=click.Choice(list(LISTS)))
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_command(what: str, as_json: bool) -> None:
     r"""List factors, levels, workloads, suites, loads, targets, libraries, studies, records or published figures.
 
@@ -31,7 +30,8 @@ def print_list(what: str, as_json: bool) -> None:
     """Print one of the lists as a table or as JSON."""
     head, rows = LISTS[what]()
     if as_json:
-        echo(json.dumps([dict(zip(head, row, strict=True)) for row in rows], indent=1))
+        found = [dict(zip(head, row, strict=True)) for row in rows]
+        echo(printed_json("list", list=what, rows=found), nl=False)
     elif rows:
         echo(table(head, rows, terminal_columns()), nl=False)
     elif what == "records":

@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+import msgspec
 
 from swapstone.cli.compare import CompareCommand, compare_command
 from swapstone.cli.display import display
@@ -13,6 +14,7 @@ from swapstone.cli.options import GUEST_TIMEOUT, STORE
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_interruption, print_table
 from swapstone.cli.program_command import program_of
+from swapstone.report.printed_json import printed_json
 from swapstone.session.compare_options import experiment_of
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.many_machines import collect_runs, is_finished, make_runs, plan_runs
@@ -49,7 +51,7 @@ def plan_command(context: click.Context, /, store: str | None, as_json: bool, **
     """
     made = plan_runs(experiment_of({**options, **_UNUSED, "store": store}, program_of(context)), store, display())
     if as_json:
-        echo(made.encoded().decode())
+        echo(printed_json("plan", **msgspec.structs.asdict(made)), nl=False)
         return
     echo(
         f"{made.trials} trials are planned, of {len(made.runs)} runs, of which {made.finished} are finished.\n\nPlan {made.plan}\n"

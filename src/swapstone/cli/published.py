@@ -40,13 +40,13 @@ def published_command() -> None:
 
 
 @published_command.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_figures(as_json: bool) -> None:
     r"""List every published figure with its study, platform and condition.
 
     \b
     Example:
-      swapstone published list --json | jq '.[] | select(.study == "musl-malloc")'
+      swapstone published list --json | jq '.rows[] | select(.study == "musl-malloc")'
     """
     print_list("published", as_json)
 

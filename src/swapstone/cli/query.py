@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from swapstone.cli.output import echo
 from swapstone.cli.tables import table, terminal_columns
 from swapstone.report.csv_output import comma_separated
+from swapstone.report.printed_json import printed_json
 from swapstone.session.query import query_records
 
 
 @click.command()
 @click.argument("sql")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON array of objects.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
 @click.option(
     "--allow-files", is_flag=True, help="Let the query read and write files, use networks and load extensions."
@@ -50,7 +49,7 @@ def query_command(sql: str, as_json: bool, as_csv: bool, allow_files: bool) -> N
     if result is None:
         return
     if as_json:
-        echo(json.dumps(result.dicts(), default=str, indent=1))
+        echo(printed_json("query", rows=result.json_rows()), nl=False)
     elif as_csv:
         echo(comma_separated(result.columns, result.fetchall()), nl=False)
     else:

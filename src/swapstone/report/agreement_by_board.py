@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from swapstone.comparison.agreement import AgreementTable
-from swapstone.model.safe_text import safe, safe_json
+from swapstone.model.safe_text import safe
 from swapstone.report import formatting, record_agreement
 from swapstone.report.csv_output import comma_separated
 from swapstone.report.document import BulletList, Document, Item, Section
 from swapstone.report.labelled import labelled
-
-FORMAT = "swapstone-signs-by-board"
-SCHEMA = 1
+from swapstone.report.printed_json import printed_json
 
 BoardAgreements = Mapping[str, AgreementTable]
 """The table of each board, by its target."""
@@ -52,10 +50,9 @@ def to_csv(tables: BoardAgreements) -> str:
 
 
 def to_json(tables: BoardAgreements) -> str:
-    """Return everything, as JSON: ``{"format": ..., "schema": 1, "boards": [{"board": ..., "sentences": [...], "signs": ...}]}``."""
+    """Return everything, as JSON of the format ``signs-by-board``."""
     boards = [
         {"board": board, "sentences": record_agreement.sentences(found), "signs": labelled(found)}
         for board, found in tables.items()
     ]
-    whole = {"format": FORMAT, "schema": SCHEMA, "boards": boards}
-    return safe_json(msgspec.json.format(msgspec.json.encode(whole), indent=1).decode()) + "\n"
+    return printed_json("signs-by-board", boards=boards)

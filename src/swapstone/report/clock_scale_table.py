@@ -5,11 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from swapstone.comparison.clock_scales import ScaleOutcome, ScaleRow, ScaleTable
 from swapstone.model import IDLE, Comparison
-from swapstone.model.safe_text import safe_json
 from swapstone.report import formatting
 from swapstone.report.answer.wording import listed
 from swapstone.report.csv_output import comma_separated, plain
@@ -29,9 +26,8 @@ from swapstone.report.document import (
     Tone,
 )
 from swapstone.report.labelled import labelled
+from swapstone.report.printed_json import printed_json
 
-FORMAT = "swapstone-clock-scales"
-SCHEMA = 1
 _TONES = {
     ScaleOutcome.VERDICT: Tone.BAD,
     ScaleOutcome.SIZE: Tone.WARNING,
@@ -221,6 +217,5 @@ def to_csv(table: ScaleTable) -> str:
 
 
 def to_json(table: ScaleTable) -> str:
-    """Return everything, as JSON: ``{"format": "swapstone-clock-scales", "schema": 1, "answer": ..., "table": ...}``."""
-    whole = {"format": FORMAT, "schema": SCHEMA, "answer": answer(table), "table": labelled(table)}
-    return safe_json(msgspec.json.format(msgspec.json.encode(whole), indent=1).decode()) + "\n"
+    """Return everything, as JSON of the format ``clock-scales``."""
+    return printed_json("clock-scales", answer=answer(table), table=labelled(table))

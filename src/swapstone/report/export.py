@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Iterator
 import msgspec
 
 from swapstone.model import Analysis, Comparison, Copy, Direction, Metric, Variant
-from swapstone.model.safe_text import safe_json
 from swapstone.report import factorial_export, failure_columns, formatting, mean_columns, section_export
 from swapstone.report.ci_export import CI_EXPORTS
 from swapstone.report.context import ReportContext
@@ -20,37 +19,30 @@ from swapstone.report.csv_output import comma_separated, plain
 from swapstone.report.export_sides import Side, sides
 from swapstone.report.hyperfine_export import to_hyperfine
 from swapstone.report.labelled import labelled
+from swapstone.report.printed_json import printed_json
 from swapstone.report.record_report import answer_of, sections_of
 from swapstone.report.topics.comparison_groups import medians
-
-FORMAT = "swapstone-analysis"
-SCHEMA = 1
 
 _GO_ALLOWED = "_.-()+,:@#~"
 """Characters of a name in Go's benchmark format besides letters and digits. Others are percent-encoded (RFC 3986)."""
 
 
 def to_json(context: ReportContext, analysis: Analysis) -> str:
-    """Return everything, as JSON: ``{"format": "swapstone-analysis", "schema": 1, "answer": ..., "context": ..., "analysis": ...}``.
-
-    Where the record has exhibits, they follow as ``"exhibits": [{"name": ..., "title": ..., "data": [...], "notes": ..., "flags": ...}]``.
-    """
+    """Return everything, as JSON of the format ``analysis``. Where the record has sections with data, they follow as ``exhibits``."""
     shown_context = msgspec.to_builtins(context)
     del (
         shown_context["workloads"],
         shown_context["selection"],
         shown_context["sensors"],
     )
-    whole: dict[str, object] = {
-        "format": FORMAT,
-        "schema": SCHEMA,
-        "answer": answer_of(context, analysis),
-        "context": shown_context,
-        "analysis": labelled(analysis),
-    }
-    if shown := sections_of(context, analysis):
-        whole["exhibits"] = section_export.described(shown)
-    return safe_json(msgspec.json.format(msgspec.json.encode(whole), indent=1).decode()) + "\n"
+    shown = sections_of(context, analysis)
+    return printed_json(
+        "analysis",
+        answer=answer_of(context, analysis),
+        context=shown_context,
+        analysis=labelled(analysis),
+        **({"exhibits": section_export.described(shown)} if shown else {}),
+    )
 
 
 _COMPARISON_COLUMNS = (

@@ -27,6 +27,7 @@ from swapstone.report.context import ExplanationSummary
 from swapstone.report.document import BulletList, Cell, Column, Document, Item, Section, Table
 from swapstone.report.formatting import safe
 from swapstone.report.modelled_cycles_table import MODEL_HEAD, model_notes, model_rows, model_sentence
+from swapstone.report.printed_json import printed_json
 
 MOST_FUNCTIONS = 16
 MOST_EVENTS = 12
@@ -229,4 +230,4 @@ def summary_of(found: InstructionExplanation, pages: Sequence[tuple[str, str]]) 
 
 def to_json(found: InstructionExplanation) -> str:
     """Return the explanation as JSON, with all functions."""
-    return msgspec.json.format(found.encoded(), indent=1).decode() + "\n"
+    return printed_json("instruction-explanation", **msgspec.structs.asdict(found))

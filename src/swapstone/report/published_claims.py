@@ -6,16 +6,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-import msgspec
-
 from swapstone import published
-from swapstone.model.safe_text import safe_json
 from swapstone.report import formatting
 from swapstone.report.claim_verdicts import ClaimVerdict, JudgedClaim
 from swapstone.report.document import BulletList, Document, Item, Paragraph, Section, Tone
-
-FORMAT = "swapstone-published-claims"
-SCHEMA = 1
+from swapstone.report.printed_json import printed_json
 
 _TONES = {
     ClaimVerdict.HOLDS: Tone.GOOD,
@@ -106,16 +101,15 @@ def _lines(each: JudgedClaim) -> Iterator[str]:
 def to_json(
     found: Iterable[JudgedClaim], records: Sequence[str], left_out: str = "", damaged: Sequence[str] = ()
 ) -> str:
-    """Return everything, as JSON: ``{"format": ..., "schema": 1, "answer": ..., "records": [...], "claims": [...]}``."""
+    """Return everything, as JSON of the format ``published-claims``."""
     kept = tuple(found)
-    whole = {
-        "format": FORMAT,
-        "schema": SCHEMA,
-        "answer": answer(kept, records),
-        "records": tuple(records),
-        "left_out": left_out or None,
-        "damaged": tuple(damaged),
-        "claims": [
+    return printed_json(
+        "published-claims",
+        answer=answer(kept, records),
+        records=tuple(records),
+        left_out=left_out or None,
+        damaged=tuple(damaged),
+        claims=[
             {
                 "id": each.claim.name,
                 "source": each.claim.source,
@@ -132,5 +126,4 @@ def to_json(
             }
             for each in kept
         ],
-    }
-    return safe_json(msgspec.json.format(msgspec.json.encode(whole), indent=1).decode()) + "\n"
+    )

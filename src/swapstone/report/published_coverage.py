@@ -6,14 +6,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-import msgspec
-
 from swapstone import published
-from swapstone.model.safe_text import safe_json
 from swapstone.published.coverage import Coverage, Covered
 from swapstone.published.joins import CLAIMS, COMPARISONS, Place, Side
 from swapstone.report import formatting
 from swapstone.report.document import BulletList, Cell, Column, Document, Item, Mark, Section, Table, Tone
+from swapstone.report.printed_json import printed_json
 from swapstone.report.published_differences import Differences, differences_json, differences_section
 from swapstone.report.topics import (
     kernel_services,
@@ -25,9 +23,6 @@ from swapstone.report.topics import (
     swap_data,
     throughput,
 )
-
-FORMAT = "swapstone-published-coverage"
-SCHEMA = 1
 
 SECTIONS = frozenset(
     {
@@ -149,19 +144,16 @@ def _rows(found: Iterable[Covered]) -> Table:
 
 
 def to_json(found: Coverage, compared: Differences | None = None) -> str:
-    """Return everything, as JSON: ``{"format": ..., "schema": 1, "answer": ..., "figures": [...], "further": [...]}``."""
-    whole: dict[str, object] = {
-        "format": FORMAT,
-        "schema": SCHEMA,
-        "answer": answer(found),
-        "figures": len(found.figures),
-        "missing": len(found.missing),
-        "rows": [_row(each) for each in found.figures],
-        "further": [_row(each) for each in found.further],
-    }
-    if compared is not None:
-        whole["compared"] = differences_json(compared)
-    return safe_json(msgspec.json.format(msgspec.json.encode(whole), indent=1).decode()) + "\n"
+    """Return everything, as JSON of the format ``published-coverage``."""
+    return printed_json(
+        "published-coverage",
+        answer=answer(found),
+        figures=len(found.figures),
+        missing=len(found.missing),
+        rows=[_row(each) for each in found.figures],
+        further=[_row(each) for each in found.further],
+        **({} if compared is None else {"compared": differences_json(compared)}),
+    )
 
 
 def _row(each: Covered) -> dict[str, object]:

@@ -6,20 +6,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-import msgspec
-
 from swapstone.comparison.agreement import AgreementRow, AgreementTable, SignAgreement, Spread
 from swapstone.comparison.size_agreement import SizeOutcome
 from swapstone.model import Comparison
-from swapstone.model.safe_text import safe_json
 from swapstone.report import formatting
 from swapstone.report.csv_output import comma_separated, plain
 from swapstone.report.document import BulletList, Cell, Column, Document, Item, Mark, Section, Table, Tone
 from swapstone.report.labelled import labelled
+from swapstone.report.printed_json import printed_json
 from swapstone.report.topics.comparison_groups import shown
 
-FORMAT = "swapstone-signs"
-SCHEMA = 1
 _SIZE_TONES = {
     SizeOutcome.AGREE: Tone.GOOD,
     SizeOutcome.DIFFER: Tone.BAD,
@@ -178,6 +174,5 @@ def _numbers(found: Comparison | None) -> tuple[str, ...]:
 
 
 def to_json(found: AgreementTable) -> str:
-    """Return everything, as JSON: ``{"format": "swapstone-signs", "schema": 1, "sentences": [...], "signs": ...}``."""
-    whole = {"format": FORMAT, "schema": SCHEMA, "sentences": sentences(found), "signs": labelled(found)}
-    return safe_json(msgspec.json.format(msgspec.json.encode(whole), indent=1).decode()) + "\n"
+    """Return everything, as JSON of the format ``signs``."""
+    return printed_json("signs", sentences=sentences(found), signs=labelled(found))

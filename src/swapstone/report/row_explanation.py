@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 
@@ -41,6 +40,7 @@ from swapstone.report.document import (
     Tone,
 )
 from swapstone.report.instrument_costs import INSTRUMENT_COST_HEAD, instrument_cost_rows
+from swapstone.report.printed_json import printed_json
 
 INSTRUCTIONS = "instructions"
 MOST_COUNTS = 24
@@ -281,13 +281,13 @@ def _table(name: str, head: Sequence[str], rows: Rows, keys: int = 2) -> Table:
 
 def to_json(seen: RowMeasurements, explanation: Explanation) -> str:
     """Return the explanation and its runs as JSON. Profiles are in separate files."""
-    runs = [msgspec.to_builtins(msgspec.structs.replace(run, profile=None, elapsed=None)) for run in seen.runs]
-    content = {
-        "explanation": msgspec.to_builtins(explanation),
-        "references": msgspec.to_builtins(seen.references),
-        "runs": runs,
-        "missing": msgspec.to_builtins(seen.missing),
-        "costs": msgspec.to_builtins(seen.costs),
-        "remedies": msgspec.to_builtins(seen.remedies),
-    }
-    return json.dumps(content, indent=1) + "\n"
+    runs = [msgspec.structs.replace(run, profile=None, elapsed=None) for run in seen.runs]
+    return printed_json(
+        "explanation",
+        explanation=explanation,
+        references=seen.references,
+        runs=runs,
+        missing=seen.missing,
+        costs=seen.costs,
+        remedies=seen.remedies,
+    )

@@ -7,10 +7,8 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from swapstone.comparison.several_boards import BoardRow, BoardTable
-from swapstone.model.safe_text import safe, safe_json
+from swapstone.model.safe_text import safe
 from swapstone.report import formatting
 from swapstone.report.csv_output import comma_separated, plain
 from swapstone.report.document import (
@@ -29,10 +27,9 @@ from swapstone.report.document import (
     Tone,
 )
 from swapstone.report.labelled import labelled
+from swapstone.report.printed_json import printed_json
 from swapstone.report.verdict_marks import LEGEND, VERDICT_MARKS
 
-FORMAT = "swapstone-boards"
-SCHEMA = 1
 _MOST_ROWS = 16
 """Rows of a brief table. A page has all."""
 MEANING = (
@@ -172,6 +169,5 @@ def to_csv(table: BoardTable) -> str:
 
 
 def to_json(table: BoardTable) -> str:
-    """Return everything, as JSON: ``{"format": "swapstone-boards", "schema": 1, "answer": ..., "table": ...}``."""
-    whole = {"format": FORMAT, "schema": SCHEMA, "answer": answer(table), "table": labelled(table)}
-    return safe_json(msgspec.json.format(msgspec.json.encode(whole), indent=1).decode()) + "\n"
+    """Return everything, as JSON of the format ``boards``."""
+    return printed_json("boards", answer=answer(table), table=labelled(table))

@@ -27,13 +27,11 @@ from swapstone.report.document import (
     Tone,
 )
 from swapstone.report.labelled import labelled
+from swapstone.report.printed_json import printed_json
 from swapstone.report.record_report import answer_of, sections_of
 from swapstone.report.section_export import laid_out
 from swapstone.report.topics import sentences
 from swapstone.report.topics.comparison_groups import comparison_groups
-
-FORMAT = "swapstone-study-index"
-SCHEMA = 1
 
 
 class PartSummary(FrozenStruct, frozen=True, kw_only=True):
@@ -120,12 +118,11 @@ def tally(index: StudyIndex) -> str:
 
 
 def to_json(index: StudyIndex) -> str:
-    """Return everything, as JSON: ``{"format": "swapstone-study-index", "schema": 1, "index": ...}``."""
+    """Return everything, as JSON of the format ``study-index``."""
     known = msgspec.to_builtins(msgspec.structs.replace(index, parts=(), clocks=()))
     known["parts"] = [_part_json(part) for part in index.parts]
     known["clocks"] = [{"answer": clock_scale_table.answer(each), "table": labelled(each)} for each in index.clocks]
-    whole = {"format": FORMAT, "schema": SCHEMA, "index": known}
-    return msgspec.json.format(msgspec.json.encode(whole), indent=1).decode() + "\n"
+    return printed_json("study-index", index=known)
 
 
 def _part_json(part: PartSummary) -> dict[str, object]:

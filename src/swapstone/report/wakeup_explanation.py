@@ -28,6 +28,7 @@ from swapstone.record.variant_label import short_label
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.document import BulletList, Cell, Column, Document, Item, Section, Table
 from swapstone.report.formatting import count, safe
+from swapstone.report.printed_json import printed_json
 
 MOST_LINES = 40
 MOST_GROWN = 12
@@ -276,4 +277,4 @@ def summary_of(found: WakeupExplanation, pages: Sequence[tuple[str, str]]) -> Ex
 
 def to_json(found: WakeupExplanation) -> str:
     """Return the explanation as JSON, with all functions."""
-    return msgspec.json.format(found.encoded(), indent=1).decode() + "\n"
+    return printed_json("wakeup-explanation", **msgspec.structs.asdict(found))

@@ -22,9 +22,9 @@ from swapstone.model.conformance import (
     in_order,
 )
 from swapstone.model.directories import share_dir
-from swapstone.model.safe_text import safe_json
 from swapstone.model.toml_file import TomlError, decode_toml
 from swapstone.report.conformance_table import rfc_table, text_of
+from swapstone.report.printed_json import printed_json
 
 PACKAGE = "swapstone-net-packetdrill"
 KNOWN_FILE = "known-failures.toml"
@@ -135,8 +135,7 @@ def to_json(found: Conformance) -> str:
     ]
     stacks = in_order((*STACKS, *(one.stack for one in found.outcomes)))
     passed = {stack: sum(one.stack == stack and one.outcome == PASSED for one in found.outcomes) for stack in stacks}
-    text = msgspec.json.format(msgspec.json.encode({"passed": passed, "outcomes": rows}), indent=2).decode()
-    return f"{safe_json(text)}\n"
+    return printed_json("conformance", passed=passed, outcomes=rows)
 
 
 def _stacks(text: str) -> list[str]:

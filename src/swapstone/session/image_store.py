@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 import time
@@ -25,7 +24,8 @@ from swapstone.artifacts.snapshot import pin_snapshot
 from swapstone.artifacts.source_kernel import SOURCE, build_source_kernel, configurations
 from swapstone.model import UnavailableError, UserError, cpio
 from swapstone.model.directories import share_dir
-from swapstone.model.safe_text import safe
+from swapstone.model.safe_text import safe, utf8_path
+from swapstone.report.printed_json import printed_json
 
 __all__ = [
     "KERNELS",
@@ -184,8 +184,7 @@ def image_output(built: BuiltImage, kernel: str, *, as_json: bool) -> str:
     """
     image = built.image
     if as_json:
-        made = msgspec.json.decode(image.encoded())
-        return json.dumps({"digest": image.digest(), "folder": str(built.folder), "image": made}, indent=1)
+        return printed_json("image", digest=image.digest(), folder=utf8_path(built.folder), image=image)
     size = sum(path.stat().st_size for path in (built.kernel, built.initrd)) / 1e6
     what = safe(image.banner or image.release)
     return (

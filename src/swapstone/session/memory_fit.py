@@ -13,6 +13,7 @@ import msgspec
 from swapstone.model import USUAL_MEMORY_BYTES, Experiment, MemoryFit, OwnProgram, UserError, VariantMemory
 from swapstone.model.memory_size import size_text
 from swapstone.plan.memory_search import MIB, Resolution
+from swapstone.report.printed_json import printed_json
 from swapstone.run import Prepared, check_levels, prepare
 from swapstone.run.memory_fit import LEAST_TIMEOUT_MS, LONGER, MemoryRule, MemorySearch, search_all
 from swapstone.run.memory_trials import MemoryTrials
@@ -234,4 +235,4 @@ def rule_text(rule: MemoryRule, *, machine: bool) -> str:
 
 def encode_fit(fit: MemoryFit) -> str:
     """Return what was found as JSON."""
-    return msgspec.json.format(msgspec.json.encode(fit)).decode() + "\n"
+    return printed_json("memory-fit", **msgspec.structs.asdict(fit))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -147,6 +148,10 @@ class Relation:
     def dicts(self) -> list[dict[str, Any]]:
         """Return all rows as dictionaries."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.fetchall()]
+
+    def json_rows(self) -> msgspec.Raw:
+        """Return all rows as a JSON array of objects, for msgspec's encoder, which refuses an integer of more than 64 bits."""
+        return msgspec.Raw(json.dumps(_plain(self.dicts())).encode())
 
     def df(self) -> Any:  # noqa: ANN401 - pandas is optional
         """Return a pandas data frame.
@@ -495,3 +500,14 @@ def _json_line(row: dict[str, object]) -> bytes:
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
+
+
+def _plain(value: object) -> object:
+    """Return a value of DuckDB for JSON: a number that is not finite is null, and of a type that JSON does not have, its text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)

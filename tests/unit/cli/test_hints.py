@@ -89,6 +89,6 @@ def test_the_examples_of_query_run_and_keep_records_apart(tmp_path: Path) -> Non
     assert len(examples) == 3
     for sql in examples:
         assert sql.startswith("SELECT record, ")
-        rows = json.loads(swapstone(tmp_path, "query", "--json", sql).stdout)
+        rows = json.loads(swapstone(tmp_path, "query", "--json", sql).stdout)["rows"]
         assert len({row["record"] for row in rows}) == 2
         assert len({(row["record"], row.get("candidate") or row["variant"]) for row in rows}) == len(rows)

@@ -14,8 +14,10 @@ import pytest
 from swapstone.comparison.agreement import AgreementTable, SignAgreement, signs
 from swapstone.comparison.size_agreement import SizeOutcome
 from swapstone.model import Analysis, Cpus, Experiment, FactorLevels, Scale, UserError
+from swapstone.report import agreement_by_board
 from swapstone.report.record_agreement import document_of, sentences, to_csv, to_json
 from swapstone.report.render import markdown, terminal
+from tests.json_schema import check_printed
 from tests.unit.comparison.conftest import Bench
 
 Values = tuple[Sequence[float], Sequence[float]]
@@ -127,8 +129,9 @@ def test_every_format_has_every_row(found: AgreementTable) -> None:
     assert (rows[1]["size"], rows[1]["size_metric"]) == ("differ", "wall")
     assert float(rows[1]["size_low"]) == pytest.approx(1 / 3)
     decoded = json.loads(to_json(found))
-    assert decoded["format"] == "swapstone-signs" and len(decoded["signs"]["rows"]) == 9
+    assert check_printed(to_json(found)) == "swapstone-signs" and len(decoded["signs"]["rows"]) == 9
     assert tuple(decoded["sentences"]) == sentences(found)
+    assert check_printed(agreement_by_board.to_json({"board": found})) == "swapstone-signs-by-board"
 
 
 def test_exchanging_the_records_exchanges_the_sides(found: AgreementTable) -> None:

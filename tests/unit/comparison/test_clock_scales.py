@@ -23,8 +23,11 @@ from swapstone.comparison.clock_scales import (
 )
 from swapstone.comparison.size_agreement import SizeOutcome
 from swapstone.model import CURRENT_RULES, Analysis, Comparison, Experiment, FactorLevels, OwnProgram, UserError
+from swapstone.report import study_index
 from swapstone.report.clock_scale_table import answer, document_of, span, to_csv, to_json
 from swapstone.report.render import markdown, terminal
+from swapstone.report.study_index import StudyIndex
+from tests.json_schema import check_printed
 from tests.unit.comparison.conftest import Bench
 
 Values = tuple[Sequence[float], Sequence[float]]
@@ -331,8 +334,10 @@ def test_the_exports_have_every_number(table: ScaleTable) -> None:
     rows = list(csv.DictReader(io.StringIO(to_csv(table))))
     device = next(row for row in rows if row["workload"] == "device")
     assert (device["effect_1ns"], device["verdict_4ns"], device["outcome"]) == ("0.2", "better", "size depends")
+    assert check_printed(to_json(table)) == "swapstone-clock-scales"
     whole = json.loads(to_json(table))
-    assert (whole["format"], whole["schema"]) == ("swapstone-clock-scales", 1)
+    index = StudyIndex(name="s", title="", question="", folder="f", parts=(), clocks=(table,))
+    assert check_printed(study_index.to_json(index)) == "swapstone-study-index"
     assert whole["answer"] == answer(table)
     assert whole["table"]["scales"] == [1, 4]
     assert len(whole["table"]["rows"]) == len(rows) == 6

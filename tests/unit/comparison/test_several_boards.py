@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 
 import msgspec
 import numpy as np
@@ -15,6 +14,7 @@ from swapstone.comparison.several_boards import BoardTable, several_boards
 from swapstone.model import CURRENT_RULES, VIRTUAL_CLOCK, Analysis, Experiment, FactorLevels, UserError, Verdict
 from swapstone.report.render import markdown, terminal
 from swapstone.report.several_boards_table import answer, document_of, to_csv, to_json
+from tests.json_schema import check_printed
 from tests.unit.comparison.conftest import Bench
 
 BASE = np.linspace(0.98, 1.02, 20)
@@ -77,7 +77,7 @@ def test_the_report_has_the_answer_first(table: BoardTable) -> None:
     assert "| `slow` |" in markdown.render(document)
     rows = list(csv.DictReader(io.StringIO(to_csv(table))))
     assert [row["deviating"] for row in rows if row["workload"] == "slow"] == ["ssh:b"]
-    assert json.loads(to_json(table))["format"] == "swapstone-boards"
+    assert check_printed(to_json(table)) == "swapstone-boards"
 
 
 def test_a_target_s_name_steers_no_terminal(boards: list[tuple[Experiment, Analysis]]) -> None:

@@ -105,7 +105,9 @@ def test_crossed_factors_give_effects_and_an_interaction_in_every_form(copy: Pat
     sql = "SELECT change, changed_by, verdict, effect FROM effects WHERE kind = 'interaction' AND metric = 'wall' AND workload IS NOT NULL"
     environ = environment(tmp_path, PYTHONPATH=str(copy / "src"))
     command = [sys.executable, "-m", "swapstone", "query", sql, "--json"]
-    (found,) = json.loads(subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout)
+    (found,) = json.loads(subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout)[
+        "rows"
+    ]
     assert (found["change"], found["changed_by"]) == ("libc=musl", "arenas=one")
     assert found["effect"] == float(rows[-1]["effect"]) and found["verdict"] in {"present", "absent", "undecided"}
     assert "Whole and unaltered" in _run(copy, tmp_path, "verify", str(out)).stdout

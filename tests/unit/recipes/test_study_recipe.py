@@ -37,7 +37,7 @@ def _swapstone(copy: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_study_of_the_recipe_is_listed_and_runs(copy: Path, tmp_path: Path) -> None:
     (block,) = code_blocks("Add a study")
     (copy / "studies" / "string-functions.toml").write_text(block)
-    listed = {row["study"]: row for row in json.loads(_swapstone(copy, "list", "studies", "--json").stdout)}
+    listed = {row["study"]: row for row in json.loads(_swapstone(copy, "list", "studies", "--json").stdout)["rows"]}
     assert (listed["string-functions"]["parts"], listed["string-functions"]["budget"]) == (2, "6 min 00 s")
     options = ("--target", fake(tmp_path), "--blocks", "6", "--out", str(tmp_path / "s"))
     result = _swapstone(copy, "study", "string-functions", *options)

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.json_schema import check_printed
 from tests.unit import builders
 from tests.unit.report.test_published_differences import MAX, libc, record
 from tests.unit.report.test_throughput import comparison
@@ -210,6 +211,7 @@ def test_the_output_has_the_evidence_and_the_command() -> None:
     assert "b_malloc_sparse, wall, musl / glibc: 1.500 (1.485 to 1.515): holds." in text
     assert "swapstone study lwip-vs-smoltcp" in text
     assert "\x1b" not in text
+    assert check_printed(to_json(found, names)) == "swapstone-published-claims"
     whole = json.loads(to_json(found, names))
     assert {each["verdict"] for each in whole["claims"]} == {"holds", "not in the records", "not tested here"}
     assert "\x1b" not in to_json(found, names)

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.json_schema import check_printed
 from tests.unit import builders
 from tests.unit.builders import analysis
 from tests.unit.report.test_throughput import comparison
@@ -238,6 +239,7 @@ def test_the_first_matching_reason_is_printed() -> None:
     coverage = published_coverage()
     text = render(document_of(coverage, found))
     assert "musl's malloc is another one." in " ".join(text.split())
+    assert check_printed(to_json(coverage, found)) == "swapstone-published-coverage"
     whole = json.loads(to_json(coverage, found))
     assert {each["reason"] for each in whole["compared"]["rows"]} == {
         "Something else.",

@@ -7,6 +7,7 @@ import json
 
 import msgspec
 import pytest
+from tests.json_schema import check_printed
 from tools.fuzz_seeds import WAKEUP_ROW
 
 from swapstone.model.wakeup_paths import (
@@ -130,6 +131,7 @@ def test_every_format_has_the_path() -> None:
         text = find_renderer(name).render(document_of(FOUND)).replace("\\", "")
         assert "tlb_batch_pages_flush" in text and "wake-up 1 of 9" in text
     assert summary_of(FOUND, [("a", "b")]).ledger[-1] == ("reported by the program", "1 us", "9 us")
+    assert check_printed(to_json(FOUND)) == "swapstone-wakeup-explanation"
     assert json.loads(to_json(FOUND))["sides"][1]["ended_by"] == ["__cond_resched", "tlb_batch_pages_flush"]
 
 

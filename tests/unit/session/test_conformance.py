@@ -16,6 +16,7 @@ from swapstone.model.directories import share_dir
 from swapstone.report.conformance_table import answer, rfc_table, text_of
 from swapstone.session import conformance
 from swapstone.session.conformance import conform, decode_known, documented_table, known_failures, shipped_scripts
+from tests.json_schema import check_printed
 
 _HEAD = re.compile(r"// RFC (\d+), [0-9.]+: \S")
 _RFCS = {"1122", "2018", "4821", "5681", "5961", "6298", "6582", "6675", "6691", "7323", "8200", "9293"}
@@ -106,6 +107,7 @@ def test_code_that_was_left_out_is_in_the_answer() -> None:
         "Shell commands and pieces of Python code that were left out:\n  a: 2\n\n"
         "Failures that are not known:\n  a:3 on smoltcp: failed: no packet came\n"
     )
+    assert check_printed(conformance.to_json(found)) == "swapstone-conformance"
     assert json.loads(conformance.to_json(found))["outcomes"][0]["skipped"] == 2
     with pytest.raises(ValueError, match="skipped"):
         _outcome("a", "lwip", "passed", skipped=-1)

@@ -169,4 +169,4 @@ def test_a_path_in_a_target_is_relative_to_a_folder(text: str, below: str) -> No
 
 def test_each_kind_is_listed() -> None:
     result = CliRunner().invoke(list_command, ["targets", "--json"])
-    assert [row["target"] for row in json.loads(result.output)] == [kind.name for kind in TARGETS]
+    assert [row["target"] for row in json.loads(result.output)["rows"]] == [kind.name for kind in TARGETS]

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Generate docs/schemas: a JSON Schema (draft 2020-12) of each format of JSON that commands print.
+
+Usage: tools/json-schemas [--write]
+
+Without --write, the files are compared with what the types give. A change that docs/stability.md does not allow within a version is
+refused: raise the version in src/swapstone/report/printed_json.py first.
+
+A schema comes from msgspec's description of the types. Each field is required, because each is printed, and further fields are allowed.
+A variant is its label. Fields may be added, so that a reader ignores unknown ones.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import types
+import typing
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UnsetType
+
+from swapstone.artifacts.images import Image
+from swapstone.artifacts.libc_image import LibcImage
+from swapstone.comparison.agreement import AgreementTable
+from swapstone.comparison.clock_scales import ScaleTable
+from swapstone.comparison.several_boards import BoardTable
+from swapstone.model import Analysis
+from swapstone.model.conformance import ScriptOutcome
+from swapstone.model.explanation import Explanation, RowMeasurements
+from swapstone.model.instruction_counts import InstructionExplanation
+from swapstone.model.memory_fit import MemoryFit
+from swapstone.model.wakeup_paths import WakeupExplanation
+from swapstone.report.context import ReportContext
+from swapstone.report.document import Document
+from swapstone.report.printed_json import VERSIONS
+from swapstone.report.study_index import PartSummary, StudyIndex
+from swapstone.session.capabilities import State
+from swapstone.session.catalog import LISTS
+from swapstone.session.image_store import image_rows
+from swapstone.session.many_machines import PlannedRuns
+
+TOP = Path(__file__).resolve().parents[1]
+FOLDER = Path("docs", "schemas")
+Schema = dict[str, Any]
+Fields = dict[str, Any]
+"""Types by the names of fields. A field that is not always printed has a type with `UnsetType`."""
+_RAISE = "Raise the version in src/swapstone/report/printed_json.py and name the change in CHANGELOG.md."
+
+
+def _struct(name: str, *parts: Fields) -> Any:  # noqa: ANN401 - a type
+    return msgspec.defstruct(name, [field for part in parts for field in part.items()], kw_only=True)
+
+
+def _many(kind: Any) -> Any:  # noqa: ANN401 - types
+    return types.GenericAlias(tuple, (kind, ...))
+
+
+def _fields(of: type[msgspec.Struct], *without: str) -> Fields:
+    return {each.encode_name: each.type for each in msgspec.structs.fields(of) if each.name not in without}
+
+
+_TEXT = str | None
+_TEXTS = tuple[str, ...]
+_EXHIBIT: Fields = {
+    **dict.fromkeys(("name", "title"), str),
+    "data": tuple[dict[str, str | float | None], ...],
+    **dict.fromkeys(("notes", "flags"), _TEXTS),
+}
+_LAID_OUT: Fields = {
+    "head": _TEXTS,
+    "rows": tuple[_TEXTS, ...],
+    "right": tuple[bool, ...],
+    "keys": int,
+    "svg": str,
+    "drawn": _TEXTS,
+}
+_SCALES: Fields = {"answer": str, "table": ScaleTable}
+_SIGNS: Fields = {"sentences": _TEXTS, "signs": AgreementTable}
+_FINDING = _struct("Finding", {"name": str, "state": State, **dict.fromkeys(("found", "meaning", "remedy"), str)})
+_PART = _struct(
+    "Part", _fields(PartSummary, "sections"), {"exhibits": _many(_struct("StudyExhibit", _EXHIBIT, _LAID_OUT))}
+)
+_INDEX = _struct(
+    "Index",
+    _fields(StudyIndex, "parts", "clocks"),
+    {"parts": _many(_PART), "clocks": _many(_struct("Clock", _SCALES))},
+)
+_CLAIM = _struct(
+    "Claim",
+    dict.fromkeys(("id", "source", "place", "words"), str),
+    dict.fromkeys(("command", "verdict", "reason", "note"), _TEXT),
+    {"evidence": _many(_struct("Evidence", dict.fromkeys(("record", "verdict", "text"), str)))},
+)
+_PLACE = _struct(
+    "Place", dict.fromkeys(("section", "suite", "workload", "metric", "differs", "side"), str), {"over": _TEXT}
+)
+_FIGURE = _struct(
+    "Figure",
+    dict.fromkeys(("study", "source", "platform", "condition", "suite", "metric", "unit", "level", "printed"), str),
+    {"value": float, "missing": _TEXT, "places": _many(_PLACE), "parts": _TEXTS},
+)
+_COMPARED = _struct(
+    "Compared",
+    dict.fromkeys(("study", "suite", "workload", "metric", "ratio", "platform", "record"), str),
+    dict.fromkeys(("page", "here"), float),
+    dict.fromkeys(("low", "high"), float | None),
+    dict.fromkeys(("differs", "reason"), _TEXT),
+)
+_OF_A_ROW = ("references", "runs", "missing", "costs", "remedies")
+_FOUND: Fields = {"answer": str, "records": _TEXTS, "left_out": _TEXT, "damaged": _TEXTS}
+
+DOCUMENTS: dict[str, Fields] = {
+    "analysis": {
+        "answer": str,
+        "context": _struct("Context", _fields(ReportContext, "workloads", "selection", "sensors")),
+        "analysis": Analysis,
+        "exhibits": _many(_struct("Exhibit", _EXHIBIT)) | UnsetType,
+    },
+    "boards": {"answer": str, "table": BoardTable},
+    "clock-scales": _SCALES,
+    "conformance": {
+        "passed": dict[str, int],
+        "outcomes": _many(_struct("Outcome", _fields(ScriptOutcome), {"known": _TEXT})),
+    },
+    "doctor": dict.fromkeys(("can", "noise"), _many(_FINDING)),
+    "document": {"document": Document},
+    "explanation": {
+        "explanation": Explanation,
+        **{name: kind for name, kind in _fields(RowMeasurements).items() if name in _OF_A_ROW},
+    },
+    "image": {"digest": str, "folder": str, "image": Image},
+    "instruction-explanation": _fields(InstructionExplanation),
+    "libc-image": {"image": LibcImage},
+    "memory-fit": _fields(MemoryFit),
+    "plan": _fields(PlannedRuns),
+    "published-claims": {**_FOUND, "claims": _many(_CLAIM)},
+    "published-coverage": {
+        "answer": str,
+        **dict.fromkeys(("figures", "missing"), int),
+        **dict.fromkeys(("rows", "further"), _many(_FIGURE)),
+        "compared": _struct("Differences", _FOUND, {"absent": int, "factor": float, "rows": _many(_COMPARED)})
+        | UnsetType,
+    },
+    "query": {"rows": tuple[dict[str, Any], ...]},
+    "signs": _SIGNS,
+    "signs-by-board": {"boards": _many(_struct("BoardSigns", {"board": str}, _SIGNS))},
+    "study-index": {"index": _INDEX},
+    "wakeup-explanation": _fields(WakeupExplanation),
+}
+"""The fields of each format besides ``format`` and ``schema``. Those of ``list`` and ``images`` are the columns of tables."""
+
+
+def generated(name: str) -> Schema:
+    """Return the schema of a format of `VERSIONS`."""
+    if name in DOCUMENTS:
+        fields = DOCUMENTS[name]
+        found, components = msgspec.json.schema_components(fields.values())
+        properties: Schema = dict(zip(fields, found, strict=True))
+        made: Schema = {"properties": properties, "$defs": components}
+        if "Variant" in components:
+            components["Variant"] = {"type": "string"}
+        optional = [each for each, kind in fields.items() if UnsetType in typing.get_args(kind)]
+    else:
+        made, optional = _tables(name), []
+    start = {"format": {"const": f"swapstone-{name}"}, "schema": {"const": VERSIONS[name]}}
+    made = _plain({**made, "type": "object", "properties": {**start, **made["properties"]}})
+    made["required"] = [each for each in made["required"] if each not in optional]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+
+
+@functools.cache
+def _tables(name: str) -> Schema:
+    if name == "images":
+        return {"properties": {"rows": _table(image_rows()[0])}}
+    rows = [{"$ref": f"#/$defs/{each}"} for each in LISTS]
+    tables = {each: _table(found()[0]) for each, found in LISTS.items()}
+    return {"properties": {"list": {"enum": list(LISTS)}, "rows": {"anyOf": rows}}, "$defs": tables}
+
+
+def _table(columns: Iterable[str]) -> Schema:
+    cell = {"type": ["string", "number", "null"]}
+    return {"type": "array", "items": {"type": "object", "properties": dict.fromkeys(columns, cell)}}
+
+
+def _plain(schema: Schema) -> Schema:
+    """Return a schema without texts and defaults, in which each field is required and further ones are allowed."""
+    made: Schema = {}
+    for key, value in schema.items():
+        match key:
+            case "title" | "description" | "default" | "discriminator" | "required":
+                continue
+            case "properties" | "$defs":
+                made[key] = {name: _plain(each) for name, each in sorted(value.items())}
+            case "anyOf" | "prefixItems":
+                made[key] = [_plain(each) for each in value]
+            case "items" | "additionalProperties":
+                if value is not False or key == "items":
+                    made[key] = _plain(value) if isinstance(value, dict) else value
+            case _:
+                made[key] = value
+    if "properties" in made:
+        made["required"] = list(made["properties"])
+    return made
+
+
+def changes(old: Schema, new: Schema) -> list[str]:
+    """Return what a new schema changes so that a reader of the old one may fail: nothing where it only adds fields and words."""
+    return list(_changes(_Place("$", old, new), old, new))
+
+
+class _Place(NamedTuple):
+    """Where two schemas are compared: the path to a value, both documents, and the pairs of definitions around it."""
+
+    path: str
+    old: Schema
+    new: Schema
+    inside: frozenset[tuple[str, str]] = frozenset()
+
+    def below(self, path: str) -> _Place:
+        return self._replace(path=f"{self.path}{path}")
+
+
+def _changes(at: _Place, one: Schema, other: Schema) -> Iterator[str]:
+    if "$ref" in one or "$ref" in other:
+        pair = (one.get("$ref", ""), other.get("$ref", ""))
+        if pair in at.inside:  # a type that contains itself
+            return
+        at = at._replace(inside=at.inside | {pair})
+        one, other = _resolved(one, at.old), _resolved(other, at.new)
+    if "anyOf" in one or "anyOf" in other:
+        yield from _changed_forms(at, one.get("anyOf", [one]), other.get("anyOf", [other]))
+    for name, each in one.get("properties", {}).items():
+        if name not in other.get("properties", {}):
+            yield f"{at.path}.{name} is gone"
+        else:
+            yield from _changes(at.below(f".{name}"), each, other["properties"][name])
+            if name in one["required"] and name not in other["required"]:
+                yield f"{at.path}.{name} may be left out"
+    for key in ("items", "additionalProperties"):
+        if isinstance(one.get(key), dict) and isinstance(other.get(key), dict):
+            yield from _changes(at.below("[]"), one[key], other[key])
+    for place, (left, right) in enumerate(zip(one.get("prefixItems", ()), other.get("prefixItems", ()), strict=False)):
+        yield from _changes(at.below(f"[{place}]"), left, right)
+    yield from (f"{at.path} is never {word!r}" for word in one.get("enum", ()) if word not in other.get("enum", ()))
+    if _form(one) != _form(other):
+        yield f"{at.path} is {_form(other)} instead of {_form(one)}"
+
+
+def _changed_forms(at: _Place, old: list[Schema], new: list[Schema]) -> Iterator[str]:
+    """Compare the forms that a value may have. A further one is allowed if it is a type of its own: readers ignore unknown types."""
+    fits = [[next(_changes(at, left, right), None) is None for right in new] for left in old]
+    yield from (f"{at.path} is never {left}" for left, row in zip(old, fits, strict=True) if not any(row))
+    columns = zip(new, zip(*fits, strict=True), strict=True)
+    yield from (f"{at.path} may be {right}" for right, column in columns if not any(column) and "$ref" not in right)
+
+
+def _resolved(schema: Schema, root: Schema) -> Schema:
+    found: Schema = root["$defs"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    return found
+
+
+def _form(schema: Schema) -> object:
+    """Return what may not change at all: the kind of value, and how long an array is."""
+    keys = ("type", "const", "format", "contentEncoding", "minItems", "maxItems")
+    nested = {key: type(schema[key]).__name__ for key in ("items", "additionalProperties") if key in schema}
+    return {key: schema[key] for key in keys if key in schema} | nested
+
+
+def problems(top: Path, formats: Iterable[str] = VERSIONS, *, write: bool = False) -> Iterator[str]:
+    """Compare the published schemas of a checkout with the types, and yield what to do; with `write`, write them where that is allowed."""
+    folder = top / FOLDER
+    for name in formats:
+        version = VERSIONS[name]
+        path, made = folder / f"{name}.json", generated(name)
+        published: Schema | None = msgspec.json.decode(path.read_bytes()) if path.exists() else None
+        if published == made:
+            continue
+        same_version = published is not None and published["properties"]["schema"]["const"] == version
+        found = changes(published, made) if published is not None and same_version else []
+        for each in found:
+            yield f"{name}, version {version}: {each}. {_RAISE}"
+        if not write:
+            yield f"{FOLDER / path.name} differs from the types. Then run: tools/json-schemas --write"
+        elif not found:
+            path.write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
+    yield from (
+        f"{FOLDER / path.name} has no format." for path in sorted(folder.glob("*.json")) if path.stem not in VERSIONS
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Print what is wrong; return the exit status."""
+    if arguments not in ([], ["--write"]):
+        print(__doc__)
+        return 0
+    found = list(problems(TOP, write=bool(arguments)))
+    print("\n".join(found) or "docs/schemas has what the types give.")
+    return 2 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
