@@ -17,6 +17,7 @@ from tests.hostile.forgery import (
     NESTED,
     Json,
     Kind,
+    changed,
     edited,
     every_value,
     explanation,
@@ -81,6 +82,18 @@ _FOLDERS = [
     Kind("an explanation is a FIFO", explanation("explanation.json", os.mkfifo), ""),
 ]
 
+
+def _described(field: str, value: object) -> Callable[[Path], None]:
+    """Return a forgery of a field of every described metric."""
+
+    def change(found: Json) -> Json:
+        description = found["description"]
+        metrics = [{**metric, field: value} for metric in description["metrics"]]
+        return {**found, "description": {**description, "metrics": metrics}}
+
+    return changed("record", change)
+
+
 _META = [
     Kind("created is no time", edited("record", created="soon"), "no time in UTC"),
     Kind("created is a week", edited("record", created="2026-W01-1T00:00:00+00:00"), "no time in UTC"),
@@ -90,6 +103,22 @@ _META = [
     Kind("schema of 30 digits", edited("record", schema=10**30), "schema version"),
     Kind("schema is a text", edited("record", schema="1"), "can't be read"),
     Kind("an unknown field with escapes", edited("record", **{ESCAPE: 1}), "unknown field"),
+    Kind("the description is a text", edited("record", description=ESCAPE), "can't be read"),
+    Kind("the description has no workload", edited("record", description={"metrics": [], "works": []}), "not describe"),
+    *(
+        Kind(f"a described metric has the {field} {str(value)[:20]!r}", _described(field, value), expected)
+        for field, value, expected in (
+            ("name", ESCAPE, ""),
+            ("unit", ESCAPE, ""),
+            ("unit", "", ""),
+            ("meaning", ESCAPE, ""),
+            ("better", ESCAPE, "can't be read"),
+            ("quantity", "time\0", "can't be read"),
+            ("resolution", -1, "resolution"),
+            ("resolution", 1e308, "larger than"),
+            ("leads", False, ""),
+        )
+    ),
 ]
 
 _FIELDS: tuple[tuple[str, tuple[object, ...], str], ...] = (

@@ -14,6 +14,7 @@ from swapstone.record import RecordView, check_raw, manifest_differences
 from swapstone.run import manifest_of, prepare
 from swapstone.run.recompute import Recomputed, choose, recompute
 from swapstone.session.analysis import record_verdicts
+from swapstone.session.description import describe
 from swapstone.session.machines import open_experiment_target
 from swapstone.session.plan_check import plan_problems
 from swapstone.session.progress import NO_PROGRESS, Progress
@@ -21,6 +22,7 @@ from swapstone.session.sample_check import Derivation, derive
 from swapstone.session.signature import check_signature, signature_notes
 from swapstone.session.trust import require_trust
 from swapstone.session.unusable_values import named_record
+from swapstone.version import __version__
 
 FEWEST_DIGITS = 16
 """The shortest beginning of a digest that `--against` accepts: 64 bits."""
@@ -105,7 +107,8 @@ def verify_record(
     try:
         with named_record(view.path):
             derivation = derive(view)
-            problems += [*derivation.problems, *plan_problems(view), *_verdict_problems(view)]
+            found = (*_description_problems(view), *plan_problems(view), *_verdict_problems(view))
+            problems += [*derivation.problems, *found]
     except UserError as error:
         problems.append(f"it can't be analysed: {error.message}")
     recomputed: tuple[Recomputed, ...] = ()
@@ -127,6 +130,16 @@ def verify_record(
         recomputed=recomputed,
         signed_by=signature.identity if signature is not None else "",
     )
+
+
+def _description_problems(view: RecordView) -> Iterator[str]:
+    """Yield where a record's description is not that of the version that made it, if that is this one: directions decide verdicts."""
+    if view.meta.description is None or view.meta.swapstone != __version__:
+        return
+    described = view.meta.description.specs()
+    for (suite, name), work in describe(view.experiment).specs().items():
+        if described.get((suite, name)) != work:
+            yield f"record.json describes {suite}/{name} otherwise than this version of Swapstone, which made the record"
 
 
 def _answer(view: RecordView, problems: Sequence[str], against: str) -> str:
