@@ -74,7 +74,9 @@ class MadeRuns(Sequence[Run]):
 
     def __init__(self, runs: int, labels: Sequence[str]) -> None:
         self._labels, self._blocks = labels, runs // (WORKLOADS * 2)
-        self._values = np.random.default_rng(3).lognormal(10, 0.1, (WORKLOADS, 2, self._blocks, len(METRICS)))
+        random = np.random.default_rng(3)
+        self._values = random.lognormal(10, 0.1, (WORKLOADS, 2, self._blocks, len(METRICS)))
+        self._first = random.integers(0, 2, (WORKLOADS, self._blocks))
 
     def __len__(self) -> int:
         return self._blocks * 2 * WORKLOADS
@@ -98,7 +100,7 @@ class MadeRuns(Sequence[Run]):
                 load="idle",
                 variant=self._labels[variant],
                 block=block + 1,
-                position=0,
+                position=int(self._first[workload, block] != variant),
             ),
             status=Status.OK,
             samples=tuple(
