@@ -56,7 +56,7 @@ def main() -> int:
         _trials(Path(folder), runs)
     _start_up()
     print("analysis of a million values")
-    analysis.main()
+    analysis.main(())
     return 0
 
 

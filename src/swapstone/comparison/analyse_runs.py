@@ -126,7 +126,7 @@ def analyse(
             )
             for row in np.flatnonzero(table.status != OK).tolist()
         ),
-        blocks=_blocks(table) if experiment.layouts else max((len(row.blocks) for row in rows), default=0),
+        blocks=_blocks(table) if experiment.layouts else max((row.blocks.size for row in rows), default=0),
         runs=len(table),
         correction=CORRECTIONS.get(experiment.correction, CORRECTIONS[FAMILY_CORRECTION]),
         layouts=tuple(spreads(experiment, variants, workloads, cells, busy)) if experiment.layouts else (),

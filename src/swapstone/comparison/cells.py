@@ -51,7 +51,7 @@ class Cell:
             return _none(), np.empty(0)
         values = self.table.metrics[metric][self.rows]
         known = ~np.isnan(values)
-        return self.blocks[known], values[known]
+        return (self.blocks, values) if known.all() else (self.blocks[known], values[known])
 
     def span_ns(self, blocks: Ints) -> tuple[int, int] | None:
         """Return the first start and the last end of its runs in some blocks, as Unix times; None if it has no such run.

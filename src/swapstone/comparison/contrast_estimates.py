@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +15,13 @@ from swapstone.comparison.error_rate import Family
 from swapstone.comparison.factorial_contrasts import Contrast, Term
 from swapstone.comparison.layout_spread import by_layout
 from swapstone.comparison.rows import scale_of
+from swapstone.comparison.run_table import Ints
 from swapstone.model import Metric, Scale, Verdict
 from swapstone.stats import LOG_QUANTUM, Interval, SignedRank, difference_quantum
 
 Floats = NDArray[np.float64]
+
+Series: TypeAlias = "tuple[Ints, Floats]"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +30,8 @@ class Measured:
 
     Attributes:
         suite, workload, load, metric: what was measured.
-        series: value by block, by the label of the variant; only of variants whose values can be used.
+        series: blocks, ascending, and the values in them, each of shape (blocks,), by the label of the variant; only of variants whose
+            values can be used.
         lost: verdict and reason, by the label of the variant, for the other variants.
         certain: whether the values have no variance (sizes).
         preferred: whether this is the time metric that reports read first.
@@ -37,7 +42,7 @@ class Measured:
     workload: str
     load: str
     metric: Metric
-    series: Mapping[str, Mapping[int, float]]
+    series: Mapping[str, Series]
     lost: Mapping[str, tuple[Verdict, str]]
     certain: bool
     preferred: bool
@@ -134,15 +139,17 @@ class Estimate:
         return tuple(term.averaged for term in self.contrast.terms if term not in self.terms and term.averaged)
 
 
-def block_values(series: Sequence[Mapping[int, float]], layouts: int) -> tuple[tuple[int, ...], Floats]:
+def block_values(series: Sequence[Series], layouts: int) -> tuple[Ints, Floats]:
     """Return the blocks that all series have, and their values there, shape (series, blocks).
 
     Every unit of inference is formed here: with layouts, the mean of the blocks that ran the same links; else the block.
     """
-    blocks = tuple(sorted(set.intersection(*(set(each) for each in series))))
-    values = np.array([[each[block] for block in blocks] for each in series], dtype=np.float64)
-    if layouts and blocks:
-        present, reduced = by_layout(blocks, list(values), layouts)
+    blocks = functools.reduce(
+        lambda known, each: np.intersect1d(known, each[0], assume_unique=True), series, series[0][0]
+    )
+    values = np.array([found[np.searchsorted(each, blocks)] for each, found in series])
+    if layouts and blocks.size:
+        present, reduced = by_layout(blocks.tolist(), list(values), layouts)
         return present, np.array(reduced)
     return blocks, values
 
@@ -221,7 +228,7 @@ def _numbers(measured: Measured, terms: Sequence[Term], needed: int) -> Numbers 
     """Return the values of a contrast; None if no block has all its variants."""
     labels = _labels(terms)
     blocks, values = block_values([measured.series[label] for label in labels], measured.layouts)
-    if not blocks:
+    if not blocks.size:
         return None
     scale = scale_of(values)
     ratio = scale is Scale.RATIO
@@ -230,7 +237,7 @@ def _numbers(measured: Measured, terms: Sequence[Term], needed: int) -> Numbers 
     reference = float(np.median(np.mean([plain[term.reference] for term in terms], axis=0)))
     quantum = LOG_QUANTUM if ratio else difference_quantum(float(np.abs(values).max()))
     one_number = bool((values.min(axis=1) == values.max(axis=1)).all())
-    constant = one_number and (measured.certain or len(blocks) >= needed)
+    constant = one_number and (measured.certain or blocks.size >= needed)
     return dataclasses.replace(_combined(terms, inner, scale, quantum, reference=reference), constant=constant)
 
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
+
 from swapstone.comparison.cells import Cell, Cells
-from swapstone.comparison.contrast_estimates import Estimate, Measured, estimate, index_estimate
+from swapstone.comparison.contrast_estimates import Estimate, Measured, Series, estimate, index_estimate
 from swapstone.comparison.factorial_contrasts import Contrast, contrasts
 from swapstone.comparison.findings import Place
 from swapstone.comparison.machine_noise import TIMES, preferred_time
@@ -94,18 +96,17 @@ def _of_runs(
 
 def _series(
     labels: Sequence[str], found: Mapping[str, Cell], metric: Metric
-) -> tuple[dict[str, dict[int, float]], dict[str, tuple[Verdict, str]]]:
-    """Return the values of each variant by block, and why the others have none."""
-    series: dict[str, dict[int, float]] = {}
+) -> tuple[dict[str, Series], dict[str, tuple[Verdict, str]]]:
+    """Return the blocks and values of each variant, and why the others have none."""
+    series: dict[str, Series] = {}
     lost: dict[str, tuple[Verdict, str]] = {}
     for label in labels:
         cell = found.get(label, Cell())
-        blocks, column = cell.series(metric.name)
-        values = dict(zip(blocks.tolist(), column.tolist(), strict=True))
+        values = cell.series(metric.name)
         exclusion = cell.exclusion(label)
         if exclusion:
             lost[label] = exclusion
-        elif values:
+        elif values[0].size:
             series[label] = values
         elif cell.blocks.size:
             lost[label] = Verdict.UNAVAILABLE, f"{label}: no run gave a value of {metric.name}"
@@ -133,7 +134,11 @@ def _of_sizes(experiment: Experiment, labels: Sequence[str], sizes: SizeValues) 
     for suite, name in experiment.workloads:
         known = {label: dict(sizes[suite, name, label]) for label in labels if (suite, name, label) in sizes}
         for metric in dict.fromkeys(metric for found in known.values() for metric in found):
-            series = {label: {0: found[metric]} for label, found in known.items() if metric in found}
+            series = {
+                label: (np.zeros(1, dtype=np.int64), np.array([found[metric]], dtype=np.float64))
+                for label, found in known.items()
+                if metric in found
+            }
             lost = {
                 label: (Verdict.UNAVAILABLE, f"{label}: there is no such program")
                 for label in labels
@@ -147,8 +152,8 @@ def _of_indices(
 ) -> Iterator[Estimate]:
     together: dict[tuple[str, str, str], list[Measured]] = {}
     for each in measured:
-        values = [value for series in each.series.values() for value in series.values()]
-        if each.metric.name in TIMES and values and min(values) > 0:
+        least = [values.min() for _, values in each.series.values() if values.size]
+        if each.metric.name in TIMES and least and min(least) > 0:
             together.setdefault((each.suite, each.load, each.metric.name), []).append(each)
     for (_, load, metric), members in together.items():
         for question in questions:

@@ -21,7 +21,7 @@ ASSIGNMENTS = 999
 ASSIGNMENT_SEED = 2009
 
 
-def by_layout(blocks: Sequence[int], sides: Sequence[Floats], layouts: int) -> tuple[tuple[int, ...], list[Floats]]:
+def by_layout(blocks: Sequence[int], sides: Sequence[Floats], layouts: int) -> tuple[NDArray[np.int64], list[Floats]]:
     """Reduce blocks to layouts. Blocks of one layout ran the same two programs, so they are no independent sample of links.
 
     Args:
@@ -51,7 +51,7 @@ def whole_cycles(blocks: Sequence[int], variants: int) -> tuple[tuple[int, ...],
     return tuple(map(int, cycles[whole])), whole
 
 
-def by_turn(turns: Sequence[int], sides: Sequence[Floats]) -> tuple[tuple[int, ...], list[Floats]]:
+def by_turn(turns: Sequence[int], sides: Sequence[Floats]) -> tuple[NDArray[np.int64], list[Floats]]:
     """Reduce blocks to turns, which are layouts or cycles of orders.
 
     Args:
@@ -61,10 +61,10 @@ def by_turn(turns: Sequence[int], sides: Sequence[Floats]) -> tuple[tuple[int, .
     Returns:
         The numbers of the turns that occur, ascending, and each side's mean over their blocks, as of `by_layout`.
     """
-    if not turns:
-        return (), list(sides)
-    numbers = np.array(turns)
-    present = tuple(int(turn) for turn in np.unique(numbers))
+    numbers = np.array(turns, dtype=np.int64)
+    if not numbers.size:
+        return numbers, list(sides)
+    present = np.unique(numbers)
     positive = all(side.min() > 0 for side in sides)
     reduced = []
     for side in sides:
@@ -74,7 +74,7 @@ def by_turn(turns: Sequence[int], sides: Sequence[Floats]) -> tuple[tuple[int, .
     return present, reduced
 
 
-def _without_rounding(side: Floats, turns: NDArray[np.int64], present: Sequence[int], means: Floats) -> Floats:
+def _without_rounding(side: Floats, turns: NDArray[np.int64], present: NDArray[np.int64], means: Floats) -> Floats:
     """Set the mean of equal values to exactly that value, so that rounding makes no difference."""
     equal = [float(side[turns == turn][0]) if np.ptp(side[turns == turn]) == 0 else math.nan for turn in present]
     return np.where(np.isnan(equal), means, equal)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from swapstone.comparison.cells import Cell, Cells, Group
 from swapstone.comparison.error_rate import Family
-from swapstone.comparison.layout_spread import by_layout, by_turn, whole_cycles
+from swapstone.comparison.layout_spread import by_turn, whole_cycles
 from swapstone.comparison.means import tail_p_value, unit_means
 from swapstone.comparison.pairs import pairs_for
 from swapstone.comparison.run_table import Ints
@@ -53,7 +53,7 @@ class Row:
         baseline, candidate: the two variants.
         null: whether the candidate is a copy of the baseline.
         blocks: numbers of the blocks with a pair of runs, ascending; with layouts, of the layouts with such a block; with
-            balanced orders, of the complete cycles.
+            balanced orders, of the complete cycles. Shape (pairs,).
         before, after: the values of baseline and candidate, shape (pairs,).
         constant: whether each side had the same value in all blocks, in enough blocks to rely on it.
         exclusion: verdict and reason if the two can't be compared.
@@ -71,7 +71,7 @@ class Row:
     baseline: Variant
     candidate: Variant
     null: bool
-    blocks: tuple[int, ...]
+    blocks: Ints
     before: NDArray[np.float64]
     after: NDArray[np.float64]
     constant: bool
@@ -192,16 +192,15 @@ def run_rows(
             for metric in workloads[name].metrics:
                 for candidate in candidates:
                     sides = found.get(baseline.label, Cell()), found.get(candidate.label, Cell())
-                    paired, (before, after) = _paired(*sides, metric.name)
-                    blocks = tuple(paired.tolist())
+                    blocks, (before, after) = _paired(*sides, metric.name)
                     runs = means = before, after
-                    observed_s = None if experiment.virtual else _observed_s(sides, paired)
+                    observed_s = None if experiment.virtual else _observed_s(sides, blocks)
                     if experiment.layouts:
-                        turns = [layout_of(block, experiment.layouts) for block in blocks]
+                        turns = [layout_of(block, experiment.layouts) for block in blocks.tolist()]
                         means = unit_means(before, turns), unit_means(after, turns)
-                        blocks, (before, after) = by_layout(blocks, (before, after), experiment.layouts)
+                        blocks, (before, after) = by_turn(turns, (before, after))
                     elif experiment.order == BALANCED_ORDER:
-                        cycles, whole = whole_cycles(blocks, len(variants))
+                        cycles, whole = whole_cycles(blocks.tolist(), len(variants))
                         runs = means = before[whole], after[whole]
                         if cycles:
                             means = unit_means(before[whole], cycles), unit_means(after[whole], cycles)
@@ -216,7 +215,7 @@ def run_rows(
                         blocks=blocks,
                         before=before,
                         after=after,
-                        constant=len(blocks) >= needed and _one_number(before) and _one_number(after),
+                        constant=blocks.size >= needed and _one_number(before) and _one_number(after),
                         exclusion=_exclusion(*sides, metric, blocks),
                         rules=experiment.rules,
                         runs=runs if current else None,
@@ -255,7 +254,7 @@ def size_rows(
                         baseline=baseline,
                         candidate=candidate,
                         null=False,
-                        blocks=(),
+                        blocks=np.empty(0, dtype=np.int64),
                         before=np.array([size], dtype=np.float64),
                         after=np.array([new[metric.name]], dtype=np.float64),
                         constant=True,
@@ -284,10 +283,10 @@ def _one_number(values: NDArray[np.float64]) -> bool:
     return bool(values.min() == values.max())
 
 
-def _exclusion(baseline: Cell, candidate: Cell, metric: Metric, blocks: Sequence[int]) -> tuple[Verdict, str] | None:
+def _exclusion(baseline: Cell, candidate: Cell, metric: Metric, blocks: Ints) -> tuple[Verdict, str] | None:
     """Return the verdict and reason if the two can't be compared: a side is excluded, or there is no pair; else None."""
     exclusion = baseline.exclusion("baseline") or candidate.exclusion("candidate")
-    if exclusion or blocks:
+    if exclusion or blocks.size:
         return exclusion
     if np.isin(baseline.blocks, candidate.blocks).any():
         return Verdict.UNAVAILABLE, f"no pair of runs gave a value of {metric.name}"

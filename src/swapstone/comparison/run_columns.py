@@ -78,10 +78,16 @@ class _Wide:
         waiting.append(values)
 
     def flush(self, count: int) -> None:
-        """End a chunk of `count` rows."""
+        """End a chunk of `count` rows.
+
+        Raises:
+            ValueError: a value is not finite.
+        """
         found: dict[str, NDArray[np.int64 | np.float64]] = {}
         for names, (rows, waiting) in self._waiting.items():
             matrix = np.array(waiting, dtype=self._type).reshape(len(rows), len(names))
+            if not np.isfinite(matrix).all():
+                raise ValueError("a run's values must be finite")
             for place, name in enumerate(names):
                 column = found.get(name)
                 if column is None:
@@ -160,7 +166,10 @@ class RunColumns:
     def _add_samples(self, row: int, samples: Iterable[Sample]) -> None:
         wanted = self._wanted
         kept = [each for each in samples if each.values and (wanted is None or each.metric in wanted)]
-        self._metrics.add(row, tuple([each.metric for each in kept]), [run_value(each.values) for each in kept])
+        names = tuple([each.metric for each in kept])
+        self._metrics.add(
+            row, names, [each.values[0] if len(each.values) == 1 else run_value(each.values) for each in kept]
+        )
 
     def _flush(self) -> None:
         count = len(self._head)

@@ -79,11 +79,12 @@ def indices(estimates: Iterable[IndexEstimate], rates: ErrorRates, *, layouts: b
 
 def _inference(rows: Sequence[Row]) -> SignedRank | MeanOfMeans | None:
     """Return the inference on the mean log ratio over the workloads; None without a block that all of them have."""
-    by_block = [dict(zip(row.blocks, np.log(row.after) - np.log(row.before), strict=True)) for row in rows]
-    blocks = sorted(set().union(*by_block))
-    ratios = np.array([[found.get(block, math.nan) for block in blocks] for found in by_block])
+    blocks = np.unique(np.concatenate([row.blocks for row in rows]))
+    ratios = np.full((len(rows), blocks.size), math.nan)
+    for row, found in zip(rows, ratios, strict=True):
+        found[np.searchsorted(blocks, row.blocks)] = np.log(row.after) - np.log(row.before)
     common = ~np.isnan(ratios).any(axis=0)
-    fewest = min(map(len, by_block))
+    fewest = min(row.blocks.size for row in rows)
     few_common = common.sum() < min(fewest, max(fewest * FEWEST_COMMON, ENOUGH_COMMON))
     if fewest >= FEWEST_PAIRS and few_common:
         return MeanOfMeans(ratios)

@@ -22,6 +22,7 @@ import dataclasses
 import functools
 import math
 import statistics
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -153,7 +154,9 @@ class RunOrder:
         """Return T of the scores, and T for each draw of the orders in which no mean is empty."""
         flat, present = scores.ravel().astype(np.float32), valid.ravel().astype(np.float32)
         observed = _contrast(cells.reshape(1, 4, -1).astype(np.float32), flat, present)
-        return float(observed[0]), _contrast(self._drawn(a, b), flat, present)
+        whole = self._cycles == 1 and bool(valid.all())
+        counts = _random_counts(*self.order.shape) if whole else None
+        return float(observed[0]), _contrast(self._drawn(a, b), flat, present, counts)
 
     def _deviation(self, scores: Floats, present: Floats) -> float:
         """Return the standard deviation of T over new draws of the orders, for many blocks.
@@ -235,15 +238,23 @@ class RunOrder:
         )
 
 
-@functools.lru_cache(maxsize=8)
+@functools.lru_cache(maxsize=2)
 def _random_cells(blocks: int, count: int) -> NDArray[np.float32]:
-    """Return the four cells of treatments 0 and 1 for random orders of independent blocks, shape (DRAWS, 4, blocks * count)."""
-    random = np.random.default_rng(DRAW_SEED)
-    order = random.random((DRAWS, blocks + 1, count)).argsort(axis=2)
-    previous = np.concatenate([order[:, :-1, -1:], order[:, 1:, :-1]], axis=2).reshape(DRAWS, -1)
-    order = order[:, 1:].reshape(DRAWS, -1)
-    is_a, is_b, after_a, after_b = order == 0, order == 1, previous == 0, previous == 1
-    return np.stack([is_a & ~after_b, is_a & after_b, is_b & ~after_a, is_b & after_a], axis=1).astype(np.float32)
+    """Return the four cells of treatments 0 and 1 for random orders of independent blocks, shape (DRAWS, 4, blocks * count).
+
+    They have up to 64 MB. The rows of a group share them, and groups of as many blocks.
+    """
+    found = np.empty((DRAWS, 4, blocks * count), dtype=np.float32)
+    for cells, codes in zip(found, _new_codes(blocks, count, DRAWS), strict=True):
+        np.equal(codes.ravel(), np.arange(4)[:, None], out=cells)
+    return found
+
+
+@functools.lru_cache(maxsize=2)
+def _random_counts(blocks: int, count: int) -> NDArray[np.float32]:
+    """Return the number of runs in each of `_random_cells`, shape (DRAWS, 4)."""
+    counts: NDArray[np.float32] = _random_cells(blocks, count).sum(axis=2)
+    return counts
 
 
 def _draws(runs: int) -> int:
@@ -254,12 +265,15 @@ def _draws(runs: int) -> int:
 @functools.lru_cache(maxsize=8)
 def _random_codes(blocks: int, count: int) -> NDArray[np.int8]:
     """Return `RunOrder._codes` for random orders of independent blocks."""
+    return np.stack(list(_new_codes(blocks, count, _draws(blocks * count))))
+
+
+def _new_codes(blocks: int, count: int, draws: int) -> Iterator[NDArray[np.int8]]:
+    """Yield the codes of random orders of independent blocks, each of shape (blocks, count)."""
     random = np.random.default_rng(DRAW_SEED)
-    found = np.empty((_draws(blocks * count), blocks, count), dtype=np.int8)
-    for each in found:
+    for _ in range(draws):
         order = random.random((blocks + 1, count)).argsort(axis=1)
-        each[:] = _codes_of(order[1:], order[:-1, -1])
-    return found
+        yield _codes_of(order[1:], order[:-1, -1])
 
 
 def _codes_of(order: Ints, before: Ints) -> NDArray[np.int8]:
@@ -269,9 +283,19 @@ def _codes_of(order: Ints, before: Ints) -> NDArray[np.int8]:
     return np.where((order <= 1) & (previous >= 0), code, 4).astype(np.int8)
 
 
-def _contrast(cells: NDArray[Any], scores: NDArray[Any], present: NDArray[Any]) -> Floats:
-    """Return T for each of several assignments, shape (assignments,); those with an empty mean are left out."""
-    sums, counts = cells @ (scores * present), cells @ present
+def _contrast(
+    cells: NDArray[Any], scores: NDArray[Any], present: NDArray[Any], counts: NDArray[Any] | None = None
+) -> Floats:
+    """Return T for each of several assignments, shape (assignments,); those with an empty mean are left out.
+
+    Args:
+        cells: which runs belong to each of the four means, shape (assignments, 4, runs).
+        scores: shape (runs,).
+        present: 1, and 0 for a missing run, shape (runs,).
+        counts: `cells @ present`, where that is known.
+    """
+    sums = cells @ (scores * present)
+    counts = cells @ present if counts is None else counts
     whole = counts.min(axis=1) > 0
     means = sums[whole] / counts[whole]
     return np.asarray((means[:, 3] - means[:, 2]) - (means[:, 1] - means[:, 0]), dtype=np.float64)
@@ -285,12 +309,13 @@ def _fitted(
     Returns:
         The means; the variances of the differences of the first two and of the last two; Welch's degrees of freedom.
     """
+    members = [np.flatnonzero(cell) for cell in cells]
     effects = np.zeros(centred.shape)
     residuals = centred
     for _ in range(FITS):
         residuals = _without_shared(centred - effects, weights) + effects
-        for cell in cells:
-            effects[cell] = residuals[cell].mean()
+        for cell in members:
+            effects.reshape(-1)[cell] = residuals.reshape(-1)[cell].mean()
     counts = cells.sum(axis=(1, 2))
     # A run's own weight in its level makes the residuals too small.
     own = 1 / (1 - 1 / ((2 * WINDOW + 1) * centred.shape[1]))

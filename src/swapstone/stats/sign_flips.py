@@ -11,6 +11,8 @@ the rounded sum is exact. Its distribution is a convolution of n distributions o
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,23 +32,24 @@ def sign_flip_p_value(differences: Floats) -> float:
         differences: shape (n,), finite; none of them gives 1.0.
     """
     if differences.size > MOST_TERMS:
-        differences = np.array([part.sum() for part in np.array_split(differences, MOST_TERMS)])
+        size, longer = divmod(differences.size, MOST_TERMS)
+        border = longer * (size + 1)
+        parts = differences[:border].reshape(longer, size + 1), differences[border:].reshape(-1, size)
+        differences = np.concatenate([part.sum(axis=1) for part in parts])
     total = float(np.abs(differences).sum())
     if total == 0.0:
         return 1.0
     if not np.isfinite(total):
         raise ValueError("differences must be finite, and so must be their sum")
     signed = np.rint(differences / total * RESOLUTION).astype(np.int64)
-    sizes = np.sort(np.abs(signed))
+    sizes = np.sort(np.abs(signed[signed != 0]))
     # With u the sum of the sizes whose sign is positive, the sum of all is 2 u - sum(sizes).
     whole = int(sizes.sum())
     least = (whole + abs(int(signed.sum()))) // 2
-    mass = np.zeros(whole + 1)
-    mass[0] = 1.0
+    ways = np.zeros(whole + 1)  # at most 2 ** MOST_TERMS
+    ways[0] = 1.0
     reached = 0
     for size in sizes.tolist():
-        if size:
-            mass[size : reached + size + 1] += mass[: reached + 1].copy()
-            mass[: reached + size + 1] *= 0.5
-            reached += size
-    return min(1.0, 2 * float(mass[least:].sum()))
+        ways[size : reached + size + 1] += ways[: reached + 1].copy()
+        reached += size
+    return min(1.0, math.ldexp(float(ways[least:].sum()), 1 - sizes.size))

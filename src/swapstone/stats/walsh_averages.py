@@ -7,6 +7,7 @@ All arithmetic is on integers, so that sums and ties are exact, and counting agr
 from __future__ import annotations
 
 import bisect
+import functools
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +15,16 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 
 FULL_LIMIT = 256
-"""Up to this number of values all sums (33 thousand) are stored, sorted; above, they are counted and selected without storing."""
+"""Up to this number of values all sums (33 thousand) are sorted; above, they are counted and selected without storing."""
 
-ENUMERATE_LIMIT = 1_000_000
-"""Selection narrows its bracket to at most this number of sums (8 MB each for a few arrays), then lists them."""
+ENUMERATE_LIMIT = 1 << 14
+"""Selection narrows its bracket to at most this number of sums, then lists them: as long as counting once more takes, and 128 KB."""
 
-THINNED = 256
+THINNED = 64
 """The first bracket comes from this number of evenly spaced values."""
+
+_SORTED = 8
+"""So many sets of sorted sums are kept: the figures of one set of values are computed one after another."""
 
 
 class PairSums:
@@ -33,17 +37,16 @@ class PairSums:
     def __init__(self, values: Integers) -> None:
         self.values = np.sort(values.astype(np.int64))
         self.count = self.values.size * (self.values.size + 1) // 2
-        self._sorted = all_sums(self.values) if self.values.size <= FULL_LIMIT else None
-        self._guess = None if self._sorted is not None else _thinned(self.values)
+        self._few = self.values.size <= FULL_LIMIT
         # What was counted before: an estimate and several intervals look for neighbouring ranks.
         self._limits = [2 * int(self.values[0]) - 1, 2 * int(self.values[-1])]
         self._counts = [0, self.count]
-        self._listed: tuple[int, int, Integers] | None = None
+        self._selected: dict[int, int] = {}
 
     def at_most(self, limit: int) -> int:
         """Return the number of sums <= `limit`."""
-        if self._sorted is not None:
-            return int(np.searchsorted(self._sorted, limit, side="right"))
+        if self._few:
+            return int(np.searchsorted(_sorted_sums(self.values.tobytes()), limit, side="right"))
         place = bisect.bisect_left(self._limits, limit)
         if place < len(self._limits) and self._limits[place] == limit:
             return self._counts[place]
@@ -67,8 +70,14 @@ class PairSums:
             rank: 1..M.
         """
         assert 1 <= rank <= self.count, f"rank {rank} of {self.count}"
-        if self._sorted is not None:
-            return int(self._sorted[rank - 1])
+        if self._few:
+            return int(_sorted_sums(self.values.tobytes())[rank - 1])
+        found = self._selected.get(rank)
+        if found is None:
+            found = self._selected[rank] = self._narrowed(rank)
+        return found
+
+    def _narrowed(self, rank: int) -> int:
         low, high, below, upto = self._bracket(rank)
         halve = False
         while high - low > 1 and upto - below > ENUMERATE_LIMIT:
@@ -92,11 +101,11 @@ class PairSums:
         below, upto = self._counts[place - 1], self._counts[place]
         if upto - below <= ENUMERATE_LIMIT:
             return low, high, below, upto
-        assert self._guess is not None
-        near = rank / self.count * self._guess.size
+        guess = _sorted_sums(self.values[_evenly(self.values.size)].tobytes())
+        near = rank / self.count * guess.size
         for offset in (-0.02, 0.02):
-            index = round(near + offset * self._guess.size)
-            probe = int(self._guess[min(max(index, 0), self._guess.size - 1)])
+            index = round(near + offset * guess.size)
+            probe = int(guess[min(max(index, 0), guess.size - 1)])
             if low < probe < high:
                 seen = self.at_most(probe)
                 if seen >= rank:
@@ -107,8 +116,6 @@ class PairSums:
 
     def _between(self, low: int, high: int) -> Integers:
         """Return every sum in (low, high], unsorted."""
-        if self._listed is not None and self._listed[:2] == (low, high):
-            return self._listed[2]
         index = np.arange(self.values.size)
         start = np.maximum(np.searchsorted(self.values, low - self.values, side="right"), index)
         stop = np.searchsorted(self.values, high - self.values, side="right")
@@ -117,21 +124,31 @@ class PairSums:
         steps = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         second = np.repeat(start, lengths) + steps
         sums: Integers = self.values[first] + self.values[second]
-        self._listed = low, high, sums
         return sums
 
 
 def all_sums(values: Integers) -> Integers:
     """Return all M sums of `values` (shape (n,)), sorted, shape (M,)."""
-    first, second = np.triu_indices(values.size)
+    first, second = _pairs(values.size)
     sums: Integers = np.sort(values[first] + values[second])
     return sums
 
 
-def _thinned(values: Integers) -> Integers:
-    """Return the sorted sums of about `THINNED` evenly spaced ones of the sorted `values`."""
-    places = np.linspace(0, values.size - 1, THINNED).round().astype(np.int64)
-    return all_sums(values[places])
+@functools.lru_cache(maxsize=_SORTED)
+def _sorted_sums(values: bytes) -> Integers:
+    return all_sums(np.frombuffer(values, dtype=np.int64))
+
+
+@functools.lru_cache(maxsize=_SORTED)
+def _pairs(n: int) -> tuple[Integers, Integers]:
+    return np.triu_indices(n)
+
+
+@functools.lru_cache(maxsize=_SORTED)
+def _evenly(n: int) -> Integers:
+    """Return about `THINNED` evenly spaced places of n."""
+    places: Integers = np.linspace(0, n - 1, THINNED).round().astype(np.int64)
+    return places
 
 
 def _probes(low: int, high: int, share: float, halve: bool) -> tuple[int, ...]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 
 from swapstone.comparison.analyse_runs import _null_result
@@ -26,7 +27,8 @@ CROSSED = builders.experiment(
 def measured(name: str, value: float, metric: str = "wall", *, blocks: int = 3) -> Measured:
     """Return the same value of all four variants in each block but the last, which has another one."""
     labels = [f"libc={libc},linking={linking}" for libc in ("glibc", "musl") for linking in "ab"]
-    series = {label: {block: value if block == blocks else 5.0 for block in range(1, blocks + 1)} for label in labels}
+    values = np.array([value if block == blocks else 5.0 for block in range(1, blocks + 1)])
+    series = {label: (np.arange(1, blocks + 1), values) for label in labels}
     return Measured("s", name, "idle", METRICS[metric], series, {}, certain=False, preferred=True)
 
 

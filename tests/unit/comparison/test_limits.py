@@ -45,7 +45,7 @@ def row(before: Any, after: Any, metric: str = "wall", **changes: Any) -> Row:
         "baseline": baseline,
         "candidate": candidate,
         "null": False,
-        "blocks": tuple(range(1, sides[0].size + 1)),
+        "blocks": np.arange(1, sides[0].size + 1),
         "before": sides[0],
         "after": sides[1],
         "constant": False,

@@ -305,7 +305,7 @@ def test_heavy_tails_give_no_bound(pairs: int) -> None:
             baseline=variants[0],
             candidate=variants[1],
             null=False,
-            blocks=tuple(range(pairs)),
+            blocks=np.arange(pairs),
             before=runs[0],
             after=runs[1],
             constant=False,

@@ -93,7 +93,7 @@ def test_in_balanced_orders_the_cycle_is_the_unit_of_the_means() -> None:
     (found,) = run_rows(subject, variants(subject), bench.workloads, collect(as_table(bench.runs)))
     means: Any = found.means
     assert [each.tolist() for each in means] == [[2.0, 7.0], [3.0, 9.0]]
-    assert found.blocks and found.runs is not None and np.sort(found.runs[0]).tolist() == [1.0, 3.0, 5.0, 9.0]
+    assert found.blocks.size and found.runs is not None and np.sort(found.runs[0]).tolist() == [1.0, 3.0, 5.0, 9.0]
     alone = msgspec.structs.replace(bench.experiment, order=bench.experiment.order)
     (found,) = run_rows(alone, variants(alone), bench.workloads, collect(as_table(bench.runs)))
     means = found.means

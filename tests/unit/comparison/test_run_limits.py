@@ -520,8 +520,8 @@ def test_an_excluded_row_has_no_mean_and_no_inference() -> None:
 
 
 def test_an_index_is_the_geometric_mean_in_blocks_that_all_rows_have() -> None:
-    one = row([1.0, 1.0, 1.0], [2.0, 4.0, 8.0], blocks=(1, 2, 3))
-    other = row([1.0, 1.0, 1.0], [32.0, 2.0, 4.0], blocks=(0, 1, 3), group=("s", "v", "idle"))
+    one = row([1.0, 1.0, 1.0], [2.0, 4.0, 8.0], blocks=np.array([1, 2, 3]))
+    other = row([1.0, 1.0, 1.0], [32.0, 2.0, 4.0], blocks=np.array([0, 1, 3]), group=("s", "v", "idle"))
     (found,) = index_estimates([one, other], fewest=2)
     assert found.inference.n == 2
     assert found.inference.estimate() == pytest.approx((math.log(2 * 2) + math.log(8 * 4)) / 4)
@@ -536,7 +536,8 @@ def test_an_index_is_the_geometric_mean_in_blocks_that_all_rows_have() -> None:
 
 def test_a_disturbed_variant_is_named_where_its_values_left_with_the_blocks() -> None:
     metric, reasons = METRICS["wall"], {"lost": (Verdict.UNAVAILABLE, "x"), "unfinished": (Verdict.INCONCLUSIVE, "y")}
-    one = Measured("s", "w", "idle", metric, {"a": {1: 1.0}, "b": {1: 2.0}}, reasons, certain=False, preferred=True)
+    series = {"a": (np.array([1]), np.array([1.0])), "b": (np.array([1]), np.array([2.0]))}
+    one = Measured("s", "w", "idle", metric, series, reasons, certain=False, preferred=True)
 
     def left(verdict: Verdict) -> tuple[dict[str, tuple[Verdict, str]], set[str]]:
         labels = ("a", "lost", "unfinished")

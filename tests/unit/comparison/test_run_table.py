@@ -86,3 +86,11 @@ def test_blocks_that_count_are_those_of_the_model() -> None:
     expected = [run.trial.block in counted[run.trial.suite, run.trial.workload, run.trial.load] for run in made]
     assert as_table(made).counted.tolist() == expected
     assert {run.trial.block for run, counts in zip(made, expected, strict=True) if counts} == {6, 7, 8}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_value_that_is_not_finite_is_an_error(value: float) -> None:
+    run = next(iter(builders.runs(builders.experiment(), 1)))
+    samples = (Sample(metric="wall", values=(value,)),)
+    with pytest.raises(ValueError, match="a run's values must be finite"):
+        as_table([msgspec.structs.replace(run, samples=samples)])

@@ -29,7 +29,7 @@ def row(name: str, ratios: Mapping[int, float]) -> Row:
         baseline=BASELINE,
         candidate=CANDIDATE,
         null=False,
-        blocks=tuple(sorted(ratios)),
+        blocks=np.array(sorted(ratios)),
         before=np.ones(len(ratios)),
         after=after,
         constant=False,

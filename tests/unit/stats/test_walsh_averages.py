@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -73,3 +75,22 @@ def test_selection_from_few_values_equals_that_of_the_sorted_sums(values: list[i
 def test_a_rank_out_of_range_fails_an_assertion(rank: int) -> None:
     with pytest.raises(AssertionError, match="of 3"):
         PairSums(np.array([1, 2])).select(rank)
+
+
+@pytest.mark.parametrize("n", [30, 250, 1000])
+def test_memory_that_stays_is_proportional_to_the_number_of_values(n: int) -> None:
+    """An analysis holds the values of all its rows at once. All sums of 1000 values take 4 MB."""
+    random = np.random.default_rng(n)
+    PairSums(random.integers(0, 10**9, n)).select(1)  # what is kept once
+    tracemalloc.start()
+    try:
+        kept = [PairSums(random.integers(0, 10**9, n)) for _ in range(40)]
+        for pairs in kept:
+            for rank in (1, pairs.count // 2, pairs.count // 2 + 1, pairs.count):
+                pairs.select(rank)
+            pairs.at_most(0)
+        stays, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    recent = 8 * 8 * n * (n + 1) // 2 if n <= walsh_averages.FULL_LIMIT else 0
+    assert stays < recent + len(kept) * (40 * n + 4000)
