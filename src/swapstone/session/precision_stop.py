@@ -27,7 +27,7 @@ from swapstone.plan.stopping import AT_RESOLUTION, StopReason, decide, due, firs
 from swapstone.run import StopDecision
 from swapstone.session.analysis import workloads_of
 from swapstone.session.budget import MOST_EXTENSION, check_spent, extended_again, fitted
-from swapstone.session.values import format_duration
+from swapstone.session.values import format_compared
 
 SUSPICION = 0.05
 """Rate of false alarms of a row at which more runs are discarded, at the first check: few pairs are lost then."""
@@ -260,8 +260,9 @@ def _unprimed_note(experiment: Experiment, used_ns: int, costs: Mapping[Group, f
     needed_ns = used_ns + round(first * sum(costs.values()))
     if experiment.blocks or needed_ns <= experiment.budget_ns:
         return ""
+    budget, needed = format_compared(experiment.budget_ns, needed_ns)
     return (
-        f"The budget of {format_duration(experiment.budget_ns)} does not hold {first} pairs with a discarded run of the same variant "
-        f"before each measured one, which take {format_duration(needed_ns)}. So none is discarded, and small effects of what ran "
+        f"The budget of {budget} does not hold {first} pairs with a discarded run of the same variant "
+        f"before each measured one, which take {needed}. So none is discarded, and small effects of what ran "
         "before a run are less likely to be found."
     )
