@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.requirements import missing_uprobes
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.wire import TrialRequest
+from tests.programs import missing
 
 MOV = bytes.fromhex("4889f8")  # mov %rdi,%rax
 
@@ -80,7 +80,7 @@ UPROBES = Path(requirements.TRACING) / "uprobe_events"
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    os.geteuid() != 0 or platform.machine() != "x86_64" or not MUSL.exists() or shutil.which("musl-gcc") is None,
+    os.geteuid() != 0 or platform.machine() != "x86_64" or not MUSL.exists() or bool(missing("musl-gcc")),
     reason="needs root, musl on x86_64 and musl-gcc",
 )
 def test_allocations_have_all_callers_in_musl_by_derived_tables(tmp_path: Path) -> None:

@@ -6,10 +6,8 @@ from __future__ import annotations
 import gzip
 import importlib.util
 import lzma
-import os
 import signal
 import struct
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,6 +27,7 @@ from swapstone.targets.labgrid_target import LabgridSpec, LabgridTarget, with_en
 from swapstone.targets.target import EMULATED
 from swapstone.wire import AgentAnswer, TrialRequest
 from tests.fake_ssh import FakeSsh
+from tests.processes import is_running
 
 pytestmark = pytest.mark.slow  # each test starts a process that imports labgrid
 
@@ -371,9 +370,10 @@ def test_an_interrupted_boot_ends_at_once(lab: Path) -> None:
         LabSession(place(lab))
     signal.setitimer(signal.ITIMER_REAL, 0)
     assert time.monotonic() - began < 30
-    assert not subprocess.run(
-        ("pgrep", "-P", str(os.getpid()), "-f", "labgrid_worker"), capture_output=True, check=False
-    ).stdout
+    own = [pid for task in Path("/proc/self/task").glob("*/children") for pid in task.read_text().split()]
+    assert not [
+        pid for pid in own if is_running(pid) and b"labgrid_worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
 
 
 def test_without_labgrid_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
