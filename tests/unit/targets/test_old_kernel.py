@@ -41,7 +41,9 @@ def answer_without(call: str, folder: Path, *words: str) -> AgentAnswer:
     wrapper.write_text(FILTER.format(python=sys.executable, number=NUMBERS[call], agent=str(agent)))
     wrapper.chmod(0o755)
     with HostTarget(wrapper, stop_timeout_s=1) as target:
-        return target.run(TrialRequest(id="1", arguments=("/bin/echo", "on", *words), cwd=target.scratch(), timeout_ms=20_000))
+        return target.run(
+            TrialRequest(id="1", arguments=("/bin/echo", "on", *words), cwd=target.scratch(), timeout_ms=20_000)
+        )
 
 
 @pytest.mark.slow
