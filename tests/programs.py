@@ -16,7 +16,7 @@ import pytest
 PACKAGES = Path(__file__).parents[1] / "packages"
 
 BESIDE: Mapping[str, str] = {
-    **dict.fromkeys(("ar", "nm", "objcopy", "objdump", "readelf", "strip"), "binutils"),
+    **dict.fromkeys(("addr2line", "ar", "c++filt", "nm", "objcopy", "objdump", "readelf", "strip"), "binutils"),
     **dict.fromkeys(("arm-linux-gnueabihf-as", "arm-linux-gnueabihf-objcopy"), "gcc-arm-linux-gnueabihf"),
     "arm-linux-gnueabihf-readelf": "gcc-arm-linux-gnueabihf",
     "clang++": "clang",

@@ -75,7 +75,14 @@ int main(void)
     return to[1] == 1;
 }
 """
-UPROBES = Path(requirements.TRACING) / "uprobe_events"
+UPROBES = f"{requirements.TRACING}/uprobe_events"
+
+
+def traced(*command: str) -> str:
+    """Run a command where tracefs is mounted, as the instruments do, and return its output."""
+    wrapper = requirements.tracing_wrapper()
+    assert isinstance(wrapper, tuple)
+    return subprocess.run((*wrapper, *command), check=True, capture_output=True, text=True).stdout
 
 
 @pytest.mark.slow
@@ -119,14 +126,12 @@ def test_copies_are_counted_and_probes_are_deleted(
     folder.mkdir()
     number = 2**22 + os.getpid()  # of no process; of this test alone, because two probes of one name are an error
     stale = f"p:swapstone_{number}/f{int(shared)} {Path(objects[-1]).resolve()}:0x1000"
-    subprocess.run(
-        ["sh", "-c", 'echo "$0" >> "$1"', stale, UPROBES], check=True
-    )  # Python can't append: this file has no end
+    traced("sh", "-c", 'echo "$0" >> "$1"', stale, UPROBES)
     found = heap.measure(Tracee("v", request, Region.PROGRAM), ReferenceRuns({"wall": 1e6}, objects, (), folder, 1.0))
     counted = {amount.name: amount.value for amount in found.amounts}
     assert 50 <= counted["calls that copy memory"] < 90  # the loader and the C library copy, too
     assert 50 * 4000 <= counted["bytes copied"] < 50 * 4000 + 20_000
     assert 30 <= counted["calls that set memory"] < 70
-    left = UPROBES.read_text()
+    left = traced("cat", UPROBES)
     assert f"swapstone_{os.getpid()}/" not in left
     assert f"swapstone_{number}/" not in left
