@@ -69,6 +69,7 @@ setup_has() {
     case $1 in
         py:*) "${SWAPSTONE_PYTHON:-python3}" -I -c "import ${1#py:}" >/dev/null 2>&1 ;;
         rust:*) setup_rust "${1#rust:}" ;;
+        rust-source) setup_rust_source ;;
         */*) for setup_file in $1; do [ -e "$setup_file" ] && return 0; done; return 1 ;; # a pattern
         *) command -v "$1" >/dev/null 2>&1 ;;
     esac
@@ -81,6 +82,12 @@ setup_rust() {
     setup_minor=${setup_version#*.}
     [ "${setup_version%%.*}" -gt "${1%%.*}" ] 2>/dev/null && return 0
     [ "${setup_version%%.*}" = "${1%%.*}" ] && [ "${setup_minor%%.*}" -ge "${1#*.}" ] 2>/dev/null
+}
+
+# Whether Debian's Rust has its source. A Rust of rustup would not find that of the package: `rustup component add rust-src`.
+setup_rust_source() {
+    setup_sysroot=$(rustc --print sysroot 2>/dev/null) || return 1
+    [ "$setup_sysroot" != /usr ] || [ -e /usr/lib/rustlib/src/rust/library/Cargo.lock ]
 }
 
 # Set setup_missing to the packages whose probe fails, and setup_reasons to a line about each.

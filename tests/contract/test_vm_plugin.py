@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -88,12 +87,10 @@ def test_the_blocks_before_the_latest_wake_up_are_kept(name: str, tmp_path: Path
 )
 def test_wrong_arguments_are_named(words: str, reason: str, shared: Shared, tmp_path: Path) -> None:
     need_emulator()
-    emulator = shutil.which("qemu-system-x86_64")
-    assert emulator
     compiler = os.environ.get("CC") or "cc"
     plugin = build_plugin(shared.folder("plugin", lambda folder: build_plugin(folder, compiler)), compiler)
     command = [
-        emulator,
+        "qemu-system-x86_64",
         "-nodefaults",
         "-display",
         "none",

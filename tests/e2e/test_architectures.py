@@ -15,6 +15,7 @@ from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.model import UnavailableError
 from tests.contract.vm_images import need_emulator
 from tests.e2e.cli import runs_of, swapstone
+from tests.programs import require
 
 ONE = ("--only", "b_string_strlen", "--blocks", "1", "--seed", "4")
 
@@ -57,8 +58,8 @@ def test_both_c_libraries_run_on_another_architecture(tmp_path: Path, architectu
 @pytest.mark.parametrize("factor", ["compiler=gcc,clang", "optimization=O0,O2", "linking=dynamic,static"])
 def test_factors_of_the_build_are_observed_on_arm64(tmp_path: Path, factor: str) -> None:
     need("arm64")
-    if "clang" in factor and shutil.which("clang") is None:
-        pytest.skip("clang is not installed")
+    if "clang" in factor:
+        require("clang")
     record = tmp_path / "r"
     swapstone(tmp_path, "compare", factor, "--arch", "arm64", "--suite", "libc", *ONE, "--out", str(record))
     runs = runs_of(record)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -23,6 +22,7 @@ from swapstone.targets.ssh_connection import SshConnection
 from swapstone.targets.ssh_target import SshTarget
 from swapstone.wire import AgentAnswer, TrialRequest
 from tests.e2e.cli import runs_of, swapstone
+from tests.programs import needs
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +107,7 @@ def test_a_board_has_its_own_swap_back_after_a_session_and_after_a_lost_connecti
 
 
 @pytest.mark.exhaustive
-@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-gcc") is None, reason="no compiler for arm64 is installed")
+@needs("aarch64-linux-gnu-gcc")
 def test_what_is_written_to_the_disk_of_a_swap_file_is_counted(machine: EmulatedBoard, tmp_path: Path) -> None:
     sources = Path(__file__).parents[2] / "native" / "workloads"
     fill = tmp_path / "fill"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from swapstone.model import Status
 from swapstone.record import load
 from tests.e2e.cli import swapstone
+from tests.programs import needs, require
 
 PROGRAM = """
 #include <stdio.h>
@@ -33,12 +33,11 @@ RECIPES = {
 
 
 @pytest.mark.slow  # builds zlib for two C libraries, once for all cases
-@pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed (musl-tools)")
+@needs("musl-gcc")
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_each_recipe_finds_the_library_of_its_variant(recipe: str, tmp_path: Path) -> None:
     tool, build, program = RECIPES[recipe]
-    if shutil.which(tool) is None:
-        pytest.skip(f"{tool} is not installed")
+    require(tool)
     source = tmp_path / "source"
     source.mkdir()
     for name, text in FILES.items():

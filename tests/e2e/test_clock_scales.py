@@ -5,18 +5,18 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.cli import runs_of, swapstone
+from tests.programs import require
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
 def test_two_clocks_make_two_records_and_one_table(tmp_path: Path) -> None:
-    assert shutil.which("qemu-system-x86_64"), "install it: apt-get install qemu-system-x86"
+    require("qemu-system-x86_64")
     asked = ("libc=glibc,musl", "--target", "vm", "--only", "b_string_strlen", "--blocks", "1")
     folder = tmp_path / "r"
     made = swapstone(tmp_path, "compare", *asked, "--ns-per-instruction", "4,1", "--out", str(folder))

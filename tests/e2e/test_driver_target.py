@@ -16,6 +16,7 @@ import pytest
 
 from tests.e2e.cli import command, environment, runs_of, swapstone
 from tests.e2e.ssh_server import HERE, THERE, SshServer, missing, network_namespace, ssh_server
+from tests.programs import needs
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(missing()), reason=missing() or "sshd is there")]
 ADDRESS = "127.0.0.2"
@@ -81,7 +82,7 @@ def test_redis_gets_its_load_from_a_load_generator_that_was_built_and_copied(ser
     swapstone(tmp_path, "verify", str(record))
 
 
-@pytest.mark.skipif(not shutil.which("wrk"), reason="wrk is not installed")
+@needs("wrk")
 @pytest.mark.exhaustive  # it builds redis with every allocator
 def test_a_study_finds_its_load_generator_on_the_other_machine(server: SshServer, tmp_path: Path) -> None:
     chosen = ("study", "musl-malloc", "--only-part", "one-thread", "--only", "http(c=10,t=1)", "--blocks", "1")
@@ -143,7 +144,6 @@ def _processes(word: str) -> set[int]:
 def test_the_remote_load_generator_ends_with_the_command(
     server: SshServer, tmp_path: Path, signal_number: signal.Signals
 ) -> None:
-    assert shutil.which("sleep")
     mark = f"9{os.getpid()}.5{int(signal_number)}"
     client = tmp_path / "client"
     client.write_text(f"#!/bin/sh\nexec sleep {mark}\n")

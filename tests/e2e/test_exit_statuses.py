@@ -103,7 +103,7 @@ def test_a_condition_that_can_not_be_judged_is_refused_before_measuring(
 
 def test_resume_accepts_a_condition(tmp_path: Path) -> None:
     _compare(tmp_path, WORSE, "--out", "record", expect=0)
-    swapstone(tmp_path, "compare", "--resume", "record", "--budget", "1s", "--fail-if", "worse", expect=3)
+    swapstone(tmp_path, "compare", "--resume", "record", "--budget", "1h", "--fail-if", "worse", expect=3)
 
 
 def test_a_build_that_fails_for_one_variant(tmp_path: Path) -> None:

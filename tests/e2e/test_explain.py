@@ -23,6 +23,7 @@ from swapstone.explanation.remedies_tried import closed_gap
 from swapstone.instruments import acquisition, repeated_runs
 from swapstone.model import RemedyRuns
 from tests.e2e.cli import swapstone
+from tests.programs import missing, needs
 
 COMMON = r"""
 #define _GNU_SOURCE
@@ -136,7 +137,7 @@ METRIC = {"lock": "wall", "sleep": "wall"}
 """Waiting changes elapsed time, the other causes change processor time. On a busy machine elapsed time depends on other processes."""
 
 needs_perf = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("perf") is None,
+    os.geteuid() != 0 or bool(missing("perf")),
     reason="needs root and perf: what a machine lacks is tested elsewhere",
 )
 
@@ -264,7 +265,7 @@ def check_reports(record: Path, paragraph: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@needs("cc")
 def test_without_perf_and_valgrind_the_row_is_explained_by_counts_with_what_is_missing(tmp_path: Path) -> None:
     swapstone(tmp_path, "compare", "--blocks", "6", "--out", str(tmp_path / "r"), *planted(tmp_path, "system call"))
     tools = tmp_path / "bin"
@@ -301,7 +302,7 @@ def memory_share(folder: Path) -> float:
 @pytest.mark.slow
 @pytest.mark.exhaustive
 @needs_perf
-@pytest.mark.skipif(shutil.which("wrk") is None, reason="needs wrk: apt-get install wrk")
+@needs("wrk")
 def test_the_off_cpu_profile_of_a_server_shows_memory_mapping_with_musl_malloc_only(
     tmp_path: Path, ledger_of: Callable[..., dict[str, Any]]
 ) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from tests.e2e.cli import swapstone
 from tests.e2e.explained_record import RECORD, ROW, explained_strlen
+from tests.programs import require
 from tests.shared import Shared
 
 pytestmark = [
@@ -78,12 +78,12 @@ PATHS = {
 """How often the loop of two instructions is executed on each path of the first thread."""
 THREAD = (500_000, 500_000)
 
-Machine = tuple[str, str, str, str, str, str]
+Machine = tuple[str, str, str, str, str]
 MACHINES: list[Machine] = [
-    ("x86_64", "cc", "qemu-system-x86_64", "qemu-system-x86", "clone3", "__x64_sys_times"),
-    ("arm64", "aarch64-linux-gnu-gcc", "qemu-system-aarch64", "qemu-system-arm", "thread_start", "__arm64_sys_times"),
+    ("x86_64", "cc", "qemu-system-x86_64", "clone3", "__x64_sys_times"),
+    ("arm64", "aarch64-linux-gnu-gcc", "qemu-system-aarch64", "thread_start", "__arm64_sys_times"),
 ]
-"""Architecture, compiler, emulator, its package, the C library's function in which a thread begins, the kernel's function of times()."""
+"""Architecture, compiler, emulator, the C library's function in which a thread begins, the kernel's function of times()."""
 
 
 def _stacks(folder: Path) -> dict[str, tuple[int, int]]:
@@ -100,9 +100,8 @@ def _stacks(folder: Path) -> dict[str, tuple[int, int]]:
     ],
 )
 def test_a_flame_graph_has_the_calls_and_the_instructions_of_the_table(machine: Machine, tmp_path: Path) -> None:
-    architecture, compiler, emulator, package, thread, times = machine
-    assert shutil.which(emulator), f"install it: apt-get install {package}"
-    assert shutil.which(compiler), "install it: apt-get install gcc-aarch64-linux-gnu"
+    architecture, compiler, emulator, thread, times = machine
+    require(emulator, compiler)
     known = {**PATHS, f"{thread};start_thread;thread;spin": THREAD}
     (tmp_path / "calls.c").write_text(PROGRAM)
     subprocess.run([compiler, "-O1", "-static", "-pthread", "calls.c", "-o", "calls"], check=True, cwd=tmp_path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,9 @@ from swapstone.session.experiment import resolve
 from swapstone.session.request import ExperimentRequest, parse_factors
 from swapstone.session.study_file import load_study
 from tests.e2e.cli import fake, runs_of, swapstone
+from tests.programs import needs
 
 TOOLS = ("arm-linux-gnueabi-gcc", "arm-linux-gnueabihf-gcc", "qemu-system-arm")
-MISSING = [command for command in TOOLS if shutil.which(command) is None]
 FACTOR = "float=soft,softfp,hard"
 
 
@@ -75,7 +74,7 @@ def test_the_study_runs_on_the_fake_target(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # boots machines
-@pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} not installed")
+@needs(*TOOLS)
 def test_three_abis_give_the_same_results_in_different_numbers_of_instructions(tmp_path: Path) -> None:
     record = tmp_path / "r"
     asked = (FACTOR, "--only", "float_dot(exact)", "--blocks", "1", "--out", str(record), "--all")

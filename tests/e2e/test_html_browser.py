@@ -11,7 +11,6 @@ import html as escape
 import http.server
 import json
 import re
-import shutil
 import struct
 import subprocess
 import threading
@@ -25,12 +24,12 @@ import pytest
 from swapstone.explanation import load_classes
 from swapstone.report import flame_graph
 from tests.golden import crossed, latency, reports, servers, synthetic, verdicts
+from tests.programs import require
 from tests.shared import Shared
 from tests.unit.explanation.test_formats import AFTER, BEFORE
 
 pytestmark = pytest.mark.slow
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -50,12 +49,11 @@ SMALLEST_LETTER = 9.5  # pixels: what a drawing of 12 points may shrink to
 
 
 def _run(tmp_path: Path, document: str, *flags: str) -> str:
-    if CHROMIUM is None:
-        pytest.skip("unavailable: Chromium is not installed (apt-get install chromium)")
+    require("chromium")
     source = tmp_path / "page.html"
     source.write_text(document, encoding="utf-8")
     profile = tmp_path / "profile"
-    command = [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", *flags, source.as_uri()]
+    command = ["chromium", *FLAGS, f"--user-data-dir={profile}", *flags, source.as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
     return done.stdout
 

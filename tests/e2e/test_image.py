@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from swapstone.artifacts.packages import package_file, read_lock
 from swapstone.model import UnavailableError, UserError, cpio
 from swapstone.session.image_store import boot_arguments
 from tests.e2e.cli import command, environment, swapstone
+from tests.programs import require
 
 BOOT_TIMEOUT_S = 900
 """A busy machine needs minutes to emulate another architecture."""
@@ -97,7 +97,7 @@ def _request(architecture: str, kernel: str = "generic") -> ImageRequest:
 def _boot(architecture: str, built: BuiltImage) -> dict[str, str]:
     """Boot an image to its end and return the values that its init printed, by name."""
     machine = find_architecture(architecture)
-    assert shutil.which(machine.emulator), f"{machine.emulator} is not installed; ./test installs it"
+    require(machine.emulator)
     result = subprocess.run(
         boot_arguments(machine, built, 512),
         stdin=subprocess.DEVNULL,

@@ -7,7 +7,6 @@ In `./test` the images have two programs, in `./test --exhaustive` all.
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +21,7 @@ from swapstone.model import UserError
 from swapstone.record import RecordView, load
 from swapstone.session.sample_check import derive
 from tests.e2e.cli import runs_of, swapstone
+from tests.programs import require
 from tests.uncompared_snapshots import leave_out_cold_starts
 
 SHORT = """\
@@ -66,8 +66,7 @@ def test_a_host_without_a_compiler_is_refused_before_anything_is_fetched(tmp_pat
 
 def _require_images() -> None:
     """Build the images, or skip the test where a tool or a source is missing."""
-    if shutil.which("qemu-system-x86_64") is None:
-        pytest.skip("qemu-system-x86_64 is not installed")
+    require("qemu-system-x86_64")
     for libc in ("glibc", "musl"):
         try:
             libc_root(libc, "x86_64", lambda _: None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -65,9 +64,7 @@ def test_priorities_of_cyclictest_are_observed_in_its_threads(tmp_path: Path, ta
 
 
 @x86
-@pytest.mark.skipif(
-    shutil.which("setpriv") is None or os.geteuid() != 0, reason="root and setpriv take permissions away"
-)
+@root
 @pytest.mark.slow
 def test_without_root_the_reason_is_printed(tmp_path: Path) -> None:
     asked = ("libc=glibc,musl", "--suite", "latency", "--target", "host", "--duration", "100ms", "--blocks", "1")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from swapstone.model import UserError
 from swapstone.model.directories import cache_dir
 from swapstone.session.image_store import boot_arguments
 from tests.e2e.cli import swapstone
+from tests.programs import require
 
 BOOT_TIMEOUT_S = 900
 """A busy machine needs minutes to emulate another architecture."""
@@ -62,8 +62,8 @@ BOOT_TIMEOUT_S = 900
 def test_an_input_error_prints_a_message_and_a_hint(
     tmp_path: Path, arguments: list[str], message: str, hint: str
 ) -> None:
-    if arguments[:2] == ["image", "boot"] and shutil.which("qemu-system-x86_64") is None:
-        pytest.skip("qemu-system-x86_64 is not installed")
+    if arguments[:2] == ["image", "boot"]:
+        require("qemu-system-x86_64")
     result = swapstone(tmp_path, *arguments, expect=2, XDG_CACHE_HOME=str(tmp_path / "cache"))
     assert message in result.stderr and hint in result.stderr
     assert result.stdout == "" and list(tmp_path.iterdir()) == []
@@ -87,8 +87,7 @@ def _built(
 def _console(architecture: str, image: BuiltLibcImage, options: str, typed: str = "") -> str:
     """Boot an image with options on the kernel's command line, and return what its console shows."""
     machine = find_architecture(architecture)
-    if shutil.which(machine.emulator) is None:
-        pytest.skip(f"{machine.emulator} is not installed")
+    require(machine.emulator)
     command = boot_arguments(machine, image.built, 256)
     command[-1] += options
     result = subprocess.run(
@@ -151,8 +150,7 @@ def test_scripts_run_in_a_booted_image(libc: str) -> None:
 
 @pytest.mark.slow
 def test_a_program_built_by_clang_shows_it_and_runs(tmp_path: Path) -> None:
-    if shutil.which("clang") is None:
-        pytest.skip("clang is not installed")
+    require("clang")
     image = _built("x86_64", "musl", "clang", ("lua",))
     assert image.description.files["bin/lua"].compiler == "clang"
     assert _printed(image, tmp_path, ()) == "Lua 5.4\t42\t1.414\n"
@@ -160,8 +158,7 @@ def test_a_program_built_by_clang_shows_it_and_runs(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_program_of_another_architecture_runs_with_the_loader_of_its_image(tmp_path: Path) -> None:
-    if shutil.which("qemu-aarch64") is None:
-        pytest.skip("qemu-user is not installed")
+    require("qemu-aarch64")
     image = _built("arm64", "glibc", programs=("lua",))
     assert {file.libc for file in image.description.files.values()} == {"glibc"}
     assert _printed(image, tmp_path, ("qemu-aarch64",)) == "Lua 5.4\t42\t1.414\n"
@@ -196,8 +193,7 @@ def _with_loader(image: BuiltLibcImage, root: Path, program: str, *options: str)
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_an_image_built_by_clang_boots_and_serves_a_page() -> None:
-    if shutil.which("clang") is None:
-        pytest.skip("clang is not installed")
+    require("clang")
     image = _built("x86_64", "musl", "clang", EVERY)
     assert image.description.files["bin/busybox"].compiler == "clang"
     assert "swapstone: served" in _served("x86_64", image)

@@ -8,7 +8,6 @@ import dataclasses
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +23,7 @@ import swapstone as package
 from swapstone.model import Run
 from tests.contract.vm_images import need_emulator
 from tests.e2e.cli import FAKE, environment, swapstone
+from tests.programs import require
 from tests.shared import Shared
 
 ARGUMENTS = ("libc=glibc,musl", "--only", "b_malloc_tiny1", "--target", "vm", "--blocks", "2", "--seed", "1")
@@ -44,8 +44,7 @@ def raw_files(record: Path) -> dict[str, bytes]:
 def local(shared: Shared) -> Path:
     """A record of this machine alone, made once."""
     need_emulator()
-    if not (shutil.which("musl-gcc")):
-        pytest.skip("no musl-gcc")
+    require("musl-gcc")
     return shared.folder("local", lambda folder: swapstone(folder, "compare", *ARGUMENTS, "--out", "r")) / "r"
 
 

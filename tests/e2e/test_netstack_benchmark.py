@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -15,14 +14,16 @@ import pytest
 from benchmarks.netstack_lab import PREFIX, why_not
 from benchmarks.netstack_workloads import QUICK, WORKLOADS
 
+from tests.programs import require
+
 TOP = Path(__file__).parents[2]
 SCRIPT = TOP / "benchmarks" / "netstack"
 
 
 @pytest.fixture
 def requirements() -> None:
-    reason = why_not(["kernel"]) or (None if shutil.which("cargo") else "there is no cargo")
-    if reason:
+    require("cargo")
+    if reason := why_not(["kernel"]):
         pytest.skip(f"unavailable: {reason}")
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,6 +12,8 @@ from benchmarks.netstack import no_rust
 from benchmarks.netstack_costs import SUBJECT, WORKS, callgrind
 from benchmarks.netstack_link import PAIRS, build
 from benchmarks.netstack_profile import TABLE, Classes, split
+
+from tests.programs import require
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +47,7 @@ def test_the_same_command_twice_gives_the_same_bytes(binary: Path, sender: str, 
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", ["lwip", "smoltcp"])
 def test_instruction_counts_repeat_and_belong_to_the_stack(binary: Path, stack: str, tmp_path: Path) -> None:
-    if shutil.which("valgrind") is None:
-        pytest.skip("unavailable: there is no valgrind")
+    require("valgrind")
     # callgrind() raises an error if the two totals differ.
     costs = callgrind(binary, WORKS[0].arguments(100_000), stack, tmp_path)
     assert all(SUBJECT in cost.stack or len(cost.stack) >= 20 for cost in costs if cost.weight > 1000)

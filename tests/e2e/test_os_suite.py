@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.cli import runs_of, swapstone
+from tests.programs import require
 
 _ROW = re.compile(r"^(.{1,20}?) +(us|MB/s) +([0-9.]+) +([0-9.]+) +([0-9.]+) +([0-9.]+)$", re.MULTILINE)
 
@@ -18,7 +18,7 @@ _ROW = re.compile(r"^(.{1,20}?) +(us|MB/s) +([0-9.]+) +([0-9.]+) +([0-9.]+) +([0
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
 def test_lmbench_rows_of_a_virtual_machine_stand_beside_the_page(tmp_path: Path) -> None:
-    assert shutil.which("qemu-system-x86_64"), "install it: apt-get install qemu-system-x86"
+    require("qemu-system-x86_64")
     only = ("lat_syscall(stat)", "lat_proc(shell)", "lat_ctx(?,0)", "lat_udp", "lat_connect", "bw_pipe")
     asked = [word for name in only for word in ("--only", name)]
     folder = tmp_path / "r"

@@ -19,8 +19,9 @@ from swapstone.cli.main import cli
 from swapstone.model import UserError
 from swapstone.record import load
 from tests.e2e.cli import command, environment, fake, swapstone
+from tests.programs import needs
 
-needs_musl = pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed (musl-tools)")
+needs_musl = needs("musl-gcc")
 
 PROGRAM = r"""
 #include <stdio.h>
@@ -365,7 +366,7 @@ BOTH_LIBRARIES = ("libc=glibc,musl", "linking=dynamic,static", "compiler=gcc,cla
 
 @pytest.mark.slow
 @needs_musl
-@pytest.mark.skipif(shutil.which("clang++") is None, reason="clang++ is not installed")
+@needs("clang++")
 @pytest.mark.parametrize(
     ("levels", "variants"),
     [

@@ -13,6 +13,7 @@ import pytest
 from swapstone.session.study_file import load_study
 from swapstone.workloads import find_workloads
 from tests.e2e.cli import runs_of, swapstone
+from tests.programs import require
 
 SERVER = Path(__file__).parents[2] / "native" / "workloads" / "server.c"
 SPEC = """
@@ -88,21 +89,18 @@ def test_help_describes_servers(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("tool", "package", "drive"),
+    ("tool", "drive"),
     [
         pytest.param(  # the suite's generator: its tests run it
-            *("wrk", "wrk", "wrk -c {connections} -t 1 -d 1s --latency http://127.0.0.1:{port}/"),
+            *("wrk", "wrk -c {connections} -t 1 -d 1s --latency http://127.0.0.1:{port}/"),
             marks=pytest.mark.exhaustive,
         ),
-        ("ab", "apache2-utils", "ab -k -c {connections} -n 2000 http://127.0.0.1:{port}/"),
-        ("cc", "gcc", "swapstone-pace --port {port} --connections {connections} --rate 100 --seconds 1"),
+        ("ab", "ab -k -c {connections} -n 2000 http://127.0.0.1:{port}/"),
+        ("cc", "swapstone-pace --port {port} --connections {connections} --rate 100 --seconds 1"),
     ],
 )
-def test_an_own_server_is_measured_with_each_load_generator(
-    tmp_path: Path, tool: str, package: str, drive: str
-) -> None:
-    assert shutil.which(tool), f"install it: apt-get install {package}"
-    assert shutil.which("musl-gcc"), "install it: apt-get install musl-tools"
+def test_an_own_server_is_measured_with_each_load_generator(tmp_path: Path, tool: str, drive: str) -> None:
+    require(tool, "musl-gcc")
     project, record = source(tmp_path), tmp_path / "r"
     build = ("--build", "make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}", "--source", str(project))
     server = ("--server", "./server {port} 1 20 262144", "--load-generator", drive, "--connections", "1,4")
@@ -126,7 +124,7 @@ def test_an_own_server_is_measured_with_each_load_generator(
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
 def test_a_server_and_its_load_generator_run_in_one_machine(tmp_path: Path) -> None:
-    assert shutil.which("musl-gcc"), "install it: apt-get install musl-tools"
+    require("musl-gcc")
     project, record = source(tmp_path), tmp_path / "r"
     build = ("--build", "make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}", "--source", str(project))
     server = ("--server", "./server {port} 1 20 262144", "--connections", "2")
@@ -210,7 +208,7 @@ def place_of(run: Any) -> tuple[str, str]:
 
 @pytest.mark.slow
 def test_the_server_suite_runs_with_each_libc_and_allocator(tmp_path: Path, exhaustive: bool) -> None:
-    assert shutil.which("wrk"), "install it: apt-get install wrk"
+    require("wrk")
     asked = (
         "libc=glibc,musl",
         "allocator=default,mimalloc",

@@ -262,6 +262,14 @@ def test_a_rust_that_is_too_old_after_the_installation_is_reported(
     assert "Swapstone needs Python 3.11 or newer" in result.stderr, "the set-up continues"
 
 
+@pytest.mark.parametrize("sysroot", ["/usr", "/home/u/.rustup/toolchains/stable", None])
+def test_the_source_of_rust_is_installed_for_the_rust_of_debian_only(checkout: Path, sysroot: str | None) -> None:
+    (checkout / "packages").write_text("run rust-web-src rust-source what for\n")
+    result = _run(checkout, user=0, scripts={"rustc": f"echo {sysroot}" if sysroot else "exit 1"})
+    there = sysroot == "/usr" and Path("/usr/lib/rustlib/src/rust/library/Cargo.lock").exists()
+    assert ("rust-web-src" in result.stderr) == (not there and sysroot in {"/usr", None})
+
+
 def test_a_failing_apt_get_prints_its_output(checkout: Path) -> None:
     result = _run(checkout, user=0, apt="echo E: no such package; exit 100")
     assert result.returncode == 2

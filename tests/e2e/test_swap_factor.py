@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from swapstone.factors import parse_choice
 from swapstone.session.defaults import default_suites
 from swapstone.session.study_file import load_study
 from tests.e2e.cli import runs_of, swapstone
+from tests.programs import require
 
 
 def test_a_machine_factor_has_a_default_suite() -> None:
@@ -42,7 +42,7 @@ def test_swap_is_refused_on_the_host(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
 def test_only_swap_to_flash_writes_to_flash_and_a_missing_algorithm_is_named(tmp_path: Path, exhaustive: bool) -> None:
-    assert shutil.which("qemu-system-x86_64"), "install it: apt-get install qemu-system-x86"
+    require("qemu-system-x86_64")
     record = tmp_path / "r"
     asked = ("swap=flash,zram:lz4,zram:842", "--only", "fill (100 % random)", "--blocks", "1", "--seed", "4")
     swapstone(tmp_path, "compare", *asked, "--out", str(record), expect=4)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -26,6 +25,8 @@ from tools.trace_accesses import (
     read_reasons,
     tables,
 )
+
+from tests.programs import needs
 
 PARENT = r"""execve("/bin/sh", ["sh", "-c", "x"], 0x5581 /* 35 vars */) = 0
 openat(AT_FDCWD</work>, "/etc/ld.so.cache", O_RDONLY|O_CLOEXEC) = 3</etc/ld.so.cache>
@@ -103,7 +104,7 @@ def test_every_reason_is_a_sentence_of_its_own_and_on_the_page() -> None:
     assert all("not traced" not in line for line in listed.splitlines() if line.startswith("| `{record}"))
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
+@needs("strace")
 def test_a_command_is_traced_and_checked(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +20,7 @@ from swapstone.targets import clock_of
 from swapstone.targets.vm import spec
 from swapstone.targets.vm.boot_image import VmImage
 from tests.e2e.cli import fake, runs_of, swapstone
+from tests.programs import require
 
 
 def test_each_target_has_its_clock() -> None:
@@ -143,7 +143,7 @@ def test_two_programs_are_compared_and_a_missing_file_is_named(tmp_path: Path) -
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="images that programs can be built for are of x86_64")
 def test_a_comparison_in_a_virtual_machine_is_exact_and_can_be_recomputed(tmp_path: Path, exhaustive: bool) -> None:
     """Runs differ only by variant and replicate, and a repeated experiment gives equal bytes."""
-    assert shutil.which("qemu-system-x86_64"), "install it: apt-get install qemu-system-x86"
+    require("qemu-system-x86_64")
     record = tmp_path / "r"
     asked = ("libc=glibc,musl", "--only", "b_string_strlen", "--blocks", "2", "--target", "vm", "--seed", "4")
     shown = swapstone(tmp_path, "compare", *asked, "--out", str(record))

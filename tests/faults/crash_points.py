@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from tests.faults.injection import CHANGING, FAILURES, KINDS, Fault, Operation
 from tests.faults.scenario import DefectError, Scenario
-from tests.faults.scenarios import SCENARIOS, missing_program
+from tests.faults.scenarios import SCENARIOS, missing_programs
 
 LATE = ("duckdb", "jinja2", "numpy.random", "swapstone.artifacts.images", "swapstone.artifacts.allocators")
 """Modules that children would import."""
@@ -204,8 +204,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _show(sorted(map(_decoded, lines), key=_row_order), printed=False)
     names = []
     for name in options.scenarios or SCENARIOS:
-        if missing := missing_program(name):
-            print(f"{name} is left out: {missing} is not installed.", file=sys.stderr)
+        if missing := missing_programs(name):
+            print(f"{name} is left out: {missing}", file=sys.stderr)
         else:
             names.append(name)
     return _show([outcome for found in _side_by_side(names, options) for outcome in found], printed=options.json)

@@ -3,9 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-
 from tests.faults.cache_scenarios import Allocator, Fetch, Image, ImageOfLibc, SdkOfGlibc
 from tests.faults.record_scenarios import (
     Board,
@@ -19,6 +16,7 @@ from tests.faults.record_scenarios import (
     StudyOfParts,
 )
 from tests.faults.scenario import Scenario
+from tests.programs import missing
 
 SCENARIOS: dict[str, type[Scenario]] = {
     scenario.name: scenario
@@ -29,8 +27,6 @@ SCENARIOS: dict[str, type[Scenario]] = {
 }
 
 
-def missing_program(name: str) -> str:
-    """Return a program that a scenario needs and that is not installed; empty if there is none."""
-    return next(
-        (program for program in SCENARIOS[name].programs if shutil.which(program, path=os.environ["PATH"]) is None), ""
-    )
+def missing_programs(name: str) -> str:
+    """Return which programs that a scenario needs are not installed; empty if all are."""
+    return missing(*SCENARIOS[name].programs)

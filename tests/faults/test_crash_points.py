@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.cli import TOP
 from tests.faults.injection import CHANGING, FAILURES, KINDS, Fault, Operation
-from tests.faults.scenarios import SCENARIOS, missing_program
+from tests.faults.scenarios import SCENARIOS, missing_programs
 
 QUICK = dict.fromkeys(("experiment", "study", "report"), 8)
 """Points of each kind of work in `./test`; the others need a compiler, apt-get or the agent, or begin with an experiment too."""
@@ -22,8 +22,8 @@ SLOW = {name: 120 if name == "experiment" else 40 for name in SCENARIOS}
 
 
 def _examine(name: str, most: int, folder: Path) -> None:
-    if missing := missing_program(name):
-        pytest.skip(f"{missing} is not installed")
+    if missing := missing_programs(name):
+        pytest.skip(missing)
     words = [name, "--most", str(most), "--json"]
     done = subprocess.run(
         [sys.executable, "-P", "-m", "tests.faults.crash_points", *words],

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import fcntl
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.model.directories import cache_dir
+from tests.programs import require
 from tests.rust_toolchain import copied_crates, require_rust
 
 TOP = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def test_c_is_formatted() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("compiler", ["gcc", "clang", "musl-gcc"])
 def test_c_has_no_warnings(compiler: str) -> None:
-    assert shutil.which(compiler), f"{compiler} is not installed; ./test installs it"
+    require(compiler)
     sources = [str(path) for path in C_FILES if path.suffix == ".c" and path.parent.name == "workloads"]
     assert sources
     _passes(compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fno-builtin", "-fsyntax-only", *sources)

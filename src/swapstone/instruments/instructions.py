@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -157,8 +158,8 @@ def expected_excess(tracee: Tracee, reference: ReferenceRuns, counter: Counter) 
     if whole_s <= most_s:
         return ""
     return (
-        f"a run would take about {whole_s:.0f} s under {counter.tool}, more than {most_s:.0f} s; without it the longest took "
-        f"{reference.longest_s:.3g} s"
+        f"a run would take about {math.ceil(whole_s)} s under {counter.tool}, more than {math.floor(most_s)} s; "
+        f"without it the longest took {reference.longest_s:.3g} s"
     )
 
 

@@ -149,7 +149,7 @@ class Engine:
         self._ahead: TrialsAhead[Attempt] = TrialsAhead(self._attempt, target)
         self._began_ns: int
         self._paused_ns = 0
-        self._earlier_ns = sum(run.elapsed_ns for run in earlier)
+        self._earlier = tuple((run.trial.block, run.elapsed_ns) for run in earlier)
         self._between_ns: int
         """Time of the last block that no trial took: writing and syncing the record."""
         self._trials = TrialSpecs(prepared, target)
@@ -415,10 +415,11 @@ class Engine:
         return self._stopping_rule(runs, still_open, block, self._used_ns(block), cost_ns // self._width(len(runs)))
 
     def _used_ns(self, block: int) -> int:
-        """Return how much of the budget is used: on the wall clock what lies between trials counts too."""
+        """Return how much of the budget blocks up to `block` used: on the wall clock what lies between this session's trials counts too."""
         made = [run.elapsed_ns for run in self._runs.values() if run.trial.block <= block]
         if not self._experiment.virtual:
-            return max(sum(made), self._earlier_ns + time.monotonic_ns() - self._began_ns - self._paused_ns)
+            earlier_ns = sum(elapsed_ns for number, elapsed_ns in self._earlier if number <= block)
+            return max(sum(made), earlier_ns + time.monotonic_ns() - self._began_ns - self._paused_ns)
         return sum(made) // self._width(len(made))
 
     def _width(self, trials: int) -> int:

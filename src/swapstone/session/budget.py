@@ -17,7 +17,7 @@ from swapstone.comparison.verdicts import separation_needed
 from swapstone.model import CURRENT_RULES, Experiment, Run, UserError
 from swapstone.plan.stopping import first_block, looks
 from swapstone.run import WORK_NS
-from swapstone.session.values import format_duration
+from swapstone.session.values import format_compared, format_duration
 from swapstone.workloads import workloads_by_name
 from swapstone.workloads.suites.latency import INTERVAL_US
 
@@ -85,10 +85,9 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Exper
     first = first_decisive_look(experiment)
     # One block more than there are pairs: the warm-up.
     least_ns, look_ns = (block_ns * (blocks + 1) for blocks in (fewest, first))
-    budget, look = format_duration(experiment.budget_ns), format_duration(look_ns)
+    budget, least, look = format_compared(experiment.budget_ns, least_ns, look_ns)
     size = (
-        f"{variants} variants x {groups} workloads are {variants * groups} trials a block, "
-        f"at least {format_duration(block_ns)}"
+        f"{variants} variants x {groups} workloads are {variants * groups} trials a block, at least {_short(block_ns)}"
     )
     if least_ns > experiment.budget_ns:
         if experiment.budget_extends and least_ns <= MOST_EXTENSION * experiment.budget_ns:
@@ -96,7 +95,7 @@ def check_budget(experiment: Experiment, trial_ns: int = WORK_NS) -> tuple[Exper
             return extended, f"{size}. {_extension(experiment, fewest, least_ns)}"
         raise UserError(
             f"The budget of {budget} is too small: {size}. The {fewest} pairs of runs that an interval needs, and the warm-up, "
-            f"take {format_duration(least_ns)}. The {first} pairs that the first check of every row's precision needs take {look}.",
+            f"take {least}. The {first} pairs that the first check of every row's precision needs take {look}.",
             f"Use --budget {rounded_up(look_ns)}, fewer levels, fewer workloads with --only, or an exact number of --blocks.",
         )
     if look_ns > experiment.budget_ns:
@@ -167,7 +166,7 @@ def fitted(
         return extended, f"A {unit} takes {_short(block_ns)}. {_extension(experiment, fewest, needed_ns)}"
     pairs = block + max(0, experiment.budget_ns - used_ns) // max(1, warm_ns)
     if _far_apart(experiment, runs, pairs):
-        holds = f"the budget of {format_duration(experiment.budget_ns)} holds about {pairs} pairs of runs, and an interval needs {fewest}"
+        holds = f"the budget of {_short(experiment.budget_ns)} holds about {pairs} pairs of runs, and an interval needs {fewest}"
         note = f"A {_unit(experiment)} takes {_short(block_ns)}: {holds}. The variants are so far apart that a bound will do."
         return experiment, note if cold else ""
     raise _too_small(experiment, block, block_ns, needed_ns, f"A {_unit(experiment)} takes")
@@ -196,8 +195,9 @@ def extended_again(
     needed_ns = used_ns + max(block_ns, (fewest - block) * each_ns)
     if used_ns + block_ns <= experiment.budget_ns or needed_ns > most_ns:
         return experiment, ""
+    before, after = format_compared(experiment.budget_ns, needed_ns)
     return msgspec.structs.replace(experiment, budget_ns=needed_ns), (
-        f"The limit of {format_duration(experiment.budget_ns)} for measuring becomes {format_duration(needed_ns)}, because a "
+        f"The limit of {before} for measuring becomes {after}, because a "
         f"{_unit(experiment)} now takes {_short(each_ns)}: an interval needs {fewest} pairs of runs, and {block} are made "
         "(--budget sets another limit)."
     )
@@ -258,22 +258,23 @@ def _warm_ns(experiment: Experiment, runs: Sequence[Run], block: int, block_ns: 
 
 
 def _extension(experiment: Experiment, pairs: int, needed_ns: int) -> str:
+    usual, needed = format_compared(experiment.budget_ns, needed_ns)
     return (
-        f"The {pairs} pairs of runs that an interval needs take about {format_duration(needed_ns)}: that is the limit for measuring, "
-        f"and not the usual {format_duration(experiment.budget_ns)} (--budget sets another limit)."
+        f"The {pairs} pairs of runs that an interval needs take about {needed}: that is the limit for measuring, "
+        f"and not the usual {usual} (--budget sets another limit)."
     )
 
 
 def _too_small(experiment: Experiment, block: int, block_ns: int, needed_ns: int, what: str) -> BudgetError:
-    fewest, budget = needed_pairs(experiment), format_duration(experiment.budget_ns)
-    longest = (
-        f" and its extension to {format_duration(MOST_EXTENSION * experiment.budget_ns)}"
-        if experiment.budget_extends
-        else ""
-    )
+    fewest, most_ns = needed_pairs(experiment), experiment.budget_ns * MOST_EXTENSION
+    if experiment.budget_extends:
+        budget, extension, needed = format_compared(experiment.budget_ns, most_ns, needed_ns)
+        longest = f" and its extension to {extension}"
+    else:
+        (budget, needed), longest = format_compared(experiment.budget_ns, needed_ns), ""
     return BudgetError(
         f"The budget of {budget}{longest} is too small. {what} {_short(block_ns)}: the {fewest} pairs of runs that an interval "
-        f"needs take {format_duration(needed_ns)}.",
+        f"needs take {needed}.",
         f"the budget of {budget} can't hold the {fewest} pairs of runs that an interval needs, and {block} are made",
         rounded_up(needed_ns + needed_ns // 2),
     )
@@ -285,16 +286,19 @@ def _look_note(experiment: Experiment, block: int, used_ns: int, block_ns: int) 
     if look_ns <= experiment.budget_ns:
         return ""
     pairs = block + max(0, experiment.budget_ns - used_ns) // max(1, block_ns)
+    budget, look = format_compared(experiment.budget_ns, look_ns)
     return (
-        f"A {_unit(experiment)} takes {_short(block_ns)}: the budget of {format_duration(experiment.budget_ns)} holds {pairs} "
-        f"pairs of runs. The first check of every row's precision needs {first} pairs, which take {format_duration(look_ns)} "
+        f"A {_unit(experiment)} takes {_short(block_ns)}: the budget of {budget} holds {pairs} "
+        f"pairs of runs. The first check of every row's precision needs {first} pairs, which take {look} "
         f"(--budget {rounded_up(look_ns)})."
     )
 
 
 def _short(nanoseconds: int) -> str:
-    """Return a duration, with a digit behind the point below 10 s."""
-    return f"{nanoseconds / 1e9:.1f} s" if nanoseconds < 9.95e9 else format_duration(nanoseconds)
+    """Return a duration with a digit behind the point below 10 s, and in milliseconds below 1 s."""
+    if nanoseconds < 995_000_000:
+        return f"{nanoseconds / 1e6:.3g} ms"
+    return format_duration(nanoseconds, 1 if nanoseconds < 9.95e9 else 0)
 
 
 def _unit(experiment: Experiment) -> str:

@@ -26,7 +26,7 @@ from swapstone.plan import Group
 from swapstone.plan.stopping import AT_RESOLUTION, StopReason, decide, due, first_block, first_look, looks
 from swapstone.run import StopDecision
 from swapstone.session.budget import MOST_EXTENSION, check_spent, extended_again, fitted
-from swapstone.session.values import format_duration
+from swapstone.session.values import format_compared
 from swapstone.workloads import workloads_by_name
 
 SUSPICION = 0.05
@@ -260,8 +260,9 @@ def _unprimed_note(experiment: Experiment, used_ns: int, costs: Mapping[Group, f
     needed_ns = used_ns + round(first * sum(costs.values()))
     if experiment.blocks or needed_ns <= experiment.budget_ns:
         return ""
+    budget, needed = format_compared(experiment.budget_ns, needed_ns)
     return (
-        f"The budget of {format_duration(experiment.budget_ns)} does not hold {first} pairs with a discarded run of the same variant "
-        f"before each measured one, which take {format_duration(needed_ns)}. So none is discarded, and small effects of what ran "
+        f"The budget of {budget} does not hold {first} pairs with a discarded run of the same variant "
+        f"before each measured one, which take {needed}. So none is discarded, and small effects of what ran "
         "before a run are less likely to be found."
     )

@@ -106,10 +106,29 @@ def parse_confidence(text: str, what: str = "--confidence") -> float:
     return parse_ratio(f"{text}%" if bare else text, what, 0.5, 0.9999)
 
 
-def format_duration(nanoseconds: int) -> str:
-    """Return a duration rounded for reading: ``40 s``, ``2 min 05 s``, ``1 h 10 min``."""
-    seconds = round(nanoseconds / 1e9)
+def format_duration(nanoseconds: int, digits: int = 0) -> str:
+    """Return a duration rounded for reading: ``40 s``, ``2 min 05 s``, ``1 h 10 min``.
+
+    Args:
+        nanoseconds: the duration.
+        digits: behind the point of the seconds. Hours have seconds with the first of them.
+    """
+    unit_ns = 10 ** (9 - digits)
+    seconds, part = divmod(round(nanoseconds / unit_ns), 10**digits)
+    fraction = f".{part:0{digits}d}" if digits else ""
     if seconds < 100:
-        return f"{seconds} s"
+        return f"{seconds}{fraction} s"
     minutes, rest = divmod(seconds, 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+    if minutes < 60:
+        return f"{minutes} min {rest:02d}{fraction} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min" + (f" {rest:02d}{fraction} s" if digits else "")
+
+
+def format_compared(*durations_ns: int) -> tuple[str, ...]:
+    """Return durations that a text compares, with the fewest digits that show which is longer: ``1.00 s`` and ``1.02 s``."""
+    most = 9
+    for digits in range(most):
+        texts = tuple(format_duration(each, digits) for each in durations_ns)
+        if len({format_duration(0, digits), *texts}) == len({0, *durations_ns}):  # none is shown as 0 s either
+            return texts
+    return tuple(format_duration(each, most) for each in durations_ns)

@@ -195,6 +195,7 @@ class AgentTarget(Target):
             self._process.stdin.write(plan)
             self._process.stdin.flush()
         except BrokenPipeError as error:
+            self._check_begun()
             raise self._gone() from error
 
     def _wait(self, until_s: float) -> AgentAnswer:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pytest
 from swapstone.model.trial_conditions import INHERITED, changed_conditions, interruption
 from swapstone.targets.host import HostTarget
 from swapstone.wire import AgentAnswer, AnswerReader, ProcessOutcome, encode_plan_header, encode_request
+from tests.programs import require
 from tests.unit.agent.harness import agents, alive, finish, one, request, until
 from tests.unit.agent.test_server import served
 
@@ -171,12 +171,10 @@ def test_a_server_that_becomes_a_daemon_does_not_end_the_agent(agent: Path, tmp_
     With `delayed`, strace delays the call of setsid, before which the load generator is in the process group of the agent.
     """
     if delayed:
-        strace = shutil.which("strace")
-        if strace is None:
-            pytest.skip("strace is not installed")
+        require("strace")
         slow = tmp_path / "slow"
         options = "-f -qq -o /dev/null -e trace=setsid -e inject=setsid:delay_enter=300000"
-        slow.write_text(f'#!/bin/sh\nexec {strace} {options} {agent} "$@"\n')
+        slow.write_text(f'#!/bin/sh\nexec strace {options} {agent} "$@"\n')
         slow.chmod(0o755)
         agent = slow
     with HostTarget(agent) as target:

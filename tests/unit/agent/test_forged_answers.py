@@ -25,6 +25,7 @@ from swapstone.wire import (
     encode_plan_header,
     encode_request,
 )
+from tests.programs import require
 from tests.unit.agent.harness import agents, alive, finish, request, until
 
 TOP = Path(__file__).parents[3]
@@ -169,8 +170,7 @@ def answer_without_privileges(agent: Path, script: str) -> AgentAnswer:
         copy.chmod(0o755)
         command = [str(copy), "-"]
         if os.geteuid() == 0:
-            if shutil.which("setpriv") is None:
-                pytest.skip("setpriv is not installed (util-linux)")
+            require("setpriv")
             command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", *command]
         output = _output_of(command, encode_plan_header() + encode_request(asked, NONCE))
     reader = AnswerReader()

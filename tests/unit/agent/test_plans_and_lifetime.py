@@ -212,7 +212,7 @@ def test_a_signal_ends_the_agent_and_its_programs(
     assert process.stdout.readline() == b"swapstone-agent 6\n"
     until(lambda: len(alive(tmp_path)) >= 3 or not busy)
     process.send_signal(number)
-    assert process.wait(15) == 4
+    assert process.wait(60) == 4
     assert process.stdout.read() == b""
     finish(process)
     assert not alive(tmp_path)
@@ -226,7 +226,7 @@ def test_all_processes_end_when_the_agent_is_killed(agent: Path, tmp_path: Path,
     (worker,) = set(agents(agent)) - {process.pid}
     os.kill(process.pid if which == "keeper" else worker, signal.SIGKILL)
     until(lambda: not alive(tmp_path))
-    assert process.wait(10) == (-signal.SIGKILL if which == "keeper" else 5)
+    assert process.wait(60) == (-signal.SIGKILL if which == "keeper" else 5)
     until(lambda: not agents(agent))
     finish(process)
 
@@ -387,7 +387,7 @@ with HostTarget(Path(sys.argv[1])) as target:
     folder = Path(process.stdout.readline().decode().strip())
     until(lambda: len(alive(folder)) >= 3)
     process.send_signal(signal.SIGINT)
-    process.wait(20)
+    process.wait(60)
     process.stdout.close()
     assert not alive(folder)
     assert not folder.exists()

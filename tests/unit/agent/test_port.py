@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 
 from swapstone.model import UnavailableError, UserError
 from swapstone.targets.agent_build import agent_sources, build_agent, build_init, guest_sources
+from tests.programs import require
 
 ARCH = next(path for path in agent_sources() if path.name == "arch.h").read_text()
 PORT = next(path for path in agent_sources() if path.name == "port.h").parent
@@ -117,8 +117,7 @@ def test_an_unwritable_folder_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_clang_builds_the_agent(tmp_path: Path) -> None:
-    if shutil.which("clang") is None:
-        pytest.skip("clang is not installed (clang)")
+    require("clang")
     agent = build_agent(tmp_path, "clang")
     result = subprocess.run([agent, "-"], process_group=0, input=b"swapstone-plan 5\n", capture_output=True, check=True)
     assert result.stdout == b"swapstone-agent 6\n"
@@ -134,8 +133,7 @@ def test_clang_builds_the_agent(tmp_path: Path) -> None:
     ],
 )
 def test_agent_and_init_are_built_for_other_processors(tmp_path: Path, compiler: str, package: str) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is not installed ({package})")
+    require(compiler)
     assert build_agent(tmp_path, compiler).stat().st_size > 5000
     assert build_init(tmp_path, compiler).stat().st_size > 5000
 
@@ -144,8 +142,7 @@ def test_agent_and_init_are_built_for_other_processors(tmp_path: Path, compiler:
 @pytest.mark.slow
 def test_each_file_compiles_for_other_processors(tmp_path: Path, machine: str) -> None:
     """Clang compiles for all processors, also without the cross tools for linking."""
-    if shutil.which("clang") is None:
-        pytest.skip("clang is not installed (clang)")
+    require("clang")
     flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-fno-pie", "-c"]
     for source in sorted({*agent_sources(), *guest_sources()}):
         if source.suffix == ".c":

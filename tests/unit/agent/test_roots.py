@@ -159,7 +159,9 @@ def test_there_are_devices_and_proc(agent: Path, place: Path) -> None:
 def test_the_process_is_observed_by_paths_in_its_root(agent: Path, place: Path) -> None:
     require_root(place)
     answer = one(agent, rooted(place, observe=(process_file("mountinfo"),)))
-    assert answer.objects == ("/bin/p",)
+    (mapped,) = answer.objects
+    # From within a chroot, the kernel shows a path that is not below that root from the root of the mount namespace.
+    assert mapped.endswith("/bin/p") and str(place) not in mapped
     ((_, mounts),) = answer.observed
     (line,) = [line for line in mounts.splitlines() if line.split()[4] == "/"]
     assert f"lowerdir={place / 'root'}," in line

@@ -12,9 +12,10 @@ import pytest
 
 from swapstone.wire import FACTS, ProcessOutcome, decode_answers, encode_plan_header, encode_request
 from tests.contract.programs import build
+from tests.programs import needs
 from tests.unit.agent.harness import alive, one, request, run
 
-needs_musl = pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed (musl-tools)")
+needs_musl = needs("musl-gcc")
 
 
 def test_arguments_and_environment_arrive_byte_for_byte(agent: Path, tmp_path: Path, programs: Path) -> None:
@@ -214,7 +215,7 @@ def test_a_note_states_that_tracing_is_forbidden(agent: Path, tmp_path: Path, pr
     assert not alive(tmp_path)
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="needs root and setpriv")
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, which setpriv takes away")
 def test_the_agent_works_without_privileges(agent: Path, tmp_path: Path) -> None:
     """Root may trace and read all processes; another user may trace and read processes of the same user."""
     copy = Path("/tmp") / f"swapstone-agent-test-{os.getpid()}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import resource
 import shutil
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -49,12 +48,10 @@ def test_a_note_on_orphans_states_the_exit_status(agent: Path, tmp_path: Path) -
 def test_processes_that_outlive_the_program_are_killed(
     agent: Path, tmp_path: Path, programs: Path, name: str, killed: Sequence[int]
 ) -> None:
-    start = time.monotonic()
     answer = one(agent, request(tmp_path, build(programs, name)))
     assert answer.outcome is ProcessOutcome.ORPHANS
     assert answer.code in killed
     assert not alive(tmp_path)
-    assert time.monotonic() - start < 15
 
 
 @pytest.mark.parametrize(
@@ -68,11 +65,9 @@ def test_processes_that_outlive_the_program_are_killed(
     ],
 )
 def test_a_program_that_hangs_is_stopped_at_the_time_out(agent: Path, tmp_path: Path, script: str) -> None:
-    start = time.monotonic()
     answer = one(agent, request(tmp_path, "/bin/sh", "-c", script, timeout_ms=300))
     assert (answer.outcome, answer.code) == (ProcessOutcome.TIMEOUT, 0)
     assert dict(answer.facts)["wall_ns"] >= 290_000_000
-    assert time.monotonic() - start < 10
     assert not alive(tmp_path)
 
 

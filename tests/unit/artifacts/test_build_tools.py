@@ -20,11 +20,12 @@ from swapstone.artifacts.source_build import program_in
 from swapstone.factors import Recipe, read_facts
 from swapstone.factors.switches import recorded
 from swapstone.model import OwnProgram, UnavailableError, UserError
+from tests.programs import needs
 
-needs_musl = pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed (musl-tools)")
-needs_clang = pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
-needs_pkg_config = pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is not installed")
-needs_cmake = pytest.mark.skipif(shutil.which("cmake") is None, reason="cmake is not installed")
+needs_musl = needs("musl-gcc")
+needs_clang = needs("clang")
+needs_pkg_config = needs("pkg-config")
+needs_cmake = needs("cmake")
 
 
 def recipe(**levels: object) -> Recipe:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from swapstone.artifacts.packages import read_lock
 from swapstone.factors import Evidence, find_factor
 from swapstone.model import UserError
 from swapstone.workloads import find_workload
+from tests.programs import require
 from tests.unit.builders import source_of
 
 SPECS = """%rename cpp_options old_cpp_options
@@ -87,8 +87,9 @@ def test_programs_are_built_with_the_musl_that_images_contain() -> None:
 @pytest.mark.parametrize("linking", ["dynamic", "static"])
 def test_a_workload_contains_musl_and_nothing_of_glibc(machine: str, compiler: str, linking: str) -> None:
     cross = CROSS_COMPILERS[machine]
-    if os.uname().machine == machine or shutil.which(f"{cross.prefix}gcc") is None or shutil.which(compiler) is None:
-        pytest.skip(f"no cross compiler {cross.package}, or no {compiler}")
+    if os.uname().machine == machine:
+        pytest.skip("this machine is the architecture")
+    require(f"{cross.prefix}gcc", compiler)
     recipe = msgspec.structs.replace(BASE_RECIPE, architecture=machine, libc="musl", compiler=compiler, linking=linking)
     try:
         resolved = resolve_recipe(recipe)
@@ -106,8 +107,7 @@ def test_a_workload_contains_musl_and_nothing_of_glibc(machine: str, compiler: s
 @pytest.mark.slow
 def test_clang_generates_code_for_the_processor_of_gcc(tmp_path: Path) -> None:
     """Both compilers generate Thumb code for ARMv7 with the same floating-point unit."""
-    if shutil.which("arm-linux-gnueabihf-gcc") is None or shutil.which("clang") is None:
-        pytest.skip("arm-linux-gnueabihf-gcc or clang is not installed")
+    require("arm-linux-gnueabihf-gcc", "clang")
     (tmp_path / "x.c").write_text("double f(double x) { return x * 2; }\n")
     found = []
     for command in (["arm-linux-gnueabihf-gcc"], ["clang", *CROSS_COMPILERS["arm"].clang]):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import msgspec
@@ -14,9 +13,10 @@ from swapstone.artifacts.float_compilers import check_float, float_command
 from swapstone.artifacts.toolchain import strip_command
 from swapstone.factors import FLOAT, Evidence, Recipe
 from swapstone.model import Source, UnavailableError
+from tests.programs import needs
 
 GCC = ("arm-linux-gnueabi-gcc", "arm-linux-gnueabihf-gcc")
-MISSING = [command for command in GCC if shutil.which(command) is None]
+needs_gcc = needs(*GCC)
 
 
 def recipe_of(level: str, **changes: str) -> Recipe:
@@ -48,7 +48,7 @@ def test_a_missing_compiler_is_named_with_its_packages(monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} not installed")
+@needs_gcc
 def test_a_compiler_without_the_c_library_s_headers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(float_compilers, "preprocesses", lambda compiler, header: False)
     with pytest.raises(UnavailableError, match="headers for arm-linux-gnueabi-gcc are not installed") as caught:
@@ -56,7 +56,7 @@ def test_a_compiler_without_the_c_library_s_headers_is_named(monkeypatch: pytest
     assert "libc6-dev-armel-cross" in caught.value.hint
 
 
-@pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} not installed")
+@needs_gcc
 def test_each_level_has_its_own_tools() -> None:
     for level in ("soft", "softfp", "hard"):
         recipe = recipe_of(level)
@@ -66,7 +66,7 @@ def test_each_level_has_its_own_tools() -> None:
 
 
 @pytest.mark.slow  # compiles a workload three times
-@pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} not installed")
+@needs_gcc
 def test_the_level_is_observed_in_what_the_compilers_build() -> None:
     for level in ("soft", "softfp", "hard"):
         built = build_workload(Source(file="float_calls.c"), resolve_recipe(recipe_of(level)))
@@ -77,7 +77,7 @@ def test_the_level_is_observed_in_what_the_compilers_build() -> None:
 
 
 @pytest.mark.slow  # compiles a workload
-@pytest.mark.skipif(bool(MISSING), reason=f"{MISSING} not installed")
+@needs_gcc
 def test_another_switch_in_the_flags_is_another_level() -> None:
     recipe = recipe_of("softfp")
     cflags = (*recipe.cflags, "-mfloat-abi=soft")  # the last one counts, as in a build that adds its own flags

@@ -17,6 +17,7 @@ from swapstone.artifacts.sdk import BuiltSdk, Sdk
 from swapstone.artifacts.upstream_sources import Source, read_lock
 from swapstone.model import UserError
 from swapstone.model.directories import share_dir
+from tests.programs import require
 
 MAIN = "#include <stdio.h>\nint main(void) { puts(__FILE__); return 0; }\n"
 COMPILE = "mkdir -p {out}/bin {out}/include\n{cc} {cflags} -o {out}/bin/tiny $PWD/main.c\necho 1 >{out}/include/tiny.h"
@@ -28,8 +29,7 @@ USER = ImageProgram(name="user", lock=("lock", "tiny"), command="cp {needs}/incl
 def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path) -> BuiltSdk:
     """An SDK whose commands are those of this machine, and the sources of the programs above."""
     for tool in ("gcc", "strip"):
-        if shutil.which(tool) is None:
-            pytest.skip(f"{tool} is not installed")
+        require(tool)
         (tmp_path / "sdk" / "bin").mkdir(parents=True, exist_ok=True)
         (tmp_path / "sdk" / "bin" / f"x-{tool}").symlink_to(str(shutil.which(tool)))
     archive = tmp_path / "tiny.tar"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,14 +10,14 @@ import pytest
 
 from swapstone.artifacts.libc_check import observe_files
 from swapstone.model import UserError, cpio
+from tests.programs import require
 
 LOADERS = {"glibc": "lib64/ld-linux-x86-64.so.2", "musl": "lib/ld-musl-x86_64.so.1"}
 COMPILERS = {"glibc": "gcc", "musl": "musl-gcc"}
 
 
 def _program(folder: Path, libc: str, *options: str) -> bytes:
-    if shutil.which(COMPILERS[libc]) is None:
-        pytest.skip(f"{COMPILERS[libc]} is not installed")
+    require(COMPILERS[libc])
     (folder / "x.c").write_text('#include <stdio.h>\nint main(void) { return puts("x") == EOF; }\n')
     command = [COMPILERS[libc], *options, "-o", f"{libc}.out", "x.c"]
     subprocess.run(command, cwd=folder, check=True, timeout=60)
@@ -64,8 +63,7 @@ def test_a_binary_of_another_compiler_is_refused(tmp_path: Path) -> None:
 
 def test_a_binary_that_does_not_show_its_library_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.c").write_text("void _start(void) {}\n")
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is not installed")
+    require("gcc")
     subprocess.run(
         ["gcc", "-nostdlib", "-static", "-o", "bare", "x.c"],
         cwd=tmp_path,

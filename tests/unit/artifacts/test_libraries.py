@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -27,6 +26,7 @@ from swapstone.factors import Evidence, Recipe, find_factor, read_facts
 from swapstone.model import OwnProgram, UnavailableError, UserError
 from swapstone.model.directories import share_dir
 from swapstone.subjects.own_program_libraries import wrong_library
+from tests.programs import needs
 
 TINY = Library(
     command=_compiled("tiny.c", "tiny", "1", "tiny.h"),
@@ -39,7 +39,7 @@ TINY = Library(
 )
 LIBCS = [
     "glibc",
-    pytest.param("musl", marks=pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is missing")),
+    pytest.param("musl", marks=needs("musl-gcc")),
 ]
 
 
@@ -131,7 +131,7 @@ def test_another_file_of_the_library_is_refused(tmp_path: Path) -> None:
     assert wrong_library(recipe(), mapped) == ""
 
 
-@pytest.mark.skipif(shutil.which("pkg-config") is None, reason="pkg-config is missing")
+@needs("pkg-config")
 def test_pkg_config_finds_only_the_library_of_the_variant() -> None:
     for libc, alone in (("glibc", False), ("musl", True)):
         with_tiny = with_libraries(recipe(), ["tiny"], lambda _: None)

@@ -20,9 +20,10 @@ from swapstone.artifacts.source_build import SOURCE_RECIPE
 from swapstone.artifacts.upstream_sources import Source
 from swapstone.factors.c_library_files import CLibraryTree
 from swapstone.model import UnavailableError
+from tests.programs import needs, require
 from tests.unit.workloads.programs import recipe_for
 
-needs_musl = pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed (musl-tools)")
+needs_musl = needs("musl-gcc")
 
 
 def _archive(path: Path, files: dict[str, bytes], mode: str, permissions: int = 0o644) -> bytes:
@@ -137,9 +138,8 @@ def test_a_library_is_built_once_and_both_compilers_link_it(tmp_path: Path, monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (tmp_path / "a.cc").write_text("#include <twice>\nint main() { return twice(-21) == 42 ? 7 : 1; }\n")
     lines: list[str] = []
+    require("gcc", "clang")
     for compiler in ("gcc", "clang"):
-        if shutil.which(compiler) is None:
-            continue
         command = cxx_command(msgspec.structs.replace(recipe_for("musl"), compiler=compiler), lines.append, needed=True)
         for linking in ((), ("-static",)):
             subprocess.run([*command, *linking, str(tmp_path / "a.cc"), "-o", str(tmp_path / "a")], check=True)

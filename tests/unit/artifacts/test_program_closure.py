@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from swapstone.artifacts.loader_cache import CachedObject, decode_cache, encode_
 from swapstone.artifacts.program_closure import Closure, FileTree, host_tree, resolve_closure
 from swapstone.factors.elf_file import MOST_ENTRIES, DamagedElfError
 from swapstone.model import UserError
+from tests.programs import needs
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 MUSL = "/lib/ld-musl-x86_64.so.1"
@@ -216,14 +216,14 @@ def test_a_cache_is_written_in_the_order_in_which_a_loader_searches() -> None:
     assert decode_cache(content.replace(b"\x04\0\0\0", b"\xff\xff\xff\x7f", 1)) == {}
 
 
-@pytest.mark.skipif(shutil.which("ldconfig") is None, reason="ldconfig is not installed (libc-bin)")
+@needs("ldconfig")
 def test_ldconfig_reads_a_written_cache(tmp_path: Path) -> None:
     (tmp_path / "cache").write_bytes(encode_cache([CachedObject(name="liba.so.1", path="/x/liba.so.1", flags=0x303)]))
     shown = subprocess.run(["ldconfig", "-p", "-C", tmp_path / "cache"], capture_output=True, text=True, check=True)
     assert "liba.so.1 (libc6,x86-64) => /x/liba.so.1" in shown.stdout
 
 
-@pytest.mark.skipif(shutil.which("ldd") is None, reason="ldd is not installed (libc-bin)")
+@needs("ldd")
 def test_the_files_of_a_program_of_this_machine_are_those_that_its_loader_prints() -> None:
     path = os.path.realpath("/bin/ls")
     closure = resolve_closure(path, host_tree(lambda name: Path(name).read_bytes()))

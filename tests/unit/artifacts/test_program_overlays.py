@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from swapstone.artifacts.program_overlays import apply_patches, config_of, patch
 from swapstone.artifacts.upstream_sources import fetch, read_lock, unpack
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.directories import share_dir
+from tests.programs import require
 
 TOP = Path(__file__).parents[3]
 PATCH = """Reason: to see that it is applied.
@@ -63,8 +63,7 @@ def test_settings_are_comments_or_assignments() -> None:
 
 
 def test_a_patch_of_one_c_library_changes_its_sources_alone(tmp_path: Path, overlays: Path) -> None:
-    if shutil.which("patch") is None:
-        pytest.skip("patch is not installed")
+    require("patch")
     for libc, text in (("glibc", "int x;\n"), ("musl", "int x;\nint added;\n")):
         tree = tmp_path / libc
         tree.mkdir()
@@ -76,8 +75,7 @@ def test_a_patch_of_one_c_library_changes_its_sources_alone(tmp_path: Path, over
 
 
 def test_a_patch_that_does_not_apply_is_an_error(tmp_path: Path, overlays: Path) -> None:
-    if shutil.which("patch") is None:
-        pytest.skip("patch is not installed")
+    require("patch")
     (overlays / "second.patch").write_text(PATCH.replace("@@ -1,0 +2 @@\n", "@@ -1 +1 @@\n-int other;\n"))
     (tmp_path / "x.c").write_text("int x;\n")
     with pytest.raises(UserError, match=r"second.patch does not apply to the sources of prog"):

@@ -19,6 +19,7 @@ from tools.root_archives import docker_image, files_of, oci_image, sha256, tar
 from swapstone.artifacts import root_file_systems, root_tree, tar_reader
 from swapstone.artifacts.root_file_systems import RootFileSystem, unpack_root
 from swapstone.model import UserError
+from tests.programs import require
 
 SMALL = (("etc", "folder", ""), ("etc/name", "file", "small"), ("bin/sh", "file", "program"), ("sh", "link", "bin/sh"))
 
@@ -50,8 +51,7 @@ def refused(tmp_path: Path, data: bytes) -> str:
 
 
 def compress_zstd(data: bytes) -> bytes:
-    if shutil.which("zstd") is None:
-        pytest.skip("zstd is not installed (zstd)")
+    require("zstd")
     return subprocess.run(["zstd", "-q", "-c"], input=data, capture_output=True, check=True).stdout
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from swapstone.artifacts.sdk_files import SdkNames, text_files
 from swapstone.artifacts.sdk_sysroot import loader_of
 from swapstone.factors.sdk import read_sdk
 from swapstone.model import UnavailableError, UserError
+from tests.programs import require
 
 HELLO = '#include <stdio.h>\nint main(void) { puts("hello from the SDK"); return 0; }\n'
 NAMES = SdkNames(
@@ -171,15 +171,14 @@ ALL = [("x86_64", "musl"), ("x86_64", "glibc"), ("arm64", "musl"), ("arm64", "gl
 @pytest.mark.parametrize(("architecture", "libc"), ALL)
 def test_hello_is_compiled_and_runs(tmp_path: Path, architecture: str, libc: str, compiler: str, linking: str) -> None:
     sdk, description = _moved(tmp_path, architecture, libc)
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is not installed")
+    require(compiler)
     clean = tmp_path / "clean"
     clean.mkdir()
     (clean / "hello.c").write_text(HELLO)
     options = ["-static"] if linking == "static" else []
     _run(tmp_path, sdk / "bin" / f"{description.triple}-{compiler}", *options, "-o", "hello", "hello.c", cwd=clean)
-    if architecture == "arm64" and shutil.which("qemu-aarch64") is None:
-        pytest.skip("qemu-user is not installed: the program was compiled, and not run")
+    if architecture == "arm64":
+        require("qemu-aarch64")
     assert _run(tmp_path, sdk / "bin" / f"{description.triple}-run", "./hello", cwd=clean) == "hello from the SDK\n"
 
 
@@ -200,8 +199,7 @@ def test_headers_and_objects_are_those_of_the_sdk(tmp_path: Path, architecture: 
 @pytest.mark.slow
 @pytest.mark.parametrize(("architecture", "libc"), ALL)
 def test_cmake_finds_the_sdk_by_its_toolchain_file(tmp_path: Path, architecture: str, libc: str) -> None:
-    if shutil.which("cmake") is None:
-        pytest.skip("cmake is not installed")
+    require("cmake")
     sdk, description = _moved(tmp_path, architecture, libc)
     clean = tmp_path / "clean"
     clean.mkdir()
@@ -212,16 +210,15 @@ def test_cmake_finds_the_sdk_by_its_toolchain_file(tmp_path: Path, architecture:
     )
     _run(tmp_path, "cmake", f"-DCMAKE_TOOLCHAIN_FILE={sdk}/toolchain.cmake", "-B", "out", cwd=clean)
     _run(tmp_path, "cmake", "--build", "out", cwd=clean)
-    if architecture == "arm64" and shutil.which("qemu-aarch64") is None:
-        pytest.skip("qemu-user is not installed: the program was built, and not run")
+    if architecture == "arm64":
+        require("qemu-aarch64")
     assert "100% tests passed" in _run(tmp_path, "ctest", "--test-dir", "out", cwd=clean)
     assert description.triple in (clean / "out" / "CMakeCache.txt").read_text()
 
 
 @pytest.mark.slow
 def test_meson_uses_the_cross_file_with_the_commands_on_path(tmp_path: Path) -> None:
-    if shutil.which("meson") is None or shutil.which("qemu-aarch64") is None:
-        pytest.skip("meson or qemu-user is not installed")
+    require("meson", "qemu-aarch64")
     sdk, _ = _moved(tmp_path, "arm64", "musl")
     clean = tmp_path / "clean"
     clean.mkdir()
@@ -234,8 +231,7 @@ def test_meson_uses_the_cross_file_with_the_commands_on_path(tmp_path: Path) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("shell", ["bash", "sh", "zsh"])
 def test_the_environment_script_finds_its_own_place(tmp_path: Path, shell: str) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
+    require(shell)
     sdk, description = _moved(tmp_path, "x86_64", "musl")
     (tmp_path / "hello.c").write_text(HELLO)
     first = f"SWAPSTONE_SDK='{sdk}'; " if shell == "sh" else ""

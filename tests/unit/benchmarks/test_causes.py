@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from benchmarks.causes_results import (
 )
 
 from swapstone.instruments.remedies import REMEDIES
+from tests.programs import needs
 
 PLANTED = Cause(("own code",), "mispredicted", "same instructions, slower")
 
@@ -86,7 +86,7 @@ def test_the_table_has_the_causes_of_the_program() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+@needs("cc")
 def test_the_programs_compile_and_run(tmp_path: Path) -> None:
     program = built(tmp_path)
     assert len(list(tmp_path.glob("causes-*.so"))) == LIBRARIES

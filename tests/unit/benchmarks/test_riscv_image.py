@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from benchmarks.netstack_lab import UnavailableError
 from benchmarks.riscv_image import TOOLS, UNKNOWN, Image, Place, inlined_name, read_places, without_generics
+
+from tests.programs import require
 
 
 @pytest.mark.parametrize(
@@ -79,9 +80,7 @@ __asm__(".globl _start\\n_start: .byte 0, 0, 0, 0\\n");
 
 
 def test_functions_of_a_program_are_named_with_those_inlined(tmp_path: Path) -> None:
-    missing = [tool for tool in ("gcc", *(tool for tool, _ in TOOLS)) if shutil.which(tool) is None]
-    if missing:
-        pytest.skip(f"there is no {missing[0]}")
+    require("gcc", *(tool for tool, _ in TOOLS))
     (tmp_path / "a.c").write_text(SOURCE)
     program = tmp_path / "guest"
     command = ("gcc", "-g", "-O1", "-fno-inline", "-fcf-protection=none", "-fno-pie", "-no-pie", "-nostdlib", "-static")

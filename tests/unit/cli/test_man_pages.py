@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from swapstone.cli.main import COMMANDS, cli
 from swapstone.cli.man_pages import man_command, man_pages
 from swapstone.model import UserError
+from tests.programs import needs
 
 ROOT = click.Context(cli, info_name="swapstone")
 PAGES = dict(man_pages(cli, ROOT))
@@ -51,7 +51,7 @@ def test_every_option_and_example_is_in_the_page(name: str) -> None:
     assert heads == ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXIT STATUS", "ENVIRONMENT", "SEE ALSO"]
 
 
-@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
+@needs("groff")
 @pytest.mark.parametrize("name", ["swapstone", "swapstone-compare", "swapstone-image-build"])
 def test_groff_formats_it_without_warnings(name: str) -> None:
     command = ["groff", "-man", "-ww", "-Tutf8"]

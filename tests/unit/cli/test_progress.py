@@ -227,7 +227,7 @@ def test_a_repeated_line_has_no_old_estimate() -> None:
     shown.experiment_started(_experiment(), "part 2 of 4")
     shown.block_done(DECISION, 11, 60_000_000_000)
     shown.trial(TRIAL, 42, 54)
-    first = lines.get(timeout=5)
+    first = lines.get(timeout=60)
     assert "part 2 of 4; about 12 min 34 s left; 19 of 27" in first
     again = lines.get(timeout=60)
     shown.experiment_ended()
@@ -239,7 +239,7 @@ def test_without_a_terminal_a_long_step_repeats_its_line_until_the_experiment_en
     lines: queue.Queue[str] = queue.Queue()
     shown = PlainDisplay(lines.put, silence_s=0.05)
     shown.note("downloading 12 packages, 45 MB")
-    assert lines.get(timeout=5) == "downloading 12 packages, 45 MB"
+    assert lines.get(timeout=60) == "downloading 12 packages, 45 MB"
     assert re.fullmatch(r"still running, \d+ s after: downloading 12 packages, 45 MB", lines.get(timeout=60))
     shown.experiment_ended()
     time.sleep(0.15)

@@ -16,6 +16,7 @@ from swapstone.cli.main import cli
 from swapstone.cli.shell_completion import SHELLS, VARIABLE
 from swapstone.factors import FACTORS
 from tests.e2e.cli import TOP
+from tests.programs import require
 
 
 @pytest.fixture(autouse=True)
@@ -88,8 +89,8 @@ def test_the_script_of_each_shell_is_printed(shell: str, capsys: pytest.CaptureF
     cli.main(["completion", shell], prog_name="swapstone", standalone_mode=False)
     script = capsys.readouterr().out
     assert f"{VARIABLE}={shell}_complete" in script and "part" in script
-    if shutil.which(shell):
-        subprocess.run([shell, "-n"], input=script, text=True, check=True)
+    require(shell)
+    subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
 
 @pytest.fixture

@@ -81,6 +81,9 @@ def test_an_own_program_must_have_been_observed_for_10_s() -> None:
         Verdict.EQUIVALENT,
     )
     assert short.reason == "same median; the runs span 1.8 s: 10 s are needed"
+    assert short.observed_s is not None
+    almost = judged(*noise(90), own=True, run_s=0.01 * 9.97 / short.observed_s)
+    assert almost.reason == "same median; the runs span 9.9 s: 10 s are needed"
     assert (
         unknown.reason == "same median; the runs span an unknown time: 10 s are needed" and unknown.observed_s is None
     )

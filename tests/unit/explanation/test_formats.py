@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from swapstone.explanation import difference, folded, folded_difference, load_classes, speedscope
 from swapstone.model import KERNEL, OWN_OBJECT, Frame, Profile, Stack
 from swapstone.report import flame_graph
+from tests.programs import needs
 
 MAIN = Frame(symbol="main", object=OWN_OBJECT)
 FREE = Frame(symbol="free</script><b>", object="libc.so")
@@ -78,17 +78,14 @@ def test_the_page_holds_both_sides_and_lets_no_name_out_of_its_data() -> None:
     assert not re.search(r"https?://", page)
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no browser")
+@needs("chromium")
 def test_a_browser_draws_both_sides(tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     file.write_text(flame_graph.page("t", BEFORE, AFTER, load_classes()))
     flags = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dump-dom")
     drawn = subprocess.run(
-        [str(CHROMIUM), *flags, file.as_uri()], capture_output=True, text=True, check=True, timeout=120
+        ["chromium", *flags, file.as_uri()], capture_output=True, text=True, check=True, timeout=120
     ).stdout
     labels = re.findall(r'aria-label="([^"]*)"', drawn)
     assert sum("on the candidate only" in label for label in labels) == 2

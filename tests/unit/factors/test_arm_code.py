@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from swapstone.factors.arm_code import KINDS, branch_target, kind_of, words_of
+from tests.programs import needs
 
 ARM = {
     0xEE777A27: "vadd.f32",  # vadd.f32 s15, s14, s15
@@ -101,7 +101,7 @@ def test_words_of_both_instruction_sets() -> None:
     assert list(words_of(b"\xee\x77\x7a\x27", thumb=False, little=False)) == [(0, 0xEE777A27)]
 
 
-@pytest.mark.skipif(shutil.which("arm-linux-gnueabihf-as") is None, reason="there is no assembler for ARM")
+@needs("arm-linux-gnueabihf-as")
 def test_the_words_are_what_the_assembler_writes(tmp_path: Path) -> None:
     source, made, raw = tmp_path / "a.s", tmp_path / "a.o", tmp_path / "a.bin"
     lines = {

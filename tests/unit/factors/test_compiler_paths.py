@@ -20,13 +20,12 @@ from swapstone.factors.compiler_probe import probe_compiler
 from swapstone.factors.libc import LIBC
 from swapstone.factors.sdk import command_of_level, read_sdk
 from swapstone.model import UnavailableError, UserError
+from tests.programs import needs
 
 GCC = shutil.which("gcc") or "/usr/bin/gcc"
-needs_clang = pytest.mark.skipif(shutil.which("clang") is None, reason="clang is not installed")
-needs_musl = pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="musl-gcc is not installed (musl-tools)")
-needs_arm = pytest.mark.skipif(
-    shutil.which("arm-linux-gnueabihf-gcc") is None, reason="arm-linux-gnueabihf-gcc is not installed"
-)
+needs_clang = needs("clang")
+needs_musl = needs("musl-gcc")
+needs_arm = needs("arm-linux-gnueabihf-gcc")
 
 
 def script(path: Path, text: str) -> Path:
@@ -308,7 +307,7 @@ def test_a_program_of_an_sdk_is_built_and_observed(yocto: Path, tmp_path: Path) 
         resolve_recipe(COMPILER.apply(level, SOURCE_RECIPE))
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@needs("bash")
 def test_buildroots_script_is_sourced_by_bash(tmp_path: Path) -> None:
     script(tmp_path / "bin" / "x86_64-buildroot-linux-gnu-gcc", f'exec {GCC} "$@"')
     script(tmp_path / "bin" / "x86_64-buildroot-linux-gnu-gcc-ar", 'exec ar "$@"')

@@ -37,6 +37,14 @@ def test_what_would_exceed_the_limit_is_not_begun(seconds: float, cpu_s: float, 
     assert fits == tools
 
 
+def test_the_duration_that_exceeds_the_limit_is_not_rounded_to_it() -> None:
+    limit_s, slowdown = reference(20.0).limit().run_s, COUNTERS[0].slowdown
+    text = expected_excess(
+        Tracee("v", REQUEST, Region.PROGRAM), reference(20.0, cpu_s=(limit_s - 19.6) / slowdown), COUNTERS[0]
+    )
+    assert text.startswith("a run would take about 141 s under callgrind, more than 140 s;")
+
+
 def test_a_program_with_passes_runs_three_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     tracee = Tracee("v", REQUEST, Region.PASSES)
     assert "would take about 61 s under callgrind" in expected_excess(tracee, reference(0.333), COUNTERS[0])

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import platform
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.requirements import missing_uprobes
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.wire import TrialRequest
+from tests.programs import missing
 
 MOV = bytes.fromhex("4889f8")  # mov %rdi,%rax
 
@@ -75,12 +75,19 @@ int main(void)
     return to[1] == 1;
 }
 """
-UPROBES = Path(requirements.TRACING) / "uprobe_events"
+UPROBES = f"{requirements.TRACING}/uprobe_events"
+
+
+def traced(*command: str) -> str:
+    """Run a command where tracefs is mounted, as the instruments do, and return its output."""
+    wrapper = requirements.tracing_wrapper()
+    assert isinstance(wrapper, tuple)
+    return subprocess.run((*wrapper, *command), check=True, capture_output=True, text=True).stdout
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(
-    os.geteuid() != 0 or platform.machine() != "x86_64" or not MUSL.exists() or shutil.which("musl-gcc") is None,
+    os.geteuid() != 0 or platform.machine() != "x86_64" or not MUSL.exists() or bool(missing("musl-gcc")),
     reason="needs root, musl on x86_64 and musl-gcc",
 )
 def test_allocations_have_all_callers_in_musl_by_derived_tables(tmp_path: Path) -> None:
@@ -119,14 +126,12 @@ def test_copies_are_counted_and_probes_are_deleted(
     folder.mkdir()
     number = 2**22 + os.getpid()  # of no process; of this test alone, because two probes of one name are an error
     stale = f"p:swapstone_{number}/f{int(shared)} {Path(objects[-1]).resolve()}:0x1000"
-    subprocess.run(
-        ["sh", "-c", 'echo "$0" >> "$1"', stale, UPROBES], check=True
-    )  # Python can't append: this file has no end
+    traced("sh", "-c", 'echo "$0" >> "$1"', stale, UPROBES)
     found = heap.measure(Tracee("v", request, Region.PROGRAM), ReferenceRuns({"wall": 1e6}, objects, (), folder, 1.0))
     counted = {amount.name: amount.value for amount in found.amounts}
     assert 50 <= counted["calls that copy memory"] < 90  # the loader and the C library copy, too
     assert 50 * 4000 <= counted["bytes copied"] < 50 * 4000 + 20_000
     assert 30 <= counted["calls that set memory"] < 70
-    left = UPROBES.read_text()
+    left = traced("cat", UPROBES)
     assert f"swapstone_{os.getpid()}/" not in left
     assert f"swapstone_{number}/" not in left

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,11 +16,12 @@ from swapstone.instruments.remedies import REMEDIES, Change, Gap, Remedy, change
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import Explanation, Finding, RowKey
 from swapstone.wire import TrialRequest
+from tests.programs import needs
 
 PLACE = RowKey(suite="", workload="w", load="idle", metric="wall", baseline="a", candidate="b")
 REQUEST = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=1, environment=(("LD_PRELOAD", "/a.so"),))
 BY_NAME = {remedy.name: remedy for remedy in REMEDIES}
-needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+needs_cc = needs("cc")
 
 
 def named(cause: str, sentence: str, *evidence: str) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import platform
-import shutil
 import struct
 import subprocess
 from pathlib import Path
@@ -18,6 +17,7 @@ from elftools.elf.sections import Section
 
 from swapstone.instruments import perf
 from swapstone.instruments.unwind_tables import copy_with_tables, root_with_tables
+from tests.programs import require
 
 SOURCE = """
 int deeper(int *values);
@@ -80,8 +80,9 @@ def _of_compiler(path: Path) -> dict[int, tuple[int, int]]:
 
 
 def _skip_elsewhere() -> None:
-    if not shutil.which("objdump") or platform.machine() != "x86_64":
-        pytest.skip("needs objdump, and code of x86_64")
+    require("objdump")
+    if platform.machine() != "x86_64":
+        pytest.skip("needs code of x86_64")
 
 
 def test_derived_tables_are_those_of_the_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,8 +166,7 @@ int main(void) { for (int i = 0; i < 10; i++) inner(); return 0; }
 @pytest.mark.slow
 def test_callers_of_musl_are_found_by_perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _skip_elsewhere()
-    if not shutil.which("musl-gcc") or not shutil.which("perf"):
-        pytest.skip("needs musl-gcc and perf")
+    require("musl-gcc", "perf")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     program = _built(tmp_path, source=LOOP, compiler="musl-gcc")
     data = tmp_path / "perf.data"

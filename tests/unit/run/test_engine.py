@@ -37,7 +37,7 @@ class Several(FakeTarget):
         super().__init__(path)
         self.at_once = at_once
         self.asked: list[tuple[str, str]] = []
-        self.together = threading.Barrier(at_once, timeout=10)
+        self.together = threading.Barrier(at_once, timeout=300)
 
     def run(self, request: TrialRequest, setting: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         self.asked.append((request.id, threading.current_thread().name))

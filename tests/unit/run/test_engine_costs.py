@@ -28,7 +28,8 @@ def made(at_once: int = 1, *, blocks: int = 3, **changes: object) -> Any:
     found._runs = {run.trial.key: run for run in runs}
     found._target = SimpleNamespace(at_once=at_once)
     found._prepared = SimpleNamespace(refused={})
-    found._earlier_ns, found._began_ns, found._between_ns, found._paused_ns = 100, 4980, 7, 20
+    found._earlier = ((0, 100), (2, 5))
+    found._began_ns, found._between_ns, found._paused_ns = 4980, 7, 20
     return found
 
 
@@ -42,10 +43,12 @@ def test_as_many_trials_run_at_once_as_there_are() -> None:
 
 
 def test_used_time_is_that_since_the_beginning_or_that_of_the_runs_if_it_is_longer() -> None:
-    """The blocks have four runs each: of 1, 11 and 21 ns."""
+    """The blocks have four runs each: of 1, 11 and 21 ns. Of an earlier session's runs, those of later blocks don't count yet."""
     one = made()
-    assert [one._used_ns(block) for block in (0, 1, 2)] == [130, 130, 132]
-    assert [made(3)._used_ns(block) for block in (0, 2)] == [130, 132]  # on the wall clock trials do not overlap
+    assert [one._used_ns(block) for block in (0, 1, 2)] == [130, 130, 135]
+    one._earlier = ((0, 10),)
+    assert [one._used_ns(block) for block in (0, 1, 2)] == [40, 48, 132]
+    assert [made(3)._used_ns(block) for block in (0, 2)] == [130, 135]  # on the wall clock trials do not overlap
     virtual: dict[str, Any] = {"clock": "virtual", "target": "vm"}
     assert [made(**virtual)._used_ns(block) for block in (0, 1, 2)] == [4, 48, 132]
     assert [made(3, **virtual)._used_ns(block) for block in (0, 1, 2)] == [1, 16, 44]

@@ -42,7 +42,7 @@ def test_one_at_a_time_nothing_runs_before_its_result_is_requested() -> None:
 
 
 def test_trials_of_two_blocks_run_at_once() -> None:
-    both = threading.Barrier(2, timeout=10)
+    both = threading.Barrier(2, timeout=300)
 
     def make(trial: Trial) -> str:
         both.wait()  # passes only while two trials run; each block has one
@@ -100,7 +100,7 @@ def test_a_discarded_trial_that_still_runs_is_ended(failing: bool) -> None:
 
 def test_a_trial_that_has_not_begun_when_it_is_discarded_never_begins() -> None:
     begun: list[str] = []
-    busy, free = threading.Barrier(3, timeout=10), threading.Event()
+    busy, free = threading.Barrier(3, timeout=300), threading.Event()
 
     def make(trial: Trial) -> str:
         begun.append(trial.key)

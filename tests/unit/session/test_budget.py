@@ -135,6 +135,20 @@ def test_a_budget_of_the_user_ends_the_experiment_after_two_blocks_at_most() -> 
     assert fitted(subject, runs, 2, 12 * SECOND_NS, 4 * SECOND_NS) == (subject, "")  # decided before
 
 
+@pytest.mark.parametrize("extends", [False, True])
+def test_a_message_does_not_contradict_itself(extends: bool) -> None:
+    """Blocks of 68 ms need 1.02 s of a budget of 1 s: rounded, "0.0 s" and "1 s" would be too much for it."""
+    subject = current(budget_ns=SECOND_NS // (10 if extends else 1), budget_extends=extends)
+    block_ns, runs = 68_000_000, block(subject, 0, 17_000_000) + block(subject, 1, 17_000_000)
+    with pytest.raises(BudgetError) as caught:
+        fitted(subject, runs, 1, 2 * block_ns, block_ns)
+    budget = "0.10 s and its extension to 1.00 s" if extends else "1.00 s"
+    assert caught.value.message == (
+        f"The budget of {budget} is too small. A block takes 68 ms: the {NEEDED} pairs of runs that an interval needs take "
+        f"{block_ns * (NEEDED + 1) / 1e9:.2f} s."
+    )
+
+
 def test_a_first_block_that_leaves_no_time_for_another_ends_the_experiment() -> None:
     subject = current(budget_ns=5 * SECOND_NS)
     with pytest.raises(BudgetError):

@@ -14,10 +14,9 @@ import swapstone
 from swapstone.model import RecordError, UnavailableError, UserError
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
+from tests.programs import needs
 
-NEEDS_SSH_KEYGEN = pytest.mark.skipif(
-    shutil.which("ssh-keygen") is None, reason="needs ssh-keygen: apt-get install openssh-client"
-)
+NEEDS_SSH_KEYGEN = needs("ssh-keygen")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swapstone.model import UserError
-from swapstone.session.values import format_duration, parse_age_s, parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.session.values import (
+    format_compared,
+    format_duration,
+    parse_age_s,
+    parse_confidence,
+    parse_duration_ns,
+    parse_ratio,
+)
 
 
 @pytest.mark.parametrize(
@@ -63,6 +70,22 @@ def test_what_is_no_confidence(text: str) -> None:
 )
 def test_durations_are_said_as_people_say_them(seconds: float, text: str) -> None:
     assert format_duration(round(seconds * 1e9)) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "texts"),
+    [
+        ((1, 3), ("1 s", "3 s")),
+        ((1, 1.02), ("1.00 s", "1.02 s")),
+        ((0.01, 1.4), ("0.01 s", "1.40 s")),
+        ((1, 1, 0), ("1 s", "1 s", "0 s")),
+        ((120, 120.25), ("2 min 00.0 s", "2 min 00.2 s")),
+        ((3600, 3605.5), ("1 h 00 min 00.0 s", "1 h 00 min 05.5 s")),
+        ((1, 1 + 1e-9), ("1.000000000 s", "1.000000001 s")),
+    ],
+)
+def test_durations_that_are_compared_differ_in_a_text(seconds: tuple[float, ...], texts: tuple[str, ...]) -> None:
+    assert format_compared(*(round(each * 1e9) for each in seconds)) == texts
 
 
 @pytest.mark.parametrize("text", ["9" * 400 + "s", "0." + "1" * 400, "1" + " " * 100_000 + "x", "9" * 5000 + "d"])

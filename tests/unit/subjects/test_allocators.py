@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from swapstone.subjects.declared_program import whole_environment
 from swapstone.targets.host import HostTarget
 from swapstone.workloads import find_workload
 from tests.e2e.cli import runs_of, swapstone
+from tests.programs import require
 from tests.unit.builders import source_of, trial_spec
 from tests.unit.factors.test_allocator import compiled
 
@@ -173,8 +173,8 @@ SERVED = [
 def test_every_allocator_serves_preloaded_and_linked_in(allocator: str, libc: str, host: HostTarget) -> None:
     if (allocator, libc) in EXCLUDED:
         pytest.skip(EXCLUDED[allocator, libc])
-    if allocator == "snmalloc" and shutil.which("cargo") is None:
-        pytest.skip("cargo is not installed")
+    if allocator == "snmalloc":
+        require("cargo")
     for linking in ("dynamic", "static"):
         recipe = recipe_for(libc, allocator, linking)
         assert bool(recipe.preload) == (linking == "dynamic")

@@ -34,14 +34,16 @@ os.execv({agent!r}, [{agent!r}, *sys.argv[1:]])
 """
 
 
-def answer_without(call: str, folder: Path) -> AgentAnswer:
+def answer_without(call: str, folder: Path, *words: str) -> AgentAnswer:
     """Run a trial with an agent for which a system call does not exist."""
     agent = build_agent(cache_dir() / "agents", os.environ.get("CC") or "cc")
     wrapper = folder / "agent"
     wrapper.write_text(FILTER.format(python=sys.executable, number=NUMBERS[call], agent=str(agent)))
     wrapper.chmod(0o755)
     with HostTarget(wrapper, stop_timeout_s=1) as target:
-        return target.run(TrialRequest(id="1", arguments=("/bin/echo", "on"), cwd=target.scratch(), timeout_ms=20_000))
+        return target.run(
+            TrialRequest(id="1", arguments=("/bin/echo", "on", *words), cwd=target.scratch(), timeout_ms=20_000)
+        )
 
 
 @pytest.mark.slow
@@ -51,6 +53,13 @@ def test_an_agent_that_can_not_begin_ends_the_session_with_the_reason(call: str,
         answer_without(call, tmp_path)
     assert "the kernel refuses prctl, clone or signalfd4" in caught.value.message
     assert "Linux 3.4 or newer" in caught.value.hint
+
+
+@pytest.mark.slow
+def test_an_agent_that_ends_before_it_reads_has_the_same_reason(tmp_path: Path) -> None:
+    """The plan does not fit into a pipe, so that writing it fails, as any plan's does where the agent ends first."""
+    with pytest.raises(AgentStartError, match="the kernel refuses prctl, clone or signalfd4"):
+        answer_without("prctl", tmp_path, *("x" * 10_000,) * 30)
 
 
 @pytest.mark.parametrize("call", ["prlimit64", "pipe2"])

@@ -214,14 +214,12 @@ def test_a_channel_in_memory_beyond_its_limit_ends_the_machine(tmp_path: Path) -
 
 
 def test_output_beyond_its_limit_ends_the_machine(tmp_path: Path) -> None:
-    begun = time.monotonic()
     run = boot(setup(tmp_path / "q", 'while :; do echo yyyyyyyyyyyy >>"$console"; done'), Limits(console_bytes=5000))
     assert run.end is GuestEnd.FLOODED
     assert run.reason == "it wrote more than 5000 bytes to its console"
     assert run.console.startswith("yyyyyyyyyyyy\n")
     run = boot(setup(tmp_path / "r", 'while :; do echo y >>"$channel"; done'), Limits(channel_bytes=500))
     assert run.reason == "it wrote more than 500 bytes to its channel"
-    assert time.monotonic() - begun < 60
 
 
 def test_a_machine_that_hangs_is_stopped(tmp_path: Path) -> None:

@@ -459,7 +459,7 @@ def test_the_running_kernel_is_identified_by_the_banner_of_its_file(bench: Bench
 @pytest.mark.parametrize("snapshots", [False, True])
 def test_stopping_ends_all_concurrent_machines(bench: Bench, snapshots: bool) -> None:
     """As with Ctrl-C: the caller stops waiting, and no process is left."""
-    bench.acts = f"echo $$ >>{bench.room}/pids; exec sleep 100"
+    bench.acts = f"echo $$ >>{bench.room}/pids; exec sleep 3600"
     failures: list[str] = []
 
     def make(trial: Trial) -> None:
@@ -469,15 +469,14 @@ def test_stopping_ends_all_concurrent_machines(bench: Bench, snapshots: bool) ->
 
     trials = [Trial(suite="s", workload="w", load="idle", variant="v", block=block, position=0) for block in range(4)]
     with bench.target(at_once=2, snapshots=snapshots) as target:
-        begun = time.monotonic()
+        until = time.monotonic() + 300
         with pytest.raises(KeyboardInterrupt), side_by_side(make, trials, target):
             while len(pids(bench)) < (1 if snapshots else 2):
-                assert time.monotonic() - begun < 30
+                assert time.monotonic() < until
                 time.sleep(0.01)
             raise KeyboardInterrupt
     assert set(failures) == {"The virtual machine failed: it was stopped."}
     assert not [pid for pid in pids(bench) if is_running(pid)]
-    assert time.monotonic() - begun < 30
 
 
 def pids(bench: Bench) -> list[int]:

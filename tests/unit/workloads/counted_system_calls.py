@@ -17,6 +17,7 @@ import pytest
 
 from swapstone.artifacts import build_workload
 from swapstone.model import Workload
+from tests.programs import require
 from tests.shared import Shared
 from tests.unit.builders import source_of
 from tests.unit.workloads.programs import ENVIRONMENT, REPORT, recipe_for
@@ -50,9 +51,8 @@ _RANDOM = "getrandom"
 @functools.cache
 def require_strace() -> str:
     """Return the path of strace; skip the test where it is missing or the kernel forbids it."""
-    found = shutil.which("strace")
-    if found is None:
-        pytest.skip("strace is not installed")
+    require("strace")
+    found = str(shutil.which("strace"))
     tried = subprocess.run([found, "-o", "/dev/null", "true"], capture_output=True, text=True, timeout=30, check=False)
     if tried.returncode != 0:
         pytest.skip(f"strace can't trace here: {tried.stderr.strip()[:100]}")

@@ -6,13 +6,13 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from swapstone.model.directories import share_dir
+from tests.programs import needs
 from tests.unit.workloads.programs import SOURCES
 
 ITERATIONS = 200
@@ -89,7 +89,7 @@ def test_every_part_is_documented() -> None:
     }
 
 
-@pytest.mark.skipif(not shutil.which("gcov"), reason="gcov is not installed")
+@needs("gcov")
 @pytest.mark.parametrize("part", LINES)
 def test_an_iteration_does_the_documented_work(part: str, program: Path) -> None:
     source = (SOURCES / "core.c").read_text().splitlines()
@@ -100,7 +100,7 @@ def test_an_iteration_does_the_documented_work(part: str, program: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("gcov"), reason="gcov is not installed")
+@needs("gcov")
 @pytest.mark.parametrize(("way", "text"), [("fwr", "SIXTEEN(SET)"), ("fcp", "SIXTEEN(COPY)")])
 def test_bw_mem_stores_to_every_word(way: str, text: str, tmp_path: Path) -> None:
     """A line of 16 words of four bytes, twice 8 MiB in a pass."""

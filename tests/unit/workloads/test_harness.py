@@ -201,4 +201,4 @@ def test_memory_is_private_accessible_anonymous_memory(programs: Programs, tmp_p
 def test_a_write_error_of_the_report_is_a_failure(programs: Programs, tmp_path: Path) -> None:
     program = programs.build_text("glibc", work("return 1;"))
     with Path("/dev/full").open("wb") as full:
-        assert subprocess.run([program, "1"], stdout=full, check=False, timeout=10).returncode == 1
+        assert subprocess.run([program, "1"], stdout=full, check=False, timeout=60).returncode == 1

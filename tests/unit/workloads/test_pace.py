@@ -128,6 +128,6 @@ def test_a_refused_connection_is_an_error(pace: Path, port: int) -> None:
     "arguments", [(), ("--port", "1"), ("--port", "x"), ("--port", "1", "--rate", "0"), ("--nonsense", "1")]
 )
 def test_invalid_arguments_are_an_error(pace: Path, arguments: tuple[str, ...]) -> None:
-    result = subprocess.run([pace, *arguments], capture_output=True, timeout=10, check=False)
+    result = subprocess.run([pace, *arguments], capture_output=True, timeout=60, check=False)
     assert (result.returncode, result.stdout) == (2, b"")
     assert result.stderr.startswith((b"usage: ", b"swapstone-pace: "))

@@ -97,7 +97,7 @@ def test_memory_agrees_with_the_published_figures(name: str, programs: Programs,
 @pytest.mark.parametrize("level", LEVELS)
 def test_the_empty_program_exits_with_0(level: str, empty: Workload, programs: Programs) -> None:
     program = build_empty(empty, recipe_for(level)).path
-    assert subprocess.run([program], check=False, timeout=10).returncode == 0
+    assert subprocess.run([program], check=False, timeout=60).returncode == 0
 
 
 @pytest.mark.slow
