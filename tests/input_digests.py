@@ -48,8 +48,9 @@ PACKAGES = {"swapstone": "src/swapstone/", "tests": "tests/", "tools": "tools/",
 """The packages of this repository and their folders."""
 
 _ALL = ""
-_STARTS = re.compile(r"\.?/?(swapstone|python[0-9.]*)")
-_DOTTED = re.compile(rf"({'|'.join(PACKAGES)})(\.\w+)+")
+_COMMAND = re.compile(r"\.?/?swapstone|python[0-9.]*(\s.*)?", re.DOTALL)
+_OF_INTERPRETER = re.compile(r"-m|.*(-m|import|from)\s+swapstone(?![\w.-]).*", re.DOTALL)
+_DOTTED = re.compile(rf"\b(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
 _COMPUTED = frozenset({"import_module", "__import__", "run_module", "run_path", "iter_modules", "getsource"})
 
 _VARIABLES = re.compile(
@@ -92,6 +93,8 @@ class _Module:
         self.paths = set(STATED.get(name, ()))
         self.pages = set[str]()
         constant = set[int]()
+        texts: list[str] = []
+        starts = False
         for node in _executed(ast.parse(path.read_text())):
             match node:
                 case ast.Import():
@@ -105,19 +108,23 @@ class _Module:
                 case ast.Call(func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(text))]):
                     self.imports |= _with_packages(text)
                     constant.add(id(node.func))
-                case ast.Attribute(value=ast.Name(id="sys"), attr="executable") if searched:
-                    self.paths.add("src/")
+                case ast.Attribute(value=ast.Name(id="sys"), attr="executable"):
+                    starts = True
                 case ast.Attribute(attr=used) | ast.Name(id=used) if (
                     searched and used in _COMPUTED and id(node) not in constant
                 ):
                     self.paths.add(_ALL)
                 case ast.Constant(value=str(text)):
-                    if searched and _DOTTED.fullmatch(text):
-                        self.imports |= _with_packages(text)
-                    if searched and not ours:
-                        self.paths |= named(text)
-                    if not ours and (".md" in text or "docs" in text):
-                        self.pages.add(text)
+                    texts.append(text)
+        if searched:
+            self.imports |= {
+                each for text in texts for dotted in _DOTTED.findall(text) for each in _with_packages(dotted)
+            }
+            if starts and any(_OF_INTERPRETER.fullmatch(text) for text in texts):
+                self.paths.add("src/")
+        if not ours:
+            self.pages |= {text for text in texts if ".md" in text or "docs" in text}
+            self.paths |= {path for text in texts if searched for path in named(text)}
 
     def _add_import(self, base: str, names: set[str], known: Container[str], *, searched: bool) -> None:
         """Add `from base import names`."""
@@ -224,13 +231,16 @@ class InputDigests:
         """Return the paths that a text names, in a module of this folder: files and folders of modules, or programs that import them."""
         if "*" in text and ".py" in text:
             return {_ALL}
-        word = text.partition(" ")[0]
-        if _STARTS.fullmatch(word):
+        if _COMMAND.fullmatch(text):
             return {"src/"}
+        word = text.partition(" ")[0]
         path = word.strip("./")
         beside = str(folder / word)
-        programs = {each for each in ("tools/", "benchmarks/") if path.startswith(each) and path in self._files}
-        return {each for each in (path, beside, f"{path}/") if each in self._names or each in self._folders} | programs
+        found = {each for each in (path, beside, f"{path}/") if each in self._names or each in self._folders}
+        if path.startswith(("tools/", "benchmarks/")) and path in self._files:
+            module = path.replace("-", "_") + ".py"  # what the program starts
+            found.add(module if module in self._names else _ALL)
+        return found
 
     def _digest(self, names: Iterable[str]) -> str:
         return _sha256(part for name in sorted(names) for part in (name, self._content(name)))
