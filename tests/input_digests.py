@@ -54,7 +54,9 @@ _DOTTED = re.compile(rf"\b(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
 _COMPUTED = frozenset({"import_module", "__import__", "run_module", "run_path", "iter_modules", "getsource"})
 
 _VARIABLES = re.compile(
-    r"SWAPSTONE_|PYTEST_|HYPOTHESIS_|PYTHON(?!PATH)|LC_|LANG|LD_|PATH$|CC$|CXX$|AR$|C\w*FLAGS|LDFLAGS|RUST|CARGO|OMP_|OPENBLAS_|QEMU_|TZ$|MALLOC_|GLIBC_"
+    r"SWAPSTONE_|PYTEST_|HYPOTHESIS_|PYTHON(?!PATH)|LC_|LANG|LD_|PATH$|CC$|CXX$|AR$|"
+    r"C\w*FLAGS|LDFLAGS|RUST|CARGO|OMP_|OPENBLAS_|QEMU_|TZ$|"
+    r"TERM$|COLUMNS$|LINES$|NO_COLOR|FORCE_COLOR|TMPDIR$|SOURCE_DATE_EPOCH|MALLOC_|GLIBC_"
 )
 _KERNEL_FILES = (
     "/proc/sys/kernel/perf_event_paranoid",
