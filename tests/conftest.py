@@ -14,6 +14,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests import reuse
 from tests.no_sync import leave_out_fsync
 from tests.shared import Shared
 from tests.uncompared_snapshots import COMPARED
@@ -34,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--exhaustive", action="store_true", help="run long tests of equality and stress, and more examples"
     )
+    reuse.add_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ[COMPARED] = "1"
     short = "quick" if config.getoption("markexpr") == SHORT else "short"
     hypothesis.settings.load_profile("exhaustive" if config.getoption("exhaustive") else short)
+    reuse.configure(config)
 
 
 ALL_SLOW = re.compile(r"^pytestmark = (?:\[\s*)?pytest\.mark\.slow\b", re.MULTILINE)
