@@ -287,7 +287,7 @@ SAMPLE = {("gcc", "O3", "glibc"), ("clang", "O2", "musl")}
 """Each compiler and C library, with the levels of optimization that expand most. All combinations take minutes."""
 
 MOST_EXPANDED = ("libc", "libc-extra")
-"""Suites named for functions that compilers know, such as memcpy(); the others call mostly the kernel's."""
+"""Suites named for functions that compilers expand, such as memcpy(). The others call mostly the kernel."""
 
 
 @pytest.mark.slow  # compiles every workload
