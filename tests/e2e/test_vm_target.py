@@ -148,12 +148,14 @@ def test_a_comparison_in_a_virtual_machine_is_exact_and_can_be_recomputed(tmp_pa
     assert shutil.which("qemu-system-x86_64"), "install it: apt-get install qemu-system-x86"
     record = tmp_path / "r"
     blocks = "2" if exhaustive else "1"  # tests/contract/test_vm.py shows that replicates differ
-    asked = ("libc=glibc,musl", "--only", "b_string_strlen", "--blocks", blocks, "--target", "vm", "--seed", "4")
+    factor = ("allocator=default,mimalloc", "--hold", "libc=musl", "--only", "b_malloc_tiny1")
+    asked = (*factor, "--blocks", blocks, "--target", "vm", "--seed", "4")
     shown = swapstone(tmp_path, "compare", *asked, "--out", str(record))
     runs = runs_of(record)
     assert len(runs) == 2 * int(blocks) and {run["status"] for run in runs} == {"ok"}
-    observed = {run["trial"]["variant"]: dict(run["observed"])["libc"] for run in runs}
-    assert observed == {"libc=glibc": "glibc", "libc=musl": "musl"}
+    observed = {run["trial"]["variant"]: dict(run["observed"]) for run in runs}
+    levels = ("default", "mimalloc")
+    assert observed == {f"allocator={level}": {"allocator": level, "libc": "musl"} for level in levels}
     assert json.loads((record / "experiment.json").read_text())["clock"] == "virtual"
     machine = dict(json.loads((record / "manifest.json").read_text())["machine"])
     assert "QEMU" in machine["virtualization"] and machine["kernel"].startswith("Linux ")
@@ -167,13 +169,13 @@ def test_a_comparison_in_a_virtual_machine_is_exact_and_can_be_recomputed(tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # with musl they are compared above
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as above")
-def test_an_allocator_is_preloaded_and_observed_in_the_machine(tmp_path: Path, exhaustive: bool) -> None:
+def test_an_allocator_is_preloaded_and_observed_in_the_machine(tmp_path: Path) -> None:
     """A run is refused unless the objects that the process has mapped show the requested allocator."""
-    libc = ("libc=glibc,musl",) if exhaustive else ("--hold", "libc=musl")
     asked = (
         "allocator=default,mimalloc",
-        *libc,
+        "libc=glibc,musl",
         "--only",
         "b_malloc_tiny1",
         "--blocks",
@@ -183,7 +185,6 @@ def test_an_allocator_is_preloaded_and_observed_in_the_machine(tmp_path: Path, e
     )
     swapstone(tmp_path, "compare", *asked, "--out", str(tmp_path / "record"))
     runs = runs_of(tmp_path / "record")
-    variants = 4 if exhaustive else 2
-    assert [run["status"] for run in runs] == ["ok"] * variants
+    assert [run["status"] for run in runs] == ["ok"] * 4
     times = {run["trial"]["variant"]: run["samples"][0]["values"][0] for run in runs}
-    assert len(set(times.values())) == variants  # exact times of different allocators
+    assert len(set(times.values())) == 4  # exact times of four different allocators
