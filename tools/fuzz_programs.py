@@ -72,11 +72,11 @@ from swapstone.session.conformance import decode_known
 from swapstone.session.outcome import parse_fail_if
 from swapstone.session.parameters import parse_free_factors, parse_parameters
 from swapstone.session.values import parse_age_s, parse_confidence, parse_duration_ns, parse_ratio
-from swapstone.wire.own_program_output import OutputDigests
 from swapstone.targets.board_answer import cpus_of, decode_board_answer, machine_of, sensor_facts, uname_of
 from swapstone.targets.board_roots import root_identity_of
 from swapstone.targets.driver_answer import decode_driver_answer, decode_program
 from swapstone.targets.fake_spec import decode_spec
+from swapstone.wire.own_program_output import OutputDigests
 from swapstone.workloads import parse_metric
 from swapstone.workloads.load_generators import check_reader, read_load_report
 from swapstone.workloads.printed_numbers import printed_value

@@ -37,7 +37,6 @@ from swapstone.session.stored_evidence import is_usable
 from swapstone.session.study_file import decode_study
 from swapstone.session.study_run import load_run
 from swapstone.session.unusable_values import named_record
-from swapstone.wire.kept_answer import decode_kept, encode_kept, split_raw
 from swapstone.subjects.load_check import missing_load
 from swapstone.targets.labgrid_session import decode_answer
 from swapstone.targets.vm.guest import decode_channel
@@ -58,6 +57,7 @@ from swapstone.wire import (
     encode_answer_header,
     encode_workload_report,
 )
+from swapstone.wire.kept_answer import decode_kept, encode_kept, split_raw
 from swapstone.workloads import LOADS
 from swapstone.workloads.cyclictest import decode_cyclictest
 from swapstone.workloads.named_figures import (

@@ -51,19 +51,19 @@ def command(*arguments: str) -> list[str]:
 def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -> subprocess.CompletedProcess[str]:
     """Run a command to its end and check its exit status.
 
-    Most of a start is imports. Therefore a command runs in a fork of a process that has made the imports: see `tests.e2e.fork_server`.
-    Forks share the seed of Python's hashes, which would hide an order that depends on the seed. Therefore commands with one of the words
-    `OTHER_SEED`, which examine what another command wrote, are forks of a second process. `--help` starts a new interpreter, as
-    `./swapstone` does, because its module must import what it needs. JSON that a command prints is compared with its published schema.
+        Most of a start is imports. Therefore a command runs in a fork of a process that has made the imports: see `tests.e2e.fork_server`.
+        Forks share the seed of Python's hashes, which would hide an order that depends on the seed. Therefore commands with one of the words
+        `OTHER_SEED`, which examine what another command wrote, are forks of a second process. JSON that a command prints is compared with its
+    published schema.
 
-    Args:
-        records: folder of the records, and working directory.
-        arguments: of the command line.
-        expect: the exit status.
-        changes: variables of its environment.
+        Args:
+            records: folder of the records, and working directory.
+            arguments: of the command line.
+            expect: the exit status.
+            changes: variables of its environment.
     """
     asked, of_the_interpreter = environment(records, **changes), ("PYTHON", "LC_", "LANG", "OPENBLAS", "OMP")
-    if "--help" in arguments or any(name.startswith(of_the_interpreter) for name in changes):
+    if any(name.startswith(of_the_interpreter) for name in changes):
         result = _started(records, list(arguments), asked)
     else:
         other = expect == 0 and not OTHER_SEED.isdisjoint(arguments)  # a refused command has no output to compare

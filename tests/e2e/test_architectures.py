@@ -32,13 +32,14 @@ def need(architecture: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # a test below compares both on x86_64 and arm64
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the architectures are foreign ones on x86_64")
 @pytest.mark.parametrize(
     ("architecture", "machine"),
     [
         ("arm64", "aarch64"),
-        pytest.param("armhf", "armv7l", marks=pytest.mark.exhaustive),
-        pytest.param("riscv64", "riscv64", marks=pytest.mark.exhaustive),  # test_image.py boots it
+        ("armhf", "armv7l"),
+        ("riscv64", "riscv64"),  # test_image.py boots it
     ],
 )
 def test_both_c_libraries_run_on_another_architecture(tmp_path: Path, architecture: str, machine: str) -> None:
@@ -81,6 +82,13 @@ def test_several_architectures_have_a_record_and_a_table_each(tmp_path: Path) ->
         for path in tmp_path.glob("r/*/manifest.json")
     }
     assert machines == {"x86_64": "x86_64", "arm64": "aarch64"}
+    for architecture in machines:
+        runs = runs_of(tmp_path / "r" / architecture)
+        assert {run["status"] for run in runs} == {"ok"}
+        assert {run["trial"]["variant"]: dict(run["observed"])["libc"] for run in runs} == {
+            "libc=glibc": "glibc",
+            "libc=musl": "musl",
+        }
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,7 @@ def test_what_is_written_to_the_disk_of_a_swap_file_is_counted(machine: Emulated
     )
 
 
+@pytest.mark.exhaustive  # tests/unit/targets/test_board_swap.py has the messages of a board that refuses a file
 def test_a_board_without_a_file_system_for_swap_files_has_the_other_levels(machine: EmulatedBoard) -> None:
     with SshTarget(machine.place) as target:
         with pytest.raises(UnavailableError, match=r"swapon: .*Invalid argument") as caught:

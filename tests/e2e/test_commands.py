@@ -207,10 +207,7 @@ def test_doctor_names_missing_tools_and_their_packages(tmp_path: Path) -> None:
     )
 
 
-# Each starts an interpreter.
-@pytest.mark.parametrize(
-    "name", [name if name in {"compare", "show"} else pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS]
-)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_help_text_has_an_example(tmp_path: Path, name: str) -> None:
     text = swapstone(tmp_path, name, "--help").stdout
     assert "Example" in text and f"swapstone {name}" in text

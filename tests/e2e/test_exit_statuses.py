@@ -25,13 +25,14 @@ ONE_CRASHES = FAKE + (
     '[[behaviour]]\nvariant = "libc=musl*"\nworkload = "b_malloc_tiny2"\nwall_ns = 2_000_000\n'
     'faults = [{ kind = "crash", probability = 1.0 }]\n'
 )
-TWO = ("--only", "b_malloc_tiny1", "--only", "b_malloc_tiny2")
+ONE = ("--only", "b_malloc_tiny1")
+TWO = (*ONE, "--only", "b_malloc_tiny2")
 
 
-def _compare(folder: Path, spec: str, *more: str, expect: int, factor: str = "libc=glibc,musl") -> tuple[str, str]:
+def _compare(folder: Path, spec: str, *more: str, expect: int, only: tuple[str, ...] = ONE) -> tuple[str, str]:
     (folder / "fake.toml").write_text(spec)
-    target = ("--target", "fake:fake.toml", "--seed", "5", "--blocks", "20")
-    result = swapstone(folder, "compare", factor, *target, *TWO, *more, expect=expect)
+    target = ("--target", "fake:fake.toml", "--seed", "5", "--blocks", "12")
+    result = swapstone(folder, "compare", "libc=glibc,musl", *target, *only, *more, expect=expect)
     return result.stdout, result.stderr.splitlines()[-1] if result.stderr else ""
 
 
@@ -72,13 +73,13 @@ def test_4_where_a_candidate_has_no_result(tmp_path: Path) -> None:
 
 def test_a_row_without_result_is_4_with_a_condition_only(tmp_path: Path) -> None:
     faster = ONE_CRASHES.replace("wall_ns = 3_000_000", "wall_ns = 2_000_000")
-    _compare(tmp_path, faster, expect=0)
-    _, last = _compare(tmp_path, faster, "--fail-if", "worse", expect=4)
+    _compare(tmp_path, faster, only=TWO, expect=0)
+    _, last = _compare(tmp_path, faster, "--fail-if", "worse", only=TWO, expect=4)
     assert last.startswith("Exit status 4: --fail-if: b_malloc_tiny2, libc=musl: ")
 
 
 def test_a_worse_row_decides_before_one_without_result(tmp_path: Path) -> None:
-    _, last = _compare(tmp_path, ONE_CRASHES, "--fail-if", "worse", expect=3)
+    _, last = _compare(tmp_path, ONE_CRASHES, "--fail-if", "worse", only=TWO, expect=3)
     assert "b_malloc_tiny1, libc=musl" in last
 
 
@@ -126,7 +127,7 @@ def test_a_program_that_fails_in_the_first_block(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_studies_have_the_same_statuses(tmp_path: Path) -> None:
     (tmp_path / "fake.toml").write_text(WORSE)
-    keys = 'title = "t"\nquestion = "q"\nonly = ["b_malloc_tiny1"]\nblocks = 20\nseed = 5\ntarget = "fake:fake.toml"\n'
+    keys = 'title = "t"\nquestion = "q"\nonly = ["b_malloc_tiny1"]\nblocks = 12\nseed = 5\ntarget = "fake:fake.toml"\n'
     keys += '[[factor]]\nname = "libc"\nlevels = ["glibc", "musl"]\n'
     parts = '[[part]]\nname = "a"\ntitle = "A"\n[[part]]\nname = "b"\ntitle = "B"\n'
     (tmp_path / "one.toml").write_text(keys)
@@ -143,7 +144,7 @@ def test_python_needs_no_parsing(tmp_path: Path) -> None:
     record = api.compare(
         libc=["glibc", "musl"],
         only="b_malloc_tiny1",
-        blocks=20,
+        blocks=12,
         target=f"fake:{tmp_path}/fake.toml",
         out=tmp_path / "r",
     )

@@ -20,6 +20,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.exhaustive
 def test_the_passes_of_a_workload_are_counted(shared: Shared) -> None:
     found = json.loads((explained_strlen(shared) / PRINTED).read_text())
     assert found["region"] == "passes"

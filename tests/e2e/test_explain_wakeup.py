@@ -17,6 +17,7 @@ PLANTED = ["planted", "planted"]
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # tests/contract/test_vm_plugin.py records blocks, tests/unit/instruments/test_wakeup_path.py makes paths of them
 def test_the_planted_module_is_the_path(tmp_path: Path) -> None:
     record = tmp_path / "r"
     asked = ("kernel=generic,rt", "--suite", "latency", "--load", "planted", "--blocks", "1")

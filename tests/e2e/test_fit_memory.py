@@ -171,6 +171,7 @@ def test_what_it_does_not_take_is_named(tmp_path: Path, arguments: list[str], me
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # each size is a boot; the memory of this host's processes is found above
 def test_the_memory_of_a_virtual_machine_is_found(tmp_path: Path, program: Path) -> None:
     command = [
         "compare",

@@ -162,7 +162,7 @@ def _wait_for_a_run(folder: Path, record: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_worker_loses_its_run_only_and_a_lost_scheduler_can_be_resumed(local: Path, tmp_path: Path) -> None:
+def test_a_killed_worker_loses_its_run_only(local: Path, tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed")
     with cluster(tmp_path, 2) as dask:
         many = ("--executor", f"dask:{dask.address}", "--store", f"{tmp_path}/store", "--no-cache")
@@ -173,6 +173,11 @@ def test_a_killed_worker_loses_its_run_only_and_a_lost_scheduler_can_be_resumed(
         assert process.returncode == 0, errors
     assert made_runs(tmp_path / "killed") == made_runs(local)
 
+
+@pytest.mark.slow
+@pytest.mark.exhaustive  # tests/unit/targets/test_shared_runs.py closes the connection to an executor
+def test_a_comparison_whose_scheduler_is_lost_can_be_resumed(tmp_path: Path) -> None:
+    pytest.importorskip("distributed", reason="Dask is not installed")
     longer = (*ARGUMENTS[:-4], "--blocks", "4", "--seed", "1")
     with cluster(tmp_path, 1) as dask:
         many = ("--executor", f"dask:{dask.address}", "--store", f"{tmp_path}/store", "--no-cache")

@@ -129,7 +129,7 @@ def test_a_server_and_its_load_generator_run_in_one_machine(tmp_path: Path) -> N
     build = ("--build", "make CC={cc} CFLAGS={cflags} LDFLAGS={ldflags}", "--source", str(project))
     server = ("--server", "./server {port} 1 20 262144", "--connections", "2")
     generator = ("--load-generator", "swapstone-pace --port {port} --connections {connections} --rate 100 --seconds 1")
-    asked = ("libc=glibc,musl", *build, *server, *generator, "--target", "vm", "--blocks", "2", "--seed", "4")
+    asked = ("libc=glibc,musl", *build, *server, *generator, "--target", "vm", "--blocks", "1", "--seed", "4")
     swapstone(tmp_path, "compare", *asked, "--out", str(record))
     runs = runs_of(record)
     assert {(run["status"], run["reason"]) for run in runs} == {("ok", "")}
@@ -143,6 +143,7 @@ def test_a_server_and_its_load_generator_run_in_one_machine(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # an own server and the same load generator run in a machine above
 @pytest.mark.parametrize(
     "architecture",
     [
@@ -150,7 +151,7 @@ def test_a_server_and_its_load_generator_run_in_one_machine(tmp_path: Path) -> N
             "x86_64",
             marks=pytest.mark.skipif(os.uname().machine != "x86_64", reason="musl-gcc builds for this machine"),
         ),
-        pytest.param("arm64", marks=pytest.mark.exhaustive),
+        "arm64",
     ],
 )
 def test_a_server_of_the_suite_runs_in_a_machine(tmp_path: Path, architecture: str) -> None:

@@ -99,12 +99,3 @@ def test_nothing_imports_cli() -> None:
     for path in files:
         if path.parent.name != "cli" and path.name != "__main__.py":
             assert "cli" not in _imports(path), path
-
-
-def test_the_command_line_stays_small() -> None:
-    """It parses, prints and exits. What decides belongs into `session`."""
-    lines = sum(len(path.read_text().splitlines()) for path in (SOURCE / "cli").glob("*.py"))
-    # 130 more than before --why-max, explain --load and --confirm, --smp, --modelled-cycles, published coverage and claims, --driver-target
-    # sdk, target and doctor --target; then 40 for conform, and 80 for plan, run-trial, collect, --store, --executor and --recheck;
-    # and 30 for --lg-env, target labgrid-env, --duration and examples of target; 5 for conform --skip-code; 5 for programs without memory.
-    assert lines < 3070

@@ -79,13 +79,6 @@ def test_shell_scripts_parse(script: str) -> None:
     _passes("sh", "-n", script)
 
 
-def test_no_python_file_is_two_rooms() -> None:
-    for path in (TOP / "src").rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= 500, (
-            f"{path.relative_to(TOP)} has over 500 lines: split it by what it does"
-        )
-
-
 def test_temporary_folders_can_be_found_after_a_kill() -> None:
     """In the system's folder a later start removes those of `TemporaryFolder`; others lie in the cache, beside what is written."""
     unnamed = [

@@ -5,13 +5,20 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Callable, Collection, Container
 from pathlib import Path
+from typing import TypeVar
+
+import pytest
 
 from swapstone.artifacts import BASE_RECIPE, resolve_recipe
 from swapstone.factors import Recipe, recipe_of
-from swapstone.model import Variant
+from swapstone.model import Variant, Workload
 from swapstone.model.directories import share_dir
+from swapstone.workloads import SUITES
+from tests.unit.builders import source_of
 
+_Item = TypeVar("_Item")
 SOURCES = share_dir() / "native" / "workloads"
 LEVELS = ("glibc", "musl")
 ENVIRONMENT = dict(BASE_RECIPE.environment)
@@ -27,6 +34,32 @@ REPORT = re.compile(
     r"check (?P<check>[0-9a-f]{16})\n"
     r"end\n"
 )
+
+
+def sampled(items: Collection[_Item], kind: Callable[[_Item], object], quick: Container[_Item]) -> list[object]:
+    """Return parameters of a test: `./test` runs the first one of each kind, `--exhaustive` all.
+
+    Args:
+        items: names or workloads.
+        kind: what makes one item stand for another.
+        quick: those of the short tests; each stands for its kind.
+    """
+    seen = {kind(item) for item in items if item in quick}
+    parameters: list[object] = []
+    for item in items:
+        marks = [] if item in quick else [pytest.mark.slow]
+        if item not in quick and kind(item) in seen:
+            marks.append(pytest.mark.exhaustive)
+        seen.add(kind(item))
+        parameters.append(pytest.param(item, marks=marks))
+    return parameters
+
+
+def kind_of_program(workload: Workload) -> object:
+    """Return what decides how a workload is built and prepared; its suite decides what it does."""
+    suite = next(suite.name for suite in SUITES if workload in suite.workloads)
+    origin = source_of(workload)
+    return (suite, origin.libraries, origin.companions, origin.packages)
 
 
 class Programs:

@@ -23,7 +23,7 @@ from tests.unit.workloads.counted_calls import (
     plain_name,
     undefined_symbols,
 )
-from tests.unit.workloads.programs import LEVELS, recipe_for
+from tests.unit.workloads.programs import LEVELS, kind_of_program, recipe_for, sampled
 
 _THREAD = {"pthread_create": 1, "pthread_join": 1}
 _TWO_THREADS = {"pthread_create": 2, "pthread_join": 2}
@@ -239,7 +239,7 @@ WITHOUT_HARNESS = {
 """What the programs that print figures of their own, and the server, call."""
 
 SOURCES = [
-    (workload, workload.origin)
+    (suite.name, workload, workload.origin)
     for suite in SUITES
     for workload in suite.workloads
     if isinstance(workload.origin, Source)
@@ -248,11 +248,11 @@ SOURCES = [
 
 def test_the_tables_have_every_workload() -> None:
     listed = {source_of(find_workload(*place)).file for place in CALLS}
-    assert {origin.file for _, origin in SOURCES if origin.harness} == listed
-    assert {origin.file for _, origin in SOURCES if not origin.harness} == set(WITHOUT_HARNESS)
-    several = {workload.origin for workload, origin in SOURCES if origin.file == "math.c"}
+    assert {origin.file for _, _, origin in SOURCES if origin.harness} == listed
+    assert {origin.file for _, _, origin in SOURCES if not origin.harness} == set(WITHOUT_HARNESS)
+    several = {workload.origin for _, workload, origin in SOURCES if origin.file == "math.c"}
     assert len(several) == 1
-    assert {workload.name for workload, origin in SOURCES if origin.file == "math.c"} == {
+    assert {workload.name for _, workload, origin in SOURCES if origin.file == "math.c"} == {
         name for _, name in CALLS if name.startswith("math_")
     }
 
@@ -261,7 +261,7 @@ def test_the_tables_have_every_workload() -> None:
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
     "place",
-    [pytest.param(place, marks=[] if place in SHORT else [pytest.mark.slow]) for place in CALLS],
+    sampled(CALLS, lambda place: kind_of_program(find_workload(*place)), SHORT),
     ids=lambda place: place[1],
 )
 def test_a_pass_calls_what_its_name_promises_equally_often_with_both_c_libraries(
@@ -286,16 +286,21 @@ COMBINATIONS = [
 SAMPLE = {("gcc", "O3", "glibc"), ("clang", "O2", "musl")}
 """Each compiler and C library, with the levels of optimization that expand most. All combinations take minutes."""
 
+MOST_EXPANDED = ("libc", "libc-extra")
+"""Suites named for functions that compilers expand, such as memcpy(). The others call mostly the kernel."""
+
 
 @pytest.mark.slow  # compiles every workload
 @pytest.mark.parametrize(
     ("compiler", "optimization", "level"),
     [pytest.param(*each, marks=[] if each in SAMPLE else [pytest.mark.exhaustive]) for each in COMBINATIONS],
 )
-def test_no_compiler_expands_these_calls(compiler: str, optimization: str, level: str, tmp_path: Path) -> None:
+def test_no_compiler_expands_these_calls(
+    compiler: str, optimization: str, level: str, tmp_path: Path, exhaustive: bool
+) -> None:
     recipe = recipe_for(level, compiler=compiler, optimization=optimization)
     missing = {}
-    for file in sorted({origin.file for _, origin in SOURCES}):
+    for file in sorted({origin.file for suite, _, origin in SOURCES if exhaustive or suite in MOST_EXPANDED}):
         symbols = {plain_name(name) for name in undefined_symbols(compile_object(recipe, file, tmp_path / "object.o"))}
         if lost := needed(file) - symbols:
             missing[file] = lost

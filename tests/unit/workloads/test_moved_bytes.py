@@ -12,16 +12,14 @@ import pytest
 from swapstone.model.directories import share_dir
 from swapstone.workloads import find_suite, find_workload
 from tests.shared import Shared
+from tests.unit.builders import source_of
 from tests.unit.workloads.counted_system_calls import bytes_of_a_pass, moved_bytes, system_calls_of_a_pass
-from tests.unit.workloads.programs import LEVELS
+from tests.unit.workloads.programs import LEVELS, sampled
 from tests.unit.workloads.test_system_calls import HARNESS, NOT_MEASURED
 
 _NAME = re.compile(r"`([^`]+)`")
 _CALL = re.compile(r"`([a-z_]+)` (\d+)")
 SHORT = {"lat_pipe", "spawn (1 copy)"}
-LONG = {"shell8 (1 copy)"}
-"""Makes what shell1 makes, for eight scripts: a trace of minutes."""
-
 OF_THE_LIBRARY = {"execl (1 copy)", "shell1 (1 copy)", "shell8 (1 copy)"}
 """Workloads whose programs make calls of their own: only the calls that the documentation states are compared."""
 
@@ -57,11 +55,8 @@ def unix_passes() -> dict[str, tuple[int, dict[str, int], dict[str, int]]]:
     return found
 
 
-def _some(names: list[str]) -> list[object]:
-    return [
-        pytest.param(name, marks=[pytest.mark.slow] * (name not in SHORT) + [pytest.mark.exhaustive] * (name in LONG))
-        for name in names
-    ]
+def _some(suite: str, names: list[str]) -> list[object]:
+    return sampled(names, lambda name: source_of(find_workload(suite, name)).file, SHORT)
 
 
 LEVELS_OF_SHORT = [pytest.param(level, marks=[pytest.mark.slow] * (level != "glibc")) for level in LEVELS]
@@ -92,7 +87,7 @@ def test_bytes_are_those_that_the_kernel_returned() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS_OF_SHORT)
-@pytest.mark.parametrize("name", _some(list(_bytes_of_os())))
+@pytest.mark.parametrize("name", _some("os", list(_bytes_of_os())))
 def test_an_operation_moves_the_documented_bytes(name: str, level: str, shared: Shared) -> None:
     workload = find_workload("os", name)
     operations = _operations_of_os()[name]
@@ -111,7 +106,7 @@ def _operations_of_os() -> dict[str, int]:
 
 
 @pytest.mark.parametrize("level", LEVELS_OF_SHORT)
-@pytest.mark.parametrize("name", _some(list(unix_passes())))
+@pytest.mark.parametrize("name", _some("unix", list(unix_passes())))
 def test_a_pass_of_unix_makes_the_documented_calls_and_moves_the_documented_bytes(
     name: str, level: str, shared: Shared
 ) -> None:

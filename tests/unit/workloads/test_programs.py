@@ -11,7 +11,7 @@ from swapstone.artifacts import EMPTY_PROGRAMS, build_empty, build_workload
 from swapstone.model import Source, Workload
 from swapstone.workloads import SUITES, find_workload
 from tests.unit.builders import source_of
-from tests.unit.workloads.programs import LEVELS, REPORT, SOURCES, Programs, recipe_for, run
+from tests.unit.workloads.programs import LEVELS, REPORT, SOURCES, Programs, kind_of_program, recipe_for, run, sampled
 
 EVERY = [
     workload
@@ -39,18 +39,10 @@ def measure(program: Path, passes: int, workload: Workload, cwd: Path) -> dict[s
 SHORT = {"b_malloc_tiny1", "b_malloc_thread_stress", "b_stdio_putcgetc", "getline", "exec", "pipe"}
 """Workloads of the short tests. All together are minutes of compiling on a new machine."""
 
-LONG = {"shell_scripts(8)", "shell_scripts(8) (8 tasks)", "shell8 (n copies)"}
-"""Further parameters of the programs of shell_scripts(1), of shell_scripts(1) (8 tasks) and of shell8 (1 copy)."""
-
 
 @pytest.mark.parametrize(
     "workload",
-    [
-        pytest.param(
-            work, marks=[pytest.mark.slow] * (work.name not in SHORT) + [pytest.mark.exhaustive] * (work.name in LONG)
-        )
-        for work in EVERY
-    ],
+    sampled(EVERY, kind_of_program, [workload for workload in EVERY if workload.name in SHORT]),
     ids=lambda workload: workload.name,
 )
 def test_checksums_are_equal_for_both_libraries_and_any_number_of_passes(

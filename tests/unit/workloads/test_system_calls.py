@@ -13,8 +13,9 @@ from swapstone.model.directories import share_dir
 from swapstone.published import MEASURED_ROWS
 from swapstone.workloads import find_suite, find_workload
 from tests.shared import Shared
+from tests.unit.builders import source_of
 from tests.unit.workloads.counted_system_calls import counted, system_calls_of_a_pass
-from tests.unit.workloads.programs import LEVELS
+from tests.unit.workloads.programs import LEVELS, sampled
 
 WORKLOADS = find_suite("os").workloads
 _ROW = re.compile(r"^\| `([^`]+)` \| [^|]+ \| (\d+) \| ([^|]+) \| 1 \| (?:cpu|wall) \|$", re.MULTILINE)
@@ -95,8 +96,7 @@ def test_a_call_that_the_kernel_makes_again_counts_once() -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param(workload.name, marks=[] if workload.name in SHORT else [pytest.mark.slow]) for workload in WORKLOADS],
+    "name", sampled([work.name for work in WORKLOADS], lambda name: source_of(find_workload("os", name)).file, SHORT)
 )
 def test_a_pass_makes_the_documented_system_calls(name: str, level: str, shared: Shared) -> None:
     operations, calls = documented()[name]
