@@ -21,8 +21,8 @@ from swapstone.model import (
     Sample,
     Status,
 )
-from swapstone.session.analysis import workloads_of
 from swapstone.session.precision_stop import PrecisionStop
+from swapstone.workloads import workloads_by_name
 
 LEVELS = ("glibc", "musl", "a", "b", "c")
 RUN_NS = 100_000_000
@@ -126,7 +126,7 @@ def simulated(machine: Machine, experiment: Experiment) -> tuple[list[Run], list
 
 def analysed(experiment: Experiment, runs: Sequence[Run]) -> Analysis:
     """Return the analysis of an experiment's runs."""
-    return analyse(experiment, plan.variants(experiment), workloads_of(experiment), runs)
+    return analyse(experiment, plan.variants(experiment), workloads_by_name(experiment), runs)
 
 
 def elapsed_rows(found: Analysis) -> list[Comparison]:

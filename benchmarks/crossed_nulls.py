@@ -34,7 +34,7 @@ from swapstone.factors import Evidence, Level, Recipe, Stage
 from swapstone.model import Analysis, FactorEffect, Interaction, Presence, Quantity, Run, Scale, Status, UserError
 from swapstone.record import RecordView, load
 from swapstone.session import api
-from swapstone.session.analysis import workloads_of
+from swapstone.workloads import workloads_by_name
 
 WORKLOADS = ("b_malloc_tiny1", "b_string_strlen")
 PLANTED = (0.02, 0.05, 0.10)
@@ -248,7 +248,7 @@ def _analysed(view: RecordView, runs: Sequence[Run]) -> Analysis:
     experiment = view.experiment
     if [choice.factor for choice in experiment.factors] != ["left", "right"]:
         raise UserError(f"{view.path} is no record of this benchmark.", "Keep its records with --keep DIR.")
-    return analyse(experiment, plan.variants(experiment), workloads_of(experiment), runs)
+    return analyse(experiment, plan.variants(experiment), workloads_by_name(experiment), runs)
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ def row(before: Floats, after: Floats, number: int = 0, *, rules: int = CURRENT_
         baseline=BASELINE,
         candidate=CANDIDATE,
         null=False,
-        blocks=tuple(range(1, before.size + 1)),
+        blocks=np.arange(1, before.size + 1),
         before=before,
         after=after,
         constant=False,

@@ -52,11 +52,11 @@ def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -
     """Run a command to its end and check its exit status.
 
         Most of a start is imports. Therefore a command runs in a fork of a process that has made the imports: see `tests.e2e.fork_server`.
-        Forks share the seed of Python's hashes, which would hide an order that depends on the seed. Therefore commands with one of the words
-        `OTHER_SEED`, which examine what another command wrote, are forks of a second process. JSON that a command prints is compared with its
-    published schema.
+    Forks share the seed of Python's hashes, which would hide an order that depends on the seed. Therefore commands with one of the
+    words `OTHER_SEED`, which examine what another command wrote, are forks of a second process. JSON that a command prints is compared
+    with its published schema.
 
-        Args:
+    Args:
             records: folder of the records, and working directory.
             arguments: of the command line.
             expect: the exit status.

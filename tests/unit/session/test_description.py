@@ -155,7 +155,7 @@ def test_a_description_that_can_t_be_computed_with_is_refused(made: Path) -> Non
 def _rechain(path: Path) -> None:
     """Number the lines of a `runs.jsonl` again, so that changed runs are no damage."""
     previous, lines = "", []
-    for number, line in enumerate(path.read_bytes().splitlines()):
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
         run = bytes(msgspec.json.decode(line, type=record_format.Line).run)
         chain = record_format.chain_value(number, previous, run)
         made = record_format.Line(number=number, previous=previous, chain=chain, run=msgspec.Raw(run))
