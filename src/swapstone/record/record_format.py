@@ -64,7 +64,7 @@ class StoredLevel(FrozenStruct, frozen=True, kw_only=True):
 
 
 class PlaceFacts(FrozenStruct, frozen=True, kw_only=True):
-    """What an analysis needs to know of where the trials ran.
+    """What an analysis depends on of where the trials ran.
 
     Attributes:
         exact: whether the clock is virtual: equal input gives equal values.
