@@ -41,6 +41,7 @@ _LINE = re.compile(r"(?P<key>[0-9a-f]{64}) (?P<name>tests/\S.*)")
 _HARMLESS = re.compile(
     r"-n=?.*|--dist.*|--maxschedchunk.*|--durations.*|--junit-?xml.*|-[qvx]+|--maxfail.*|--exhaustive|--no-reuse|-m"
 )
+_REPORTS = {"--junit-xml", "--junitxml"}
 _VALUES = re.compile(r"\d+|load|slow")
 
 
@@ -123,9 +124,9 @@ def drawn(head: str, name: str) -> bool:
 
 def unsuitable_argument(arguments: tuple[str, ...]) -> str:
     """Return the first argument of pytest with which tests are not those of every run, e.g. the name of a test, or an empty string."""
-    for number, argument in enumerate(arguments):
-        value = number and arguments[number - 1].startswith("-") and _VALUES.fullmatch(argument)
-        if not value and not _HARMLESS.fullmatch(argument):
+    for before, argument in zip(("", *arguments), arguments, strict=False):
+        is_value = before in _REPORTS or (before.startswith("-") and _VALUES.fullmatch(argument))
+        if not is_value and not _HARMLESS.fullmatch(argument):
             return argument
     return ""
 

@@ -140,6 +140,7 @@ def test_one_of_twenty_tests_is_drawn_by_the_commit() -> None:
             "-n 3 --dist load --maxschedchunk 1 --durations 15 --durations-min 1 --exhaustive -m slow --junit-xml=a.xml",
             "",
         ),
+        ("--junit-xml a.xml -q", ""),
         ("-n 3 -k record", "-k"),
         ("tests/e2e/test_walk.py", "tests/e2e/test_walk.py"),
         ("-q tests/e2e/test_walk.py", "tests/e2e/test_walk.py"),
