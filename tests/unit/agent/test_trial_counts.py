@@ -91,7 +91,7 @@ def test_each_counter_of_a_process_has_its_own_name(agent: Path, tmp_path: Path)
     answer = one(agent, request(tmp_path, tmp_path / "counts"))
     printed = [int(word) for word in answer.stdout.split()]
     names = ("nvcsw", "nivcsw", "minflt", "majflt")
-    assert printed[0] >= 400 and printed[2] >= 10_000
+    assert printed[0] >= 200 and printed[2] >= 10_000
     facts = dict(answer.facts)
     for name, least in zip(names, printed, strict=True):
         assert least <= facts[name] <= least + 150, (name, printed, facts)

@@ -109,7 +109,7 @@ def test_a_bound_has_the_confidence_of_equal_signs() -> None:
 # Equivalence
 
 
-@pytest.mark.parametrize(("observed_s", "text"), [(9.99, "10 s"), (None, "an unknown time"), (0.5, "0.5 s")])
+@pytest.mark.parametrize(("observed_s", "text"), [(9.99, "9.9 s"), (None, "an unknown time"), (0.5, "0.5 s")])
 def test_the_runs_of_an_own_program_must_span_10_s(observed_s: float | None, text: str) -> None:
     values = np.linspace(1.0, 2.0, 100)
     mean = MeanEffect(1.0, Interval(1.0, 1.0))

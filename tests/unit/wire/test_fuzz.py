@@ -61,13 +61,10 @@ COVERED = {
     "session/many_machines.py": "",  # decoded after its SHA-256, which the user typed, was checked
     "session/columns_file.py": "",  # decoded after its HMAC by the user's key
     "session/explanation_files.py": "evidence",
-    "session/image_store.py": "",  # decodes what it encoded in the line before
     "session/record_index.py": "",  # reads back what it wrote into the cache, and builds it again if it is damaged
-    "session/run_store.py": "record",
     "session/study.py": "study run",
     "session/study_file.py": "study",
     "session/study_run.py": "study run",
-    "subjects/kept_answer.py": "kept answer",
     "targets/fake_spec.py": "fake target",
     "targets/labgrid_session.py": "lab",
     "targets/labgrid_worker.py": "",  # reads what the process that started it writes
@@ -75,6 +72,7 @@ COVERED = {
     "targets/vm/snapshot.py": "monitor",
     "targets/vm/stored_trial.py": "stored trial",
     "targets/vm/trial_worker.py": "worker's reply",
+    "wire/kept_answer.py": "kept answer",
     "workloads/cyclictest.py": "cyclictest",
 }
 
