@@ -40,6 +40,9 @@ LARGEST_DRAWN = 4096
 DRAWN_RUNS = 1 << 18
 """Above, so many runs are drawn in all, at least `FEWEST_DRAWS` orders: the deviation is known to about 1 %; by `DRAWS` orders to 2 %."""
 
+DRAWN_AT_ONCE = 1 << 14
+"""Runs of orders that are drawn together: their arrays have half a MiB."""
+
 FEWEST_DRAWS = 16
 
 WINDOW = 2
@@ -245,8 +248,11 @@ def _random_cells(blocks: int, count: int) -> NDArray[np.float32]:
     They have up to 64 MB. The rows of a group share them, and groups of as many blocks.
     """
     found = np.empty((DRAWS, 4, blocks * count), dtype=np.float32)
-    for cells, codes in zip(found, _new_codes(blocks, count, DRAWS), strict=True):
-        np.equal(codes.ravel(), np.arange(4)[:, None], out=cells)
+    first = 0
+    for codes in _new_codes(blocks, count, DRAWS):
+        cells = found[first : first + len(codes)]
+        np.equal(codes.reshape(len(codes), 1, -1), np.arange(4)[:, None], out=cells)
+        first += len(codes)
     return found
 
 
@@ -265,20 +271,26 @@ def _draws(runs: int) -> int:
 @functools.lru_cache(maxsize=8)
 def _random_codes(blocks: int, count: int) -> NDArray[np.int8]:
     """Return `RunOrder._codes` for random orders of independent blocks."""
-    return np.stack(list(_new_codes(blocks, count, _draws(blocks * count))))
+    return np.concatenate(list(_new_codes(blocks, count, _draws(blocks * count))))
 
 
 def _new_codes(blocks: int, count: int, draws: int) -> Iterator[NDArray[np.int8]]:
-    """Yield the codes of random orders of independent blocks, each of shape (blocks, count)."""
+    """Yield the codes of random orders of independent blocks, several at a time, each array of shape (some draws, blocks, count)."""
     random = np.random.default_rng(DRAW_SEED)
-    for _ in range(draws):
-        order = random.random((blocks + 1, count)).argsort(axis=1)
-        yield _codes_of(order[1:], order[:-1, -1])
+    several = max(1, DRAWN_AT_ONCE // ((blocks + 1) * count))
+    for first in range(0, draws, several):
+        order = random.random((min(several, draws - first), blocks + 1, count)).argsort(axis=-1)
+        yield _codes_of(order[:, 1:], order[:, :-1, -1])
 
 
 def _codes_of(order: Ints, before: Ints) -> NDArray[np.int8]:
-    """Return to which of the four means of treatments 0 and 1 each run belongs, 4 for none, shape (blocks, k)."""
-    previous = np.concatenate([before[:, None], order[:, :-1]], axis=1)
+    """Return to which of the four means of treatments 0 and 1 each run belongs, 4 for none.
+
+    Args:
+        order: of treatments, shape (..., blocks, k).
+        before: the treatment of the run before each block, shape (..., blocks).
+    """
+    previous = np.concatenate([before[..., None], order[..., :-1]], axis=-1)
     code = np.where(order == 0, np.where(previous == 1, 1, 0), np.where(previous == 0, 3, 2))
     return np.where((order <= 1) & (previous >= 0), code, 4).astype(np.int8)
 
