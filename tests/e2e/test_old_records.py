@@ -14,7 +14,8 @@ import pytest
 
 from tests.e2e.cli import swapstone
 
-RECORDED = Path(__file__).parents[1] / "recorded" / "records-0.1"
+RECORDS = Path(__file__).parents[1] / "recorded"
+RECORDED = RECORDS / "records-0.1"
 
 # The digest of each record's verdicts, as 0.1.0 wrote it into seal.json.
 VERDICTS = {
@@ -58,7 +59,11 @@ def test_verify_detects_a_changed_digest_of_verdicts(tmp_path: Path) -> None:
 
 
 def test_exported_figures_equal_those_of_version_0_1(record: Path, name: str, tmp_path: Path) -> None:
-    then = list(csv.DictReader((RECORDED / f"{name}.csv").read_text().splitlines()))
+    _exports(record, RECORDED / f"{name}.csv", tmp_path)
+
+
+def _exports(record: Path, figures: Path, tmp_path: Path) -> None:
+    then = list(csv.DictReader(figures.read_text().splitlines()))
     now = list(csv.DictReader(io.StringIO(swapstone(tmp_path, "export", str(record), "--format", "csv").stdout)))
     assert then
     assert len(now) == len(then)
@@ -89,7 +94,7 @@ def test_a_stored_explanation_is_in_the_report(tmp_path: Path) -> None:
 
 def test_a_record_of_the_second_rules_in_which_failures_ended_a_workload_keeps_its_verdicts(tmp_path: Path) -> None:
     """Three failures ended a workload then, and rates of failures were not compared (`Experiment.failures_count`)."""
-    with tarfile.open(RECORDED.parent / "records-rules-2" / "failing-runs.tar.xz") as archive:
+    with tarfile.open(RECORDS / "records-rules-2" / "failing-runs.tar.xz") as archive:
         _extract(archive, tmp_path)
     record = tmp_path / "failing-runs"
     digest = "6c64404bc6d6fce09564460e485ad6c0ecc172ed429bb3b8405add3b6af977a4"
@@ -98,3 +103,13 @@ def test_a_record_of_the_second_rules_in_which_failures_ended_a_workload_keeps_i
     assert printed.startswith("Whole and unaltered") and "the same verdicts" in printed
     shown = " ".join(swapstone(tmp_path, "show", str(record)).stdout.split())
     assert shown.startswith("musl fails in 17 % (4.3–47 %) of its runs of b_malloc_tiny1, ")  # noqa: RUF001 - a dash
+
+
+def test_a_record_that_describes_itself_keeps_its_verdicts(tmp_path: Path) -> None:
+    """Made before 0.2, with the first descriptions in `record.json`: no suite, factor or target is looked up."""
+    with tarfile.open(RECORDS / "records-described" / "fake.tar.xz") as archive:
+        _extract(archive, tmp_path)
+    record = tmp_path / "fake"
+    assert json.loads((record / "record.json").read_text())["description"]["metrics"]
+    assert "the same verdicts" in swapstone(tmp_path, "verify", str(record)).stdout
+    _exports(record, RECORDS / "records-described" / "fake.csv", tmp_path)

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from swapstone.model import UserError
+from swapstone.model import UserError, WorkSpec
 from swapstone.record import RecordView, check_raw, manifest_differences
 from swapstone.run import manifest_of, prepare
 from swapstone.run.recompute import Recomputed, choose, recompute
@@ -133,13 +133,20 @@ def verify_record(
 
 
 def _description_problems(view: RecordView) -> Iterator[str]:
-    """Yield where a record's description is not that of the version that made it, if that is this one: directions decide verdicts."""
+    """Yield where a record's description decides verdicts otherwise than the version that made it, if that is this one; texts may differ."""
     if view.meta.description is None or view.meta.swapstone != __version__:
         return
     described = view.meta.description.specs()
     for (suite, name), work in describe(view.experiment).specs().items():
-        if described.get((suite, name)) != work:
+        known = described.get((suite, name))
+        if known is None or _deciding(known) != _deciding(work):
             yield f"record.json describes {suite}/{name} otherwise than this version of Swapstone, which made the record"
+
+
+def _deciding(work: WorkSpec) -> tuple[object, ...]:
+    """Return what of a workload decides verdicts."""
+    metrics = tuple((each.name, each.unit, each.quantity, each.better, each.leads) for each in work.metrics)
+    return metrics, work.cpus, work.threads, work.waits
 
 
 def _answer(view: RecordView, problems: Sequence[str], against: str) -> str:
