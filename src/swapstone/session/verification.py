@@ -133,7 +133,7 @@ def verify_record(
 
 
 def _description_problems(view: RecordView) -> Iterator[str]:
-    """Yield where a record's description decides verdicts otherwise than the version that made it, if that is this one; texts may differ."""
+    """Yield where a record's description decides verdicts otherwise than the version that made it, if that is this one."""
     if view.meta.description is None or view.meta.swapstone != __version__:
         return
     described = view.meta.description.specs()
