@@ -57,11 +57,19 @@ def edited(name: str, /, **changes: object) -> Callable[[Path], None]:
 
 
 def changed(name: str, change: Callable[[Json], Json]) -> Callable[[Path], None]:
-    """Return a forgery of a file by a function of its content."""
+    """Return a forgery of a file by a function of its content.
+
+    A record with other workloads has no description: it looks as if it were made before 0.2, since a missing one would be refused at once.
+    """
 
     def harm(path: Path) -> None:
         file = path / f"{name}.json"
-        file.write_text(json.dumps(change(json.loads(file.read_text()))))
+        before = json.loads(file.read_text())
+        after = change(before)
+        file.write_text(json.dumps(after))
+        if name == "experiment" and before["workloads"] != after.get("workloads"):
+            header = path / "record.json"
+            header.write_text(json.dumps({**json.loads(header.read_text()), "description": None}))
         if name != "seal":
             seal(path)
 

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import itertools
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from swapstone.model import Experiment, Trial, UserError
+from swapstone.model import Experiment, Trial, UserError, WorkSpec
 from swapstone.model.safe_text import safe
 from swapstone.run import Steps, StopDecision, stop
 from swapstone.session.agreement_output import records_of
@@ -127,6 +128,10 @@ class _Board:
                 self.interrupted = interrupted
             except KeyboardInterrupt:
                 pass  # before there was a record
+
+
+def _works(record: Record) -> Iterable[WorkSpec]:
+    return works_of(record.view).values()
 
 
 def run_boards(boards: Mapping[str, StartBoard], progress: Progress, out: Path | None = None) -> list[Path]:
@@ -270,7 +275,7 @@ def resume_records(
         ]
     options = RunOptions(guest_timeout_s=duration_seconds(guest_timeout), trust=trust, sharing=sharing)
     for record in records:
-        check_fail_if(parse_fail_if(fail_if), record.experiment, works_of(record.view).values())
+        check_fail_if(parse_fail_if(fail_if), record.experiment, functools.partial(_works, record))
     going = [record for record in records if budget is not None or record.state != "complete"]
     if not going:
         raise UserError(

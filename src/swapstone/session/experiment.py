@@ -278,7 +278,7 @@ def start_by_block(
     progress: Progress = NO_PROGRESS,
 ) -> Steps[Path]:
     """Run an experiment as `start`; yield once its target is open and no record exists, and then as `Engine.blocks`."""
-    check_fail_if(options.fail_if, experiment, workloads_of(experiment).values() if options.fail_if else ())
+    check_fail_if(options.fail_if, experiment, lambda: workloads_of(experiment).values())
     title = " ".join(f"{choice.factor}={','.join(choice.levels)}" for choice in experiment.factors)
     own_name = experiment.own.name if experiment.own else ""
     title = f"{own_name}-{title}" if own_name and not title.startswith(f"{own_name}=") else title

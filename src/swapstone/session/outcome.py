@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from swapstone.model import (
     Analysis,
@@ -80,7 +80,9 @@ def parse_fail_if(texts: Sequence[str]) -> tuple[FailIf, ...]:
     return tuple(found)
 
 
-def check_fail_if(conditions: Sequence[FailIf], experiment: Experiment, works: Iterable[WorkSpec]) -> None:
+def check_fail_if(
+    conditions: Sequence[FailIf], experiment: Experiment, works: Callable[[], Iterable[WorkSpec]]
+) -> None:
     """Check before anything is measured that each condition can be judged.
 
     Raises:
@@ -88,7 +90,7 @@ def check_fail_if(conditions: Sequence[FailIf], experiment: Experiment, works: I
     """
     if not conditions:
         return
-    metrics = {metric.name: metric for work in works for metric in work.metrics}
+    metrics = {metric.name: metric for work in works() for metric in work.metrics}
     for each in conditions:
         if each.metric and each.metric not in metrics:
             raise UserError(

@@ -132,7 +132,7 @@ class Record:
         """
         ratio = None if margin is None else parse_ratio(share_text(margin), "margin", 0.0, 1.0)
         condition = FailIf(metric=metric, margin=ratio)
-        check_fail_if((condition,), self.experiment, works_of(self.view).values())
+        check_fail_if((condition,), self.experiment, lambda: works_of(self.view).values())
         return worse_rows(self.analysis(), self.experiment, (condition,))
 
     def failing(self) -> tuple[FailureRates, ...]:
@@ -404,7 +404,7 @@ class Record:
         options = RunOptions(no_cache=no_cache, guest_timeout_s=duration_seconds(guest_timeout), trust=trust)
         options = dataclasses.replace(options, sharing=sharing) if sharing else options
         view = load_view(self.path)
-        check_fail_if(parse_fail_if(fail_if), view.experiment, works_of(view).values())
+        check_fail_if(parse_fail_if(fail_if), view.experiment, lambda: works_of(view).values())
         resume(self.path, duration_ns(budget), options=options, progress=as_progress(progress))
         return Record(self.path)
 
