@@ -100,8 +100,11 @@ def test_crossed_factors_give_effects_and_an_interaction_in_every_form(copy: Pat
     exported = _run(copy, tmp_path, "export", str(out), "--format", "effects")
     rows = [row for row in csv.DictReader(io.StringIO(exported.stdout)) if row["metric"] == "wall" and row["workload"]]
     assert collections.Counter(row["kind"] for row in rows) == {"main": 2, "simple": 4, "interaction": 1}
-    assert {row["blocks"] for row in rows} == {"8"}
-    assert all(0 < float(row["low"]) <= float(row["effect"]) <= float(row["high"]) for row in rows)
+    # A check excludes a variant whose runs something disturbed, as on a busy machine: its rows have no blocks, and a reason.
+    judged = [row for row in rows if row["blocks"] != "0"]
+    assert judged and {row["blocks"] for row in judged} == {"8"}
+    assert all(row["reason"] for row in rows if row not in judged)
+    assert all(0 < float(row["low"]) <= float(row["effect"]) <= float(row["high"]) for row in judged)
     sql = "SELECT change, changed_by, verdict, effect FROM effects WHERE kind = 'interaction' AND metric = 'wall' AND workload IS NOT NULL"
     environ = environment(tmp_path, PYTHONPATH=str(copy / "src"))
     command = [sys.executable, "-m", "swapstone", "query", sql, "--json"]
@@ -109,7 +112,9 @@ def test_crossed_factors_give_effects_and_an_interaction_in_every_form(copy: Pat
         "rows"
     ]
     assert (found["change"], found["changed_by"]) == ("libc=musl", "arenas=one")
-    assert found["effect"] == float(rows[-1]["effect"]) and found["verdict"] in {"present", "absent", "undecided"}
+    assert found["verdict"] == rows[-1]["verdict"]
+    if rows[-1] in judged:
+        assert found["effect"] == float(rows[-1]["effect"]) and found["verdict"] in {"present", "absent", "undecided"}
     assert "Whole and unaltered" in _run(copy, tmp_path, "verify", str(out)).stdout
 
 
