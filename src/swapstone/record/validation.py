@@ -101,7 +101,7 @@ def _metrics_problem(description: record_format.Description | None) -> str:
 
 
 def description_problem(description: record_format.Description, experiment: Experiment) -> str:
-    """Return whether a description lacks a workload or a size of an experiment, as a clause; empty if it lacks none."""
+    """Return which workload of an experiment a description lacks, as a clause; empty if it lacks none."""
     described = {(each.suite, each.name): each for each in description.works}
     for suite, name in experiment.workloads:
         if not (described.get((suite, name)) and described[suite, name].metrics):
