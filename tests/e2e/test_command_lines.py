@@ -18,6 +18,7 @@ from swapstone.record import load
 from swapstone.subjects import Program, subject_of
 from swapstone.workloads import find_workload
 from tests.e2e.cli import swapstone
+from tests.raw_outputs import raw_text
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +46,7 @@ def runs(tmp_path: Path, name: str = "r") -> list[dict[str, Any]]:
 def outputs(tmp_path: Path) -> dict[tuple[str, str], str]:
     """Return what each variant of each workload printed in block 1."""
     found = [run for run in runs(tmp_path) if run["trial"]["block"] == 1]
-    texts = {run["output"]: (tmp_path / "r" / "raw" / f"{run['output']}.txt").read_text() for run in found}
+    texts = {run["output"]: raw_text(tmp_path / "r", run["output"]) for run in found}
     return {
         (run["trial"]["workload"], run["trial"]["variant"]): texts[run["output"]].split("---")[1].partition("\n")[2]
         for run in found

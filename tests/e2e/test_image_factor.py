@@ -22,6 +22,7 @@ from swapstone.record import RecordView, load
 from swapstone.session.sample_check import derive
 from tests.e2e.cli import runs_of, swapstone
 from tests.programs import require
+from tests.raw_outputs import raw_text
 from tests.uncompared_snapshots import leave_out_cold_starts
 
 SHORT = """\
@@ -126,7 +127,7 @@ def _check(view: RecordView, printed: str, sources: set[str]) -> None:
         f"image={level}": [["image", level]] for level in ("glibc", "musl")
     }
     for run in runs_of(view.path):
-        assert (view.path / "raw" / f"{run['output']}.txt").read_text().startswith(f"--- stdout\n{printed}---")
+        assert raw_text(view.path, run["output"]).startswith(f"--- stdout\n{printed}---")
     assert view.manifest is not None
     for artifact in view.manifest.artifacts:
         names = [name.split(" ")[0] for name, _ in artifact.sources]

@@ -24,6 +24,7 @@ from swapstone.model import Run
 from tests.contract.vm_images import need_emulator
 from tests.e2e.cli import FAKE, environment, swapstone
 from tests.programs import require
+from tests.raw_outputs import raw_text
 from tests.shared import Shared
 
 ARGUMENTS = ("libc=glibc,musl", "--only", "b_malloc_tiny1", "--target", "vm", "--blocks", "2", "--seed", "1")
@@ -35,9 +36,9 @@ def made_runs(record: Path) -> list[Run]:
     return [msgspec.structs.replace(run, started_unix_ns=0, elapsed_ns=0) for run in view.runs]
 
 
-def raw_files(record: Path) -> dict[str, bytes]:
-    """Return the raw outputs of a record, by name."""
-    return {str(path.relative_to(record)): path.read_bytes() for path in (record / "raw").rglob("*") if path.is_file()}
+def raw_outputs(record: Path) -> dict[str, str]:
+    """Return the raw outputs of a record, by digest."""
+    return {digest: raw_text(record, digest) for run in made_runs(record) for digest in (run.output, run.answer)}
 
 
 @pytest.fixture
@@ -72,7 +73,7 @@ def test_files_alone_give_the_record_of_a_local_run(local: Path, tmp_path: Path)
 
     swapstone(tmp_path, "collect", planned["plan"], *store, "--out", "collected")
     assert made_runs(tmp_path / "collected") == made_runs(local)
-    assert raw_files(tmp_path / "collected") == raw_files(local) != {}
+    assert raw_outputs(tmp_path / "collected") == raw_outputs(local) != {}
     swapstone(tmp_path, "verify", "collected")
 
 
@@ -136,7 +137,7 @@ def test_dask_gives_the_record_of_a_local_run(local: Path, tmp_path: Path, count
         many = ("--executor", f"dask:{dask.address}", "--store", f"{tmp_path}/store", "--recheck", "100%", "--no-cache")
         result = swapstone(tmp_path, "compare", *ARGUMENTS, *many, "--out", "many")
     assert made_runs(tmp_path / "many") == made_runs(local)
-    assert raw_files(tmp_path / "many") == raw_files(local) != {}
+    assert raw_outputs(tmp_path / "many") == raw_outputs(local) != {}
     found = re.search(r"recheck: (\d+) runs were made twice, (\d+) by two workers, and were equal", result.stderr)
     assert found and int(found[1]) >= 4
     assert int(found[2]) == (0 if count == 1 else int(found[1]))
@@ -222,7 +223,7 @@ def test_the_exact_part_of_a_study_is_made_by_workers(local: Path, tmp_path: Pat
     assert "--store, --executor and --recheck do not apply to the part simulated" in result.stderr
     assert re.search(r"recheck: [1-9]\d* runs were made twice, [1-9]\d* by two workers, and were equal", result.stderr)
     assert made_runs(tmp_path / "shared" / "exact") == made_runs(local)
-    assert raw_files(tmp_path / "shared" / "exact") == raw_files(local)
+    assert raw_outputs(tmp_path / "shared" / "exact") == raw_outputs(local)
     assert len(made_runs(tmp_path / "shared" / "simulated")) >= 4
     refused = swapstone(tmp_path, "study", "./mine.toml", "--only-part", "simulated", *many, expect=2)
     assert "No part of this study takes --store, --executor and --recheck" in refused.stderr

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.cli import swapstone
+from tests.raw_outputs import raw_to_files
 
 LOOP = "i=0; while [ $i -lt {turns} ]; do i=$((i+1)); done; "
 
@@ -193,7 +194,7 @@ def test_an_edited_record_is_no_way_to_other_files(tmp_path: Path) -> None:
     script(tmp_path, "a", "echo 1")
     script(tmp_path, "b", "echo 2")
     assert "first differing line" in invalid(tmp_path)
-    for path in (tmp_path / "r" / "raw").iterdir():
+    for path in (raw_to_files(tmp_path / "r") / "raw").iterdir():
         path.unlink()
         os.mkfifo(path)
     analysis = json.loads(swapstone(tmp_path, "show", "r", "--json").stdout)["analysis"]

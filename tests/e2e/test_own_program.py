@@ -20,6 +20,7 @@ from swapstone.model import UserError
 from swapstone.record import load
 from tests.e2e.cli import command, environment, fake, swapstone
 from tests.programs import needs
+from tests.raw_outputs import raw_text
 
 needs_musl = needs("musl-gcc")
 
@@ -111,7 +112,7 @@ def values(run: dict[str, Any]) -> dict[str, float]:
 
 
 def output_of(record: Path, run: dict[str, Any]) -> str:
-    return (record / "raw" / f"{run['output']}.txt").read_text()
+    return raw_text(record, run["output"])
 
 
 @needs_musl

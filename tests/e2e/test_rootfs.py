@@ -18,6 +18,7 @@ from tools.small_elf import AARCH64, small_elf
 from swapstone.record import load
 from swapstone.session.sample_check import derive
 from tests.e2e.cli import TIMEOUT_S, command, environment, runs_of, swapstone
+from tests.raw_outputs import raw_text
 
 # The program prints which files it finds, and writes one.
 PROGRAM = r"""
@@ -100,7 +101,7 @@ def refused(folder: Path, cache: Path, *arguments: str) -> str:
 
 def outputs(record: Path) -> list[str]:
     """Return what the runs of a record printed."""
-    return [(record / "raw" / f"{run['output']}.txt").read_text() for run in runs_of(record)]
+    return [raw_text(record, run["output"]) for run in runs_of(record)]
 
 
 ROOTS = ("rootfs=./a,./b.tar", "--blocks", "2", "--out", "r")

@@ -31,6 +31,7 @@ from swapstone.session import explanation_files, run_store, table_cache
 from swapstone.session.study_file import decode_study
 from swapstone.session.study_run import StudyRun
 from tests.hostile.forgery import FORGED, Kind
+from tests.raw_outputs import raw_to_files
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "show": ("show", "RECORD"),
@@ -161,6 +162,7 @@ def make_records(folder: Path) -> None:
             target=f"fake:{folder / 'fake.toml'}",
             out=folder / name,
         )
+        raw_to_files(folder / name)
         _explain(folder / name)
 
 

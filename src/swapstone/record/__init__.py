@@ -2,8 +2,9 @@
 """Records: the files of an experiment on disk. Every report is computed from them."""
 
 from swapstone.record.files import FileProblemError, RecordFolder, open_runs, read_regular
+from swapstone.record.kept_outputs import KeptOutputs, check_raw, raw_bytes
 from swapstone.record.origin import ORIGIN, file_bytes, foreign_reason, has_origin, mark_file, origin_reason
-from swapstone.record.reader import RecordView, check_raw, load, raw_bytes
+from swapstone.record.reader import RecordView, load
 from swapstone.record.record_format import (
     SCHEMA,
     Artifact,
@@ -33,6 +34,7 @@ __all__ = [
     "Damage",
     "Description",
     "FileProblemError",
+    "KeptOutputs",
     "Manifest",
     "Meta",
     "RecordFolder",

@@ -136,60 +136,6 @@ def _load(path: Path, folder: RecordFolder, store: RunStore | None) -> RecordVie
     return RecordView(path, meta, experiment, manifest, lines.runs, tuple(damages), seal, lines.chain, digest)
 
 
-def raw_bytes(path: Path, digest: str, most_bytes: int | None = None) -> bytes | None:
-    """Return the content of a file in a record's folder of raw outputs.
-
-    Args:
-        path: the record's folder.
-        digest: of the content; the name of the file.
-        most_bytes: a larger file is not read; None for the limit of raw outputs.
-
-    Returns:
-        None if the file is missing, is no regular file, is too large, or does not match its name.
-    """
-    if not record_format.DIGEST.fullmatch(digest):
-        return None
-    try:
-        with RecordFolder(path) as folder:
-            data = folder.read(_raw_name(digest), most_bytes)
-    except FileProblemError:
-        return None
-    return data if data is not None and record_format.file_sha256(data) == digest else None
-
-
-def _raw_name(digest: str) -> str:
-    return f"{record_format.RAW}/{digest}.txt"
-
-
-def check_raw(view: RecordView) -> list[record_format.Damage]:
-    """Compare each run's raw output, and the agent's answer beside it, with their digests.
-
-    Returns:
-        A damage for each file that is missing, altered, or no regular file.
-    """
-    damages = []
-    with RecordFolder(view.path) as folder:
-        for digest in sorted({digest for run in view.runs for digest in (run.output, run.answer) if digest}):
-            if not record_format.DIGEST.fullmatch(digest):
-                problem = "a run names a raw output that is no SHA-256"
-                damages.append(record_format.Damage(file=record_format.RUNS, line=0, problem=problem))
-            elif problem := _raw_problem(folder, digest):
-                damages.append(record_format.Damage(file=_raw_name(digest), line=0, problem=problem))
-    return damages
-
-
-def _raw_problem(folder: RecordFolder, digest: str) -> str:
-    try:
-        data = folder.read(_raw_name(digest))
-    except FileProblemError as error:
-        return str(error)
-    if not data:
-        return "it is missing" if data is None else "it is empty"
-    if record_format.file_sha256(data) != digest:
-        return "its content does not match its name: it was edited"
-    return ""
-
-
 def _load_meta(path: Path, folder: RecordFolder) -> tuple[bytes, record_format.Meta]:
     try:
         data = folder.read(record_format.META)

@@ -4,8 +4,8 @@
     record.json       format, schema version, identity, time of creation
     experiment.json   the resolved experiment
     manifest.json     digests of every source and program, versions of tools, the machine
-    runs.jsonl        one line per run, appended and synced after each trial
-    raw/SHA256.txt    raw output of a trial, or the agent's answer to it, by digest
+    runs.jsonl        one line per run with what its trial printed and the agent's answer to it, appended and synced after each trial
+    raw/SHA256.txt    an output that is long or no UTF-8, by digest; in records before 0.2 every one
     builds/NAME.log   build log of an own program, one per variant
     seal.json         written at the end of a session: number of runs, last chain value, digest of the verdicts
     seal.json.sig     a signature of it by an ssh key, if there is one
@@ -175,13 +175,20 @@ class Manifest(FrozenStruct, frozen=True, kw_only=True, rename={"image_differenc
     image_differences: tuple[ImageDifference, ...] = ()
 
 
-class Line(FrozenStruct, frozen=True, kw_only=True):
-    """A line of `runs.jsonl`. The run is kept as bytes, because the chain value covers its bytes."""
+class Line(FrozenStruct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of `runs.jsonl`. The run is kept as bytes, because the chain value covers its bytes.
+
+    Attributes:
+        number, previous, chain: see above.
+        run: the run, which names its raw output and its answer by their SHA-256.
+        raw: those that no earlier line has.
+    """
 
     number: NonNegative
     previous: Name
     chain: Name
     run: msgspec.Raw
+    raw: tuple[str, ...] = ()
 
 
 class Seal(FrozenStruct, frozen=True, kw_only=True):

@@ -168,8 +168,12 @@ _HEAD = re.compile(
 )
 """How `RecordWriter` begins a line. Of an undamaged one the run is decoded alone, without reading the line twice."""
 
+_TEXTS = b',"raw":['
+"""Between the run of a line and the texts that the line keeps; a string has no quotation mark without a backslash before it."""
+
 _LINE = msgspec.json.Decoder(record_format.Line)
 _RUN = msgspec.json.Decoder(Run)
+_STRINGS = msgspec.json.Decoder(tuple[str, ...])
 
 
 def decode_line(text: bytes) -> tuple[record_format.Line | None, Run | None, str]:
@@ -190,17 +194,33 @@ def decode_line(text: bytes) -> tuple[record_format.Line | None, Run | None, str
 def _decode_written(text: bytes) -> tuple[record_format.Line, Run] | None:
     """Decode an undamaged line as `RecordWriter` writes it; None for any other one, which may be damaged or not."""
     head = _HEAD.match(text)
-    if head is None or not text.endswith(b"}}\n"):
+    if head is None:
         return None
-    data = text[head.end() : -2]
+    end = text.find(_TEXTS, head.end())
+    if not text.endswith(b"}}\n" if end < 0 else b"]}\n"):
+        return None
+    data = text[head.end() : end if end >= 0 else -2]
     number, previous, chain = int(head[1]), head[2].decode(), head[3].decode()
     if chain != record_format.chain_value(number, previous, data):
         return None
     try:
         run = _RUN.decode(data)
+        if end >= 0:
+            _STRINGS.decode(text[end + len(_TEXTS) - 1 : -2])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return record_format.Line(number=number, previous=previous, chain=chain, run=msgspec.Raw(data)), run
+
+
+def kept_texts(line: bytes) -> tuple[bytes, ...]:
+    """Return the raw outputs and answers that a line of `runs.jsonl` keeps; none if the line is not whole."""
+    begin = line.rfind(_TEXTS)
+    if begin < 0:
+        return ()
+    try:
+        return tuple(text.encode() for text in _STRINGS.decode(line[begin + len(_TEXTS) - 1 : -2]))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return ()
 
 
 def _out_of_chain(line: record_format.Line, expected: int, previous: str) -> str:

@@ -32,8 +32,15 @@ _LEFT = re.compile(r"\..+\.(\d+|[0-9a-f]{16})")
 """A temporary file of a process that was killed."""
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-_LONGEST_RUN_BYTES = LONGEST_LINE_BYTES - 1024
-"""The rest of the line has less than 200 bytes."""
+_LONGEST_RUN_BYTES = LONGEST_LINE_BYTES - (1 << 20)
+"""The rest of the line has less than 200 bytes and two texts, in which a character takes up to six bytes."""
+
+LONGEST_TEXT_BYTES = 64 << 10
+"""A raw output, or an answer, that has more bytes is a file of its own."""
+
+MOST_NOTED = 10_000
+"""Digests of texts in the lines so far; then they are forgotten, and a text may be in two lines."""
+
 _NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES}
 """Errors of file systems that can't sync a folder, and of folders that this user can't read."""
 
@@ -53,6 +60,9 @@ class RecordWriter:
         self._sessions = sessions
         self._sealed = (path / record_format.SEAL).exists()
         self._raw_unsynced = False
+        self._texts: list[str] = []
+        """What the next line keeps."""
+        self._noted: set[str] = set()
         # Unbuffered: a failed write must not be retried later by a buffer.
         self._runs = _opened(path / record_format.RUNS, os.O_APPEND)
 
@@ -177,7 +187,7 @@ class RecordWriter:
             _write(self.path / record_format.EXPERIMENT, experiment)
 
     def keep_raw(self, output: bytes) -> str:
-        """Store the raw output of a trial, or the agent's answer to it.
+        """Keep the raw output of a trial, or the agent's answer to it: in the line of the next run, or a long one in a file.
 
         Returns:
             Its SHA-256; empty for no output.
@@ -185,8 +195,14 @@ class RecordWriter:
         if not output:
             return ""
         digest = record_format.file_sha256(output)
-        target = self.path / record_format.RAW / f"{digest}.txt"
-        if not target.exists():
+        if digest in self._noted:
+            return digest
+        if (text := _text_of(output)) is not None:
+            self._texts.append(text)
+            if len(self._noted) >= MOST_NOTED:
+                self._noted.clear()
+            self._noted.add(digest)
+        elif not (target := self.path / record_format.RAW / f"{digest}.txt").exists():
             with _user_errors(self.path):
                 _replace_file(target, output)
             self._raw_unsynced = True  # one sync of the folder for all files of a run, before its line
@@ -219,7 +235,9 @@ class RecordWriter:
         """
         encoded, number = run.encoded(), self._number + 1
         chain = record_format.chain_value(number, self._chain, encoded)
-        line = record_format.Line(number=number, previous=self._chain, chain=chain, run=msgspec.Raw(encoded))
+        line = record_format.Line(
+            number=number, previous=self._chain, chain=chain, run=msgspec.Raw(encoded), raw=tuple(self._texts)
+        )
         if len(encoded) > _LONGEST_RUN_BYTES:
             raise RecordError(
                 f"A run of {run.trial.workload} has {len(encoded)} bytes, more than the {_LONGEST_RUN_BYTES} that are read.",
@@ -236,14 +254,14 @@ class RecordWriter:
                 while rest:
                     rest = rest[self._runs.write(rest) :]
                 os.fsync(self._runs.fileno())
-                self._number, self._chain = number, chain
+                self._number, self._chain, self._texts = number, chain, []
             except BaseException as error:
                 if rest or isinstance(error, OSError):
                     # Truncate a partly written line, so that the record stays readable.
                     with contextlib.suppress(OSError):
                         os.ftruncate(self._runs.fileno(), end)
                 else:  # a signal, after the line was written; `seal` syncs it
-                    self._number, self._chain = number, chain
+                    self._number, self._chain, self._texts = number, chain, []
                 raise
 
     def seal(self, state: str, why: str, verdicts: str) -> None:
@@ -276,6 +294,16 @@ class RecordWriter:
             (self.path / record_format.SEAL).unlink(missing_ok=True)
             _sync_folder(self.path)
             self._sealed = False
+
+
+def _text_of(output: bytes) -> str | None:
+    """Return an output as text if a line keeps it."""
+    if len(output) > LONGEST_TEXT_BYTES:
+        return None
+    try:
+        return output.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _check_regular(path: Path) -> None:

@@ -27,7 +27,7 @@ from swapstone.model import (
     WireError,
 )
 from swapstone.plan import variants
-from swapstone.record import RecordView, raw_bytes
+from swapstone.record import KeptOutputs, RecordView
 from swapstone.wire.kept_answer import decode_kept
 from swapstone.wire.own_program_output import masked
 
@@ -159,10 +159,11 @@ def _clause(view: RecordView, place: _Place, baseline: str) -> str:
     table = as_table(view.runs, ())
     of_place = [each in {(suite, workload, load, label) for label in outputs} for each in table.places]
     mine = np.array(of_place, dtype=np.bool_)[table.place] if len(table) else np.zeros(0, dtype=np.bool_)
-    for row in np.flatnonzero(mine & (table.status == OK)).tolist():
-        variant = table.labels[int(table.label[row])]
-        if len(outputs[variant]) < _RUNS and (stdout := _stdout(view, table.run(row))) is not None:
-            outputs[variant].append(_without_paths(view, stdout, workload, variant))
+    with KeptOutputs(view.path) as kept:
+        for row in np.flatnonzero(mine & (table.status == OK)).tolist():
+            variant = table.labels[int(table.label[row])]
+            if len(outputs[variant]) < _RUNS and (stdout := _stdout(kept, table.run(row))) is not None:
+                outputs[variant].append(_without_paths(view, stdout, workload, variant))
     if not all(outputs.values()) or (found := first_difference(*outputs.values())) is None:
         return ""
     old, new = found
@@ -187,9 +188,9 @@ def _without_paths(view: RecordView, stdout: bytes, workload: str, variant: str)
     return stdout
 
 
-def _stdout(view: RecordView, run: Run) -> bytes | None:
+def _stdout(outputs: KeptOutputs, run: Run) -> bytes | None:
     """Return what the record keeps of a run's standard output; None if it can't be read."""
-    raw, kept = (raw_bytes(view.path, digest, _LARGEST_BYTES) for digest in (run.output, run.answer))
+    raw, kept = (outputs.read(digest, _LARGEST_BYTES) for digest in (run.output, run.answer))
     if raw is None or kept is None:
         return None
     try:

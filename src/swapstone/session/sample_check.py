@@ -23,7 +23,7 @@ from swapstone.factors import ROOT_FACTORS, ROOTFS, Evidence, find_factor, is_un
 from swapstone.factors.rootfs import BOOTED_ROOT
 from swapstone.model import Run, Sample, Status, UserError, Variant, WireError
 from swapstone.model.trial_conditions import changed_conditions
-from swapstone.record import RecordView, raw_bytes
+from swapstone.record import KeptOutputs, RecordView
 from swapstone.subjects import Measured, Subject, subjects_of
 from swapstone.version import __version__
 from swapstone.wire import AgentAnswer, ProcessOutcome
@@ -83,12 +83,14 @@ def derive(view: RecordView) -> Derivation:
     Raises:
         UserError: this version of Swapstone does not have a workload of the record.
     """
-    return _Deriver(view).all()
+    with KeptOutputs(view.path) as outputs:
+        return _Deriver(view, outputs).all()
 
 
 class _Deriver:
-    def __init__(self, view: RecordView) -> None:
+    def __init__(self, view: RecordView, outputs: KeptOutputs) -> None:
         self._view = view
+        self._outputs = outputs
         self._subjects: Mapping[tuple[str, str], Subject] = subjects_of(workloads.workloads_of(view.experiment))
         self._variants = {variant.label: variant for variant in plan.variants(view.experiment)}
         self._digests = OutputDigests()
@@ -164,7 +166,7 @@ class _Deriver:
 
     def _answer(self, run: Run) -> tuple[AgentAnswer, bool]:
         """Return the agent's answer with its outputs, and whether outputs were shortened."""
-        data, raw = raw_bytes(self._view.path, run.answer), raw_bytes(self._view.path, run.output)
+        data, raw = self._outputs.read(run.answer), self._outputs.read(run.output)
         if data is None or (raw is None and run.output):
             raise _UnderivableError("the raw output is missing or altered")
         try:
@@ -198,7 +200,7 @@ class _Deriver:
         own = self._view.experiment.own
         if own is not None and not own.load_generators and (own.ignore_failure or not own.numbers):
             raise _UnderivableError("all samples are the agent's, and this record does not keep its answers")
-        raw = raw_bytes(self._view.path, run.output) if run.output else b""
+        raw = self._outputs.read(run.output) if run.output else b""
         if raw is None:
             raise _UnderivableError("the raw output is missing or altered")
         outputs = split_raw(raw)

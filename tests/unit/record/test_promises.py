@@ -119,7 +119,7 @@ def test_every_other_file_is_synced_before_it_gets_its_name(
 
     monkeypatch.setattr(Path, "replace", replace)
     with RecordWriter.create(tmp_path / "r", builders.experiment()) as writer:
-        digest = writer.keep_raw(b"its output")
+        digest = writer.keep_raw(b"its output \xff")
         writer.seal("complete", "precise", "")
     for name in ("record.json", "experiment.json", "seal.json", f"raw/{digest}.txt"):
         assert synced.has(tmp_path / "r" / name), name

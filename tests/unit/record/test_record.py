@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from swapstone.model import ImageDifference, RecordError, Run
 from swapstone.record import RecordWriter, check_raw, find_record, list_records, load, record_format, run_lines
 from swapstone.record.record_format import SCHEMA, Manifest
+from tests.raw_outputs import raw_to_files
 from tests.unit import builders
 
 
@@ -129,7 +130,7 @@ def test_raw_output_is_kept_by_digest_and_checked(tmp_path: Path) -> None:
         digest = writer.keep_raw(b"its output")
         assert writer.keep_raw(b"") == ""
         writer.append(msgspec.structs.replace(next(builders.runs(subject, 0)), output=digest))
-    assert check_raw(load(path)) == []
+    assert check_raw(load(path)) == check_raw(load(raw_to_files(path))) == []
     (path / "raw" / f"{digest}.txt").write_bytes(b"something else")
     assert "does not match" in str(check_raw(load(path))[0])
     (path / "raw" / f"{digest}.txt").unlink()

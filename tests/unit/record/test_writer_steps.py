@@ -53,14 +53,14 @@ def test_each_run_syncs_what_it_needs_and_nothing_else(tmp_path: Path, synced: l
     path = _made(tmp_path / "r")
     writer, _ = RecordWriter.resume(path)
     with writer:
-        digest = writer.keep_raw(b"output")
+        digest = writer.keep_raw(b"output \xff")
         synced.clear()
         writer.append(msgspec.structs.replace(_runs()[3], output=digest))
         assert synced == ["r", "raw", "runs.jsonl"]  # the seal was removed from its folder
         synced.clear()
         writer.append(_runs()[4])
         assert synced == ["runs.jsonl"]
-        assert writer.keep_raw(b"output") == digest  # which is there
+        assert writer.keep_raw(b"output \xff") == digest  # which is there
         writer.append(msgspec.structs.replace(_runs()[5], output=digest))
         assert synced == ["runs.jsonl"] * 2
 

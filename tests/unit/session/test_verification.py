@@ -20,6 +20,7 @@ from swapstone.record import load, record_format
 from swapstone.session.analysis import analyse_record, record_verdicts, verdicts_digest
 from swapstone.session.verification import Verification
 from tests.e2e.cli import fake
+from tests.raw_outputs import raw_to_files
 
 RunData = dict[str, Any]
 Change = Callable[[list[RunData]], list[RunData]]
@@ -38,7 +39,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
         target=fake(folder, noisy),
         out=folder / "record",
     )
-    return Path(record.path)
+    return raw_to_files(Path(record.path))
 
 
 @pytest.fixture
@@ -362,7 +363,7 @@ def printing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("printing")
     commands = ["seq 100 130", "seq 100 131"]
     record = swapstone.compare(commands=commands, blocks=4, target="host", out=folder / "record")
-    return Path(record.path)
+    return raw_to_files(Path(record.path))
 
 
 @pytest.mark.slow
