@@ -101,10 +101,12 @@ class _Wide:
         """Return all names, in the order of first use."""
         return list(dict.fromkeys(name for chunk in self.chunks for name in chunk))
 
-    def column(self, name: str, counts: Sequence[int]) -> NDArray[np.int64 | np.float64]:
-        """Return a whole column, and forget its parts."""
+    def column(self, name: str, counts: Sequence[int], *, keep: bool) -> NDArray[np.int64 | np.float64]:
+        """Return a whole column, and forget its parts unless they are kept."""
         parts = [
-            chunk.pop(name) if name in chunk else np.full(count, self._absent, dtype=self._type)
+            (chunk[name] if keep else chunk.pop(name))
+            if name in chunk
+            else np.full(count, self._absent, dtype=self._type)
             for chunk, count in zip(self.chunks, counts, strict=True)
         ]
         return np.concatenate(parts) if parts else np.empty(0, dtype=self._type)
@@ -184,11 +186,12 @@ class RunColumns:
         """Return the largest number of different reasons, outputs or lists of files."""
         return max(len(each.known) for each in (self._reasons, self._outputs, self._left))
 
-    def table(self, source: RunSource) -> RunTable:
-        """Return the table, once.
+    def table(self, source: RunSource, *, keep: bool = False) -> RunTable:
+        """Return the table of the runs so far.
 
         Args:
             source: the same runs, by their number.
+            keep: whether there will be a table of these and more runs, which takes memory for both.
         """
         if self._head:
             self._flush()
@@ -197,7 +200,8 @@ class RunColumns:
             name: np.concatenate([each[place] for each in self._heads]) if counts else np.empty(0, dtype=np.int64)
             for place, name in enumerate(_HEAD)
         }
-        self._heads = []
+        if not keep:
+            self._heads = []
         return RunTable(
             source=source,
             numbers=np.arange(sum(counts), dtype=np.int64),
@@ -205,8 +209,10 @@ class RunColumns:
             reasons=tuple(self._reasons.known),
             outputs=tuple(self._outputs.known),
             left=tuple(self._left.known),
-            metrics={name: self._metrics.column(name, counts).astype(np.float64) for name in self._metrics.names},
-            facts={name: self._facts.column(name, counts).astype(np.int64) for name in self._facts.names},
+            metrics={
+                name: self._metrics.column(name, counts, keep=keep).astype(np.float64) for name in self._metrics.names
+            },
+            facts={name: self._facts.column(name, counts, keep=keep).astype(np.int64) for name in self._facts.names},
             **head,
         )
 

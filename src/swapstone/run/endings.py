@@ -35,22 +35,17 @@ def why_none(lost: Mapping[Group, str], groups: int) -> str:
     return f"{(StopReason.FAILED if failed else StopReason.INCOMPARABLE).value}, the first: {_first(lost)}"
 
 
-def why_gone(runs: Iterable[Run], group: Group, label: str, *, built: bool) -> str:
+def why_gone(runs: Iterable[Run], label: str, *, built: bool) -> str:
     """Return why a variant is not run on a workload.
 
     Args:
-        runs: of the experiment.
-        group: (suite, workload, load).
+        runs: of this variant on the workload.
         label: of the variant.
         built: whether it could be built.
     """
     if not built:
         return f"{label} can't be built or run here"
-    ended = collections.Counter(
-        run.status
-        for run in runs
-        if (run.trial.suite, run.trial.workload, run.trial.load, run.trial.variant) == (*group, label)
-    )
+    ended = collections.Counter(run.status for run in runs)
     if refused := ended[Status.REFUSED]:
         return f"{refused} of {ended.total()} runs of {label} were refused"
     if ended[Status.OK]:  # of an experiment before 0.2

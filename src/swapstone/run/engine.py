@@ -31,6 +31,7 @@ from swapstone.record import RecordWriter
 from swapstone.run.attempt import Attempt, failure_text, reason_of_break, run_of
 from swapstone.run.endings import why_complete, why_gone, why_none
 from swapstone.run.kernel_noise import with_noise
+from swapstone.run.made_runs import MadeRuns
 from swapstone.run.manifest import manifest_of
 from swapstone.run.prepare import Prepared
 from swapstone.run.steps import Steps, finish
@@ -137,7 +138,7 @@ class Engine:
         self._writer = writer
         self._stopping_rule = stopping_rule
         self._progress = progress
-        self._runs = {run.trial.key: run for run in earlier}
+        self._made = MadeRuns(earlier)
         self._passes = dict(passes or {})
         self._checks: dict[tuple[str, str], str] = {}
         self._breaks = 0
@@ -191,7 +192,7 @@ class Engine:
                 self._paused_ns += time.monotonic_ns() - paused_ns
                 began_ns = time.monotonic_ns()
                 self._run_block(block, still_open, discarded)
-                made_ns = sum(run.elapsed_ns for run in self._runs.values() if run.trial.block == block)
+                made_ns = sum(run.elapsed_ns for run in self._made.of_block(block))
                 self._between_ns = max(0, time.monotonic_ns() - began_ns - made_ns)
                 still_open = self._comparable(block, still_open)
                 decision = (
@@ -213,17 +214,16 @@ class Engine:
             self._set_check(key, check)
 
     def _run_block(self, block: int, still_open: tuple[Group, ...], discarded: Mapping[Group, int]) -> None:
-        lost = plan.given_up(self._experiment, self._runs.values(), block - 1)
+        lost = plan.given_up(self._experiment, self._made.of_troubled_places(), block - 1)
         # A block that was begun ends as it was begun, although the budget that decided may be another one now.
         begun = discarded_by_block(
             run.trial
-            for run in self._runs.values()
-            if run.trial.block == block
-            and (run.trial.suite, run.trial.workload, run.trial.variant) not in self._prepared.refused
+            for run in self._made.of_block(block)
+            if (run.trial.suite, run.trial.workload, run.trial.variant) not in self._prepared.refused
         )
         numbers = {group: begun.get((block, group), discarded.get(group, 0)) for group in still_open}
         trials = self._planned(block, still_open, numbers, lost)
-        waiting = [trial for trial in trials if trial.key not in self._runs]
+        waiting = [trial for trial in trials if trial not in self._made]
         attempts = self._ahead.results(waiting, self._probably_later(block, still_open, numbers, lost))
         for done, trial in enumerate(waiting, start=len(trials) - len(waiting)):
             self._progress.trial(trial, done, len(trials))
@@ -232,7 +232,7 @@ class Engine:
             if self._subject(trial).aborts_early and block == first_block(self._experiment):
                 self._abort_if_incomparable(run, output)
             if block == first_block(self._experiment):
-                self._first_runs([each for each in self._runs.values() if each.trial.block == block])
+                self._first_runs(self._made.of_block(block))
 
     def _planned(
         self, block: int, still_open: tuple[Group, ...], discarded: Mapping[Group, int], lost: frozenset[plan.Place]
@@ -255,7 +255,7 @@ class Engine:
             planned = self._planned(later, still_open, discarded, lost)
             if not planned:
                 return
-            yield from (trial for trial in planned if trial.key not in self._runs)
+            yield from (trial for trial in planned if trial not in self._made)
 
     def _subject(self, trial: Trial) -> Subject:
         return self._prepared.subjects[trial.suite, trial.workload]
@@ -362,7 +362,7 @@ class Engine:
 
     def _append(self, run: Run) -> None:
         self._writer.append(run)
-        self._runs[run.trial.key] = run
+        self._made.add(run)
 
     def _set_check(self, key: tuple[str, str], check: str) -> None:
         """Set the checksum that equal work has, as the baseline printed it, unless it is known."""
@@ -375,14 +375,14 @@ class Engine:
             for position, label in enumerate(self._prepared.variants):
                 reason = self._prepared.refused.get((suite, workload, label))
                 trial = Trial(suite=suite, workload=workload, load=load, variant=label, block=1, position=position)
-                if reason is not None and trial.key not in self._runs:
+                if reason is not None and trial not in self._made:
                     one_line = " | ".join(reason.splitlines())  # a report prints it in a row
                     now = time.time_ns()
                     self._append(Run(trial=trial, status=Status.UNAVAILABLE, reason=one_line, started_unix_ns=now))
 
     def _comparable(self, block: int, still_open: tuple[Group, ...]) -> tuple[Group, ...]:
         """Return the groups that still have a baseline and a candidate. The reasons of the others are stored."""
-        lost = plan.given_up(self._experiment, self._runs.values(), block)
+        lost = plan.given_up(self._experiment, self._made.of_troubled_places(), block)
         baseline, *others = self._prepared.variants.values()
         candidates = [variant.label for variant in others if variant.copy is Copy.FIRST]
 
@@ -403,12 +403,12 @@ class Engine:
     def _why_gone(self, group: Group, label: str) -> str:
         """Return why a variant is not run on a workload."""
         built = (*group[:2], label) not in self._prepared.refused
-        return why_gone(self._runs.values(), group, label, built=built)
+        return why_gone(self._made.of_place(*group, label), label, built=built)
 
     def _decide(self, block: int, still_open: tuple[Group, ...]) -> StopDecision:
-        runs = [run for run in self._runs.values() if run.trial.block <= block]
+        runs = self._made.up_to(block)
         going = set(still_open)
-        last = (run for run in runs if run.trial.block == block)
+        last = self._made.of_block(block)
         cost_ns = sum(run.elapsed_ns for run in last if (run.trial.suite, run.trial.workload, run.trial.load) in going)
         if not self._experiment.virtual:
             cost_ns += self._between_ns
@@ -416,11 +416,11 @@ class Engine:
 
     def _used_ns(self, block: int) -> int:
         """Return how much of the budget blocks up to `block` used: on the wall clock what lies between this session's trials counts too."""
-        made = [run.elapsed_ns for run in self._runs.values() if run.trial.block <= block]
+        made_ns = self._made.elapsed_ns(block)
         if not self._experiment.virtual:
             earlier_ns = sum(elapsed_ns for number, elapsed_ns in self._earlier if number <= block)
-            return max(sum(made), earlier_ns + time.monotonic_ns() - self._began_ns - self._paused_ns)
-        return sum(made) // self._width(len(made))
+            return max(made_ns, earlier_ns + time.monotonic_ns() - self._began_ns - self._paused_ns)
+        return made_ns // self._width(len(self._made.up_to(block)))
 
     def _width(self, trials: int) -> int:
         """Return how many of some trials run at once: as many as the target can run, across blocks."""

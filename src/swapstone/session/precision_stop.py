@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
@@ -11,8 +13,8 @@ import msgspec
 from swapstone import plan
 from swapstone.comparison import carry_over, precision
 from swapstone.comparison.pairs import interval_pairs
-from swapstone.comparison.run_columns import as_table, metric_names
-from swapstone.comparison.run_table import Runs
+from swapstone.comparison.run_columns import RunColumns, metric_names
+from swapstone.comparison.run_table import Runs, RunTable
 from swapstone.model import (
     CURRENT_RULES,
     REPORT_CORRECTION,
@@ -20,7 +22,6 @@ from swapstone.model import (
     Run,
     Status,
     WorkloadPrecision,
-    discarded_by_block,
 )
 from swapstone.plan import Group
 from swapstone.plan.stopping import AT_RESOLUTION, StopReason, decide, due, first_block, first_look, looks
@@ -87,6 +88,7 @@ class PrecisionStop:
         self._variants = plan.variants(experiment)
         self._workloads = workloads_by_name(experiment)
         self._last: Mapping[Group, WorkloadPrecision] = {}
+        self._growing = _GrowingRuns(metric_names(self._workloads))
 
     def __call__(
         self, runs: Sequence[Run], still_open: tuple[Group, ...], block: int, used_ns: int, next_block_ns: int
@@ -96,7 +98,8 @@ class PrecisionStop:
         Raises:
             BudgetError: the first blocks show that the budget can't hold the pairs that an interval needs.
         """
-        now = _so_far(runs, still_open, block, next_block_ns)
+        self._growing.read(runs)
+        now = self._growing.so_far(still_open, block, next_block_ns)
         first = block == first_block(self._experiment)
         if block == self._begins_after():
             self._begin(now, used_ns)
@@ -106,7 +109,7 @@ class PrecisionStop:
             checked = due(block, *looks(experiment))
             made: Runs = runs
             if checked and experiment.correction == REPORT_CORRECTION:  # else `precision` takes fewer metrics
-                made = as_table(runs, metric_names(self._workloads))  # once for both checks
+                made = self._growing.table()  # once for both checks
             if checked:
                 self._last = precision(experiment, self._variants, self._workloads, made)
             if checked or block == experiment.blocks:
@@ -224,28 +227,57 @@ class PrecisionStop:
             self._extended(fit)
 
 
-def _so_far(runs: Sequence[Run], still_open: Sequence[Group], block: int, next_block_ns: int) -> _Discarding:
-    """Return what the runs of blocks 0 to `block` show; the costs together are `next_block_ns`."""
-    cost = dict.fromkeys(still_open, 0.0)
-    for run in runs:
-        group = (run.trial.suite, run.trial.workload, run.trial.load)
-        if run.trial.block == block and group in cost:
-            cost[group] += run.elapsed_ns
-    total = sum(cost.values())
-    levels: dict[Group, dict[int, int]] = {group: {} for group in still_open}
-    made = (run.trial for run in runs if run.status is not Status.UNAVAILABLE)
-    for (number, group), discarded in discarded_by_block(made).items():
-        if number > 0 and group in levels:
-            levels[group][number] = discarded
-    most = {group: max(found.values(), default=0) for group, found in levels.items()}
-    return _Discarding(
-        number=most,
-        since={
-            group: max((number for number, discarded in found.items() if discarded < most[group]), default=0)
-            for group, found in levels.items()
-        },
-        cost_ns={group: next_block_ns * (each / total if total else 1 / len(cost)) for group, each in cost.items()},
-    )
+class _GrowingRuns:
+    """What follows from the runs of an experiment so far. Of a list that grew only the new runs are read.
+
+    Args:
+        metrics: names of those that a table has.
+    """
+
+    def __init__(self, metrics: frozenset[str]) -> None:
+        self._metrics = metrics
+        self._begin(())
+
+    def _begin(self, runs: Sequence[Run]) -> None:
+        self._runs, self._read = runs, 0
+        self._columns = RunColumns(self._metrics)
+        self._cost_ns: collections.Counter[tuple[int, Group]] = collections.Counter()
+        """Of each block and group."""
+        self._discarded: dict[Group, dict[int, int]] = {}
+        """Number of discarded runs before each measured one, by block."""
+
+    def read(self, runs: Sequence[Run]) -> None:
+        """Take over runs: the same list as before with more of them, or others."""
+        if runs is not self._runs or len(runs) < self._read:
+            self._begin(runs)
+        for run in itertools.islice(runs, self._read, None):
+            trial = run.trial
+            group = (trial.suite, trial.workload, trial.load)
+            self._columns.add(run)
+            self._cost_ns[trial.block, group] += run.elapsed_ns
+            if run.status is not Status.UNAVAILABLE and trial.block > 0:
+                by_block = self._discarded.setdefault(group, {})
+                by_block[trial.block] = max(by_block.get(trial.block, 0), trial.prime)
+        self._read = len(runs)
+
+    def table(self) -> RunTable:
+        """Return the runs as a table."""
+        return self._columns.table(self._runs, keep=True)
+
+    def so_far(self, still_open: Sequence[Group], block: int, next_block_ns: int) -> _Discarding:
+        """Return what the runs of blocks 0 to `block` show; the costs together are `next_block_ns`."""
+        cost = {group: float(self._cost_ns[block, group]) for group in still_open}
+        total = sum(cost.values())
+        levels = {group: self._discarded.get(group, {}) for group in still_open}
+        most = {group: max(found.values(), default=0) for group, found in levels.items()}
+        return _Discarding(
+            number=most,
+            since={
+                group: max((number for number, discarded in found.items() if discarded < most[group]), default=0)
+                for group, found in levels.items()
+            },
+            cost_ns={group: next_block_ns * (each / total if total else 1 / len(cost)) for group, each in cost.items()},
+        )
 
 
 def _unprimed_note(experiment: Experiment, used_ns: int, costs: Mapping[Group, float]) -> str:

@@ -325,7 +325,7 @@ class LineProgress(NullProgress):
 
     def trial(self, trial: Trial, done: int, total: int) -> None:
         """Write repeatedly the remaining time, the rows that are decided, and the trial."""
-        if self._text is not None:
+        if self._text is not None and self._due():
             self._line(fitted(self._text.trial(trial, done, total), LINE_WIDTH, "; "))
 
     def block_done(self, decision: StopDecision, block: int, used_ns: int) -> None:
@@ -342,10 +342,12 @@ class LineProgress(NullProgress):
         """Write which part starts."""
         self._line(f"part {number} of {total}: {name}: {title}", always=True)
 
+    def _due(self) -> bool:
+        return time.monotonic() - self._last_s >= MESSAGE_INTERVAL_S
+
     def _line(self, text: str, *, always: bool = False) -> None:
-        now = time.monotonic()
-        if always or now - self._last_s >= MESSAGE_INTERVAL_S:
-            self._last_s = now
+        if always or self._due():
+            self._last_s = time.monotonic()
             prefix = self._text.prefix if self._text and not text.startswith(self._text.label + ";") else ""
             self._last = prefix + text
             self._write(self._last)

@@ -108,6 +108,8 @@ class UserProgram(Subject):
         super().__init__(workload)
         self._own = own
         self._state = state
+        self._runs: dict[tuple[tuple[str, str], ...], OwnProgram] = {}
+        """By the levels of a variant."""
 
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise if the program can't be measured."""
@@ -253,7 +255,11 @@ class UserProgram(Subject):
         )
 
     def _as_run(self, variant: Variant) -> OwnProgram:
-        return as_run(self._own, self.workload, variant)
+        """Return what a variant runs: it is looked up on PATH once, so that no later trial runs another program."""
+        found = self._runs.get(variant.levels)
+        if found is None:
+            found = self._runs[variant.levels] = as_run(self._own, self.workload, variant)
+        return found
 
     def _received(self, variant: Variant, own: OwnProgram) -> tuple[tuple[str, str], ...]:
         """Return the variables of the environment that a factor of the user determines."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from swapstone import plan
 from swapstone.model import Run
 from swapstone.run import Engine, StopDecision, engine
+from swapstone.run.made_runs import MadeRuns
 from tests.unit import builders
 
 LOSSES: frozenset[plan.Place] = frozenset()
@@ -25,7 +27,7 @@ def made(at_once: int = 1, *, blocks: int = 3, **changes: object) -> Any:
     runs = [
         msgspec.structs.replace(run, elapsed_ns=1 + 10 * run.trial.block) for run in builders.runs(found._experiment, 2)
     ]
-    found._runs = {run.trial.key: run for run in runs}
+    found._made = MadeRuns(runs)
     found._target = SimpleNamespace(at_once=at_once)
     found._prepared = SimpleNamespace(refused={})
     found._earlier = ((0, 100), (2, 5))
@@ -46,6 +48,7 @@ def test_used_time_is_that_since_the_beginning_or_that_of_the_runs_if_it_is_long
     """The blocks have four runs each: of 1, 11 and 21 ns. Of an earlier session's runs, those of later blocks don't count yet."""
     one = made()
     assert [one._used_ns(block) for block in (0, 1, 2)] == [130, 130, 135]
+    one = made()
     one._earlier = ((0, 10),)
     assert [one._used_ns(block) for block in (0, 1, 2)] == [40, 48, 132]
     assert [made(3)._used_ns(block) for block in (0, 2)] == [130, 135]  # on the wall clock trials do not overlap
@@ -64,16 +67,16 @@ def test_the_next_block_costs_as_much_as_this_one_without_the_groups_that_closed
     first, _ = plan.groups(one._experiment)
     asked: list[tuple[list[Run], tuple[object, ...]]] = []
 
-    def rule(runs: list[Run], *arguments: object) -> StopDecision:
-        asked.append((runs, arguments))
+    def rule(runs: Sequence[Run], *arguments: object) -> StopDecision:
+        asked.append((list(runs), arguments))
         return StopDecision((), "enough", 0, None)
 
     one._stopping_rule = rule
-    assert one._decide(2, (first,)).stop == "enough"
-    ((runs, arguments),) = asked
-    assert len(runs) == 12 and arguments == ((first,), 2, one._used_ns(2), cost_ns)
     one._decide(1, (first,))
-    assert len(asked[1][0]) == 8 and {run.trial.block for run in asked[1][0]} == {0, 1}
+    assert one._decide(2, (first,)).stop == "enough"
+    (early, _), (runs, arguments) = asked
+    assert len(early) == 8 and {run.trial.block for run in early} == {0, 1}
+    assert len(runs) == 12 and arguments == ((first,), 2, one._used_ns(2), cost_ns)
 
 
 def test_trials_that_probably_follow_are_those_of_later_blocks_up_to_the_requested_one() -> None:
