@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Decisions follow from the runs alone: a list that grew gives those of a new one, so a resumed experiment repeats them."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+
+from swapstone import plan
+from swapstone.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Run, Sample, Status
+from swapstone.session.precision_stop import PrecisionStop
+from tests.unit import builders
+
+BLOCKS = 32
+
+
+def _runs(seed: int, prime: int) -> list[Run]:
+    drawn = random.Random(seed)
+    subject = _experiment()
+    return [
+        msgspec.structs.replace(
+            run,
+            status=drawn.choice([Status.OK] * 30 + [Status.FAILED]),
+            elapsed_ns=drawn.randrange(10**6, 10**7),
+            trial=msgspec.structs.replace(run.trial, prime=prime if run.trial.block > BLOCKS // 2 else 0),
+            samples=(Sample(metric="wall", values=(drawn.gauss(1e6, 1e4),)),),
+        )
+        for run in builders.runs(subject, BLOCKS)
+    ]
+
+
+def _experiment() -> Experiment:
+    return builders.experiment(
+        rules=CURRENT_RULES, correction=REPORT_CORRECTION, failures_count=True, budget_ns=10**12, margin=0.0001
+    )
+
+
+@pytest.mark.parametrize("prime", [0, 1])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_growing_list_decides_as_a_new_one(seed: int, prime: int) -> None:
+    subject, every = _experiment(), _runs(seed, prime)
+    groups = plan.groups(subject)
+    growing: list[Run] = []
+    noted: list[str] = []
+    grown = PrecisionStop(subject, noted.append)
+    discarded = set()
+    for block in range(1, BLOCKS + 1):
+        growing += [run for run in every if run.trial.block == block]
+        notes: list[str] = []
+        fresh = PrecisionStop(subject, notes.append)
+        for earlier in range(1, block):  # its state is that of all checks
+            fresh([run for run in growing if run.trial.block <= earlier], groups, earlier, earlier * 10**7, 10**7)
+        decision = fresh(list(growing), groups, block, block * 10**7, 10**7)
+        assert grown(growing, groups, block, block * 10**7, 10**7) == decision
+        discarded |= set(decision.discarded.values())
+    assert noted == notes
+    assert max(discarded) >= prime and decision.decided is not None
