@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from swapstone import plan
-from swapstone.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Run, Sample, Status
+from swapstone.model import CURRENT_RULES, REPORT_CORRECTION, Experiment, Run, Sample
 from swapstone.session.precision_stop import PrecisionStop
 from tests.unit import builders
 
@@ -22,10 +22,9 @@ def _runs(seed: int, prime: int) -> list[Run]:
     return [
         msgspec.structs.replace(
             run,
-            status=drawn.choice([Status.OK] * 30 + [Status.FAILED]),
             elapsed_ns=drawn.randrange(10**6, 10**7),
             trial=msgspec.structs.replace(run.trial, prime=prime if run.trial.block > BLOCKS // 2 else 0),
-            samples=(Sample(metric="wall", values=(drawn.gauss(1e6, 1e4),)),),
+            samples=tuple(Sample(metric=name, values=(drawn.gauss(1e6, 1e4 * seed),)) for name in ("wall", "cpu")),
         )
         for run in builders.runs(subject, BLOCKS)
     ]
@@ -38,7 +37,7 @@ def _experiment() -> Experiment:
 
 
 @pytest.mark.parametrize("prime", [0, 1])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", (1, 2))
 def test_a_growing_list_decides_as_a_new_one(seed: int, prime: int) -> None:
     subject, every = _experiment(), _runs(seed, prime)
     groups = plan.groups(subject)
@@ -56,4 +55,12 @@ def test_a_growing_list_decides_as_a_new_one(seed: int, prime: int) -> None:
         assert grown(growing, groups, block, block * 10**7, 10**7) == decision
         discarded |= set(decision.discarded.values())
     assert noted == notes
-    assert max(discarded) >= prime and decision.decided is not None
+    assert max(discarded) >= prime and decision.widest is not None
+
+
+def test_other_runs_are_read_from_their_beginning() -> None:
+    subject, (first, second) = _experiment(), (_runs(seed, 0) for seed in (5, 6))
+    used, fresh = PrecisionStop(subject), PrecisionStop(subject)
+    assert used(first, plan.groups(subject), 20, 10**9, 10**7) != fresh(second, plan.groups(subject), 20, 10**9, 10**7)
+    decision = fresh(second, plan.groups(subject), 25, 10**9, 10**7)
+    assert used(second, plan.groups(subject), 25, 10**9, 10**7) == decision
