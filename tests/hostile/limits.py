@@ -193,6 +193,22 @@ def _raw(path: Path, data: bytes) -> str:
     return digest
 
 
+def _with_texts(texts: Callable[[], bytes]) -> Callable[[Path], None]:
+    """Return a harm that lets each line keep such texts beside its run."""
+    return _bytes_changed(lambda data: data.replace(b"}\n", b',"raw":' + texts() + b"}\n"))
+
+
+def _answers_in_lines(path: Path) -> None:
+    """Move forged answers from their files to the lines of their runs."""
+    _answer_fields(error=LINES, notes=LINES, name=LINES)(path)
+    lines = (path / "runs.jsonl").read_bytes().splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        answer = path / "raw" / f"{json.loads(line)['run']['answer']}.txt"
+        lines[number] = line[:-2] + b',"raw":' + json.dumps([answer.read_text()]).encode() + b"}\n"
+        answer.unlink()
+    (path / "runs.jsonl").write_bytes(b"".join(lines))
+
+
 def _answers(change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
     """Return a forgery of the kept answer of every run, with its digest."""
 
@@ -268,6 +284,13 @@ _LINES = [
     Kind("no passes", _all(passes=0), ""),
     Kind("10^9 passes", _all(passes=1_000_000_000), ""),
     Kind("answers that are empty objects", _answers(lambda _: b"{}"), "decoded"),
+    Kind("texts in lines that no run names", _with_texts(lambda: json.dumps([ESCAPE, LINES, ""]).encode()), ""),
+    Kind("texts in lines that are numbers", _with_texts(lambda: b"[1]"), "line"),
+    Kind("nested texts in lines", _with_texts(lambda: b"[" * 100_000 + b"]" * 100_000), "line"),
+    Kind("14 MiB of text in each line", _with_texts(lambda: b'["' + b"x" * (14 << 20) + b'"]'), ""),
+    Kind("10^6 texts in each line", _with_texts(lambda: b"[" + b'"",' * 1_000_000 + b'""]'), "line"),
+    Kind("texts in lines that end the line", _with_texts(lambda: b'["a"],"run":{}'), "line"),
+    Kind("answers in lines that forge lines", _answers_in_lines, ""),
     Kind("answers that forge lines", _answer_fields(error=LINES, notes=LINES, name=LINES), ""),
     Kind("answers with counts of 30 digits", _answer_fields(facts=[["wall_ns", 10**30]]), ""),
     Kind("an answer nested 10^6 times", _one_answer(lambda: b'{"answer":' + b"[" * 10**6 + b"]" * 10**6 + b"}"), ""),

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from typing import Annotated
 
 import msgspec
 
@@ -175,6 +176,10 @@ class Manifest(FrozenStruct, frozen=True, kw_only=True, rename={"image_differenc
     image_differences: tuple[ImageDifference, ...] = ()
 
 
+KeptTexts = Annotated[tuple[str, ...], msgspec.Meta(max_length=16)]
+"""Raw outputs and answers in a line: two of its run, and those of runs that could not be written before."""
+
+
 class Line(FrozenStruct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of `runs.jsonl`. The run is kept as bytes, because the chain value covers its bytes.
 
@@ -188,7 +193,7 @@ class Line(FrozenStruct, frozen=True, kw_only=True, omit_defaults=True):
     previous: Name
     chain: Name
     run: msgspec.Raw
-    raw: tuple[str, ...] = ()
+    raw: KeptTexts = ()
 
 
 class Seal(FrozenStruct, frozen=True, kw_only=True):

@@ -173,7 +173,7 @@ _TEXTS = b',"raw":['
 
 _LINE = msgspec.json.Decoder(record_format.Line)
 _RUN = msgspec.json.Decoder(Run)
-_STRINGS = msgspec.json.Decoder(tuple[str, ...])
+_STRINGS = msgspec.json.Decoder(record_format.KeptTexts)
 
 
 def decode_line(text: bytes) -> tuple[record_format.Line | None, Run | None, str]:

@@ -99,7 +99,7 @@ def test_an_edited_text_is_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "texts", [b'"third', b"1", b'["third"]', b"null", b'"\\ud800"', b"[" * 9999, b'"third"],"run":[{}', b'"\xff"']
+    "texts", [b'"third', b"1", b'["third"]', b"null", b'"\\ud800"', b"[" * 9999, b'"third"],"run":[{}', b'"\xff"', b'"third"' + b',""' * 16]
 )
 def test_texts_that_are_no_list_of_strings_damage_their_line_alone(tmp_path: Path, texts: bytes) -> None:
     digests = _made(tmp_path / "r")
