@@ -6,7 +6,7 @@ Tables, each of ratios within one run, because machines differ and are noisy:
     a trial     from the end of one run of a program to the first instruction of the next, for the target `host` and for hyperfine -N,
                 in turns; and the two parts of that time before and after the caller of the target has the answer. Once for a
                 program without a C library, and once for one whose C library first prepares itself: the same time for both sides
-    comparison  the same time in `swapstone compare`, which also judges each run and syncs it to the record
+    comparison  the same time in `swapstone compare`, in turns with the others; it also judges each run and syncs it to the record
     start-up    `swapstone --help` beside `python -c pass`
     analysis    a million values in three shapes, as benchmarks/analysis prints it alone
 """
@@ -73,7 +73,6 @@ def _trials(folder: Path, runs: int) -> None:
     _one_program(folder, bare, runs)
     print("with a C library")
     _one_program(folder, program, runs)
-    _line(f"swapstone compare: {_BETWEEN}", _by_compare(program, folder, runs // 2))
 
 
 def _one_program(folder: Path, program: Path, runs: int) -> None:
@@ -82,14 +81,18 @@ def _one_program(folder: Path, program: Path, runs: int) -> None:
     theirs: list[float] = []
     answers: list[float] = []
     starts: list[float] = []
+    compared: list[float] = []
     for turn in range(TURNS):
         gaps, ends, begins = _by_target(program, _Stamps(folder / f"{program.name}-ours-{turn}"), runs // TURNS)
         ours, answers, starts = ours + gaps, answers + ends, starts + begins
+        compared += _by_compare(program, _Stamps(folder / f"{program.name}-compared-{turn}"), runs // TURNS // 2)
         if has_hyperfine:
             theirs += _by_hyperfine(program, _Stamps(folder / f"{program.name}-theirs-{turn}"), runs // TURNS)
     _line(f"target host: {_BETWEEN}", ours)
     _line("  of that, end to answer", answers)
     _line("  of that, request to first instruction", starts)
+    _line(f"swapstone compare: {_BETWEEN}", compared)
+    print(f"  ratio of the medians, compare / target: {statistics.median(compared) / statistics.median(ours):.2f}")
     if has_hyperfine:
         _line(f"hyperfine -N: {_BETWEEN}", theirs)
         print(f"  ratio of the medians, target / hyperfine: {statistics.median(ours) / statistics.median(theirs):.2f}")
@@ -97,9 +100,8 @@ def _one_program(folder: Path, program: Path, runs: int) -> None:
         print("  hyperfine is not installed: nothing beside it")
 
 
-def _by_compare(program: Path, folder: Path, blocks: int) -> list[float]:
+def _by_compare(program: Path, stamps: _Stamps, blocks: int) -> list[float]:
     """Return the times between the trials of a comparison of two equal commands. Its record is on the disk of the current folder."""
-    stamps = _Stamps(folder / "compared")
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as records:
         names = ("-n", "one", "-n", "two", "--blocks", str(blocks), "--prime", "0", "--out", f"{records}/record")
         command = ["./swapstone", "compare", *names, f"{program} {stamps.path}", f"{program} {stamps.path} again"]
