@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import re
@@ -98,6 +99,7 @@ def pytest_collection_finish() -> None:
     """Leave the items out of garbage collections: each of these would go through ten thousand tests."""
     gc.collect()
     gc.freeze()
+    atexit.register(gc.unfreeze)  # what is frozen at the end is a leak to DuckDB's binding, which prints it
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
