@@ -25,8 +25,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "artifacts": {"model", "factors", "workloads", "record"},
     "targets": {"model", "wire", "factors"},
     "comparison": {"model", "stats", "record"},
-    "subjects": {"model", "wire", "factors", "workloads", "record", "artifacts", "targets"},
-    "run": {"model", "factors", "workloads", "record", "plan", "artifacts", "subjects", "targets"},
+    "answers": {"model", "wire", "factors", "workloads"},
+    "subjects": {"model", "answers", "wire", "factors", "workloads", "record", "artifacts", "targets"},
+    "run": {"model", "answers", "factors", "workloads", "record", "plan", "artifacts", "subjects", "targets"},
     "instruments": {
         "model",
         "wire",
@@ -54,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "targets",
             "comparison",
         ),
-        *("run", "subjects", "instruments", "explanation", "report", "wire"),
+        *("answers", "run", "subjects", "instruments", "explanation", "report", "wire"),
     },
     "cli": {"model", "report", "session"},
 }

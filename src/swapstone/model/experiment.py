@@ -87,6 +87,9 @@ class FactorLevels(FrozenStruct, frozen=True, kw_only=True):
 WALL_CLOCK = "wall"
 """Time of the target, which needs statistics."""
 
+SIMULATION = "fake"
+"""The target that runs nothing."""
+
 VIRTUAL_CLOCK = "virtual"
 """The emulator counts instructions as time: equal input gives equal bytes."""
 
@@ -204,6 +207,11 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     def virtual(self) -> bool:
         """Return whether its clock is the virtual one: a repeated trial is a replicate there, and there is no noise."""
         return self.clock == VIRTUAL_CLOCK
+
+    @property
+    def simulated(self) -> bool:
+        """Return whether its target runs nothing and makes up the answers."""
+        return self.target.partition(":")[0] == SIMULATION
 
 
 def layout_of(block: int, layouts: int) -> int:

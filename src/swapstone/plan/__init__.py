@@ -25,6 +25,9 @@ from swapstone.model import (
 Group = tuple[str, str, str]
 """(suite, workload, load): measured on every variant within one block."""
 
+WORK_NS = 80_000_000
+"""How long a trial's work should take on the baseline: within the 50 to 150 ms for which noise was measured (docs/statistics.md)."""
+
 GIVE_UP_AFTER = 3
 """After so many failures and no success on one variant a workload is not run on it again: see `gives_up`."""
 

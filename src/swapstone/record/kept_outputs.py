@@ -19,7 +19,7 @@ from swapstone.record.run_lines import kept_texts
 class KeptOutputs:
     """The raw outputs and answers of a record by their digests. A context manager; leaving it closes the record.
 
-    `runs.jsonl` is read as far as the digests that were asked for need it. One that no line holds is the name of a file.
+    `runs.jsonl` is read as far as the requested digests need it. One that no line holds is the name of a file.
 
     Args:
         path: the record's folder; one that can't be entered has no outputs.
@@ -51,7 +51,7 @@ class KeptOutputs:
             most_bytes: a longer one is not read; None for the limit of raw outputs.
 
         Returns:
-            None if it is missing, in no regular file, too long, or another one than the digest says.
+            None if it is missing, in no regular file, too long, or does not match the digest.
         """
         if self._folder is None or not record_format.DIGEST.fullmatch(digest):
             return None

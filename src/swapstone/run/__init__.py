@@ -2,20 +2,18 @@
 """Makes the trials of an experiment and appends their runs to its record: the place that joins plan, subjects and target."""
 
 from swapstone.run.bare_machine import left_out_levels
-from swapstone.run.engine import Engine, Progress, SessionEnd, StopDecision, StoppingRule
+from swapstone.run.engine import Engine, Progress, SessionEnd, StoppingRule
 from swapstone.run.manifest import manifest_of
 from swapstone.run.prepare import Prepared, check_levels, check_machine, prepare
 from swapstone.run.steps import Steps, finish, stop
-from swapstone.run.trial_specs import WORK_NS, TrialSpecs
+from swapstone.run.trial_specs import TrialSpecs
 
 __all__ = [
-    "WORK_NS",
     "Engine",
     "Prepared",
     "Progress",
     "SessionEnd",
     "Steps",
-    "StopDecision",
     "StoppingRule",
     "TrialSpecs",
     "check_levels",

@@ -6,8 +6,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from swapstone.answers import first_lines
 from swapstone.model import CONSOLE, Run, Trial
-from swapstone.subjects import Outcome, first_lines
+from swapstone.subjects import Outcome
 from swapstone.targets import MachineConfigError, TargetError
 
 

@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 from swapstone import plan
 from swapstone.model import IDLE, Experiment, Status, Trial
+from swapstone.plan import WORK_NS
 from swapstone.plan.stopping import first_block
 from swapstone.run.prepare import Prepared
 from swapstone.run.side_by_side import side_by_side
 from swapstone.subjects import TrialSpec
 from swapstone.targets import Target
-
-WORK_NS = 80_000_000
-"""How long a trial's work should take on the baseline: within the 50 to 150 ms for which noise was measured (docs/statistics.md)."""
 
 
 class TrialSpecs:

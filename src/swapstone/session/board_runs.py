@@ -14,7 +14,8 @@ from typing import Any
 
 from swapstone.model import Experiment, Trial, UserError, WorkSpec
 from swapstone.model.safe_text import safe
-from swapstone.run import Steps, StopDecision, stop
+from swapstone.plan.stop_decision import StopDecision
+from swapstone.run import Steps, stop
 from swapstone.session.agreement_output import records_of
 from swapstone.session.experiment import resume_by_block
 from swapstone.session.interrupted import Interrupted

@@ -15,8 +15,8 @@ from swapstone import plan
 from swapstone.comparison.pairs import interval_pairs
 from swapstone.comparison.verdicts import separation_needed
 from swapstone.model import CURRENT_RULES, Experiment, Run, UserError
+from swapstone.plan import WORK_NS
 from swapstone.plan.stopping import first_block, looks
-from swapstone.run import WORK_NS
 from swapstone.session.values import format_compared, format_duration
 from swapstone.workloads import workloads_by_name
 from swapstone.workloads.suites.latency import INTERVAL_US

@@ -17,7 +17,6 @@ from swapstone.plan import Group
 from swapstone.plan.stopping import StopReason, due, first_block, looks
 from swapstone.record import RecordView
 from swapstone.session.precision_stop import PrecisionStop
-from swapstone.targets import find_target_kind
 from swapstone.version import __version__
 
 _EARLY_NS = 2_000_000_000
@@ -234,8 +233,7 @@ def _times(view: RecordView) -> Iterator[str]:
     begun = _created_ns(view.meta.created)
     sealed = view.seal.sealed_unix_ns if view.seal else 0
     one_at_once = not view.experiment.virtual
-    # A target that needs no programs simulates their times.
-    real_time = one_at_once and find_target_kind(view.experiment.target).opens.needs_build
+    real_time = one_at_once and not view.experiment.simulated
     before: Run | None = None
     for run in view.runs:
         if not run.started_unix_ns:

@@ -24,8 +24,8 @@ from swapstone.model import (
     WorkloadPrecision,
 )
 from swapstone.plan import Group
+from swapstone.plan.stop_decision import StopDecision
 from swapstone.plan.stopping import AT_RESOLUTION, StopReason, decide, due, first_block, first_look, looks
-from swapstone.run import StopDecision
 from swapstone.session.budget import MOST_EXTENSION, check_spent, extended_again, fitted
 from swapstone.session.values import format_compared
 from swapstone.workloads import workloads_by_name

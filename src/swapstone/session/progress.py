@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from swapstone.model import IDLE, Experiment, Trial
 from swapstone.model.number_text import percent
-from swapstone.run import StopDecision
+from swapstone.plan.stop_decision import StopDecision
 from swapstone.session.budget import first_decisive_look
 from swapstone.session.time_left import TimeLeft
 from swapstone.session.values import format_duration

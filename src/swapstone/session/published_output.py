@@ -84,7 +84,7 @@ def _analysed(record: Record, name: str) -> Analysed:
     manifest = record.view.manifest
     machine = dict(manifest.machine).get("architecture", "") if manifest else ""
     return Analysed(
-        name=f"{name} (simulated)" if record.experiment.target.startswith("fake") else name,
+        name=f"{name} (simulated)" if record.experiment.simulated else name,
         experiment=record.experiment,
         analysis=record.analysis(),
         profiled=profiled,

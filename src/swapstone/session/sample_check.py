@@ -13,18 +13,18 @@ import math
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from swapstone import plan, workloads
+from swapstone.answers import Measured, OutputReader, reader_of
 from swapstone.factors import ROOT_FACTORS, ROOTFS, Evidence, find_factor, is_unobserved, mounted_content
 from swapstone.factors.rootfs import BOOTED_ROOT
 from swapstone.model import Run, Sample, Status, UserError, Variant, WireError
 from swapstone.model.trial_conditions import changed_conditions
 from swapstone.record import KeptOutputs, RecordView
-from swapstone.subjects import Measured, Subject, subjects_of
 from swapstone.version import __version__
 from swapstone.wire import AgentAnswer, ProcessOutcome
 from swapstone.wire.kept_answer import decode_kept, restored, split_raw
@@ -91,7 +91,7 @@ class _Deriver:
     def __init__(self, view: RecordView, outputs: KeptOutputs) -> None:
         self._view = view
         self._outputs = outputs
-        self._subjects: Mapping[tuple[str, str], Subject] = subjects_of(workloads.workloads_of(view.experiment))
+        self._readers = {key: reader_of(work) for key, work in workloads.workloads_of(view.experiment).items()}
         self._variants = {variant.label: variant for variant in plan.variants(view.experiment)}
         self._digests = OutputDigests()
         artifacts = view.manifest.artifacts if view.manifest else ()
@@ -146,22 +146,22 @@ class _Deriver:
 
     def _derive(self, run: Run) -> bool:
         """Derive one run. Return whether the agent's answer was there, and not only the printed text."""
-        subject = self._subjects.get((run.trial.suite, run.trial.workload))
+        reader = self._readers.get((run.trial.suite, run.trial.workload))
         variant = self._variants.get(run.trial.variant)
-        if subject is None or variant is None:
+        if reader is None or variant is None:
             raise _ContradictionError("is not of this experiment")
         if self._too_slow:
             raise _UnderivableError(self._too_slow)
         if not run.answer:
             if self._strict and run.status is Status.OK:
                 raise _ContradictionError("has samples, and no answer of the agent is kept")
-            self._derive_text(run, subject)
+            self._derive_text(run, reader)
             return False
         answer, shortened = self._answer(run)
         if run.status is Status.OK:
-            self._derive_ok(run, subject, variant, answer, shortened=shortened)
+            self._derive_ok(run, reader, variant, answer, shortened=shortened)
         else:
-            _check_failure(run, subject, answer, self._checks.get((run.trial.suite, run.trial.workload), ""))
+            _check_failure(run, reader, answer, self._checks.get((run.trial.suite, run.trial.workload), ""))
         return True
 
     def _answer(self, run: Run) -> tuple[AgentAnswer, bool]:
@@ -181,19 +181,21 @@ class _Deriver:
                 raise _ContradictionError(f"has other {name} than the agent's answer")
         return answer, kept.shortened
 
-    def _derive_ok(self, run: Run, subject: Subject, variant: Variant, answer: AgentAnswer, *, shortened: bool) -> None:
-        if failure := subject.trouble(answer):
+    def _derive_ok(
+        self, run: Run, reader: OutputReader, variant: Variant, answer: AgentAnswer, *, shortened: bool
+    ) -> None:
+        if failure := reader.trouble(answer):
             raise _ContradictionError(f"is marked ok, and its raw output shows a failure: {failure}")
         if changed_conditions(dict(answer.facts)):
             raise _ContradictionError("is marked ok, and its raw output shows that the conditions changed")
-        measured = _read(subject, answer, shortened=shortened)
+        measured = _read(reader, answer, shortened=shortened)
         self._compare(run, measured, extra=self._strict and self._same_version)
         self._compare_levels(run, variant, answer, measured)
         own = self._view.experiment.own
         if own is not None and not own.output and not own.load_generators and not shortened:
             self._compare_output(run, answer.stdout)
 
-    def _derive_text(self, run: Run, subject: Subject) -> None:
+    def _derive_text(self, run: Run, reader: OutputReader) -> None:
         """Derive a run of a record without answers from the printed text; the agent's figures are those of the run."""
         if run.status is not Status.OK:
             raise _UnderivableError("")
@@ -206,10 +208,10 @@ class _Deriver:
         outputs = split_raw(raw)
         if outputs is None:
             raise _UnderivableError("the outputs can't be separated")
-        ended = ProcessOutcome.DRIVEN if subject.workload.load_generator else ProcessOutcome.EXITED
+        ended = ProcessOutcome.DRIVEN if reader.workload.load_generator else ProcessOutcome.EXITED
         answer = AgentAnswer(id=run.trial.identity, facts=run.facts, outcome=ended, code=0)
         answer = msgspec.structs.replace(answer, **outputs)
-        self._compare(run, _read(subject, answer, shortened=b" bytes left out]\n" in raw), extra=False)
+        self._compare(run, _read(reader, answer, shortened=b" bytes left out]\n" in raw), extra=False)
 
     def _compare(self, run: Run, measured: Measured, *, extra: bool) -> None:
         """Compare samples, checksum, histogram and series with those of the run."""
@@ -304,10 +306,10 @@ def _limited(limit_s: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def _read(subject: Subject, answer: AgentAnswer, *, shortened: bool) -> Measured:
+def _read(reader: OutputReader, answer: AgentAnswer, *, shortened: bool) -> Measured:
     try:
         with _limited(PATTERN_CPU_S):
-            return subject.read(answer)
+            return reader.read(answer)
     except UserError as error:
         if shortened:
             raise _UnderivableError("a number may be in the part of the output that was not kept") from error
@@ -326,20 +328,20 @@ def _different(then: tuple[Sample, ...], now: tuple[Sample, ...], *, extra: bool
     return next(iter(derived), "") if extra else ""
 
 
-def _check_failure(run: Run, subject: Subject, answer: AgentAnswer, check: str) -> None:
+def _check_failure(run: Run, reader: OutputReader, answer: AgentAnswer, check: str) -> None:
     """Check that the raw output of a failed or refused run shows why.
 
     Raises:
         _ContradictionError: it shows none.
         _UnderivableError: the reason is not in the raw output: a command after the run failed, or another level was in force.
     """
-    if subject.trouble(answer):
+    if reader.trouble(answer):
         return
     if run.status is Status.REFUSED and not run.reason.startswith("it did other work"):
         raise _UnderivableError("")
     try:
         with _limited(PATTERN_CPU_S):
-            measured = subject.read(answer)
+            measured = reader.read(answer)
     except UserError:
         return
     if run.status is Status.REFUSED:

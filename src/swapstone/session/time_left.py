@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 
-from swapstone.run import StopDecision
+from swapstone.plan.stop_decision import StopDecision
 
 __all__ = ["TimeLeft"]
 

@@ -5,24 +5,23 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import secrets
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from swapstone.model import UserError, WorkSpec
-from swapstone.record import RecordView, check_raw, manifest_differences
-from swapstone.run import manifest_of, prepare
-from swapstone.run.recompute import Recomputed, choose, recompute
+from swapstone.record import RecordView, check_raw
 from swapstone.session.analysis import record_verdicts
-from swapstone.session.description import describe
-from swapstone.session.machines import open_experiment_target
 from swapstone.session.plan_check import plan_problems
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.sample_check import Derivation, derive
 from swapstone.session.signature import check_signature, signature_notes
-from swapstone.session.trust import require_trust
 from swapstone.session.unusable_values import named_record
 from swapstone.version import __version__
+from swapstone.workloads import workloads_of
+
+if TYPE_CHECKING:
+    from swapstone.run.recompute import Recomputed
 
 FEWEST_DIGITS = 16
 """The shortest beginning of a digest that `--against` accepts: 64 bits."""
@@ -86,19 +85,10 @@ def verify_record(
         UserError: trials should run again, but the record was measured on a wall clock; `against` is no digest; or a signature should be
             checked, and ssh-keygen or `signers` is missing.
     """
-    if recompute_trials and not view.experiment.virtual:
-        raise UserError(
-            f"{view.path} was measured on a wall clock: no trial of it can be repeated to the byte.",
-            f"Repeat the whole experiment and compare the two: swapstone rerun {view.path}",
-        )
-    if recompute_trials and view.experiment.processors > 1:
-        raise UserError(
-            f"{view.path} has machines with {view.experiment.processors} processors: most of their runs repeat to the byte, but not all, "
-            "so other bytes would show no damage.",
-            f"Repeat the whole experiment and compare the two: swapstone rerun {view.path}",
-        )
     if recompute_trials:
-        require_trust(view, f"run {recompute_trials} trials again", trust=trust)
+        from swapstone.session import recomputation  # noqa: PLC0415 - imports what runs trials
+
+        recomputation.require_repeatable(view, recompute_trials, trust=trust)
     problems = [*_digest_problems(view, against)]
     signature = check_signature(view, signers) if signers is not None else None
     problems += [signature.problem] if signature is not None and signature.problem else []
@@ -114,7 +104,8 @@ def verify_record(
     recomputed: tuple[Recomputed, ...] = ()
     differences: tuple[str, ...] = ()
     if recompute_trials:
-        recomputed, causes = _recompute(view, recompute_trials, progress)
+        recomputed, causes = recomputation.run_again(view, recompute_trials, progress)
+        causes = sorted_by_cause(causes)
         damaged, differences = recompute_findings(recomputed, causes)
         problems += damaged
     answer = _answer(view, problems, against)
@@ -137,7 +128,7 @@ def _description_problems(view: RecordView) -> Iterator[str]:
     if view.meta.description is None or view.meta.swapstone != __version__:
         return
     described = view.meta.description.specs()
-    for (suite, name), work in describe(view.experiment).specs().items():
+    for (suite, name), work in workloads_of(view.experiment).items():
         known = described.get((suite, name))
         if known is None or _deciding(known) != _deciding(work):
             yield f"record.json describes {suite}/{name} otherwise than this version of Swapstone, which made the record"
@@ -255,28 +246,6 @@ def recompute_findings(recomputed: Sequence[Recomputed], causes: Sequence[str]) 
             f"trials are other runs here. {causes[0]}"
         )
     return problems, (first, *causes[1:])
-
-
-def _recompute(view: RecordView, count: int, progress: Progress) -> tuple[tuple[Recomputed, ...], tuple[str, ...]]:
-    """Run random trials again; return their digests, and what differs in machine and programs."""
-    chosen = choose(view.runs, count, secrets.randbelow(2**31))
-    if not chosen:
-        return (), ()
-
-    def running(done: int, total: int, key: str) -> None:
-        if key:
-            progress.note(f"running {key} again, {done + 1} of {total}")
-
-    with open_experiment_target(view.experiment, progress.note, no_cache=True) as target:
-        progress.experiment_started(view.experiment, "")
-        try:
-            prepared = prepare(view.experiment, target, progress.building, progress.note)
-            passes = {(suite, name): number for suite, name, number in view.manifest.passes} if view.manifest else {}
-            now = manifest_of(prepared, target, passes)
-            differences = sorted_by_cause(manifest_differences(view.manifest, now)) if view.manifest else ()
-            return tuple(recompute(prepared, target, chosen, running)), differences
-        finally:
-            progress.experiment_ended()
 
 
 def _verdict_problems(view: RecordView) -> list[str]:

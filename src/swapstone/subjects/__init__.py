@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from swapstone.model import Crate, ImageTool, OwnProgram, Package, Source, UserSupplied, Workload
-from swapstone.subjects.answers import first_lines
 from swapstone.subjects.bundled import Bundled
 from swapstone.subjects.crate import CrateProgram
 from swapstone.subjects.image_tool import ImageProgram
@@ -15,7 +14,7 @@ from swapstone.subjects.own_program import OwnProgramState, UserProgram
 from swapstone.subjects.packaged import Packaged
 from swapstone.subjects.real_time import probe_request, require_real_time
 from swapstone.subjects.server import Server
-from swapstone.subjects.subject import BuildContext, Judgement, KeepLog, Measured, Outcome, Subject, TrialSpec
+from swapstone.subjects.subject import BuildContext, Judgement, KeepLog, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program
 from swapstone.wire.kept_answer import raw_output
 
@@ -23,12 +22,10 @@ __all__ = [
     "BuildContext",
     "Judgement",
     "KeepLog",
-    "Measured",
     "Outcome",
     "Program",
     "Subject",
     "TrialSpec",
-    "first_lines",
     "probe_request",
     "raw_output",
     "require_real_time",

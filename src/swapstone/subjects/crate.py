@@ -9,11 +9,9 @@ from typing import ClassVar
 from swapstone.artifacts import Built, build_bare, build_crate, require_crate, require_guest
 from swapstone.factors import NETSTACK, Recipe, build_variables, missing_control, needs_system
 from swapstone.model import Copy, Crate, Experiment, UnavailableError, Variant, Workload
-from swapstone.subjects.bundled import figures_of
 from swapstone.subjects.declared_program import BuiltProgram
-from swapstone.subjects.subject import BuildContext, Measured
+from swapstone.subjects.subject import BuildContext
 from swapstone.targets import Capabilities
-from swapstone.wire import AgentAnswer
 
 _require_crate_once = functools.cache(require_crate)
 _require_guest_once = functools.cache(require_guest)
@@ -77,7 +75,3 @@ class CrateProgram(BuiltProgram):
         if self._origin.bare:
             return build_bare(self._origin, stack, context.notify, variables)
         return build_crate(self._origin, context.notify, variables)
-
-    def read(self, answer: AgentAnswer) -> Measured:
-        """Read named figures (docs/wire.md, section 4)."""
-        return figures_of(self.workload, self.workload.name.replace("-", "_"), answer)

@@ -74,8 +74,8 @@ class DeclaredProgram(Subject):
             cpus=trial.pinned(self.workload.cpus),
             nice=trial.program.recipe.nice,
             timeout_ms=self.workload.timeout_ms,
-            output_bytes=self.output_bytes,
-            disk_bytes=self.disk_bytes,
+            output_bytes=self.reader.output_bytes,
+            disk_bytes=self.reader.disk_bytes,
             observe=trial.program.recipe.observe,
         )
 

@@ -12,11 +12,11 @@ from swapstone.factors import PRIORITY, PRIORITY_VARIABLE, ROOTFS, Recipe, Stage
 from swapstone.model import Experiment, ImageTool, UnavailableError, Variant, Workload
 from swapstone.subjects.declared_program import DeclaredProgram
 from swapstone.subjects.machine_config import machine_config_for
-from swapstone.subjects.real_time import probe_request, read_tool, require_real_time
-from swapstone.subjects.subject import BuildContext, Measured, TrialSpec
+from swapstone.subjects.real_time import probe_request, require_real_time
+from swapstone.subjects.subject import BuildContext, TrialSpec
 from swapstone.subjects.variant_program import Program
 from swapstone.targets import Capabilities, MachineConfig
-from swapstone.wire import AgentAnswer, TrialRequest
+from swapstone.wire import TrialRequest
 
 _PROBE = "{command} --quiet --mlockall --priority=99 --threads=1 --interval=100 --loops=1"
 
@@ -96,7 +96,7 @@ class ImageProgram(DeclaredProgram):
         return msgspec.structs.replace(request, arguments=(request.arguments[0], *arguments), cpus=cpus)
 
     def _output_bytes(self, trial: TrialSpec) -> int:
-        return self._origin.output_bytes if trial.program.carried else self.output_bytes
+        return self._origin.output_bytes if trial.program.carried else self.reader.output_bytes
 
     def machine_config(self, trial: TrialSpec) -> MachineConfig:
         """Return the machine that a trial runs in; one that is not booted is not prepared."""
@@ -104,10 +104,6 @@ class ImageProgram(DeclaredProgram):
             return super().machine_config(trial)
         bare = msgspec.structs.replace(self.workload, machine=None)
         return machine_config_for(bare, trial.program.recipe, trial.load, trial.memory_bytes)
-
-    def read(self, answer: AgentAnswer) -> Measured:
-        """Read the tool's own format."""
-        return read_tool(self.workload, self._origin.reader, answer)
 
 
 def _priority(recipe: Recipe) -> str:

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from swapstone.answers import shortened, trouble_of
 from swapstone.factors import NOT_OBSERVED, ROOT_FACTORS, Evidence, Recipe
-from swapstone.model import Experiment, OwnProgram, Sample, Status, UserError, Variant, Workload
+from swapstone.model import Experiment, OwnProgram, Status, UserError, Variant, Workload
 from swapstone.model.safe_text import safe
-from swapstone.subjects.answers import shortened, trouble_of
 from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
 from swapstone.subjects.own_program_check import check_own, check_programs, check_recipes
 from swapstone.subjects.own_program_files import FileState, FolderWatch, file_state
@@ -29,20 +29,12 @@ from swapstone.subjects.own_program_levels import (
 )
 from swapstone.subjects.own_program_libraries import wrong_library
 from swapstone.subjects.own_program_variant import SHELL, as_run, other_arguments
-from swapstone.subjects.subject import BuildContext, Inspect, Judgement, Measured, Outcome, Subject, TrialSpec
+from swapstone.subjects.subject import BuildContext, Inspect, Judgement, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program, stamp_of
 from swapstone.targets import Capabilities, Target
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 from swapstone.wire.kept_answer import raw_output
 from swapstone.wire.own_program_output import LARGEST_BYTES, STDOUT, Digests, OutputDigests
-from swapstone.workloads import own_samples
-from swapstone.workloads.printed_numbers import printed_samples
-
-OUTPUT_BYTES = 16 << 20
-"""How much a user's own program may print: the most that the protocol allows (docs/wire.md)."""
-
-DISK_BYTES = 16 << 30
-"""How much it may write to disk: enough for most programs, and a limit for one that never stops."""
 
 KEPT_BYTES = 64 << 10
 """How much of each output the record keeps: half from the beginning, half from the end."""
@@ -101,8 +93,6 @@ class UserProgram(Subject):
 
     aborts_early = True
     carries_files = True
-    output_bytes = OUTPUT_BYTES
-    disk_bytes = DISK_BYTES
 
     def __init__(self, workload: Workload, own: OwnProgram, state: OwnProgramState) -> None:
         super().__init__(workload)
@@ -226,7 +216,7 @@ class UserProgram(Subject):
             observe=(),
         )
         answer = target.run(request)
-        trouble = trouble_of(answer, OUTPUT_BYTES, DISK_BYTES)
+        trouble = trouble_of(answer, self.reader.output_bytes, self.reader.disk_bytes)
         if not trouble:
             return None
         reason = f"its --{name} command failed: {trouble}"
@@ -247,8 +237,8 @@ class UserProgram(Subject):
             cpus=trial.pinned(own.cpus),
             nice=trial.program.recipe.nice,
             timeout_ms=trial.timeout_ms or own.timeout_ms,
-            output_bytes=OUTPUT_BYTES,
-            disk_bytes=DISK_BYTES,
+            output_bytes=self.reader.output_bytes,
+            disk_bytes=self.reader.disk_bytes,
             stdin=own.stdin,
             stdout=own.output,
             observe=tuple(dict.fromkeys((*trial.program.recipe.observe, *own_observations(received)))),
@@ -269,12 +259,6 @@ class UserProgram(Subject):
     def kept(self, answer: AgentAnswer) -> AgentAnswer:
         """Return the answer without the middle of long outputs: there may be thousands of trials."""
         return shortened(answer, KEPT_BYTES)
-
-    def failure(self, answer: AgentAnswer) -> str:
-        """Return why a run does not count; ``--ignore-failure`` accepts any exit status."""
-        if self._own.ignore_failure and answer.outcome is ProcessOutcome.EXITED:
-            return ""
-        return super().failure(answer)
 
     def advice(self, answer: AgentAnswer) -> str:
         """Return what to try after a failure, if that is known."""
@@ -347,14 +331,6 @@ class UserProgram(Subject):
         if reason and any(name in own and seen not in {own[name], "unknown", NOT_OBSERVED} for name, seen in observed):
             return f"{reason}; {OTHER_COMMAND_HINT}"
         return reason
-
-    def printed_samples(self, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
-        """Return the samples of the option ``--metric``."""
-        return printed_samples(self._own, stdout, stderr)
-
-    def read(self, answer: AgentAnswer) -> Measured:
-        """Return what the agent measured around the program, and the numbers that it printed."""
-        return Measured(own_samples(self._own, dict(answer.facts), answer.code, answer.stdout, answer.stderr))
 
 
 def _missing_files_hint(uncarried: tuple[str, ...]) -> str:

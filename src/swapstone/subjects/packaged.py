@@ -9,9 +9,8 @@ from swapstone.artifacts import SOURCE_RECIPE, Built, build_packaged
 from swapstone.factors import Recipe
 from swapstone.model import Package, UserError, Variant, Workload
 from swapstone.subjects.declared_program import BuiltProgram
-from swapstone.subjects.subject import BuildContext, Measured
+from swapstone.subjects.subject import BuildContext
 from swapstone.subjects.variant_program import Program
-from swapstone.wire import AgentAnswer
 
 
 class Packaged(BuiltProgram):
@@ -45,8 +44,3 @@ class Packaged(BuiltProgram):
         """Build with the package's own build system."""
         del variant, context
         return build_packaged(self._origin.name, recipe)
-
-    def read(self, answer: AgentAnswer) -> Measured:
-        """Return nothing: the load generator of a server prints its figures."""
-        del answer
-        return Measured()

@@ -1,25 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Programs that measure how late a thread wakes: whether a target permits them, and what they print."""
+"""Programs that measure how late a thread wakes: whether a target permits them."""
 
 from __future__ import annotations
 
-import re
-
-from swapstone.factors import PRIORITY_SEEN, level_of_stat
-from swapstone.model import UnavailableError, WireError, Workload
+from swapstone.answers import MOST_TOOL_BYTES, trouble_of
+from swapstone.model import UnavailableError
 from swapstone.model.safe_text import safe_excerpt
-from swapstone.subjects.answers import trouble_of
-from swapstone.subjects.subject import Measured
 from swapstone.targets import Target
-from swapstone.wire import AgentAnswer, TrialRequest
-from swapstone.workloads import TOOL_READERS
-
-MOST_TOOL_BYTES = 4 << 20
-"""Limit of their output (swapstone.workloads.suites.latency.REAL_BINS)."""
+from swapstone.wire import TrialRequest
 
 _PROBE_MS = 20_000
-_MOST_STAT_BYTES = 1 << 16
-_STAT = re.compile(r"^[0-9]+ \(.*\) .*$", re.MULTILINE)
 _LATENCY_FILE = "/dev/cpu_dma_latency"
 
 
@@ -67,40 +57,3 @@ def require_real_time(name: str, target: Target, request: TrialRequest) -> None:
             f"{name} is unavailable on {target.name}: it needs a real-time priority, locked memory and {_LATENCY_FILE}, and {trouble}.",
             "Run as root, on a board as --target ssh:root@BOARD.",
         )
-
-
-def read_tool(workload: Workload, reader: str, answer: AgentAnswer) -> Measured:
-    """Read the output of a tool in its own format.
-
-    Args:
-        workload: its metrics are read.
-        reader: a name of `TOOL_READERS`.
-        answer: of its trial.
-
-    Raises:
-        WireError: it is cut off or of another format.
-    """
-    try:
-        figures = TOOL_READERS[reader](workload, answer.stdout)
-    except WireError as error:
-        raise WireError(f"its output is unreadable: {error.message}") from error
-    return Measured(
-        figures.samples,
-        histogram=figures.histogram,
-        by_processor=figures.by_processor,
-        series=figures.series,
-        seen=(*figures.seen, *_threads_seen(answer.stderr)),
-    )
-
-
-def _threads_seen(printed: bytes) -> tuple[tuple[str, str], ...]:
-    """Return the policy and priority of the measuring threads, from lines of /proc/PID/task/TID/stat: those of all but the first thread.
-
-    Returns:
-        One pair for `swapstone.factors.Evidence.seen`; its text is no level if the threads differ. Empty without such lines.
-    """
-    stats = _STAT.findall(printed[:_MOST_STAT_BYTES].decode(errors="replace"))
-    levels = {level_of_stat(line) or "unknown" for line in stats[1:]}
-    if not levels:
-        return ()
-    return ((PRIORITY_SEEN, levels.pop() if len(levels) == 1 else "several"),)

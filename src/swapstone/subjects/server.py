@@ -19,17 +19,15 @@ from swapstone.artifacts import (
     is_installed_name,
 )
 from swapstone.factors import Evidence, Recipe
-from swapstone.model import Cpus, Experiment, LoadGenerator, OwnProgram, Sample, UnavailableError, UserError, Variant
+from swapstone.model import Cpus, Experiment, LoadGenerator, OwnProgram, UnavailableError, UserError, Variant
 from swapstone.model.load_generator import ADDRESS, FOLDER, LOOPBACK, PORT, TEMPLATE, filled
 from swapstone.model.temporary_folder import TemporaryFolder
-from swapstone.subjects.answers import last_line, trouble_of
 from swapstone.subjects.own_program_carried import carried_files
-from swapstone.subjects.subject import BuildContext, Inspect, Measured, Outcome, Subject, TrialSpec
+from swapstone.subjects.subject import BuildContext, Inspect, Outcome, Subject, TrialSpec
 from swapstone.subjects.variant_program import Program
 from swapstone.targets import Capabilities, MachineConfig, Target
 from swapstone.targets.driver_host import DriverHost, RemoteProgram
-from swapstone.wire import AgentAnswer, LoadGeneratorRequest, ProcessOutcome, TrialRequest
-from swapstone.workloads.server_metrics import check_whole, server_samples
+from swapstone.wire import AgentAnswer, LoadGeneratorRequest, TrialRequest
 
 _PORTS = range(20_000, 32_768)
 """Five digits each, so that the address of the stack does not depend on the port; below the kernel's ephemeral ports."""
@@ -239,10 +237,9 @@ class Server(Subject):
         """Return what is kept of the server's output, and of the load generator's."""
         return self._inner.kept(answer)
 
-    def failure(self, answer: AgentAnswer) -> str:
-        """Return why the server or its load generator failed."""
-        trouble = server_trouble(answer) or trouble_of(answer, self._inner.output_bytes, self._inner.disk_bytes)
-        return trouble and trouble + self._inner.advice(answer)
+    def advice(self, answer: AgentAnswer) -> str:
+        """Return the server's."""
+        return self._inner.advice(answer)
 
     def file_change(self, program: Program) -> str:
         """Return the server's."""
@@ -256,37 +253,6 @@ class Server(Subject):
         """Return the server's text."""
         return self._inner.explain_wrong_level(program)
 
-    def printed_samples(self, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
-        """Return numbers that the user defined, from an output of the load generator."""
-        return self._inner.printed_samples(stdout, stderr)
-
-    def read(self, answer: AgentAnswer) -> Measured:
-        """Read the load generator's output, and what the server used meanwhile."""
-        samples = server_samples(self._generator, dict(answer.facts), answer.driver_stdout)
-        check_whole(samples)
-        return Measured((*samples, *self.printed_samples(answer.driver_stdout, answer.driver_stderr)))
-
 
 def _with_template(words: tuple[str, ...], path: str) -> tuple[str, ...]:
     return tuple(word.replace(TEMPLATE, path) for word in words) if path else words
-
-
-def server_trouble(answer: AgentAnswer) -> str:
-    """Return what was wrong with a run that can only be wrong with a server's; empty if nothing was."""
-    if answer.outcome is ProcessOutcome.UNREADY:
-        return f"the server accepted no connection on its port in time; {last_line(answer.stderr, answer.stdout)}"
-    if answer.outcome is ProcessOutcome.UNDRIVEN:
-        return _generator_trouble(answer)
-    if answer.outcome in {ProcessOutcome.EXITED, ProcessOutcome.SIGNALED, ProcessOutcome.ORPHANS}:
-        notes = (note for note in answer.notes if note.startswith("the server ended "))
-        end = f"signal {answer.code}" if answer.outcome is ProcessOutcome.SIGNALED else f"status {answer.code}"
-        why = next(notes, "the server ended by itself")
-        return f"{why}, with {end}; {last_line(answer.stderr, answer.stdout)}"
-    return ""
-
-
-def _generator_trouble(answer: AgentAnswer) -> str:
-    prefix = "the load generator: "  # as the agent writes it
-    note = next((note for note in answer.notes if note.startswith(prefix)), f"{prefix}it failed")
-    hint = "; is it installed?" if note.endswith("could not execute it") else ""
-    return f"{note}{hint}; {last_line(answer.driver_stderr, answer.driver_stdout)}"

@@ -14,10 +14,10 @@ from typing import ClassVar
 
 import msgspec
 
+from swapstone.answers import Measured, reader_of
 from swapstone.factors import SWAP, Evidence, ProgramFacts, Recipe
 from swapstone.model import IDLE, Cpus, Experiment, Load, Sample, Status, UnavailableError, UserError, Variant, Workload
 from swapstone.model.trial_conditions import changed_conditions, describe_conditions, interruption
-from swapstone.subjects.answers import DISK_BYTES, OUTPUT_BYTES, trouble_of
 from swapstone.subjects.evidence import evidence_of, observed_levels, wrong_level
 from swapstone.subjects.load_check import missing_load
 from swapstone.subjects.machine_config import machine_config_for, on_board
@@ -90,29 +90,6 @@ class TrialSpec:
 
 
 @dataclasses.dataclass(frozen=True)
-class Measured:
-    """What the output of a trial holds.
-
-    Attributes:
-        samples: of the workload's metrics.
-        check: checksum of the work; empty if there is none.
-        histogram: as `Run.histogram`.
-        by_processor: as `Run.by_processor`.
-        series: as `Run.series`.
-        mapped, malloc, seen: what the program reports of the measured process, as in `Evidence`.
-    """
-
-    samples: tuple[Sample, ...] = ()
-    check: str = ""
-    histogram: tuple[tuple[int, int], ...] = ()
-    by_processor: tuple[tuple[int, tuple[tuple[int, int], ...]], ...] = ()
-    series: tuple[Sample, ...] = ()
-    mapped: tuple[str, ...] = ()
-    malloc: str = ""
-    seen: tuple[tuple[str, str], ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
 class Judgement:
     """What a trial's answer amounts to: a status with its reason, or samples. Fields are those of `Run`."""
 
@@ -158,7 +135,6 @@ class Subject(abc.ABC):
         carries_files: whether `build` gives a target without shared files what the program needs (`swapstone.targets.Target.put_files`).
         output_is_evidence: whether its output also reports which levels were in force. Such a trial fails if its output is unreadable;
             any other is refused first if a wrong level was in force.
-        output_bytes, disk_bytes: how much a trial may print and write.
     """
 
     max_passes: int = 0
@@ -168,11 +144,10 @@ class Subject(abc.ABC):
     aborts_early: bool = False
     carries_files: bool = False
     output_is_evidence: ClassVar[bool] = False
-    output_bytes: int = OUTPUT_BYTES
-    disk_bytes: int = DISK_BYTES
 
     def __init__(self, workload: Workload) -> None:
         self.workload = workload
+        self.reader = reader_of(workload)
 
     # Before anything is made
 
@@ -292,21 +267,9 @@ class Subject(abc.ABC):
 
     # Judging
 
-    @abc.abstractmethod
-    def read(self, answer: AgentAnswer) -> Measured:
-        """Read the output of a trial that ended well.
-
-        Raises:
-            UserError: the output is cut off or of another format; the message states why the run fails.
-        """
-
-    def trouble(self, answer: AgentAnswer) -> str:
-        """Return why a trial was interrupted or did not end well, or an empty text."""
-        return interruption(dict(answer.facts)) or self.failure(answer)
-
     def failure(self, answer: AgentAnswer) -> str:
-        """Return why a program did not end well, or an empty text."""
-        trouble = trouble_of(answer, self.output_bytes, self.disk_bytes)
+        """Return why a program did not end well, with what the user can try, or an empty text."""
+        trouble = self.reader.failure(answer)
         return trouble and trouble + self.advice(answer)
 
     def advice(self, answer: AgentAnswer) -> str:
@@ -333,15 +296,6 @@ class Subject(abc.ABC):
         del trial, evidence
         return ""
 
-    def printed_samples(self, stdout: bytes, stderr: bytes) -> tuple[Sample, ...]:
-        """Return the samples of numbers that the user defined by a pattern.
-
-        Raises:
-            UserError: a pattern does not match exactly once.
-        """
-        del stdout, stderr
-        return ()
-
     def judge(self, trial: TrialSpec, answer: AgentAnswer, inspect: Inspect) -> Judgement:
         """Decide what an answer amounts to.
 
@@ -355,7 +309,7 @@ class Subject(abc.ABC):
             the load was not in force, the program's file or the conditions of later trials were changed, or other work was done. Else
             ok with its samples.
         """
-        if trouble := self.trouble(answer):
+        if trouble := interruption(dict(answer.facts)) or self.failure(answer):
             return Judgement(Status.FAILED, trouble)
         if change := self.file_change(trial.program):
             return Judgement(Status.REFUSED, change)
@@ -388,7 +342,7 @@ class Subject(abc.ABC):
 
     def _read(self, answer: AgentAnswer) -> tuple[Measured, str]:
         try:
-            return self.read(answer), ""
+            return self.reader.read(answer), ""
         except UserError as error:
             return Measured(), "; ".join(filter(None, (error.message, error.hint)))
 

@@ -99,7 +99,18 @@ def test_an_edited_text_is_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "texts", [b'"third', b"1", b'["third"]', b"null", b'"\\ud800"', b"[" * 9999, b'"third"],"run":[{}', b'"\xff"', b'"third"' + b',""' * 16]
+    "texts",
+    [
+        b'"third',
+        b"1",
+        b'["third"]',
+        b"null",
+        b'"\\ud800"',
+        b"[" * 9999,
+        b'"third"],"run":[{}',
+        b'"\xff"',
+        b'"third"' + b',""' * 16,
+    ],
 )
 def test_texts_that_are_no_list_of_strings_damage_their_line_alone(tmp_path: Path, texts: bytes) -> None:
     digests = _made(tmp_path / "r")
@@ -148,7 +159,7 @@ def _full(descriptor: int) -> None:
     "change", [lambda line: line, lambda line: line.replace(b',"raw":[', b', "raw":['), lambda _: b""]
 )
 def test_the_texts_of_a_line_are_decoded_alone(tmp_path: Path, change: Callable[[bytes], bytes]) -> None:
-    """Of a line that another program wrote anew, with other spaces, they are not found: `verify` says so."""
+    """Of a line that another program wrote anew, with other spaces, they are not found, and `verify` names them."""
     _made(tmp_path / "r", (b"one",))
     line = change((tmp_path / "r" / "runs.jsonl").read_bytes())
     found = run_lines.kept_texts(line)

@@ -11,8 +11,9 @@ import pytest
 
 from swapstone.model import CONSOLE, Run, Status, Trial, UserError
 from swapstone.plan import Group
+from swapstone.plan.stop_decision import StopDecision
 from swapstone.record import RecordWriter, load
-from swapstone.run import Engine, StopDecision, prepare
+from swapstone.run import Engine, prepare
 from swapstone.run.attempt import failure_text
 from swapstone.session.progress import LineProgress
 from swapstone.targets import MachineConfig, MachineConfigError, TargetError

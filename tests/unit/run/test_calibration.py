@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from swapstone.model import Run, Status
+from swapstone.plan.stop_decision import StopDecision
 from swapstone.record import RecordView, RecordWriter, load
-from swapstone.run import Engine, StopDecision, TrialSpecs, prepare
+from swapstone.run import Engine, TrialSpecs, prepare
 from swapstone.session.progress import LineProgress
 from swapstone.subjects import Outcome
 from swapstone.subjects.subject import Judgement

@@ -14,8 +14,9 @@ import pytest
 
 from swapstone.model import Run, Status
 from swapstone.plan import Group
+from swapstone.plan.stop_decision import StopDecision
 from swapstone.record import RecordWriter, load
-from swapstone.run import Engine, StopDecision, prepare
+from swapstone.run import Engine, prepare
 from swapstone.session.progress import LineProgress
 from swapstone.session.sample_check import derive
 from swapstone.subjects import Outcome

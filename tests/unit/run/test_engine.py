@@ -14,8 +14,9 @@ import pytest
 
 from swapstone.model import Experiment, Run, Status
 from swapstone.plan import Group
+from swapstone.plan.stop_decision import StopDecision
 from swapstone.record import RecordWriter, load
-from swapstone.run import Engine, SessionEnd, StopDecision, prepare
+from swapstone.run import Engine, SessionEnd, prepare
 from swapstone.session.progress import LineProgress
 from swapstone.targets import MachineConfig
 from swapstone.targets.fake import FakeTarget

@@ -13,7 +13,8 @@ import pytest
 
 from swapstone import plan
 from swapstone.model import Run
-from swapstone.run import Engine, StopDecision, engine
+from swapstone.plan.stop_decision import StopDecision
+from swapstone.run import Engine, engine
 from swapstone.run.made_runs import MadeRuns
 from tests.unit import builders
 

@@ -10,8 +10,9 @@ from typing import Any
 from swapstone import plan
 from swapstone.model import Run, Trial
 from swapstone.plan import Group
+from swapstone.plan.stop_decision import StopDecision
 from swapstone.record import RecordWriter, load
-from swapstone.run import Engine, StopDecision, prepare
+from swapstone.run import Engine, prepare
 from swapstone.targets.fake import FakeTarget
 from tests.unit.builders import experiment
 

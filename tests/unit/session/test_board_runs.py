@@ -10,8 +10,9 @@ import pytest
 
 import swapstone
 from swapstone.model import UserError
+from swapstone.plan.stop_decision import StopDecision
 from swapstone.record import load
-from swapstone.run import Steps, StopDecision
+from swapstone.run import Steps
 from swapstone.session.agreement_output import records_of
 from swapstone.session.board_runs import resume_records, run_boards
 from swapstone.session.compare_options import run_options

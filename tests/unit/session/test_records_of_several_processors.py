@@ -9,7 +9,7 @@ import pytest
 
 from swapstone.model import UnavailableError, UserError
 from swapstone.record import Manifest, RecordWriter
-from swapstone.session import explain_machine, explain_wakeup, verification
+from swapstone.session import explain_machine, explain_wakeup, recomputation
 from swapstone.session.agreement_output import agreement_of
 from swapstone.session.record_handle import Record
 from tests.unit import builders
@@ -69,7 +69,7 @@ def test_worst_wake_ups_of_several_processors_are_not_explained(
 
 
 def test_trials_of_several_processors_are_not_recomputed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "open_experiment_target", lambda *_: pytest.fail("a machine was started"))
+    monkeypatch.setattr(recomputation, "open_experiment_target", lambda *_: pytest.fail("a machine was started"))
     record = _record(tmp_path / "r", 2)
     with pytest.raises(UserError, match="machines with 2 processors: most of their runs repeat to the byte") as caught:
         record.verify(2)

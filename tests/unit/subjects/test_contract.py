@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 import swapstone.run
+from swapstone.answers import Measured, OutputReader
 from swapstone.artifacts import SOURCE_RECIPE
 from swapstone.factors import Recipe
 from swapstone.model import (
@@ -31,7 +32,7 @@ from swapstone.model import (
 )
 from swapstone.model.workload import Origin
 from swapstone.run import check_levels
-from swapstone.subjects import Measured, Program, Subject, subject_of, subjects_of
+from swapstone.subjects import Program, Subject, subject_of, subjects_of
 from swapstone.subjects.bundled import Bundled
 from swapstone.subjects.crate import CrateProgram
 from swapstone.subjects.image_tool import ImageProgram
@@ -102,23 +103,30 @@ def test_the_workloads_of_one_own_program_share_its_set_up(tmp_path: Path) -> No
     assert helped.read_text() == "setup\n"
 
 
+class FixedReader(OutputReader):
+    """A reader with a fixed result."""
+
+    result: Measured | UserError
+
+    def read(self, _: AgentAnswer) -> Measured:
+        if isinstance(self.result, UserError):
+            raise self.result
+        return self.result
+
+
 class Fixed(Subject):
-    """A subject with a fixed result of `read`."""
+    """A subject with such a reader."""
 
     def __init__(self, result: Measured | UserError) -> None:
         super().__init__(find_workload("libc", "b_malloc_tiny1"))
-        self.result = result
+        self.reader = FixedReader(self.workload)
+        self.reader.result = result
 
     def build(self, *_: object) -> Program:
         raise NotImplementedError
 
     def request(self, *_: object) -> TrialRequest:
         raise NotImplementedError
-
-    def read(self, _: AgentAnswer) -> Measured:
-        if isinstance(self.result, UserError):
-            raise self.result
-        return self.result
 
 
 class FixedEvidence(Fixed):

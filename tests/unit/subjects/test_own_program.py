@@ -12,12 +12,13 @@ import msgspec
 import pytest
 
 import swapstone.factors
+from swapstone.answers import first_lines
 from swapstone.factors import Evidence, Level, ProgramFacts, Recipe, Stage
 from swapstone.factors.libc import LIBC
 from swapstone.model import Experiment, FactorLevels, OwnProgram, Status, UnavailableError, UserError, Variant
 from swapstone.plan import variants
 from swapstone.run import check_levels, manifest_of, prepare
-from swapstone.subjects import BuildContext, Program, first_lines, subject_of
+from swapstone.subjects import BuildContext, Program, subject_of
 from swapstone.subjects.own_program import UserProgram
 from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
 from swapstone.subjects.own_program_check import check_recipes

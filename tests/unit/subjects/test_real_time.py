@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.answers import reader_of
 from swapstone.artifacts import BASE_RECIPE, build_workload, resolve_recipe
 from swapstone.factors import PRIORITY_SEEN
 from swapstone.model import Source, UnavailableError, WireError
-from swapstone.subjects.real_time import probe_request, read_tool, require_real_time
+from swapstone.subjects.real_time import probe_request, require_real_time
 from swapstone.targets.host import HostTarget
 from swapstone.wire import AgentAnswer, ProcessOutcome
 from swapstone.workloads import find_workload
@@ -35,7 +36,7 @@ def without_permission(program: Path, *arguments: str) -> tuple[str, ...]:
 @root
 def test_a_histogram_has_every_wake_up(program: Path) -> None:
     printed = subprocess.run([program, "100", "500"], capture_output=True, check=True).stdout
-    measured = read_tool(WAKEUP, "cyclictest", answer(printed))
+    measured = reader_of(WAKEUP).read(answer(printed))
     assert sum(count for _, count in measured.histogram) == 500
     assert {sample.metric for sample in measured.samples} == {metric.name for metric in WAKEUP.metrics}
     assert json.loads(printed)["thread"]["0"]["cycles"] == 500
@@ -104,12 +105,12 @@ def stat(policy: int, priority: int) -> bytes:
 def test_the_priority_is_that_of_the_threads_after_the_first(lines: list[bytes], seen: tuple[object, ...]) -> None:
     output = (Path(__file__).parents[2] / "recorded" / "cyclictest-io-generic.json").read_bytes()
     cyclictest = find_workload("latency", "cyclictest")
-    assert read_tool(cyclictest, "cyclictest", answer(output, b"WARN: x\n" + b"".join(lines))).seen == seen
+    assert reader_of(cyclictest).read(answer(output, b"WARN: x\n" + b"".join(lines))).seen == seen
 
 
 def test_unreadable_output_fails() -> None:
     with pytest.raises(WireError, match="its output is unreadable"):
-        read_tool(WAKEUP, "cyclictest", answer(b"{"))
+        reader_of(WAKEUP).read(answer(b"{"))
 
 
 @pytest.mark.parametrize("cycles", [FEWEST_CYCLES, MOST_CYCLES])

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from swapstone.subjects.answers import trouble_of
+from swapstone.answers.endings import trouble_of
 from swapstone.targets.host import HostTarget, check_nice
 from swapstone.wire import ProcessOutcome, TrialRequest
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.answers.endings import trouble_of
 from swapstone.model.directories import cache_dir
-from swapstone.subjects.answers import trouble_of
 from swapstone.targets import AgentStartError
 from swapstone.targets.agent_build import build_agent
 from swapstone.targets.host import HostTarget

@@ -7,7 +7,7 @@ import errno
 
 import pytest
 
-from swapstone.subjects.answers import last_line, trouble_of
+from swapstone.answers.endings import last_line, trouble_of
 from swapstone.wire import AgentAnswer, ProcessOutcome
 
 

@@ -65,7 +65,7 @@ def trouble_of(answer: AgentAnswer, output_bytes: int = OUTPUT_BYTES, disk_bytes
         ProcessOutcome.UNSTARTED: f"it could not be started: {os.strerror(answer.code)}{_step(answer)}"
         f"{_old_kernel(answer.code)}{_FILES_REMEDY if answer.code == errno.EMFILE else ''}",
     }
-    reason = reasons.get(answer.outcome, "")  # the others are a server's: `swapstone.subjects.server`
+    reason = reasons.get(answer.outcome, "")  # the others are a server's: `server_trouble`
     return f"{reason}{_out_of_memory(answer)}; {last_line(answer.stderr, answer.stdout)}" if reason else reason
 
 
@@ -131,3 +131,24 @@ def _signal_name(number: int) -> str:
         return f"{signal.Signals(number).name} (signal {number})"
     except ValueError:
         return f"signal {number}"
+
+
+def server_trouble(answer: AgentAnswer) -> str:
+    """Return what was wrong with a run that can only be wrong with a server's; empty if nothing was."""
+    if answer.outcome is ProcessOutcome.UNREADY:
+        return f"the server accepted no connection on its port in time; {last_line(answer.stderr, answer.stdout)}"
+    if answer.outcome is ProcessOutcome.UNDRIVEN:
+        return _generator_trouble(answer)
+    if answer.outcome in {ProcessOutcome.EXITED, ProcessOutcome.SIGNALED, ProcessOutcome.ORPHANS}:
+        notes = (note for note in answer.notes if note.startswith("the server ended "))
+        end = f"signal {answer.code}" if answer.outcome is ProcessOutcome.SIGNALED else f"status {answer.code}"
+        why = next(notes, "the server ended by itself")
+        return f"{why}, with {end}; {last_line(answer.stderr, answer.stdout)}"
+    return ""
+
+
+def _generator_trouble(answer: AgentAnswer) -> str:
+    prefix = "the load generator: "  # as the agent writes it
+    note = next((note for note in answer.notes if note.startswith(prefix)), f"{prefix}it failed")
+    hint = "; is it installed?" if note.endswith("could not execute it") else ""
+    return f"{note}{hint}; {last_line(answer.driver_stderr, answer.driver_stdout)}"
