@@ -21,7 +21,7 @@ from pathlib import Path
 
 import msgspec
 from tests.e2e.cli import swapstone
-from tests.e2e.test_many_machines import cluster, made_runs, raw_files
+from tests.e2e.test_many_machines import cluster, made_runs, raw_outputs
 
 import swapstone as package
 
@@ -42,7 +42,7 @@ def measure(room: Path, name: str, workers: int, blocks: int, only: str) -> floa
 
 def content(record: Path) -> bytes:
     """Return what must be equal in all records: runs without times, and raw outputs."""
-    return msgspec.json.encode((made_runs(record), sorted(raw_files(record))))
+    return msgspec.json.encode((made_runs(record), sorted(raw_outputs(record))))
 
 
 def main() -> int:
