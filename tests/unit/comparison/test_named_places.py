@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -11,10 +10,9 @@ import numpy as np
 import pytest
 
 from swapstone.comparison import carry_over, outputs
-from swapstone.comparison.agreement import _leading
-from swapstone.comparison.caveats import _noisy, _without_numbers
+from swapstone.comparison.agreement import signs
 from swapstone.comparison.cells import collect
-from swapstone.comparison.layout_spread import _log_ratios
+from swapstone.comparison.layout_spread import spreads
 from swapstone.comparison.rows import run_rows
 from swapstone.comparison.run_columns import as_table
 from swapstone.model import (
@@ -25,16 +23,17 @@ from swapstone.model import (
     CaveatKind,
     CommandLine,
     FactorLevels,
+    Run,
     Sample,
     Status,
 )
 from swapstone.plan import variants
 from swapstone.workloads import own_workload
 from tests.unit import builders
-from tests.unit.comparison.conftest import Bench
+from tests.unit.comparison.conftest import Bench, caveats
 from tests.unit.comparison.test_limits import row
 from tests.unit.comparison.test_outputs import experiment, side
-from tests.unit.comparison.test_run_limits import noise
+from tests.unit.comparison.test_run_limits import compared, noise
 
 
 def test_a_workload_whose_outputs_vary_is_named_once_for_each_output() -> None:
@@ -61,7 +60,8 @@ def test_workloads_without_numbers_are_named_in_order(status: Status, what: str)
         bench.workload(name, "wall")
         bench.run(name, "libc=glibc", 1, Status.OK if name == "c" else status, wall=1.0)
     bench.run("b", "libc=musl", 2, status)
-    (found,) = _without_numbers(as_table(bench.runs, ()))
+    kind = CaveatKind.FAILED_TRIALS if status is Status.FAILED else CaveatKind.REFUSED_TRIALS
+    (found,) = caveats(kind, bench.experiment, runs=bench.runs)
     assert found.message.startswith(f"3 of 4 trials {what} (a, b). ")
 
 
@@ -81,9 +81,9 @@ def test_pressure_is_named_for_work_with_one_thread(threads: tuple[int, ...], ru
         one = row([1.0], [1.0])
         rows.append(row([1.0], [1.0], workload=msgspec.structs.replace(one.workload, threads=number)))
     busy = noise(busy=True, cpu_pressure_percent=12.3)
-    found = list(_noisy(builders.experiment(rules=rules), busy, rows, ()))
-    assert [each.kind for each in found] == [CaveatKind.BUSY_MACHINE] * named
-    assert list(_noisy(builders.experiment(rules=rules), noise(cpu_pressure_percent=12.3), rows, ())) == []
+    subject, others = builders.experiment(rules=rules), [compared(1)] * len(rows)
+    assert len(caveats(CaveatKind.BUSY_MACHINE, subject, rows, others, noise=busy)) == named
+    assert caveats(CaveatKind.BUSY_MACHINE, subject, rows, others, noise=noise(cpu_pressure_percent=12.3)) == []
 
 
 def test_in_balanced_orders_the_cycle_is_the_unit_of_the_means() -> None:
@@ -104,15 +104,12 @@ def test_in_balanced_orders_the_cycle_is_the_unit_of_the_means() -> None:
     ("p_value", "matters", "found"),
     [(0.01, False, False), (0.025, False, False), (0.0251, False, None), (0.0251, True, True), (0.001, True, True)],
 )
-def test_carry_over_that_is_likely_is_unsettled(
-    monkeypatch: pytest.MonkeyPatch, p_value: float, matters: bool, found: bool | None
-) -> None:
+def test_carry_over_that_is_likely_is_unsettled(p_value: float, matters: bool, found: bool | None) -> None:
     evidence = [carry_over.Evidence(each, 0.5, 0.0, (1.0, 2.0, 3.0, 4.0)) for each in (1.0, p_value)]
     values = np.linspace(1.0, 2.0, 20)
     tested = carry_over.Tested(row(values, 1.5 * values), 1, evidence[0], tuple(evidence))
-    monkeypatch.setattr(carry_over, "_tested", lambda *_, leading: [tested] * leading)
-    monkeypatch.setattr(carry_over, "judge", lambda *_: [carry_over.Judged(tested, False, None, matters)])
-    unsettled = carry_over.unsettled(builders.experiment(), (), {}, (), 0.05)
+    judged = [carry_over.Judged(tested, False, None, matters)]
+    unsettled = carry_over.unsettled_rows(builders.experiment(), judged, 2, 0.05)
     assert {group: each.certain for group, each in unsettled.items()} == (
         {} if found is None else {("s", "w", "idle"): found}
     )
@@ -121,11 +118,20 @@ def test_carry_over_that_is_likely_is_unsettled(
 def test_ratios_of_layouts_are_in_the_order_of_blocks() -> None:
     """What is drawn at random for a test of the spread depends on it."""
 
-    def side(*values: float) -> Any:
-        return SimpleNamespace(series=lambda _: (np.array([1, 8, 3, 9]), np.array(values)))
+    bench = Bench(layouts=4)
+    values = {block: (0.0 if block == 3 else 1.0, -1.0 if block == 9 else 1.0 + 0.1 * block) for block in range(1, 17)}
+    bench.workload("w", "wall")
+    for block, sides in values.items():
+        for variant, value in zip(("libc=glibc", "libc=musl"), sides, strict=True):
+            bench.run("w", variant, block, wall=value)
 
-    found = _log_ratios(side(1.0, 1.0, 0.0, 1.0), side(1.0, np.e, 1.0, -1.0), "wall")
-    assert list(found.items()) == [(1, 0.0), (8, 1.0)]
+    def found(runs: list[Run]) -> Any:
+        cells = collect(as_table(runs))
+        return list(spreads(bench.experiment, variants(bench.experiment), bench.workloads, cells, frozenset()))
+
+    (one,) = found(bench.runs)
+    assert one.blocks == 14, "two blocks have a value that is not above 0"
+    assert found(bench.runs[::-1]) == [one]
 
 
 def test_a_run_is_known_by_its_status_its_histogram_and_its_series() -> None:
@@ -151,8 +157,9 @@ def test_the_metric_that_leads_is_a_time_or_a_rate() -> None:
         for variant in ("libc=glibc", "libc=musl"):
             for block in range(1, 7):
                 bench.run(name, variant, block, Status.OK, "idle", **{metric: float(block) for metric in metrics})
-    found = {place[1]: each for place, each in _leading(bench.analysis()).items()}
-    assert {name: each.metric.name in ("wall", "cpu", "rate") for name, each in found.items()} == {
+    one = bench.experiment, bench.analysis()
+    found = {row.workload: row.first for row in signs(one, one, bench.workloads).rows}
+    assert {name: each is not None and each.metric.name in ("wall", "cpu", "rate") for name, each in found.items()} == {
         "timed": True,
         "rated": True,
     }
