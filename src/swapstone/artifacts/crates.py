@@ -183,7 +183,7 @@ def home_of(shown: str, sources: str, flags: str = "") -> Path:
     return cache_dir() / "crates" / hashlib.sha256("\n".join(decides).encode()).hexdigest()[:32]
 
 
-def _forget_other_sources(target: Path, sources: str) -> None:
+def forget_other_sources(target: Path, sources: str) -> None:
     """Make cargo compile the workspace's crates again if the last build in a target folder was of other sources.
 
     Cargo names what it built after the paths of crates relative to the workspace, and compares times of files. So it would take a
@@ -239,7 +239,7 @@ def build_with_cargo(
     with (target / ".swapstone-lock").open("w") as lock:
         # Cargo locks its folder during a build; this lock also covers the copy of the program.
         take_lock(lock, target / ".swapstone-lock")
-        _forget_other_sources(target, sources)
+        forget_other_sources(target, sources)
         try:
             done = subprocess.run(
                 command,

@@ -208,7 +208,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         operations=operations,
         instructions=counts.instructions,
         clock_ns=clock_ns,
-        repeated=_repeated(counts, functions, target.architecture),
+        repeated=repeated_instructions(counts, functions, target.architecture),
         lost=counts.lost,
         arm=count_arm(counts.blocks, files, KERNEL_START["arm"]) if target.architecture == "arm" else None,
     )
@@ -384,7 +384,9 @@ def _addresses(block: Block) -> Iterator[tuple[int, int]]:
         address += size
 
 
-def _repeated(counts: BlockCounts, functions: Mapping[FunctionKey, tuple[int, int]], architecture: str) -> int:
+def repeated_instructions(
+    counts: BlockCounts, functions: Mapping[FunctionKey, tuple[int, int]], architecture: str
+) -> int:
     """Return about how many instructions were counted twice: page faults, less those seen inside a block (native/plugin/counts.c)."""
     faults = sum(
         entries

@@ -119,7 +119,7 @@ class RunOrder:
         scores = np.zeros(values.shape)
         for each in range(values.shape[1]):
             mine = (self.order == each) & valid
-            scores[mine] = _normal_scores(residuals[mine])
+            scores[mine] = normal_scores(residuals[mine])
         by_scores = self._randomised(scores, valid, cells, a, b)
         means, variances, freedom = _fitted(centred, weights, cells)
         # Test 2 has one variance for each treatment: the smaller cell alone would have too few values.
@@ -196,7 +196,7 @@ class RunOrder:
         if self._cycles == 1:
             return _random_codes(blocks, count)  # the same for all groups of so many blocks
         random = np.random.default_rng(DRAW_SEED)
-        return np.stack([_codes_of(*self._new_order(random)) for _ in range(_draws(blocks * count))])
+        return np.stack([_codes_of(*self._new_order(random)) for _ in range(draws_of(blocks * count))])
 
     def _new_order(self, random: np.random.Generator) -> tuple[Ints, Ints]:
         """Shuffle the orders of each whole cycle; return them, shape (blocks, k), and the treatment before each block, shape (blocks,)."""
@@ -263,7 +263,7 @@ def _random_counts(blocks: int, count: int) -> NDArray[np.float32]:
     return counts
 
 
-def _draws(runs: int) -> int:
+def draws_of(runs: int) -> int:
     """Return how many orders of so many runs are drawn for the deviation alone."""
     return max(FEWEST_DRAWS, -(-DRAWN_RUNS // runs))
 
@@ -271,7 +271,7 @@ def _draws(runs: int) -> int:
 @functools.lru_cache(maxsize=8)
 def _random_codes(blocks: int, count: int) -> NDArray[np.int8]:
     """Return `RunOrder._codes` for random orders of independent blocks."""
-    return np.concatenate(list(_new_codes(blocks, count, _draws(blocks * count))))
+    return np.concatenate(list(_new_codes(blocks, count, draws_of(blocks * count))))
 
 
 def _new_codes(blocks: int, count: int, draws: int) -> Iterator[NDArray[np.int8]]:
@@ -378,7 +378,7 @@ def _median(values: Floats) -> float:
     return float(np.median(finite)) if finite.size else math.nan
 
 
-def _normal_scores(values: Floats) -> Floats:
+def normal_scores(values: Floats) -> Floats:
     """Return the van der Waerden scores of values; equal values have the mean rank."""
     _, index, counts = np.unique(values, return_inverse=True, return_counts=True)
     if counts.size == values.size:

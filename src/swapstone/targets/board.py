@@ -125,7 +125,7 @@ class Board:
                 f"The login shell of {self.place.name} prints text before each command, here {safe_excerpt(greeting, 60)!r}.",
                 f"Let it do so at a terminal only. This must print nothing: ssh {self.place.words} true",
             )
-        _check(self.answer, self.place)
+        check_answer(self.answer, self.place)
         folder = self.answer.text("folder")
         if not is_board_path(folder):
             raise UserError(
@@ -273,15 +273,20 @@ def clean_board(place: BoardFolder) -> Cleaned:
         answer = decode_board_answer(b"\n" + data, word)
     finally:
         connection.close()
-    _check(answer, place)
+    check_answer(answer, place)
     if "failed" in answer.parts:
         raise UserError(f"The files on {place.name} can't be removed: {answer.text('failed')}")
     size = re.match("[0-9]{1,12}", answer.text("size"))
     return Cleaned(folder=answer.text("folder"), kib=(int(size[0]) if size else 0) if "size" in answer.parts else None)
 
 
-def _check(answer: BoardAnswer, place: BoardFolder) -> None:
-    """Raise if the board refused to run trials."""
+def check_answer(answer: BoardAnswer, place: BoardFolder) -> None:
+    """Raise if the board refused to run trials.
+
+    Raises:
+        UnavailableError: it lacks what the agent needs.
+        UserError: it is in use, or its folder can't be used.
+    """
     refused = next((name for name in REFUSED if name in answer.parts), "")
     why = answer.text(refused)
     folder = f"Name a folder where programs may be written and run: --target {place.target},folder=/path"

@@ -12,7 +12,7 @@ import pytest
 from swapstone.comparison import carry_over, outputs
 from swapstone.comparison.agreement import signs
 from swapstone.comparison.cells import collect
-from swapstone.comparison.layout_spread import spreads
+from swapstone.comparison.layout_spread import spread_of, spreads
 from swapstone.comparison.rows import run_rows
 from swapstone.comparison.run_columns import as_table
 from swapstone.model import (
@@ -23,9 +23,9 @@ from swapstone.model import (
     CaveatKind,
     CommandLine,
     FactorLevels,
-    Run,
     Sample,
     Status,
+    layout_of,
 )
 from swapstone.plan import variants
 from swapstone.workloads import own_workload
@@ -118,20 +118,18 @@ def test_carry_over_that_is_likely_is_unsettled(p_value: float, matters: bool, f
 def test_ratios_of_layouts_are_in_the_order_of_blocks() -> None:
     """What is drawn at random for a test of the spread depends on it."""
 
-    bench = Bench(layouts=4)
-    values = {block: (0.0 if block == 3 else 1.0, -1.0 if block == 9 else 1.0 + 0.1 * block) for block in range(1, 17)}
+    bench = Bench(layouts=2)
     bench.workload("w", "wall")
-    for block, sides in values.items():
-        for variant, value in zip(("libc=glibc", "libc=musl"), sides, strict=True):
-            bench.run("w", variant, block, wall=value)
-
-    def found(runs: list[Run]) -> Any:
-        cells = collect(as_table(runs))
-        return list(spreads(bench.experiment, variants(bench.experiment), bench.workloads, cells, frozenset()))
-
-    (one,) = found(bench.runs)
-    assert one.blocks == 14, "two blocks have a value that is not above 0"
-    assert found(bench.runs[::-1]) == [one]
+    ratios = {8: 1.5, 1: 1.1, 10: 1.2, 3: 1.9}  # a set of these numbers begins with 8
+    for block, (before, after) in {**{each: (1.0, ratio) for each, ratio in ratios.items()}, 4: (0.0, 1.0)}.items():
+        bench.run("w", "libc=glibc", block, wall=before)
+        bench.run("w", "libc=musl", block, wall=after)
+    cells = collect(as_table(bench.runs))
+    (found,) = spreads(bench.experiment, variants(bench.experiment), bench.workloads, cells, frozenset())
+    logarithms = np.log([ratios[block] for block in sorted(ratios)])
+    turns = np.array([layout_of(block, 2) for block in sorted(ratios)])
+    assert found.blocks == 4, "a value of another block is not above 0"
+    assert (found.expected, found.p_value, found.deviation) == spread_of(logarithms, turns)
 
 
 def test_a_run_is_known_by_its_status_its_histogram_and_its_series() -> None:

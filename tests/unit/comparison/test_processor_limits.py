@@ -145,6 +145,8 @@ def test_other_facts_may_be_absent_or_impossible_and_failed_runs_have_none() -> 
     for value, stolen in ((ABSENT, False), (-1, False), (0, False), (90, True), (2**53 - 1, True), (2**53, False)):
         found = found_from([(1, facts_of(1.0, steal_ticks=value))])
         assert found is not None and found.disturbed == {1} and found.stolen == stolen, value
+    found = found_from([(1, facts_of(1.0, steal_ticks=ABSENT)), (1, facts_of(1.0, steal_ticks=90))])
+    assert found is not None and found.stolen
     assert found_from([(1, facts_of(1.0))], status=Status.FAILED) is None
 
 
