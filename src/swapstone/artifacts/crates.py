@@ -23,7 +23,7 @@ from swapstone.factors import BUILD_VARIABLES, read_facts
 from swapstone.model import Crate, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
 
-_RUST = (1, 91)  # crates/swapstone-net-bench/Cargo.toml
+OLDEST_RUST = (1, 91)  # crates/swapstone-net-bench/Cargo.toml
 _BUILD_TIMEOUT_S = 3600
 _COUNT = "count"
 _COUNT_FLAGS = "-fno-builtin-memcpy -fno-builtin-memmove"  # makes every copy in C a call; see src/count.rs there
@@ -49,13 +49,13 @@ def missing_crate_requirement(root: Path = Path("/")) -> tuple[str, str] | None:
             return f"The command {command}, which builds the network stacks, is not installed.", _newer()
     output = first_line(["rustc", "--version"])
     found = re.match(r"rustc ([0-9]+)\.([0-9]+)", output)
-    if found is None or (int(found[1]), int(found[2])) < _RUST:
-        return f"The network stacks need Rust {_RUST[0]}.{_RUST[1]} or newer; this is {output}.", _newer()
+    if found is None or (int(found[1]), int(found[2])) < OLDEST_RUST:
+        return f"The network stacks need Rust {OLDEST_RUST[0]}.{OLDEST_RUST[1]} or newer; this is {output}.", _newer()
     return None
 
 
 def _newer() -> str:
-    return f"Install Rust {_RUST[0]}.{_RUST[1]} or newer: {rust_command(_RUST)}"
+    return f"Install Rust {OLDEST_RUST[0]}.{OLDEST_RUST[1]} or newer: {rust_command(OLDEST_RUST)}"
 
 
 def _ip() -> str | None:

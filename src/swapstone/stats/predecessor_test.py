@@ -112,7 +112,7 @@ class RunOrder:
         weights = np.array([_weight(centred[self.order == each]) for each in range(values.shape[1])])[self.order]
         residuals = _without_shared(centred, weights)
         valid = np.isfinite(residuals)
-        cells = self._cells(self.order, self.previous, a, b) & valid
+        cells = self.cells_of(self.order, self.previous, a, b) & valid
         counts = cells.sum(axis=(1, 2))
         if counts.min() < FEWEST:
             return None
@@ -120,7 +120,7 @@ class RunOrder:
         for each in range(values.shape[1]):
             mine = (self.order == each) & valid
             scores[mine] = normal_scores(residuals[mine])
-        by_scores = self._randomised(scores, valid, cells, a, b)
+        by_scores = self.randomised_p_value(scores, valid, cells, a, b)
         means, variances, freedom = _fitted(centred, weights, cells)
         # Test 2 has one variance for each treatment: the smaller cell alone would have too few values.
         error = math.sqrt(sum(variances))
@@ -136,7 +136,9 @@ class RunOrder:
             share=float((self.previous != self.order)[pair].mean()),
         )
 
-    def _randomised(self, scores: Floats, valid: NDArray[np.bool_], cells: NDArray[np.bool_], a: int, b: int) -> float:
+    def randomised_p_value(
+        self, scores: Floats, valid: NDArray[np.bool_], cells: NDArray[np.bool_], a: int, b: int
+    ) -> float:
         """Return the p-value of T of the scores over new draws of the orders: normal, and not below the share of the draws."""
         if self.order.size > LARGEST_DRAWN:
             observed = float(_contrast(cells.reshape(1, 4, -1), scores.ravel(), valid.ravel().astype(np.float64))[0])
@@ -228,11 +230,11 @@ class RunOrder:
                 order[places == cycle] = random.permutation(count)[random.permutation(rows)]
             before = np.concatenate([self.before[:1], order[:-1, -1]])
             previous = np.concatenate([before[:, None], order[:, :-1]], axis=1)
-            found[draw] = self._cells(order, previous, a, b).reshape(4, -1)
+            found[draw] = self.cells_of(order, previous, a, b).reshape(4, -1)
         return found
 
     @staticmethod
-    def _cells(order: Ints, previous: Ints, a: int, b: int) -> NDArray[np.bool_]:
+    def cells_of(order: Ints, previous: Ints, a: int, b: int) -> NDArray[np.bool_]:
         """Return which runs belong to each of the four means, shape (4, blocks, k)."""
         is_a, is_b, known = order == a, order == b, previous >= 0
         after_a, after_b = previous == a, previous == b
