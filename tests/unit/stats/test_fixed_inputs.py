@@ -50,10 +50,11 @@ def test_up_to_200_pairs_the_tail_is_exact(n: int) -> None:
 
 @pytest.mark.parametrize("n", [65, 150, 300])
 def test_above_64_pairs_the_smallest_visible_shift_is_a_formula(n: int) -> None:
-    found = SignedRank(np.random.default_rng(n).normal(0.1, 1.0, n), QUANTUM)
+    values = np.random.default_rng(n).normal(0.1, 1.0, n)
+    found = SignedRank(values, QUANTUM)
     k = critical(n, 2 * scipy.stats.norm.cdf(-1))
     averages = np.sort(
-        [(a + b) / 2 for a, b in itertools.combinations_with_replacement(found._sums.values * QUANTUM, 2)]
+        [(a + b) / 2 for a, b in itertools.combinations_with_replacement(np.rint(values / QUANTUM) * QUANTUM, 2)]
     )
     error = (averages[-k] - averages[k - 1]) / 2 / scipy.stats.norm.isf(tail(n, k - 1))
     interval = found.interval(0.01)
