@@ -63,7 +63,6 @@ ALLOWED: dict[str, int] = {
     "unit/targets/test_beside.py": 4,
     "unit/targets/test_driver_host.py": 4,
     "unit/targets/test_host_memory.py": 1,
-    "unit/targets/test_kvm.py": 1,
     "unit/targets/test_memory_phases.py": 2,
     "unit/targets/test_qemu.py": 1,
     "unit/targets/test_settle_time.py": 1,
