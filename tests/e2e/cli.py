@@ -64,10 +64,10 @@ def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -
     """
     asked, of_the_interpreter = environment(records, **changes), ("PYTHON", "LC_", "LANG", "OPENBLAS", "OMP")
     if any(name.startswith(of_the_interpreter) for name in changes):
-        result = _started(records, list(arguments), asked)
+        result = run_started(records, list(arguments), asked)
     else:
         other = expect == 0 and not OTHER_SEED.isdisjoint(arguments)  # a refused command has no output to compare
-        result = _forked(records, list(arguments), asked, other_seed=other)
+        result = run_forked(records, list(arguments), asked, other_seed=other)
     assert result.returncode == expect, f"status {result.returncode}\n{result.stdout}\n{result.stderr}"
     assert "Traceback" not in result.stderr
     if result.stdout.startswith('{\n "format": "swapstone-'):
@@ -75,7 +75,7 @@ def swapstone(records: Path, *arguments: str, expect: int = 0, **changes: str) -
     return result
 
 
-def _started(folder: Path, arguments: list[str], asked: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def run_started(folder: Path, arguments: list[str], asked: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command(*arguments), env=asked, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, cwd=folder
     )
@@ -102,7 +102,7 @@ def forked_status(
         closed: numbers of the standard descriptors that are closed.
         other_seed: whether it is a fork of the second process, whose hashes have another seed.
     """
-    channel = _server(other_seed)
+    channel = server_channel(other_seed)
     request = {"arguments": arguments, "environment": asked, "folder": str(folder), "closed": closed}
     files = array.array("i", [out, err])
     channel.sendmsg([json.dumps(request).encode()], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
@@ -115,7 +115,7 @@ def forked_status(
         raise
 
 
-def _forked(
+def run_forked(
     folder: Path, arguments: list[str], asked: dict[str, str], *, other_seed: bool = False
 ) -> subprocess.CompletedProcess[str]:
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -128,7 +128,7 @@ def _forked(
 
 
 @functools.cache
-def _server(other_seed: bool) -> socket.socket:
+def server_channel(other_seed: bool) -> socket.socket:
     """Start a fork server and return the socket to it. One has the seed 0, the other a random one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:

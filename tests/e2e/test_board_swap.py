@@ -94,7 +94,7 @@ def test_a_board_has_its_own_swap_back_after_a_session_and_after_a_lost_connecti
             target.check_swap(("zram:842",))
         target.check_swap(("file",))
         assert dict(target.tools())["swap of the board"] == "before the session /dev/zram0"
-        first = target.board._connection._first
+        first = target.board.connection._first
         assert first is not None
         os.kill(first.pid, signal.SIGKILL)
     deadline = time.monotonic() + 300

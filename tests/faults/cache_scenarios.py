@@ -223,5 +223,5 @@ def _build_allocator(archive: Path) -> None:
 
     step = ("cc", "-fPIC", "-w", "-c", "{source}/x.c", "-o", "x.o")
     setattr(allocators, "fetch", lambda _: archive)  # noqa: B010 - this process is a fork, and ends after it
-    allocators._PLANS["mimalloc"] = lambda *_: Plan(steps=((step,),), objects=("x.o",))
+    allocators.PLANS["mimalloc"] = lambda *_: Plan(steps=((step,),), objects=("x.o",))
     resolve_recipe(msgspec.structs.replace(BASE_RECIPE, allocator="mimalloc"))

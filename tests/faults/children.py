@@ -72,12 +72,12 @@ def reported(function: Callable[[], object]) -> Action:
     """Return an action that runs a function; an error is printed as the command line prints it."""
 
     def run() -> int:
-        from swapstone.cli.main import _report
+        from swapstone.cli.main import report_error
 
         try:
             function()
         except Exception as error:
-            return _report(error)
+            return report_error(error)
         return 0
 
     return run

@@ -225,7 +225,7 @@ def _snmalloc(_cc: Command, cxx: Command) -> Plan:
     )
 
 
-_PLANS: dict[str, Callable[[Command, Command], Plan]] = {
+PLANS: dict[str, Callable[[Command, Command], Plan]] = {
     "mimalloc": _mimalloc,
     "jemalloc": _jemalloc,
     "tcmalloc": _tcmalloc,
@@ -315,7 +315,7 @@ def check_allocator(name: str, libc: str, architecture: str = "") -> None:
         )
     if (name, libc) in EXCLUDED:
         raise UnavailableError(f"{name} can't be built for {libc}: {EXCLUDED[name, libc]}.")
-    if name not in _PLANS or libc not in _COMPILERS:
+    if name not in PLANS or libc not in _COMPILERS:
         raise UnavailableError(f"Swapstone can't build {name} for {libc}.")
 
 
@@ -367,11 +367,11 @@ def _inputs(name: str, libc: str, architecture: str = "", notify: Notify = lambd
         cc = cross_command(architecture, "cc", libc, notify)
         # A page has 4096 bytes, as in these kernels: its configure script can't run a program that reads the size.
         options = (f"--host={cross_compiler(architecture).triple}", "--with-lg-page=12")
-        plan = _jemalloc(cc, (), options) if name == "jemalloc" else _PLANS[name](cc, ())
+        plan = _jemalloc(cc, (), options) if name == "jemalloc" else PLANS[name](cc, ())
         compilers: tuple[Command, ...] = (cc,)
     else:
         compilers = _COMPILERS[libc]
-        plan, cc = _PLANS[name](*compilers), compilers[0]
+        plan, cc = PLANS[name](*compilers), compilers[0]
     machine = architecture or platform.machine()
     parts = (name, source.sha256, libc, machine, repr(plan), *map(compiler_identity, compilers))
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]

@@ -23,7 +23,7 @@ from swapstone.factors import BUILD_VARIABLES, read_facts
 from swapstone.model import Crate, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
 
-_RUST = (1, 91)  # crates/swapstone-net-bench/Cargo.toml
+OLDEST_RUST = (1, 91)  # crates/swapstone-net-bench/Cargo.toml
 _BUILD_TIMEOUT_S = 3600
 _COUNT = "count"
 _COUNT_FLAGS = "-fno-builtin-memcpy -fno-builtin-memmove"  # makes every copy in C a call; see src/count.rs there
@@ -49,13 +49,13 @@ def missing_crate_requirement(root: Path = Path("/")) -> tuple[str, str] | None:
             return f"The command {command}, which builds the network stacks, is not installed.", _newer()
     output = first_line(["rustc", "--version"])
     found = re.match(r"rustc ([0-9]+)\.([0-9]+)", output)
-    if found is None or (int(found[1]), int(found[2])) < _RUST:
-        return f"The network stacks need Rust {_RUST[0]}.{_RUST[1]} or newer; this is {output}.", _newer()
+    if found is None or (int(found[1]), int(found[2])) < OLDEST_RUST:
+        return f"The network stacks need Rust {OLDEST_RUST[0]}.{OLDEST_RUST[1]} or newer; this is {output}.", _newer()
     return None
 
 
 def _newer() -> str:
-    return f"Install Rust {_RUST[0]}.{_RUST[1]} or newer: {rust_command(_RUST)}"
+    return f"Install Rust {OLDEST_RUST[0]}.{OLDEST_RUST[1]} or newer: {rust_command(OLDEST_RUST)}"
 
 
 def _ip() -> str | None:
@@ -183,7 +183,7 @@ def home_of(shown: str, sources: str, flags: str = "") -> Path:
     return cache_dir() / "crates" / hashlib.sha256("\n".join(decides).encode()).hexdigest()[:32]
 
 
-def _forget_other_sources(target: Path, sources: str) -> None:
+def forget_other_sources(target: Path, sources: str) -> None:
     """Make cargo compile the workspace's crates again if the last build in a target folder was of other sources.
 
     Cargo names what it built after the paths of crates relative to the workspace, and compares times of files. So it would take a
@@ -239,7 +239,7 @@ def build_with_cargo(
     with (target / ".swapstone-lock").open("w") as lock:
         # Cargo locks its folder during a build; this lock also covers the copy of the program.
         take_lock(lock, target / ".swapstone-lock")
-        _forget_other_sources(target, sources)
+        forget_other_sources(target, sources)
         try:
             done = subprocess.run(
                 command,

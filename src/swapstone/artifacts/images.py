@@ -120,7 +120,7 @@ class BuiltImage:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Plan:
+class ImagePlan:
     """A resolved request: `own` is a kernel file with its modules, `package` a packaged kernel.
 
     `loaded` are the modules of the user.
@@ -143,7 +143,7 @@ class _Plan:
             kernel, loaded = self.own
             own = (_digest(kernel.image), *(f"{module.name} {_digest(module.content)}" for module in loaded))
         given = {
-            "code": _code(),
+            "code": code_version(),
             "architecture": self.architecture.name,
             "kernel": [self.kernel_name, self.package.sha256 if self.package else "", *own],
             "modules": self.modules,
@@ -172,7 +172,7 @@ def build_image(request: ImageRequest, *, lock: Lock | None = None, progress: Pr
         UserError: a name is unknown, a kernel or module can't be used, a package is gone or altered, or the cache can't be written.
         UnavailableError: the architecture or kernel is not available, apt-get is missing, or the kernel can't change its preemption.
     """
-    plan = _plan(request, lock, progress)
+    plan = plan_image(request, lock, progress)
     options = KERNELS[request.kernel][1] if plan.package else ""
     home = images_dir() / plan.key()
     with writable_folder(home.parent), locked(home.parent / "lock"):
@@ -201,7 +201,7 @@ def check_image(request: ImageRequest) -> None:
         UserError: as `build_image`.
         UnavailableError: as `build_image`.
     """
-    _plan(request, None)
+    plan_image(request, None)
 
 
 def check_kernel_file(request: ImageRequest) -> None:
@@ -215,7 +215,17 @@ def check_kernel_file(request: ImageRequest) -> None:
         _own_kernel(request, find_architecture(request.architecture), [read_module_file(path) for path in built])
 
 
-def _plan(request: ImageRequest, lock: Lock | None, progress: Progress = lambda _: None) -> _Plan:
+def plan_image(request: ImageRequest, lock: Lock | None, progress: Progress = lambda _: None) -> ImagePlan:
+    """Resolve a request; nothing is built but modules of the user.
+
+    Args:
+        request: what the image contains.
+        lock: packages with their digests; None for the published ones.
+        progress: called with one line for each step that takes long.
+
+    Raises:
+        UserError: a part, a kernel or a module does not exist, or does not fit.
+    """
     architecture = find_architecture(request.architecture)
     wanted = tuple(find_part(name) for name in request.parts)
     locked_packages = (lock or read_lock()).of(architecture.debian)
@@ -237,7 +247,7 @@ def _plan(request: ImageRequest, lock: Lock | None, progress: Progress = lambda 
     release = package.name.removeprefix(_PACKAGE) if package else _release(own[0]) if own else ""
     fitting = modules_for(files, release, request.kernel, architecture.machine)
     loaded = tuple(each.module for each in fitting)
-    return _Plan(
+    return ImagePlan(
         request,
         architecture,
         wanted,
@@ -350,7 +360,7 @@ def _check_release(kernel: Kernel, loaded: Sequence[Module]) -> None:
         )
 
 
-def _build(plan: _Plan, home: Path, progress: Progress) -> Image:
+def _build(plan: ImagePlan, home: Path, progress: Progress) -> Image:
     """Build in a temporary folder and rename it. The caller holds the lock."""
     with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
         work = Path(temporary)
@@ -386,13 +396,13 @@ def _build(plan: _Plan, home: Path, progress: Progress) -> Image:
         done = work / "done"
         done.mkdir()
         for name, content in ((_KERNEL, kernel.image), (_INITRD, initrd), (_IMAGE, image.encoded())):
-            _write_through(done / name, content)
-        _write_through(done / _SEAL, _digest(image.encoded()).encode())
+            write_through(done / name, content)
+        write_through(done / _SEAL, _digest(image.encoded()).encode())
         done.rename(home)
     return image
 
 
-def _write_through(path: Path, content: bytes) -> None:
+def write_through(path: Path, content: bytes) -> None:
     """Write a file and sync it, so that it is complete if the rename survives a crash."""
     with path.open("wb") as handle:
         handle.write(content)
@@ -400,7 +410,7 @@ def _write_through(path: Path, content: bytes) -> None:
         os.fsync(handle.fileno())
 
 
-def _packaged_kernel(package: Package, plan: _Plan, work: Path) -> tuple[Kernel, tuple[Module, ...], bool | None]:
+def _packaged_kernel(package: Package, plan: ImagePlan, work: Path) -> tuple[Kernel, tuple[Module, ...], bool | None]:
     with Contents(package_file(package.sha256), work) as contents:
         file = work / "vmlinuz"
         file.write_bytes(contents.read(contents.find("boot/vmlinu*"))[0])
@@ -447,7 +457,7 @@ def _digest(data: bytes) -> str:
 
 
 @functools.cache
-def _code() -> str:
+def code_version() -> str:
     """Return a digest of the code that builds images, because another version may build a different image from the same input."""
     files = [
         Path(str(module.__file__))

@@ -101,13 +101,13 @@ def with_libraries(recipe: Recipe, names: Sequence[str], notify: Notify) -> Reci
             f"Libraries (--with) are built for this machine's architecture only, not for {recipe.architecture}."
         )
     built: dict[str, Path] = {}
-    order = _in_order(names)
+    order = in_order(names)
     for name in order:
         _require_tools(name)
     for name in order:  # all downloads before the first build
         _fetch(name, notify)
     for name in order:
-        needs = tuple(built[need] for need in _in_order(LIBRARIES[name].needs))
+        needs = tuple(built[need] for need in in_order(LIBRARIES[name].needs))
         built[name] = _library(name, recipe, needs, notify)
     static = recipe.linking == "static"
     folder = _linked_folder(tuple(built.values()), _DYNAMIC if static else _STATIC)
@@ -152,9 +152,9 @@ def read_library(home: Path) -> BuiltLibrary:
     return msgspec.json.decode((home / _FINISHED).read_bytes(), type=BuiltLibrary)
 
 
-def _in_order(names: Iterable[str]) -> tuple[str, ...]:
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
     """Return libraries and all that they need, each after what it needs."""
-    return tuple(dict.fromkeys(each for name in names for each in (*_in_order(LIBRARIES[name].needs), name)))
+    return tuple(dict.fromkeys(each for name in names for each in (*in_order(LIBRARIES[name].needs), name)))
 
 
 def _require_tools(name: str) -> None:

@@ -52,7 +52,7 @@ def _configured(*options: str) -> str:
     )
 
 
-def _compiled(sources: str, name: str, number: str, headers: str, *, flags: str = "", libraries: str = "") -> str:
+def compile_command(sources: str, name: str, number: str, headers: str, *, flags: str = "", libraries: str = "") -> str:
     """Return the command for sources that need no configuration.
 
     Args:
@@ -75,7 +75,7 @@ def _compiled(sources: str, name: str, number: str, headers: str, *, flags: str 
 
 LIBRARIES: dict[str, Library] = {
     "bzip2": Library(
-        command=_compiled(
+        command=compile_command(
             "blocksort.c huffman.c crctable.c randtable.c compress.c decompress.c bzlib.c",
             *("bz2", "1.0", "bzlib.h"),
             flags="-D_FILE_OFFSET_BITS=64",
@@ -89,7 +89,7 @@ LIBRARIES: dict[str, Library] = {
         pkg_config=("-lbz2", ""),
     ),
     "cjson": Library(
-        command=_compiled("cJSON.c cJSON_Utils.c", "cjson", "1", "cJSON.h cJSON_Utils.h", libraries="-lm")
+        command=compile_command("cJSON.c cJSON_Utils.c", "cjson", "1", "cJSON.h cJSON_Utils.h", libraries="-lm")
         + "\nmkdir {prefix}/include/cjson\ncp cJSON.h cJSON_Utils.h {prefix}/include/cjson",
         links=("cjson",),
         headers=r"(cjson/)?cJSON(_Utils)?\.h",
@@ -114,7 +114,7 @@ LIBRARIES: dict[str, Library] = {
     ),
     "expat": Library(
         command="touch expat_config.h\n"
-        + _compiled(
+        + compile_command(
             "xmlparse.c xmlrole.c xmltok.c",
             *("expat", "1", "expat.h expat_external.h"),
             flags="-I. -DXML_ENABLE_VISIBILITY=1 -DXML_NS -DXML_DTD -DXML_CONTEXT_BYTES=1024 -DHAVE_GETRANDOM "
@@ -192,7 +192,7 @@ LIBRARIES: dict[str, Library] = {
         description="regular expressions",
     ),
     "sqlite3": Library(
-        command=_compiled(
+        command=compile_command(
             "sqlite3.c",
             *("sqlite3", "0", "sqlite3.h sqlite3ext.h"),
             flags="-DSQLITE_THREADSAFE=1 -DSQLITE_ENABLE_COLUMN_METADATA -DSQLITE_ENABLE_FTS5 -DSQLITE_ENABLE_RTREE "

@@ -122,6 +122,12 @@ def _unpack(source: str, architecture: str, stamp: tuple[int, ...] | None) -> Ro
     return _folders[key]
 
 
+def forget_unpacked() -> None:
+    """Read each source again at its next use, as another process does."""
+    _folders.clear()
+    _unpack_archive.cache_clear()
+
+
 @functools.cache
 def _unpack_archive(source: str, architecture: str, stamp: tuple[int, ...]) -> RootFileSystem:
     del stamp

@@ -107,7 +107,7 @@ def build_sdk(architecture: str, libc: str, notify: Callable[[str], None]) -> Bu
     key = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:_KEY_DIGITS]
     home = cache_dir().resolve() / "sdks" / key
     with writable_folder(home.parent), locked(home.parent / "lock"):
-        if _read(home) is None:
+        if read_sdk(home) is None:
             shutil.rmtree(home, ignore_errors=True)
             notify(f"making the SDK of {libc} for {cross.name}")
             with tempfile.TemporaryDirectory(dir=home.parent, prefix=".making-") as work:
@@ -115,7 +115,7 @@ def build_sdk(architecture: str, libc: str, notify: Callable[[str], None]) -> Bu
                 _make(made, cross, libc, notify)
                 made.rename(home)
         os.utime(home)  # `swapstone image gc` uses the time of the last use
-    found = _read(home)
+    found = read_sdk(home)
     assert found is not None
     return BuiltSdk(sdk=found, folder=home)
 
@@ -244,7 +244,7 @@ def _code() -> tuple[str, ...]:
     return tuple(hashlib.sha256(path.read_bytes()).hexdigest() for path in (*files, Path(__file__)))
 
 
-def _read(home: Path) -> Sdk | None:
+def read_sdk(home: Path) -> Sdk | None:
     """Return the description of an SDK in the cache; None if there is none, or it is damaged."""
     try:
         found = msgspec.json.decode((home / DESCRIPTION).read_bytes(), type=Sdk)

@@ -111,7 +111,7 @@ class SourceBuilder:
         parts = ("own 1", self._sources, command, self._own.command[0], *sorted(map("=".join, environment.items())))
         address = "\n".join((*parts, compiler_identity(recipe.command)))
         home = cache_dir().resolve() / "own" / sha256(address.encode(errors="surrogateescape")).hexdigest()[:32]
-        with _lock_copy(home) as alone:
+        with lock_copy(home) as alone:
             made = None if self._rebuild and alone else _made(home)
             if made is None and not alone:
                 raise _in_use_error(home)
@@ -269,7 +269,7 @@ _held: dict[Path, int] = {}
 
 
 @contextlib.contextmanager
-def _lock_copy(home: Path) -> Iterator[bool]:
+def lock_copy(home: Path) -> Iterator[bool]:
     """Lock a copy while this process lives, so that no other process builds or restores it. Yields whether no other process uses it.
 
     Raises:

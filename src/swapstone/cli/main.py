@@ -128,7 +128,7 @@ def main() -> None:
     except click.exceptions.Exit as error:
         status = error.exit_code
     except click.ClickException as error:
-        from swapstone.cli.output import echo  # noqa: PLC0415 - as in `_report`
+        from swapstone.cli.output import echo  # noqa: PLC0415 - as in `report_error`
 
         error.show(file=(shown := io.StringIO()))  # an argument may be a name from elsewhere
         echo(shown.getvalue(), nl=False, err=True)
@@ -137,14 +137,14 @@ def main() -> None:
         click.echo(MESSAGE, err=True)
         status = EXIT_INTERRUPT
     except Exception as error:
-        status = _report(error)
+        status = report_error(error)
     # The command is complete; the interpreter's own end would print a traceback on a signal.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _report(error: Exception) -> int:
+def report_error(error: Exception) -> int:
     """Print a user's error, or else the traceback of a bug; return the exit status."""
     from swapstone.cli.output import echo, echo_labelled  # noqa: PLC0415 - as below
     from swapstone.model.errors import NothingComparableError, UserError  # noqa: PLC0415 - imports the model, which --help and --version don't need

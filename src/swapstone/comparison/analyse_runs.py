@@ -110,7 +110,7 @@ def analyse(
     return Analysis(
         comparisons=comparisons,
         indices=tuple(index for index in every_index if index.candidate not in copies),
-        nulls=tuple(_null_result(copy, comparisons, every_index, busy) for copy in copies),
+        nulls=tuple(null_result(copy, comparisons, every_index, busy) for copy in copies),
         noise=noise,
         caveats=(
             *caveats,
@@ -197,10 +197,17 @@ def _judged(
     )
 
 
-def _null_result(
+def null_result(
     copy: Variant, comparisons: Sequence[Comparison], every_index: Sequence[Index], busy: frozenset[str]
 ) -> NullResult:
-    """Count how often a copy of the baseline was judged different from it. Sizes are excluded, because they don't vary."""
+    """Count how often a copy of the baseline was judged different from it. Sizes are excluded, because they don't vary.
+
+    Args:
+        copy: of the baseline.
+        comparisons: all of the analysis.
+        every_index: all indices of suites.
+        busy: the loads under which CPU time is read first.
+    """
     compared = [
         found
         for found in comparisons

@@ -127,14 +127,28 @@ def check(
     if experiment.virtual:
         return Findings()
     judged = judge(experiment, _tested(experiment, variants, workloads, runs))
-    count = len(variants)
+    found = findings(experiment, judged, len(variants))
+    return dataclasses.replace(found, caveats=(*found.caveats, *_left_out(experiment, runs)))
+
+
+def findings(experiment: Experiment, judged: Sequence[Judged], variants: int) -> Findings:
+    """Return what follows from judged rows: those that are invalid, with a remedy, and the carry-over that does not matter as a caveat.
+
+    Args:
+        experiment: gives the margin, and which remedies it has.
+        judged: of `judge`.
+        variants: number of variants, with the baseline.
+    """
     return Findings(
         excluded={
-            each.tested.place: (Verdict.INVALID, f"carry-over: {_described(each, count)}; {_remedy(experiment, each)}")
+            each.tested.place: (
+                Verdict.INVALID,
+                f"carry-over: {_described(each, variants)}; {_remedy(experiment, each)}",
+            )
             for each in judged
             if each.matters
         },
-        caveats=(*_settled(experiment, judged, count), *_left_out(experiment, runs)),
+        caveats=tuple(_settled(experiment, judged, variants)),
         carry_overs={each.tested.place: _carry_over(each) for each in judged},
     )
 
@@ -171,8 +185,16 @@ def unsettled(
     """
     if experiment.virtual:
         return {}
+    judged = judge(experiment, _tested(experiment, variants, workloads, runs, leading=True))
+    return unsettled_rows(experiment, judged, len(variants), rate)
+
+
+def unsettled_rows(
+    experiment: Experiment, judged: Sequence[Judged], variants: int, rate: float
+) -> dict[Group, Unsettled]:
+    """Return the groups of judged rows that may have carry-over which matters; arguments as `findings` and `unsettled`."""
     found: dict[Group, Unsettled] = {}
-    for each in judge(experiment, _tested(experiment, variants, workloads, runs, leading=True)):
+    for each in judged:
         strongest = min(each.tested.remaining, key=lambda evidence: evidence.p_value)
         likely = strongest.p_value * len(each.tested.remaining) <= rate and _matters(
             experiment, each.tested.row, strongest
@@ -180,7 +202,7 @@ def unsettled(
         group = each.tested.row.group
         if (each.matters or likely) and (group not in found or (each.matters and not found[group].certain)):
             shown = dataclasses.replace(each, found=strongest)
-            found[group] = Unsettled(_described(shown, len(variants)), each.matters)
+            found[group] = Unsettled(_described(shown, variants), each.matters)
     return found
 
 
@@ -245,14 +267,14 @@ def _tested(
         skipped = leading and (row.null or not row.metric.leads)
         usable = row.exclusion is None and not row.constant and row.before.size and row.scale is Scale.RATIO
         if not skipped and usable and row.group in groups and len(groups[row.group].blocks) >= FEWEST_BLOCKS:
-            evidence = _tests_of(groups[row.group], row)
+            evidence = tests_of(groups[row.group], row)
             if evidence is not None:
                 found.append(evidence)
     return found
 
 
-def _tests_of(group: GroupRuns, row: Row) -> Tested | None:
-    """Return the tests of a row of a group; None if there are too few runs."""
+def tests_of(group: GroupRuns, row: Row) -> Tested | None:
+    """Return the tests of a row of a group; None if one of its variants is not in the group, or if there are too few runs for a test."""
     if not {row.baseline.label, row.candidate.label} <= set(group.labels):
         return None
     sides = group.labels.index(row.baseline.label), group.labels.index(row.candidate.label)

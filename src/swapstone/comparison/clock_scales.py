@@ -127,7 +127,9 @@ def clock_scales(records: Sequence[tuple[Experiment, Analysis]]) -> ScaleTable:
         if sum(place in side for side in found) < 2:
             continue  # an experiment may have been repeated for some of its rows alone
         sides = tuple(side.get(place) for side in found)
-        outcome, reason = _judged(sides, [each.get(place, SizeOutcome.NOT_COMPARABLE) for each in compared], scales)
+        outcome, reason = scale_outcome(
+            sides, [each.get(place, SizeOutcome.NOT_COMPARABLE) for each in compared], scales
+        )
         suite, workload, load, candidate, _ = place
         rows.append(
             ScaleRow(
@@ -239,10 +241,16 @@ def _positive(found: Comparison) -> bool:
     return found.scale is Scale.RATIO and min((*found.baseline_values, *found.candidate_values), default=0.0) > 0
 
 
-def _judged(
+def scale_outcome(
     sides: Sequence[Comparison | None], outcomes: Sequence[SizeOutcome], scales: Sequence[int]
 ) -> tuple[ScaleOutcome, str]:
-    """Return a row's outcome, and the reason."""
+    """Return a row's outcome, and the reason.
+
+    Args:
+        sides: the row on each clock; None where a record does not have it.
+        outcomes: whether the size on each other clock is that on the first.
+        scales: nanoseconds per instruction of each clock.
+    """
     signs = {scale: sign_of(side) for scale, side in zip(scales, sides, strict=True) if side is not None}
     decided = {scale: sign for scale, sign in signs.items() if sign is not None}
     if len(set(decided.values())) > 1:

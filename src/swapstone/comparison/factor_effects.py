@@ -153,7 +153,7 @@ def _interaction(estimate: Estimate, alpha: float, margin: float, gaps: Mapping[
         exact=inferred.exact,
         without=inferred.shown(without),
         within=inferred.shown(within),
-        closed=_closed(presence, gap, without, within),
+        closed=closed_share(presence, gap, without, within),
         presence=presence,
         reason=reason,
         preferred=estimate.preferred,
@@ -226,8 +226,17 @@ def _smallest(estimate: Estimate, alpha: float) -> float | None:
     return None if estimate.inference is None else estimate.inference.smallest_visible(alpha)
 
 
-def _closed(presence: Presence, gap: FactorEffect | None, without: float | None, within: float | None) -> float | None:
-    """Return the share of a gap that a level closes; None without a gap, or if no interaction is present."""
+def closed_share(
+    presence: Presence, gap: FactorEffect | None, without: float | None, within: float | None
+) -> float | None:
+    """Return the share of a gap that a level closes; None without a gap, or if no interaction is present.
+
+    Args:
+        presence: of the interaction.
+        gap: the effect of the other factor; None if there is none.
+        without: that effect without the level, on the scale of inference; None if unknown.
+        within: that effect with the level.
+    """
     if presence is not Presence.PRESENT or gap is None or gap.verdict not in DIFFERENT or not without or within is None:
         return None
     return 1 - within / without

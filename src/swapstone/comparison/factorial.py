@@ -61,11 +61,11 @@ def estimates(
     labels = [variant.label for variant in variants if variant.copy is Copy.FIRST]
     needed = pairs_for(experiment)
     measured = [
-        *(_without(each, excluded) for each in _of_runs(experiment, labels, workloads, cells, busy)),
+        *(without_excluded(each, excluded) for each in _of_runs(experiment, labels, workloads, cells, busy)),
         *_of_sizes(experiment, labels, sizes),
     ]
     found = [estimate(each, question, needed) for each in measured for question in questions]
-    return [*found, *_of_indices(measured, questions, busy)]
+    return [*found, *index_estimates(measured, questions, busy)]
 
 
 def _of_runs(
@@ -115,8 +115,16 @@ def _series(
     return series, lost
 
 
-def _without(measured: Measured, excluded: Mapping[Place, tuple[Verdict, str]]) -> Measured:
-    """Leave out the variants whose comparison with the baseline is excluded."""
+def without_excluded(measured: Measured, excluded: Mapping[Place, tuple[Verdict, str]]) -> Measured:
+    """Leave out the variants whose comparison with the baseline is excluded.
+
+    Args:
+        measured: values of a metric by variant.
+        excluded: verdict and reason by row.
+
+    Returns:
+        Without the values of those variants, which `lost` names with the reason.
+    """
     group = measured.suite, measured.workload, measured.load
     lost = dict(measured.lost)
     for label in (*measured.series, *measured.lost):
@@ -147,9 +155,16 @@ def _of_sizes(experiment: Experiment, labels: Sequence[str], sizes: SizeValues) 
             yield Measured(suite, name, experiment.loads[0], metric, series, lost, certain=True, preferred=False)
 
 
-def _of_indices(
+def index_estimates(
     measured: Sequence[Measured], questions: Sequence[Contrast], busy: frozenset[str]
 ) -> Iterator[Estimate]:
+    """Yield the estimates of each suite, load and time together: of the geometric mean over the workloads whose times are all above 0.
+
+    Args:
+        measured: values of a metric of a workload, by variant.
+        questions: the effects and interactions to estimate.
+        busy: the loads under which CPU time is read first.
+    """
     together: dict[tuple[str, str, str], list[Measured]] = {}
     for each in measured:
         least = [values.min() for _, values in each.series.values() if values.size]

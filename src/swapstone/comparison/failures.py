@@ -84,7 +84,7 @@ def rates(experiment: Experiment, variants: Sequence[Variant], runs: Runs) -> tu
                         fails_more=_larger(signed),
                     )
                 )
-    return tuple(_decided(found, 1 - experiment.confidence, tested=experiment.failures_count))
+    return tuple(decided(found, 1 - experiment.confidence, tested=experiment.failures_count))
 
 
 def check(
@@ -227,7 +227,7 @@ def _larger(signed: Sequence[int]) -> str:
     return SIDES[total > 0] if total else ""
 
 
-def _decided(found: Sequence[FailureRates], alpha: float, *, tested: bool) -> list[FailureRates]:
+def decided(found: Sequence[FailureRates], alpha: float, *, tested: bool) -> list[FailureRates]:
     """Return the rates with `fails_more` where a test rejects, and the sides that can't be judged.
 
     Args:
@@ -241,7 +241,7 @@ def _decided(found: Sequence[FailureRates], alpha: float, *, tested: bool) -> li
         if p_value > alpha / (len(able) - rank):
             break
         significant.add(number)
-    decided = []
+    judged = []
     for number, each in enumerate(found):
         unfit = [side for side, counts in _sides(each).items() if _too_many(counts)]
         if tested and each.p_value <= alpha and each.fails_more and each.fails_more not in unfit:
@@ -249,8 +249,8 @@ def _decided(found: Sequence[FailureRates], alpha: float, *, tested: bool) -> li
         more = each.fails_more if number in significant else ""
         # The side with more failures is named first.
         ordered = tuple(sorted(unfit, key=lambda side: -_sides(each)[side].share))
-        decided.append(msgspec.structs.replace(each, fails_more=more, unfit=ordered))
-    return decided
+        judged.append(msgspec.structs.replace(each, fails_more=more, unfit=ordered))
+    return judged
 
 
 def _too_many(counts: FailureCounts) -> bool:

@@ -79,7 +79,10 @@ def precision(
     }
     for row in rows:
         groups[row.group].append(row)
-    return {group: _precision(experiment, group, members, rates, group[2] in busy) for group, members in groups.items()}
+    return {
+        group: workload_precision(experiment, group, members, rates, group[2] in busy)
+        for group, members in groups.items()
+    }
 
 
 def deciding(rows: Sequence[Row], busy: bool) -> list[Row]:
@@ -91,14 +94,23 @@ def deciding(rows: Sequence[Row], busy: bool) -> list[Row]:
     return informative or leading
 
 
-def _precision(
+def workload_precision(
     experiment: Experiment, group: Group, rows: Sequence[Row], rates: ErrorRates, busy: bool
 ) -> WorkloadPrecision:
+    """Return the precision of a workload.
+
+    Args:
+        experiment: gives the margin and the rules.
+        group: of the workload.
+        rows: its comparisons; those that `deciding` returns count.
+        rates: the level of each row.
+        busy: whether the machine was busy under the group's load.
+    """
     suite, workload, load = group
     chosen = deciding(rows, busy)
     hopeful = [row for row in chosen if not _lost(row)]
     widths = [_half_width(row, rates) for row in hopeful]
-    fine = [_at_resolution(experiment, row, width) for row, width in zip(hopeful, widths, strict=True)]
+    fine = [is_at_resolution(experiment, row, width) for row, width in zip(hopeful, widths, strict=True)]
     known = [
         min(width, experiment.margin) if enough else width
         for width, enough in zip(widths, fine, strict=True)
@@ -117,11 +129,16 @@ def _precision(
     )
 
 
-def _at_resolution(experiment: Experiment, row: Row, width: float | None) -> bool:
+def is_at_resolution(experiment: Experiment, row: Row, width: float | None) -> bool:
     """Return whether a row's interval is wider than the margin, and as narrow as the step between two values that its tool can print.
 
     A maximum of 6 us that a tool prints in whole microseconds is known to 17 %, with any number of runs. The step is compared with the
     smaller of the two medians, because a step changes a ratio most there.
+
+    Args:
+        experiment: gives the margin and the rules.
+        row: what was measured.
+        width: half the width of its interval as a ratio less 1; None without one.
     """
     if width is None or width <= experiment.margin or experiment.rules < CURRENT_RULES:
         return False

@@ -88,12 +88,12 @@ _LARGEST = 2**53
 _REQUIRED = ("cpu_ticks", "idle_ticks", "trial_cpu_us", "ticks_ns", "wall_ns")
 _OPTIONAL = ("cpus_allowed", "user_us", "system_us", "driver_system_us", "steal_ticks", "psi_cpu_us")
 
-_OF_ONE_PROCESSOR = ("cpu", "user_cpu", "system_cpu", "requests_per_cpu_s")
+OF_ONE_PROCESSOR = ("cpu", "user_cpu", "system_cpu", "requests_per_cpu_s")
 """Metrics of processor time. In work that is pinned to one processor they don't depend on other processes as elapsed time does."""
 
 
 @dataclasses.dataclass(frozen=True)
-class _Use:
+class ProcessorUse:
     """What the processors did during some runs, in seconds.
 
     Attributes:
@@ -108,8 +108,9 @@ class _Use:
     usable_s: float
     steal_s: float
 
-    def plus(self, other: _Use) -> _Use:
-        return _Use(
+    def plus(self, other: ProcessorUse) -> ProcessorUse:
+        """Return the use during the runs of both."""
+        return ProcessorUse(
             self.runs + other.runs,
             self.window_s + other.window_s,
             self.usable_s + other.usable_s,
@@ -127,7 +128,7 @@ class _Use:
         return math.sqrt(self.runs) * TRUNCATION_S / self.window_s
 
 
-_NOTHING = _Use(0, 0.0, 0.0, 0.0)
+_NOTHING = ProcessorUse(0, 0.0, 0.0, 0.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -272,7 +273,7 @@ def _affected(workload: WorkSpec) -> list[Metric]:
         metric
         for metric in workload.metrics
         if metric.quantity in (Quantity.TIME, Quantity.RATE, Quantity.EVENTS)
-        and not (pinned and (metric.name in _OF_ONE_PROCESSOR or metric.name.endswith("_per_request")))
+        and not (pinned and (metric.name in OF_ONE_PROCESSOR or metric.name.endswith("_per_request")))
     ]
 
 
@@ -288,12 +289,12 @@ def _disturbance(workload: WorkSpec, table: RunTable, rows: Ints) -> Disturbance
         return None
     used = _used(facts)
     together = {
-        block: total for members in _together(used, needed) for total in (_sum(used, members),) for block in members
+        block: total for members in neighbours(used, needed) for total in (_sum(used, members),) for block in members
     }
     lacking = [
         block
         for block, alone in used.items()
-        if _lacks(together[block], needed, known=True) or _lacks(alone, needed, known=False)
+        if lacks_processors(together[block], needed, known=True) or lacks_processors(alone, needed, known=False)
     ]
     taken_s = sum(processors * used[block].window_s - used[block].usable_s for block in lacking)
     return Disturbance(
@@ -337,7 +338,7 @@ class _Facts:
         return np.where(column == ABSENT, otherwise, column)
 
 
-def _used(facts: _Facts) -> dict[int, _Use]:
+def _used(facts: _Facts) -> dict[int, ProcessorUse]:
     """Return the use of each block, in the order of its first run."""
     system_us = facts.get("system_us") + facts.get("driver_system_us")
     window_s = facts.columns["ticks_ns"] / 1e9
@@ -348,7 +349,7 @@ def _used(facts: _Facts) -> dict[int, _Use]:
     sums = [np.bincount(number, each).tolist() for each in (window_s, usable_s, steal_s)]
     runs, names = np.bincount(number).tolist(), blocks.tolist()
     return {
-        names[each]: _Use(runs[each], sums[0][each], sums[1][each], sums[2][each])
+        names[each]: ProcessorUse(runs[each], sums[0][each], sums[1][each], sums[2][each])
         for each in np.argsort(first).tolist()
     }
 
@@ -385,8 +386,16 @@ def _needed(workload: WorkSpec, processors: int, facts: _Facts) -> int:
     return min(processors, 2) if competes else 1
 
 
-def _together(used: Mapping[int, _Use], needed: int) -> list[list[int]]:
-    """Divide the blocks into groups of neighbours whose share is known to a fifth of the limit; the last may be longer."""
+def neighbours(used: Mapping[int, ProcessorUse], needed: int) -> list[list[int]]:
+    """Divide the blocks into groups of neighbours whose share is known to a fifth of the limit; the last may be longer.
+
+    Args:
+        used: the use by number of the block.
+        needed: number of processors that the work needs.
+
+    Returns:
+        Numbers of blocks, ascending.
+    """
     groups: list[list[int]] = []
     members: list[int] = []
     total = _NOTHING
@@ -403,14 +412,14 @@ def _together(used: Mapping[int, _Use], needed: int) -> list[list[int]]:
     return groups
 
 
-def _sum(used: Mapping[int, _Use], blocks: Sequence[int]) -> _Use:
+def _sum(used: Mapping[int, ProcessorUse], blocks: Sequence[int]) -> ProcessorUse:
     total = _NOTHING
     for block in blocks:
         total = total.plus(used[block])
     return total
 
 
-def _lacks(use: _Use, needed: int, *, known: bool) -> bool:
+def lacks_processors(use: ProcessorUse, needed: int, *, known: bool) -> bool:
     """Return whether the work lacked processors.
 
     Args:

@@ -127,7 +127,7 @@ def _judged(
         reason = f"few pairs: an interval needs {pairs_needed(alpha)} in each record, and one has {fewest}"
         return SizeAgreement(outcome=SizeOutcome.UNDECIDED, metric=metric, ratio=ratio, reason=reason)
     return SizeAgreement(
-        outcome=_outcome(interval, math.log1p(margin)),
+        outcome=outcome_of(interval, math.log1p(margin)),
         metric=metric,
         ratio=ratio,
         low=math.exp(interval.low),
@@ -137,7 +137,8 @@ def _judged(
     )
 
 
-def _outcome(interval: Interval, limit: float) -> SizeOutcome:
+def outcome_of(interval: Interval, limit: float) -> SizeOutcome:
+    """Return the outcome of an interval of the logarithm of two effects' ratio; `limit` is the largest logarithm inside the margin."""
     if -limit <= interval.low and interval.high <= limit:
         return SizeOutcome.AGREE
     return SizeOutcome.DIFFER if interval.excludes(0.0) else SizeOutcome.UNDECIDED

@@ -117,14 +117,22 @@ def _with_means(row: Row, found: Comparison, mean: MeanEffect, margin: float, ta
             verdict=verdict_of(bound, 0.0, row.metric.better),
             reason="",
         )
-    verdict, reason = _verdict_with_tail(row, found, mean, margin, tail_alpha)
+    verdict, reason = verdict_with_tail(row, found, mean, margin, tail_alpha)
     return msgspec.structs.replace(found, verdict=verdict, reason=reason)
 
 
-def _verdict_with_tail(
+def verdict_with_tail(
     row: Row, found: Comparison, mean: MeanEffect, margin: float, tail_alpha: float
 ) -> tuple[Verdict, str]:
-    """Return the verdict and its reason from the median's verdict, the means, the tail, and what the runs could have shown."""
+    """Return the verdict and its reason from the median's verdict, the means, the tail, and what the runs could have shown.
+
+    Args:
+        row: what was measured.
+        found: the comparison of its medians.
+        mean: the effect on the mean.
+        margin: relative size of an effect that is of no interest.
+        tail_alpha: level of the test of the means.
+    """
     inside = mean.interval is not None and mean_inside(row, mean.interval, margin)
     tail, suspected = None, None
     if row.tail is not None and not inside:

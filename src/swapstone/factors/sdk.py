@@ -72,15 +72,19 @@ def _script(level: str) -> Path:
 
 
 @functools.cache
-def read_sdk(script: Path) -> Sdk:
+def read_sdk(script: Path, *, timeout_s: float = _TIMEOUT_S) -> Sdk:
     """Source an SDK's environment script and return what it sets.
+
+    Args:
+        script: its path.
+        timeout_s: how long it may take.
 
     Raises:
         UserError: there is no such file, it fails, takes too long, prints too much, or sets no CC.
     """
     if not script.is_file():
         raise UserError(f"There is no environment script {script}.", _EXAMPLE)
-    values = _variables(script)
+    values = _variables(script, timeout_s)
     path = values.get("PATH", "")
     if not values.get("CC", "").strip():
         raise UserError(f"{script} sets no CC: it is no environment script of an SDK.", _EXAMPLE)
@@ -101,7 +105,7 @@ def read_sdk(script: Path) -> Sdk:
     )
 
 
-def _variables(script: Path) -> dict[str, str]:
+def _variables(script: Path, timeout_s: float) -> dict[str, str]:
     shell = shutil.which("bash") or "/bin/sh"
     # The script's own output goes to standard error, so that standard output holds the variables alone.
     command = '. "$0" >&2 </dev/null && exec env -0'
@@ -116,10 +120,10 @@ def _variables(script: Path) -> dict[str, str]:
             start_new_session=True,
         )
         try:
-            status = process.wait(_TIMEOUT_S)
+            status = process.wait(timeout_s)
         except subprocess.TimeoutExpired as error:
             raise UserError(
-                f"{script} did not end within {_TIMEOUT_S} s.", "Source it in a shell to find out why."
+                f"{script} did not end within {timeout_s} s.", "Source it in a shell to find out why."
             ) from error
         finally:
             with contextlib.suppress(ProcessLookupError):

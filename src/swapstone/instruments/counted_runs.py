@@ -47,7 +47,7 @@ from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.wire import AgentAnswer, TrialRequest, decode_workload_report
 from swapstone.workloads import find_load
 
-_MARK = {
+MARK = {
     "x86_64": "__x64_sys_getrusage",
     "aarch64": "__arm64_sys_getrusage",
     "arm": "sys_getrusage",
@@ -55,7 +55,7 @@ _MARK = {
 }
 """The function of the kernel that the harness calls twice before a pass and twice after it (instruments/measured_region.py)."""
 
-_FAULTS = {
+FAULTS = {
     "x86_64": ("asm_exc_page_fault",),
     "aarch64": ("do_mem_abort",),
     "arm": ("do_DataAbort", "do_PrefetchAbort"),
@@ -208,7 +208,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         operations=operations,
         instructions=counts.instructions,
         clock_ns=clock_ns,
-        repeated=_repeated(counts, functions, target.architecture),
+        repeated=repeated_instructions(counts, functions, target.architecture),
         lost=counts.lost,
         arm=count_arm(counts.blocks, files, KERNEL_START["arm"]) if target.architecture == "arm" else None,
     )
@@ -217,7 +217,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
 
 def mark_name(architecture: str) -> str:
     """Return the function of the kernel whose calls delimit passes."""
-    return _MARK[architecture]
+    return MARK[architecture]
 
 
 def plugin_arguments(
@@ -384,12 +384,14 @@ def _addresses(block: Block) -> Iterator[tuple[int, int]]:
         address += size
 
 
-def _repeated(counts: BlockCounts, functions: Mapping[FunctionKey, tuple[int, int]], architecture: str) -> int:
+def repeated_instructions(
+    counts: BlockCounts, functions: Mapping[FunctionKey, tuple[int, int]], architecture: str
+) -> int:
     """Return about how many instructions were counted twice: page faults, less those seen inside a block (native/plugin/counts.c)."""
     faults = sum(
         entries
         for (name, _, kind), (_, entries) in functions.items()
-        if kind == KERNEL_CODE and name in _FAULTS[architecture]
+        if kind == KERNEL_CODE and name in FAULTS[architecture]
     )
     return max(0, faults - (counts.left - counts.accesses))
 

@@ -16,7 +16,7 @@ import collections
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -117,10 +117,48 @@ def tally(lines: Iterable[str]) -> Tally:
     return found
 
 
-def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
+def count_with(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> InstrumentResult:
+    """Count a run's instructions in one way; arguments as `expected_excess`.
+
+    Raises:
+        UnavailableError: the run takes longer than the limit.
+        UserError: the run failed.
+    """
+    if tracee.region is Region.PASSES:
+        (one, _), (three, ended) = (_run(tracee.with_passes(number), reference, counter) for number in (1, 3))
+        counted = Tally(
+            _half(three.instructions, one.instructions), _half(three.calls, one.calls), _half(three.events, one.events)
+        )
+        passes = 3
+    else:
+        counted, ended = _run(tracee, reference, counter)
+        passes = 1
+    took = ended.elapsed_ns / (passes * tracee.operations)
+    return InstrumentResult(
+        instrument=NAME,
+        tool=requirements.version_of("valgrind"),
+        variant=tracee.variant,
+        command=" ".join((f"valgrind --tool={counter.tool}", *tracee.request.arguments)),
+        operations=tracee.operations,
+        overhead=took / reference.wall_ns if reference.wall_ns else None,
+        amounts=_amounts(tracee, counted),
+        notes=(counter.note,),
+    )
+
+
+def measure(
+    tracee: Tracee,
+    reference: ReferenceRuns,
+    count: Callable[[Tracee, ReferenceRuns, Counter], InstrumentResult] = count_with,
+) -> InstrumentResult:
     """Count a run's instructions by function.
 
     A program with passes runs with one pass and with three. Half of the difference is one pass, without start and end.
+
+    Args:
+        tracee: what to run.
+        reference: gives elapsed and processor time without an instrument.
+        count: counts in one of the ways of `COUNTERS`.
 
     Raises:
         UnavailableError: valgrind is not installed, or the run takes longer than the limit in each way of `COUNTERS`.
@@ -137,7 +175,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
             problems.append(problem)
             continue
         try:
-            return _counted(tracee, reference, counter)
+            return count(tracee, reference, counter)
         except UnavailableError as error:
             problems.append(error.message)
     raise UnavailableError("; ".join(problems))
@@ -160,29 +198,6 @@ def expected_excess(tracee: Tracee, reference: ReferenceRuns, counter: Counter) 
     return (
         f"a run would take about {math.ceil(whole_s)} s under {counter.tool}, more than {math.floor(most_s)} s; "
         f"without it the longest took {reference.longest_s:.3g} s"
-    )
-
-
-def _counted(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> InstrumentResult:
-    if tracee.region is Region.PASSES:
-        (one, _), (three, ended) = (_run(tracee.with_passes(number), reference, counter) for number in (1, 3))
-        counted = Tally(
-            _half(three.instructions, one.instructions), _half(three.calls, one.calls), _half(three.events, one.events)
-        )
-        passes = 3
-    else:
-        counted, ended = _run(tracee, reference, counter)
-        passes = 1
-    took = ended.elapsed_ns / (passes * tracee.operations)
-    return InstrumentResult(
-        instrument=NAME,
-        tool=requirements.version_of("valgrind"),
-        variant=tracee.variant,
-        command=" ".join((f"valgrind --tool={counter.tool}", *tracee.request.arguments)),
-        operations=tracee.operations,
-        overhead=took / reference.wall_ns if reference.wall_ns else None,
-        amounts=_amounts(tracee, counted),
-        notes=(counter.note,),
     )
 
 

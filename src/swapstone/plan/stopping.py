@@ -174,11 +174,11 @@ def _needed_ns(
     since: Mapping[Group, int],
 ) -> int:
     """Estimate the time that the open groups need: a half-width is proportional to 1 / sqrt(pairs)."""
-    blocks = (_blocks_needed(experiment, precisions.get(group), block, since.get(group, 0)) - block for group in going)
+    blocks = (blocks_needed(experiment, precisions.get(group), block, since.get(group, 0)) - block for group in going)
     return round(sum(blocks) * each_ns)
 
 
-def _blocks_needed(experiment: Experiment, precision: WorkloadPrecision | None, block: int, since: int) -> int:
+def blocks_needed(experiment: Experiment, precision: WorkloadPrecision | None, block: int, since: int) -> int:
     """Estimate after how many blocks a group closes: at the first check at which its half-width is within the margin."""
     margin, (first, every) = experiment.margin, looks(experiment)
     pairs = first

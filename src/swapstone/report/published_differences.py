@@ -158,7 +158,7 @@ def differences(records: Iterable[Analysed], reasons: Iterable[Reason] = ()) -> 
         here = [(record, each) for record in known for each in effects((record,), row, over, place.side)]
         absent += not here
         for record, each in here:
-            reason = _reason_of(figure, place, record, kept)
+            reason = reason_of(figure, place, record, kept)
             kind = _kind(page, each, record.experiment.margin)
             rows.append(
                 Difference(figure=figure, place=place, over=over, page=page, here=each, kind=kind, reason=reason)
@@ -204,7 +204,8 @@ def _kind(page: float, here: Effect, margin: float) -> str:
     return _SIGN if opposite else _SIZE if _apart(page, here.ratio) > FACTOR else ""
 
 
-def _reason_of(figure: Figure, place: Place, record: Analysed, reasons: Iterable[Reason]) -> str:
+def reason_of(figure: Figure, place: Place, record: Analysed, reasons: Iterable[Reason]) -> str:
+    """Return why a figure differs from a record: the text of the first reason whose patterns match its place; empty if none does."""
     level = ",".join(f"{factor}={name}" for factor, name in place.side.levels)
     for each in reasons:
         patterns = (

@@ -27,14 +27,14 @@ def manifest_of(prepared: Prepared, target: Target, passes: Mapping[tuple[str, s
     artifacts = (*(program.artifact for program in every if program.artifact), *prepared.empty)
     return Manifest(
         machine=target.describe().facts(),
-        tools=(*_tools(programs), *target.tools()),
+        tools=(*built_with(programs), *target.tools()),
         artifacts=artifacts,
         passes=tuple((suite, workload, count) for (suite, workload), count in passes.items()),
         image_differences=target.image_differences(),
     )
 
 
-def _tools(programs: list[Program]) -> list[tuple[str, str]]:
+def built_with(programs: list[Program]) -> list[tuple[str, str]]:
     """Return pairs (tool, version) of what built the programs, and of their loaders, allocators and load generators."""
     recipes = {
         program.recipe

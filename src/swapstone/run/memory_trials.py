@@ -88,7 +88,7 @@ class MemoryTrials:
         try:
             return run_of_outcome(self._prepared.subjects[suite, workload].run(spec, self._target))
         except (TargetError, MachineConfigError) as error:
-            return MemoryRun(failure=_one_line(error), ended=False)
+            return MemoryRun(failure=one_line(error), ended=False)
 
 
 def run_of_outcome(outcome: Outcome) -> MemoryRun:
@@ -124,7 +124,8 @@ def _guest_kills(machine: dict[str, str]) -> int:
     return max(0, int(after[1]) - (int(before[1]) if before else 0)) if after else 0
 
 
-def _one_line(error: UserError) -> str:
+def one_line(error: UserError) -> str:
+    """Return why a machine ended, in one line of limited length: the message, with the last line of a panic or of the OOM killer."""
     last = [line.strip() for line in error.hint.splitlines() if "panic" in line.lower() or "Out of memory" in line]
     text = f"{error.message.rstrip('.')}{f': {last[-1]}' if last else ''}"
     return " ".join(text.split())[:_LONGEST]

@@ -91,21 +91,31 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
     for choice in experiment.applied_factors if target.needs_build else ():
         if choice.factor == COMPILER.name:
             COMPILER.check_levels(choice.levels)
-        missing = [_missing_tools(choice.factor, level, base) for level in choice.levels]
+        missing = [missing_tools(choice.factor, level, base) for level in choice.levels]
         decisive = missing[:1] if None in missing[1:] else missing
         for reason in filter(None, decisive):
             raise reason
     if target.needs_build:
         compiled = [subject for subject in subjects if subject.needs_compiler]
-        has_files = _has_files(subjects, target)
+        has_files = has_files_for(subjects, target)
         check = functools.partial(check_recipe, shares_files=has_files, preloads=has_files or target.takes_libraries)
-        _check_variants(experiment, base, compiled, check)
+        check_variants(experiment, base, compiled, check)
 
 
-def _check_variants(
+def check_variants(
     experiment: Experiment, base: Recipe, compiled: Iterable[Subject], check: Callable[[Recipe], None]
 ) -> None:
-    """Refuse an experiment whose baseline, or each of whose candidates, is impossible."""
+    """Refuse an experiment whose baseline, or each of whose candidates, is impossible.
+
+    Args:
+        experiment: gives the variants.
+        base: the recipe that their levels change.
+        compiled: the subjects that need a compiler.
+        check: raises `UnavailableError` for an impossible recipe.
+
+    Raises:
+        UnavailableError: the reason of the baseline, or of the first candidate, with its label.
+    """
     variants = plan.run_variants(experiment)
     baseline, *others = (_impossible(variant, base, compiled, check) for variant in variants)
     decisive = baseline or (others[0] if others and all(others) else None)
@@ -113,7 +123,7 @@ def _check_variants(
         raise decisive
 
 
-def _has_files(subjects: Iterable[Subject], target: Capabilities) -> bool:
+def has_files_for(subjects: Iterable[Subject], target: Capabilities) -> bool:
     """Return whether the target has the files of this machine that its programs need: shared, or carried for each of them."""
     return target.shares_files or (target.carries_files and all(subject.carries_files for subject in subjects))
 
@@ -130,7 +140,8 @@ def _impossible(
     return None
 
 
-def _missing_tools(factor: str, level: str, base: Recipe) -> UnavailableError | None:
+def missing_tools(factor: str, level: str, base: Recipe) -> UnavailableError | None:
+    """Return which tool of a level this machine lacks; None if it has all, or if they are not needed for the recipe's architecture."""
     if base.architecture and factor in {COMPILER.name, LIBC.name}:
         return None  # the levels' tools build for this machine; `check_compiler` checks those for others
     try:
@@ -266,7 +277,7 @@ def prepare(
         target,
         functools.partial(resolve_recipe, notify=notify) if compiles else lambda recipe: recipe,
         notify,
-        has_files=_has_files(subjects.values(), target),
+        has_files=has_files_for(subjects.values(), target),
     )
     recipes.resolve(subjects.values(), with_default=with_empty)
     for subject in subjects.values():
@@ -274,11 +285,11 @@ def prepare(
     loads = placed_loads(experiment, target, notify)
     build = _Build(experiment, target, progress, notify, keep_log, rebuild)
     programs, refused = build.all_programs(subjects, variants, recipes)
-    _refuse_incomparable(subjects, variants, programs, refused)
+    refuse_incomparable(subjects, variants, programs, refused)
     if not programs:
         (_, name, label), why = next(iter(refused.items()))
         raise NothingComparableError(f"Nothing can be compared. The first reason, for {name} with {label}: {why}")
-    empty = tuple(_empty(variants.values(), recipes.default())) if with_empty else ()
+    empty = tuple(empty_programs(variants.values(), recipes.default())) if with_empty else ()
     return Prepared(subjects, variants, _equalized(subjects, programs), refused, empty, loads)
 
 
@@ -340,13 +351,20 @@ def _equalized(subjects: Mapping[tuple[str, str], Subject], programs: Mapping[Ke
     return equalized
 
 
-def _refuse_incomparable(
+def refuse_incomparable(
     workloads: Iterable[tuple[str, str]],
     variants: Mapping[str, Variant],
     programs: dict[Key, Program],
     refused: dict[Key, str],
 ) -> None:
-    """Refuse a workload on every variant where its baseline, or every candidate, is refused: there is nothing to compare."""
+    """Refuse a workload on every variant where its baseline, or every candidate, is refused: there is nothing to compare.
+
+    Args:
+        workloads: pairs (suite, workload).
+        variants: by label, the baseline first.
+        programs: those of the refused workloads are removed.
+        refused: gains the reasons.
+    """
     baseline, *others = variants
     candidates = [label for label in others if variants[label].copy is Copy.FIRST]
     for suite, name in workloads:
@@ -362,7 +380,7 @@ def _refuse_incomparable(
                 programs.pop((suite, name, label), None)
 
 
-def _empty(variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> Iterator[Artifact]:
+def empty_programs(variants: Iterable[Variant], recipes: Mapping[str, Recipe]) -> Iterator[Artifact]:
     """Build the empty programs of each variant. One that can't be linked, e.g. without a static library, is left out."""
     for variant in variants:
         if variant.copy is not Copy.FIRST or variant.label not in recipes:

@@ -71,7 +71,7 @@ def examine_board(
             Finding(name="user", state=State.GOOD, found=user),
             Finding(name="folder", state=State.GOOD, found=f"{target.board.folder}: programs can be written and run"),
             *(_level(target.architecture, factor, level) for factor, level in _LEVELS),
-            _swap(target.board.ask(PROBE_STEP), is_root=is_root),
+            swap_finding(target.board.ask(PROBE_STEP), is_root=is_root),
             *agent_findings(target, ("/bin/sh", "-c", ":")),
             *noise_findings(target),
             *(_sensor(name, sensor_facts(answer.files, "before")) for name in _SENSORS),
@@ -123,7 +123,7 @@ def _lab(target: LabgridTarget) -> Iterator[Finding]:
             )
 
 
-def _swap(answer: BoardAnswer, *, is_root: bool) -> Finding:
+def swap_finding(answer: BoardAnswer, *, is_root: bool) -> Finding:
     """Return whether swap devices can be compared."""
     reason, hint = missing_for_swap(answer, is_root=is_root)
     if reason:

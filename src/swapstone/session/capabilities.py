@@ -28,7 +28,7 @@ __all__ = ["Finding", "State", "agent_findings", "capabilities", "examine", "noi
 def capabilities() -> list[Finding]:
     """Return what this machine can and can't do, each with the command that would enable it."""
     return [
-        *(*_levels(), *_agent(), *emulator_findings(), kvm_finding(), _network(), _bare()),
+        *(*_levels(), *_agent(), *emulator_findings(), kvm_finding(), _network(), bare_finding()),
         *(*load_generator_findings(), *instrument_findings()),
     ]
 
@@ -66,7 +66,7 @@ def _network() -> Finding:
     )
 
 
-def _bare() -> Finding:
+def bare_finding() -> Finding:
     """Return whether the target without an operating system can be built and booted."""
     name, trouble = f"target {BARE.name}", missing_guest_requirement()
     if trouble is None:

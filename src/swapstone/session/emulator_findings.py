@@ -45,13 +45,13 @@ def emulator_findings() -> list[Finding]:
         else:
             findings += [
                 Finding(name=name, state=State.GOOD, found=architecture.emulator),
-                *_several(architecture),
+                *several_processors(architecture),
                 *_programs(architecture),
             ]
     return findings
 
 
-def _several(architecture: Architecture) -> list[Finding]:
+def several_processors(architecture: Architecture) -> list[Finding]:
     """Return whether the emulator can emulate several processors; nothing for architectures that never have more than one."""
     if architecture.machine not in SEVERAL:
         return []

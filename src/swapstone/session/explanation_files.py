@@ -224,7 +224,7 @@ def store_wakeups(folder: Path, found: WakeupExplanation) -> None:
     Raises:
         UserError: the record's folder can't be written.
     """
-    with _opened(folder) as opened:
+    with open_evidence_folder(folder) as opened:
         _clear(opened)
         replace_in(opened, WAKEUPS, msgspec.json.format(found.encoded(), indent=1))
 
@@ -244,7 +244,7 @@ def store_counts(folder: Path, found: InstructionExplanation, paths: Instruction
     Raises:
         UserError: the record's folder can't be written.
     """
-    with _opened(folder) as opened:
+    with open_evidence_folder(folder) as opened:
         _clear(opened)
         replace_in(opened, COUNTS, msgspec.json.format(found.encoded(), indent=1))
         if paths is not None:
@@ -262,7 +262,7 @@ def write_counts(folder: Path, found: InstructionExplanation, paths: Instruction
         return written
     variants = (found.place.baseline, found.place.candidate)
     graphs = list(_graphs("instructions", found.place.workload, variants, paths.profiles(found), load_classes()))
-    with _opened(folder) as opened:
+    with open_evidence_folder(folder) as opened:
         for name, content in graphs:
             replace_in(opened, name, content.encode("utf-8", "backslashreplace"))
     return [*written, folder / PATHS, *(folder / name for name, _ in graphs)]
@@ -271,7 +271,7 @@ def write_counts(folder: Path, found: InstructionExplanation, paths: Instruction
 def _write_pages(folder: Path, document: Document, stored: str) -> list[Path]:
     """Write a document beside the file that it is computed from; return that file and the pages."""
     pages = {"explanation.md": markdown.render(document), PAGES[0][0]: html.render(document)}
-    with _opened(folder) as opened:
+    with open_evidence_folder(folder) as opened:
         for name, content in pages.items():
             replace_in(opened, name, content.encode("utf-8", "backslashreplace"))
     return [folder / name for name in (stored, *pages)]
@@ -291,7 +291,7 @@ def store(folder: Path, view: RecordView, seen: RowMeasurements) -> None:
     """
     data = seen.encoded()
     manifest = manifest_of(view, seen, data)
-    with _opened(folder) as opened:
+    with open_evidence_folder(folder) as opened:
         _clear(opened)
         replace_in(opened, SEEN, data)
         replace_in(opened, MANIFEST, msgspec.json.format(manifest.encoded(), indent=1))
@@ -304,7 +304,7 @@ def write(folder: Path, seen: RowMeasurements, explanation: Explanation, classes
         UserError: the record's folder can't be written.
     """
     written = []
-    with _opened(folder) as opened:
+    with open_evidence_folder(folder) as opened:
         for old in filter(_TEMPORARY.fullmatch, os.listdir(opened)):  # noqa: PTH208 - of a descriptor
             os.unlink(old, dir_fd=opened)
         for name, content in _files(seen, explanation, classes):
@@ -314,7 +314,7 @@ def write(folder: Path, seen: RowMeasurements, explanation: Explanation, classes
 
 
 @contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[int]:
+def open_evidence_folder(folder: Path) -> Iterator[int]:
     """Open the folder of a row's evidence, which is created, through no symbolic link inside the record.
 
     Yields:

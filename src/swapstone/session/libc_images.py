@@ -161,7 +161,7 @@ def _files(built: BuiltImage, out: str) -> list[str]:
 
 
 def _next(described: LibcImage, request: LibcImageRequest, out: str) -> list[str]:
-    lines = [f"Boot it: {_boot_command(request)}"]
+    lines = [f"Boot it: {boot_command(request)}"]
     if out:
         other = next(libc for libc in LIBCS if libc != described.libc)
         root = shlex.quote(str(Path(out) / ROOT_FILE))
@@ -171,7 +171,7 @@ def _next(described: LibcImage, request: LibcImageRequest, out: str) -> list[str
     return lines
 
 
-def _boot_command(request: LibcImageRequest) -> str:
+def boot_command(request: LibcImageRequest) -> str:
     """Return the command that boots the image of a request, and no other one."""
     usual = LibcImageRequest(architecture=request.architecture, libc=request.libc)
     chosen = (

@@ -27,6 +27,7 @@ class OpenRuns:
 
     Args:
         records: of which. Those without runs, and those whose runs can't be read, are left out.
+        spare: descriptors to leave for everything else.
 
     Attributes:
         records: those with runs.
@@ -35,13 +36,13 @@ class OpenRuns:
         UserError: there are more records with runs than this process may open files.
     """
 
-    def __init__(self, records: Iterable[NamedRecord]) -> None:
+    def __init__(self, records: Iterable[NamedRecord], *, spare: int = _SPARE) -> None:
         self.records: list[NamedRecord] = []
         self._descriptors: list[int] = []
         self._limits = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (self._limits[1], self._limits[1]))
         try:
-            self._open(records)
+            self._open(records, spare)
         except BaseException:
             self.close()
             raise
@@ -70,9 +71,9 @@ class OpenRuns:
             os.close(self._descriptors.pop())
         resource.setrlimit(resource.RLIMIT_NOFILE, self._limits)
 
-    def _open(self, records: Iterable[NamedRecord]) -> None:
+    def _open(self, records: Iterable[NamedRecord], spare: int) -> None:
         hard = self._limits[1]
-        most = (1 << 20 if hard == resource.RLIM_INFINITY else hard) - _SPARE
+        most = (1 << 20 if hard == resource.RLIM_INFINITY else hard) - spare
         for record in records:
             try:
                 descriptor = open_runs(record.path)

@@ -169,10 +169,10 @@ def _clause(view: RecordView, place: _Place, baseline: str) -> str:
     old, new = found
     same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False))
     begin = max(0, sum(1 for _ in same) - _BEFORE)
-    return f" (first differing line: baseline {_shown(old, begin)}, candidate {_shown(new, begin)})"
+    return f" (first differing line: baseline {literal_of(old, begin)}, candidate {literal_of(new, begin)})"
 
 
-def _shown(line: bytes, begin: int) -> str:
+def literal_of(line: bytes, begin: int) -> str:
     """Return a part of a line as a literal: printed bytes are untrusted."""
     part = line[begin : begin + _WIDTH]
     text = f"{'...' if begin else ''}{part.decode(errors='replace')}{'...' if begin + _WIDTH < len(line) else ''}"

@@ -194,7 +194,7 @@ class ProgressText:
         return (
             *self._label(),
             Part(1, self._remaining(trial, done, total)),
-            Part(2, self._knowledge()),
+            Part(2, self.knowledge()),
             *self._length(),
             Part(4, self._block(trial)),
             Part(5, (f"trial {done + 1} of {total}", f"{done + 1}/{total}")),
@@ -245,7 +245,7 @@ class ProgressText:
             return f"about {left} left, or longer", f"~{left} left"
         return f"at most {left} left", f"<={left} left"
 
-    def _knowledge(self) -> tuple[str, ...]:
+    def knowledge(self) -> tuple[str, ...]:
         """Return how many rows have a verdict now, or when verdicts are first computed."""
         decision = self.decision
         if decision is None or decision.decided is None:

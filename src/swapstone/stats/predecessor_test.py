@@ -112,15 +112,15 @@ class RunOrder:
         weights = np.array([_weight(centred[self.order == each]) for each in range(values.shape[1])])[self.order]
         residuals = _without_shared(centred, weights)
         valid = np.isfinite(residuals)
-        cells = self._cells(self.order, self.previous, a, b) & valid
+        cells = self.cells_of(self.order, self.previous, a, b) & valid
         counts = cells.sum(axis=(1, 2))
         if counts.min() < FEWEST:
             return None
         scores = np.zeros(values.shape)
         for each in range(values.shape[1]):
             mine = (self.order == each) & valid
-            scores[mine] = _normal_scores(residuals[mine])
-        by_scores = self._randomised(scores, valid, cells, a, b)
+            scores[mine] = normal_scores(residuals[mine])
+        by_scores = self.randomised_p_value(scores, valid, cells, a, b)
         means, variances, freedom = _fitted(centred, weights, cells)
         # Test 2 has one variance for each treatment: the smaller cell alone would have too few values.
         error = math.sqrt(sum(variances))
@@ -136,7 +136,9 @@ class RunOrder:
             share=float((self.previous != self.order)[pair].mean()),
         )
 
-    def _randomised(self, scores: Floats, valid: NDArray[np.bool_], cells: NDArray[np.bool_], a: int, b: int) -> float:
+    def randomised_p_value(
+        self, scores: Floats, valid: NDArray[np.bool_], cells: NDArray[np.bool_], a: int, b: int
+    ) -> float:
         """Return the p-value of T of the scores over new draws of the orders: normal, and not below the share of the draws."""
         if self.order.size > LARGEST_DRAWN:
             observed = float(_contrast(cells.reshape(1, 4, -1), scores.ravel(), valid.ravel().astype(np.float64))[0])
@@ -196,7 +198,7 @@ class RunOrder:
         if self._cycles == 1:
             return _random_codes(blocks, count)  # the same for all groups of so many blocks
         random = np.random.default_rng(DRAW_SEED)
-        return np.stack([_codes_of(*self._new_order(random)) for _ in range(_draws(blocks * count))])
+        return np.stack([_codes_of(*self._new_order(random)) for _ in range(draws_of(blocks * count))])
 
     def _new_order(self, random: np.random.Generator) -> tuple[Ints, Ints]:
         """Shuffle the orders of each whole cycle; return them, shape (blocks, k), and the treatment before each block, shape (blocks,)."""
@@ -228,11 +230,11 @@ class RunOrder:
                 order[places == cycle] = random.permutation(count)[random.permutation(rows)]
             before = np.concatenate([self.before[:1], order[:-1, -1]])
             previous = np.concatenate([before[:, None], order[:, :-1]], axis=1)
-            found[draw] = self._cells(order, previous, a, b).reshape(4, -1)
+            found[draw] = self.cells_of(order, previous, a, b).reshape(4, -1)
         return found
 
     @staticmethod
-    def _cells(order: Ints, previous: Ints, a: int, b: int) -> NDArray[np.bool_]:
+    def cells_of(order: Ints, previous: Ints, a: int, b: int) -> NDArray[np.bool_]:
         """Return which runs belong to each of the four means, shape (4, blocks, k)."""
         is_a, is_b, known = order == a, order == b, previous >= 0
         after_a, after_b = previous == a, previous == b
@@ -263,7 +265,7 @@ def _random_counts(blocks: int, count: int) -> NDArray[np.float32]:
     return counts
 
 
-def _draws(runs: int) -> int:
+def draws_of(runs: int) -> int:
     """Return how many orders of so many runs are drawn for the deviation alone."""
     return max(FEWEST_DRAWS, -(-DRAWN_RUNS // runs))
 
@@ -271,7 +273,7 @@ def _draws(runs: int) -> int:
 @functools.lru_cache(maxsize=8)
 def _random_codes(blocks: int, count: int) -> NDArray[np.int8]:
     """Return `RunOrder._codes` for random orders of independent blocks."""
-    return np.concatenate(list(_new_codes(blocks, count, _draws(blocks * count))))
+    return np.concatenate(list(_new_codes(blocks, count, draws_of(blocks * count))))
 
 
 def _new_codes(blocks: int, count: int, draws: int) -> Iterator[NDArray[np.int8]]:
@@ -378,7 +380,7 @@ def _median(values: Floats) -> float:
     return float(np.median(finite)) if finite.size else math.nan
 
 
-def _normal_scores(values: Floats) -> Floats:
+def normal_scores(values: Floats) -> Floats:
     """Return the van der Waerden scores of values; equal values have the mean rank."""
     _, index, counts = np.unique(values, return_inverse=True, return_counts=True)
     if counts.size == values.size:

@@ -81,7 +81,7 @@ class PairSums:
         low, high, below, upto = self._bracket(rank)
         halve = False
         while high - low > 1 and upto - below > ENUMERATE_LIMIT:
-            for probe in _probes(low, high, (rank - below) / (upto - below), halve):
+            for probe in probes(low, high, (rank - below) / (upto - below), halve):
                 if not low < probe < high:
                     continue
                 seen = self.at_most(probe)
@@ -151,7 +151,7 @@ def _evenly(n: int) -> Integers:
     return places
 
 
-def _probes(low: int, high: int, share: float, halve: bool) -> tuple[int, ...]:
+def probes(low: int, high: int, share: float, halve: bool) -> tuple[int, ...]:
     """Return where to count next inside a bracket: the middle, or next to the linear interpolation of the rank."""
     if halve:
         return ((low + high) // 2,)

@@ -84,7 +84,7 @@ def _other_variable(expected: Expected, evidence: Evidence) -> str:
     """Return a text on the first variable with another value than requested; empty if there is none."""
     for name, value in expected.environment:
         seen = evidence.value(environment_variable(name))
-        if seen is None or not _same((seen,), (value,)):
+        if seen is None or not same_words((seen,), (value,)):
             return f"the variable {name}={(seen or '')[:_SHOWN]!r}"
     return ""
 
@@ -97,13 +97,15 @@ def _is_command(seen: tuple[str, ...], expected: Expected, evidence: Evidence) -
     one ends in them.
     """
     own = expected.arguments[1:]
-    if expected.script and len(seen) > len(own) and _same(seen[len(seen) - len(own) :], own):
+    if expected.script and len(seen) > len(own) and same_words(seen[len(seen) - len(own) :], own):
         return True
-    if _same(seen, expected.arguments):
+    if same_words(seen, expected.arguments):
         return evidence.program is not None and evidence.program.path in evidence.objects
     rests = (expected.arguments[at:] for at in range(1, len(expected.arguments)))
-    ambiguous = any(_same(seen, other[-len(seen) :]) for other in expected.others)
-    return any(_same(seen, rest) for rest in rests) and not ambiguous and _is_executable(seen[0], expected, evidence)
+    ambiguous = any(same_words(seen, other[-len(seen) :]) for other in expected.others)
+    return (
+        any(same_words(seen, rest) for rest in rests) and not ambiguous and _is_executable(seen[0], expected, evidence)
+    )
 
 
 def _is_executable(program: str, expected: Expected, evidence: Evidence) -> bool:
@@ -112,7 +114,7 @@ def _is_executable(program: str, expected: Expected, evidence: Evidence) -> bool
     return path is not None and (os.path.realpath(path) in evidence.objects or read_facts(Path(path)) is None)
 
 
-def _same(seen: tuple[str, ...], expected: tuple[str, ...]) -> bool:
+def same_words(seen: tuple[str, ...], expected: tuple[str, ...]) -> bool:
     """Return whether words are equal; `PORT` matches any number, `ADDRESS` any IPv4 address."""
     patterns = (
         re.escape(word).replace(re.escape(PORT), "[0-9]+").replace(re.escape(ADDRESS), "[0-9.]+") for word in expected

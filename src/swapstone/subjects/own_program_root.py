@@ -84,7 +84,7 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
         if isinstance(target, Target):
             _check_mounts(roots[0], target)
     else:
-        _check_memory(own, roots)
+        check_memory(own, roots)
         for each in every:
             working_files(each)
 
@@ -139,8 +139,12 @@ def machine_of(experiment: Experiment) -> str:
     return find_architecture(experiment.architecture).machine if experiment.architecture else os.uname().machine
 
 
-def _check_memory(own: OwnProgram, roots: Iterable[RootFileSystem]) -> None:
-    """Check that all roots fit into the memory of a machine: each has all of them, so that the machines are equal."""
+def check_memory(own: OwnProgram, roots: Iterable[RootFileSystem]) -> None:
+    """Check that all roots fit into the memory of a machine: each has all of them, so that the machines are equal.
+
+    Raises:
+        UserError: they do not fit; the hint names a size that is enough.
+    """
     memory, size = own.memory_bytes or USUAL_MEMORY_BYTES, sum(root.memory_bytes for root in roots)
     if size + _IMAGE_BYTES > room_bytes(memory):
         raise UserError(

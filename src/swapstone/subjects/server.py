@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import random
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -38,17 +38,21 @@ _LOOPBACK = "ip link set lo up"
 """Before a server runs in a virtual machine: without it no connection to 127.0.0.1 is possible."""
 
 
-def free_port(address: str = LOOPBACK) -> int:
+def free_port(address: str = LOOPBACK, ports: Sequence[int] = _PORTS) -> int:
     """Return a port on which nothing listens at 127.0.0.1 and at another address of this machine.
+
+    Args:
+        address: an IPv4 address.
+        ports: to choose from.
 
     Raises:
         UnavailableError: no free port was found.
     """
     for _ in range(_TRIES):
-        port = random.choice(_PORTS)  # noqa: S311 - any will do
+        port = random.choice(ports)  # noqa: S311 - any will do
         if _is_free(LOOPBACK, port) and (address == LOOPBACK or _is_free(address, port)):
             return port
-    raise UnavailableError("No port from 20000 to 32767 is free.", "End the programs that listen there.")
+    raise UnavailableError(f"No port from {ports[0]} to {ports[-1]} is free.", "End the programs that listen there.")
 
 
 def _is_free(address: str, port: int) -> bool:

@@ -65,6 +65,7 @@ class Board:
         place: the board.
 
     Attributes:
+        connection: over which its commands run.
         answer: what the board answered when the connection was opened last.
         folder: absolute path there.
         placed: contents here by path there, of all files that were copied.
@@ -75,7 +76,7 @@ class Board:
         self.placed: dict[str, bytes] = {}
         self._session = secrets.token_hex(16)
         self._word = f"swapstone-{secrets.token_hex(16)}"
-        self._connection = SshConnection(place, f"The board {place.name}", "board")
+        self.connection = SshConnection(place, f"The board {place.name}", "board")
         self.answer = BoardAnswer({}, {})
         self.folder = ""
         try:
@@ -96,16 +97,16 @@ class Board:
 
     def tolerate(self, silent_s: float) -> None:
         """Let the ssh server not answer for so long; see `SshConnection.tolerate`."""
-        self._connection.tolerate(silent_s)
+        self.connection.tolerate(silent_s)
 
     def move(self, place: BoardFolder) -> None:
         """Reach the board at another address, from the next `connect` on."""
         self.place = place
-        self._connection.move(place)
+        self.connection.move(place)
 
     def disconnect(self) -> None:
         """End the connection, before the board is switched off; `connect` makes it again."""
-        self._connection.disconnect()
+        self.connection.disconnect()
 
     def connect(self) -> None:
         """Connect, also again: take the lock, end what an earlier connection of this object left, and check the copied files.
@@ -115,17 +116,17 @@ class Board:
             UserError: the lock belongs to another user.
             WireError: the board's answer is not valid.
         """
-        self._connection.disconnect()
+        self.connection.disconnect()
         owner = f"{getpass.getuser()}@{socket.gethostname()}"
         script = open_script(self._word, self._session, owner, self.place.folder, self.place.governor)
-        data = self._connection.open(script, ending(self._word), MOST_ANSWER_BYTES)
+        data = self.connection.open(script, ending(self._word), MOST_ANSWER_BYTES)
         self.answer = decode_board_answer(b"\n" + data, self._word)
         if greeting := (b"\n" + data).partition(f"\n{self._word} ".encode())[0].decode(errors="replace").strip():
             raise UnavailableError(
                 f"The login shell of {self.place.name} prints text before each command, here {safe_excerpt(greeting, 60)!r}.",
                 f"Let it do so at a terminal only. This must print nothing: ssh {self.place.words} true",
             )
-        _check(self.answer, self.place)
+        check_answer(self.answer, self.place)
         folder = self.answer.text("folder")
         if not is_board_path(folder):
             raise UserError(
@@ -147,7 +148,7 @@ class Board:
             ConnectionEndedError: the connection has ended.
             UserError: the board does not answer, or its answer is not valid.
         """
-        data = self._connection.ask(step_script(step), ending(self._word), MOST_ANSWER_BYTES, beside_s)
+        data = self.connection.ask(step_script(step), ending(self._word), MOST_ANSWER_BYTES, beside_s)
         return decode_board_answer(b"\n" + data, self._word)
 
     @property
@@ -189,7 +190,7 @@ class Board:
 
     def command(self, words: str) -> tuple[str, ...]:
         """Return the command of this machine that runs a shell's command there as a session of the connection."""
-        return self._connection.session(words)
+        return self.connection.session(words)
 
     def agent_command(self, agent: str, which: str = "", group: str = "") -> tuple[str, ...]:
         """Return the command of this machine that runs an agent there; `connect` ends what a lost connection left of it.
@@ -205,7 +206,7 @@ class Board:
 
     def close(self) -> None:
         """End the connection; the board then removes the scratch folder and the lock. May be called twice."""
-        self._connection.close()
+        self.connection.close()
 
     def _require(self, path: str, content: bytes) -> None:
         """Copy a file unless the board has it.
@@ -213,7 +214,7 @@ class Board:
         Raises:
             UserError: it can't be copied, or arrives with another content.
         """
-        if self._has(path, content):
+        if self.has_file(path, content):
             return
         folder = path.rpartition("/")[0]
         part = f"{path}.part"
@@ -221,7 +222,7 @@ class Board:
             stream.write(content)
             stream.seek(0)
             try:
-                self._connection.call(
+                self.connection.call(
                     _in_sh(f"umask 077; mkdir -p {folder} && cat >{part} && chmod 700 {part} && mv -f {part} {path}"),
                     stream,
                 )
@@ -231,13 +232,13 @@ class Board:
                     f"Free some space there (swapstone target clean {self.place.target}), or name another folder: "
                     f"--target {self.place.target},folder=/path",
                 ) from error
-        if not self._has(path, content):
+        if not self.has_file(path, content):
             raise UserError(
                 f"{path.rpartition('/')[2]} arrived on {self.place.name} with another content.",
                 f"There may be no room: ssh {self.place.words} df {self.folder}",
             )
 
-    def _has(self, path: str, content: bytes) -> bool:
+    def has_file(self, path: str, content: bytes) -> bool:
         """Return whether the board has a file with this content: by its own sha256sum, or else by reading the file."""
         digest = hashlib.sha256(content).hexdigest()
         found = self.ask(f"if [ -x {path} ]; then part there; part sum; sha256sum {path} 2>/dev/null; fi")
@@ -247,7 +248,7 @@ class Board:
         if known is not None:
             return known[1] == digest
         try:
-            there = self._connection.call(f"cat {path}", most_bytes=len(content) + 1)
+            there = self.connection.call(f"cat {path}", most_bytes=len(content) + 1)
         except WireError:
             return False
         return there == content
@@ -273,15 +274,20 @@ def clean_board(place: BoardFolder) -> Cleaned:
         answer = decode_board_answer(b"\n" + data, word)
     finally:
         connection.close()
-    _check(answer, place)
+    check_answer(answer, place)
     if "failed" in answer.parts:
         raise UserError(f"The files on {place.name} can't be removed: {answer.text('failed')}")
     size = re.match("[0-9]{1,12}", answer.text("size"))
     return Cleaned(folder=answer.text("folder"), kib=(int(size[0]) if size else 0) if "size" in answer.parts else None)
 
 
-def _check(answer: BoardAnswer, place: BoardFolder) -> None:
-    """Raise if the board refused to run trials."""
+def check_answer(answer: BoardAnswer, place: BoardFolder) -> None:
+    """Raise if the board refused to run trials.
+
+    Raises:
+        UnavailableError: it lacks what the agent needs.
+        UserError: it is in use, or its folder can't be used.
+    """
     refused = next((name for name in REFUSED if name in answer.parts), "")
     why = answer.text(refused)
     folder = f"Name a folder where programs may be written and run: --target {place.target},folder=/path"

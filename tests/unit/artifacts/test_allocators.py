@@ -53,7 +53,7 @@ def recipe(**changes: object) -> Recipe:
 def test_every_level_that_is_built_has_a_locked_archive() -> None:
     lock = read_lock()
     names = {level.name for level in find_factor("allocator").levels} - {"default"}
-    assert set(lock) == names == set(allocators._PLANS)
+    assert set(lock) == names == set(allocators.PLANS)
     for source in lock.values():
         assert source.kind in {"debian", "crate"}
         assert len(source.sha256) == 64 and set(source.sha256) <= set("0123456789abcdef")
@@ -209,7 +209,7 @@ def small(monkeypatch: pytest.MonkeyPatch, archive: tuple[Path, Source], *steps:
     """Put an allocator of the test's own in the place of mimalloc."""
     monkeypatch.setattr(allocators, "fetch", lambda _: archive[0])
     monkeypatch.setitem(
-        allocators._PLANS, "mimalloc", lambda *_: Plan(steps=tuple((step,) for step in steps), objects=("x.o",))
+        allocators.PLANS, "mimalloc", lambda *_: Plan(steps=tuple((step,) for step in steps), objects=("x.o",))
     )
 
 

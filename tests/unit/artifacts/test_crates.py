@@ -131,10 +131,10 @@ def test_crates_of_other_sources_are_compiled_again(tmp_path: Path) -> None:
     own, other = (tmp_path / "release/.fingerprint" / name for name in ("swapstone-net-0123", "serde-0123"))
     for folder in (own, other):
         folder.mkdir(parents=True)
-    crates._forget_other_sources(tmp_path, "a1")
+    crates.forget_other_sources(tmp_path, "a1")
     assert not own.exists() and other.exists(), "of which sources it was built is unknown"
     own.mkdir()
-    crates._forget_other_sources(tmp_path, "a1")
+    crates.forget_other_sources(tmp_path, "a1")
     assert own.exists()
-    crates._forget_other_sources(tmp_path, "b2")
+    crates.forget_other_sources(tmp_path, "b2")
     assert not own.exists() and other.exists()

@@ -13,7 +13,7 @@ import pytest
 
 from swapstone.artifacts import debug_package
 from swapstone.artifacts.image_catalog import ARCHITECTURES
-from swapstone.artifacts.images import ImageRequest, _plan, build_image
+from swapstone.artifacts.images import ImageRequest, build_image, plan_image
 from swapstone.artifacts.packages import Lock, Package, package_file, read_lock
 from swapstone.instruments.block_counts import Block
 from swapstone.instruments.code_files import CodeFile, read_code
@@ -193,7 +193,7 @@ def test_the_locks_images_have_the_names_that_they_have_without_it() -> None:
                 request = ImageRequest(
                     architecture=architecture.name, kernel=kernel, parts=("busybox", "glibc", "musl")
                 )
-                assert _plan(request, lock).key() == _plan(request, less).key()
+                assert plan_image(request, lock).key() == plan_image(request, less).key()
 
 
 def test_the_symbols_are_of_the_locked_version_of_glibc() -> None:

@@ -101,6 +101,6 @@ def test_the_hint_for_the_network_stacks_installs_the_rust_that_they_need(
 
 def test_the_packages_the_crates_and_the_checks_name_the_same_lowest_rust() -> None:
     top = Path(__file__).parents[3]
-    lowest = f"{crates._RUST[0]}.{crates._RUST[1]}"
+    lowest = f"{crates.OLDEST_RUST[0]}.{crates.OLDEST_RUST[1]}"
     assert f"rust:{lowest} " in (top / "packages").read_text()
     assert f'rust-version = "{lowest}"' in (top / "crates" / "Cargo.toml").read_text()

@@ -23,7 +23,7 @@ def test_a_lock_that_is_held_is_not_an_error(tmp_path: Path) -> None:
         assert take_lock(two, tmp_path / "lock", shared=True, wait=False)
 
 
-@pytest.mark.parametrize("locked", [apt.locked, upstream_sources.locked, source_build._lock_copy])
+@pytest.mark.parametrize("locked", [apt.locked, upstream_sources.locked, source_build.lock_copy])
 def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locked: object) -> None:
     def refused(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))

@@ -74,12 +74,12 @@ def test_what_trials_of_crates_need_is_needed_too(have: Callable[..., None], mon
 
 def test_the_doctor_reports_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capabilities, "missing_guest_requirement", lambda: ("There is no C compiler.", "Install one."))
-    found = capabilities._bare()
+    found = capabilities.bare_finding()
     assert (found.name, found.state.value) == ("target bare-riscv64", "missing")
     assert found.meaning == "There is no C compiler: no network stack without an operating system"
     assert found.remedy == "Install one."
     monkeypatch.setattr(capabilities, "missing_guest_requirement", lambda: None)
-    assert capabilities._bare().state.value == "good"
+    assert capabilities.bare_finding().state.value == "good"
 
 
 def test_program_and_guest_are_in_one_folder_and_both_digests_are_kept(

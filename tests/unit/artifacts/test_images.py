@@ -116,16 +116,16 @@ def test_every_input_moves_the_address(lock: Lock, monkeypatch: pytest.MonkeyPat
         for package in lock.packages
     )
     plans = [
-        images._plan(base, lock),
-        images._plan(with_file(b"agenT"), lock),
-        images._plan(with_file(b"agent", "sbin/init"), lock),
-        images._plan(msgspec.structs.replace(base, kernel="rt"), lock),
-        images._plan(msgspec.structs.replace(base, modules=("base",)), lock),
-        images._plan(msgspec.structs.replace(base, parts=()), lock),
-        images._plan(base, lock_of(*other_shell)),
+        images.plan_image(base, lock),
+        images.plan_image(with_file(b"agenT"), lock),
+        images.plan_image(with_file(b"agent", "sbin/init"), lock),
+        images.plan_image(msgspec.structs.replace(base, kernel="rt"), lock),
+        images.plan_image(msgspec.structs.replace(base, modules=("base",)), lock),
+        images.plan_image(msgspec.structs.replace(base, parts=()), lock),
+        images.plan_image(base, lock_of(*other_shell)),
     ]
     keys = [plan.key() for plan in plans]
-    monkeypatch.setattr(images, "_code", lambda: "another version")
+    monkeypatch.setattr(images, "code_version", lambda: "another version")
     keys.append(plans[0].key())
     assert len(set(keys)) == len(keys)
 
@@ -184,14 +184,14 @@ def test_a_damaged_image_is_built_again(lock: Lock, damaged: str, how: str) -> N
 
 @pytest.mark.slow
 def test_a_full_disk_leaves_no_partial_image(lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = images._write_through
+    real = images.write_through
 
     def full(path: Path, content: bytes) -> None:
         real(path, content)
         if path.name == "initrd":
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(images, "_write_through", full)
+    monkeypatch.setattr(images, "write_through", full)
     with pytest.raises(UserError, match="can't be written: No space left on device") as caught:
         build_image(REQUEST, lock=lock)
     assert "swapstone image gc" in caught.value.hint

@@ -14,7 +14,7 @@ import pytest
 
 from swapstone.artifacts import SOURCE_RECIPE, SourceBuilder, libraries, resolve_recipe, with_libraries
 from swapstone.artifacts.libraries import LOCK, library_digests, library_environment, parse_libraries
-from swapstone.artifacts.library_table import LIBRARIES, Library, _compiled
+from swapstone.artifacts.library_table import LIBRARIES, Library, compile_command
 from swapstone.artifacts.missing_library import (
     missing_hint,
     missing_library,
@@ -29,7 +29,7 @@ from swapstone.subjects.own_program_libraries import wrong_library
 from tests.programs import needs
 
 TINY = Library(
-    command=_compiled("tiny.c", "tiny", "1", "tiny.h"),
+    command=compile_command("tiny.c", "tiny", "1", "tiny.h"),
     links=("tiny",),
     headers=r"tiny\.h",
     packages=("tiny",),
@@ -185,7 +185,7 @@ def test_an_unknown_library_lists_the_known_ones() -> None:
 
 
 def test_what_a_library_needs_is_built_before_it() -> None:
-    assert libraries._in_order(["curl", "zlib"]) == ("openssl", "zlib", "curl")
+    assert libraries.in_order(["curl", "zlib"]) == ("openssl", "zlib", "curl")
 
 
 @pytest.mark.parametrize(

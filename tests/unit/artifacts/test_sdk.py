@@ -131,9 +131,9 @@ def test_a_changed_file_changes_the_digest_and_makes_the_sdk_damaged(tmp_path: P
     digest = content_digest(built.folder)
     description = msgspec.structs.replace(built.sdk, content=digest)
     (built.folder / DESCRIPTION).write_bytes(description.encoded())
-    assert content_digest(built.folder) == digest and sdk_module._read(built.folder) == description
+    assert content_digest(built.folder) == digest and sdk_module.read_sdk(built.folder) == description
     (built.folder / "bin" / "x-gcc").write_text("#!/bin/bash\n")
-    assert content_digest(built.folder) != digest and sdk_module._read(built.folder) is None
+    assert content_digest(built.folder) != digest and sdk_module.read_sdk(built.folder) is None
 
 
 def _moved(tmp_path: Path, architecture: str, libc: str) -> tuple[Path, Sdk]:

@@ -49,7 +49,7 @@ def test_lines_stay_and_control_characters_do_not(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("kind", [UserError, NothingComparableError])
 def test_errors(capsys: pytest.CaptureFixture[str], kind: type[UserError]) -> None:
     """The dump of a failed first trial is the message of one."""
-    assert main._report(kind(f"Its first lines:\n{EVIL}", f"Try: {EVIL}")) in {2, 4}
+    assert main.report_error(kind(f"Its first lines:\n{EVIL}", f"Try: {EVIL}")) in {2, 4}
     printed = capsys.readouterr().err
     assert printed.startswith("error: Its first lines:\n")
     assert not steering(printed, kept="\n\t")
@@ -59,14 +59,14 @@ def test_the_traceback_of_a_bug(capsys: pytest.CaptureFixture[str]) -> None:
     try:
         raise RuntimeError(EVIL)
     except RuntimeError as error:
-        assert main._report(error) == 1
+        assert main.report_error(error) == 1
     printed = capsys.readouterr().err
     assert "RuntimeError" in printed and "Please report it" in printed
     assert not steering(printed, kept="\n\t")
 
 
 def test_too_little_memory_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main._report(MemoryError()) == 2
+    assert main.report_error(MemoryError()) == 2
     assert capsys.readouterr().err.startswith("error: There is not enough memory")
 
 

@@ -183,10 +183,10 @@ def test_in_the_first_block_the_budget_is_a_limit_only_if_it_is_not_extended(mon
 
 
 def test_no_verdict_is_announced_for_a_block_after_the_end() -> None:
-    assert _running(next_ns=5 * 10**9)._knowledge()[0] == "first verdicts after block 15"
-    assert _running(next_ns=10 * 10**9)._knowledge()[0] == "verdicts at the end"
-    assert _running(next_ns=10 * 10**9, decided=3)._knowledge()[0] == "3 of 27 rows decided"
-    assert ProgressText(experiment(blocks=9))._knowledge()[0] == "verdicts at the end"
+    assert _running(next_ns=5 * 10**9).knowledge()[0] == "first verdicts after block 15"
+    assert _running(next_ns=10 * 10**9).knowledge()[0] == "verdicts at the end"
+    assert _running(next_ns=10 * 10**9, decided=3).knowledge()[0] == "3 of 27 rows decided"
+    assert ProgressText(experiment(blocks=9)).knowledge()[0] == "verdicts at the end"
 
 
 def test_the_first_verdicts_are_those_of_the_first_check_with_enough_pairs_for_an_interval() -> None:
@@ -197,7 +197,7 @@ def test_the_first_verdicts_are_those_of_the_first_check_with_enough_pairs_for_a
     assert needed_pairs(whole) == 17
     text = ProgressText(whole)
     text.block_done(StopDecision((), "", 0, None, None, next_ns=10**9, budget_ns=60 * 10**9), 6, 10**9)
-    assert text._knowledge()[0] == "first verdicts after block 20"
+    assert text.knowledge()[0] == "first verdicts after block 20"
 
 
 def test_without_a_terminal_there_is_a_line_at_once_and_then_every_fifteen_seconds(

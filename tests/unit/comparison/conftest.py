@@ -11,16 +11,21 @@ import pytest
 
 from swapstone import plan
 from swapstone.comparison import SizeValues, analyse, precision
+from swapstone.comparison.caveats import caveats_of
+from swapstone.comparison.rows import Row
 from swapstone.model import (
     FAMILY_CORRECTION,
     WALL_CLOCK,
     Analysis,
+    Caveat,
+    CaveatKind,
     Comparison,
     Cpus,
     Direction,
     Experiment,
     FactorLevels,
     Metric,
+    Noise,
     OwnProgram,
     Quantity,
     Run,
@@ -47,6 +52,24 @@ METRICS = {
         metric("nivcsw", Quantity.EVENTS, Direction.NEITHER, "1"),
     )
 }
+
+QUIET = Noise(cpu_pressure_percent=None, cpu_pressure_max_percent=None, steal_percent=None, load1=None, busy=False)
+
+
+def caveats(
+    kind: CaveatKind,
+    experiment: Experiment,
+    rows: Sequence[Row] = (),
+    comparisons: Sequence[Comparison] = (),
+    *,
+    runs: Sequence[Run] = (),
+    noise: Noise = QUIET,
+    needed: int = 0,
+) -> list[Caveat]:
+    """Return the caveats of one kind."""
+    every = caveats_of(experiment, runs, rows, comparisons, noise, needed=needed)
+    return [each for each in every if each.kind is kind]
+
 
 BASE, CANDIDATE, AGAIN, RELINKED = "libc=glibc", "libc=musl", "libc=glibc (again)", "libc=glibc (relinked)"
 

@@ -13,11 +13,15 @@ import pytest
 from swapstone.comparison import conditions, overload
 from swapstone.comparison.board_sensors import board_sensors, throttled_runs
 from swapstone.comparison.means import tail_p_value
-from swapstone.comparison.outputs import STDOUT, _not_compared
+from swapstone.comparison.outputs import STDOUT
+from swapstone.comparison.outputs import check as check_outputs
 from swapstone.comparison.run_columns import as_table
 from swapstone.model import CURRENT_RULES, Run, Status
 from swapstone.model.board_sensors import SensorPoint
+from swapstone.plan import variants
 from tests.unit.comparison.conftest import Bench
+from tests.unit.comparison.test_outputs import experiment as outputs_of
+from tests.unit.comparison.test_outputs import side
 
 BASE = "libc=glibc"
 ABSENT = -(2**63)
@@ -229,7 +233,9 @@ def test_times_that_are_no_measurements_are_left_out(name: str, value: int, *, n
 )
 def test_a_clock_that_is_set_by_10_ms_is_named(steps: tuple[int, ...], message: str | None) -> None:
     runs = runs_of([{"clock_step_ns": step} for step in steps])
-    found = [each.message for each in conditions._set(as_table(runs))]
+    bench = Bench()
+    bench.workload("w", "wall")
+    found = [each.message for each in conditions.check(bench.experiment, (), bench.workloads, runs).caveats]
     assert len(found) == (message is not None)
     assert message is None or message in found[0]
 
@@ -249,7 +255,16 @@ def test_equal_means_have_no_larger_one() -> None:
 )
 @pytest.mark.parametrize(("name", "what"), [(STDOUT, "standard output"), ("out", "the file 'out'")])
 def test_three_workloads_whose_outputs_vary_are_named(count: int, text: str, name: str, what: str) -> None:
-    (found,) = _not_compared({name: list("abcdef"[:count])})
+    subject = outputs_of(artifacts=() if name == STDOUT else (name,))
+    runs = []
+    for workload in "abcdef"[:count]:
+        for label in ("command=a", "command=b"):
+            words = [f"{label}{workload}{'x' * block}".encode() for block in range(4)]
+            constant = [b"1"] * 4
+            made = side(label, words, 1e6) if name == STDOUT else side(label, constant, 1e6, words)
+            trials = [msgspec.structs.replace(run.trial, workload=workload) for run in made]
+            runs += [msgspec.structs.replace(run, trial=trial) for run, trial in zip(made, trials, strict=True)]
+    (found,) = check_outputs(subject, variants(subject), {}, runs).caveats
     assert f"is not known for {text} {what} varies" in found.message
 
 

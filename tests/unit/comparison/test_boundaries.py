@@ -19,18 +19,19 @@ from swapstone.comparison.agreement import SignAgreement, spread
 from swapstone.comparison.cells import Cell
 from swapstone.comparison.clock_scales import ScaleOutcome, separation_p_value
 from swapstone.comparison.conditions import FEWEST_RUNS, check
-from swapstone.comparison.factor_effects import _closed
-from swapstone.comparison.failures import _opposite, _text
-from swapstone.comparison.precision import _at_resolution, deciding
+from swapstone.comparison.factor_effects import closed_share
+from swapstone.comparison.failures import reason_of
+from swapstone.comparison.precision import deciding, is_at_resolution
 from swapstone.comparison.rows import Row
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import EXACT, exact_sum, last_end, quotients, span_ns
-from swapstone.comparison.size_agreement import SizeOutcome, _outcome
-from swapstone.comparison.verdicts import _values, comparison, mean_inside, verdict_of
+from swapstone.comparison.size_agreement import SizeOutcome, outcome_of
+from swapstone.comparison.verdicts import comparison, mean_inside, verdict_of
 from swapstone.model import (
     CURRENT_RULES,
     Direction,
     FailureCounts,
+    FailureRates,
     Metric,
     Presence,
     Status,
@@ -204,7 +205,7 @@ def test_files_that_are_left_are_named_to_80_characters() -> None:
     ],
 )
 def test_an_interval_of_a_ratio_of_effects(low: float, high: float, outcome: SizeOutcome) -> None:
-    assert _outcome(Interval(low, high), 0.02) is outcome
+    assert outcome_of(Interval(low, high), 0.02) is outcome
 
 
 def test_samples_are_separate_beyond_the_limit() -> None:
@@ -231,14 +232,17 @@ def test_a_verdict_at_its_limits(low: float, high: float, verdict: Verdict) -> N
     assert verdict_of(Interval(low, high), 0.1, Direction.LOWER) is verdict
 
 
+def baseline_values(values: list[float]) -> tuple[float, ...]:
+    return comparison(row(values, values), alpha=0.05, margin=0.02, preferred=True).baseline_values
+
+
 def test_equal_values_are_one_object_and_zeros_keep_their_signs() -> None:
     for values in ([5.0] * 3, [0.0] * 3, [-5.0] * 3):
-        found = _values(np.array(values))
+        found = baseline_values(values)
         assert found == tuple(values) and len({id(each) for each in found}) == 1
-    assert [math.copysign(1, each) for each in _values(np.array([-0.0, 0.0, -0.0]))] == [-1, 1, -1]
-    assert [math.copysign(1, each) for each in _values(np.array([-0.0, -0.0]))] == [-1, -1]
-    assert _values(np.array([0.0, 5.0])) == (0.0, 5.0) and _values(np.array([5.0])) == (5.0,)
-    assert _values(np.empty(0)) == ()
+    assert [math.copysign(1, each) for each in baseline_values([-0.0, 0.0, -0.0])] == [-1, 1, -1]
+    assert [math.copysign(1, each) for each in baseline_values([-0.0, -0.0])] == [-1, -1]
+    assert baseline_values([0.0, 5.0]) == (0.0, 5.0) and baseline_values([5.0]) == (5.0,)
 
 
 def test_a_mean_is_inside_the_margin_at_its_ends() -> None:
@@ -271,9 +275,9 @@ def test_a_width_at_the_resolution_of_a_tool(width: float | None, resolution: fl
     metric = msgspec.structs.replace(METRICS["wall"], resolution=resolution)
     for before, after in (([100.0] * 3, [200.0] * 3), ([200.0] * 3, [100.0] * 3)):
         one = row_of(before, after, metric)
-        assert _at_resolution(builders.experiment(rules=rules), one, width) == at
+        assert is_at_resolution(builders.experiment(rules=rules), one, width) == at
     difference = row_of([0.0, 100.0, 100.0], [0.0, 10.0, 10.0], metric)
-    assert _at_resolution(builders.experiment(rules=rules), difference, width) == at
+    assert is_at_resolution(builders.experiment(rules=rules), difference, width) == at
 
 
 def row_of(before: list[float], after: list[float], metric: Metric) -> Row:
@@ -307,22 +311,37 @@ def test_the_share_of_a_gap_that_is_closed() -> None:
     bench.noisy("w", 1.5, 12)
     gap: Any = bench.analysis().comparisons[0]
     assert gap.verdict is Verdict.WORSE
-    assert _closed(Presence.PRESENT, gap, 0.4, 0.1) == pytest.approx(0.75)
-    assert _closed(Presence.PRESENT, gap, 0.4, 0.0) == 1.0
-    assert _closed(Presence.ABSENT, gap, 0.4, 0.1) is None
-    assert _closed(Presence.PRESENT, None, 0.4, 0.1) is None
-    assert _closed(Presence.PRESENT, gap, 0.0, 0.1) is _closed(Presence.PRESENT, gap, None, 0.1) is None
-    assert _closed(Presence.PRESENT, gap, 0.4, None) is None
+    assert closed_share(Presence.PRESENT, gap, 0.4, 0.1) == pytest.approx(0.75)
+    assert closed_share(Presence.PRESENT, gap, 0.4, 0.0) == 1.0
+    assert closed_share(Presence.ABSENT, gap, 0.4, 0.1) is None
+    assert closed_share(Presence.PRESENT, None, 0.4, 0.1) is None
+    assert closed_share(Presence.PRESENT, gap, 0.0, 0.1) is closed_share(Presence.PRESENT, gap, None, 0.1) is None
+    assert closed_share(Presence.PRESENT, gap, 0.4, None) is None
     same = msgspec.structs.replace(gap, verdict=Verdict.EQUIVALENT)
-    assert _closed(Presence.PRESENT, same, 0.4, 0.1) is None
+    assert closed_share(Presence.PRESENT, same, 0.4, 0.1) is None
 
 
 def test_rates_in_words() -> None:
     counts = FailureCounts(
         runs=60, failed=2, timed_out=0, crashed=0, others=2, refused=0, share=2 / 60, low=0.009, high=0.11
     )
-    assert _text(counts).startswith("3.3 % (0.9") and _text(counts).endswith("11 %)")
-    assert (_opposite("baseline"), _opposite("candidate")) == ("candidate", "baseline")
+    rates = FailureRates(
+        suite="s",
+        workload="w",
+        load="idle",
+        baseline=builders.variant("libc=glibc"),
+        candidate=builders.variant("libc=musl"),
+        baseline_runs=counts,
+        candidate_runs=counts,
+        confidence=0.95,
+        discordant=0,
+        p_value=1.0,
+        fails_more="",
+    )
+    for side, other in (("baseline", "candidate"), ("candidate", "baseline")):
+        text = reason_of(msgspec.structs.replace(rates, unfit=(side,)))
+        assert text.startswith(f"{side} fails in 2 of 60 runs, 3.3 % (0.9")
+        assert f"11 %), and {other} in 2 of 60, 3.3 % (0.9" in text
 
 
 def test_the_spread_of_a_record_is_that_of_the_side_with_the_largest_range() -> None:
@@ -349,9 +368,17 @@ def step_of(known: int, *, follows: bool, blocks: int = 12) -> carry_over.Eviden
     earlier[known:, 0] = np.nan
     if not follows:
         previous[:known, 0] = 0
-    group: Any = SimpleNamespace(order=order, runs=SimpleNamespace(previous=previous))
     measured = np.tile(np.linspace(1.0, 2.0, blocks)[:, None], (1, 2))
-    return carry_over._step(group, earlier, measured, (0, 1), diluted=True)
+    group: Any = SimpleNamespace(
+        labels=("libc=glibc", "libc=musl"),
+        order=order,
+        runs=SimpleNamespace(previous=previous, test=lambda *_: None),
+        logarithms=lambda _, discarded: earlier if discarded else measured,
+        discarded=1,
+    )
+    found = carry_over.tests_of(group, row([1.0], [2.0]))
+    assert found is None or (found.discarded, found.remaining) == (1, (found.first,))
+    return None if found is None else found.first
 
 
 def test_discarded_runs_must_follow_another_variant_in_six_blocks() -> None:
@@ -369,7 +396,16 @@ def test_discarded_runs_must_follow_another_variant_in_six_blocks() -> None:
 
 
 def test_the_half_width_of_a_bias_by_predecessors_is_that_of_99_percent_of_the_normal_distribution() -> None:
-    found = carry_over._of_predecessors(PredecessorTest(0.01, 0.5, 0.2, (1.0, 2.0, 3.0, 4.0), 0.75))
+    result = PredecessorTest(0.01, 0.5, 0.2, (1.0, 2.0, 3.0, 4.0), 0.75)
+    group: Any = SimpleNamespace(
+        labels=("libc=glibc", "libc=musl"),
+        logarithms=lambda *_: None,
+        runs=SimpleNamespace(test=lambda *_: result),
+        discarded=0,
+    )
+    tested = carry_over.tests_of(group, row([1.0], [2.0]))
+    assert tested is not None and tested.remaining == (tested.first,)
+    found = tested.first
     assert (found.p_value, found.bias, found.means) == (0.01, 0.5 * 0.75, (1.0, 2.0, 3.0, 4.0))
     assert found.half_width == pytest.approx(NormalDist().inv_cdf(0.995) * 0.2 * 0.75, rel=1e-4)
 
@@ -377,7 +413,11 @@ def test_the_half_width_of_a_bias_by_predecessors_is_that_of_99_percent_of_the_n
 def test_the_figures_of_carry_over() -> None:
     assert (carry_over.FAMILY_RATE, carry_over.FEWEST_BLOCKS, carry_over.NEGLIGIBLE) == (0.005, 6, 0.1)
     assert carry_over.MORE == {0: 1, 1: 2, 2: 4}
-    assert carry_over._exp(700.0) == carry_over._exp(701.0) == math.exp(700.0) and carry_over._exp(0.5) == math.exp(0.5)
+    evidence = carry_over.Evidence(0.5, 0.0, 0.0, (700.0, 701.0, 0.5, 0.0))
+    one = carry_over.Judged(carry_over.Tested(row([1.0], [2.0]), 0, evidence, (evidence,)), False, None, False)
+    (found,) = carry_over.findings(builders.experiment(), [one], 2).carry_overs.values()
+    assert found.baseline_after_itself == found.baseline_after_other == math.exp(700.0)
+    assert found.candidate_after_itself == math.exp(0.5)
 
 
 @pytest.mark.parametrize(("rules", "means"), [(CURRENT_RULES, True), (CURRENT_RULES - 1, False), (1, False)])
@@ -413,24 +453,24 @@ def test_with_layouts_and_without_runs_there_is_no_pair() -> None:
 
 
 @pytest.mark.parametrize("missing", [None, 1, 2])
-def test_both_tests_of_discarded_runs_are_needed(monkeypatch: pytest.MonkeyPatch, missing: int | None) -> None:
-    evidence = carry_over.Evidence(0.5, 0.0, 0.0, (0.0, 0.0, 0.0, 0.0))
-    calls: list[bool] = []
-
-    def step(*_: object, diluted: bool) -> carry_over.Evidence | None:
-        calls.append(diluted)
-        return None if len(calls) == missing else evidence
-
-    monkeypatch.setattr(carry_over, "_step", step)
+def test_both_tests_of_discarded_runs_are_needed(missing: int | None) -> None:
+    """The first of two discarded runs shows whether a run depends on another variant, the second whether that lasts."""
+    order = np.tile([0, 1], (12, 1))
+    values = np.tile(np.linspace(1.0, 2.0, 12)[:, None], (1, 2))
+    discarded = {0: values, 1: values + np.array([0.0, 0.25]), 2: values + np.array([0.0, 0.5])}
+    if missing is not None:
+        discarded[3 - missing] = np.full(values.shape, math.nan)
     group: Any = SimpleNamespace(
         labels=("libc=glibc", "libc=musl"),
-        logarithms=lambda *_: None,
-        runs=SimpleNamespace(test=lambda *_: None),
+        order=order,
+        runs=SimpleNamespace(previous=1 - order, test=lambda *_: None),
+        logarithms=lambda _, before: discarded[before],
         discarded=2,
     )
-    found = carry_over._tests_of(group, row([1.0], [2.0]))
-    assert calls == [True, False]
+    found = carry_over.tests_of(group, row([1.0], [2.0]))
     assert (found is None) == (missing is not None)
-    assert found is None or (found.discarded, found.remaining) == (2, (evidence,))
+    if found is not None:
+        assert found.discarded == 2 and found.first.bias == pytest.approx(0.5)
+        assert [each.bias for each in found.remaining] == [pytest.approx(0.25)]
     group.labels = ("libc=glibc", "libc=other")
-    assert carry_over._tests_of(group, row([1.0], [2.0])) is None
+    assert carry_over.tests_of(group, row([1.0], [2.0])) is None

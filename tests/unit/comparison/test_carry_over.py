@@ -19,6 +19,8 @@ from benchmarks.carry_over_model import (
 from swapstone import plan
 from swapstone.comparison import carry_over
 from swapstone.model import CaveatKind, Run, Verdict, counted_blocks
+from tests.unit import builders
+from tests.unit.comparison.test_limits import row
 
 TRUE = (Verdict.EQUIVALENT, Verdict.SAME_MEDIAN, Verdict.INCONCLUSIVE)
 """Of variants that don't differ; an invalid row states nothing."""
@@ -195,8 +197,8 @@ def test_a_resumed_experiment_repeats_its_decisions() -> None:
 def test_noise_is_no_carry_over(machine: Machine, prime: int) -> None:
     for seed in range(8):
         experiment = experiment_on(machine, seed, prime=prime, prime_more=False, blocks=25)
-        for row in elapsed_rows(analysed(experiment, simulated(machine, experiment)[0])):
-            assert row.carry_over is None or not row.carry_over.matters, (seed, row.reason)
+        for each in elapsed_rows(analysed(experiment, simulated(machine, experiment)[0])):
+            assert each.carry_over is None or not each.carry_over.matters, (seed, each.reason)
 
 
 @pytest.mark.slow
@@ -237,7 +239,10 @@ def test_three_variants_in_balanced_orders_meet_the_one_that_leaves_something_al
     ],
 )
 def test_hypotheses_are_rejected_by_holms_procedure(p_values: list[float], rejected: list[bool]) -> None:
-    assert carry_over._holm(p_values) == rejected
+    evidence = [carry_over.Evidence(p_value, 0.0, 0.0, (0.0,) * 4) for p_value in p_values]
+    tested = [carry_over.Tested(row([1.0], [1.0]), 0, each, (each,)) for each in evidence]
+    judged = carry_over.judge(builders.experiment(), tested)
+    assert [each.fires for each in judged] == [each.found is not None for each in judged] == rejected
 
 
 def test_discarded_runs_by_default_are_no_evidence_of_a_dependence() -> None:

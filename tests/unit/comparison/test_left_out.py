@@ -7,15 +7,24 @@ import msgspec
 import numpy as np
 import pytest
 
-from swapstone.comparison.analyse_runs import _null_result
-from swapstone.comparison.caveats import _noisy
+from swapstone.comparison.analyse_runs import null_result
 from swapstone.comparison.cells import collect
 from swapstone.comparison.contrast_estimates import Measured
-from swapstone.comparison.factorial import _of_indices
+from swapstone.comparison.factorial import index_estimates
 from swapstone.comparison.factorial_contrasts import contrasts
-from swapstone.model import CONSOLE, CURRENT_RULES, Direction, FactorLevels, Metric, Quantity, Status, Verdict
+from swapstone.model import (
+    CONSOLE,
+    CURRENT_RULES,
+    CaveatKind,
+    Direction,
+    FactorLevels,
+    Metric,
+    Quantity,
+    Status,
+    Verdict,
+)
 from tests.unit import builders
-from tests.unit.comparison.conftest import METRICS, Bench
+from tests.unit.comparison.conftest import METRICS, Bench, caveats
 from tests.unit.comparison.test_limits import row
 from tests.unit.comparison.test_run_limits import compared, noise
 
@@ -47,11 +56,11 @@ def test_a_workload_enters_an_index_of_effects_with_times_above_0(
 ) -> None:
     questions = contrasts(CROSSED)
     good, other = measured("good", 5.0), measured("other", value, metric, blocks=blocks)
-    found = list(_of_indices([good, other], questions, frozenset()))
+    found = list(index_estimates([good, other], questions, frozenset()))
     assert len(found) == len(questions)
     assert {each.workloads for each in found} == {2 if counts else 1}
     assert all(each.preferred for each in found)
-    assert not any(each.preferred for each in _of_indices([good], questions, frozenset({"idle"})))
+    assert not any(each.preferred for each in index_estimates([good], questions, frozenset({"idle"})))
 
 
 @pytest.mark.parametrize(
@@ -83,7 +92,8 @@ def test_processor_time_is_recommended_where_it_is_read_first(name: str, *, pref
     other = msgspec.structs.replace(compared(6), metric=METRICS["res"], preferred=False)
     experiment = builders.experiment(rules=CURRENT_RULES)
     busy = noise(busy=True, cpu_pressure_percent=30.0)
-    (found,) = _noisy(experiment, busy, [row([1.0], [1.0])], [other, one])
+    rows = [row([1.0], [1.0])] * 2
+    (found,) = caveats(CaveatKind.BUSY_MACHINE, experiment, rows, [other, one], noise=busy)
     assert ("Read CPU time first" in found.message) == advised
     assert ("compare CPU time of work" in found.hint) == advised
 
@@ -97,5 +107,5 @@ def test_sizes_are_no_null_results() -> None:
     others = [msgspec.structs.replace(time, verdict=each) for each in (Verdict.INVALID, Verdict.UNAVAILABLE)]
     same = msgspec.structs.replace(time, verdict=Verdict.EQUIVALENT)
     candidate = msgspec.structs.replace(time, candidate=builders.variant("libc=musl"))
-    found = _null_result(copy, [size, time, *others, same, candidate], (), frozenset())
+    found = null_result(copy, [size, time, *others, same, candidate], (), frozenset())
     assert (found.copy, found.compared, found.different, found.rows) == (copy, 2, 1, ("w wall",))

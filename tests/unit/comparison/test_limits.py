@@ -16,17 +16,16 @@ from swapstone import plan
 from swapstone.comparison import carry_over
 from swapstone.comparison.agreement import spread
 from swapstone.comparison.carry_over import Evidence
-from swapstone.comparison.conditions import _idle_ns
+from swapstone.comparison.conditions import check as check_conditions
 from swapstone.comparison.group_runs import group_runs
 from swapstone.comparison.latencies import latencies, time_series
 from swapstone.comparison.means import rarest_mode, runs_needed, summary, tail_p_value, unit_means
-from swapstone.comparison.outputs import _shown
-from swapstone.comparison.processors import _named
+from swapstone.comparison.outputs import agreement
 from swapstone.comparison.rows import Row, scale_of
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import median
-from swapstone.comparison.verdicts import _missing, _verdict_with_tail, bounds, comparison, separation_needed
-from swapstone.model import BALANCED_ORDER, CURRENT_RULES, Experiment, OwnProgram, Sample, Scale, Verdict
+from swapstone.comparison.verdicts import bounds, comparison, separation_needed, verdict_with_tail
+from swapstone.model import BALANCED_ORDER, CURRENT_RULES, Caveat, Experiment, OwnProgram, Sample, Scale, Verdict
 from swapstone.stats import Interval, MeanEffect
 from tests.unit import builders
 from tests.unit.comparison.conftest import METRICS, Bench
@@ -109,24 +108,33 @@ def test_a_bound_has_the_confidence_of_equal_signs() -> None:
 # Equivalence
 
 
+EQUAL_MEANS = MeanEffect(1.0, Interval(1.0, 1.0))
+
+
+def missing(one: Row, mean: MeanEffect = EQUAL_MEANS) -> str:
+    """Return what a row with the same median lacks to be equivalent."""
+    found = msgspec.structs.replace(
+        comparison(one, alpha=0.05, margin=0.02, preferred=True), verdict=Verdict.EQUIVALENT, reason=""
+    )
+    verdict, reason = verdict_with_tail(one, found, mean, 0.02, 0.0)
+    assert verdict is (Verdict.SAME_MEDIAN if reason else Verdict.EQUIVALENT)
+    return reason.removeprefix("same median; ")
+
+
 @pytest.mark.parametrize(("observed_s", "text"), [(9.99, "9.9 s"), (None, "an unknown time"), (0.5, "0.5 s")])
 def test_the_runs_of_an_own_program_must_span_10_s(observed_s: float | None, text: str) -> None:
     values = np.linspace(1.0, 2.0, 100)
-    mean = MeanEffect(1.0, Interval(1.0, 1.0))
-    (reason,) = _missing(row(values, values, must_last=True, observed_s=observed_s), mean, True)
-    assert reason == f"the runs span {text}: 10 s are needed"
-    assert _missing(row(values, values, must_last=True, observed_s=10.0), mean, True) == []
-    assert _missing(row(values, values, must_last=False, observed_s=observed_s), mean, True) == []
+    lasting = row(values, values, must_last=True, observed_s=observed_s)
+    assert missing(lasting) == f"the runs span {text}: 10 s are needed"
+    assert missing(row(values, values, must_last=True, observed_s=10.0)) == ""
+    assert missing(row(values, values, must_last=False, observed_s=observed_s)) == ""
 
 
 @pytest.mark.parametrize(("metric", "mode"), [("wall", "slow"), ("rate", "slow"), ("res", "separate")])
 def test_90_runs_show_a_mode_of_5_percent(metric: str, mode: str) -> None:
-    mean = MeanEffect(1.0, Interval(1.0, 1.0))
     few, enough = (np.linspace(1.0, 2.0, count) for count in (89, 90))
-    assert _missing(row(few, few, metric), mean, True) == [
-        f"89 runs would miss a {mode} mode of up to 5 % of the runs: 90 are needed"
-    ]
-    assert _missing(row(enough, enough, metric), mean, True) == []
+    assert missing(row(few, few, metric)) == f"89 runs would miss a {mode} mode of up to 5 % of the runs: 90 are needed"
+    assert missing(row(enough, enough, metric)) == ""
 
 
 def test_a_mode_shows_with_a_probability_of_99_percent() -> None:
@@ -136,12 +144,12 @@ def test_a_mode_shows_with_a_probability_of_99_percent() -> None:
 
 def test_a_mean_beyond_the_margin_is_named() -> None:
     values = np.linspace(1.0, 2.0, 100)
-    found = _missing(row(values, values), MeanEffect(1.5, Interval(0.9, 1.75)), False)
-    assert found == ["the mean is 1.5 times the baseline's (0.9 to 1.75), which reaches beyond the margin"]
-    zeros = _missing(row(values - 1, values), MeanEffect(-0.25, Interval(-1.0, 0.5)), False)
-    assert zeros == ["the mean differs by -0.25 (-1 to 0.5), which reaches beyond the margin"]
-    unknown = _missing(row(values, values), MeanEffect(1.5, None), False)
-    assert unknown == ["the mean is too uncertain for an interval, which reaches beyond the margin"]
+    found = missing(row(values, values), MeanEffect(1.5, Interval(0.9, 1.75)))
+    assert found == "the mean is 1.5 times the baseline's (0.9 to 1.75), which reaches beyond the margin"
+    zeros = missing(row(values - 1, values), MeanEffect(-0.25, Interval(-1.0, 0.5)))
+    assert zeros == "the mean differs by -0.25 (-1 to 0.5), which reaches beyond the margin"
+    unknown = missing(row(values, values), MeanEffect(1.5, None))
+    assert unknown == "the mean is too uncertain for an interval, which reaches beyond the margin"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +169,7 @@ def test_means_contradict_a_median_at_5_percent(
     found = comparison(one, alpha=0.05, margin=0.02, preferred=True)
     assert found.verdict is Verdict.WORSE
     one.__dict__["tail"] = p_value, larger
-    assert _verdict_with_tail(one, found, MeanEffect(0.9, Interval(0.8, 1.1)), 0.02, tail_alpha)[0] is verdict
+    assert verdict_with_tail(one, found, MeanEffect(0.9, Interval(0.8, 1.1)), 0.02, tail_alpha)[0] is verdict
 
 
 # Means and tails
@@ -221,10 +229,20 @@ def test_ratios_beyond_e_to_the_300_are_differences() -> None:
 
 
 def test_idle_time_is_what_no_processor_and_no_queue_explains() -> None:
-    columns = (np.array([each], dtype=np.int64) for each in (10_000_000, 2_000, 3_000, 1_000_000))
-    assert _idle_ns(*columns).tolist() == [4_000_000]
-    largest = (np.array([2**53 - 1], dtype=np.int64) for _ in range(4))
-    assert _idle_ns(*largest).tolist() == [0]
+    def named(wall_ns: int, used_us: int, delay_ns: int) -> int:
+        bench = Bench(rules=CURRENT_RULES)
+        bench.workload("w", "wall")
+        for block in range(1, 10):
+            bench.run("w", "libc=glibc", block, wall=1e9)
+            facts = {"wall_ns": 10_000_000, "user_us": 4_000, "system_us": 5_000, "run_delay_ns": 1_000_000}
+            if block == 9:
+                facts = {"wall_ns": wall_ns, "user_us": used_us, "system_us": used_us, "run_delay_ns": delay_ns}
+            bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=tuple(facts.items()))
+        return len(check_conditions(bench.experiment, (), bench.workloads, bench.runs).caveats)
+
+    assert (named(1_011_000_000, 5_000, 1_000_000), named(1_011_000_001, 5_000, 1_000_000)) == (0, 1)
+    assert (named(1_011_000_001, 5_001, 1_000_000), named(1_011_000_001, 5_000, 1_000_001)) == (0, 0)
+    assert named(2**53 - 1, 2**53 - 1, 2**53 - 1) == 0
 
 
 # Carry-over
@@ -235,6 +253,16 @@ def judged(discarded: int, bias: float = 0.1) -> carry_over.Judged:
     return carry_over.Judged(
         carry_over.Tested(row([1.0], [1.0]), discarded, evidence, (evidence,)), True, evidence, True
     )
+
+
+def settled(rows: list[carry_over.Judged]) -> tuple[Caveat, ...]:
+    return carry_over.findings(builders.experiment(), rows, 2).caveats
+
+
+def remedy(experiment: Experiment, one: carry_over.Judged) -> str:
+    """Return the end of the reason why a row is invalid."""
+    ((_, reason),) = carry_over.findings(experiment, [one], 2).excluded.values()
+    return reason.rpartition("; ")[2]
 
 
 @pytest.mark.parametrize(
@@ -248,22 +276,22 @@ def judged(discarded: int, bias: float = 0.1) -> carry_over.Judged:
 @pytest.mark.parametrize("discarded", [0, 1])
 def test_carry_over_that_does_not_matter_names_four_rows(rows: int, text: str, discarded: int) -> None:
     one = dataclasses.replace(judged(discarded), matters=False)
-    (found,) = carry_over._settled(builders.experiment(), [one] * rows, 2)
+    (found,) = settled([one] * rows)
     assert found.message.startswith(
         f"A run depends on what ran before it {text} In w wall, musl takes 1 ns after musl and "
     )
     assert found.message.endswith("same variant." if discarded else "It is too small to change their verdicts.")
     assert found.hint.startswith("If the programs never" if discarded else "--prime 1 discards")
-    assert not list(carry_over._settled(builders.experiment(), [judged(discarded)] * rows, 2))
+    assert not settled([judged(discarded)] * rows)
     silent = dataclasses.replace(one, fires=False, found=None)
-    assert not list(carry_over._settled(builders.experiment(), [silent], 2))
+    assert not settled([silent])
 
 
 def test_a_bias_of_discarded_runs_is_named_above_half_the_margin() -> None:
     half = math.log(1.02) / 2
     for bias, named in ((0.99 * half, False), (1.01 * half, True), (-1.01 * half, True)):
         one = dataclasses.replace(judged(1, bias), matters=False)
-        assert bool(list(carry_over._settled(builders.experiment(), [one], 2))) == named
+        assert bool(settled([one])) == named
 
 
 PRIME, BUDGET, PREPARE = "measure with --prime {}", "give it a longer --budget", "reset the state with --prepare CMD"
@@ -273,36 +301,31 @@ PRIME, BUDGET, PREPARE = "measure with --prime {}", "give it a longer --budget",
     ("discarded", "prime"), [(0, 2), (1, 2), (2, 4), (4, 8), (7, 14), (8, 16), (12, 16), (15, 16), (16, 0), (20, 0)]
 )
 def test_the_remedy_of_carry_over_is_twice_as_many_discarded_runs_and_16_at_most(discarded: int, prime: int) -> None:
-    plain = carry_over._remedy(builders.experiment(), judged(discarded))
+    plain = remedy(builders.experiment(), judged(discarded))
     assert plain == (PRIME.format(prime) if prime else "it lasts longer than the discarded runs")
     own = OwnProgram(name="w", arguments=("w",))
-    found = carry_over._remedy(builders.experiment(own=own), judged(discarded))
+    found = remedy(builders.experiment(own=own), judged(discarded))
     assert found == ", or ".join([*([PRIME.format(prime)] if prime else []), PREPARE])
 
 
 @pytest.mark.parametrize(("discarded", "helps"), [(0, True), (3, True), (4, False), (8, False)])
 def test_a_longer_budget_helps_where_more_runs_may_be_discarded(discarded: int, helps: bool) -> None:
-    growing = carry_over._remedy(builders.experiment(prime_more=True), judged(discarded))
+    growing = remedy(builders.experiment(prime_more=True), judged(discarded))
     assert (BUDGET in growing) == helps
-    assert BUDGET not in carry_over._remedy(builders.experiment(prime_more=True, blocks=60), judged(discarded))
-    assert BUDGET not in carry_over._remedy(builders.experiment(), judged(discarded))
+    assert BUDGET not in remedy(builders.experiment(prime_more=True, blocks=60), judged(discarded))
+    assert BUDGET not in remedy(builders.experiment(), judged(discarded))
 
 
-def test_holms_procedure_at_half_a_percent() -> None:
-    assert carry_over._holm([0.005]) == [True]
-    assert carry_over._holm([0.00501]) == [False]
-    # 0.005 / 3, 0.005 / 2 and 0.005 for the ordered p-values.
-    assert carry_over._holm([0.004, 0.0016, 0.0024]) == [True, True, True]
-    assert carry_over._holm([0.004, 0.0016, 0.0026]) == [False, True, False]
-    assert carry_over._holm([0.0018, 0.0018, 0.0018]) == [False, False, False]
-    assert carry_over._holm([]) == []
+def matters_in(one: Row, evidence: Evidence) -> bool:
+    (found,) = carry_over.judge(builders.experiment(), [carry_over.Tested(one, 0, evidence, (evidence,))])
+    return found.matters
 
 
 def matters(ratio: float, bias: float, *, half_width: float = 0.0, spread_of: float = 0.0, pairs: int = 20) -> bool:
     noise = np.exp(spread_of * np.linspace(-1, 1, pairs))
     values = np.linspace(100.0, 200.0, pairs)
     evidence = Evidence(1e-9, bias, half_width, (0.0, 0.0, 0.0, 0.0))
-    return carry_over._matters(builders.experiment(), row(values, ratio * values * noise), evidence)
+    return matters_in(row(values, ratio * values * noise), evidence)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -328,24 +351,24 @@ def test_no_interval_and_no_verdict_have_nothing_to_lose() -> None:
     assert not matters(1.025, 0.006, pairs=5)
     assert not matters(1.0, 0.009, spread_of=0.5)
     constant = row([1.0] * 20, [1.01] * 20, constant=True)
-    assert not carry_over._matters(builders.experiment(), constant, Evidence(0.0, 1.0, 0.0, (0.0,) * 4))
+    assert not matters_in(constant, Evidence(0.0, 1.0, 0.0, (0.0,) * 4))
 
 
 # Names and texts
 
 
-@pytest.mark.parametrize(
-    ("count", "text"), [(1, "a"), (4, "a, b, c, d"), (5, "a, b, c, d and 1 more"), (7, "a, b, c, d and 3 more")]
-)
-def test_four_workloads_are_named_and_the_others_counted(count: int, text: str) -> None:
-    assert _named([("s", name, "idle") for name in "abcdefg"[:count]]) == text
-
-
 def test_digests_of_a_strange_record_are_not_printed() -> None:
+    subject = builders.experiment(own=OwnProgram(name="w", arguments=("w",)))
+
+    def shown(digest: str) -> str:
+        made = [msgspec.structs.replace(run, digests=(("stdout", digest),)) for run in builders.runs(subject, 5)]
+        (suite, workload), *_ = subject.workloads
+        labels = [variant.label for variant in plan.variants(subject)]
+        return agreement(subject, (suite, workload, "idle"), labels[0], labels[1], made)["stdout"].text
+
     digest = "0123456789abcdef" * 4
-    shown = _shown(digest)
-    assert shown.startswith("sha256 0123") and digest.startswith(shown.removeprefix("sha256 "))
-    assert _shown("ä" * 64) == _shown("a b" * 20) == _shown("") == "sha256 of another form"
+    assert shown(digest).startswith("sha256 0123") and digest.startswith(shown(digest).removeprefix("sha256 "))
+    assert shown("ä" * 64) == shown("a b" * 20) == shown("") == "sha256 of another form"
 
 
 # Repeated runs of a record

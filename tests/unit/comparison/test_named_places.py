@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -11,10 +10,9 @@ import numpy as np
 import pytest
 
 from swapstone.comparison import carry_over, outputs
-from swapstone.comparison.agreement import _leading
-from swapstone.comparison.caveats import _noisy, _without_numbers
+from swapstone.comparison.agreement import signs
 from swapstone.comparison.cells import collect
-from swapstone.comparison.layout_spread import _log_ratios
+from swapstone.comparison.layout_spread import spread_of, spreads
 from swapstone.comparison.rows import run_rows
 from swapstone.comparison.run_columns import as_table
 from swapstone.model import (
@@ -27,14 +25,15 @@ from swapstone.model import (
     FactorLevels,
     Sample,
     Status,
+    layout_of,
 )
 from swapstone.plan import variants
 from swapstone.workloads import own_workload
 from tests.unit import builders
-from tests.unit.comparison.conftest import Bench
+from tests.unit.comparison.conftest import Bench, caveats
 from tests.unit.comparison.test_limits import row
 from tests.unit.comparison.test_outputs import experiment, side
-from tests.unit.comparison.test_run_limits import noise
+from tests.unit.comparison.test_run_limits import compared, noise
 
 
 def test_a_workload_whose_outputs_vary_is_named_once_for_each_output() -> None:
@@ -61,7 +60,8 @@ def test_workloads_without_numbers_are_named_in_order(status: Status, what: str)
         bench.workload(name, "wall")
         bench.run(name, "libc=glibc", 1, Status.OK if name == "c" else status, wall=1.0)
     bench.run("b", "libc=musl", 2, status)
-    (found,) = _without_numbers(as_table(bench.runs, ()))
+    kind = CaveatKind.FAILED_TRIALS if status is Status.FAILED else CaveatKind.REFUSED_TRIALS
+    (found,) = caveats(kind, bench.experiment, runs=bench.runs)
     assert found.message.startswith(f"3 of 4 trials {what} (a, b). ")
 
 
@@ -81,9 +81,9 @@ def test_pressure_is_named_for_work_with_one_thread(threads: tuple[int, ...], ru
         one = row([1.0], [1.0])
         rows.append(row([1.0], [1.0], workload=msgspec.structs.replace(one.workload, threads=number)))
     busy = noise(busy=True, cpu_pressure_percent=12.3)
-    found = list(_noisy(builders.experiment(rules=rules), busy, rows, ()))
-    assert [each.kind for each in found] == [CaveatKind.BUSY_MACHINE] * named
-    assert list(_noisy(builders.experiment(rules=rules), noise(cpu_pressure_percent=12.3), rows, ())) == []
+    subject, others = builders.experiment(rules=rules), [compared(1)] * len(rows)
+    assert len(caveats(CaveatKind.BUSY_MACHINE, subject, rows, others, noise=busy)) == named
+    assert caveats(CaveatKind.BUSY_MACHINE, subject, rows, others, noise=noise(cpu_pressure_percent=12.3)) == []
 
 
 def test_in_balanced_orders_the_cycle_is_the_unit_of_the_means() -> None:
@@ -104,15 +104,12 @@ def test_in_balanced_orders_the_cycle_is_the_unit_of_the_means() -> None:
     ("p_value", "matters", "found"),
     [(0.01, False, False), (0.025, False, False), (0.0251, False, None), (0.0251, True, True), (0.001, True, True)],
 )
-def test_carry_over_that_is_likely_is_unsettled(
-    monkeypatch: pytest.MonkeyPatch, p_value: float, matters: bool, found: bool | None
-) -> None:
+def test_carry_over_that_is_likely_is_unsettled(p_value: float, matters: bool, found: bool | None) -> None:
     evidence = [carry_over.Evidence(each, 0.5, 0.0, (1.0, 2.0, 3.0, 4.0)) for each in (1.0, p_value)]
     values = np.linspace(1.0, 2.0, 20)
     tested = carry_over.Tested(row(values, 1.5 * values), 1, evidence[0], tuple(evidence))
-    monkeypatch.setattr(carry_over, "_tested", lambda *_, leading: [tested] * leading)
-    monkeypatch.setattr(carry_over, "judge", lambda *_: [carry_over.Judged(tested, False, None, matters)])
-    unsettled = carry_over.unsettled(builders.experiment(), (), {}, (), 0.05)
+    judged = [carry_over.Judged(tested, False, None, matters)]
+    unsettled = carry_over.unsettled_rows(builders.experiment(), judged, 2, 0.05)
     assert {group: each.certain for group, each in unsettled.items()} == (
         {} if found is None else {("s", "w", "idle"): found}
     )
@@ -121,11 +118,19 @@ def test_carry_over_that_is_likely_is_unsettled(
 def test_ratios_of_layouts_are_in_the_order_of_blocks() -> None:
     """What is drawn at random for a test of the spread depends on it."""
 
-    def side(*values: float) -> Any:
-        return SimpleNamespace(series=lambda _: (np.array([1, 8, 3, 9]), np.array(values)))
-
-    found = _log_ratios(side(1.0, 1.0, 0.0, 1.0), side(1.0, np.e, 1.0, -1.0), "wall")
-    assert list(found.items()) == [(1, 0.0), (8, 1.0)]
+    bench = Bench(layouts=2)
+    bench.workload("w", "wall")
+    blocks = (33, 5, 70, 40, 9, 12, 15, 20, 22, 27, 30, 31)  # a set of these numbers begins with 33, too
+    ratios = dict(zip(blocks, np.random.default_rng(1).uniform(1.0, 2.0, len(blocks)).tolist(), strict=True))
+    for block, (before, after) in {**{each: (1.0, ratio) for each, ratio in ratios.items()}, 4: (0.0, 1.0)}.items():
+        bench.run("w", "libc=glibc", block, wall=before)
+        bench.run("w", "libc=musl", block, wall=after)
+    cells = collect(as_table(bench.runs))
+    (found,) = spreads(bench.experiment, variants(bench.experiment), bench.workloads, cells, frozenset())
+    logarithms = np.log([ratios[block] for block in sorted(ratios)])
+    turns = np.array([layout_of(block, 2) for block in sorted(ratios)])
+    assert found.blocks == len(blocks), "a value of another block is not above 0"
+    assert (found.expected, found.p_value, found.deviation) == spread_of(logarithms, turns)
 
 
 def test_a_run_is_known_by_its_status_its_histogram_and_its_series() -> None:
@@ -151,8 +156,9 @@ def test_the_metric_that_leads_is_a_time_or_a_rate() -> None:
         for variant in ("libc=glibc", "libc=musl"):
             for block in range(1, 7):
                 bench.run(name, variant, block, Status.OK, "idle", **{metric: float(block) for metric in metrics})
-    found = {place[1]: each for place, each in _leading(bench.analysis()).items()}
-    assert {name: each.metric.name in ("wall", "cpu", "rate") for name, each in found.items()} == {
+    one = bench.experiment, bench.analysis()
+    found = {row.workload: row.first for row in signs(one, one, bench.workloads).rows}
+    assert {name: each is not None and each.metric.name in ("wall", "cpu", "rate") for name, each in found.items()} == {
         "timed": True,
         "rated": True,
     }

@@ -14,7 +14,7 @@ import pytest
 from swapstone.comparison.error_rate import ErrorRates
 from swapstone.comparison.findings import Findings, checked
 from swapstone.comparison.group_runs import group_runs
-from swapstone.comparison.precision import _half_width, _precision
+from swapstone.comparison.precision import workload_precision
 from swapstone.comparison.rows import Row
 from swapstone.comparison.run_columns import as_table
 from swapstone.model import CURRENT_RULES, Status, Verdict, WorkloadPrecision
@@ -36,11 +36,11 @@ def leading(pairs: int, spread: float, ratio: float = 1.5, *, resolution: float 
 
 
 def precise(*rows: Row) -> WorkloadPrecision:
-    return _precision(EXPERIMENT, GROUP, rows, LEVELS, False)
+    return workload_precision(EXPERIMENT, GROUP, rows, LEVELS, False)
 
 
 def width(one: Row) -> float:
-    found = _half_width(one, LEVELS)
+    found = precise(one).half_width
     assert found is not None
     return found
 
@@ -91,8 +91,8 @@ def test_the_most_missing_runs_of_any_row_are_those_of_an_own_program() -> None:
     own = builders.experiment(rules=CURRENT_RULES, own=Bench(own=True).experiment.own)
     first, second = (leading(pairs, 0.001) for pairs in (10, 30))
     for rows in ((first, second), (second, first)):
-        assert _precision(own, GROUP, rows, LEVELS, False).missing_runs == 34
-    assert _precision(own, GROUP, (second,), LEVELS, False).missing_runs == 14
+        assert workload_precision(own, GROUP, rows, LEVELS, False).missing_runs == 34
+    assert workload_precision(own, GROUP, (second,), LEVELS, False).missing_runs == 14
     assert precise(first, second).missing_runs == 0
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,15 +15,10 @@ from swapstone.comparison import processors
 from swapstone.comparison.processors import (
     TRUNCATION_S,
     Disturbance,
-    _affected,
-    _Facts,
-    _lacks,
-    _needed,
-    _sum,
-    _together,
-    _Use,
-    _used,
+    ProcessorUse,
     disturbances,
+    lacks_processors,
+    neighbours,
     undisturbed,
     without_disturbed_blocks,
 )
@@ -37,9 +32,9 @@ from swapstone.model import (
     Cpus,
     Direction,
     Quantity,
+    Sample,
     Status,
     Verdict,
-    Workload,
 )
 from tests.unit.comparison.conftest import BASE, CANDIDATE, METRICS, Bench, metric
 
@@ -91,30 +86,28 @@ def one(facts: dict[str, int], **changes: Any) -> Disturbance | None:
 
 
 def test_uses_are_added() -> None:
-    assert _Use(1, 2.0, 3.0, 4.0).plus(_Use(10, 20.0, 30.0, 40.0)) == _Use(11, 22.0, 33.0, 44.0)
-    uses = {block: _Use(block, 2.0, 3.0, 4.0) for block in (1, 2, 3)}
-    assert (_sum(uses, [2]), _sum(uses, [3, 1])) == (uses[2], _Use(4, 4.0, 6.0, 8.0))
-    use = _Use(9, 2.0, 3.0, 4.0)
+    assert ProcessorUse(1, 2.0, 3.0, 4.0).plus(ProcessorUse(10, 20.0, 30.0, 40.0)) == ProcessorUse(11, 22.0, 33.0, 44.0)
+    use = ProcessorUse(9, 2.0, 3.0, 4.0)
     assert use.usable == 1.5 and use.error == pytest.approx(3 * TRUNCATION_S / 2)
 
 
 def test_a_share_is_lacking_above_the_limit_and_above_five_deviations() -> None:
     """Of five processors the limit is a quarter of one; of two a tenth."""
-    exact = [_Use(0, 1.0, usable, 0.0) for usable in (4.75, 4.7499)]
+    exact = [ProcessorUse(0, 1.0, usable, 0.0) for usable in (4.75, 4.7499)]
     for known in (True, False):
-        assert [_lacks(use, 5, known=known) for use in exact] == [False, True]
+        assert [lacks_processors(use, 5, known=known) for use in exact] == [False, True]
     deviations = 5 * 10 * TRUNCATION_S  # of 100 runs in a second: 0.204 of a processor
     for lacking, together, alone in ((0.15, False, False), (deviations - 0.001, False, False)):
-        use = _Use(100, 1.0, 2 - lacking, 0.0)
-        assert (_lacks(use, 2, known=True), _lacks(use, 2, known=False)) == (together, alone)
-    beyond = [_Use(100, 1.0, 2 - deviations - more, 0.0) for more in (0.001, 0.099, 0.101)]
-    assert [_lacks(use, 2, known=True) for use in beyond] == [True, True, True]
-    assert [_lacks(use, 2, known=False) for use in beyond] == [False, False, True]
+        use = ProcessorUse(100, 1.0, 2 - lacking, 0.0)
+        assert (lacks_processors(use, 2, known=True), lacks_processors(use, 2, known=False)) == (together, alone)
+    beyond = [ProcessorUse(100, 1.0, 2 - deviations - more, 0.0) for more in (0.001, 0.099, 0.101)]
+    assert [lacks_processors(use, 2, known=True) for use in beyond] == [True, True, True]
+    assert [lacks_processors(use, 2, known=False) for use in beyond] == [False, False, True]
 
 
 def test_neighbours_are_judged_together_until_five_deviations_are_below_the_limit() -> None:
     def groups(blocks: list[int], window_s: float = 0.1, needed: int = 2) -> list[list[int]]:
-        return _together({block: _Use(1, window_s, 0.2, 0.0) for block in blocks}, needed)
+        return neighbours({block: ProcessorUse(1, window_s, 0.2, 0.0) for block in blocks}, needed)
 
     # 5 * 0.00408 / (0.1 * sqrt(k)) is below 0.1 from 5 blocks on.
     assert groups([*range(12, 0, -1)]) == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11, 12]]
@@ -127,59 +120,54 @@ def test_neighbours_are_judged_together_until_five_deviations_are_below_the_limi
 # Facts
 
 
-def table_of(*facts: dict[str, int], status: Status = Status.OK) -> _Facts:
-    bench = Bench()
-    bench.workload("w", "wall")
-    for block, each in enumerate(facts, start=1):
+def found_from(
+    facts: Sequence[tuple[int, dict[str, int]]], *, threads: int = 2, status: Status = Status.OK
+) -> Disturbance | None:
+    """Return the disturbance that follows from runs of one variant: block and facts."""
+    bench = Bench(rules=CURRENT_RULES)
+    bench.workload("w", "wall", cpus=Cpus.ALL)
+    bench.workloads["w"] = msgspec.structs.replace(bench.workloads["w"], threads=threads)
+    for block, each in facts:
         bench.run("w", BASE, block, status, wall=1.0)
         bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=tuple(each.items()))
-    table = as_table(bench.runs)
-    return _Facts.of(table, np.arange(len(table)))
+    return found_in(bench)
 
 
 @pytest.mark.parametrize("name", ["idle_ticks", "cpu_ticks", "trial_cpu_us", "ticks_ns", "wall_ns"])
 def test_a_run_needs_facts_that_are_measurements(name: str) -> None:
     values = {ABSENT: False, -1: False, 0: name not in {"ticks_ns", "wall_ns"}, 1: True}
     for value, kept in {**values, 2**53 - 1: True, 2**53: False}.items():
-        found = table_of(facts_of(), facts_of(**{name: value}), facts_of())
-        assert found.block.tolist() == ([1, 2, 3] if kept else [1, 3]), value
-        assert {column.size for column in found.columns.values()} == {2 + kept}
+        found = found_from([(1, facts_of()), (2, facts_of(**{name: value})), (3, facts_of())])
+        assert found is not None and found.blocks == 2 + kept, value
 
 
 def test_other_facts_may_be_absent_or_impossible_and_failed_runs_have_none() -> None:
-    found = table_of(*(facts_of(steal_ticks=value) for value in (ABSENT, -1, 0, 7, 2**53 - 1, 2**53)))
-    assert found.get("steal_ticks").tolist() == [0, 0, 0, 7, 2**53 - 1, 0]
-    assert found.get("steal_ticks", 5).tolist() == [5, 5, 0, 7, 2**53 - 1, 5]
-    assert table_of(facts_of(), status=Status.FAILED).block.size == 0
+    for value, stolen in ((ABSENT, False), (-1, False), (0, False), (90, True), (2**53 - 1, True), (2**53, False)):
+        found = found_from([(1, facts_of(1.0, steal_ticks=value))])
+        assert found is not None and found.disturbed == {1} and found.stolen == stolen, value
+    found = found_from([(1, facts_of(1.0, steal_ticks=ABSENT)), (1, facts_of(1.0, steal_ticks=90))])
+    assert found is not None and found.stolen
+    assert found_from([(1, facts_of(1.0))], status=Status.FAILED) is None
 
 
 def test_a_block_can_use_its_own_time_a_fifth_of_its_system_time_and_idle_time() -> None:
-    runs = [facts_of(system_us=1_000_000, driver_system_us=500_000, idle_ticks=30, steal_ticks=20) for _ in range(2)]
-    bench = Bench()
-    bench.workload("w", "wall")
-    for block, facts in zip((7, 7, 3), (*runs, facts_of()), strict=True):
-        bench.run("w", BASE, block, wall=1.0)
-        bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=tuple(facts.items()))
-    table = as_table(bench.runs)
-    found = _used(_Facts.of(table, np.arange(len(table))))
-    assert list(found) == [7, 3]
-    assert found[7].runs == 2 and found[7].window_s == 4.0
-    assert found[7].usable_s == pytest.approx(2 * (4.0 + 0.2 * 1.5 + 0.3)) and found[7].steal_s == pytest.approx(0.4)
-    assert found[3] == _Use(1, 2.0, 4.0, 0.0)
+    run = facts_of(1.0, system_us=1_000_000, driver_system_us=500_000, idle_ticks=30)
+    found = found_from([(7, run), (7, run), (3, facts_of())])
+    assert found is not None and found.blocks == 2 and found.disturbed == {7}
+    assert found.used == pytest.approx(2 - (2.0 + 0.2 * 1.5 + 0.3) / 2)
 
 
 # Processors that are needed
 
 
-def work(threads: int = UNKNOWN_THREADS, cpus: Cpus = Cpus.ALL) -> Workload:
-    bench = Bench()
-    bench.workload("w", "wall", cpus=cpus)
-    return msgspec.structs.replace(bench.workloads["w"], threads=threads)
-
-
 def needs(used_us: int, wall_ns: int, *, system_us: int = ABSENT, processors_of: int = 4) -> int:
-    facts = facts_of(wall_ns=wall_ns, user_us=used_us, system_us=system_us)
-    return _needed(work(), processors_of, table_of(facts))
+    return needed_by(facts_of(wall_ns=wall_ns, user_us=used_us, system_us=system_us, processors_of=processors_of))
+
+
+def needed_by(*runs: dict[str, int]) -> int:
+    """Return how many processors a program needs whose threads are not declared; work that needs one is not disturbed."""
+    found = found_from([*enumerate(runs, 1)], threads=UNKNOWN_THREADS)
+    return 1 if found is None else found.needed
 
 
 def test_a_program_ran_on_several_processors_above_a_tenth_more_than_one() -> None:
@@ -194,8 +182,8 @@ def test_a_program_ran_on_several_processors_above_a_tenth_more_than_one() -> No
 
 
 def test_the_largest_use_of_any_run_decides() -> None:
-    runs = [facts_of(wall_ns=10_000, user_us=5_000 + used) for used in (1, 22, 1)]
-    assert _needed(work(), 4, table_of(*runs)) == 3
+    runs = [facts_of(wall_ns=10_000, user_us=5_000 + used, processors_of=4) for used in (1, 22, 1)]
+    assert needed_by(*runs) == 3
 
 
 def test_impossible_processor_times_are_cut() -> None:
@@ -295,5 +283,9 @@ def test_metrics_that_depend_on_processors() -> None:
     ]
     every = [each.name for each in own if each.name != "res"]
     for cpus, names in ((Cpus.ALL, every), (Cpus.ONE, ["wall", "rate", "nivcsw"])):
-        workload = msgspec.structs.replace(work(cpus=cpus), metrics=tuple(own))
-        assert [each.name for each in _affected(workload)] == names
+        bench = laid_out({"w": lambda _: facts_of(0.6)}, 8, threads=ALL_PROCESSORS, cpus=cpus)
+        bench.workloads["w"] = msgspec.structs.replace(bench.workloads["w"], metrics=tuple(own))
+        samples = tuple(Sample(metric=each.name, values=(1.0,)) for each in own)
+        runs = [msgspec.structs.replace(run, samples=samples) for run in bench.runs]
+        left = undisturbed(bench.experiment, bench.workloads, runs).metrics
+        assert [each.name for each in own if np.isnan(left[each.name]).all()] == names

@@ -12,8 +12,8 @@ import pytest
 
 from swapstone.comparison.machine_noise import preferred_time
 from swapstone.comparison.processors import (
-    _OF_ONE_PROCESSOR,
     LIMIT,
+    OF_ONE_PROCESSOR,
     TICK_S,
     TRUNCATION_S,
     disturbances,
@@ -266,7 +266,7 @@ def test_processor_time_of_a_pinned_server_stays(bench: Any) -> None:
 
 def test_metrics_of_one_processor_exist() -> None:
     names = {metric.name for suite in SUITES for workload in suite.workloads for metric in workload.metrics}
-    assert set(_OF_ONE_PROCESSOR) <= names
+    assert set(OF_ONE_PROCESSOR) <= names
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,31 +14,25 @@ import pytest
 
 from swapstone import plan
 from swapstone.comparison import conditions
-from swapstone.comparison.caveats import _dependent, _few_blocks, _noisy, _nulls, _shortened
 from swapstone.comparison.cells import collect
 from swapstone.comparison.contrast_estimates import Measured
 from swapstone.comparison.error_rate import ErrorRates, Family
-from swapstone.comparison.factorial import _without
-from swapstone.comparison.failures import _Blocks, _decided, _larger, _too_many
+from swapstone.comparison.factorial import without_excluded
+from swapstone.comparison.failures import decided
+from swapstone.comparison.failures import rates as rates_of
 from swapstone.comparison.layout_spread import spreads
-from swapstone.comparison.precision import _half_width, _missing_runs, missing_for_direction
-from swapstone.comparison.processors import (
-    Disturbance,
-    _disturbance,
-    _Facts,
-    _lacks,
-    _needed,
-    _processors,
-    _together,
-    _Use,
-)
+from swapstone.comparison.precision import missing_for_direction, workload_precision
+from swapstone.comparison.processors import Disturbance, ProcessorUse, disturbances, lacks_processors, neighbours
+from swapstone.comparison.rows import Row
 from swapstone.comparison.run_columns import as_table
-from swapstone.comparison.size_agreement import _obstacle
+from swapstone.comparison.size_agreement import sizes
 from swapstone.comparison.suite_index import index_estimates
 from swapstone.model import (
     ALL_PROCESSORS,
+    CURRENT_RULES,
     REPORT_CORRECTION,
     UNKNOWN_THREADS,
+    Caveat,
     CaveatKind,
     Comparison,
     Cpus,
@@ -48,8 +44,9 @@ from swapstone.model import (
     Status,
     Verdict,
 )
+from swapstone.stats import sign_flip_p_value
 from tests.unit import builders
-from tests.unit.comparison.conftest import METRICS, Bench
+from tests.unit.comparison.conftest import METRICS, Bench, caveats
 from tests.unit.comparison.test_limits import row
 
 # Processors
@@ -57,13 +54,13 @@ from tests.unit.comparison.test_limits import row
 TICK_ERROR_S = 0.01 / math.sqrt(6)
 
 
-def use(usable: float, *, runs: int = 1, window_s: float = 10.0) -> _Use:
-    return _Use(runs, window_s, usable * window_s, 0.0)
+def use(usable: float, *, runs: int = 1, window_s: float = 10.0) -> ProcessorUse:
+    return ProcessorUse(runs, window_s, usable * window_s, 0.0)
 
 
 def test_work_lacks_processors_above_5_percent_of_what_it_needs() -> None:
-    assert not _lacks(use(1.9001), 2, known=True) and _lacks(use(1.8999), 2, known=True)
-    assert not _lacks(use(3.8001), 4, known=True) and _lacks(use(3.7999), 4, known=True)
+    assert not lacks_processors(use(1.9001), 2, known=True) and lacks_processors(use(1.8999), 2, known=True)
+    assert not lacks_processors(use(3.8001), 4, known=True) and lacks_processors(use(3.7999), 4, known=True)
 
 
 @pytest.mark.parametrize("runs", [1, 4, 9])
@@ -72,39 +69,57 @@ def test_five_standard_deviations_of_the_ticks_are_allowed(runs: int) -> None:
     window_s = 0.05 * runs
     error = 5 * math.sqrt(runs) * TICK_ERROR_S / window_s
     for known, limit in ((False, 0.1 + error), (True, max(0.1, error))):
-        assert not _lacks(use(2 - limit + 1e-6, runs=runs, window_s=window_s), 2, known=known)
-        assert _lacks(use(2 - limit - 1e-6, runs=runs, window_s=window_s), 2, known=known)
+        assert not lacks_processors(use(2 - limit + 1e-6, runs=runs, window_s=window_s), 2, known=known)
+        assert lacks_processors(use(2 - limit - 1e-6, runs=runs, window_s=window_s), 2, known=known)
 
 
 def test_neighbouring_blocks_are_judged_together_until_their_error_is_a_fifth_of_the_limit() -> None:
     # 5 standard deviations of m runs of w seconds each are 0.0204 / (w m ** 0.5); the limit is 0.1.
     needed = math.ceil((5 * TICK_ERROR_S / 0.05 / 0.1) ** 2)
     used = {block: use(2.0, window_s=0.05) for block in range(2 * needed + 3, 0, -1)}
-    groups = _together(used, 2)
+    groups = neighbours(used, 2)
     assert [len(members) for members in groups] == [needed, needed + 3]
     assert [block for members in groups for block in members] == list(range(1, 2 * needed + 4))
-    assert _together({3: use(2.0, window_s=0.05), 1: use(2.0, window_s=0.05)}, 2) == [[1, 3]]
-    assert _together({3: use(2.0), 1: use(2.0)}, 2) == [[1], [3]]
-    assert _together({}, 2) == []
+    assert neighbours({3: use(2.0, window_s=0.05), 1: use(2.0, window_s=0.05)}, 2) == [[1, 3]]
+    assert neighbours({3: use(2.0), 1: use(2.0)}, 2) == [[1], [3]]
+    assert neighbours({}, 2) == []
 
 
-def facts_of(*runs: dict[str, int]) -> _Facts:
-    names = ("cpu_ticks", "ticks_ns", "wall_ns", "user_us", "system_us", "psi_cpu_us", "cpus_allowed")
-    columns = {name: np.array([each.get(name, 0) for each in runs], dtype=np.int64) for name in names}
-    return _Facts(np.arange(len(runs)), columns)
+QUIET = {
+    "cpu_ticks": 200,
+    "idle_ticks": 0,
+    "trial_cpu_us": 2_000_000,
+    "ticks_ns": 10**9,
+    "wall_ns": 10**9,
+    "cpus_allowed": 2,
+}
+
+
+def disturbance_of(*runs: dict[str, int], threads: int, cpus: Cpus = Cpus.ALL) -> Disturbance | None:
+    """Return the disturbance of a workload with one run in each block, from block 1 on."""
+    bench = Bench(rules=CURRENT_RULES)
+    bench.workload("w", "wall", cpus=cpus)
+    bench.workloads["w"] = msgspec.structs.replace(bench.workloads["w"], threads=threads)
+    for block, facts in enumerate(runs, 1):
+        bench.run("w", "libc=glibc", block, wall=1e9)
+        bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=tuple({**QUIET, **facts}.items()))
+    return disturbances(bench.experiment, bench.workloads, bench.runs).get(("s", "w", "idle"))
 
 
 @pytest.mark.parametrize(("allowed", "ticks", "processors"), [(2, 300, 2), (2, 301, 3), (1, 400, 4), (4, 400, 4)])
 def test_more_processors_than_allowed_are_counted_from_one_and_a_half_times(
     allowed: int, ticks: int, processors: int
 ) -> None:
-    assert _processors(allowed, facts_of({"cpu_ticks": ticks, "ticks_ns": 10**9})) == processors
+    facts = {"cpu_ticks": ticks, "cpus_allowed": allowed}
+    found = disturbance_of(facts, threads=ALL_PROCESSORS, cpus=Cpus.ONE if allowed == 1 else Cpus.ALL)
+    assert found is not None and found.processors == processors
 
 
-def workload(threads: int, cpus: Cpus = Cpus.ALL) -> Any:
-    bench = Bench()
-    bench.workload("w", "wall", cpus=cpus)
-    return msgspec.structs.replace(bench.workloads["w"], threads=threads)
+def needed_by(*runs: dict[str, int], threads: int = UNKNOWN_THREADS, processors: int = 4) -> int:
+    """Return how many processors a workload needs; work that needs one is not disturbed."""
+    facts = {"cpus_allowed": processors, "cpu_ticks": 100 * processors, "wall_ns": 10**9}
+    found = disturbance_of(*({**facts, **each} for each in runs), threads=threads)
+    return 1 if found is None else found.needed
 
 
 @pytest.mark.parametrize(
@@ -123,7 +138,7 @@ def workload(threads: int, cpus: Cpus = Cpus.ALL) -> Any:
 def test_an_own_program_needs_as_many_processors_as_it_used_at_once(user_us: int, system_us: int, needed: int) -> None:
     one = {"wall_ns": 10**9, "user_us": user_us, "system_us": system_us}
     idle = {"wall_ns": 10**9, "user_us": 1000}
-    assert _needed(workload(UNKNOWN_THREADS), 4, facts_of(idle, one, idle)) == needed
+    assert needed_by(idle, one, idle) == needed
 
 
 @pytest.mark.parametrize(
@@ -132,32 +147,16 @@ def test_an_own_program_needs_as_many_processors_as_it_used_at_once(user_us: int
 )
 def test_an_own_program_that_always_competes_may_have_two_threads(used_us: int, waited_us: int, needed: int) -> None:
     run = {"wall_ns": 10**9, "user_us": used_us, "psi_cpu_us": waited_us}
-    assert _needed(workload(UNKNOWN_THREADS), 4, facts_of(run, run, run)) == needed
-    assert _needed(workload(UNKNOWN_THREADS), 1, facts_of(run, run, run)) == 1
+    assert needed_by(run, run, run) == needed
+    assert needed_by(run, run, run, processors=1) == 1
 
 
 def test_declared_threads_are_needed_as_far_as_there_are_processors() -> None:
-    assert [_needed(workload(threads), 4, facts_of({})) for threads in (2, 4, 8, ALL_PROCESSORS)] == [2, 4, 4, 4]
-
-
-QUIET = {
-    "cpu_ticks": 200,
-    "idle_ticks": 0,
-    "trial_cpu_us": 2_000_000,
-    "ticks_ns": 10**9,
-    "wall_ns": 10**9,
-    "cpus_allowed": 2,
-}
+    assert [needed_by({}, threads=threads) for threads in (2, 4, 8, ALL_PROCESSORS)] == [2, 4, 4, 4]
 
 
 def disturbance(changes: dict[int, dict[str, int]], threads: int = 2, blocks: int = 10) -> Disturbance | None:
-    bench = Bench()
-    bench.workload("w", "wall", cpus=Cpus.ALL)
-    for block in range(blocks):
-        bench.run("w", "libc=glibc", block, wall=1e9)
-        facts = {**QUIET, **changes.get(block, {})}
-        bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=tuple(facts.items()))
-    return _disturbance(workload(threads), as_table(bench.runs, ()), np.arange(blocks))
+    return disturbance_of(*(changes.get(block, {}) for block in range(1, blocks + 1)), threads=threads)
 
 
 def test_what_others_used_is_the_median_of_the_disturbed_blocks() -> None:
@@ -203,7 +202,7 @@ def test_more_than_half_of_the_blocks_are_most() -> None:
 
 @pytest.mark.parametrize("value", [0, 2**53 - 1, 2**53, -1])
 def test_facts_that_are_no_measurements_are_absent(value: int) -> None:
-    found = disturbance({block: {"cpu_ticks": value} for block in range(9)})
+    found = disturbance({block: {"cpu_ticks": value} for block in range(1, 10)})
     assert found is not None
     assert found.blocks == (10 if 0 <= value < 2**53 else 1)
 
@@ -238,23 +237,25 @@ def rates(p_value: float, more: str, *, discordant: int = 20, failed: tuple[int,
     ("failed", "runs", "unfit"), [(1, 10, False), (2, 199, True), (2, 200, False), (10, 1000, False), (11, 1000, True)]
 )
 def test_a_side_with_2_failed_runs_and_more_than_1_percent_is_unfit(failed: int, runs: int, unfit: bool) -> None:
-    assert _too_many(counts(failed, runs)) == unfit
+    one = msgspec.structs.replace(rates(1.0, ""), candidate_runs=counts(failed, runs))
+    (found,) = decided([one], 0.05, tested=True)
+    assert found.unfit == (("candidate",) if unfit else ())
 
 
 def test_the_side_that_fails_more_is_unfit_by_the_test_without_correction() -> None:
-    found = _decided([rates(0.05, "candidate"), rates(0.051, "candidate"), rates(0.01, "")], 0.05, tested=True)
+    found = decided([rates(0.05, "candidate"), rates(0.051, "candidate"), rates(0.01, "")], 0.05, tested=True)
     assert [each.unfit for each in found] == [("candidate",), (), ()]
-    untested = _decided([rates(0.001, "candidate")], 0.05, tested=False)
+    untested = decided([rates(0.001, "candidate")], 0.05, tested=False)
     assert (untested[0].unfit, untested[0].fails_more) == ((), "candidate")
-    (both,) = _decided([rates(0.001, "candidate", failed=(12, 500))], 0.05, tested=True)
+    (both,) = decided([rates(0.001, "candidate", failed=(12, 500))], 0.05, tested=True)
     assert both.unfit == ("candidate", "baseline")
-    (other,) = _decided([rates(0.001, "baseline", failed=(500, 12))], 0.05, tested=True)
+    (other,) = decided([rates(0.001, "baseline", failed=(500, 12))], 0.05, tested=True)
     assert other.unfit == ("baseline", "candidate")
 
 
 def test_which_side_fails_more_is_decided_by_holms_procedure_over_the_tests_that_can_reject() -> None:
     def more(*p_values: float, discordant: int = 20) -> list[str]:
-        found = _decided([rates(p, "baseline", discordant=discordant) for p in p_values], 0.05, tested=False)
+        found = decided([rates(p, "baseline", discordant=discordant) for p in p_values], 0.05, tested=False)
         return [each.fails_more for each in found]
 
     assert more(0.025, 0.05) == ["baseline", "baseline"]
@@ -265,14 +266,16 @@ def test_which_side_fails_more_is_decided_by_holms_procedure_over_the_tests_that
 
 
 def test_failures_are_counted_in_blocks_with_equally_many_runs_of_both_sides() -> None:
-    blocks = _Blocks()
+    bench = Bench()
+    bench.workload("w", "wall")
     for block, (a, b, failed_a, failed_b) in enumerate(
         [(1, 1, 1, 0), (1, 1, 0, 1), (2, 1, 2, 0), (3, 3, 0, 3), (1, 1, 1, 1)]
     ):
-        blocks.made.update({(block, "a"): a, (block, "b"): b})
-        blocks.failed.update({(block, "a"): failed_a, (block, "b"): failed_b})
-    assert blocks.differences("a", "b") == [-1, 1, 3]
-    assert [_larger(signed) for signed in ([-1, 1, 3], [-2, 1], [1, -1], [])] == ["candidate", "baseline", "", ""]
+        for label, made, failed in (("libc=glibc", a, failed_a), ("libc=musl", b, failed_b)):
+            for number in range(made):
+                bench.run("w", label, block, Status.FAILED if number < failed else Status.OK)
+    (found,) = rates_of(bench.experiment, plan.variants(bench.experiment), bench.runs)
+    assert (found.discordant, found.p_value) == (3, sign_flip_p_value(np.array([-1.0, 1.0, 3.0])))
 
 
 # Conditions
@@ -285,8 +288,7 @@ def still(idle_ns: list[int], late_ns: int = 0) -> list[str]:
         bench.run("w", "libc=glibc", block, wall=1e9)
         facts = {"wall_ns": 10**7 + idle, "user_us": 10_000, "system_us": 0, "run_delay_ns": 0, "late_ns": late_ns}
         bench.runs[-1] = msgspec.structs.replace(bench.runs[-1], facts=tuple(facts.items()))
-    table = as_table(bench.runs, ())
-    return [each.message for each in (*conditions._still(table), *conditions._late(table))]
+    return [each.message for each in conditions.check(bench.experiment, (), bench.workloads, bench.runs).caveats]
 
 
 def test_one_second_more_than_the_median_and_ten_times_the_median_is_named() -> None:
@@ -332,7 +334,7 @@ def noise(**changes: Any) -> Noise:
 
 @pytest.mark.parametrize(("percent", "named"), [(None, False), (0.99, False), (1.0, True), (12.34, True)])
 def test_stolen_time_is_named_from_1_percent(percent: float | None, named: bool) -> None:
-    found = list(_noisy(builders.experiment(), noise(steal_percent=percent), (), ()))
+    found = caveats(CaveatKind.STOLEN_TIME, builders.experiment(), noise=noise(steal_percent=percent))
     assert [each.message for each in found] == (
         [f"The hypervisor took {percent:.1f} % of this machine's processor time (steal)."] if named else []
     )
@@ -343,7 +345,12 @@ def test_stolen_time_is_named_from_1_percent(percent: float | None, named: bool)
     [("abcd", "a, b, c, d"), ("abcde", "a, b, c, d and 1 more"), ("abcdefg", "a, b, c, d and 3 more")],
 )
 def test_four_names_are_printed(names: str, text: str) -> None:
-    assert _shortened(list(names)) == text
+    bench = Bench()
+    for name in names:
+        bench.workload(name, "wall")
+        bench.run(name, "libc=glibc", 1, Status.FAILED)
+    (found,) = caveats(CaveatKind.FAILED_TRIALS, bench.experiment, runs=bench.runs)
+    assert f" trials failed ({text}). " in found.message
 
 
 def compared(values: int, low: float | None = None, verdict: Verdict = Verdict.INCONCLUSIVE) -> Comparison:
@@ -353,17 +360,22 @@ def compared(values: int, low: float | None = None, verdict: Verdict = Verdict.I
     return msgspec.structs.replace(found, low=low, verdict=verdict)
 
 
+def few_blocks(comparisons: Sequence[Comparison], needed: int) -> list[Caveat]:
+    rows = [row([1.0], [1.0])] * len(comparisons)
+    return caveats(CaveatKind.FEW_BLOCKS, builders.experiment(), rows, comparisons, needed=needed)
+
+
 def test_few_blocks_name_the_fewest_and_what_is_needed() -> None:
     few = [compared(4), compared(3), compared(2, low=0.5), compared(1, verdict=Verdict.INVALID)]
-    (found,) = _few_blocks(builders.experiment(), few, 6)
+    (found,) = few_blocks(few, 6)
     assert found.message.startswith("2 of 4 comparisons have too few pairs of runs")
     assert found.message.endswith("(the fewest: 3; 6 are needed).")
     for needed, end in ((4, "3; 4 are needed)."), (3, "the fewest: 3)."), (0, "the fewest: 3).")):
-        (found,) = _few_blocks(builders.experiment(), few, needed)
+        (found,) = few_blocks(few, needed)
         assert found.message.endswith(end)
-    (one,) = _few_blocks(builders.experiment(), few[1:], 6)
+    (one,) = few_blocks(few[1:], 6)
     assert one.message.startswith("1 of 3 comparisons has too few pairs")
-    assert list(_few_blocks(builders.experiment(), few[2:], 6)) == []
+    assert few_blocks(few[2:], 6) == []
 
 
 def test_by_the_first_rules_no_number_of_pairs_is_needed(bench: Bench) -> None:
@@ -376,13 +388,17 @@ def test_by_the_first_rules_no_number_of_pairs_is_needed(bench: Bench) -> None:
     assert found.message.endswith("(the fewest: 0; 6 are needed).")
 
 
+def neighbouring(rows: Sequence[Row]) -> list[Caveat]:
+    return caveats(CaveatKind.DEPENDENT_RUNS, builders.experiment(), rows, [compared(1)] * len(rows))
+
+
 def dependent(share: int, of: int) -> list[str]:
     """Return the caveat of rows of which a share has neighbours that are alike."""
     random = np.random.default_rng(1)
     base = np.linspace(100.0, 101.0, 40)
     slow = np.exp(0.01 * np.sin(np.arange(40) / 6))
     rows = [row(base, base * (slow if number < share else np.exp(random.normal(0, 0.01, 40)))) for number in range(of)]
-    return [each.message for each in _dependent(rows)]
+    return [each.message for each in neighbouring(rows)]
 
 
 def test_dependent_rows_are_counted() -> None:
@@ -391,7 +407,7 @@ def test_dependent_rows_are_counted() -> None:
     assert message == (
         "Neighbouring pairs are correlated in 2 of 5 rows of times (w wall, w wall): their intervals may be too narrow."
     )
-    assert list(_dependent([row([1.0, 2.0], [1.0, 3.0], "res")])) == []
+    assert neighbouring([row([1.0, 2.0], [1.0, 3.0], "res")]) == []
 
 
 def nulls(differ: int, families: int) -> list[str]:
@@ -400,7 +416,7 @@ def nulls(differ: int, families: int) -> list[str]:
     rows = [row(values, values, null=True, group=(f"s{number}", "w", "idle")) for number in range(families)]
     verdicts = [Verdict.WORSE if number < differ else Verdict.EQUIVALENT for number in range(families)]
     found = [compared(1, verdict=verdict) for verdict in verdicts]
-    return [each.message for each in _nulls(rows, found, ErrorRates(experiment))]
+    return [each.message for each in caveats(CaveatKind.NULL_DIFFERS, experiment, rows, found)]
 
 
 def test_null_results_are_unusual_with_a_probability_of_5_percent() -> None:
@@ -434,6 +450,7 @@ def test_hypotheses_of_a_report_are_one_family_and_those_of_each_copy_another() 
 # Pairs that are missing
 
 OWN = OwnProgram(name="w", arguments=("w",))
+LEADING = msgspec.structs.replace(METRICS["wall"], leads=True)
 
 
 def missing(ratio: float, runs: int, *, mean: float = 1.0) -> int:
@@ -476,27 +493,32 @@ def test_differences_have_no_ratio_that_a_mode_cannot_turn() -> None:
 
 def test_only_own_programs_on_the_wall_clock_miss_runs() -> None:
     values = np.linspace(100.0, 101.0, 10)
-    one = row(values, 1.5 * values)
+    one = dataclasses.replace(row(values, 1.5 * values), metric=LEADING)
     levels = ErrorRates(builders.experiment())
 
     def missed(**changes: Any) -> int:
-        return _missing_runs(builders.experiment(**changes), one, levels)
+        return workload_precision(builders.experiment(**changes), one.group, [one], levels, False).missing_runs
 
     assert missed(own=OWN, rules=3) == 34
     assert missed(rules=3) == missed(own=OWN, rules=1) == missed(own=OWN, rules=3, clock="virtual") == 0
 
 
 def test_half_of_a_width_is_a_ratio_less_1_or_a_share_of_the_baseline() -> None:
-    levels = ErrorRates(builders.experiment())
+    experiment = builders.experiment()
+
+    def half_width(before: Any, after: Any, **changes: Any) -> float | None:
+        one = dataclasses.replace(row(before, after, **changes), metric=LEADING)
+        return workload_precision(experiment, one.group, [one], ErrorRates(experiment), False).half_width
+
     values = np.linspace(100.0, 101.0, 6)
     steps = np.exp(np.array([-0.05, -0.03, -0.01, 0.01, 0.03, 0.05]))
     # The interval of 6 pairs at 95 % is their range.
-    assert _half_width(row(values, values * steps), levels) == pytest.approx(math.expm1(0.05))
+    assert half_width(values, values * steps) == pytest.approx(math.expm1(0.05))
     baseline = np.array([0.0, 10.0, 10.0, 10.0, 10.0, 20.0])
-    assert _half_width(row(baseline, baseline + np.arange(6.0)), levels) == pytest.approx(2.5 / 10)
-    assert _half_width(row(np.zeros(6), np.arange(6.0)), levels) is None
-    assert _half_width(row(values[:5], values[:5]), levels) is None
-    assert _half_width(row(values, values, constant=True), levels) == 0.0
+    assert half_width(baseline, baseline + np.arange(6.0)) == pytest.approx(2.5 / 10)
+    assert half_width(np.zeros(6), np.arange(6.0)) is None
+    assert half_width(values[:5], values[:5]) is None
+    assert half_width(values, values, constant=True) == 0.0
 
 
 # Rows and the index of a suite
@@ -541,7 +563,7 @@ def test_a_disturbed_variant_is_named_where_its_values_left_with_the_blocks() ->
 
     def left(verdict: Verdict) -> tuple[dict[str, tuple[Verdict, str]], set[str]]:
         labels = ("a", "lost", "unfinished")
-        found = _without(one, {(("s", "w", "idle"), label, "wall"): (verdict, "why") for label in labels})
+        found = without_excluded(one, {(("s", "w", "idle"), label, "wall"): (verdict, "why") for label in labels})
         return dict(found.lost), set(found.series)
 
     disturbed = Verdict.DISTURBED
@@ -555,13 +577,19 @@ def test_a_disturbed_variant_is_named_where_its_values_left_with_the_blocks() ->
 @pytest.mark.parametrize("verdict", [Verdict.INVALID, Verdict.UNAVAILABLE, Verdict.DISTURBED])
 def test_effects_without_a_verdict_on_them_have_no_ratio(verdict: Verdict) -> None:
     good = compared(6, verdict=Verdict.WORSE)
-    assert _obstacle((good, good), ("first", "second")) == ""
+
+    def obstacle(*pair: Comparison) -> str:
+        first, second = pair
+        place = (first.suite, first.workload, first.load, first.candidate)
+        return sizes({place: (first, second)}, ("first", "second"), margin=0.02, rate=0.05)[place].reason
+
+    assert obstacle(good, good) == ""
     for changes in ({"verdict": verdict}, {"baseline_values": ()}, {"effect": None}):
         silent = msgspec.structs.replace(good, **changes)
-        assert _obstacle((good, silent), ("first", "second")) == f"second: {silent.verdict.value}"
-        assert _obstacle((silent, good), ("first", "second")) == f"first: {silent.verdict.value}"
+        assert obstacle(good, silent) == f"second: {silent.verdict.value}"
+        assert obstacle(silent, good) == f"first: {silent.verdict.value}"
     other = msgspec.structs.replace(good, scale=Scale.DIFFERENCE)
-    assert _obstacle((good, other), ("first", "second")) == "an effect is a difference, not a ratio"
+    assert obstacle(good, other) == "an effect is a difference, not a ratio"
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from swapstone import plan
-from swapstone.comparison import caveats
 from swapstone.comparison.run_columns import CHUNK, FACTS, as_table
 from swapstone.comparison.run_table import ABSENT, by_number, exact_sum, largest, quotients
-from swapstone.model import FactorLevels, Sample, Status, counted_blocks
+from swapstone.model import CaveatKind, FactorLevels, Sample, Status, counted_blocks
 from tests.unit import builders
+from tests.unit.comparison.conftest import caveats
 
 
 @pytest.mark.parametrize("values", [[], [1, -5], [2**62, 2**62, 5], [-(2**63) + 1, -7]])
@@ -61,7 +61,7 @@ def test_variants_and_workloads_come_in_the_order_of_their_names() -> None:
     made = [msgspec.structs.replace(run, status=Status.FAILED, reason="it") for run in builders.runs(subject, 1)]
     table = as_table(made, ())
     assert len(table.labels) > 8 and list(table.labels) == sorted(table.labels)
-    (caveat,) = caveats._without_numbers(table)
+    (caveat,) = caveats(CaveatKind.FAILED_TRIALS, subject, runs=made)
     assert caveat.message.startswith(f"{len(made)} of {len(made)} trials failed (a, b, c, d and 4 more). ")
 
 

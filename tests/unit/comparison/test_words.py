@@ -9,14 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from swapstone.comparison import clock_scales, outputs
-from swapstone.comparison.agreement import SignAgreement, _names, _same, sign_of
-from swapstone.comparison.clock_scales import ScaleOutcome
+from swapstone import plan
+from swapstone.comparison import outputs
+from swapstone.comparison.agreement import AgreementTable, SignAgreement, sign_of, signs
+from swapstone.comparison.clock_scales import ScaleOutcome, clock_scales, scale_outcome
 from swapstone.comparison.outputs import Agreement, Relation
 from swapstone.comparison.size_agreement import SizeOutcome
 from swapstone.comparison.suite_index import index_estimates
 from swapstone.comparison.verdicts import FEW_PAIRS, too_few_pairs_reason, undecided_reason
-from swapstone.model import Comparison, OwnProgram, Scale, Verdict
+from swapstone.model import CURRENT_RULES, Analysis, Comparison, Cpus, Experiment, OwnProgram, Scale, Verdict
 from swapstone.stats import Interval
 from tests.unit import builders
 from tests.unit.comparison.conftest import METRICS, Bench
@@ -48,7 +49,23 @@ def test_a_sign_is_that_of_the_effect_where_a_verdict_states_one(verdict: Verdic
         assert signs == [None] * 5
 
 
-BOTH = ("host", "vm")
+def agreement(
+    first: Comparison | None, second: Comparison | None, *, several: bool = False, **changes: Any
+) -> AgreementTable:
+    """Return the signs of two records, on the host and in a machine, which have another row in common."""
+    bench = Bench()
+    for name in ("common", "w"):
+        bench.workload(name, "wall", cpus=Cpus.ALL if several else Cpus.ONE)
+        bench.pairs(name, "wall", [1.0] * 6, [1.5] * 6)
+    analysis = bench.analysis()
+    (common,) = (each for each in analysis.comparisons if each.workload == "common")
+    sides = [
+        msgspec.structs.replace(analysis, comparisons=(common, *(() if each is None else (each,))))
+        for each in (first, second)
+    ]
+    changes = {"target": "vm", **({"clock": "virtual"} if several else {}), **changes}
+    host = msgspec.structs.replace(bench.experiment, target="host")
+    return signs((host, sides[0]), (msgspec.structs.replace(host, **changes), sides[1]), bench.workloads)
 
 
 @pytest.mark.parametrize(
@@ -99,14 +116,17 @@ BOTH = ("host", "vm")
 def test_two_signs(
     first: Comparison | None, second: Comparison | None, several: bool, expected: tuple[SignAgreement, str, bool]
 ) -> None:
-    assert _same(first, second, BOTH, several=several) == expected
+    (*_, found) = agreement(first, second, several=several).rows
+    assert (found.sameness, found.reason, found.opposite) == expected
 
 
 def test_records_are_named_by_what_differs() -> None:
-    one = builders.experiment()
-    assert _names(one, one) == ("first", "second")
-    assert _names(one, msgspec.structs.replace(one, target="vm")) == ("host", "vm")
-    assert _names(one, msgspec.structs.replace(one, clock="virtual", target="vm")) == ("wall clock", "virtual clock")
+    def names(**changes: Any) -> tuple[str, str]:
+        return agreement(None, None, **changes).names
+
+    assert names(target="host") == ("first", "second")
+    assert names(target="vm") == ("host", "vm")
+    assert names(clock="virtual", target="vm") == ("wall clock", "virtual clock")
 
 
 # Clocks
@@ -158,31 +178,19 @@ AGREE, DIFFER, UNDECIDED = SizeOutcome.AGREE, SizeOutcome.DIFFER, SizeOutcome.UN
 def test_a_row_on_several_clocks(
     sides: list[Comparison | None], sizes: list[SizeOutcome], expected: tuple[ScaleOutcome, str]
 ) -> None:
-    assert clock_scales._judged(sides, sizes, (1, 2, 4)[: len(sides)]) == expected
+    assert scale_outcome(sides, sizes, (1, 2, 4)[: len(sides)]) == expected
 
 
 # Outputs
 
 
-def test_workloads_whose_outputs_are_not_compared_are_named_up_to_three() -> None:
-    unknown = {"stdout": list("abcd"), "made": list("abc"), "other": ["a"]}
-    found = [
-        each.message.partition(" is not known for ")[2].partition(" varies")[0]
-        for each in outputs._not_compared(unknown)
-    ]
-    assert found == [
-        "a, b, c and 1 more: standard output",
-        "a, b, c: the file 'made'",
-        "a: the file 'other'",
-    ]
-
-
 def test_a_discarded_output_is_a_caveat_unless_files_are_compared() -> None:
     own = OwnProgram(name="p", arguments=("p",))
-    asked = builders.experiment(own=own)
-    assert len(list(outputs._discarded(asked))) == 1
-    files = builders.experiment(own=msgspec.structs.replace(own, artifacts=("f",)))
-    assert list(outputs._discarded(files)) == []
+    for artifacts, named in (((), 1), (("f",), 0)):
+        subject = builders.experiment(own=msgspec.structs.replace(own, artifacts=artifacts, output="/dev/null"))
+        runs = [msgspec.structs.replace(run, digests=(("f", "0" * 64),)) for run in builders.runs(subject, 5)]
+        found = outputs.check(subject, plan.variants(subject), {}, runs)
+        assert len(found.caveats) == named
 
 
 def test_each_relation_of_outputs_has_its_words() -> None:
@@ -226,11 +234,25 @@ def test_too_few_pairs_name_what_is_needed(alpha: float, text: str) -> None:
 
 
 def test_ratios_of_any_positive_values_are_compared_between_clocks() -> None:
-    small = compared(baseline_values=(0.5,), candidate_values=(0.25,))
-    assert clock_scales._positive(small)
-    assert not clock_scales._positive(msgspec.structs.replace(small, candidate_values=(0.0,)))
-    assert not clock_scales._positive(msgspec.structs.replace(small, baseline_values=(), candidate_values=()))
-    assert not clock_scales._positive(msgspec.structs.replace(small, scale=Scale.DIFFERENCE))
+    def record(clock_ns: int, factor: float, zero: float | None = None, **changes: Any) -> tuple[Experiment, Analysis]:
+        made = Bench(clock="virtual", rules=CURRENT_RULES)
+        before = [0.1 + number / 1000 for number in range(8)]
+        made.pairs("w", "wall", before, [factor * each for each in before])
+        analysis = made.analysis()
+        (found,) = analysis.comparisons
+        if zero is not None:
+            changes["candidate_values"] = (zero, *found.candidate_values[1:])
+        analysis = msgspec.structs.replace(analysis, comparisons=(msgspec.structs.replace(found, **changes),))
+        return msgspec.structs.replace(made.experiment, target="vm", ns_per_instruction=clock_ns), analysis
+
+    def outcome(**changes: Any) -> ScaleOutcome:
+        (found,) = clock_scales([record(1, 1.5), record(2, 1.9, **changes)]).rows
+        return found.outcome
+
+    assert outcome() is ScaleOutcome.SIZE
+    # They are not separate: a ratio of 0 has no logarithm.
+    assert outcome(scale=Scale.DIFFERENCE) is outcome(zero=0.0, scale=Scale.DIFFERENCE)
+    assert outcome(scale=Scale.DIFFERENCE) is ScaleOutcome.UNDECIDED
 
 
 def test_indices_of_each_load_and_copy_are_a_family() -> None:

@@ -338,11 +338,10 @@ def test_a_bad_script_is_an_error_with_its_reason(tmp_path: Path, text: str, mes
     assert caught.value.hint
 
 
-def test_a_script_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swapstone.factors.sdk._TIMEOUT_S", 0.3)
+def test_a_script_that_does_not_end_is_stopped(tmp_path: Path) -> None:
     (tmp_path / "setup").write_text("sleep 60")
     with pytest.raises(UserError, match=r"did not end within 0.3 s"):
-        read_sdk(tmp_path / "setup")
+        read_sdk(tmp_path / "setup", timeout_s=0.3)
 
 
 def test_nothing_of_a_scripts_values_is_run(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tools.plugin_output import block, counts_file
 
 from swapstone.instruments.block_counts import Block, decode_counts
 from swapstone.instruments.code_files import CodeFile, CodeMap, read_code
-from swapstone.instruments.counted_runs import CountedRun, _repeated, by_function, paired
+from swapstone.instruments.counted_runs import CountedRun, by_function, paired, repeated_instructions
 from swapstone.instruments.kernel_symbols import KernelSymbols, decode_kallsyms
 from swapstone.model import UserError
 from swapstone.model.instruction_counts import PASSES, CountedSide
@@ -95,7 +95,7 @@ def test_sums_by_function_are_the_whole() -> None:
 
 def test_what_faulted_inside_a_block_is_not_counted_twice() -> None:
     functions = {("asm_exc_page_fault", "", "kernel"): (40, 4)}
-    assert _repeated(decode_counts(FILE), functions, "x86_64") == 4 - (5 - 4)
+    assert repeated_instructions(decode_counts(FILE), functions, "x86_64") == 4 - (5 - 4)
 
 
 def test_functions_of_both_sides_are_paired() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.instruments import instructions, requirements
-from swapstone.instruments.instructions import COUNTERS, Counter, expected_excess, measure
+from swapstone.instruments import requirements
+from swapstone.instruments.instructions import COUNTERS, Counter, count_with, expected_excess, measure
 from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import Amount, InstrumentResult, UnavailableError
@@ -68,8 +68,7 @@ def test_a_run_that_reaches_the_limit_is_counted_in_a_cheaper_way(
         )
 
     monkeypatch.setattr(requirements, "missing_tool", lambda *_: None)
-    monkeypatch.setattr(instructions, "_counted", counted)
-    assert measure(Tracee("v", REQUEST, Region.PROGRAM), reference(0.1, tmp_path)).amounts[0].value == 7.0
+    assert measure(Tracee("v", REQUEST, Region.PROGRAM), reference(0.1, tmp_path), counted).amounts[0].value == 7.0
     assert tried == ["callgrind", "cachegrind"]
 
 
@@ -77,7 +76,7 @@ def test_a_run_that_reaches_the_limit_is_counted_in_a_cheaper_way(
 @pytest.mark.skipif(requirements.missing_tool("valgrind", "valgrind") is not None, reason="needs valgrind")
 def test_both_ways_count_the_same_instructions(tmp_path: Path) -> None:
     tracee = Tracee("v", REQUEST, Region.PROGRAM)
-    found = [instructions._counted(tracee, reference(0.1, tmp_path), each) for each in COUNTERS]
+    found = [count_with(tracee, reference(0.1, tmp_path), each) for each in COUNTERS]
     full, cheap = ({(each.group, each.name): each.value for each in one.amounts} for one in found)
     assert cheap["instructions", "all"] == pytest.approx(full["instructions", "all"], rel=0.05)
     assert {group for group, _ in full} == {"instructions", "simulated", "calls"}

@@ -9,11 +9,11 @@ from swapstone.targets.vm.machine_models import COMPILERS, MACHINE_MODELS
 
 
 def test_every_machine_has_a_mark_a_fault_and_a_compiler() -> None:
-    for names in (counted_runs._MARK, counted_runs._FAULTS, counted_runs.KERNEL_START, COMPILERS):
+    for names in (counted_runs.MARK, counted_runs.FAULTS, counted_runs.KERNEL_START, COMPILERS):
         assert names.keys() == MACHINE_MODELS.keys()
 
 
 def test_the_entry_of_a_system_call_is_the_name_of_its_address() -> None:
-    for entry in (counted_runs._MARK[machine] for machine in ("x86_64", "aarch64", "riscv64")):
+    for entry in (counted_runs.MARK[machine] for machine in ("x86_64", "aarch64", "riscv64")):
         symbols = decode_kallsyms(f"ffffffff80006f7c T getru\nffffffff80006f7c T {entry}\n".encode())
         assert symbols.address(entry) == 0xFFFFFFFF80006F7C

@@ -97,14 +97,14 @@ def test_what_a_stop_reason_prints() -> None:
 )
 def test_blocks_that_a_group_needs(width: float | None, pairs: int, missing: int, block: int, needed: int) -> None:
     subject = builders.experiment()
-    assert stopping._blocks_needed(subject, precision(width, pairs, missing), block, 0) == needed
+    assert stopping.blocks_needed(subject, precision(width, pairs, missing), block, 0) == needed
 
 
 def test_blocks_are_counted_since_more_runs_are_discarded() -> None:
     subject = builders.experiment()
-    assert stopping._blocks_needed(subject, None, 20, 20) == 35
-    assert stopping._blocks_needed(subject, precision(0.02, 5, 12), 30, 20) == 45  # 20 + 10 + 12
-    assert stopping._blocks_needed(builders.experiment(margin=0.0), precision(0.01), 20, 0) == 200
+    assert stopping.blocks_needed(subject, None, 20, 20) == 35
+    assert stopping.blocks_needed(subject, precision(0.02, 5, 12), 30, 20) == 45  # 20 + 10 + 12
+    assert stopping.blocks_needed(builders.experiment(margin=0.0), precision(0.01), 20, 0) == 200
 
 
 @pytest.mark.parametrize(

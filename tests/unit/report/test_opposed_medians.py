@@ -10,7 +10,7 @@ from tests.unit import builders
 from swapstone.model import Comparison, Direction, Metric, Quantity, Scale, Verdict
 from swapstone.report import formatting
 from swapstone.report.topics.comparison_groups import Row
-from swapstone.report.topics.comparisons import _grid_cell, forest_row
+from swapstone.report.topics.comparisons import forest_row, grid_cell
 
 LOST = Comparison(
     suite="netstack",
@@ -35,7 +35,7 @@ TEXT = "ratio of runs of the same block; of the medians it is 1.242"
 
 
 def test_a_grid_explains_a_ratio_that_its_medians_seem_to_contradict() -> None:
-    cell = _grid_cell(Row(comparison=LOST))
+    cell = grid_cell(Row(comparison=LOST))
     assert (cell.text, cell.short, cell.effect) == ("1.61 k → 2 k", "1.61k→2k", "0.76")
     assert cell.note == TEXT
     assert cell.sign == " pairs"

@@ -22,11 +22,11 @@ from swapstone.report.published_coverage import document_of, to_json
 from swapstone.report.published_differences import (
     Differences,
     Reason,
-    _reason_of,
     decode_reasons,
     differences,
     differences_section,
     ratios,
+    reason_of,
 )
 from swapstone.report.render.terminal import render
 from swapstone.session.published_catalog import published_coverage
@@ -225,7 +225,7 @@ def test_every_shipped_reason_is_of_a_published_ratio_and_no_two_are_the_same() 
         for name, clock in (("x86_64", "wall"), ("arm64", "virtual"))
     ]
     for each in shipped:
-        assert any(_reason_of(figure, place, machine, [each]) for figure, place in rows for machine in machines), each
+        assert any(reason_of(figure, place, machine, [each]) for figure, place in rows for machine in machines), each
     patterns = [msgspec.structs.replace(each, reason="") for each in shipped]
     assert len(set(patterns)) == len(patterns)
 

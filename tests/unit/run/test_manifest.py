@@ -34,7 +34,7 @@ def test_tools_are_listed_once_in_the_order_of_their_names(monkeypatch: pytest.M
     monkeypatch.setattr(manifest, "load_generator_identity", lambda number: ("generator", f"version {number}"))
     monkeypatch.setattr(manifest, "own_tools", lambda _: [])
     monkeypatch.setattr(manifest, "allocator_tools", lambda _: ())
-    assert manifest._tools([_program(number) for number in (*NUMBERS, *NUMBERS)]) == [
+    assert manifest.built_with([_program(number) for number in (*NUMBERS, *NUMBERS)]) == [
         *((f"cc{number} -m32", f"version of /bin/cc{number}") for number in sorted(NUMBERS)),
         *(("libc", f"/bin/cc{number}") for number in sorted(NUMBERS)),
         *(("loader", f"/program{number}") for number in sorted(NUMBERS) if number != 5),
@@ -54,7 +54,7 @@ def test_only_what_built_a_program_is_a_tool(monkeypatch: pytest.MonkeyPatch) ->
     four.load_generator = None
     monkeypatch.setattr(manifest, "own_tools", lambda recipes: [("own", recipe.command[0]) for recipe in recipes])
     monkeypatch.setattr(manifest, "allocator_tools", lambda recipes: [("allocators", str(len(list(recipes))))])
-    assert manifest._tools([one, two, three, four]) == [
+    assert manifest.built_with([one, two, three, four]) == [
         ("cc4 -m32", "version of /bin/cc4"),
         *(("loader", f"/program{number}") for number in (1, 4)),
         *(("own", "/bin/cc4"), ("allocators", "4")),

@@ -14,7 +14,7 @@ import pytest
 from swapstone.model import IDLE, MemorySeries, PhaseMemory, Status
 from swapstone.plan.memory_search import MIB, MOST_SIZES, Resolution, next_size, sizes_left, threshold
 from swapstone.run.memory_fit import MemoryRule, MemorySearch, search_all
-from swapstone.run.memory_trials import Expected, MemoryRun, MemoryTrials, _one_line, expected_of, run_of_outcome
+from swapstone.run.memory_trials import Expected, MemoryRun, MemoryTrials, expected_of, one_line, run_of_outcome
 from swapstone.run.prepare import Key, Prepared
 from swapstone.subjects import Outcome
 from swapstone.subjects.subject import Judgement
@@ -222,7 +222,7 @@ def test_what_a_run_without_figures_shows() -> None:
 
 def test_a_machine_that_ended_is_one_line() -> None:
     def text(message: str, hint: str = "") -> str:
-        return _one_line(TargetError(message, hint))
+        return one_line(TargetError(message, hint))
 
     assert text("It ended.") == "It ended"
     assert text("It\nended..", "PANIC a\nOut of memory: b\n  kernel Panic: c \nend") == "It ended: kernel Panic: c"

@@ -36,7 +36,7 @@ def refused_after(
     programs: dict[Any, Any] = {("s", "w", label): object() for label in labels if label not in broken}
     programs[("s", "v", GLIBC)] = object()
     refused = {("s", "w", label): f"why {label}" for label in broken}
-    prepare._refuse_incomparable([("s", "w")], variants(*labels), programs, refused)
+    prepare.refuse_incomparable([("s", "w")], variants(*labels), programs, refused)
     assert programs.pop(("s", "v", GLIBC))
     return {label: why for (_, _, label), why in refused.items()}, {label for _, _, label in programs}
 
@@ -95,7 +95,7 @@ def test_empty_programs_are_linked_as_the_variants_are(
     monkeypatch.setattr(prepare, "artifact_of", lambda suite, program, variant, built: (suite, variant.label, built))
     known = {label: msgspec.structs.replace(BASE, linking=linking), f"{label} (again)": BASE}
     every = [builders.variant(each) for each in (label, f"{label} (again)", "libc=unresolved")]
-    assert list(prepare._empty(every, known)) == [("size", label, (name, linking)) for name in names]
+    assert list(prepare.empty_programs(every, known)) == [("size", label, (name, linking)) for name in names]
 
 
 def test_an_empty_program_that_can_not_be_linked_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_an_empty_program_that_can_not_be_linked_is_left_out(monkeypatch: pytest
 
     monkeypatch.setattr(prepare, "build_empty", build)
     monkeypatch.setattr(prepare, "artifact_of", lambda *parts: parts[3])
-    assert list(prepare._empty([builders.variant(GLIBC)], {GLIBC: BASE})) == ["empty (dynamic)"]
+    assert list(prepare.empty_programs([builders.variant(GLIBC)], {GLIBC: BASE})) == ["empty (dynamic)"]
 
 
 # Machines and levels
@@ -216,7 +216,7 @@ def test_files_of_the_machine_are_shared_or_carried_for_each_subject(
     shares: bool, carries: bool, subjects: tuple[bool, ...], has: bool
 ) -> None:
     every = [SimpleNamespace(carries_files=each) for each in subjects]
-    assert prepare._has_files(every, target(shares_files=shares, carries_files=carries)) == has
+    assert prepare.has_files_for(every, target(shares_files=shares, carries_files=carries)) == has
 
 
 @pytest.mark.parametrize("needs_build", [True, False])
@@ -237,7 +237,7 @@ def test_each_subject_and_each_recipe_is_checked_before_anything_is_made(
 
     monkeypatch.setattr(prepare, "subjects_of", lambda _: {"a": subject("a"), "b": subject("b")})
     monkeypatch.setattr(prepare, "check_recipe", check)
-    monkeypatch.setattr(prepare, "_missing_tools", lambda *_: None)
+    monkeypatch.setattr(prepare, "missing_tools", lambda *_: None)
     for fields, found in (
         ({}, (False, False)),
         ({"takes_libraries": True}, (False, True)),
@@ -263,12 +263,12 @@ def test_an_experiment_needs_its_baseline_and_a_candidate(
 
     monkeypatch.setattr(prepare, "recipe_of", lambda variant, _: SimpleNamespace(libc=dict(variant.levels)["libc"]))
     if named is None:
-        prepare._check_variants(asked, BASE, (), check)
+        prepare.check_variants(asked, BASE, (), check)
         alone = builders.experiment(factors=(FactorLevels(factor="libc", levels=("glibc",)),))
-        prepare._check_variants(alone, BASE, (), check)
+        prepare.check_variants(alone, BASE, (), check)
         return
     with pytest.raises(UnavailableError) as caught:
-        prepare._check_variants(asked, BASE, (), check)
+        prepare.check_variants(asked, BASE, (), check)
     assert (caught.value.message, caught.value.hint) == (f"{named}: it is impossible.", "a hint")
 
 
@@ -281,9 +281,11 @@ def test_the_compiler_is_checked_for_each_subject_that_is_compiled(monkeypatch: 
     monkeypatch.setattr(prepare, "check_compiler", check)
     subjects = [SimpleNamespace(base_recipe=lambda *_, each=each: each) for each in ("good", "bad")]
     variant = builders.variant(GLIBC)
-    assert prepare._impossible(variant, "base", subjects[:1], lambda _: None) is None
-    found = prepare._impossible(variant, "base", subjects, lambda _: None)
-    assert (found.message, found.hint) == (f"{GLIBC}: no compiler.", "install it")
+    monkeypatch.setattr(prepare.plan, "run_variants", lambda _: (variant,))
+    prepare.check_variants(builders.experiment(), BASE, subjects[:1], lambda _: None)
+    with pytest.raises(UnavailableError) as caught:
+        prepare.check_variants(builders.experiment(), BASE, subjects, lambda _: None)
+    assert (caught.value.message, caught.value.hint) == (f"{GLIBC}: no compiler.", "install it")
 
 
 @pytest.mark.parametrize("factor", ["compiler", "libc", "linking"])
@@ -300,10 +302,10 @@ def test_tools_of_another_architecture_are_checked_by_its_compiler(
     monkeypatch.setattr(prepare, "find_level", lambda *_: None)
     monkeypatch.setattr(prepare, "find_factor", lambda *_: None)
     base = msgspec.structs.replace(BASE, architecture=architecture)
-    found = prepare._missing_tools(factor, "x", base)
+    found = prepare.missing_tools(factor, "x", base)
     assert found is (None if architecture and factor != "linking" else error)
     monkeypatch.setattr(prepare, "require_tools", lambda *_: None)
-    assert prepare._missing_tools(factor, "x", base) is None
+    assert prepare.missing_tools(factor, "x", base) is None
 
 
 # Recipes

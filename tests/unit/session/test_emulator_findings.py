@@ -107,8 +107,8 @@ def test_the_emulator_for_several_processors_is_explained(
     path = Path(emulator(tmp_path / "q", version=f"QEMU emulator version {version}"))
     path.rename(path.with_name("qemu-system-aarch64"))
     monkeypatch.setenv(EMULATORS_VARIABLE, str(path.parent))
-    (found,) = emulator_findings._several(find_architecture("arm64"))
+    (found,) = emulator_findings.several_processors(find_architecture("arm64"))
     assert (found.name, found.state) == ("--smp of arm64", state)
     assert version in found.found + found.meaning
     assert ("bookworm-backports" in found.remedy) == (state is State.MISSING)
-    assert emulator_findings._several(find_architecture("riscv64")) == []
+    assert emulator_findings.several_processors(find_architecture("riscv64")) == []

@@ -7,7 +7,7 @@ import pytest
 
 from swapstone.artifacts.libc_image import LibcImageRequest
 from swapstone.model import UserError
-from swapstone.session.libc_images import _boot_command, libc_request, make_sdk
+from swapstone.session.libc_images import boot_command, libc_request, make_sdk
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from swapstone.session.libc_images import _boot_command, libc_request, make_sdk
 )
 def test_the_command_boots_the_image_that_was_built(changes: dict[str, object], options: str) -> None:
     request = LibcImageRequest(architecture="arm64", libc="musl", **changes)  # type: ignore[arg-type] # of several types
-    assert _boot_command(request) == f"swapstone image boot --libc musl --arch arm64{options}"
+    assert boot_command(request) == f"swapstone image boot --libc musl --arch arm64{options}"
 
 
 def test_an_empty_path_is_not_taken_for_none() -> None:

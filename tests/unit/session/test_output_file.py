@@ -116,7 +116,7 @@ def test_evidence_is_not_written_through_a_link_and_removes_nothing_there(
     before = {path: path.read_text() for path in home.rglob("*") if path.is_file()}
     with (
         pytest.raises(UserError, match="is a symbolic link: nothing is written through it"),
-        explanation_files._opened(entry),
+        explanation_files.open_evidence_folder(entry),
     ):
         pytest.fail("it was opened")
     assert {path: path.read_text() for path in home.rglob("*") if path.is_file()} == before

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from swapstone.session.program_outputs import _shown, first_difference
+from swapstone.session.program_outputs import first_difference, literal_of
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,6 @@ def test_the_first_line_that_differs_in_all_runs(
 
 
 def test_a_line_is_shown_as_a_literal_around_the_difference() -> None:
-    assert _shown(b"\x1b[31mred\x07\xff", 0) == "'\\x1b[31mred\\x07\ufffd'"
-    assert _shown("a\u202eb".encode(), 0) == "'a\\u202eb'"  # a change of direction
-    assert _shown(b"x" * 200, 100) == "'..." + "x" * 60 + "...'"
+    assert literal_of(b"\x1b[31mred\x07\xff", 0) == "'\\x1b[31mred\\x07\ufffd'"
+    assert literal_of("a\u202eb".encode(), 0) == "'a\\u202eb'"  # a change of direction
+    assert literal_of(b"x" * 200, 100) == "'..." + "x" * 60 + "...'"

@@ -182,7 +182,7 @@ def test_the_files_of_a_query_are_closed_and_their_limit_is_as_before(records: P
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == limits
 
 
-def test_more_records_than_files_may_be_opened_is_an_error(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swapstone.session.open_runs._SPARE", resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+def test_more_records_than_files_may_be_opened_is_an_error(records: Path) -> None:
+    every = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with pytest.raises(UserError, match="may open"):
-        OpenRuns([NamedRecord("r", records / "r")])
+        OpenRuns([NamedRecord("r", records / "r")], spare=every)

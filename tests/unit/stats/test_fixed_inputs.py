@@ -17,10 +17,10 @@ import scipy.stats
 from swapstone.stats import RunOrder, SignedRank, binomial_tail, dependence_p_value, difference_p_value, wilson
 from swapstone.stats import sign_flip_p_value as sign_flip
 from swapstone.stats.mean_ratio import student_quantile
-from swapstone.stats.predecessor_test import _draws, _normal_scores, student_tail
+from swapstone.stats.predecessor_test import draws_of, normal_scores, student_tail
 from swapstone.stats.signed_rank import critical, difference_quantum, tail
 from swapstone.stats.summary import run_value
-from swapstone.stats.walsh_averages import PairSums, _probes
+from swapstone.stats.walsh_averages import PairSums, probes
 
 QUANTUM = 2.0**-40
 
@@ -50,10 +50,11 @@ def test_up_to_200_pairs_the_tail_is_exact(n: int) -> None:
 
 @pytest.mark.parametrize("n", [65, 150, 300])
 def test_above_64_pairs_the_smallest_visible_shift_is_a_formula(n: int) -> None:
-    found = SignedRank(np.random.default_rng(n).normal(0.1, 1.0, n), QUANTUM)
+    values = np.random.default_rng(n).normal(0.1, 1.0, n)
+    found = SignedRank(values, QUANTUM)
     k = critical(n, 2 * scipy.stats.norm.cdf(-1))
     averages = np.sort(
-        [(a + b) / 2 for a, b in itertools.combinations_with_replacement(found._sums.values * QUANTUM, 2)]
+        [(a + b) / 2 for a, b in itertools.combinations_with_replacement(np.rint(values / QUANTUM) * QUANTUM, 2)]
     )
     error = (averages[-k] - averages[k - 1]) / 2 / scipy.stats.norm.isf(tail(n, k - 1))
     interval = found.interval(0.01)
@@ -87,9 +88,9 @@ def test_differences_are_rounded_50_bits_below_the_largest_magnitude(largest: fl
 
 
 def test_a_bracket_is_probed_at_the_middle_or_on_both_sides_of_the_interpolated_rank() -> None:
-    assert _probes(0, 6401, 0.25, True) == (3200,)
-    assert _probes(100, 6500, 0.25, False) == (1600, 1800)
-    assert _probes(0, 10, 0.5, False) == (4, 6)
+    assert probes(0, 6401, 0.25, True) == (3200,)
+    assert probes(100, 6500, 0.25, False) == (1600, 1800)
+    assert probes(0, 10, 0.5, False) == (4, 6)
 
 
 def test_sums_that_were_counted_are_not_counted_again() -> None:
@@ -233,15 +234,15 @@ def test_wallaces_approximation(freedom: float, t: float) -> None:
 
 def test_normal_scores_of_equal_values_are_those_of_the_mean_rank() -> None:
     inverse = scipy.stats.norm.ppf
-    assert _normal_scores(np.array([3.0, 1.0, 2.0])).tolist() == pytest.approx(
+    assert normal_scores(np.array([3.0, 1.0, 2.0])).tolist() == pytest.approx(
         [inverse(each) for each in (0.75, 0.25, 0.5)]
     )
-    found = _normal_scores(np.array([5.0, 1.0, 5.0, 7.0, 5.0])).tolist()
+    found = normal_scores(np.array([5.0, 1.0, 5.0, 7.0, 5.0])).tolist()
     assert found == pytest.approx([inverse(each / 6) for each in (3, 1, 3, 5, 3)])
 
 
 def test_262144_runs_are_drawn_and_16_orders_at_least() -> None:
-    assert [_draws(runs) for runs in (4098, 10_000, 262_144 // 17, 262_144 // 16, 10**6)] == [64, 27, 18, 16, 16]
+    assert [draws_of(runs) for runs in (4098, 10_000, 262_144 // 17, 262_144 // 16, 10**6)] == [64, 27, 18, 16, 16]
 
 
 def randomised(blocks: int, count: int, cycles: int, carry: float) -> float:
@@ -252,8 +253,8 @@ def randomised(blocks: int, count: int, cycles: int, carry: float) -> float:
     runs = RunOrder(order, before, cycles, 1 if cycles > 1 else 0)
     values = random.normal(0, 1, order.shape) + carry * ((order == 1) & (runs.previous == 0))
     valid = random.random(order.shape) > 0.05
-    cells = runs._cells(order, runs.previous, 0, 1) & valid
-    return runs._randomised(_normal_scores(values.ravel()).reshape(order.shape), valid, cells, 0, 1)
+    cells = runs.cells_of(order, runs.previous, 0, 1) & valid
+    return runs.randomised_p_value(normal_scores(values.ravel()).reshape(order.shape), valid, cells, 0, 1)
 
 
 FIGURES = {
@@ -282,8 +283,8 @@ def test_a_value_that_never_changes_has_the_p_value_1() -> None:
     order = np.array([[0, 1], [1, 0]] * 10)
     runs = RunOrder(order, np.concatenate([[-1], order[:-1, -1]]))
     valid = np.ones(order.shape, dtype=np.bool_)
-    cells = runs._cells(order, runs.previous, 0, 1)
-    assert runs._randomised(np.zeros(order.shape), valid, cells, 0, 1) == 1.0
+    cells = runs.cells_of(order, runs.previous, 0, 1)
+    assert runs.randomised_p_value(np.zeros(order.shape), valid, cells, 0, 1) == 1.0
 
 
 @pytest.mark.parametrize("n", [201, 202, 333])

@@ -143,10 +143,10 @@ def test_roots_leave_room_for_the_image(below: int, refused: bool) -> None:
     )
     own = OwnProgram(name="p", arguments=("p",), memory_bytes=memory)
     if not refused:
-        own_program_root._check_memory(own, [root])
+        own_program_root.check_memory(own, [root])
         return
     with pytest.raises(UserError, match="more than fits into a machine with 512 MiB") as caught:
-        own_program_root._check_memory(own, [root])
+        own_program_root.check_memory(own, [root])
     needed = re.search("--memory ([0-9]+)M", caught.value.hint)
     assert needed is not None and room_bytes(int(needed[1]) << 20) >= root.memory_bytes + image
 

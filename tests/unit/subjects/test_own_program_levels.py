@@ -8,7 +8,7 @@ import pytest
 from swapstone.factors import COMMAND_LINE, NOT_OBSERVED, Evidence, ProgramFacts
 from swapstone.model import CommandLine, OwnProgram, Variant, environment_variable
 from swapstone.subjects.evidence import wrong_level
-from swapstone.subjects.own_program_levels import Expected, _same, levels_seen
+from swapstone.subjects.own_program_levels import Expected, levels_seen, same_words
 
 LINES = (CommandLine(name="a", words=("/x/p", "1", "")), CommandLine(name="b", words=("/x/p", "2")))
 OWN = OwnProgram(name="p", arguments=(), commands=LINES)
@@ -125,4 +125,4 @@ def test_a_value_that_looks_like_a_port_placeholder_matches_a_port() -> None:
     ],
 )
 def test_any_port_and_any_address_may_be_filled_in(seen: tuple[str, ...], same: bool) -> None:
-    assert _same(seen, ("./s", "--listen={address}:{port}")) == same
+    assert same_words(seen, ("./s", "--listen={address}:{port}")) == same

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import UnavailableError, UserError, WireError
-from swapstone.targets.board import BoardFolder, _check, mirror
+from swapstone.targets.board import BoardFolder, check_answer, mirror
 from swapstone.targets.board_answer import (
     MOST_ANSWER_BYTES,
     BoardAnswer,
@@ -169,7 +169,7 @@ def test_sensors() -> None:
 )
 def test_a_board_that_can_t_run_trials(part: str, content: bytes, message: str, hint: str) -> None:
     with pytest.raises(UserError, match=message) as raised:
-        _check(BoardAnswer({part: content}, {}), BoardFolder(host="b", user="pi", port=22))
+        check_answer(BoardAnswer({part: content}, {}), BoardFolder(host="b", user="pi", port=22))
     assert hint in raised.value.hint
 
 

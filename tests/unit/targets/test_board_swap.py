@@ -397,10 +397,10 @@ def test_a_probe_states_what_is_missing_and_changes_nothing(board: FakeBoard) ->
         assert missing_for_swap(target.board.ask(PROBE_STEP), is_root=True)[0] == "its kernel has no swap (CONFIG_SWAP)"
         (board.root / "proc/kept").rename(board.swaps)
     assert board.swaps.read_text() == FORMER and not board.state.exists()
-    shown = boards._swap(BoardAnswer({"probe-zram": b""}, {}), is_root=True)
+    shown = boards.swap_finding(BoardAnswer({"probe-zram": b""}, {}), is_root=True)
     assert (shown.state, shown.found[:40]) == (State.GOOD, "none, zram:ALGORITHM (zram is there), an")
-    assert "modprobe zram is tried" in boards._swap(BoardAnswer({}, {}), is_root=True).found
-    refused = boards._swap(BoardAnswer({}, {}), is_root=False)
+    assert "modprobe zram is tried" in boards.swap_finding(BoardAnswer({}, {}), is_root=True).found
+    refused = boards.swap_finding(BoardAnswer({}, {}), is_root=False)
     assert (refused.state, refused.meaning, refused.remedy[:14]) == (State.MISSING, "it needs root", "Log in as root")
     lacking = BoardAnswer({"probe-program": b"swapon\n"}, {})
     assert missing_for_swap(lacking, is_root=True)[0] == "it lacks the program swapon"

@@ -28,11 +28,11 @@ def device(tmp_path: Path) -> Path:
     return path
 
 
-def trouble(bench: Bench, device: Path, acts: str = GOOD, **limits: float) -> str:
+def trouble(bench: Bench, device: Path, acts: str = GOOD, boot_id: Path = kvm.BOOT_ID, **limits: float) -> str:
     name = emulator(bench.room / "q", acts.replace("{room}", str(bench.room)))
     parts = dataclasses.replace(bench.parts, banner="Linux version 6.1.0 (builder) #1 SMP")
     options = VmOptions(cache=bench.room / "cache", emulator=name, limits=Limits(host_s=0.001))
-    return kvm_trouble(parts, options, device=device, **limits)
+    return kvm_trouble(parts, options, device=device, boot_id=boot_id, **limits)
 
 
 def test_a_kernel_that_starts_shows_that_kvm_works(bench: Bench, device: Path) -> None:
@@ -45,21 +45,18 @@ def test_a_kernel_that_starts_shows_that_kvm_works(bench: Bench, device: Path) -
     assert "nokaslr" in words
 
 
-def test_kvm_is_tried_once_per_kernel_emulator_and_host_boot(
-    bench: Bench, device: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_kvm_is_tried_once_per_kernel_emulator_and_host_boot(bench: Bench, device: Path, tmp_path: Path) -> None:
     boot = tmp_path / "boot_id"
     boot.write_text("first")
-    monkeypatch.setattr(kvm, "_BOOT", boot)
-    assert [trouble(bench, device), trouble(bench, device), bench.runs] == ["", "", 1]
+    assert [trouble(bench, device, boot_id=boot), trouble(bench, device, boot_id=boot), bench.runs] == ["", "", 1]
     bench.parts.kernel.write_bytes(b"another")
-    assert [trouble(bench, device), bench.runs] == ["", 2]
+    assert [trouble(bench, device, boot_id=boot), bench.runs] == ["", 2]
     boot.write_text("second")
-    assert [trouble(bench, device), bench.runs] == ["", 3]
+    assert [trouble(bench, device, boot_id=boot), bench.runs] == ["", 3]
     bad = "exit 1"
-    assert "did not start under it: QEMU could not run it: status 1" in trouble(bench, device, bad)
+    assert "did not start under it: QEMU could not run it: status 1" in trouble(bench, device, bad, boot_id=boot)
     assert bench.runs == 4
-    assert "status 1" in trouble(bench, device, bad)
+    assert "status 1" in trouble(bench, device, bad, boot_id=boot)
     assert bench.runs == 4
 
 

@@ -130,7 +130,7 @@ def test_without_sha256sum_files_are_read_back(ssh: FakeSsh, tmp_path: Path, mon
         assert Path(place).read_bytes() == Path("/bin/true").read_bytes()
         assert target.run(asked(target, place)).outcome is ProcessOutcome.EXITED
         Path(place).write_bytes(b"other")
-        assert not target.board._has(place, Path("/bin/true").read_bytes())
+        assert not target.board.has_file(place, Path("/bin/true").read_bytes())
 
 
 def test_one_user_at_a_time_and_dead_locks_are_ignored(ssh: FakeSsh) -> None:
@@ -218,7 +218,7 @@ def test_a_connection_that_ends_between_trials_is_made_again(target: SshTarget, 
 
 
 def test_the_socket_of_a_killed_ssh_is_removed(target: SshTarget, ssh: FakeSsh) -> None:
-    socket = target.board._connection.folder / "s"
+    socket = target.board.connection.folder / "s"
     socket.touch()
     ssh.cut()
     assert dict(target.run(asked(target, "/bin/true")).facts)["reconnects"] == 1
@@ -422,7 +422,7 @@ def test_a_slow_link_has_time_for_a_large_file(
     large.chmod(0o755)
     target.put(large)
     assert ANSWER_S + 256 in limits and ANSWER_S in limits
-    target.board._connection.call("true", most_bytes=(1 << 20) + (16 << 10))
+    target.board.connection.call("true", most_bytes=(1 << 20) + (16 << 10))
     assert limits[-1] == ANSWER_S + 256
 
 

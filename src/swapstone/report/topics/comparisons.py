@@ -295,7 +295,7 @@ def _tail_text(c: Comparison) -> str:
 
 def _grid(group: ComparisonGroup, grid: Grid, *, first: bool) -> Fold:
     """Return a table with a row per workload and a column per metric."""
-    rows = tuple((Cell(name, code=True), *map(_grid_cell, cells)) for name, cells in grid.lines)
+    rows = tuple((Cell(name, code=True), *map(grid_cell, cells)) for name, cells in grid.lines)
     every = [row for _, cells in grid.lines for row in cells if row is not None]
     title = f"{group.title}, {grid.title}: {group.baseline.label}, then {group.candidate.label}, their ratio and the verdict"
     columns = (
@@ -319,7 +319,8 @@ def _grid_runs(rows: Iterable[Row]) -> Iterator[PairedRuns]:
             yield paired_runs(c, f"{c.workload}, {c.metric.name}")
 
 
-def _grid_cell(row: Row | None) -> Cell:
+def grid_cell(row: Row | None) -> Cell:
+    """Return the cell of a row in a table of workloads and variants; an empty one for None."""
     if row is None:
         return Cell()
     c = row.comparison

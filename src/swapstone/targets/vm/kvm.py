@@ -24,7 +24,7 @@ PROBE_S = 15.0
 """A kernel under KVM boots in a second or two. One that has not booted by now does not work."""
 
 KVM_DEVICE = Path("/dev/kvm")
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _LIMIT_MS = 5_000
 _USUAL = VmOptions()
 
@@ -52,7 +52,12 @@ def kvm_device_trouble(architecture: str, device: Path = KVM_DEVICE) -> str:
 
 
 def kvm_trouble(
-    image: VmImage, options: VmOptions = _USUAL, *, limit_s: float = PROBE_S, device: Path = KVM_DEVICE
+    image: VmImage,
+    options: VmOptions = _USUAL,
+    *,
+    limit_s: float = PROBE_S,
+    device: Path = KVM_DEVICE,
+    boot_id: Path = BOOT_ID,
 ) -> str:
     """Boot a machine under KVM, or return the cached result of this boot of the host.
 
@@ -63,6 +68,7 @@ def kvm_trouble(
         options: name the emulator and the cache.
         limit_s: limit of the boot, in seconds.
         device: of KVM.
+        boot_id: a file whose content is another one after each boot of the host.
 
     Returns:
         Why KVM does not work, without a full stop; empty if it works.
@@ -74,7 +80,7 @@ def kvm_trouble(
         return trouble
     image = by_kvm(image)
     with VmTarget(image, dataclasses.replace(options, limits=Limits(host_s=limit_s, stop=threading.Event()))) as target:
-        cached = (options.cache or cache_dir()) / "kvm" / _key(image, dict(target.tools())["qemu"])
+        cached = (options.cache or cache_dir()) / "kvm" / _key(image, dict(target.tools())["qemu"], boot_id)
         if (known := _read_answer(cached)) is not None:
             return known
         trouble = _try_kernel(target, image, limit_s, device)
@@ -82,9 +88,9 @@ def kvm_trouble(
     return trouble
 
 
-def _key(image: VmImage, emulator: str) -> str:
+def _key(image: VmImage, emulator: str, boot_id: Path) -> str:
     """Return the key of a result: it is valid for one kernel and one emulator until this host is rebooted."""
-    started = _BOOT.read_bytes() if _BOOT.exists() else b""
+    started = boot_id.read_bytes() if boot_id.exists() else b""
     return digest_of({"host": started, "emulator": emulator.encode(), "kernel": digest_of_file(image.kernel)})
 
 
