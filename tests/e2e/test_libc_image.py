@@ -139,7 +139,8 @@ SQL_QUERY = "select sqlite_version(), count(*), sum(b), round(sum(b) / 7.0, 3) f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("libc", ["musl", pytest.param("glibc", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive  # tests/e2e/test_image_factor.py runs a script in booted images of both
+@pytest.mark.parametrize("libc", LIBCS)
 def test_scripts_run_in_a_booted_image(libc: str) -> None:
     lost = ": " + "x" * 64  # the console drops what comes before the kernel has opened it
     lines = (lost, f'lua -e "{LUA_SCRIPT}"', f"sqlite3 :memory: '{SQL_SCRIPT}' '{SQL_QUERY}'", "exit", "")

@@ -245,14 +245,15 @@ VM = ("--target", "vm", "--memory", "256M")
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the images of this test are of x86_64")
-def test_roots_are_compared_exactly_in_a_virtual_machine(roots: Path) -> None:
-    """Two runs are equal to the byte, and the roots are those of the trial."""
+def test_roots_are_compared_exactly_in_a_virtual_machine(roots: Path, exhaustive: bool) -> None:
+    """The roots are those of the trial; with --exhaustive, two runs are equal to the byte, as of the own program in test_vm_carried.py."""
     layer = subprocess.run(["tar", "c", "-C", roots / "a", "."], capture_output=True, check=True).stdout
     (roots / "a.tar").write_bytes(oci_image([layer]))
     asked = ("compare", "rootfs=./a.tar,./b.tar", "--blocks", "1", *VM)
     program = ("--", "/bin/prog", "/etc/name", "data.txt")
     swapstone(roots, *asked, "--out", "r", *program)
-    swapstone(roots, *asked, "--no-cache", "--out", "again", *program)
+    if exhaustive:
+        swapstone(roots, *asked, "--no-cache", "--out", "again", *program)
 
     def results(record: str) -> dict[str, object]:
         return {
@@ -260,7 +261,7 @@ def test_roots_are_compared_exactly_in_a_virtual_machine(roots: Path) -> None:
             for run in runs_of(roots / record)
         }
 
-    assert results("again") == results("r")
+    assert not exhaustive or results("again") == results("r")
     check_that_roots_are_observed_again(roots / "r")
     for run in runs_of(roots / "r"):
         assert run["status"] == "ok"
