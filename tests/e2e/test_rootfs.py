@@ -71,9 +71,11 @@ def roots(tmp_path: Path, programs: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The cache of these tests, so that roots of tests don't stay in the user's."""
-    return tmp_path_factory.mktemp("cache")
+def cache(tmp_path_factory: pytest.TempPathFactory, agents: Path) -> Path:
+    """The cache of these tests, so that roots of tests don't stay in the user's. The agent is in it."""
+    folder = tmp_path_factory.mktemp("cache")
+    shutil.copytree(agents, folder / "swapstone/agents")
+    return folder
 
 
 def compare(folder: Path, cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
