@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-import swapstone
+from swapstone import model
 from swapstone.model.directories import cache_dir
 from swapstone.targets.vm.emulator import Emulator, find_emulator
 from swapstone.targets.vm.machine_models import EmulatedMachine
@@ -24,7 +24,7 @@ from tests.contract.vm_fixture import vm_fixture
 from tests.contract.vm_images import image_parts
 from tests.shared import Shared
 
-SOURCE = str(Path(swapstone.__file__).parents[1])
+SOURCE = str(Path(model.__file__).parents[2])
 
 MASKS = "glibc.cpu.hwcaps=-AVX512F,-AVX2,-AVX,-AVX2_Usable,-AVX_Fast_Unaligned_Load,-ERMS,-FSRM,-SSE4_2,-SSSE3,-BMI2"
 """Rules out the variants of the host's C library that use these instructions (glibc manual, "Hardware Capability Tunables")."""
@@ -119,7 +119,7 @@ def test_image_and_programs_are_the_same_in_another_folder_and_environment(tmp_p
     image_parts("x86_64")  # fetches the packages, or skips the test
     names = []
     for number, environment in enumerate(({}, OTHER)):
-        cache = tmp_path / "cache-elsewhere" / "swapstone" if number else cache_dir()
+        cache = tmp_path / "cache-elsewhere" / cache_dir().name if number else cache_dir()
         if number:
             cache.mkdir(parents=True)
             for part in ("packages", "apt"):
