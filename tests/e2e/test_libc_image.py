@@ -139,7 +139,8 @@ SQL_QUERY = "select sqlite_version(), count(*), sum(b), round(sum(b) / 7.0, 3) f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("libc", ["musl", pytest.param("glibc", marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive  # tests/e2e/test_image_factor.py runs a script in booted images of both
+@pytest.mark.parametrize("libc", LIBCS)
 def test_scripts_run_in_a_booted_image(libc: str) -> None:
     lost = ": " + "x" * 64  # the console drops what comes before the kernel has opened it
     lines = (lost, f'lua -e "{LUA_SCRIPT}"', f"sqlite3 :memory: '{SQL_SCRIPT}' '{SQL_QUERY}'", "exit", "")
@@ -200,13 +201,11 @@ def test_an_image_built_by_clang_boots_and_serves_a_page() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("libc", ["musl", pytest.param("glibc", marks=pytest.mark.exhaustive)])
-def test_building_twice_gives_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libc: str, exhaustive: bool
-) -> None:
-    programs = EVERY if exhaustive else ("lua",)
-    request = LibcImageRequest(architecture="x86_64", libc=libc, programs=programs)
-    _built("x86_64", libc, programs=programs)
+@pytest.mark.exhaustive  # tests/unit/artifacts builds a program in two caches, and tests/contract/test_vm_host.py an image
+@pytest.mark.parametrize("libc", LIBCS)
+def test_building_twice_gives_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, libc: str) -> None:
+    request = LibcImageRequest(architecture="x86_64", libc=libc, programs=EVERY)
+    _built("x86_64", libc, programs=EVERY)
     first = build_libc_image(request, lambda _: None)
     cache = cache_dir()
     (tmp_path / "swapstone" / "sources").mkdir(parents=True)

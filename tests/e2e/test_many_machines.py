@@ -163,6 +163,7 @@ def _wait_for_a_run(folder: Path, record: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # a worker that dies in tests/unit/targets/test_shared_runs.py does, too; Dask's workers make the record above
 def test_a_killed_worker_loses_its_run_only(local: Path, tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed")
     with cluster(tmp_path, 2) as dask:

@@ -73,7 +73,7 @@ def test_an_example_runs_from_an_installed_wheel(tmp_path: Path) -> None:
     venv.create(home)
     python = home / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", str(python)]
-    install = [*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    install = [*pip, "install", "--quiet", "--no-compile", "--no-deps", "--no-index", str(wheel)]
     subprocess.run(install, check=True, capture_output=True)
     # The dependencies of this environment; Swapstone itself is not in it.
     packages = subprocess.run(

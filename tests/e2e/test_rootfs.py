@@ -72,9 +72,11 @@ def roots(tmp_path: Path, programs: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The cache of these tests, so that roots of tests don't stay in the user's."""
-    return tmp_path_factory.mktemp("cache")
+def cache(tmp_path_factory: pytest.TempPathFactory, agents: Path) -> Path:
+    """The cache of these tests, so that roots of tests don't stay in the user's. The agent is in it."""
+    folder = tmp_path_factory.mktemp("cache")
+    shutil.copytree(agents, folder / "swapstone/agents")
+    return folder
 
 
 def compare(folder: Path, cache: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -246,14 +248,15 @@ VM = ("--target", "vm", "--memory", "256M")
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the images of this test are of x86_64")
-def test_roots_are_compared_exactly_in_a_virtual_machine(roots: Path) -> None:
-    """Two runs are equal to the byte, and the roots are those of the trial."""
+def test_roots_are_compared_exactly_in_a_virtual_machine(roots: Path, exhaustive: bool) -> None:
+    """The roots are those of the trial; with --exhaustive, two runs are equal to the byte, as of the own program in test_vm_carried.py."""
     layer = subprocess.run(["tar", "c", "-C", roots / "a", "."], capture_output=True, check=True).stdout
     (roots / "a.tar").write_bytes(oci_image([layer]))
     asked = ("compare", "rootfs=./a.tar,./b.tar", "--blocks", "1", *VM)
     program = ("--", "/bin/prog", "/etc/name", "data.txt")
     swapstone(roots, *asked, "--out", "r", *program)
-    swapstone(roots, *asked, "--no-cache", "--out", "again", *program)
+    if exhaustive:
+        swapstone(roots, *asked, "--no-cache", "--out", "again", *program)
 
     def results(record: str) -> dict[str, object]:
         return {
@@ -261,7 +264,7 @@ def test_roots_are_compared_exactly_in_a_virtual_machine(roots: Path) -> None:
             for run in runs_of(roots / record)
         }
 
-    assert results("again") == results("r")
+    assert not exhaustive or results("again") == results("r")
     check_that_roots_are_observed_again(roots / "r")
     for run in runs_of(roots / "r"):
         assert run["status"] == "ok"

@@ -97,8 +97,9 @@ def test_each_kernel_runs_under_kvm_with_a_wall_clock(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # own programs run in a machine below, and kernels are compared in test_boot_parameters.py
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as below")
-def test_an_own_program_runs_on_two_kernels(tmp_path: Path, exhaustive: bool) -> None:
+def test_an_own_program_runs_on_two_kernels(tmp_path: Path) -> None:
     """The program, its libraries and the file that it reads are in the machine; what it prints is read and compared."""
     asked = ("kernel=generic,rt", "--blocks", "1", "--files", "numbers.txt", "--metric", r"first=regex:^(\d+)$")
     program = ("--", "sort", "-n", "numbers.txt")
@@ -112,8 +113,6 @@ def test_an_own_program_runs_on_two_kernels(tmp_path: Path, exhaustive: bool) ->
         ("ok", run["trial"]["variant"].removeprefix("kernel=")) for run in runs
     ]
     assert "1 of 1 trials gave the same bytes" in swapstone(tmp_path, "verify", "r", "--recompute", "1").stdout
-    if not exhaustive:  # tests/contract/test_vm.py compares machines beside busy programs
-        return
     with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
         try:
             swapstone(tmp_path, "compare", *asked, "--no-cache", "--out", "again", *program)
@@ -131,10 +130,14 @@ def test_an_own_program_runs_on_two_kernels(tmp_path: Path, exhaustive: bool) ->
 @pytest.mark.slow
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="as below")
 def test_two_programs_are_compared_and_a_missing_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "text").write_text("a\n")
+    (tmp_path / "text").write_text("7\n")
     pair = ("--program", "old=/bin/cat", "--program", "new=/usr/bin/tac", "--target", "vm", "--blocks", "1")
-    swapstone(tmp_path, "compare", *pair, "--files", "text", "--out", "r", "--", "text")
-    assert {run["status"] for run in runs_of(tmp_path / "r")} == {"ok"}
+    metric = ("--metric", r"first=regex:^(\d+)$")
+    swapstone(tmp_path, "compare", *pair, *metric, "--files", "text", "--out", "r", "--", "text")
+    runs = runs_of(tmp_path / "r")
+    assert {run["status"] for run in runs} == {"ok"}
+    assert len({dict(run["digests"])["stdout"] for run in runs}) == 1
+    assert all(["first", [7.0]] in [[each["metric"], each["values"]] for each in run["samples"]] for run in runs)
     (tmp_path / "other").write_text("a\n")
     # The same machines as before, which need no second boot.
     failed = swapstone(tmp_path, "compare", *pair, "--files", "text", "--out", "f", "--", "other", expect=4)

@@ -49,7 +49,7 @@ def _simulated(seed: int, planted: float = 0.0) -> Analysis:
 
 @pytest.mark.slow
 def test_crossed_nulls_alarm_no_more_often_than_they_may(exhaustive: bool) -> None:
-    nulls = 1000 if exhaustive else 100
+    nulls = 1000 if exhaustive else 50
     tables: collections.Counter[str] = collections.Counter()
     own: dict[str, list[Any]]
     raw = rows = 0
@@ -67,7 +67,7 @@ def test_crossed_nulls_alarm_no_more_often_than_they_may(exhaustive: bool) -> No
         raw, rows = raw + sum(p <= 0.05 for p in p_values), rows + len(p_values)
     low, high = wilson(raw, rows)
     assert low <= 0.05 <= high, f"{raw} of {rows} rows with p <= 0.05"
-    # At a rate of 5 %, more than this many happen in 3 of a thousand such tests: 12 of 100, 70 of 1000.
+    # At a rate of 5 %, more than this many happen in 3 of a thousand such tests: 8 of 50, 70 of 1000.
     most = scipy.stats.binom.isf(0.003, nulls, 0.05)
     assert all(count <= most for count in tables.values()), (tables, most)
 

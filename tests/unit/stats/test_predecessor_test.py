@@ -204,7 +204,10 @@ def pairs_of_orders(random: np.random.Generator) -> Ints:
     return np.array([row for first in drawn_order(random, 8, 2) for row in (first, first[::-1])])
 
 
-@pytest.mark.parametrize(("cycles", "repeats", "most"), [(1, 200, 19), pytest.param(2, 25, 5, marks=pytest.mark.slow)])
+LONG = (pytest.mark.slow, pytest.mark.exhaustive)
+
+
+@pytest.mark.parametrize(("cycles", "repeats", "most"), [(1, 200, 19), pytest.param(2, 25, 5, marks=LONG)])
 def test_level_and_power(cycles: int, repeats: int, most: int) -> None:
     """At 5 % without carry-over 200 tests have 10 hits on average; 19 are 3 standard deviations above, and so are 5 of 25."""
     random = np.random.default_rng(cycles)

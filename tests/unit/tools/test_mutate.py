@@ -70,7 +70,7 @@ BY_HAND = {
     "survives": ("if a > b", "if a >= b"),
     "module": ("LIMIT = 5", "LIMIT = 6"),
     "import": ("LIMIT = 5", "raise ValueError"),
-    "slow fixture": ("return 0.25", "return 15.25"),
+    "slow fixture": ("return 0.25", "return 7.25"),
     "crash": ("return 'ended'", "__import__('os')._exit(0)"),
     "endless": ("while False", "while True"),
     "other process": ("return 'far away'", "return 'near'"),
@@ -102,7 +102,7 @@ def project(tmp_path: Path) -> Path:
 def start(project: Path, *arguments: str) -> subprocess.Popen[str]:
     code = (
         "import sys; from pathlib import Path; from tools import mutate\n"
-        "mutate.GRACE_S = 12.0\n"
+        "mutate.GRACE_S = 6.0\n"
         "top = Path(sys.argv[1])\n"
         "project = mutate.Project(top, source='src/tiny', packages=('calc', 'other'), left_out=())\n"
         "sys.exit(mutate.main(sys.argv[2:], project, top.parent / 'map.json'))\n"

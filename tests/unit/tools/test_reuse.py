@@ -224,6 +224,10 @@ RUN = {
 }
 
 
+ONLY_XDIST = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "xdist.plugin"}
+"""Other installed plugins take most of a start."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_a_second_run_reuses_what_passed(tmp_path: Path, workers: str) -> None:
@@ -240,7 +244,7 @@ def test_a_second_run_reuses_what_passed(tmp_path: Path, workers: str) -> None:
         result = subprocess.run(
             [sys.executable, "-P", "-m", "pytest", "-n", workers, *arguments],
             cwd=top,
-            env={**kept, "XDG_CACHE_HOME": str(tmp_path / "cache"), **variables},
+            env={**kept, **ONLY_XDIST, "XDG_CACHE_HOME": str(tmp_path / "cache"), **variables},
             capture_output=True,
             text=True,
             check=False,

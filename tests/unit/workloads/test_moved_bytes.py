@@ -59,7 +59,10 @@ def _some(suite: str, names: list[str]) -> list[object]:
     return sampled(names, lambda name: source_of(find_workload(suite, name)).file, SHORT)
 
 
-LEVELS_OF_SHORT = [pytest.param(level, marks=[pytest.mark.slow] * (level != "glibc")) for level in LEVELS]
+LEVELS_OF_SHORT = [
+    pytest.param(level, marks=[pytest.mark.slow, pytest.mark.exhaustive] * (level != "glibc")) for level in LEVELS
+]
+"""What the C libraries call equally often is in test_calls.py, for both."""
 
 
 def test_the_tables_name_workloads() -> None:

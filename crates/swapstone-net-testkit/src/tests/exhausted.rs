@@ -30,11 +30,17 @@ pub(super) const TESTS: &[Test] = &[
         all_bound,
     )
     .within(180),
-    Test::both(
+    Test::once(
         "ports: of UDP, with all bound the next one names the limit",
         all_udp,
     )
     .within(180),
+    Test::v6(
+        "ports: of UDP over IPv6, with all bound the next one names the limit",
+        all_udp,
+    )
+    .within(180)
+    .slow(),
     Test::both(
         "ports: a second connection with the same addresses names the limit",
         same_again,
