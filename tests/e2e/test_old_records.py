@@ -105,11 +105,13 @@ def test_a_record_of_the_second_rules_in_which_failures_ended_a_workload_keeps_i
     assert shown.startswith("musl fails in 17 % (4.3–47 %) of its runs of b_malloc_tiny1, ")  # noqa: RUF001 - a dash
 
 
-def test_a_record_that_describes_itself_keeps_its_verdicts(tmp_path: Path) -> None:
-    """Made before 0.2, with the first descriptions in `record.json`: no suite, factor or target is looked up."""
-    with tarfile.open(RECORDS / "records-described" / "fake.tar.xz") as archive:
+@pytest.mark.parametrize("name", ["fake", "fake-lines"])
+def test_a_record_that_describes_itself_keeps_its_verdicts(name: str, tmp_path: Path) -> None:
+    """Made before 0.2, with the first descriptions in `record.json`, and with the first outputs in lines."""
+    with tarfile.open(RECORDS / "records-described" / f"{name}.tar.xz") as archive:
         _extract(archive, tmp_path)
-    record = tmp_path / "fake"
+    record = tmp_path / name
+    assert any((record / "raw").iterdir()) == (name == "fake")
     assert json.loads((record / "record.json").read_text())["description"]["metrics"]
     assert "the same verdicts" in swapstone(tmp_path, "verify", str(record)).stdout
-    _exports(record, RECORDS / "records-described" / "fake.csv", tmp_path)
+    _exports(record, RECORDS / "records-described" / f"{name}.csv", tmp_path)
