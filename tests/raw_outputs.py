@@ -6,8 +6,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from swapstone.record import raw_bytes, record_format
+from swapstone.record import KeptOutputs, record_format
 from swapstone.record.run_lines import kept_texts
+
+
+def raw_bytes(record: Path, digest: str, most_bytes: int | None = None) -> bytes | None:
+    """Return an output of a record; None as for `KeptOutputs.read`."""
+    with KeptOutputs(record) as outputs:
+        return outputs.read(digest, most_bytes)
 
 
 def raw_text(record: Path, digest: str) -> str:

@@ -22,10 +22,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from swapstone.comparison.findings import wall_clock_caveats
-from swapstone.comparison.run_table import ABSENT, OK, Ints, RunTable, by_number, median
+from swapstone.comparison.run_table import ABSENT, OK, Ints, RunTable, by_number
 from swapstone.model import BOOT_ORDER, Caveat, CaveatKind, Experiment
 from swapstone.model.bounds import LARGEST_INTEGER
 from swapstone.model.trial_conditions import INHERITED, describe_conditions, different_conditions
+from swapstone.stats import median
 
 STILL_NS = 1_000_000_000
 """Time without any work above this is reported: no queue of a busy machine delays a runnable process so long."""

@@ -17,7 +17,7 @@ from swapstone.comparison.layout_spread import by_layout
 from swapstone.comparison.rows import scale_of
 from swapstone.comparison.run_table import Ints
 from swapstone.model import Metric, Scale, Verdict
-from swapstone.stats import LOG_QUANTUM, Interval, SignedRank, difference_quantum
+from swapstone.stats import LOG_QUANTUM, Interval, SignedRank, difference_quantum, median
 
 Floats = NDArray[np.float64]
 
@@ -234,7 +234,7 @@ def _numbers(measured: Measured, terms: Sequence[Term], needed: int) -> Numbers 
     ratio = scale is Scale.RATIO
     inner = dict(zip(labels, np.log(values) if ratio else values, strict=True))
     plain = dict(zip(labels, values, strict=True))
-    reference = float(np.median(np.mean([plain[term.reference] for term in terms], axis=0)))
+    reference = median(np.mean([plain[term.reference] for term in terms], axis=0))
     quantum = LOG_QUANTUM if ratio else difference_quantum(float(np.abs(values).max()))
     one_number = bool((values.min(axis=1) == values.max(axis=1)).all())
     constant = one_number and (measured.certain or blocks.size >= needed)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from swapstone.comparison.cells import Cell, Cells
 from swapstone.comparison.machine_noise import preferred_time
 from swapstone.model import Copy, Experiment, LayoutSpread, Variant, WorkSpec, cycle_of, layout_of
+from swapstone.stats import median
 
 Floats = NDArray[np.float64]
 
@@ -173,4 +174,4 @@ def spread_of(logarithms: Floats, turns: NDArray[np.int64]) -> tuple[float | Non
     each = (blocks - float(np.square(counts).sum()) / blocks) / (groups - 1)
     deviation = math.sqrt(max(0.0, (between - within) / each))
     at_least = int((ranges >= range_of(index) - 1e-12).sum())
-    return math.exp(float(np.median(ranges))), (1 + at_least) / (1 + ASSIGNMENTS), deviation
+    return math.exp(median(ranges)), (1 + at_least) / (1 + ASSIGNMENTS), deviation

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from swapstone.comparison.run_columns import as_table
-from swapstone.comparison.run_table import ABSENT, Floats, Mask, Runs, RunTable, exact_sum, median, quotients
+from swapstone.comparison.run_table import ABSENT, Floats, Mask, Runs, RunTable, exact_sum, quotients
 from swapstone.model import IDLE, UNKNOWN_THREADS, Cpus, Experiment, Noise, WorkSpec
+from swapstone.stats import median
 
 TIMES = ("wall", "cpu")
 """Metrics that have an index."""

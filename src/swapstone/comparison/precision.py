@@ -6,8 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from swapstone.comparison import outputs
 from swapstone.comparison.cells import Group, collect
 from swapstone.comparison.error_rate import ErrorRates
@@ -32,6 +30,7 @@ from swapstone.model import (
     WorkloadPrecision,
     WorkSpec,
 )
+from swapstone.stats import median
 
 LARGE_MODE = 0.1
 """Share of runs of the rarest slow mode that must have been able to show before an own program with a difference stops."""
@@ -142,8 +141,8 @@ def is_at_resolution(experiment: Experiment, row: Row, width: float | None) -> b
     """
     if width is None or width <= experiment.margin or experiment.rules < CURRENT_RULES:
         return False
-    smaller = min(abs(float(np.median(values))) for values in (row.before, row.after))
-    base = smaller if row.scale is Scale.RATIO else abs(float(np.median(row.before)))
+    smaller = min(abs(median(values)) for values in (row.before, row.after))
+    base = smaller if row.scale is Scale.RATIO else abs(median(row.before))
     return width * base <= row.metric.resolution
 
 
@@ -207,5 +206,5 @@ def _half_width(row: Row, rates: ErrorRates) -> float | None:
         return None
     if row.scale is Scale.RATIO:
         return math.expm1(interval.half_width)
-    middle = abs(float(np.median(row.before)))
+    middle = abs(median(row.before))
     return interval.half_width / middle if middle > 0 else None

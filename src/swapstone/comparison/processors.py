@@ -38,7 +38,6 @@ from swapstone.comparison.run_table import (
     RunTable,
     by_number,
     exact_sum,
-    median,
     quotients,
 )
 from swapstone.model import (
@@ -56,7 +55,7 @@ from swapstone.model import (
     Verdict,
     WorkSpec,
 )
-from swapstone.stats import pairs_needed
+from swapstone.stats import median, pairs_needed
 
 LIMIT = 0.05
 """A block is disturbed if the work lacked more than this share of the processors that it needs: a tenth of one processor of two. If

@@ -31,7 +31,16 @@ from swapstone.model import (
     WorkSpec,
     layout_of,
 )
-from swapstone.stats import Interval, MeanEffect, SignedRank, differences, log_ratios, mean_difference, mean_ratio
+from swapstone.stats import (
+    Interval,
+    MeanEffect,
+    SignedRank,
+    differences,
+    log_ratios,
+    mean_difference,
+    mean_ratio,
+    median,
+)
 
 SizeValues = Mapping[tuple[str, str, str], Sequence[tuple[Metric, float]]]
 """Sizes of a program, by (suite, workload, variant label)."""
@@ -153,7 +162,7 @@ class Row:
         """Return the largest effect inside the margin: log(1 + margin), or the margin times the baseline's median."""
         if self.scale is Scale.RATIO:
             return float(np.log1p(margin))
-        return margin * abs(float(np.median(self.before)))
+        return margin * abs(median(self.before))
 
 
 def scale_of(values: NDArray[np.float64]) -> Scale:

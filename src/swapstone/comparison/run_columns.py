@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -222,18 +223,35 @@ def metric_names(workloads: Mapping[str, WorkSpec]) -> frozenset[str]:
     return frozenset(metric.name for workload in workloads.values() for metric in workload.metrics)
 
 
+class TabledRuns(tuple[Run, ...]):
+    """Runs in memory whose table is made once, when it is first needed.
+
+    Attributes:
+        wanted: as `RunColumns`.
+    """
+
+    wanted: Collection[str] | None = None
+
+    @cached_property
+    def table(self) -> RunTable:
+        """Return the runs as a table."""
+        return _tabled(self, self.wanted)
+
+
 def as_table(runs: Runs, wanted: Collection[str] | None = None) -> RunTable:
     """Return runs as a table.
 
     Args:
-        runs: a table is returned unchanged; a sequence that keeps its table (`swapstone.session.run_store`) returns that.
+        runs: a table is returned unchanged; a sequence that keeps its table returns that.
         wanted: as `RunColumns`, where the table must be made.
     """
     if isinstance(runs, RunTable):
         return runs
     table = getattr(runs, "table", None)
-    if isinstance(table, RunTable):
-        return table
+    return table if isinstance(table, RunTable) else _tabled(runs, wanted)
+
+
+def _tabled(runs: Sequence[Run], wanted: Collection[str] | None) -> RunTable:
     columns = RunColumns(wanted)
     for run in runs:
         columns.add(run)

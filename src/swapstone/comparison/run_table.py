@@ -224,18 +224,6 @@ def quotients(numerators: Ints, denominators: Ints | int, factor: int = 1) -> Fl
     return np.array([factor * one / other for one, other in pairs], dtype=np.float64)
 
 
-def median(values: Ints | Floats) -> float:
-    """Return the median of at least one value, as `statistics.median` does: of an odd number of integers an integer."""
-    half, odd = divmod(values.size, 2)
-    if odd:
-        middle: float = np.partition(values, half)[half].item()
-        return middle
-    parted = np.partition(values, [half - 1, half])
-    low, high = parted[half - 1].item(), parted[half].item()
-    between: float = (low + high) / 2
-    return between
-
-
 def by_number(numbers: Ints) -> Iterator[tuple[int, Ints]]:
     """Yield each number with the rows that have it, in the order of its first row; rows ascend."""
     if not numbers.size:

@@ -2,7 +2,7 @@
 """Records: the files of an experiment on disk. Every report is computed from them."""
 
 from swapstone.record.files import FileProblemError, RecordFolder, open_runs, read_regular
-from swapstone.record.kept_outputs import KeptOutputs, check_raw, raw_bytes
+from swapstone.record.kept_outputs import KeptOutputs, check_raw
 from swapstone.record.origin import ORIGIN, file_bytes, foreign_reason, has_origin, mark_file, origin_reason
 from swapstone.record.reader import RecordView, load
 from swapstone.record.record_format import (
@@ -56,7 +56,6 @@ __all__ = [
     "open_folder",
     "open_runs",
     "origin_reason",
-    "raw_bytes",
     "read_regular",
     "record_name",
     "replace_file",

@@ -111,13 +111,6 @@ class KeptOutputs:
         return next((text for text in texts if record_format.file_sha256(text) == digest), None)
 
 
-def raw_bytes(path: Path, digest: str, most_bytes: int | None = None) -> bytes | None:
-    """Return one output of a record; None as for `KeptOutputs.read`, and if the folder can't be entered."""
-    with contextlib.suppress(FileProblemError), KeptOutputs(path) as outputs:
-        return outputs.read(digest, most_bytes)
-    return None
-
-
 def check_raw(view: RecordView) -> list[record_format.Damage]:
     """Compare each run's raw output, and the agent's answer beside it, with their digests.
 

@@ -18,7 +18,7 @@ from typing import overload
 
 import numpy as np
 
-from swapstone.comparison.run_columns import FACTS, metric_names
+from swapstone.comparison.run_columns import FACTS, TabledRuns, metric_names
 from swapstone.comparison.run_table import Ints, RunTable
 from swapstone.model import Experiment, RecordError, Run, UserError
 from swapstone.model.directories import cache_dir
@@ -137,7 +137,10 @@ class ColumnStore:
         except (FileProblemError, UserError):
             return read(None)
         if status is None or status.st_size < SMALLEST_BYTES:
-            return read(None)
+            small = read(None)
+            runs = TabledRuns(small.runs)
+            runs.wanted = wanted
+            return dataclasses.replace(small, runs=runs)
         of_file = _file_state(status)
         state = _digest(of_file, header)
         place = self._place(path)

@@ -17,7 +17,7 @@ from swapstone.stats.signed_rank import (
     log_ratios,
     pairs_needed,
 )
-from swapstone.stats.summary import binomial_tail, dependence_p_value, run_value, wilson
+from swapstone.stats.summary import binomial_tail, dependence_p_value, median, run_value, wilson
 from swapstone.stats.two_estimates import difference_of_estimates, difference_p_value, interval_of_difference
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "log_ratios",
     "mean_difference",
     "mean_ratio",
+    "median",
     "median_interval",
     "pairs_needed",
     "pooled_estimate",

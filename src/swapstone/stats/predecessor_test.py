@@ -28,6 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swapstone.stats.summary import median
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -357,7 +359,7 @@ def student_tail(t: float, freedom: float) -> float:
 def _weight(centred: Floats) -> float:
     """Return the weight of a treatment's values in the local level: 1 / variance, from the median absolute deviation."""
     finite = np.abs(centred[np.isfinite(centred)])
-    spread = float(np.median(finite)) if finite.size else 0.0
+    spread = median(finite) if finite.size else 0.0
     return 1 / max(spread, 1e-6) ** 2
 
 
@@ -377,7 +379,7 @@ def _without_shared(residuals: Floats, weights: Floats) -> Floats:
 
 def _median(values: Floats) -> float:
     finite = values[np.isfinite(values)]
-    return float(np.median(finite)) if finite.size else math.nan
+    return median(finite) if finite.size else math.nan
 
 
 def normal_scores(values: Floats) -> Floats:

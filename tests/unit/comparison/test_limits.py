@@ -23,10 +23,9 @@ from swapstone.comparison.means import rarest_mode, runs_needed, summary, tail_p
 from swapstone.comparison.outputs import agreement
 from swapstone.comparison.rows import Row, scale_of
 from swapstone.comparison.run_columns import as_table
-from swapstone.comparison.run_table import median
 from swapstone.comparison.verdicts import bounds, comparison, separation_needed, verdict_with_tail
 from swapstone.model import BALANCED_ORDER, CURRENT_RULES, Caveat, Experiment, OwnProgram, Sample, Scale, Verdict
-from swapstone.stats import Interval, MeanEffect
+from swapstone.stats import Interval, MeanEffect, median
 from tests.unit import builders
 from tests.unit.comparison.conftest import METRICS, Bench
 

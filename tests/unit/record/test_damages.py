@@ -20,10 +20,10 @@ from swapstone.record import (
     list_records,
     load,
     open_runs,
-    raw_bytes,
     record_format,
     run_lines,
 )
+from tests.raw_outputs import raw_bytes
 from tests.unit import builders
 
 

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from swapstone.model import Run
-from swapstone.record import KeptOutputs, RecordWriter, check_raw, load, raw_bytes, record_format, run_lines
+from swapstone.record import KeptOutputs, RecordWriter, check_raw, load, record_format, run_lines
 from swapstone.record.writer import LONGEST_TEXT_BYTES
+from tests.raw_outputs import raw_bytes
 from tests.unit import builders
 
 OUTPUTS = (b'--- stdout\n"quoted", \\ and ,"raw":["x"]}\n', "\0\x1b[2J\u2028ä\r\n".encode(), b"third")

@@ -30,12 +30,12 @@ from swapstone.record import (
     check_raw,
     load,
     origin,
-    raw_bytes,
     record_format,
     run_lines,
     validation,
 )
 from swapstone.record.validation import RunCheck, experiment_problem
+from tests.raw_outputs import raw_bytes
 from tests.unit import builders
 
 

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from swapstone import plan
-from swapstone.comparison.run_columns import RunColumns
+from swapstone.comparison import run_columns
+from swapstone.comparison.run_columns import RunColumns, TabledRuns
 from swapstone.model import RecordError, Run, Sample, Status
 from swapstone.record import RecordView, RecordWriter, load
 from swapstone.session import columns_file, parallel_reader, run_store
@@ -114,6 +115,22 @@ def test_columns_give_the_same_analysis_the_first_time_and_again(record: Path, r
         _same(found, direct)
     assert found.runs[-1] == direct.runs[-1] and tuple(found.runs[3:5]) == direct.runs[3:5]
     assert Record(record).report("text", every=True) == Record(record).report("text", every=True)
+
+
+def test_a_small_record_has_runs_in_memory_and_the_same_analysis(
+    original: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, made = load_columns(original), list[int]()
+
+    class Counted(RunColumns):
+        def __init__(self, wanted: frozenset[str]) -> None:
+            made.append(1)
+            super().__init__(wanted)
+
+    monkeypatch.setattr(run_columns, "RunColumns", Counted)
+    assert isinstance(found.runs, TabledRuns) and analyse_record(found).comparisons and context_of(found)
+    assert made == [1]
+    _same(found, load(original))
 
 
 @pytest.mark.slow
