@@ -34,6 +34,7 @@ from swapstone.factors import Evidence, Level, Recipe, Stage
 from swapstone.model import Analysis, FactorEffect, Interaction, Presence, Quantity, Run, Scale, Status, UserError
 from swapstone.record import RecordView, load
 from swapstone.session import api
+from swapstone.session.settings import Measuring, Workloads
 from swapstone.workloads import workloads_by_name
 
 WORKLOADS = ("b_malloc_tiny1", "b_string_strlen")
@@ -113,11 +114,11 @@ def _made(folder: Path, options: argparse.Namespace) -> Iterable[Path]:
     for number in range(options.experiments):
         path = folder / f"crossed-null-{options.seed + number}"
         api.compare(
-            {"left": ("a", "b"), "right": ("a", "b")},
-            only=options.workload or WORKLOADS,
-            blocks=options.blocks,
-            seed=options.seed + number,
+            Workloads(only=options.workload or WORKLOADS),
+            Measuring(blocks=options.blocks, seed=options.seed + number),
             out=path,
+            left=("a", "b"),
+            right=("a", "b"),
         )
         if number == 0:
             _check_same(load(path))

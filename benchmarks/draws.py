@@ -25,6 +25,7 @@ from swapstone.run.prepare import prepare
 from swapstone.session.experiment import resolve
 from swapstone.session.machines import build_images
 from swapstone.session.request import ExperimentRequest, parse_factors
+from swapstone.session.settings import Measuring, Place, Settings, VirtualMachine, Workloads
 from swapstone.subjects import TrialSpec
 from swapstone.targets import Target, spec_of
 from swapstone.targets.emulated_board import BoardImageRequest
@@ -159,10 +160,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     request = ExperimentRequest(
         name="draws",
         factors=parse_factors([given.factor]),
-        suites=("latency",),
-        loads=(given.load,),
-        architecture=given.arch,
-        blocks=given.replicates,
+        settings=Settings(
+            workloads=Workloads(suites="latency"),
+            measuring=Measuring(blocks=given.replicates),
+            place=Place(loads=given.load),
+            machine=VirtualMachine(architecture=given.arch),
+        ),
     )
     experiment = resolve(request)
     with (

@@ -38,6 +38,7 @@ from swapstone.record import read_regular
 from swapstone.session.experiment import resolve
 from swapstone.session.machines import open_experiment_target
 from swapstone.session.request import ExperimentRequest, parse_factors
+from swapstone.session.settings import Measuring, Place, Settings, VirtualMachine, Workloads
 from swapstone.targets import DEFAULT_MACHINE
 from swapstone.targets.vm.machine_models import COMPILERS
 from swapstone.targets.vm.vm_target import VmTarget
@@ -143,9 +144,15 @@ def main() -> int:
     asked = parser.parse_args()
     chosen = [one for one in PROGRAMS if not asked.only or one.name in asked.only]
     request = ExperimentRequest(
-        name="model", factors=parse_factors(["libc=glibc,musl"]), suites=("libc",), only=("b_string_strlen",),
-        architecture=asked.arch, target="vm", blocks=2,
-    )  # fmt: skip
+        name="model",
+        factors=parse_factors(["libc=glibc,musl"]),
+        settings=Settings(
+            workloads=Workloads(suites="libc", only="b_string_strlen"),
+            measuring=Measuring(blocks=2),
+            place=Place(target="vm"),
+            machine=VirtualMachine(architecture=asked.arch),
+        ),
+    )
     with (
         open_experiment_target(resolve(request), lambda line: print(line, file=sys.stderr), no_cache=True) as opened,
         tempfile.TemporaryDirectory() as scratch,

@@ -26,6 +26,7 @@ from swapstone.run.prepare import prepare
 from swapstone.session.experiment import resolve
 from swapstone.session.machines import open_experiment_target
 from swapstone.session.request import ExperimentRequest, parse_factors
+from swapstone.session.settings import Measuring, Place, Settings, VirtualMachine, Workloads
 from swapstone.subjects import TrialSpec, raw_output
 from swapstone.targets import MachineConfig
 from swapstone.targets.vm.qemu import GuestRun
@@ -77,12 +78,12 @@ def main() -> int:
     request = ExperimentRequest(
         name="equality",
         factors=parse_factors([asked.factor]),
-        suites=(asked.suite,),
-        only=(asked.only,),
-        loads=(asked.load,),
-        architecture=asked.arch,
-        target="vm",
-        blocks=asked.trials,
+        settings=Settings(
+            workloads=Workloads(suites=asked.suite, only=asked.only),
+            measuring=Measuring(blocks=asked.trials),
+            place=Place(target="vm", loads=asked.load),
+            machine=VirtualMachine(architecture=asked.arch),
+        ),
     )
     experiment = resolve(request)
     with open_experiment_target(experiment, lambda line: print(line, file=sys.stderr), no_cache=True) as target:

@@ -26,8 +26,9 @@ from swapstone.model import Experiment
 from swapstone.run.prepare import prepare
 from swapstone.session.experiment import resolve
 from swapstone.session.machines import open_experiment_target
-from swapstone.session.own_program_request import OwnProgramRequest, own_program
+from swapstone.session.own_program_request import own_program
 from swapstone.session.request import ExperimentRequest, parse_factors
+from swapstone.session.settings import Measuring, Place, Program, Settings, VirtualMachine, Workloads
 from swapstone.subjects import TrialSpec, raw_output
 from swapstone.targets import Target
 from swapstone.workloads import find_load, workloads_of
@@ -60,17 +61,17 @@ def main() -> int:
     parser.add_argument("program", nargs="*", help="an own program and its arguments, after --")
     asked = parser.parse_args()
     command, files = tuple(asked.program) or None, tuple(asked.files)
-    own = own_program(OwnProgramRequest(command=command, files=files, stdin=asked.input))
+    own = own_program(Program(command=command, files=files, input=asked.input))
     request = ExperimentRequest(
         name="equality",
         factors=parse_factors([asked.factor]),
-        suites=() if own else (asked.suite,),
-        only=() if own else (asked.only,),
         own=own,
-        loads=(asked.load,),
-        architecture=asked.arch,
-        processors=asked.smp,
-        blocks=asked.trials,
+        settings=Settings(
+            workloads=Workloads() if own else Workloads(suites=asked.suite, only=asked.only),
+            measuring=Measuring(blocks=asked.trials),
+            place=Place(loads=asked.load),
+            machine=VirtualMachine(architecture=asked.arch, processors=asked.smp),
+        ),
     )
     experiment = resolve(request)
     with open_experiment_target(experiment, lambda line: print(line, file=sys.stderr), no_cache=True) as target:

@@ -43,8 +43,9 @@ def _measured(command: str) -> set[str]:
     assert len(chosen) == (len(parts) or len(study.part)), f"{command}: a part is unknown"
     found = set()
     for part in chosen:
-        suites = part.suites or tuple(suite.name for suite in SUITES)
-        names = {each.name for _, each in find_workloads(suites, part.only)}
+        wanted = part.settings.workloads
+        suites = wanted.suites or tuple(suite.name for suite in SUITES)
+        names = {each.name for _, each in find_workloads(suites, wanted.only)}
         with contextlib.suppress(UserError):  # a part may have none of the workloads that --only names
             found |= names & {each.name for _, each in find_workloads(suites, only)}
     return found

@@ -155,11 +155,10 @@ def make_records(folder: Path) -> None:
     (folder / "fake.toml").write_text(_SPEC)
     for name, seed in (("whole", 3), ("other", 4), ("third", 5)):
         swapstone.compare(
+            swapstone.Workloads(only=["b_malloc_tiny1", "b_malloc_tiny2"]),
+            swapstone.Measuring(seed=seed, blocks=10),
+            swapstone.Place(target=f"fake:{folder / 'fake.toml'}"),
             libc=["glibc", "musl"],
-            only=["b_malloc_tiny1", "b_malloc_tiny2"],
-            seed=seed,
-            blocks=10,
-            target=f"fake:{folder / 'fake.toml'}",
             out=folder / name,
         )
         raw_to_files(folder / name)

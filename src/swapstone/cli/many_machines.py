@@ -10,7 +10,7 @@ import msgspec
 
 from swapstone.cli.compare import CompareCommand, compare_command
 from swapstone.cli.display import display
-from swapstone.cli.options import GUEST_TIMEOUT, STORE
+from swapstone.cli.options import OUT, declared
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_interruption, print_table
 from swapstone.cli.program_command import program_of
@@ -31,7 +31,6 @@ _NOT_PLANNED = {
     "recheck",
     "out",
 }
-_UNUSED = {"executor": None, "recheck": None, "out": None, "fail_if": ()}
 
 
 @click.command(
@@ -49,7 +48,7 @@ def plan_command(context: click.Context, /, store: str | None, as_json: bool, **
     Example:
       swapstone plan kernel=generic,rt --load io --blocks 8 --store sftp://host/srv/swapstone
     """
-    made = plan_runs(experiment_of({**options, **_UNUSED, "store": store}, program_of(context)), store, display())
+    made = plan_runs(experiment_of({**options, "store": store}, program_of(context)), store, display())
     if as_json:
         echo(printed_json("plan", **msgspec.structs.asdict(made)), nl=False)
         return
@@ -63,8 +62,7 @@ def plan_command(context: click.Context, /, store: str | None, as_json: bool, **
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--plan", metavar="PLAN", help="All runs of this plan.")
 @click.option("--share", metavar="K/N", help="Of a plan, each Nth run from the Kth on, for the Kth of N machines.")
-@STORE
-@GUEST_TIMEOUT
+@declared("store", "guest_timeout")
 def run_trial_command(
     names: tuple[str, ...], plan: str | None, share: str | None, store: str | None, guest_timeout: str | None
 ) -> int:
@@ -85,8 +83,8 @@ def run_trial_command(
 
 @click.command()
 @click.argument("plan")
-@STORE
-@click.option("--out", metavar="DIR", help="Folder of the new record.  [records/TIME-NAME]")
+@declared("store")
+@OUT
 def collect_command(plan: str, store: str | None, out: str | None) -> int:
     r"""Make the record of a plan from the runs in a store. It equals a record that was made on this machine alone.
 

@@ -43,11 +43,12 @@ def _parts() -> Iterator[Part]:
 
 
 def _part(name: str, keys: ExperimentKeys) -> Part:
-    suites = keys.suites or default_suites(keys.factors, keys.only)
+    wanted, loads = keys.settings.workloads, keys.settings.place.loads
+    suites = wanted.suites or default_suites(keys.factors, wanted.only)
     return Part(
         name=name,
-        published=keys.published,
-        workloads=frozenset((suite, workload.name) for suite, workload in find_workloads(suites, keys.only)),
-        loads=frozenset(keys.loads or ("idle",)),
+        published=wanted.published,
+        workloads=frozenset((suite, workload.name) for suite, workload in find_workloads(suites, wanted.only)),
+        loads=frozenset(loads),
         levels=frozenset((choice.factor, level) for choice in keys.factors for level in choice.levels),
     )

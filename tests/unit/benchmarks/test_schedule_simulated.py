@@ -36,7 +36,11 @@ def test_no_rule_is_faster_than_the_work_allows(processors: int) -> None:
 
 def test_it_prints_a_row_for_each_number_of_processors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record = swapstone.compare(
-        libc=["glibc", "musl"], only=["b_string_strlen"], blocks=2, target=fake(tmp_path), out=tmp_path / "r"
+        swapstone.Workloads(only=["b_string_strlen"]),
+        swapstone.Measuring(blocks=2),
+        swapstone.Place(target=fake(tmp_path)),
+        libc=["glibc", "musl"],
+        out=tmp_path / "r",
     )
     assert main([str(record.path), "--processors", "1", "100", "--times", "3"]) == 0
     head, _, one, hundred = capsys.readouterr().out.splitlines()
