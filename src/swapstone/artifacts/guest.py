@@ -54,13 +54,29 @@ def guest_library(*, build_std: bool = False) -> str | None:
     Args:
         build_std: whether to build them even if they are installed.
     """
-    done = subprocess.run(
-        ("rustc", "--print", "sysroot"), cwd=guest_folder(), capture_output=True, text=True, check=False
-    )
-    library = Path(done.stdout.strip()) / "lib" / "rustlib"
+    library = rust_library()
     if (library / GUEST_TARGET / "lib").is_dir() and not build_std:
         return "installed"
     return "built" if (library / "src" / "rust" / "library" / "Cargo.lock").is_file() else None
+
+
+def rust_library() -> Path:
+    """Return the folder of the libraries of the installed Rust."""
+    done = subprocess.run(
+        ("rustc", "--print", "sysroot"), cwd=guest_folder(), capture_output=True, text=True, check=False
+    )
+    return Path(done.stdout.strip()) / "lib" / "rustlib"
+
+
+def guest_linker() -> dict[str, str] | None:
+    """Return the environment variable that names the linker, none for Rust's own; None if there is no linker.
+
+    Debian's Rust comes without ``rust-lld``, the linker of machines without an operating system.
+    """
+    if shutil.which("rust-lld") or any(rust_library().glob("*/bin/rust-lld")):
+        return {}
+    name = f"CARGO_TARGET_{GUEST_TARGET.replace('-', '_').upper()}_LINKER"
+    return {name: f"{_CROSS}ld"} if shutil.which(f"{_CROSS}ld") else None
 
 
 def guest_compiler() -> dict[str, str] | None:
@@ -86,6 +102,11 @@ def missing_guest_requirement(stacks: Iterable[str] = (_C_STACK,)) -> tuple[str,
         )
     if guest_library() is None:
         return f"There is no Rust library for {GUEST_TARGET}.", f"Install it: {_library_command()}"
+    if guest_linker() is None:
+        return (
+            "There is no linker for riscv64: this Rust has no rust-lld.",
+            f"Install one: {install_command('binutils-riscv64-linux-gnu')}",
+        )
     if _C_STACK in stacks and guest_compiler() is None:
         return (
             "There is no C compiler for riscv64, which lwIP needs.",
@@ -137,7 +158,7 @@ def build_guest(
     """
     sources = tree_digest(share_dir() / "crates")
     command = ["cargo", "build", "--release", "--locked", "--target", GUEST_TARGET, "--features", stack]
-    environment = {**dict(variables), **(guest_compiler() or {})}
+    environment = {**dict(variables), **(guest_compiler() or {}), **(guest_linker() or {})}
     if frame_pointers:
         for name, flag in _FRAME_POINTERS:
             environment[name] = f"{os.environ.get(name, '')} {flag}".strip()
