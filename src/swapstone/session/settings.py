@@ -428,7 +428,7 @@ class Measuring:
         default=MARGIN,
         converter=margin_of,
         metadata=declared(
-            "--margin SHARE", _MEASURING, "Differences below this are of no interest.  [2%]", 'margin = "2%"'
+            "--margin SHARE", _MEASURING, "Differences below this are of no interest.  [2%]", 'margin = "5%"'
         ),
     )
     confidence: float | None = attrs.field(
