@@ -54,7 +54,7 @@ from swapstone.targets.vm.run_name import digest_of, run_inputs
 from swapstone.targets.vm.run_output import TRIAL, check_run, decode_run
 from swapstone.targets.vm.saved_machine import QUIT, SLACK_MS
 from swapstone.targets.vm.shared_runs import RunSharing, SharedRuns
-from swapstone.targets.vm.stored_trial import NamedRun
+from swapstone.targets.vm.stored_trial import NamedRun, put_trial
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
 
 
@@ -418,8 +418,8 @@ class VmTarget(Target):
     def put_inputs(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> str:
         """Write the inputs of a trial's run into the store; return the run's name. See `share_runs`."""
         named = self._named(self._trial_order(request, config))
-        assert self._shared is not None
-        self._shared.put_inputs(named)
+        assert self._shared is not None and self._shared.store is not None
+        put_trial(self._shared.store, named)
         return named.name
 
     @property
@@ -448,7 +448,7 @@ class VmTarget(Target):
         initrd, digest = image.initrd(added)
         setup = Setup(self._emulator, order.machine, image.source.kernel, initrd, order.order)
         inputs = run_inputs(setup, kernel=image.kernel_digest, initrd=digest)
-        return NamedRun(digest_of(inputs), setup, inputs, image.parts(added))
+        return NamedRun(digest_of(inputs), setup, inputs)
 
     def _archive(self, boot_image: BootImage) -> bytes:
         """Return the archive that is appended to an initrd."""
