@@ -27,11 +27,10 @@ from swapstone.targets.vm.content_store import PLANS, RUNS, ContentStore, Damage
 from swapstone.targets.vm.qemu import HOST_LIMIT_S, GuestEnd, GuestRun
 from swapstone.targets.vm.shared_runs import RunSharing
 from swapstone.targets.vm.stored_trial import get_run, put_run
-from swapstone.targets.vm.trial_worker import make_run
 from swapstone.targets.vm.vm_target import VmTarget
+from swapstone.targets.vm.worker_pools import make_run
 from swapstone.version import __version__
 
-SCHEME = 1
 _SHARE = re.compile(r"([0-9]{1,6})/([0-9]{1,6})", re.ASCII)
 
 
@@ -39,7 +38,6 @@ class TrialPlan(FrozenStruct, frozen=True, kw_only=True):
     """An experiment with the names of its runs. A store has it by its SHA-256.
 
     Attributes:
-        scheme: `SCHEME`.
         swapstone: the version that wrote it.
         experiment: resolved.
         passes: triples (suite, workload, number of passes).
@@ -47,7 +45,6 @@ class TrialPlan(FrozenStruct, frozen=True, kw_only=True):
         made: names of the runs that planning needed, which are finished.
     """
 
-    scheme: int = SCHEME
     swapstone: str
     experiment: Experiment
     passes: tuple[tuple[str, str, int], ...]

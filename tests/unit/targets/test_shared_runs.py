@@ -20,15 +20,13 @@ from fsspec.registry import _registry as used_file_systems
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.cpio import archive, folder
 from swapstone.targets import TargetError, UnequalRunsError
-from swapstone.targets.vm import trial_worker
 from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.content_store import MOST_BYTES, OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
 from swapstone.targets.vm.qemu import GuestRun
 from swapstone.targets.vm.shared_runs import RunSharing
 from swapstone.targets.vm.stored_trial import get_run, get_trial
-from swapstone.targets.vm.trial_worker import work
 from swapstone.targets.vm.vm_target import VmOptions, VmTarget
-from swapstone.targets.vm.worker_pools import Answer, WorkerPool, open_workers
+from swapstone.targets.vm.worker_pools import Answer, WorkerPool, open_workers, work, worker_name
 from swapstone.wire import TrialRequest
 from tests.unit.targets.fake_emulator import emulator, runs
 
@@ -436,7 +434,7 @@ def test_a_share_that_draws_no_run_is_reported(bench: Bench) -> None:
 
 
 def test_a_worker_says_that_it_is_the_one_to_avoid(bench: Bench) -> None:
-    here = trial_worker.worker_name()
+    here = worker_name()
     assert work(bench.store.url, "a" * 64, 1, avoid=here) == (here, None)
 
 

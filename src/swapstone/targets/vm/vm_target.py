@@ -303,8 +303,9 @@ class VmTarget(Target):
         if not plugin:
             name, run = self._run_or_cached(order)
         else:
-            setup, inputs = self._setup(order)
-            name, run = digest_of(inputs), self._runner.make(dataclasses.replace(setup, plugin=plugin), inputs)
+            named = self._named(order)
+            name = named.name
+            run = self._runner.make(dataclasses.replace(named.setup, plugin=plugin), named.inputs)
         return self._answer_of(request, config, order, (name, run)), run
 
     def files(self, config: MachineConfig = DEFAULT_MACHINE) -> dict[str, Entry]:
@@ -350,7 +351,7 @@ class VmTarget(Target):
 
     def run_name(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> str:
         """Return the digest of all inputs of a trial's run: 64 hexadecimal digits."""
-        return digest_of(self._setup(self._trial_order(request, config))[1])
+        return self._named(self._trial_order(request, config)).name
 
     def stop(self) -> None:
         """End all machines; see `Target.stop`."""
@@ -400,10 +401,8 @@ class VmTarget(Target):
             notify: called with a line for the user.
 
         Raises:
-            UserError: they can't be used, or the machine is on the wall clock.
+            UserError: they can't be used.
         """
-        if not self._exact:
-            raise UserError("--store, --executor and --recheck are of the virtual clock.", "Leave --clock out.")
         options = self._options
         self._shared = SharedRuns(
             sharing,
@@ -437,10 +436,6 @@ class VmTarget(Target):
         if known is None and self._exact and run.end is GuestEnd.FINISHED:  # other ends may depend on this host
             self._runs.put(named.name, run)
         return named.name, run
-
-    def _setup(self, order: _Order) -> tuple[Setup, dict[str, bytes]]:
-        named = self._named(order)
-        return named.setup, dict(named.inputs)
 
     def _named(self, order: _Order) -> NamedRun:
         image = order.boot_image
