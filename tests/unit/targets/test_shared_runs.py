@@ -146,7 +146,7 @@ def test_a_worker_refuses_a_forged_input_and_gets_the_right_one(bench: Bench, ki
         request = TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
         name = target.put_inputs(request)
     trial = msgspec.json.decode(bench.entry(TRIALS, name).read_bytes())
-    digest = {**trial, "trial": name}[kind]
+    digest = {**trial, "initrd": trial["parts"][1], "trial": name}[kind]
     path = bench.entry(TRIALS if kind == "trial" else OBJECTS, digest)
     whole = path.read_bytes()
     path.write_bytes(
@@ -259,6 +259,20 @@ def test_an_entry_that_becomes_a_fifo_or_a_link_after_its_check_is_not_waited_fo
     _replaced(path).symlink_to(__file__)
     with pytest.raises(UserError, match="a symbolic link"):
         bench.store.get(RUNS, name)
+
+
+def test_an_initrd_of_other_parts_is_refused(bench: Bench, tmp_path: Path) -> None:
+    """Each part has its digest, and the whole does not."""
+    with bench.target(bench.sharing()) as target:
+        request = TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
+        name = target.put_inputs(request)
+    path = bench.entry(TRIALS, name)
+    trial = msgspec.json.decode(path.read_bytes())
+    for parts, words in ((trial["parts"][::-1], "the parts of its initrd have another digest"), ([], "it is no trial")):
+        path.write_bytes(msgspec.json.encode({**trial, "parts": parts}))
+        for _ in range(2):  # the file that was made of them is not used either
+            with pytest.raises(DamagedEntryError, match=words):
+                get_trial(bench.store, name, tmp_path / "inputs")
 
 
 def test_a_store_that_can_not_be_used_is_an_error_of_one_line(

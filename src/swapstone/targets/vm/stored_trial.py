@@ -14,6 +14,7 @@ import msgspec
 
 from swapstone.model import CLOCK_SCALES, MOST_PROCESSORS, FrozenStruct, UnavailableError, WireError
 from swapstone.model.safe_text import safe_excerpt
+from swapstone.targets.vm.boot_image import Part, Parts
 from swapstone.targets.vm.content_store import RUNS, TRIALS, ContentStore, DamagedEntryError
 from swapstone.targets.vm.emulator import check_cpu, find_emulator
 from swapstone.targets.vm.machine_models import EmulatedMachine
@@ -34,11 +35,13 @@ class NamedRun:
         name: digest of its inputs.
         setup: emulator, machine, files and order.
         inputs: by `run_inputs`.
+        parts: of the initrd.
     """
 
     name: str
     setup: Setup
     inputs: Mapping[str, bytes]
+    parts: Parts
 
 
 class StoredTrial(FrozenStruct, frozen=True, kw_only=True):
@@ -50,7 +53,8 @@ class StoredTrial(FrozenStruct, frozen=True, kw_only=True):
         emulator_version: for messages.
         machine: the emulated machine.
         kernel: digest of an object.
-        initrd: digest of an object.
+        initrd: digest of the whole initrd.
+        parts: digests of the objects that follow each other in the initrd: the image, which other experiments have too, and the rest.
         order: digest of an object.
     """
 
@@ -60,6 +64,7 @@ class StoredTrial(FrozenStruct, frozen=True, kw_only=True):
     machine: EmulatedMachine
     kernel: Digest
     initrd: Digest
+    parts: tuple[Digest, Digest]
     order: Digest
 
 
@@ -76,12 +81,17 @@ def put_trial(store: ContentStore, named: NamedRun) -> None:
         emulator_version=setup.emulator.version,
         machine=setup.machine,
         kernel=store.put_object(named.inputs["kernel"].hex(), setup.kernel.read_bytes),
-        initrd=store.put_object(named.inputs["initrd"].hex(), setup.initrd.read_bytes),
+        initrd=named.inputs["initrd"].hex(),
+        parts=(_put_part(store, named.parts[0]), _put_part(store, named.parts[1])),
         order=store.put_object(hashlib.sha256(setup.order).hexdigest(), lambda: setup.order),
     )
     encoded = trial.encoded()
     if store.size(TRIALS, named.name) != len(encoded):
         store.put(TRIALS, named.name, encoded)
+
+
+def _put_part(store: ContentStore, part: Part) -> str:
+    return store.put_object(part[0], lambda: part[1])
 
 
 def get_trial(store: ContentStore, name: str, folder: Path) -> tuple[Setup, dict[str, bytes]]:
@@ -96,8 +106,8 @@ def get_trial(store: ContentStore, name: str, folder: Path) -> tuple[Setup, dict
         The run's setup on this machine, and its inputs.
 
     Raises:
-        DamagedEntryError: an entry is missing or damaged, or the inputs have another name here.
-        UnavailableError: this machine would make another run: its QEMU differs. The message has both.
+        DamagedEntryError: an entry is missing or damaged, or the inputs have another name.
+        UnavailableError: this machine would make another run: its QEMU or its Swapstone differs. The message has both.
         UserError: the store can't be read, or `folder` can't be written.
     """
     entry = store.path_of(TRIALS, name)
@@ -117,14 +127,20 @@ def get_trial(store: ContentStore, name: str, folder: Path) -> tuple[Setup, dict
     setup = Setup(emulator, machine, folder / trial.kernel, folder / trial.initrd, order)
     inputs = run_inputs(setup, kernel=bytes.fromhex(trial.kernel), initrd=bytes.fromhex(trial.initrd))
     if digest_of(inputs) != name:
-        versions = f"Swapstone {safe_excerpt(trial.swapstone, 40)} wrote it, and this is {__version__}"
-        raise DamagedEntryError(entry, f"its inputs have another name here; {versions}")
+        if trial.swapstone == __version__:
+            raise DamagedEntryError(entry, "its inputs have another name")
+        raise UnavailableError(
+            f"The run {name} is another one here: Swapstone {safe_excerpt(trial.swapstone, 40)} named it, and this is {__version__}.",
+            "Install that version of Swapstone on this machine.",
+        )
     if machine.cpu:
         check_cpu(emulator, machine)
-    for path in (setup.kernel, setup.initrd):
+    for path, parts in ((setup.kernel, (trial.kernel,)), (setup.initrd, trial.parts)):
         if not path.exists() or _digest_at(path).hex() != path.name:  # files are replaced, never changed
-            write_whole(path, store.get_object(path.name))
+            write_whole(path, b"".join(map(store.get_object, parts)))
             _digest_at.cache_clear()
+        if _digest_at(path).hex() != path.name:
+            raise DamagedEntryError(entry, "the parts of its initrd have another digest")
         mark_used(path)
     return setup, inputs
 

@@ -439,11 +439,10 @@ class VmTarget(Target):
 
     def _named(self, order: _Order) -> NamedRun:
         image = order.boot_image
-        added = self._archive(image)
-        initrd, digest = image.initrd(added)
+        initrd, digest, parts = image.initrd(self._archive(image))
         setup = Setup(self._emulator, order.machine, image.source.kernel, initrd, order.order)
         inputs = run_inputs(setup, kernel=image.kernel_digest, initrd=digest)
-        return NamedRun(digest_of(inputs), setup, inputs)
+        return NamedRun(digest_of(inputs), setup, inputs, parts)
 
     def _archive(self, boot_image: BootImage) -> bytes:
         """Return the archive that is appended to an initrd."""
