@@ -92,10 +92,10 @@ class ContentStore:
             raise self._unusable("opened", error, _BY_HAND if url.startswith(("sftp:", "ssh:")) else _KEPT) from error
         self._files: AbstractFileSystem = opened[0]
         self._root: str = opened[1]
-        names = {self._files.protocol} if isinstance(self._files.protocol, str) else set(self._files.protocol)
-        self._local = bool(_OF_THIS_MACHINE & names)
-        self._ssh = bool(_OF_SSH & names)
-        self._has_folders = not _OF_OBJECTS & names
+        kind = fsspec.core.split_protocol(url)[0] or "file"
+        self._local = kind in _OF_THIS_MACHINE
+        self._ssh = kind in _OF_SSH
+        self._has_folders = kind not in _OF_OBJECTS
         self._written: set[str] = set()
         self._turn = threading.RLock() if self._ssh else contextlib.nullcontext()
 
