@@ -131,7 +131,7 @@ def test_an_unknown_server_and_a_refused_user_are_errors_with_the_next_step(serv
     url = url_of(server, tmp_path / "there")
     with pytest.raises(UserError, match="Authentication failed") as caught:
         ContentStore(url.replace("://", "://nobody-", 1))
-    assert "ssh-copy-id" in caught.value.hint
+    assert "ssh ssh://nobody-" in caught.value.hint and "ssh-copy-id" in caught.value.hint
     with pytest.raises(UserError, match="can't be opened") as caught:
         ContentStore(f"sftp://nobody:top-secret@{url.rpartition('@')[2]}")
     assert "top-secret" not in str(caught.value)

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 from swapstone.model import UserError
 from swapstone.model.regular_file import read_regular_file
@@ -46,8 +47,8 @@ _KINDS = (
     "sftp:// needs: pip install paramiko"
 )
 _BY_HAND = (
-    "This must work without a question: ssh HOST true. Connect once by hand, and compare the server's key; give the server yours by "
-    "ssh-copy-id HOST, or load it into ssh-agent."
+    "This must work without a question: ssh ssh://{place} true. Connect once by hand, and compare the server's key; give the server yours by "
+    "ssh-copy-id, or load it into ssh-agent."
 )
 _KEPT = "Nothing that was measured is lost. Name a store that you can read and write: --store URL (swapstone docs many-machines)"
 
@@ -84,15 +85,16 @@ class ContentStore:
             fsspec.register_implementation(name, ours, clobber=True, errtxt="paramiko is not installed")
         self.url = url
         self.shown = safe_excerpt(_PASSWORD.sub("...@", url))
+        kind = fsspec.core.split_protocol(url)[0] or "file"
         try:
             opened = fsspec.url_to_fs(url, use_listings_cache=False, skip_instance_cache=True)
         except (ImportError, ValueError) as error:
             raise self._unusable("opened", error, _KINDS) from error
         except Exception as error:
-            raise self._unusable("opened", error, _BY_HAND if url.startswith(("sftp:", "ssh:")) else _KEPT) from error
+            place = safe(re.sub(":[^@]*@", "@", urlsplit(url).netloc))
+            raise self._unusable("opened", error, _BY_HAND.format(place=place) if kind in _OF_SSH else _KEPT) from error
         self._files: AbstractFileSystem = opened[0]
         self._root: str = opened[1]
-        kind = fsspec.core.split_protocol(url)[0] or "file"
         self._local = kind in _OF_THIS_MACHINE
         self._ssh = kind in _OF_SSH
         self._has_folders = kind not in _OF_OBJECTS

@@ -134,7 +134,7 @@ class SharedRuns:
                 "planned, or trials failed and need further ones.",
                 "Collect on the machine that planned. To make further runs here: swapstone compare --resume last --store URL",
             )
-        stored = self._from_store(named.name)
+        stored = self._from_store(named.name, known)
         run = known or stored
         if run is None:
             worker, run = self._make(named)
@@ -160,13 +160,13 @@ class SharedRuns:
                 f"note: recheck: none of the {len(self.used)} runs was drawn to be made twice; --recheck 100% draws all"
             )
 
-    def _from_store(self, name: str) -> GuestRun | None:
+    def _from_store(self, name: str, known: GuestRun | None) -> GuestRun | None:
         if self.store is None or not self._use_known:
             return None
         try:
             return get_run(self.store, name)
         except DamagedEntryError as error:
-            self._notify(f"warning: {error.message} The run is made again.")
+            self._notify(f"warning: {error.message} The run is {'written' if known else 'made'} again.")
             self.store.remove(RUNS, name)
             return None
 
