@@ -47,8 +47,8 @@ _KINDS = (
     "sftp:// needs: pip install paramiko"
 )
 _BY_HAND = (
-    "This must work without a question: ssh ssh://{place} true. Connect once by hand, and compare the server's key; give the server yours by "
-    "ssh-copy-id, or load it into ssh-agent."
+    "This must work without a question: ssh ssh://{place} true. Connect once by hand, and compare the server's key; give the server "
+    "yours by ssh-copy-id, or load it into ssh-agent."
 )
 _KEPT = "Nothing that was measured is lost. Name a store that you can read and write: --store URL (swapstone docs many-machines)"
 
