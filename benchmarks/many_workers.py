@@ -25,14 +25,13 @@ from swapstone.run.trials_ahead import TrialsAhead
 from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun
 from swapstone.targets.vm.shared_runs import RunSharing
-from swapstone.targets.vm.trial_worker import Reply
 from swapstone.targets.vm.vm_target import VmOptions, VmTarget
 from swapstone.wire import AgentAnswer, TrialRequest
 
 Result = TypeVar("Result")
 
 IN_A_BLOCK = 20
-REPLY = Reply(worker="simulated:1", run=GuestRun(end=GuestEnd.FINISHED, output=WHOLE)).encoded()
+ANSWER = "simulated:1", GuestRun(end=GuestEnd.FINISHED, output=WHOLE)
 
 
 class Simulated(Executor):
@@ -42,7 +41,7 @@ class Simulated(Executor):
         """Return a future with a run."""
         del fn, args, kwargs
         future: Future[Result] = Future()
-        future.set_result(cast("Result", REPLY))
+        future.set_result(cast("Result", ANSWER))
         return future
 
 

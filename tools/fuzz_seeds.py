@@ -221,9 +221,9 @@ LAB = (
 _DIGEST = b'"' + b"0f" * 32 + b'"'
 STORED_TRIAL = (
     b'{"swapstone":"0.1.0","emulator":"0f","emulator_version":"QEMU emulator version 7.2","machine":{"cpu":"Nehalem"},'
-    b'"arguments":["-nodefaults"],"kernel":%s,"initrd":%s,"parts":[%s,%s],"order":%s}' % ((_DIGEST,) * 5)
+    b'"kernel":%s,"initrd":%s,"parts":[%s,%s],"order":%s}' % ((_DIGEST,) * 5)
 )
-STORED_RUN = b'\n{"name":"' + b"ab" * 32 + b'","run":{"end":"finished","output":"c3dhcHN0b25l","console":"ok"}}'
+STORED_RUN = b'\n{"end":"finished","output":"c3dhcHN0b25l","console":"ok"}'
 
 PACKAGES = b"""\
 Package: one

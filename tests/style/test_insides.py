@@ -17,7 +17,6 @@ ALLOWED: dict[str, int] = {
     "e2e/test_board_swap.py": 1,
     "e2e/test_explain_row_choice.py": 2,
     "e2e/test_image_factor.py": 1,
-    "e2e/test_store_servers.py": 2,
     "faults/injection.py": 2,
     "uncompared_snapshots.py": 2,
     "unit/agent/test_agent_start.py": 3,

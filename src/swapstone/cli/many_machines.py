@@ -17,7 +17,7 @@ from swapstone.cli.program_command import program_of
 from swapstone.report.printed_json import printed_json
 from swapstone.session.compare_options import experiment_of
 from swapstone.session.interrupted import Interrupted
-from swapstone.session.many_machines import collect_runs, is_finished, make_runs, plan_runs
+from swapstone.session.many_machines import collect_runs, make_runs, plan_runs
 
 _NOT_PLANNED = {
     "resume",
@@ -72,13 +72,13 @@ def run_trial_command(
     Example:
       swapstone run-trial --plan PLAN --share 2/4 --store file:///srv/swapstone
     """
-    status, finished = 0, 0
-    for made in make_runs(names, store, plan=plan, share=share, guest_timeout=guest_timeout, note=display().note):
-        finished += is_finished(made)
-        echo(f"{plain(made.name)} {plain(made.end)}{plain(f': {made.reason}' if made.reason else '')}")
-        status = status if is_finished(made) else 4
-    echo(f"{finished} runs are in the store.")
-    return status
+    made = failed = 0
+    for name, run in make_runs(names, store, plan=plan, share=share, guest_timeout=guest_timeout, note=display().note):
+        made += 1
+        failed += run.end.value != "finished"
+        echo(f"{plain(name)} {plain(run.end.value)}{plain(f': {run.reason}' if run.reason else '')}")
+    echo(f"{made - failed} runs are in the store.")
+    return 4 if failed else 0
 
 
 @click.command()

@@ -96,7 +96,7 @@ def test_a_study_without_an_exact_part_refuses_them(
 @pytest.mark.parametrize(
     ("sharing", "words"),
     [
-        (RunSharing(executor="threads:x"), "needs a number of workers"),
+        (RunSharing(executor="threads:x"), "is no executor"),
         (RunSharing(executor="nosuch"), "is no executor"),
         (RunSharing(executor="dask:tcp://nowhere"), "none is named"),
         (RunSharing(store="nosuch://x"), "can't be opened"),

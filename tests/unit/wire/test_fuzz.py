@@ -68,10 +68,9 @@ COVERED = {
     "targets/fake_spec.py": "fake target",
     "targets/labgrid_session.py": "lab",
     "targets/labgrid_worker.py": "",  # reads what the process that started it writes
-    "targets/vm/run_cache.py": "",  # reads back what it wrote, if the digest beside it matches
+    "targets/vm/run_cache.py": "stored run",
     "targets/vm/snapshot.py": "monitor",
     "targets/vm/stored_trial.py": "stored trial",
-    "targets/vm/trial_worker.py": "worker's reply",
     "wire/kept_answer.py": "kept answer",
     "workloads/cyclictest.py": "cyclictest",
 }
