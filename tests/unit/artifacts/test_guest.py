@@ -21,7 +21,7 @@ def have(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def arrange(*missing: str, library: str | None = "installed") -> None:
         monkeypatch.setattr(guest, "missing_crate_requirement", lambda: None)
-        monkeypatch.setattr(guest, "guest_library", lambda **_: library)
+        monkeypatch.setattr(guest, "guest_library", lambda: library)
         monkeypatch.setattr(guest, "install_command", lambda package: f"apt-get install {package}")
         monkeypatch.setattr(shutil, "which", lambda program, **_: None if program in missing else f"/usr/bin/{program}")
 
