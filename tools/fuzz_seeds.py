@@ -483,34 +483,3 @@ reason = "musl's malloc is another one."
 study = "preempt-rt"
 reason = "A machine with one processor."
 """
-
-JOINS = b"""[rows.speed-up]
-"speed-up of *" = "wall"
-[[join]]
-study = "float-abi"
-suite = "float"
-condition = "*"
-section = "float-abi"
-to = "float"
-rows = "speed-up"
-workload = "float_calls(exact)"
-metric = "*"
-[join.levels]
-"softfp and hard vs soft" = ["float=soft / float=softfp", "float=soft / float=hard load=io"]
-"""
-
-CLAIMS = b"""[[claim]]
-id = "rt-syscall-2us"
-source = "openeuler-preempt-rt"
-place = "conclusion"
-words = "within 2 us"
-command = "swapstone study preempt-rt"
-[[claim.test]]
-what = "difference"
-suite = "throughput"
-workload = "syscall"
-metric = "wall"
-side = "kernel=rt"
-over = "kernel=generic load=idle"
-most = 2000.0
-"""

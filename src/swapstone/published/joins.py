@@ -7,19 +7,17 @@ Reports print a published figure only where a join has it, so the joins are the 
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Iterable, Iterator, Mapping
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping
 from importlib import resources
 
 import msgspec
 
-from swapstone.model import FrozenStruct, UserError
-from swapstone.model.toml_file import TomlError, decode_toml
-from swapstone.published.data import Figure, figures, further, studies
+from swapstone.model import FrozenStruct
+from swapstone.published.data import Figure, figures, further, study
 
-_REINSTALL = "This file comes with swapstone: install it again."
 _IDLE = "idle"
-_LEVEL = re.compile(r"(?P<factor>[a-z][a-z0-9_-]*)=(?P<level>[^\s/]+)", re.ASCII)
 
 Levels = tuple[tuple[str, str], ...]
 """Pairs (factor, level)."""
@@ -101,53 +99,47 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     join: list[_Written]
 
 
-def decode_joins(content: bytes, known: Iterable[Figure]) -> tuple[Joined, ...]:
-    """Decode a file of joins, and join figures by it.
-
-    Args:
-        content: TOML; the comment in joins.toml explains it.
-        known: the figures to join.
-
-    Returns:
-        The joined figures, in the order of the file and of the figures.
-
-    Raises:
-        UserError: the file is invalid, a join has no figure, or two figures of one level come to stand in one row of comparisons.
-    """
-    try:
-        file = msgspec.convert(decode_toml(content), _File)
-    except (TomlError, msgspec.ValidationError) as error:
-        raise UserError(f"joins.toml: {error}.", _REINSTALL) from error
-    found: list[Joined] = []
-    kept = tuple(known)
+def _joins() -> Iterator[Joined]:
+    """Yield the joined figures, in the order of the file and of the figures."""
+    text = resources.files("swapstone.published").joinpath("joins.toml").read_text(encoding="utf-8")
+    file = msgspec.convert(tomllib.loads(text), _File)
     for number, join in enumerate(file.join, start=1):
-        where = f"joins.toml, join {number} ({join.study}, {join.suite})"
-        rows = file.rows.get(join.rows)
-        if rows is None:
-            raise UserError(f"{where}: there is no table rows.{join.rows}.", _REINSTALL)
-        mine = list(_joined(join, number, rows, kept, where))
-        if not mine:
-            raise UserError(f"{where}: no published figure matches.", _REINSTALL)
-        found += mine
-    _require_distinct(found)
-    return tuple(found)
+        first = next(iter(join.levels))
+        for figure in (*figures(), *further()):
+            for place in _places(join, figure, file.rows[join.rows]):
+                yield Joined(figure=figure, place=place, join=number, baseline=figure.level == first)
 
 
-def _joined(
-    join: _Written, number: int, rows: Mapping[str, str], known: Iterable[Figure], where: str
-) -> Iterator[Joined]:
-    sides = {level: tuple(_sides(texts, where)) for level, texts in join.levels.items()}
-    first = next(iter(sides), "")
-    for figure in known:
-        here = (figure.study, figure.suite) == (join.study, join.suite) and figure.level in sides
-        if not here or _star(join.platform, figure.platform) is None or _star(join.unit, figure.unit) is None:
-            continue
-        condition = _star(join.condition, figure.condition)
-        named = _row(figure, rows, join.index)
-        if condition is None or named is None:
-            continue
-        for place in _places(join, named, condition, sides[figure.level]):
-            yield Joined(figure=figure, place=place, join=number, baseline=figure.level == first)
+def _places(join: _Written, figure: Figure, rows: Mapping[str, str]) -> Iterator[Place]:
+    """Yield the places of a figure by a join; none if the join is not of it."""
+    here = (figure.study, figure.suite) == (join.study, join.suite) and figure.level in join.levels
+    if not here or _star(join.platform, figure.platform) is None or _star(join.unit, figure.unit) is None:
+        return
+    condition, named = _star(join.condition, figure.condition), _row(figure, rows, join.index)
+    if condition is None or named is None:
+        return
+    load = join.load.replace("*", condition)
+    for template, metric, text in itertools.product(
+        *map(_listed, (join.workload, join.metric, join.levels[figure.level]))
+    ):
+        above, _, below = text.partition(" / ")
+        yield Place(
+            section=join.section,
+            suite=join.to,
+            workload=template.replace("*", named) if named else "",
+            metric=metric.replace("*", named),
+            side=side_of(above, load),
+            over=side_of(below, load) if below else None,
+            series=join.series,
+            derived=join.derived,
+            index=not named,
+            inverse=join.inverse,
+            differs=join.differs,
+        )
+
+
+def _listed(texts: str | list[str]) -> list[str]:
+    return [texts] if isinstance(texts, str) else texts
 
 
 def _row(figure: Figure, rows: Mapping[str, str], index: str) -> str | None:
@@ -169,99 +161,25 @@ def _star(pattern: str, text: str) -> str | None:
     return text[len(before) : len(text) - len(after)] if fits else None
 
 
-def _places(
-    join: _Written, named: str, condition: str, sides: Iterable[tuple[Levels, str, Levels, str]]
-) -> Iterator[Place]:
-    load = join.load.replace("*", condition)
-    for template in [join.workload] if isinstance(join.workload, str) else join.workload:
-        for metric in [join.metric] if isinstance(join.metric, str) else join.metric:
-            for levels, other, over, over_load in sides:
-                yield Place(
-                    section=join.section,
-                    suite=join.to,
-                    workload=template.replace("*", named) if named else "",
-                    metric=metric.replace("*", named),
-                    side=Side(levels=levels, load=other or load),
-                    over=Side(levels=over, load=over_load or load) if over else None,
-                    series=join.series,
-                    derived=join.derived,
-                    index=not named,
-                    inverse=join.inverse,
-                    differs=join.differs,
-                )
-
-
-def _sides(texts: str | list[str], where: str) -> Iterator[tuple[Levels, str, Levels, str]]:
-    """Yield (levels, load, levels of the divisor, load of the divisor) for each text; empty where the text has none."""
-    for text in [texts] if isinstance(texts, str) else texts:
-        above, slash, below = text.partition(" / ")
-        yield (*_levels(above, where), *(_levels(below, where) if slash else ((), "")))
-
-
-def side_of(text: str, load: str, where: str) -> Side:
+def side_of(text: str, load: str = _IDLE) -> Side:
     """Return the side that a text such as ``kernel=rt load=io`` describes.
 
     Args:
         text: the levels, and the load if it is another one.
         load: without one in the text.
-        where: the file and place, for messages.
-
-    Raises:
-        UserError: the text is invalid.
     """
-    levels, other = _levels(text, where)
-    return Side(levels=levels, load=other or load)
+    found = dict(word.split("=", 1) for word in text.split())
+    load = found.pop("load", load)
+    return Side(levels=tuple(found.items()), load=load)
 
-
-def _levels(text: str, where: str) -> tuple[Levels, str]:
-    found: dict[str, str] = {}
-    for word in text.split():
-        match = _LEVEL.fullmatch(word)
-        if match is None:
-            raise UserError(f"{where}: {word[:40]!r} is not FACTOR=LEVEL.", _REINSTALL)
-        found[match["factor"]] = match["level"]
-    load = found.pop("load", "")
-    if not found:
-        raise UserError(f"{where}: {text[:40]!r} names no level.", _REINSTALL)
-    return tuple(found.items()), load
-
-
-CLAIMS = "claims"
-"""The section of the places of claims, which no report of a record has."""
 
 COMPARISONS = "comparisons"
 """The section of rows that compare two levels of a factor. There a row has one figure for each level."""
 
 
-def _require_distinct(found: Iterable[Joined]) -> None:
-    """Raise an error where two figures of one level stand in one row of comparisons, such as a time and a rate of the same name."""
-    seen: dict[tuple[str, str, str, str, bytes], Figure] = {}
-    for each in found:
-        place, figure = each.place, each.figure
-        if place.section != COMPARISONS or place.index or place.over is not None:
-            continue
-        key = (figure.study, place.suite, place.workload, place.metric, place.side.encoded())
-        other = seen.setdefault(key, figure)
-        if other != figure:
-            raise UserError(
-                f"joins.toml: {place.workload}, {place.metric} of suite {place.suite} has two figures of the level {figure.level}: "
-                f"{other.printed} {other.unit} ({_named(other)}) and {figure.printed} {figure.unit} ({_named(figure)}).",
-                "Give the join a unit, a condition or a platform.",
-            )
-
-
-def _named(figure: Figure) -> str:
-    return ", ".join(filter(None, (figure.metric, figure.condition, figure.platform)))
-
-
 @functools.cache
 def _every_join() -> tuple[Joined, ...]:
-    content = resources.files("swapstone.published").joinpath("joins.toml").read_bytes()
-    found = decode_joins(content, (*figures(), *further()))
-    unknown = {each.figure.study for each in found} - {study.name for study in studies()}
-    if unknown:
-        raise UserError(f"joins.toml: no study {', '.join(sorted(unknown))}.", _REINSTALL)
-    return found
+    return tuple(_joins())
 
 
 def joined(section: str = "", study: str = "") -> tuple[Joined, ...]:
@@ -274,3 +192,41 @@ def joined(section: str = "", study: str = "") -> tuple[Joined, ...]:
     return tuple(
         each for each in _every_join() if section in {"", each.place.section} and study in {"", each.figure.study}
     )
+
+
+def beside(
+    study_name: str, row: tuple[str, str, str], baseline: str, candidate: str, load: str = "idle"
+) -> float | None:
+    """Return the published ratio candidate / baseline that stands beside a row of comparisons here; of rates beside times, its inverse.
+
+    Args:
+        study_name: name of a published study.
+        row: (suite, workload, metric) here.
+        baseline: level of a factor here.
+        candidate: another one.
+        load: of the row.
+
+    Returns:
+        The ratio; None where no join has both levels.
+
+    Raises:
+        UserError: there is no such study.
+    """
+    study(study_name)
+    sides = _levels_of_rows().get((study_name, *row, load), {})
+    if baseline not in sides or candidate not in sides:
+        return None
+    (one, inverse), (two, _) = sides[baseline], sides[candidate]
+    return one / two if inverse else two / one
+
+
+@functools.cache
+def _levels_of_rows() -> dict[tuple[str, ...], dict[str, tuple[float, bool]]]:
+    """Return (value, whether it is a rate beside a time) by level of each row of comparisons."""
+    found: dict[tuple[str, ...], dict[str, tuple[float, bool]]] = {}
+    for each in joined(COMPARISONS):
+        place = each.place
+        if not place.index and place.over is None and len(place.side.levels) == 1:
+            key = (each.figure.study, place.suite, place.workload, place.metric, place.side.load)
+            found.setdefault(key, {})[place.side.levels[0][1]] = (each.figure.value, place.inverse)
+    return found

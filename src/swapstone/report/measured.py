@@ -88,12 +88,9 @@ class Effect(FrozenStruct, frozen=True, kw_only=True):
     estimated: bool
 
 
-def effects(found: Iterable[Analysed], row: Row, over: Side, side: Side) -> Iterator[Effect]:
-    """Yield what each record has of a side over another one, `side` / `over`; nothing for a record without the row."""
-    for record in found:
-        known = _estimated(record, row, over, side) or _quotient(record, row, over, side)
-        if known is not None:
-            yield known
+def effect_of(record: Analysed, row: Row, over: Side, side: Side) -> Effect | None:
+    """Return what a record has of a side over another one, `side` / `over`; None if it lacks the row."""
+    return _estimated(record, row, over, side) or _quotient(record, row, over, side)
 
 
 def values(record: Analysed, row: Row, side: Side) -> tuple[float, ...]:

@@ -81,21 +81,14 @@ def _item(each: JudgedClaim) -> Item:
 
 
 def _lines(each: JudgedClaim) -> Iterator[str]:
+    claim = each.claim
     yield from (
         f"{formatting.safe(found.record)}: {formatting.safe(found.text)}: {found.verdict.value}."
         for found in each.evidence
     )
-    if each.reason:
-        yield each.reason
-    if each.claim.note and not each.reason:
-        yield each.claim.note
-    if each.claim.command and each.verdict in {
-        None,
-        ClaimVerdict.ABSENT,
-        ClaimVerdict.UNDECIDED,
-        ClaimVerdict.UNTESTED,
-    }:
-        yield f"{'Related' if each.claim.untested else 'Measure it'}: {each.claim.command}"
+    yield from filter(None, (claim.untested or claim.note,))
+    if claim.command and each.verdict not in {ClaimVerdict.HOLDS, ClaimVerdict.FAILS}:
+        yield f"{'Related' if claim.untested else 'Measure it'}: {claim.command}"
 
 
 def to_json(
@@ -117,12 +110,9 @@ def to_json(
                 "words": each.claim.words,
                 "command": each.claim.command or None,
                 "verdict": each.verdict.value if each.verdict else None,
-                "reason": each.reason or None,
+                "reason": each.claim.untested or None,
                 "note": each.claim.note or None,
-                "evidence": [
-                    {"record": found.record, "verdict": found.verdict.value, "text": found.text}
-                    for found in each.evidence
-                ],
+                "evidence": each.evidence,
             }
             for each in kept
         ],

@@ -47,7 +47,7 @@ def _cells(row: Row) -> tuple[Cell, ...]:
         Cell(c.workload, code=True),
         Cell(sentences.metric_name(c.metric.name)),
         Cell("" if effect is None else formatting.effect(effect, c)),
-        Cell(formatting.ratio(row.published.ratio) if row.published else ""),
+        Cell(formatting.ratio(row.published) if row.published else ""),
     )
 
 
