@@ -14,7 +14,7 @@ import math
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,30 +42,22 @@ FORMULAS: dict[str, Callable[[list[Decimal], list[Decimal]], Decimal]] = {
 """What a and b, one number or several, give."""
 
 
-class Derived(NamedTuple):
-    """A row of derived.csv: a number that a page computed from those of `a` and `b`, in the digits that it prints."""
-
-    source: str
-    place: str
-    row: str
-    formula: str
-    a: str
-    b: str
-    printed: str
+Row = Mapping[str, str]
+"""A row of derived.csv: the number `printed` that a page computed from those of `a` and `b`, in the digits that it prints."""
 
 
 class Recomputed(NamedTuple):
     """A row, what the page prints, the same computed again in as many digits, and whether the two agree."""
 
-    row: Derived
+    row: Row
     printed: str
     computed: str
     agrees: bool
 
 
-def derived() -> list[Derived]:
-    """Return the rows of derived.csv."""
-    return [Derived(**row) for row in _table("derived.csv")]
+def table(name: str) -> list[dict[str, str]]:
+    """Return the rows of a file of tools/published."""
+    return list(csv.DictReader((DATA / name).read_text(encoding="utf-8").splitlines(), strict=True))
 
 
 def statements() -> list[dict[str, Any]]:
@@ -74,18 +66,18 @@ def statements() -> list[dict[str, Any]]:
     return found
 
 
-def recompute(row: Derived) -> Recomputed:
+def recompute(row: Row) -> Recomputed:
     """Compute a number again from its inputs, rounded half up.
 
     Two tables fit if both quotients can be equal, given that each number is rounded: `printed` and `computed` are then their ranges.
     """
-    a, b = ([Decimal(text) for text in side.split()] for side in (row.a, row.b))
-    if row.formula == _FITS:
+    a, b = ([Decimal(text) for text in row[side].split()] for side in ("a", "b"))
+    if row["formula"] == _FITS:
         one, two = _range(a), _range(b)
         printed, computed = (f"{low:.2f} to {high:.2f}" for low, high in (two, one))
         return Recomputed(row, printed, computed, one[0] <= two[1] and two[0] <= one[1])
-    value = FORMULAS[row.formula](a, b).quantize(Decimal(row.printed), rounding=ROUND_HALF_UP)
-    return Recomputed(row, row.printed, str(value), value == Decimal(row.printed))
+    value = FORMULAS[row["formula"]](a, b).quantize(Decimal(row["printed"]), rounding=ROUND_HALF_UP)
+    return Recomputed(row, row["printed"], str(value), value == Decimal(row["printed"]))
 
 
 def _range(sides: list[Decimal]) -> tuple[Decimal, Decimal]:
@@ -96,32 +88,27 @@ def _range(sides: list[Decimal]) -> tuple[Decimal, Decimal]:
 
 
 def problems() -> Iterator[str]:
-    """Yield each number in a sentence that its formula does not give, and each row whose inputs no page has."""
-    rows = [
-        (statement["numbers"], Derived(statement["source"], statement["place"], statement["words"], *row))
-        for statement in statements()
-        for row in statement.get("computed", ())
+    """Yield each number in a sentence that its formula does not give, and each input that no page has."""
+    quoted = [
+        (each["numbers"], {"row": each["words"], **dict(zip(("formula", "a", "b", "printed"), row, strict=True))})
+        for each in statements()
+        for row in each.get("computed", ())
     ]
-    for text, row in rows:
+    for text, row in quoted:
         found = recompute(row)
-        if not found.agrees or row.printed.lstrip("-") not in text:
-            yield f"statements.toml, {row.row}: {row.formula} of {row.a} and {row.b} is {found.computed}."
+        if not found.agrees or row["printed"].lstrip("-") not in text:
+            yield f"statements.toml, {row['row']}: {row['formula']} of {row['a']} and {row['b']} is {found.computed}."
     known = {figure.value for figure in (*figures(), *further())} | {value for _, value, _ in baselines()}
-    known |= {float(text) for fact in _table("facts.csv") if fact["unit"] != "name" for text in fact["values"].split()}
-    for row in (*derived(), *(row for _, row in rows)):
-        alien = [text for text in f"{row.a} {row.b}".split() if float(text) not in known]
-        if alien:
-            yield f"{row.source}, {row.place}, {row.row}: no page has {', '.join(alien)}."
-
-
-def _table(name: str) -> list[dict[str, str]]:
-    with (DATA / name).open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    known |= {float(text) for fact in table("facts.csv") if fact["unit"] != "name" for text in fact["values"].split()}
+    for row in (*table("derived.csv"), *(row for _, row in quoted)):
+        for text in (*row["a"].split(), *row["b"].split()):
+            if float(text) not in known:
+                yield f"{row['row']}: no page has {text}."
 
 
 def document() -> Document:
     """Return the result."""
-    rows, words = [recompute(row) for row in derived()], Counter(each["result"] for each in statements())
+    rows, words = list(map(recompute, table("derived.csv"))), Counter(each["result"] for each in statements())
     answer = (
         f"{len(figures())} published figures. {sum(row.agrees for row in rows)} of {len(rows)} numbers that the pages derived from "
         f"theirs are reproduced to the printed digit. Words and numbers disagree in {formatting.count(words['contradicted'], 'place')}; "
@@ -134,27 +121,26 @@ def document() -> Document:
 
 
 def _recomputed(rows: list[Recomputed]) -> Iterator[Table | Heading | BulletList]:
-    every = Counter(f"{found.row.source}, {found.row.place}" for found in rows)
-    good = Counter(f"{found.row.source}, {found.row.place}" for found in rows if found.agrees)
-    indices = [
-        (f"{row.source}, {row.place.removeprefix('UnixBench, ')}, {row.row}", found.printed, found.computed)
-        for found in rows
-        if (row := found.row).formula == _INDEX
-    ]
+    every = Counter(f"{row['source']}, {row['place']}" for row, *_ in rows)
+    good = Counter(f"{row['source']}, {row['place']}" for row, *_, agrees in rows if agrees)
     places = [(place, str(number), str(good[place])) for place, number in every.items()]
     yield _marked("Numbers derived by the pages", ("derived by the page", "numbers", "reproduced"), places)
+    indices = [
+        (f"{row['source']}, {row['place'].removeprefix('UnixBench, ')}, {row['row']}", printed, computed)
+        for row, printed, computed, _ in rows
+        if row["formula"] == _INDEX
+    ]
     yield Heading("UnixBench indices")
     yield _marked("UnixBench indices", ("UnixBench index", "printed", "recomputed"), indices)
-    texts = (
-        f"{row.formula}, but that is {computed} = {printed}"
-        if row.formula == _FITS
-        else f"printed {printed}, recomputed {computed} ({row.formula})"
+    off = (
+        f"{row['place']}, {row['row']}: {row['formula']}, but that is {computed} = {printed}"
+        if row["formula"] == _FITS
+        else f"{row['place']}, {row['row']}: printed {printed}, recomputed {computed} ({row['formula']})"
         for row, printed, computed, agrees in rows
         if not agrees
     )
-    off = [f"{found.row.place}, {found.row.row}" for found in rows if not found.agrees]
     yield Heading("Not reproduced")
-    yield BulletList(items=tuple(Item(f"{place}: {text}") for place, text in zip(off, texts, strict=True)))
+    yield BulletList(items=tuple(map(Item, off)))
 
 
 def _marked(title: str, head: tuple[str, ...], rows: list[tuple[str, str, str]]) -> Table:
@@ -168,17 +154,15 @@ def _marked(title: str, head: tuple[str, ...], rows: list[tuple[str, str, str]])
 
 
 def _words(source: str) -> Iterator[BulletList]:
-    mine = [each for each in statements() if each["source"] == source]
-    names = {"contradicted": "numbers", "no numbers": "no numbers"}
-    against = [
-        Item(f"{each['words']}.", f"{each['place']}, words", items=(f"{names[each['result']]}: {each['numbers']}",))
-        for each in mine
-        if each["result"] in names
-    ]
-    held = [Item(f"{each['words']} ({each['numbers'].rstrip('.')})") for each in mine if each["result"] == "borne out"]
-    yield from (
-        BulletList(items=tuple(each), title=title) for each, title in ((against, ""), (held, "Borne out:")) if each
-    )
+    items: dict[bool, list[Item]] = {False: [], True: []}
+    for each in statements():
+        if each["source"] == source:
+            held, silent = each["result"] == "borne out", "no " if each["result"] == "no numbers" else ""
+            text = f"{each['words']} ({each['numbers'].rstrip('.')})" if held else f"{each['words']}."
+            more = () if held else (f"{silent}numbers: {each['numbers']}",)
+            items[held].append(Item(text, "" if held else f"{each['place']}, words", items=more))
+    titles = {False: "", True: "Borne out:"}
+    yield from (BulletList(items=tuple(found), title=titles[held]) for held, found in items.items() if found)
 
 
 def main(arguments: list[str]) -> int:

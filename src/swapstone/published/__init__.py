@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Figures of public pages, and where this program has the same numbers."""
 
-from swapstone.published.data import Figure, Source, Study, baselines, figures, further, sources, studies, study
+from swapstone.published.data import Figure, Source, baselines, figures, further, source_of, sources
 from swapstone.published.joins import Joined, Place, Side, beside, joined
 from swapstone.published.measured_rows import MEASURED_ROWS, MeasuredRow
 
@@ -13,13 +13,11 @@ __all__ = [
     "Place",
     "Side",
     "Source",
-    "Study",
     "baselines",
     "beside",
     "figures",
     "further",
     "joined",
+    "source_of",
     "sources",
-    "studies",
-    "study",
 ]

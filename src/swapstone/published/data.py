@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 from importlib import resources
 
-from swapstone.model import Direction, FrozenStruct, unknown
+from swapstone.model import FrozenStruct, unknown
 
 _PRINTED = re.compile(
     r"(?P<words>about |nearly )?(?P<digits>-?[0-9]+(\.[0-9]+)?)(?P<thousands>K?)(?P<more>\+?)", re.ASCII
@@ -26,7 +26,6 @@ class Figure(FrozenStruct, frozen=True, kw_only=True):
         platform, condition: where and how it was measured, if the page states it.
         suite, metric: the test.
         unit: of `value`, e.g. ``s``, ``KiB``, ``1``.
-        better: which direction is better.
         level: e.g. ``musl``.
         value: the number.
         printed: the same as the page prints it: ``21.8K``; ``about 190000``; ``8000+`` for 8000 or more; ``nearly 1.6``.
@@ -39,7 +38,6 @@ class Figure(FrozenStruct, frozen=True, kw_only=True):
     suite: str
     metric: str
     unit: str
-    better: Direction
     level: str
     value: float
     printed: str
@@ -52,25 +50,11 @@ class Figure(FrozenStruct, frozen=True, kw_only=True):
 
 
 class Source(FrozenStruct, frozen=True, kw_only=True):
-    """A page: title, project, language (BCP 47), date and address if stated, and notes."""
+    """A page: its title and project. sources.toml has the rest."""
 
     name: str
     title: str
     project: str
-    language: str
-    date: str
-    address: str
-    known: str
-
-
-class Study(FrozenStruct, frozen=True, kw_only=True):
-    """A question that a page answers with figures. Its first two levels are `baseline` and `candidate`."""
-
-    name: str
-    source: str
-    question: str
-    baseline: str
-    candidate: str
 
 
 def _rows(name: str) -> Iterator[dict[str, str]]:
@@ -85,21 +69,20 @@ def _figure(row: dict[str, str]) -> Figure:
         raise ValueError(printed)
     # Decimal, because 16.52 * 1000 is not 16520 in binary.
     value = float(Decimal(found["digits"]) * (1000 if found["thousands"] else 1))
-    return Figure(better=Direction(row.pop("better")), value=value, printed=printed, **row)
+    return Figure(value=value, printed=printed, **row)
 
 
 @functools.cache
-def _figures() -> tuple[Figure, ...]:
-    return tuple(map(_figure, _rows("published.csv")))
+def _read(name: str) -> tuple[Figure, ...]:
+    return tuple(map(_figure, _rows(name)))
 
 
-@functools.cache
 def further() -> tuple[Figure, ...]:
     """Return further numbers of the pages: the rest of wrk's output and of vmstat's columns, and samples of stacks.
 
     They are not among `figures`, because the pages derive and claim nothing from most of them.
     """
-    return tuple(map(_figure, _rows("further.csv")))
+    return _read("further.csv")
 
 
 @functools.cache
@@ -115,24 +98,20 @@ def baselines() -> tuple[tuple[str, float, str], ...]:
 
 def sources() -> tuple[Source, ...]:
     """Return the pages."""
-    return tuple(Source(name=name, **fields) for name, fields in _tables()["source"].items())
+    pages = _tables()["source"].items()
+    return tuple(Source(name=name, title=page["title"], project=page["project"]) for name, page in pages)
 
 
-def studies() -> tuple[Study, ...]:
-    """Return the questions that the pages answer."""
-    return tuple(Study(name=name, **fields) for name, fields in _tables()["study"].items())
-
-
-def study(name: str) -> Study:
-    """Return a study by name.
+def source_of(study: str) -> Source:
+    """Return the page of a published study: of a question that a page answers with figures.
 
     Raises:
         UserError: there is no such study.
     """
-    found = {each.name: each for each in studies()}
-    if name not in found:
-        raise unknown("published study", name, found)
-    return found[name]
+    known = _tables()["study"]
+    if study not in known:
+        raise unknown("published study", study, known)
+    return next(each for each in sources() if each.name == known[study]["source"])
 
 
 def figures(study: str | None = None, suite: str | None = None) -> tuple[Figure, ...]:
@@ -145,15 +124,11 @@ def figures(study: str | None = None, suite: str | None = None) -> tuple[Figure,
     Raises:
         UserError: there is no such study or suite.
     """
-    found = _figures()
-    if study is not None:
-        known = {figure.study for figure in found}
-        if study not in known:
-            raise unknown("published study", study, known)
-        found = tuple(figure for figure in found if figure.study == study)
-    if suite is not None:
-        known = {figure.suite for figure in found}
-        if suite not in known:
-            raise unknown("published suite", suite, known)
-        found = tuple(figure for figure in found if figure.suite == suite)
+    found = _read("published.csv")
+    for kind, name in (("study", study), ("suite", suite)):
+        if name is not None:
+            known = {getattr(figure, kind) for figure in found}
+            if name not in known:
+                raise unknown(f"published {kind}", name, known)
+            found = tuple(figure for figure in found if getattr(figure, kind) == name)
     return found

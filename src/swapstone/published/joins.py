@@ -15,7 +15,7 @@ from importlib import resources
 import msgspec
 
 from swapstone.model import FrozenStruct
-from swapstone.published.data import Figure, figures, further, study
+from swapstone.published.data import Figure, figures, further, source_of
 
 _IDLE = "idle"
 
@@ -28,6 +28,11 @@ class Side(FrozenStruct, frozen=True, kw_only=True):
 
     levels: Levels
     load: str
+
+    @property
+    def text(self) -> str:
+        """Return the levels as a user types them."""
+        return ",".join(f"{factor}={level}" for factor, level in self.levels)
 
 
 class Place(FrozenStruct, frozen=True, kw_only=True):
@@ -194,13 +199,11 @@ def joined(section: str = "", study: str = "") -> tuple[Joined, ...]:
     )
 
 
-def beside(
-    study_name: str, row: tuple[str, str, str], baseline: str, candidate: str, load: str = "idle"
-) -> float | None:
+def beside(study: str, row: tuple[str, str, str], baseline: str, candidate: str, load: str = "idle") -> float | None:
     """Return the published ratio candidate / baseline that stands beside a row of comparisons here; of rates beside times, its inverse.
 
     Args:
-        study_name: name of a published study.
+        study: name of a published study.
         row: (suite, workload, metric) here.
         baseline: level of a factor here.
         candidate: another one.
@@ -212,8 +215,8 @@ def beside(
     Raises:
         UserError: there is no such study.
     """
-    study(study_name)
-    sides = _levels_of_rows().get((study_name, *row, load), {})
+    source_of(study)
+    sides = _levels_of_rows().get((study, *row, load), {})
     if baseline not in sides or candidate not in sides:
         return None
     (one, inverse), (two, _) = sides[baseline], sides[candidate]

@@ -153,25 +153,25 @@ def _of_values(test: ClaimTest, record: Analysed) -> Iterator[Range]:
         spread = least if least == most else f"{least} to {most}"
         share = f" of {test.part_of}" if test.part_of else ""
         runs = formatting.count(len(found), "run")
-        yield min(found), max(found), f"{_name(test)}{share}, {_levels(side)}: {spread} in {runs}"
+        yield min(found), max(found), f"{_name(test)}{share}, {side.text}: {spread} in {runs}"
 
 
 def _of_seconds(test: ClaimTest, record: Analysed) -> Iterator[Range]:
-    means = [mean for side in test.sides for mean in _means(test, record, side)]
+    means: list[float] = []
+    for side in test.sides:
+        fitting = (
+            dict(each.series).get(test.metric, ())
+            for each in record.analysis.time_series
+            if (each.suite, each.workload, each.load) == (test.suite, test.workload, side.load)
+            and _is(each.variant.label, side)
+        )
+        means += [statistics.fmean(numbers) for numbers in fitting if numbers][:1]
     if len(means) == 2:
-        (one, side), (other, over) = means
-        text = f"{one:.1f} % on average over the seconds of a run with {side}, {other:.1f} % with {over}"
-        yield one - other, one - other, f"{test.workload}, {test.metric}: {text}"
-
-
-def _means(test: ClaimTest, record: Analysed, side: Side) -> Iterator[tuple[float, str]]:
-    """Yield the mean over a run's seconds with a side, and the side's levels; nothing without them."""
-    for each in record.analysis.time_series:
-        place = (each.suite, each.workload, each.load)
-        if place == (test.suite, test.workload, side.load) and _is(each.variant.label, side):
-            numbers = dict(each.series).get(test.metric, ())
-            yield from ((statistics.fmean(numbers), _levels(side)) for _ in numbers[:1])
-            return
+        one, other = (f"{mean:.1f} %" for mean in means)
+        text = (
+            f"{one} on average over the seconds of a run with {test.sides[0].text}, {other} with {test.sides[1].text}"
+        )
+        yield means[0] - means[1], means[0] - means[1], f"{test.workload}, {test.metric}: {text}"
 
 
 def _of_stacks(test: ClaimTest, record: Analysed) -> Iterator[Range]:
@@ -191,28 +191,23 @@ def _of_stacks(test: ClaimTest, record: Analysed) -> Iterator[Range]:
             share = sum(stack.weight for stack in profile.stacks if wanted.intersection(stack.frames)) / whole
             what = "processor time" if test.profile == "on-cpu" else "waits"
             text = f"{formatting.percent(share)} of the {what} in {' or '.join(test.functions)}, and what they call"
-            yield share, share, f"{test.workload}, {_levels(side)}: {text}"
+            yield share, share, f"{test.workload}, {side.text}: {text}"
 
 
 def _of_model(test: ClaimTest, record: Analysed) -> Iterator[Range]:
     side, over = test.sides
-    for row in record.counted:
-        place = row.place
-        if (place.suite, place.workload, place.load, place.metric) != (
-            test.suite,
-            test.workload,
-            test.load,
-            test.metric,
-        ):
-            continue
+    row = (test.suite, test.workload, test.load, test.metric)
+    for found in record.counted:
+        place = found.place
+        straight = _is(place.baseline, over) and _is(place.candidate, side)
         turned = _is(place.candidate, over) and _is(place.baseline, side)
-        if not turned and not (_is(place.baseline, over) and _is(place.candidate, side)):
+        if (place.suite, place.workload, place.load, place.metric) != row or not (straight or turned):
             continue
-        for each in modelled_rows(row):
+        for each in modelled_rows(found):
             if each.processor.name == test.processor:
                 low, high = (1 / each.ratio.high, 1 / each.ratio.low) if turned else each.ratio
                 text = f"{formatting.ratio(low)} to {formatting.ratio(high)} in cycles of a model of {test.processor}"
-                yield low, high, f"{test.workload}, {_levels(side)} / {_levels(over)}: {text}"
+                yield low, high, f"{test.workload}, {side.text} / {over.text}: {text}"
 
 
 _RANGES = {
@@ -229,11 +224,7 @@ _RANGES = {
 
 
 def _is(label: str, side: Side) -> bool:
-    return set(label.split(",")) == {f"{factor}={level}" for factor, level in side.levels}
-
-
-def _levels(side: Side) -> str:
-    return ",".join(f"{factor}={level}" for factor, level in side.levels)
+    return set(label.split(",")) == set(side.text.split(","))
 
 
 def _name(test: ClaimTest) -> str:

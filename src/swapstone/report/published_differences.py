@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import Annotated
@@ -17,7 +16,7 @@ from swapstone.published import Figure, Joined, Place, Side
 from swapstone.report import formatting
 from swapstone.report.answer.wording import listed
 from swapstone.report.document import BulletList, Cell, Column, Document, Heading, Item, Mark, Section, Table, Tone
-from swapstone.report.measured import Analysed, Effect, damaged, effect_of, like_the_pages
+from swapstone.report.measured import Analysed, Effect, damaged, effect_of, like_the_pages, sign_of
 from swapstone.report.printed_json import printed_json
 
 FACTOR = 1.5
@@ -122,7 +121,7 @@ def decode_reasons(content: bytes, name: str) -> tuple[Reason, ...]:
             raise UserError(f"{where}: the keys are {keys}; study and reason are necessary.", hint)
         if not all(text.strip() and text.isprintable() for text in each.values()):
             raise UserError(f"{where}: each key must be a printable text.", hint)
-        published.study(each["study"])
+        published.source_of(each["study"])
     return found
 
 
@@ -183,8 +182,7 @@ def _apart(one: float, other: float) -> float:
 
 def _kind(page: float, here: Effect, margin: float) -> str:
     """Return in what two ratios differ; empty for nothing."""
-    sign = here.sign if here.estimated else _sign(here.ratio, margin)
-    opposite = sign is not None and sign * _sign(page, margin) < 0
+    opposite = here.sign is not None and here.sign * sign_of(page, margin) < 0
     return _SIGN if opposite else _SIZE if _apart(page, here.ratio) > FACTOR else ""
 
 
@@ -194,7 +192,7 @@ def reason_of(figure: Figure, place: Place, record: Analysed, reasons: Iterable[
         "study": figure.study,
         "workload": place.workload,
         "metric": place.metric,
-        "level": ",".join(f"{factor}={name}" for factor, name in place.side.levels),
+        "level": place.side.text,
         "load": place.side.load,
         "platform": figure.platform,
         "clock": "virtual" if record.experiment.virtual else "wall",
@@ -202,10 +200,6 @@ def reason_of(figure: Figure, place: Place, record: Analysed, reasons: Iterable[
     }
     fitting = (each for each in reasons if all(fnmatchcase(facts.get(key, text), text) for key, text in each.items()))
     return next((each["reason"] for each in fitting), "")
-
-
-def _sign(ratio: float, margin: float) -> int:
-    return 0 if abs(math.log(ratio)) <= math.log1p(margin) else 1 if ratio > 1 else -1
 
 
 _TONES = {_SIGN: Tone.BAD, _SIZE: Tone.NOTE}
@@ -264,15 +258,14 @@ def _explained(found: Differences) -> Iterator[Item]:
 
 def ratio_text(side: Side, over: Side) -> str:
     """Return two sides as a ratio of the levels in which they differ."""
-    above, below = dict(side.levels), dict(over.levels)
-    texts = []
-    for mine, other, load in ((above, below, side.load), (below, above, over.load)):
-        parts = [level for factor, level in mine.items() if other.get(factor) != level]
-        parts += [load] if side.load != over.load else []
-        texts.append(", ".join(parts))
-    text = " / ".join(texts)
-    if above == below:
-        return f"{text}, {','.join(f'{factor}={level}' for factor, level in above.items())}"
+    sides = [
+        [level for factor, level in mine.levels if (factor, level) not in other.levels]
+        + ([mine.load] if side.load != over.load else [])
+        for mine, other in ((side, over), (over, side))
+    ]
+    text = " / ".join(map(", ".join, sides))
+    if dict(side.levels) == dict(over.levels):
+        return f"{text}, {side.text}"
     return f"{text} under {side.load}" if side.load == over.load != "idle" else text
 
 

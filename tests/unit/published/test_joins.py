@@ -29,7 +29,7 @@ LEVELS = {(factor.name, level.name) for factor in FACTORS for level in factor.le
 def test_every_figure_is_joined() -> None:
     named = {each.figure.encoded() for each in joined()}
     assert all(each.encoded() in named for each in published.figures())
-    assert {each.figure.study for each in joined()} == {study.name for study in published.studies()}
+    assert {each.figure.study for each in joined()} == {figure.study for figure in published.figures()}
 
 
 def test_of_the_further_numbers_these_are_joined() -> None:
