@@ -216,10 +216,6 @@ def _print(
     print(netstack_tables.results(runs))
     if counts:
         print(f"\nCopies and allocations, of ab's requests\n\n{netstack_tables.counted(counts)}")
-        print(
-            "\nThe published figures are of an HTTP client on another system, copies inside the program only as here:\n"
-        )
-        print(netstack_tables.published())
 
 
 if __name__ == "__main__":

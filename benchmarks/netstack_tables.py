@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.netstack_workloads import SETTINGS, TUNED, WORKLOADS
-
-from swapstone.published import figures
 
 Run = Mapping[str, Any]
 _TAILS = ("p50", "p99", "p99.9", "p99.99", "max")
@@ -137,24 +134,3 @@ def counted(runs: Sequence[Run]) -> str:
     sizes = ["to 16 B", "to 64 B", "to 256 B", "more"]
     head = ["per request: calls (bytes)", "copied", *sizes, "allocated, heap", "allocated, lwIP's own"]
     return "\n".join([table(head, rows), *notes])
-
-
-def published() -> str:
-    """Return the published figures of copies and allocations, per request."""
-    cells: dict[tuple[str, str], dict[str, float]] = {}
-    for figure in figures():
-        if figure.study != "lwip-vs-smoltcp" or figure.suite not in {"copies", "allocations"}:
-            continue
-        found = re.search(r"([0-9]+) requests", figure.condition)
-        if found is None:
-            continue
-        kind = figure.metric.rpartition(" ")[2]
-        cells.setdefault((figure.level, figure.suite), {})[kind] = figure.value / int(found[1])
-    rows = []
-    for level in dict.fromkeys(level for level, _ in cells):
-        row = [level]
-        for suite in ("copies", "allocations"):
-            both = cells.get((level, suite))
-            row.append(f"{both['calls']:.2f} ({both['bytes']:.0f})" if both else "-")
-        rows.append(row)
-    return table(["published, per request: calls (bytes)", "copied", "allocated"], rows)

@@ -57,7 +57,8 @@ class Source(FrozenStruct, frozen=True, kw_only=True):
     project: str
 
 
-def _rows(name: str) -> Iterator[dict[str, str]]:
+def rows_of(name: str) -> Iterator[dict[str, str]]:
+    """Yield the rows of a CSV file of this package."""
     text = resources.files("swapstone.published").joinpath(name).read_text(encoding="utf-8")
     return csv.DictReader(text.splitlines(), strict=True)
 
@@ -74,7 +75,7 @@ def _figure(row: dict[str, str]) -> Figure:
 
 @functools.cache
 def _read(name: str) -> tuple[Figure, ...]:
-    return tuple(map(_figure, _rows(name)))
+    return tuple(map(_figure, rows_of(name)))
 
 
 def further() -> tuple[Figure, ...]:
@@ -93,7 +94,7 @@ def _tables() -> dict[str, dict[str, dict[str, str]]]:
 @functools.cache
 def baselines() -> tuple[tuple[str, float, str], ...]:
     """Return UnixBench's twelve reference results: (test, result, unit)."""
-    return tuple((row["metric"], float(row["baseline"]), row["unit"]) for row in _rows("unixbench.csv"))
+    return tuple((row["metric"], float(row["baseline"]), row["unit"]) for row in rows_of("unixbench.csv"))
 
 
 def sources() -> tuple[Source, ...]:

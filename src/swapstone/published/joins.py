@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from importlib import resources
-
-import msgspec
+from typing import Any
 
 from swapstone.model import FrozenStruct
 from swapstone.published.data import Figure, figures, further, source_of
@@ -77,93 +77,58 @@ class Joined(FrozenStruct, frozen=True, kw_only=True):
     baseline: bool
 
 
-class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table [[join]] of joins.toml; its comment explains the keys."""
+COMPARISONS = "comparisons"
+"""The section of rows that compare two levels of a factor. There a row has one figure for each level."""
 
-    study: str
-    suite: str
-    section: str
-    to: str
-    metric: str | list[str]
-    rows: str
-    levels: dict[str, str | list[str]]
-    platform: str = "*"
-    condition: str = "*"
-    unit: str = "*"
-    load: str = _IDLE
-    workload: str | list[str] = "*"
-    series: bool = False
-    derived: bool = False
-    index: str = ""
-    inverse: bool = False
-    differs: str = ""
+_COPIED = ("section", "series", "derived", "inverse", "differs")
+"""Keys of a join that its places have, too."""
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    rows: dict[str, dict[str, str]]
-    join: list[_Written]
+@functools.cache
+def _joins() -> tuple[Joined, ...]:
+    """Return the joined figures, in the order of the file and of the figures."""
+    file = tomllib.loads(resources.files("swapstone.published").joinpath("joins.toml").read_text(encoding="utf-8"))
+    return tuple(
+        Joined(figure=figure, place=place, join=number, baseline=figure.level == next(iter(join["levels"])))
+        for number, join in enumerate(file["join"], start=1)
+        for figure in (*figures(), *further())
+        if (figure.study, figure.suite) == (join["study"], join["suite"]) and figure.level in join["levels"]
+        for place in _places(join, figure, file["rows"][join["rows"]])
+    )
 
 
-def _joins() -> Iterator[Joined]:
-    """Yield the joined figures, in the order of the file and of the figures."""
-    text = resources.files("swapstone.published").joinpath("joins.toml").read_text(encoding="utf-8")
-    file = msgspec.convert(tomllib.loads(text), _File)
-    for number, join in enumerate(file.join, start=1):
-        first = next(iter(join.levels))
-        for figure in (*figures(), *further()):
-            for place in _places(join, figure, file.rows[join.rows]):
-                yield Joined(figure=figure, place=place, join=number, baseline=figure.level == first)
-
-
-def _places(join: _Written, figure: Figure, rows: Mapping[str, str]) -> Iterator[Place]:
-    """Yield the places of a figure by a join; none if the join is not of it."""
-    here = (figure.study, figure.suite) == (join.study, join.suite) and figure.level in join.levels
-    if not here or _star(join.platform, figure.platform) is None or _star(join.unit, figure.unit) is None:
+def _places(join: Mapping[str, Any], figure: Figure, rows: Mapping[str, str]) -> Iterator[Place]:
+    """Yield the places of a figure by a join of its study and suite; none if the join leaves it out."""
+    named = "" if figure.metric == join.get("index") else _row(figure, rows)
+    stars = [_star(join.get(key, "*"), getattr(figure, key)) for key in ("platform", "unit", "condition")]
+    condition = stars[-1]
+    if named is None or condition is None or None in stars:
         return
-    condition, named = _star(join.condition, figure.condition), _row(figure, rows, join.index)
-    if condition is None or named is None:
-        return
-    load = join.load.replace("*", condition)
-    for template, metric, text in itertools.product(
-        *map(_listed, (join.workload, join.metric, join.levels[figure.level]))
-    ):
-        above, _, below = text.partition(" / ")
+    load = join.get("load", _IDLE).replace("*", condition)
+    texts = (join.get("workload", "*"), join["metric"], join["levels"][figure.level])
+    for workload, metric, level in itertools.product(*([each] if isinstance(each, str) else each for each in texts)):
+        above, _, below = level.partition(" / ")
         yield Place(
-            section=join.section,
-            suite=join.to,
-            workload=template.replace("*", named) if named else "",
+            suite=join["to"],
+            workload=workload.replace("*", named) if named else "",
             metric=metric.replace("*", named),
             side=side_of(above, load),
             over=side_of(below, load) if below else None,
-            series=join.series,
-            derived=join.derived,
             index=not named,
-            inverse=join.inverse,
-            differs=join.differs,
+            **{key: join[key] for key in _COPIED if key in join},
         )
 
 
-def _listed(texts: str | list[str]) -> list[str]:
-    return [texts] if isinstance(texts, str) else texts
-
-
-def _row(figure: Figure, rows: Mapping[str, str], index: str) -> str | None:
-    """Return the right side of the first row that matches a figure; an empty text for the index; None if the join leaves it out."""
-    if index and figure.metric == index:
-        return ""
-    for pattern, name in rows.items():
-        if (text := _star(pattern, figure.metric)) is not None:
-            return name.replace("*", text)
-    return None
+def _row(figure: Figure, rows: Mapping[str, str]) -> str | None:
+    """Return the right side of the first row that matches a figure; None if there is none."""
+    found = ((_star(pattern, figure.metric), name) for pattern, name in rows.items())
+    return next((name.replace("*", star) for star, name in found if star is not None), None)
 
 
 def _star(pattern: str, text: str) -> str | None:
     """Return what a pattern's * stands for in a text; empty without a *; None if the text does not match."""
-    before, star, after = pattern.partition("*")
-    if not star:
-        return "" if pattern == text else None
-    fits = len(text) >= len(before) + len(after) and text.startswith(before) and text.endswith(after)
-    return text[len(before) : len(text) - len(after)] if fits else None
+    found = re.fullmatch(re.escape(pattern).replace(r"\*", "(.*)"), text)
+    return None if found is None else "".join(found.groups())
 
 
 def side_of(text: str, load: str = _IDLE) -> Side:
@@ -178,15 +143,6 @@ def side_of(text: str, load: str = _IDLE) -> Side:
     return Side(levels=tuple(found.items()), load=load)
 
 
-COMPARISONS = "comparisons"
-"""The section of rows that compare two levels of a factor. There a row has one figure for each level."""
-
-
-@functools.cache
-def _every_join() -> tuple[Joined, ...]:
-    return tuple(_joins())
-
-
 def joined(section: str = "", study: str = "") -> tuple[Joined, ...]:
     """Return the joined figures.
 
@@ -194,9 +150,7 @@ def joined(section: str = "", study: str = "") -> tuple[Joined, ...]:
         section: only of this part of a report.
         study: only of this published study.
     """
-    return tuple(
-        each for each in _every_join() if section in {"", each.place.section} and study in {"", each.figure.study}
-    )
+    return tuple(each for each in _joins() if section in {"", each.place.section} and study in {"", each.figure.study})
 
 
 def beside(study: str, row: tuple[str, str, str], baseline: str, candidate: str, load: str = "idle") -> float | None:
