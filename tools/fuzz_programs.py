@@ -63,7 +63,6 @@ from swapstone.model.instruction_counts import KERNEL_CODE, PROGRAM, Instruction
 from swapstone.model.instruction_paths import InstructionPaths
 from swapstone.model.wakeup_paths import WakeupExplanation
 from swapstone.report import instruction_explanation, wakeup_explanation
-from swapstone.report.published_differences import decode_reasons
 from swapstone.session import explanation_files
 from swapstone.session.conformance import decode_known
 from swapstone.session.outcome import parse_fail_if
@@ -399,5 +398,4 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("code", "ELF file", _code_file, _small_elves),
     Decoder("counted row", "record", _counted_row, constant(fuzz_seeds.COUNTED_ROW, fuzz_seeds.MODELLED_ROW)),
     Decoder("build output", "compiler", _build_output, constant(fuzz_seeds.BUILD_OUTPUT)),
-    Decoder("reasons", "user", lambda data: decode_reasons(data, "reasons.toml"), constant(fuzz_seeds.REASONS)),
 )

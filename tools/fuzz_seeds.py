@@ -472,14 +472,3 @@ MODELLED_ROW = COUNTED_ROW.removesuffix(b"}") + (
     + b"]}}"
 )
 """The same with the events of a modelled processor."""
-REASONS = b"""[[reason]]
-study = "musl-vs-glibc"
-workload = "b_malloc_*"
-metric = "wall"
-level = "libc=musl"
-reason = "musl's malloc is another one."
-
-[[reason]]
-study = "preempt-rt"
-reason = "A machine with one processor."
-"""

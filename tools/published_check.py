@@ -114,10 +114,11 @@ def document() -> Document:
         f"theirs are reproduced to the printed digit. Words and numbers disagree in {formatting.count(words['contradicted'], 'place')}; "
         f"{formatting.count(words['no numbers'], 'more claim')} without numbers."
     )
-    sections = [Section(title="Derived numbers", blocks=tuple(_recomputed(rows)))]
-    for each in sources():
-        sections.append(Section(title=f"{each.name}: {each.title}", blocks=tuple(_words(each.name))))
-    return Document(title="Check of the published pages", answer=answer, sections=tuple(sections))
+    words_of = (
+        Section(title=f"{name}: {source['title']}", blocks=tuple(_words(name))) for name, source in sources().items()
+    )
+    numbers = Section(title="Derived numbers", blocks=tuple(_recomputed(rows)))
+    return Document(title="Check of the published pages", answer=answer, sections=(numbers, *words_of))
 
 
 def _recomputed(rows: list[Recomputed]) -> Iterator[Table | Heading | BulletList]:
@@ -154,15 +155,17 @@ def _marked(title: str, head: tuple[str, ...], rows: list[tuple[str, str, str]])
 
 
 def _words(source: str) -> Iterator[BulletList]:
-    items: dict[bool, list[Item]] = {False: [], True: []}
-    for each in statements():
-        if each["source"] == source:
-            held, silent = each["result"] == "borne out", "no " if each["result"] == "no numbers" else ""
-            text = f"{each['words']} ({each['numbers'].rstrip('.')})" if held else f"{each['words']}."
-            more = () if held else (f"{silent}numbers: {each['numbers']}",)
-            items[held].append(Item(text, "" if held else f"{each['place']}, words", items=more))
-    titles = {False: "", True: "Borne out:"}
-    yield from (BulletList(items=tuple(found), title=titles[held]) for held, found in items.items() if found)
+    mine = [each for each in statements() if each["source"] == source]
+    silent = {"contradicted": "numbers", "no numbers": "no numbers"}
+    against = [
+        Item(f"{each['words']}.", f"{each['place']}, words", items=(f"{silent[each['result']]}: {each['numbers']}",))
+        for each in mine
+        if each["result"] in silent
+    ]
+    held = [Item(f"{each['words']} ({each['numbers'].rstrip('.')})") for each in mine if each["result"] not in silent]
+    yield from (
+        BulletList(items=tuple(found), title=title) for title, found in (("", against), ("Borne out:", held)) if found
+    )
 
 
 def main(arguments: list[str]) -> int:

@@ -27,28 +27,16 @@ def record(tmp_path: Path, shared: Shared) -> Path:
     return Path(shutil.copytree(shared.folder("published", fill) / "record", tmp_path / "record"))
 
 
-def test_differences_of_a_record_print_the_ratios_that_differ_with_their_reasons(tmp_path: Path, record: Path) -> None:
-    (tmp_path / "why.toml").write_text(
-        '[[reason]]\nstudy = "musl-vs-glibc"\nworkload = "b_malloc_big*"\nmetric = "wall"\nreason = "Simulated."\n'
-    )
-    arguments = ("published", "differences", str(record), "--reasons", "why.toml")
+def test_differences_of_a_record_are_printed(tmp_path: Path, record: Path) -> None:
+    arguments = ("published", "differences", str(record))
     whole = json.loads(swapstone(tmp_path, *arguments, "--json").stdout)
     rows = {(row["workload"], row["metric"]): row for row in whole["rows"]}
     # The page's ratio is 2.828; here it is about 1.5.
     assert rows["b_malloc_big1", "wall"]["differs"] == "other size"
-    assert rows["b_malloc_big1", "wall"]["reason"] == "Simulated."
     assert rows["b_malloc_tiny1", "wall"]["differs"] is None
     assert whole["records"] == ["record (simulated)"]
     text = " ".join(swapstone(tmp_path, *arguments).stdout.split())
     assert re.search(r"Of \d+ published ratios beside the records', \d+ differs? in sign and \d+ by more than", text)
-    assert "Simulated." in text
-
-
-def test_a_bad_file_of_reasons_is_the_users_mistake(tmp_path: Path, record: Path) -> None:
-    (tmp_path / "why.toml").write_text("reason = 5\n")
-    for name in ("why.toml", "absent.toml", "."):
-        result = swapstone(tmp_path, "published", "differences", str(record), "--reasons", name, expect=2)
-        assert "error: " in result.stderr and "Traceback" not in result.stderr
 
 
 def test_claims_are_listed_and_judged(tmp_path: Path, record: Path) -> None:

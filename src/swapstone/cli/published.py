@@ -53,21 +53,15 @@ def check_figures() -> None:
 @published_command.command("differences")
 @click.argument("records", metavar="RECORD...", nargs=-1, required=True, shell_complete=complete_records)
 @_JSON
-@click.option(
-    "--reasons",
-    metavar="FILE",
-    type=click.Path(),
-    help="A TOML file with reasons why ratios differ, beside those that come with swapstone.",
-)
-def print_differences(records: tuple[str, ...], as_json: bool, reasons: str | None) -> None:
+def print_differences(records: tuple[str, ...], as_json: bool) -> None:
     r"""Print the published ratios whose sign differs from the records', or whose size does by more than a factor of 1.5.
 
     \b
     Examples:
-      swapstone published differences host vm --reasons reasons.toml
+      swapstone published differences host vm
       swapstone published differences host --json | jq '.rows[] | select(.differs)'
     """
-    _print(differences_output(records, reasons), as_json)
+    _print(differences_output(records), as_json)
 
 
 @published_command.command("claims")

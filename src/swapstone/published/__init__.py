@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Figures of public pages, and where this program has the same numbers."""
 
-from swapstone.published.data import Figure, Source, baselines, figures, further, source_of, sources
+from swapstone.published.data import Figure, baselines, figures, further, source_of, sources
 from swapstone.published.joins import Joined, Place, Side, beside, joined
 from swapstone.published.measured_rows import MEASURED_ROWS, MeasuredRow
 
@@ -12,7 +12,6 @@ __all__ = [
     "MeasuredRow",
     "Place",
     "Side",
-    "Source",
     "baselines",
     "beside",
     "figures",

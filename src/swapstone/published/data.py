@@ -49,14 +49,6 @@ class Figure(FrozenStruct, frozen=True, kw_only=True):
         return "" if found is None else "at least" if found["more"] else (found["words"] or "").strip()
 
 
-class Source(FrozenStruct, frozen=True, kw_only=True):
-    """A page: its title and project. sources.toml has the rest."""
-
-    name: str
-    title: str
-    project: str
-
-
 def rows_of(name: str) -> Iterator[dict[str, str]]:
     """Yield the rows of a CSV file of this package."""
     text = resources.files("swapstone.published").joinpath(name).read_text(encoding="utf-8")
@@ -97,13 +89,12 @@ def baselines() -> tuple[tuple[str, float, str], ...]:
     return tuple((row["metric"], float(row["baseline"]), row["unit"]) for row in rows_of("unixbench.csv"))
 
 
-def sources() -> tuple[Source, ...]:
-    """Return the pages."""
-    pages = _tables()["source"].items()
-    return tuple(Source(name=name, title=page["title"], project=page["project"]) for name, page in pages)
+def sources() -> dict[str, dict[str, str]]:
+    """Return the pages by name: ``title``, ``project`` and the other keys of sources.toml."""
+    return _tables()["source"]
 
 
-def source_of(study: str) -> Source:
+def source_of(study: str) -> dict[str, str]:
     """Return the page of a published study: of a question that a page answers with figures.
 
     Raises:
@@ -112,7 +103,7 @@ def source_of(study: str) -> Source:
     known = _tables()["study"]
     if study not in known:
         raise unknown("published study", study, known)
-    return next(each for each in sources() if each.name == known[study]["source"])
+    return sources()[known[study]["source"]]
 
 
 def figures(study: str | None = None, suite: str | None = None) -> tuple[Figure, ...]:

@@ -46,11 +46,11 @@ def document_of(
     """
     sections = tuple(
         Section(
-            title=f"{source.name}: {source.title}",
-            blocks=(BulletList(items=tuple(_item(each) for each in found if each.claim.source == source.name)),),
+            title=f"{name}: {source['title']}",
+            blocks=(BulletList(items=tuple(_item(each) for each in found if each.claim.source == name)),),
         )
-        for source in published.sources()
-        if any(each.claim.source == source.name for each in found)
+        for name, source in published.sources().items()
+        if any(each.claim.source == name for each in found)
     )
     if left_out:
         text = Paragraph(formatting.safe(left_out))

@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import functools
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated
-
-import msgspec
+from importlib import resources
 
 from swapstone import published
-from swapstone.model import FrozenStruct, UserError
-from swapstone.model.toml_file import TomlError, decode_toml
+from swapstone.model import FrozenStruct
 from swapstone.published import Figure, Joined, Place, Side
 from swapstone.report import formatting
 from swapstone.report.answer.wording import listed
@@ -29,14 +28,6 @@ Reason = dict[str, str]
 ``workload``, ``metric``, ``level`` and ``load`` are of the rows; ``platform`` is that of the page; ``clock``, ``wall`` or ``virtual``, and
 ``architecture`` are the record's.
 """
-
-_KEYS = {"study", "reason", "workload", "metric", "level", "load", "platform", "clock", "architecture"}
-
-
-class _Reasons(FrozenStruct, frozen=True, kw_only=True):
-    reason: Annotated[
-        tuple[dict[str, Annotated[str, msgspec.Meta(max_length=500)]], ...], msgspec.Meta(max_length=1000)
-    ]
 
 
 class Difference(FrozenStruct, frozen=True, kw_only=True):
@@ -99,40 +90,22 @@ class Differences(FrozenStruct, frozen=True, kw_only=True):
         )
 
 
-def decode_reasons(content: bytes, name: str) -> tuple[Reason, ...]:
-    """Decode a file of reasons: TOML with tables [[reason]] that have keys of `Reason`, ``study`` and ``reason`` at least.
-
-    Args:
-        content: the whole file.
-        name: of the file, for messages.
-
-    Raises:
-        UserError: the file is invalid.
-    """
-    hint = 'A reason: [[reason]], study = "musl-vs-glibc", workload = "b_malloc_*", reason = "...".'
-    try:
-        found = msgspec.convert(decode_toml(content), _Reasons).reason
-    except (TomlError, msgspec.ValidationError) as error:
-        raise UserError(f"{formatting.safe(name)}: {formatting.safe(str(error))}.", hint) from error
-    for number, each in enumerate(found, start=1):
-        where = f"{formatting.safe(name)}, reason {number}"
-        if not {"study", "reason"} <= each.keys() <= _KEYS:
-            keys = ", ".join(sorted(_KEYS))
-            raise UserError(f"{where}: the keys are {keys}; study and reason are necessary.", hint)
-        if not all(text.strip() and text.isprintable() for text in each.values()):
-            raise UserError(f"{where}: each key must be a printable text.", hint)
-        published.source_of(each["study"])
+@functools.cache
+def shipped_reasons() -> list[Reason]:
+    """Return the reasons of reasons.toml."""
+    text = resources.files("swapstone.published").joinpath("reasons.toml").read_text(encoding="utf-8")
+    found: list[Reason] = tomllib.loads(text)["reason"]
     return found
 
 
-def differences(records: Iterable[Analysed], reasons: Iterable[Reason] = ()) -> Differences:
+def differences(records: Iterable[Analysed], reasons: Sequence[Reason] = ()) -> Differences:
     """Put published ratios beside those of records.
 
     Args:
         records: analysed records. Where several have a row, each is compared, but those that are no `like_the_pages`.
         reasons: why rows differ; the first that matches is taken.
     """
-    (known, left_out), kept = like_the_pages(records), tuple(reasons)
+    known, left_out = like_the_pages(records)
     rows: list[Difference] = []
     absent = 0
     for figure, place, over, page in ratios():
@@ -140,7 +113,7 @@ def differences(records: Iterable[Analysed], reasons: Iterable[Reason] = ()) -> 
         for record in known:
             here = effect_of(record, row, over, place.side)
             if here is not None:
-                reason, kind = reason_of(figure, place, record, kept), _kind(page, here, record.experiment.margin)
+                reason, kind = reason_of(figure, place, record, reasons), _kind(page, here, record.experiment.margin)
                 found = Difference(
                     figure=figure, place=place, over=over, page=page, here=here, kind=kind, reason=reason
                 )
@@ -152,21 +125,14 @@ def differences(records: Iterable[Analysed], reasons: Iterable[Reason] = ()) -> 
 
 def ratios() -> Iterator[tuple[Figure, Place, Side, float]]:
     """Yield each published ratio: (figure, place, side by which is divided, ratio), of time series, indices and derived numbers none."""
-    bases: dict[tuple[object, ...], Joined] = {}
+    bases = {_key(each): each for each in reversed(published.joined()) if each.baseline and each.place.over is None}
     for each in published.joined():
-        if each.baseline and each.place.over is None:
-            bases.setdefault(_key(each), each)
-    for each in published.joined():
-        place, figure = each.place, each.figure
+        place, figure, base = each.place, each.figure, bases.get(_key(each))
         if place.series or place.index or place.derived:
             continue
         if place.over is not None:
             yield figure, place, place.over, figure.value
-        elif (
-            not each.baseline
-            and (base := bases.get(_key(each))) is not None
-            and min(base.figure.value, figure.value) > 0
-        ):
+        elif not each.baseline and base is not None and min(base.figure.value, figure.value) > 0:
             ratio = figure.value / base.figure.value
             yield figure, place, base.place.side, 1 / ratio if place.inverse else ratio
 
@@ -198,7 +164,9 @@ def reason_of(figure: Figure, place: Place, record: Analysed, reasons: Iterable[
         "clock": "virtual" if record.experiment.virtual else "wall",
         "architecture": record.architecture,
     }
-    fitting = (each for each in reasons if all(fnmatchcase(facts.get(key, text), text) for key, text in each.items()))
+    fitting = (
+        each for each in reasons if all(fnmatchcase(facts[key], text) for key, text in each.items() if key != "reason")
+    )
     return next((each["reason"] for each in fitting), "")
 
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 
-from swapstone.model import UserError
-from swapstone.model.system_errors import as_user_error
-from swapstone.model.toml_file import MOST_BYTES
 from swapstone.published.claims import page_claims
 from swapstone.record import find_records
 from swapstone.report import published_claims, published_differences
 from swapstone.report.claim_verdicts import judge
 from swapstone.report.document import Document
 from swapstone.report.measured import Analysed, damaged, like_the_pages
-from swapstone.report.published_differences import Reason, decode_reasons, differences
+from swapstone.report.published_differences import differences, shipped_reasons
 from swapstone.session.explained_rows import explained_rows
 from swapstone.session.record_handle import Record, open_record
 
@@ -25,19 +21,16 @@ Output = tuple[Document, str]
 """A document, and the same as JSON."""
 
 
-def differences_output(records: Sequence[str], reasons: str | None = None) -> Output:
+def differences_output(records: Sequence[str]) -> Output:
     """Return how the ratios of records differ from the published ones.
 
     Args:
         records: names of records and studies.
-        reasons: path of a file of reasons why ratios differ; None for those of this program alone.
 
     Raises:
-        UserError: a record or the file of reasons can't be read.
+        UserError: a record can't be read.
     """
-    own = _reasons(reasons) if reasons else ()
-    shipped = resources.files("swapstone.published").joinpath("reasons.toml").read_bytes()
-    found = differences(analysed(records), (*own, *decode_reasons(shipped, "reasons.toml")))
+    found = differences(analysed(records), shipped_reasons())
     return published_differences.document_of(found), published_differences.to_json(found)
 
 
@@ -73,16 +66,6 @@ def _analysed(record: Record, name: str) -> Analysed:
         counted=counted,
         architecture=record.experiment.architecture or machine,
     )
-
-
-def _reasons(path: str) -> tuple[Reason, ...]:
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        known = as_user_error(error, f"read {path}")
-        raise known or UserError(f"{path} can't be read: {error.strerror}.", "Give the path of a TOML file.") from error
-    return decode_reasons(content, path)
 
 
 def claims_output(records: Sequence[str]) -> Output:

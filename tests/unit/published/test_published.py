@@ -10,8 +10,8 @@ from swapstone.model import UserError
 def test_there_are_489_figures_each_of_a_known_page_and_study() -> None:
     figures = published.figures()
     assert len(figures) == 489
-    assert {f.source for f in figures} == {s.name for s in published.sources()}
-    assert all(published.source_of(f.study).name == f.source for f in figures)
+    assert {f.source for f in figures} == set(published.sources())
+    assert all(published.source_of(f.study) == published.sources()[f.source] for f in figures)
 
 
 def test_figures_narrow_by_study_and_suite() -> None:

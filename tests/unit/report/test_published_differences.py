@@ -4,26 +4,23 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.json_schema import check_printed
 from tests.unit import builders
 from tests.unit.builders import analysis
 from tests.unit.report.test_throughput import comparison
 
-from swapstone.model import Comparison, Direction, FactorLevels, Metric, Quantity, UserError, Verdict
+from swapstone.model import Comparison, Direction, FactorLevels, Metric, Quantity, Verdict
 from swapstone.report.measured import Analysed
 from swapstone.report.published_differences import (
     Differences,
-    decode_reasons,
     differences,
     document_of,
     ratios,
     reason_of,
+    shipped_reasons,
     to_json,
 )
 from swapstone.report.render.terminal import render
@@ -152,22 +149,16 @@ def test_rates_of_the_page_are_turned_beside_times() -> None:
 
 
 def test_a_reason_may_be_of_one_load_and_one_platform_of_the_page() -> None:
-    text = """
-[[reason]]
-study = "preempt-rt"
-load = "cyclictest"
-reason = "Of the load."
-[[reason]]
-study = "preempt-rt"
-platform = "Raspberry*"
-reason = "Of another board."
-"""
+    reasons = [
+        {"study": "preempt-rt", "load": "cyclictest", "reason": "Of the load."},
+        {"study": "preempt-rt", "platform": "Raspberry*", "reason": "Of another board."},
+    ]
     loaded = {"load": "cyclictest"}
     rows = [
         comparison("exec", (100.0, 100.0), (900.0, 900.0), effect=9.0, low=8.9, high=9.1),
         comparison("exec", (100.0, 100.0), (900.0, 900.0), effect=9.0, low=8.9, high=9.1, **loaded),
     ]
-    found = differences([record(*rows, factor="kernel")], decode_reasons(text.encode(), "reasons.toml")).rows
+    found = differences([record(*rows, factor="kernel")], reasons).rows
     assert {(each.place.side.load, each.kind, each.reason) for each in found} == {
         ("idle", "other size", ""),
         ("cyclictest", "other size", "Of the load."),
@@ -175,16 +166,10 @@ reason = "Of another board."
 
 
 def test_a_reason_may_be_of_one_clock_and_one_architecture() -> None:
-    text = """
-[[reason]]
-study = "musl-vs-glibc"
-clock = "virtual"
-reason = "Instructions are counted."
-[[reason]]
-study = "musl-vs-glibc"
-architecture = "x86*"
-reason = "Longer vectors."
-"""
+    reasons = [
+        {"study": "musl-vs-glibc", "clock": "virtual", "reason": "Instructions are counted."},
+        {"study": "musl-vs-glibc", "architecture": "x86*", "reason": "Longer vectors."},
+    ]
     here = record(libc("b_string_memset", 1.3, Verdict.WORSE))
     for clock, architecture, reason in (
         ("virtual", "x86_64", "Instructions are counted."),
@@ -194,24 +179,18 @@ reason = "Longer vectors."
     ):
         experiment = msgspec.structs.replace(here.experiment, clock=clock)
         other = msgspec.structs.replace(here, architecture=architecture, experiment=experiment)
-        (row,) = differences([other], decode_reasons(text.encode(), "reasons.toml")).different
+        (row,) = differences([other], reasons).different
         assert row.reason == reason
 
 
-REASONS = b"""
-[[reason]]
-study = "musl-vs-glibc"
-workload = "b_malloc_*"
-reason = "musl's malloc is another one."
-[[reason]]
-study = "musl-vs-glibc"
-reason = "Something else."
-"""
+REASONS = [
+    {"study": "musl-vs-glibc", "workload": "b_malloc_*", "reason": "musl's malloc is another one."},
+    {"study": "musl-vs-glibc", "reason": "Something else."},
+]
 
 
 def test_every_shipped_reason_is_of_a_published_ratio_and_no_two_are_the_same() -> None:
-    content = resources.files("swapstone.published").joinpath("reasons.toml").read_bytes()
-    shipped = decode_reasons(content, "reasons.toml")
+    shipped = shipped_reasons()
     rows = [(figure, place) for figure, place, _, _ in ratios()]
     machines = [
         msgspec.structs.replace(
@@ -228,9 +207,8 @@ def test_every_shipped_reason_is_of_a_published_ratio_and_no_two_are_the_same() 
 
 
 def test_the_first_matching_reason_is_printed() -> None:
-    reasons = decode_reasons(REASONS, "reasons.toml")
     rows = [libc("b_malloc_big1", 1.2, Verdict.WORSE), libc("b_string_memset", 1.3, Verdict.WORSE)]
-    found = differences([record(*rows)], reasons)
+    found = differences([record(*rows)], REASONS)
     assert [each.reason for each in found.different] == ["Something else.", "musl's malloc is another one."]
     assert "0 of these have no reason" in found.answer
     text = render(document_of(found))
@@ -243,45 +221,12 @@ def test_the_first_matching_reason_is_printed() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("reason = 1", "Expected `array`"),
-        ("[[reasons]]\n", "unknown field `reasons`"),
-        ('[[reason]]\nstudy = "musl-vs-glibc"\n', "study and reason are necessary"),
-        ('[[reason]]\nreason = "x"\n', "study and reason are necessary"),
-        ('[[reason]]\nstudy = "musl-vs-glibc"\nreason = "x"\nwhy = "y"\n', "the keys are"),
-        ('[[reason]]\nstudy = "musl-vs-glibc"\nreason = 5\n', "Expected `str`"),
-        ('[[reason]]\nstudy = "musl-vs-glibc"\nreason = "a\\u001b[31mb"\n', "each key must be a printable text"),
-        ('[[reason]]\nstudy = "no-such"\nreason = "x"\n', "There is no published study"),
-        ("[[reason]]\n" * 1001, "length <= 1000"),
-        ("x =", "Invalid"),
-    ],
-)
-def test_a_bad_file_of_reasons_is_named(text: str, message: str) -> None:
-    with pytest.raises(UserError, match=r"bad\.toml|published study") as caught:
-        decode_reasons(text.encode(), "bad.toml")
-    assert message in caught.value.message
-
-
-@given(st.binary(max_size=300))
-def test_reasons_are_decoded_or_a_user_error(junk: bytes) -> None:
-    for content in (junk, REASONS + junk):
-        try:
-            found = decode_reasons(content, "f")
-        except UserError:
-            continue
-        assert all(each["study"] and each["reason"] for each in found)
-
-
 def test_each_reason_is_printed_whole_and_once() -> None:
-    text = (
-        '[[reason]]\nstudy = "musl-vs-glibc"\nworkload = "b_malloc_*"\nreason = "' + "A long reason. " * 12 + 'End."\n'
-    )
+    reasons = [{"study": "musl-vs-glibc", "workload": "b_malloc_*", "reason": "A long reason. " * 12 + "End."}]
     rows = [libc(f"b_malloc_{work}", 1.2, Verdict.WORSE) for work in ("big1", "big2")]
     made = record(*rows, libc("b_string_memset", 1.3, Verdict.WORSE))
     again = msgspec.structs.replace(made, name="again")
-    found = differences([made, again], decode_reasons(text.encode(), "reasons.toml"))
+    found = differences([made, again], reasons)
     page = " ".join(render(document_of(found)).split())
     assert page.count("A long reason. " * 12 + "End.") == 1
     assert "b_malloc_big1 (wall) and b_malloc_big2 (wall): A long reason." in page

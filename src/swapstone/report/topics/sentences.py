@@ -206,7 +206,7 @@ def page(study: str) -> str:
     """Return the title, project and machines of a published study."""
     source = published.source_of(study)
     platforms = sorted({figure.platform for figure in published.figures(study)})
-    return f"{source.title}. {source.project}; measured on {'; '.join(platforms)}."
+    return f"{source['title']}. {source['project']}; measured on {'; '.join(platforms)}."
 
 
 def undecided(rows: Iterable[Row]) -> str:
