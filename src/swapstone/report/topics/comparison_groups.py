@@ -140,18 +140,15 @@ def agreement(comparison: Comparison, page: float, margin: float) -> Agreement:
 
 
 def _row(context: ReportContext, comparison: Comparison, leads: bool) -> Row:
-    if not context.published:
+    ours, theirs = comparison.baseline.levels, comparison.candidate.levels
+    if not context.published or len(ours) != 1 or len(theirs) != 1:
         return Row(comparison=comparison)
     # Published times are elapsed times. They are compared with the time to read first.
     metric = "wall" if leads and comparison.metric.quantity is Quantity.TIME else comparison.metric.name
     row = (comparison.suite, comparison.workload, metric)
-    ours, theirs = comparison.baseline.levels, comparison.candidate.levels
-    if len(ours) != 1 or len(theirs) != 1:
-        return Row(comparison=comparison)
     page = published.beside(context.published, row, ours[0][1], theirs[0][1], comparison.load)
-    if page is None:
-        return Row(comparison=comparison)
-    return Row(comparison=comparison, published=page, agreement=agreement(comparison, page, context.experiment.margin))
+    kind = None if page is None else agreement(comparison, page, context.experiment.margin)
+    return Row(comparison=comparison, published=page, agreement=kind)
 
 
 def _by_metric(
