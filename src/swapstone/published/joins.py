@@ -170,20 +170,22 @@ def beside(study: str, row: tuple[str, str, str], baseline: str, candidate: str,
         UserError: there is no such study.
     """
     source_of(study)
-    sides = _levels_of_rows().get((study, *row, load), {})
-    if baseline not in sides or candidate not in sides:
+    one, two = (_values().get((study, *row, load, level)) for level in (baseline, candidate))
+    if one is None or two is None:
         return None
-    (one, inverse), (two, _) = sides[baseline], sides[candidate]
-    return one / two if inverse else two / one
+    (below, inverse), (above, _) = one, two
+    return below / above if inverse else above / below
 
 
 @functools.cache
-def _levels_of_rows() -> dict[tuple[str, ...], dict[str, tuple[float, bool]]]:
-    """Return (value, whether it is a rate beside a time) by level of each row of comparisons."""
-    found: dict[tuple[str, ...], dict[str, tuple[float, bool]]] = {}
-    for each in joined(COMPARISONS):
-        place = each.place
-        if not place.index and place.over is None and len(place.side.levels) == 1:
-            key = (each.figure.study, place.suite, place.workload, place.metric, place.side.load)
-            found.setdefault(key, {})[place.side.levels[0][1]] = (each.figure.value, place.inverse)
-    return found
+def _values() -> dict[tuple[str, ...], tuple[float, bool]]:
+    """Return (value, whether it is a rate beside a time) by study, row of comparisons, load and level."""
+    found = ((each.figure, each.place) for each in joined(COMPARISONS))
+    return {
+        (figure.study, place.suite, place.workload, place.metric, place.side.load, place.side.levels[0][1]): (
+            figure.value,
+            place.inverse,
+        )
+        for figure, place in found
+        if not place.index and place.over is None and len(place.side.levels) == 1
+    }

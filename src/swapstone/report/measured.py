@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from swapstone.model import Analysis, CaveatKind, Comparison, Experiment, FrozenStruct, RowMeasurements, Scale, Variant
 from swapstone.model.instruction_counts import InstructionExplanation
@@ -45,27 +45,24 @@ def like_the_pages(records: Iterable[Analysed]) -> tuple[tuple[Analysed, ...], s
     A record that holds `linking=static` in all variants is another comparison, such as the part `size` of the study musl-vs-glibc.
     """
     known = tuple(records)
-    others = [each for each in known if _OTHER_PROGRAMS in each.experiment.held]
-    names = ", ".join(each.name for each in others)
-    text = (
-        f"Not compared, because their programs are linked statically and the pages' dynamically: {names}."
-        if others
-        else ""
-    )
-    return tuple(each for each in known if each not in others), text
+    others = [each.name for each in known if _OTHER_PROGRAMS in each.experiment.held]
+    text = "Not compared, because their programs are linked statically and the pages' dynamically: "
+    kept = tuple(each for each in known if _OTHER_PROGRAMS not in each.experiment.held)
+    return kept, f"{text}{', '.join(others)}." if others else ""
 
 
 def damaged(records: Iterable[Analysed]) -> tuple[str, ...]:
     """Return a sentence about each record that is damaged or was edited, whose numbers may not be those that were measured."""
-    found = []
-    for each in records:
-        places = [caveat.message for caveat in each.analysis.caveats if caveat.kind is CaveatKind.DAMAGED_RECORD]
-        if places:
-            more = f", and {len(places) - 1} more" if len(places) > 1 else ""
-            found.append(
-                f"{each.name} is damaged or was edited ({places[0]}{more}). `swapstone verify` lists all damage."
-            )
-    return tuple(found)
+    found = (
+        (each.name, [caveat.message for caveat in each.analysis.caveats if caveat.kind is CaveatKind.DAMAGED_RECORD])
+        for each in records
+    )
+    return tuple(
+        f"{name} is damaged or was edited ({places[0]}{f', and {len(places) - 1} more' if len(places) > 1 else ''}). "
+        "`swapstone verify` lists all damage."
+        for name, places in found
+        if places
+    )
 
 
 class Effect(FrozenStruct, frozen=True, kw_only=True):
@@ -94,12 +91,13 @@ def effect_of(record: Analysed, row: Row, over: Side, side: Side) -> Effect | No
 
 def values(record: Analysed, row: Row, side: Side) -> tuple[float, ...]:
     """Return a side's values, one for each run of the comparison with most of them; empty without any."""
-    longest: Sequence[float] = ()
-    for each in _rows(record, row, side.load):
-        for variant, numbers in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values)):
-            if _is(variant, side) and len(numbers) > len(longest):
-                longest = numbers
-    return tuple(longest)
+    found = [
+        tuple(numbers)
+        for each in _rows(record, row, side.load)
+        for variant, numbers in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values))
+        if _is(variant, side)
+    ]
+    return max(found, key=len, default=())
 
 
 def _rows(record: Analysed, row: Row, load: str) -> Iterator[Comparison]:

@@ -106,21 +106,28 @@ def differences(records: Iterable[Analysed], reasons: Sequence[Reason] = ()) -> 
         reasons: why rows differ; the first that matches is taken.
     """
     known, left_out = like_the_pages(records)
-    rows: list[Difference] = []
-    absent = 0
-    for figure, place, over, page in ratios():
-        row, before = (place.suite, place.workload, place.metric), len(rows)
-        for record in known:
-            here = effect_of(record, row, over, place.side)
-            if here is not None:
-                reason, kind = reason_of(figure, place, record, reasons), _kind(page, here, record.experiment.margin)
-                found = Difference(
-                    figure=figure, place=place, over=over, page=page, here=here, kind=kind, reason=reason
-                )
-                rows.append(found)
-        absent += len(rows) == before
-    names = tuple(each.name for each in known)
-    return Differences(records=names, rows=tuple(rows), absent=absent, left_out=left_out, damaged=damaged(known))
+    every = tuple(ratios())
+    rows = tuple(
+        Difference(
+            figure=figure,
+            place=place,
+            over=over,
+            page=page,
+            here=here,
+            kind=_kind(page, here, record.experiment.margin),
+            reason=reason_of(figure, place, record, reasons),
+        )
+        for figure, place, over, page in every
+        for record in known
+        if (here := effect_of(record, (place.suite, place.workload, place.metric), over, place.side)) is not None
+    )
+    return Differences(
+        records=tuple(each.name for each in known),
+        rows=rows,
+        absent=len(every) - len({(each.figure, each.place) for each in rows}),
+        left_out=left_out,
+        damaged=damaged(known),
+    )
 
 
 def ratios() -> Iterator[tuple[Figure, Place, Side, float]]:
