@@ -254,11 +254,6 @@ def tally(rows: Iterable[Row]) -> tuple[tuple[Verdict, int], ...]:
     return tuple((verdict, counted[verdict]) for verdict in Verdict if counted[verdict])
 
 
-def disagreeing(*groups: tuple[Row, ...]) -> tuple[Row, ...]:
-    """Return the rows whose sign is not the published one."""
-    return tuple(row for rows in groups for row in rows if row.agreement is Agreement.DISAGREES)
-
-
 def signs(rows: Iterable[Row]) -> tuple[tuple[Agreement, int], ...]:
     """Count agreements with a published page, in the order of `Agreement`."""
     counted = Counter(row.agreement for row in rows if row.agreement is not None)
