@@ -125,12 +125,14 @@ def _row(figure: Figure, rows: Mapping[str, str]) -> str | None:
     return next((name.replace("*", star) for star, name in found if star is not None), None)
 
 
+@functools.cache
 def _star(pattern: str, text: str) -> str | None:
     """Return what a pattern's * stands for in a text; empty without a *; None if the text does not match."""
     found = re.fullmatch(re.escape(pattern).replace(r"\*", "(.*)"), text)
     return None if found is None else "".join(found.groups())
 
 
+@functools.cache
 def side_of(text: str, load: str = _IDLE) -> Side:
     """Return the side that a text such as ``kernel=rt load=io`` describes.
 

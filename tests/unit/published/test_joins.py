@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -30,6 +32,15 @@ def test_every_figure_is_joined() -> None:
     named = {each.figure.encoded() for each in joined()}
     assert all(each.encoded() in named for each in published.figures())
     assert {each.figure.study for each in joined()} == {figure.study for figure in published.figures()}
+
+
+def test_every_join_has_known_keys_and_a_figure() -> None:
+    text = resources.files("swapstone.published").joinpath("joins.toml").read_text(encoding="utf-8")
+    joins = tomllib.loads(text)["join"]
+    known = {"study", "suite", "section", "to", "metric", "rows", "levels", "platform", "condition", "unit", "load"}
+    known |= {"workload", "series", "derived", "index", "inverse", "differs"}
+    assert [set(each) - known for each in joins if set(each) - known] == []
+    assert {each.join for each in joined()} == set(range(1, len(joins) + 1))
 
 
 def test_of_the_further_numbers_these_are_joined() -> None:

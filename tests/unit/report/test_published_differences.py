@@ -191,6 +191,7 @@ REASONS = [
 
 def test_every_shipped_reason_is_of_a_published_ratio_and_no_two_are_the_same() -> None:
     shipped = shipped_reasons()
+    assert all(text.strip() and text.isprintable() for each in shipped for text in each.values())
     rows = [(figure, place) for figure, place, _, _ in ratios()]
     machines = [
         msgspec.structs.replace(
