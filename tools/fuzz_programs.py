@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tools import fuzz_seeds
-from tools.fuzz_decoder import Decoder, constant, recorded, repair_figures, room, shipped, text_of
+from tools.fuzz_decoder import Decoder, constant, recorded, repair_figures, room, text_of
 from tools.small_elf import AARCH64, small_elf
 
 from swapstone.artifacts.missing_library import (
@@ -58,11 +58,7 @@ from swapstone.model.driver_target import parse_driver_target, parse_host_detail
 from swapstone.model.instruction_counts import KERNEL_CODE, PROGRAM, InstructionExplanation
 from swapstone.model.instruction_paths import InstructionPaths
 from swapstone.model.wakeup_paths import WakeupExplanation
-from swapstone.published import data as published
-from swapstone.published.claims import decode_claims
-from swapstone.published.joins import decode_joins
 from swapstone.report import instruction_explanation, wakeup_explanation
-from swapstone.report.published_differences import decode_reasons
 from swapstone.session import explanation_files
 from swapstone.session.conformance import decode_known
 from swapstone.session.outcome import parse_fail_if
@@ -337,16 +333,4 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("code", "ELF file", _code_file, _small_elves),
     Decoder("counted row", "record", _counted_row, constant(fuzz_seeds.COUNTED_ROW, fuzz_seeds.MODELLED_ROW)),
     Decoder("build output", "compiler", _build_output, constant(fuzz_seeds.BUILD_OUTPUT)),
-    Decoder("figures", "published", lambda data: published.decode_figures(text_of(data)), shipped("published.csv")),
-    Decoder("derived", "published", lambda data: published.decode_derived(text_of(data)), shipped("derived.csv")),
-    Decoder("baselines", "published", lambda data: published.decode_baselines(text_of(data)), shipped("unixbench.csv")),
-    Decoder("facts", "published", lambda data: published.decode_facts(text_of(data)), shipped("facts.csv")),
-    Decoder(
-        "joins",
-        "published",
-        lambda data: decode_joins(data, published.figures("float-abi")),
-        constant(fuzz_seeds.JOINS),
-    ),
-    Decoder("claims", "published", decode_claims, constant(fuzz_seeds.CLAIMS)),
-    Decoder("reasons", "user", lambda data: decode_reasons(data, "reasons.toml"), constant(fuzz_seeds.REASONS)),
 )

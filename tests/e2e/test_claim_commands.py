@@ -59,7 +59,7 @@ def test_a_claims_command_is_valid_and_measures_what_is_tested(claim: PageClaim)
         return
     commands = claim.command.split("; ")
     measured = {workload for command in commands for workload in _measured(command)}
-    needed = {test.place.workload for test in claim.tests if test.place.workload}
+    needed = {test.workload for test in claim.tests if test.workload}
     assert measured and needed <= measured
 
 
