@@ -15,12 +15,14 @@ from swapstone.model import (
     LoadGenerator,
     OwnProgram,
     Package,
+    PartOrigin,
     Sample,
     Source,
     UserSupplied,
     WireError,
     Workload,
 )
+from swapstone.model.parts import load
 from swapstone.model.trial_conditions import interruption
 from swapstone.wire import AgentAnswer, ProcessOutcome, decode_workload_report
 from swapstone.workloads import TOOL_READERS, own_samples, read_named_figures, samples_of
@@ -127,6 +129,9 @@ def _of_origin(workload: Workload) -> OutputReader:
             return _Nothing(workload)
         case UserSupplied(program=own):
             return _Own(workload, own)
+        case PartOrigin(part=part, reader=place):
+            of_part: OutputReader = load(part, place, type)(workload)
+            return of_part
 
 
 class _Report(OutputReader):

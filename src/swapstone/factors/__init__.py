@@ -29,6 +29,7 @@ from swapstone.factors.program import PROGRAM
 from swapstone.factors.rootfs import ROOTFS, mounted_content
 from swapstone.factors.swap import SWAP, swap_commands, swap_memory_bytes
 from swapstone.model import FactorLevels, UserError, Variant, unknown
+from swapstone.model.parts import provided
 
 FACTORS: tuple[Factor, ...] = (
     LIBC,
@@ -45,7 +46,9 @@ FACTORS: tuple[Factor, ...] = (
     IMAGE,
     FLOAT,
     PRIORITY,
+    *provided("factor", Factor),
 )
+"""Those of this program, then those of installed parts."""
 
 ROOT_FACTORS: tuple[str, ...] = (ROOTFS.name, IMAGE.name)
 """Names of the factors whose levels are root file systems of an own program."""

@@ -217,6 +217,7 @@ class Evidence(FrozenStruct, frozen=True, kw_only=True):
         return dict(self.facts).get(name)
 
 
+@runtime_checkable
 class Factor(Protocol):
     """What an experiment varies. One instance per factor, without state.
 

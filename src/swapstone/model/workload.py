@@ -243,7 +243,21 @@ class UserSupplied(FrozenStruct, frozen=True, kw_only=True, tag="user_supplied")
     program: OwnProgram
 
 
-Origin = Source | ImageTool | Package | Crate | UserSupplied
+class PartOrigin(FrozenStruct, frozen=True, kw_only=True, tag="part"):
+    """The origin of the works of a part from elsewhere: `swapstone.model.parts.load` finds what builds, runs and reads them.
+
+    Attributes:
+        part: name of the part.
+        subject: where its `swapstone.subjects.subject.Subject` is, ``package.module:CLASS``.
+        reader: where its `swapstone.answers.OutputReader` is.
+    """
+
+    part: str
+    subject: str
+    reader: str
+
+
+Origin = Source | ImageTool | Package | Crate | UserSupplied | PartOrigin
 """Where a workload's program comes from. `swapstone.subjects` has one class for each."""
 
 

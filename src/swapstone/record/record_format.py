@@ -90,6 +90,7 @@ class Description(FrozenStruct, frozen=True, kw_only=True):
         levels: of all factors.
         place: where the trials ran.
         notes: sentences that a report prints with the caveats.
+        parts: pairs (name, version) of the parts from elsewhere that provide a factor, a suite or the target of the experiment.
     """
 
     metrics: tuple[Metric, ...]
@@ -98,6 +99,7 @@ class Description(FrozenStruct, frozen=True, kw_only=True):
     levels: tuple[StoredLevel, ...] = ()
     place: PlaceFacts = PlaceFacts()
     notes: tuple[Text, ...] = ()
+    parts: tuple[tuple[Name, Text], ...] = ()
 
     def specs(self) -> dict[tuple[str, str], WorkSpec]:
         """Return every work by (suite, name), in the order of `works`."""

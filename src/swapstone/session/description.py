@@ -14,6 +14,7 @@ from swapstone.artifacts import EMPTY_PROGRAMS, EMPTY_SUITE, SIZE_METRICS
 from swapstone.factors import FACTORS
 from swapstone.model import Experiment, Metric, UserError, WorkSpec
 from swapstone.model.instruction_counts import EXPLAINED_TIMES
+from swapstone.model.parts import parts_of
 from swapstone.record import Description
 from swapstone.record.record_format import PlaceFacts, StoredLevel, StoredWork
 from swapstone.session.own_program_request import report_notes
@@ -39,7 +40,14 @@ def describe(experiment: Experiment) -> Description:
         levels=tuple(_levels(experiment)),
         place=_place(experiment, (metric for work in found.values() for metric in work.metrics)),
         notes=(*report_notes(experiment), *server_notes(experiment)),
+        parts=_parts(experiment),
     )
+
+
+def _parts(experiment: Experiment) -> tuple[tuple[str, str], ...]:
+    names = {("target", experiment.target.partition(":")[0]), *(("suite", suite) for suite, _ in experiment.workloads)}
+    names |= {("factor", choice.factor) for choice in experiment.applied_factors}
+    return tuple((part.name, part.version) for part in parts_of(names))
 
 
 def _stored(suite: str, work: WorkSpec, metrics: Iterable[int]) -> StoredWork:

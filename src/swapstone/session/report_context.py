@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 from swapstone.comparison.board_sensors import board_sensors
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import span_ns
 from swapstone.model import Experiment
+from swapstone.model.parts import missing_parts
 from swapstone.model.safe_text import utf8_path
-from swapstone.record import RecordView
+from swapstone.record import Description, RecordView
 from swapstone.report.context import ReportContext
 from swapstone.session import explanation_files
 from swapstone.session.command_text import command_line
@@ -61,6 +63,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         published=view.experiment.published,
         notes=(
             *description.notes,
+            *_missing_parts(description),
             *output_notes(view),
             *network_notes(view, bare=description.place.bare),
             *(
@@ -76,6 +79,12 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         explain=f"swapstone explain {shlex.quote(utf8_path(view.path))}" if description.place.explains else "",
         workloads=tuple((suite, each) for (suite, _), each in description.specs().items()),
     )
+
+
+def _missing_parts(description: Description) -> Iterator[str]:
+    """Yield a note on each part from elsewhere with which a record was made and that is not installed."""
+    for part in missing_parts(description.parts):
+        yield f"Made with the part {part}, which is not installed here: the record can be read, not repeated."
 
 
 def held_text(experiment: Experiment) -> str:

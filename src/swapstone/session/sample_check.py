@@ -23,6 +23,7 @@ from swapstone.answers import Measured, OutputReader, reader_of
 from swapstone.factors import ROOT_FACTORS, ROOTFS, Evidence, find_factor, is_unobserved, mounted_content
 from swapstone.factors.rootfs import BOOTED_ROOT
 from swapstone.model import Run, Sample, Status, UserError, Variant, WireError
+from swapstone.model.parts import missing_parts
 from swapstone.model.trial_conditions import changed_conditions
 from swapstone.record import KeptOutputs, RecordView
 from swapstone.version import __version__
@@ -91,7 +92,9 @@ class _Deriver:
     def __init__(self, view: RecordView, outputs: KeptOutputs) -> None:
         self._view = view
         self._outputs = outputs
-        self._readers = {key: reader_of(work) for key, work in workloads.workloads_of(view.experiment).items()}
+        self._missing = missing_parts(view.meta.description.parts if view.meta.description else ())
+        works = workloads.workloads_of(view.experiment, installed=bool(self._missing))
+        self._readers = {key: reader_of(work) for key, work in works.items()}
         self._variants = {variant.label: variant for variant in plan.variants(view.experiment)}
         self._digests = OutputDigests()
         artifacts = view.manifest.artifacts if view.manifest else ()
@@ -148,6 +151,8 @@ class _Deriver:
         """Derive one run. Return whether the agent's answer was there, and not only the printed text."""
         reader = self._readers.get((run.trial.suite, run.trial.workload))
         variant = self._variants.get(run.trial.variant)
+        if self._missing and reader is None:
+            raise _UnderivableError(f"the part {', '.join(self._missing)} is not installed")
         if reader is None or variant is None:
             raise _ContradictionError("is not of this experiment")
         if self._too_slow:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from swapstone.model import UserError, WorkSpec
+from swapstone.model.parts import missing_parts
 from swapstone.record import RecordView, check_raw
 from swapstone.session.analysis import record_verdicts
 from swapstone.session.plan_check import plan_problems
@@ -128,7 +129,8 @@ def _description_problems(view: RecordView) -> Iterator[str]:
     if view.meta.description is None or view.meta.swapstone != __version__:
         return
     described = view.meta.description.specs()
-    for (suite, name), work in workloads_of(view.experiment).items():
+    missing = missing_parts(view.meta.description.parts)
+    for (suite, name), work in workloads_of(view.experiment, installed=bool(missing)).items():
         known = described.get((suite, name))
         if known is None or _deciding(known) != _deciding(work):
             yield f"record.json describes {suite}/{name} otherwise than this version of Swapstone, which made the record"

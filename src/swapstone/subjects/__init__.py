@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from swapstone.model import Crate, ImageTool, OwnProgram, Package, Source, UserSupplied, Workload
+from swapstone.model import Crate, ImageTool, OwnProgram, Package, PartOrigin, Source, UserSupplied, Workload
+from swapstone.model.parts import load
 from swapstone.subjects.bundled import Bundled
 from swapstone.subjects.crate import CrateProgram
 from swapstone.subjects.image_tool import ImageProgram
@@ -65,3 +66,6 @@ def _of_origin(workload: Workload, states: dict[OwnProgram, OwnProgramState]) ->
             return CrateProgram(workload, crate)
         case UserSupplied(program=own):
             return UserProgram(workload, own, states.setdefault(own, OwnProgramState()))
+        case PartOrigin(part=part, subject=place):
+            found: Subject = load(part, place, type)(workload)
+            return found

@@ -71,8 +71,12 @@ def find_workload(suite: str, name: str) -> Workload:
     raise unknown("workload", name, (workload.name for workload in workloads))
 
 
-def workloads_of(experiment: Experiment) -> dict[tuple[str, str], Workload]:
+def workloads_of(experiment: Experiment, *, installed: bool = False) -> dict[tuple[str, str], Workload]:
     """Return every workload of an experiment by (suite, name), in its order, own programs included.
+
+    Args:
+        experiment: names them.
+        installed: whether to leave out those of suites that this program does not have.
 
     Raises:
         UserError: this version of Swapstone has no such workload.
@@ -80,6 +84,7 @@ def workloads_of(experiment: Experiment) -> dict[tuple[str, str], Workload]:
     found = {
         (suite, name): own_workload(experiment, name) if suite == OWN_SUITE else find_workload(suite, name)
         for suite, name in experiment.workloads
+        if not installed or suite == OWN_SUITE or any(each.name == suite for each in SUITES)
     }
     cycles = experiment.wakeups
     return {place: with_cycles(each, cycles) for place, each in found.items()} if cycles else found

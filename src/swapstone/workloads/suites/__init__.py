@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from swapstone.model import Suite
+from swapstone.model.parts import provided
 from swapstone.workloads.suites import (
     core,
     float_arithmetic,
@@ -30,5 +31,6 @@ SUITES: tuple[Suite, ...] = (
     server.SUITE,
     *netstack.SUITES,
     float_arithmetic.SUITE,
+    *provided("suite", Suite),
 )
-"""In the order of ``swapstone list workloads``. A new suite is a file here and a name in this tuple."""
+"""In the order of ``swapstone list workloads``, those of installed parts last. A new suite is a file here and a name in this tuple."""

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The manifest of the part `planks`."""
+
+from __future__ import annotations
+
+from swapstone.model.parts import Part
+
+PART = Part(
+    name="planks",
+    version="1.2",
+    provides={
+        "factor": ("planks.shade:SHADE",),
+        "suite": ("planks.counting:SUITE",),
+        "target": ("planks.workshop:WORKSHOP",),
+    },
+)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A new kind of work: a script of the shell, which prints a number."""
+
+from __future__ import annotations
+
+from swapstone.answers import Measured, OutputReader
+from swapstone.factors import Recipe
+from swapstone.model import Sample, UserError, Variant
+from swapstone.subjects.declared_program import DeclaredProgram
+from swapstone.subjects.subject import BuildContext
+from swapstone.subjects.variant_program import Program
+from swapstone.wire import AgentAnswer
+
+
+class CountedLines(OutputReader):
+    """Reads the number."""
+
+    def read(self, answer: AgentAnswer) -> Measured:
+        """Return the number, and how long the process took."""
+        text = answer.stdout.strip()
+        if not text.isdigit():
+            raise UserError("its output is no number")
+        wall = float(dict(answer.facts)["wall_ns"])
+        return Measured((Sample(metric="lines", values=(float(text),)), Sample(metric="wall", values=(wall,))))
+
+
+class Script(DeclaredProgram):
+    """Runs the script by the shell of the target."""
+
+    needs_compiler = False
+
+    def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
+        """Name the shell: nothing is built."""
+        del variant
+        return Program("/bin/sh", recipe, None, context.target.inspect("/bin/sh"))

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A target: this machine under another name."""
+
+from __future__ import annotations
+
+from swapstone.model import FrozenStruct
+from swapstone.targets.host import HostTarget
+from swapstone.targets.target import Target
+from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
+
+
+class Workshop(HostTarget):
+    """This machine."""
+
+    name = "workshop"
+
+
+class WorkshopSpec(FrozenStruct, frozen=True):
+    """The target has no parameters."""
+
+    def open(self, build_images: ImageBuilder | None) -> Target:
+        """Open the target."""
+        del build_images
+        return Workshop()
+
+
+def _parse(detail: str, options: TargetOptions) -> WorkshopSpec:
+    del detail, options
+    return WorkshopSpec()
+
+
+WORKSHOP = TargetKind(
+    name="workshop", description="this machine, as a part has it", opens=Workshop, parse=_parse, usage="workshop"
+)
