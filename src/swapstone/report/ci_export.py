@@ -20,7 +20,7 @@ from swapstone.report import formatting
 from swapstone.report.answer import tails
 from swapstone.report.context import ReportContext
 from swapstone.report.csv_output import plain
-from swapstone.report.export_sides import Side, sides
+from swapstone.report.sides import Side, sides
 
 ORIGIN = "swapstone"
 """The name of the system that submits results, in KCIDB."""
@@ -273,8 +273,7 @@ def to_action_bigger(context: ReportContext, analysis: Analysis) -> str:
 
 def _action(context: ReportContext, analysis: Analysis, better: Direction) -> str:
     """Return a list with a median per workload, variant and metric. Metrics of which no direction is better are in neither file."""
-    copies = {null.copy for null in analysis.nulls}
-    found = [side for side in sides(analysis) if side.metric.better is better and side.variant not in copies]
+    found = [side for side in sides(analysis) if side.metric.better is better]
     verdicts = {(c.suite, c.load, c.workload, c.metric.name, c.candidate): c for c in _rows(analysis)}
     entries = []
     for side in found:

@@ -16,11 +16,11 @@ from swapstone.report import factorial_export, failure_columns, formatting, mean
 from swapstone.report.ci_export import CI_EXPORTS
 from swapstone.report.context import ReportContext
 from swapstone.report.csv_output import comma_separated, plain
-from swapstone.report.export_sides import Side, sides
 from swapstone.report.hyperfine_export import to_hyperfine
 from swapstone.report.labelled import labelled
 from swapstone.report.printed_json import printed_json
 from swapstone.report.record_report import answer_of, sections_of
+from swapstone.report.sides import Side, sides
 from swapstone.report.topics.comparison_groups import medians
 
 _GO_ALLOWED = "_.-()+,:@#~"
@@ -180,7 +180,7 @@ def to_benchstat(context: ReportContext, analysis: Analysis) -> str:
     The lines ``suite:``, ``load:`` and ``copy:`` are configuration, of which benchstat makes a table each; so the copies of the
     baseline in a null comparison are not mixed with it, and ``-col copy`` compares them. The variant is no configuration.
     """
-    found = sides(analysis)
+    found = sides(analysis, copies=True)
     lines = [
         "goos: linux",
         f"record: {formatting.safe(context.record_id)}",

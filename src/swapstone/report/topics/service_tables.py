@@ -16,8 +16,8 @@ from swapstone.published.measured_rows import COREMARK, LMBENCH, UNIXBENCH, Meas
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section, data_section
-from swapstone.report.topics.kernel_services import compares_kernels
 from swapstone.report.topics.service_values import Times, geometric_mean, index_of, value_of
+from swapstone.report.topics.throughput import compares_kernels
 from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_groups import NO_NUMBERS
 
