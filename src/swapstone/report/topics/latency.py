@@ -10,7 +10,7 @@ from swapstone import published
 from swapstone.model import Analysis, Latency
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Drawing, Section, data_section
+from swapstone.report.document import Section, data_section
 from swapstone.report.topics import latency_plot, latency_warnings
 from swapstone.report.topics.latency_answer import answer
 from swapstone.report.topics.latency_data import (
@@ -155,12 +155,7 @@ def _histogram(group: LatencyGroup, suffix: str) -> Section:
             for edge, count in each.histogram
         ),
         notes=("Marked: the worst case of all replicates.",),
-        drawing=Drawing(
-            title=title,
-            svg=latency_plot.svg(group, title),
-            narrow=latency_plot.svg(group, title, latency_plot.NARROW),
-            lines=latency_plot.drawn(group),
-        ),
+        drawing=latency_plot.drawing(group, title),
     )
 
 

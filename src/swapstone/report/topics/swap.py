@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from swapstone.model import Analysis, TimeSeries, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Drawing, Section
+from swapstone.report.document import Section
+from swapstone.report.plot import Point, Series
 from swapstone.report.tables import Datum, Field, item, known, section_of, unit
 from swapstone.report.topics.swap_answer import answer
 from swapstone.report.topics.swap_data import (
@@ -26,7 +28,7 @@ from swapstone.report.topics.swap_data import (
     page_seconds,
     values_of,
 )
-from swapstone.report.topics.swap_plot import NARROW, Line, bars, drawing
+from swapstone.report.topics.swap_plot import drawing
 from swapstone.report.topics.topic import Topic
 
 COLUMNS = ("swpd", "free", "buff", "cache", "si", "so", "bi", "bo", "us", "sy", "id", "wa")
@@ -260,12 +262,15 @@ class _Tables:
         ordered = sorted(
             (each for each in sampled if each.variant in variants), key=lambda each: variants.index(each.variant)
         )
-        lines = [
-            Line(level_of(each.variant), _points(dict(each.series)["at_ns"], dict(each.series)["so"]))
-            for each in ordered
-        ]
+        names = [level_of(each.variant) for each in ordered]
+        runs = [_points(dict(each.series)["at_ns"], dict(each.series)["so"]) for each in ordered]
         devices = dict.fromkeys(device_of(each.variant) for each in ordered)
-        lines += [_page_line(device, seconds) for device in devices if (seconds := page_seconds(device))]
+        pages = {f"page, {each}": seconds for each in devices if (seconds := page_seconds(each))}
+        runs += [tuple(Point(at, kib, size=2.5) for at, kib in enumerate(each, start=1)) for each in pages.values()]
+        lines = [
+            Series(name, colour, points, dashed=colour >= len(names))
+            for colour, (name, points) in enumerate(zip((*names, *pages), runs, strict=True))
+        ]
         levels = {each.variant.label: formatting.safe(level_of(each.variant)) for each in ordered}
         return section_of(
             f"{SECONDS}-{percent}{self.tag}",
@@ -286,13 +291,8 @@ class _Tables:
                 "boot, is left out. The last row ends with the OOM kill, before a whole second has passed. The first replicate.",
                 "page so: the published swap-out, aligned at the first second above 0. " + _PAGE_UNIT,
             ),
-            drawing=Drawing(title=title, svg=drawing(lines), narrow=drawing(lines, NARROW), lines=bars(lines)),
+            drawing=drawing(title, lines),
         )
-
-
-def _page_line(device: str, seconds: Sequence[int]) -> Line:
-    points = tuple((float(number), float(value)) for number, value in enumerate(seconds, start=1))
-    return Line(f"page, {device}", points, page=True)
 
 
 def _second_data(sampled: TimeSeries) -> Iterator[Datum]:
@@ -318,15 +318,13 @@ def _second(row: Datum) -> str:
     return formatting.trimmed(formatting.digits(at, 3 if at < 1 else 4))
 
 
-def _points(at_ns: Iterable[float], so: Iterable[float]) -> tuple[tuple[float, float], ...]:
-    """Return (end of the row in seconds, KiB a second) of each row."""
-    points = []
-    before = 0.0
-    for at, kib in zip(at_ns, so, strict=True):
-        span = (at - before) / _NS
-        points.append((at / _NS, kib / span if span > 0 else 0.0))
-        before = at
-    return tuple(points)
+def _points(at_ns: Sequence[float], so: Sequence[float]) -> tuple[Point, ...]:
+    """Return the end of each row in seconds, and KiB a second."""
+    spans = [(at - before) / _NS for before, at in itertools.pairwise((0.0, *at_ns))]
+    return tuple(
+        Point(at / _NS, kib / span if span > 0 else 0.0, size=2.5)
+        for at, kib, span in zip(at_ns, so, spans, strict=True)
+    )
 
 
 SWAP = Topic("swap", sections, answer=answer)
