@@ -59,3 +59,10 @@ def sides(
                     exact=c.exact,
                 )
     return tuple(found.values())
+
+
+def variants_of(analysis: Analysis, wanted: Callable[[Comparison], bool]) -> tuple[Variant, ...]:
+    """Return the variants of the wanted comparisons, the baseline first, without copies of it."""
+    copies = {null.copy for null in analysis.nulls}
+    found = dict.fromkeys(each for c in analysis.comparisons if wanted(c) for each in (c.baseline, c.candidate))
+    return tuple(each for each in found if each not in copies)

@@ -10,7 +10,7 @@ from swapstone import published
 from swapstone.model import Analysis, Comparison, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.sides import sides
+from swapstone.report.sides import sides, variants_of
 from swapstone.report.topics.comparison_groups import shown
 
 SUITE = "swap"
@@ -60,7 +60,7 @@ def values_of(context: ReportContext, analysis: Analysis) -> Values:
         )
 
     return Values(
-        variants=tuple(dict.fromkeys(each.variant for each in found)),
+        variants=variants_of(analysis, lambda each: each.suite == SUITE),
         fills=works("random_percent"),
         touches=works("order", "memory_ratio"),
         medians={(each.workload, each.load, each.metric.name, each.variant): each.median for each in found},
