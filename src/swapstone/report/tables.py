@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from swapstone.report import formatting
+from swapstone.report.csv_output import comma_separated, plain
 from swapstone.report.document import Cell, Column, Drawing, Paragraph, Section, Table, Tone
 
 Row = TypeVar("Row")
@@ -15,9 +16,9 @@ Datum = dict[str, Value]
 """A row of a table for programs."""
 
 
-def text(value: Value) -> str:
+def text(value: Value | Cell) -> str | Cell:
     """Return a value as it is; nothing for None."""
-    return "" if value is None else str(value)
+    return "" if value is None else value if isinstance(value, Cell) else str(value)
 
 
 class Field(NamedTuple, Generic[Row]):
@@ -26,16 +27,22 @@ class Field(NamedTuple, Generic[Row]):
     Attributes:
         head: its heading; empty where only programs have it.
         key: its name in `Section.data`; empty where only readers have it.
-        value: a text, a number or nothing from a row, in the unit that `key` or the section states.
+        value: a text, a number or nothing from a row, in the unit that `key` or the section states; without a key also a whole cell.
         show: the value as readers see it.
         right: whether its cells are set to the right.
     """
 
     head: str
     key: str
-    value: Callable[[Row], Value]
-    show: Callable[[Any], str] = text
+    value: Callable[[Row], Value | Cell]
+    show: Callable[[Any], str | Cell] = text
     right: bool = True
+
+    def plain(self, row: Row) -> Value:
+        """Return the value for programs."""
+        value = self.value(row)
+        assert not isinstance(value, Cell)
+        return value
 
 
 def known(show: Callable[[float], str], missing: str = "") -> Callable[[float | None], str]:
@@ -48,9 +55,61 @@ def unit(name: str, missing: str = "") -> Callable[[float | None], str]:
     return known(lambda value: formatting.quantity(value, name), missing)
 
 
-def item(head: str, key: str, show: Callable[[Any], str] = text, *, right: bool = True) -> Field[Datum]:
+def item(head: str, key: str, show: Callable[[Any], str | Cell] = text, *, right: bool = True) -> Field[Datum]:
     """Return a field of rows that are data: the entry `key`."""
     return Field(head, key, lambda row: row.get(key), show, right)
+
+
+def table_of(title: str, fields: Iterable[Field[Row]], rows: Iterable[Row], *, keys: int = 1) -> Table:
+    """Return the table for readers, of the fields that have a heading.
+
+    Args:
+        title: a caption for screen readers.
+        fields: the columns.
+        rows: what they read.
+        keys: number of first columns that name a row.
+    """
+    heads = [field for field in fields if field.head]
+
+    def cell(field: Field[Row], row: Row) -> Cell:
+        shown = field.show(field.value(row))
+        return shown if isinstance(shown, Cell) else Cell(shown)
+
+    return Table(
+        title=title,
+        columns=tuple(Column((field.head,), field.right) for field in heads),
+        rows=tuple(tuple(cell(field, row) for field in heads) for row in rows),
+        keys=keys,
+    )
+
+
+def data_of(fields: Iterable[Field[Row]], rows: Iterable[Row]) -> tuple[Datum, ...]:
+    """Return the table for programs, of the fields that have a key."""
+    keyed = [field for field in fields if field.key]
+    return tuple({field.key: field.plain(row) for field in keyed} for row in rows)
+
+
+def as_csv(fields: Iterable[Field[Row]], rows: Iterable[Row]) -> str:
+    """Return the table for programs as CSV: numbers without loss, truth values as ``true`` and ``false``, nothing for None."""
+    keyed = [field for field in fields if field.key]
+    return comma_separated(
+        (field.key for field in keyed), ((_exact(field.plain(row)) for field in keyed) for row in rows)
+    )
+
+
+def _exact(value: Value) -> str:
+    if isinstance(value, str):
+        return value
+    return str(value).lower() if isinstance(value, bool) else plain(value)
+
+
+def text_table(
+    title: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, keys: int = 1, last: int | None = None
+) -> Table:
+    """Return a table of texts whose first columns name a row, and whose others are set to the right, until the column `last`."""
+    right = range(keys, len(head))[:last]
+    columns = tuple(Column((name,), right=place in right) for place, name in enumerate(head))
+    return Table(title=title, columns=columns, rows=tuple(tuple(map(Cell, row)) for row in rows), keys=keys)
 
 
 def section_of(
@@ -79,21 +138,12 @@ def section_of(
         drawing: above the table on a page; None for none.
     """
     fields, rows = tuple(fields), tuple(rows)
-    heads = [field for field in fields if field.head]
-    table = Table(
-        title=title,
-        columns=tuple(Column((field.head,), field.right) for field in heads),
-        rows=tuple(tuple(Cell(field.show(field.value(row))) for field in heads) for row in rows),
-        keys=keys,
-    )
-    drawn = drawing is not None and (drawing.svg or drawing.lines)
-    blocks = (*((drawing,) if drawing is not None and drawn else ()), *((table,) if heads else ()))
+    drawn = (drawing,) if drawing is not None and (drawing.svg or drawing.lines) else ()
+    tables = (table_of(title, fields, rows, keys=keys),) if any(field.head for field in fields) else ()
     return Section(
         name=name,
         title=title,
-        blocks=(*blocks, *(Paragraph(note, Tone.NOTE) for note in notes)),
-        data=tuple(
-            {field.key: field.value(row) for field in fields if field.key} for row in (rows if data is None else data)
-        ),
+        blocks=(*drawn, *tables, *(Paragraph(note, Tone.NOTE) for note in notes)),
+        data=data_of(fields, rows if data is None else data),
         warnings=tuple(warnings),
     )
