@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from swapstone.model import (
     Analysis,
@@ -128,7 +128,7 @@ def _dependence(members: Sequence[Interaction]) -> Dependence | None:
     present = all(each.presence is Presence.PRESENT for each in used)
     if not present or len(ratios) < len(used) or len({effect > 1 for effect, _, _ in ratios}) != 1:
         return None
-    effect, without, within = (_geometric(column) for column in zip(*ratios, strict=True))
+    effect, without, within = (statistics.geometric_mean(column) for column in zip(*ratios, strict=True))
     first = used[0]
     return Dependence(
         suite=first.suite,
@@ -141,10 +141,6 @@ def _dependence(members: Sequence[Interaction]) -> Dependence | None:
         workloads=first.workloads if index else len(used),
         size=abs(math.log(effect)),
     )
-
-
-def _geometric(values: Iterable[float]) -> float:
-    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def dependence_clause(each: Dependence) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator, Sequence
 
 from swapstone.model import Analysis
@@ -12,7 +13,7 @@ from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section
 from swapstone.report.tables import Field, known, section_of
-from swapstone.report.topics.service_values import Times, geometric_mean, index_of, value_of
+from swapstone.report.topics.service_values import Times, index_of, value_of
 from swapstone.report.topics.throughput import (
     COLUMNS,
     INDEX,
@@ -61,7 +62,7 @@ def _index(rows: Sequence[Row]) -> Row:
         INDEX,
         INDEX,
         tuple(index_of({row.name: row.values[at] for row in rows}) for at in range(len(COLUMNS))),
-        here=tuple(geometric_mean(each) if len(each) == len(UNIXBENCH) else None for each in ratios),
+        here=tuple(statistics.geometric_mean(each) if len(each) == len(UNIXBENCH) else None for each in ratios),
         page=shares(on_page(SCORES, "")),
     )
 

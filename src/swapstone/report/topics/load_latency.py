@@ -11,7 +11,7 @@ from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing, Section
 from swapstone.report.plot import Panel, Point, Scale, Series, plot
 from swapstone.report.sides import sides
-from swapstone.report.topics.topic import Topic
+from swapstone.report.topics.topic import Topic, nothing
 from swapstone.report.verdict_groups import NO_NUMBERS
 
 NAME = "load-latency"
@@ -38,12 +38,6 @@ class LoadSeries(FrozenStruct, frozen=True, kw_only=True):
 
 Values = Mapping[tuple[str, str, str, Variant], float]
 """Median over the blocks, in ns, by (suite, workload, metric, variant)."""
-
-
-def _nothing(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
-    """Return no section: a terminal prints these latencies in the table of servers."""
-    del context, analysis
-    return ()
 
 
 def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -126,4 +120,4 @@ def _drawing(each: LoadSeries, values: Values) -> Drawing:
     )
 
 
-LOAD_LATENCY = Topic(NAME, _nothing, page=page)
+LOAD_LATENCY = Topic(NAME, nothing, page=page)

@@ -18,7 +18,7 @@ from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Section
 from swapstone.report.tables import Field, known, section_of
-from swapstone.report.topics.service_values import Times, geometric_mean, index_of, value_of
+from swapstone.report.topics.service_values import Times, index_of, value_of
 from swapstone.report.topics.throughput import compares_kernels
 from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_groups import NO_NUMBERS
@@ -183,8 +183,8 @@ def _index(rows: Sequence[Row]) -> Row:
         None,
         index_of({row.published.metric: row.baseline for row in rows if row.published}),
         index_of({row.published.metric: row.candidate for row in rows if row.published}),
-        geometric_mean(ratios) if whole else None,
-        geometric_mean(pages) if whole and len(pages) == len(rows) else None,
+        statistics.geometric_mean(ratios) if whole else None,
+        statistics.geometric_mean(pages) if whole and len(pages) == len(rows) else None,
     )
 
 

@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from swapstone import published
@@ -169,12 +169,6 @@ def _rows(table: Table, columns: Sequence[Medians]) -> Iterator[Row]:
             yield Row(work, name, rates, shares(rates), shares(on_page(table.name, name)))
 
 
-def _mean(values: Iterable[float]) -> float | None:
-    """Return the geometric mean; None without values."""
-    logs = [math.log(value) for value in values]
-    return math.exp(statistics.fmean(logs)) if logs else None
-
-
 def _index(rows: Sequence[Row], table: Table) -> Row:
     """Return the row of the index: geometric means over the rows that both sides have.
 
@@ -189,9 +183,13 @@ def _index(rows: Sequence[Row], table: Table) -> Row:
         INDEX,
         INDEX,
         (None,) * len(SIDES),
-        here=tuple(_mean(here for here, _ in pairs) for pairs in both),
+        here=tuple(statistics.geometric_mean(here for here, _ in pairs) if pairs else None for pairs in both),
         page=tuple(
-            whole[at] if len(pairs) == len(page_rows()) else _mean(page for _, page in pairs)
+            whole[at]
+            if len(pairs) == len(page_rows())
+            else statistics.geometric_mean(page for _, page in pairs)
+            if pairs
+            else None
             for at, pairs in enumerate(both)
         ),
     )

@@ -13,19 +13,13 @@ from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing, Section
 from swapstone.report.plot import Panel, Point, Scale, Series, plot, ratio_label
 from swapstone.report.topics.comparison_groups import shown_ratio
-from swapstone.report.topics.topic import Topic
+from swapstone.report.topics.topic import Topic, nothing
 
 NAME = "trade-off"
 _MOST = 12
 """Number of variants in a drawing: the further ones are in the tables."""
 _FARTHEST = 32.0
 """Dots of workloads with a larger ratio, or a smaller one than its inverse, stand at the edge."""
-
-
-def _nothing(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
-    """Return no section: a terminal prints these ratios as the table below the answer."""
-    del context, analysis
-    return ()
 
 
 def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -134,4 +128,4 @@ def _dots(place: Place) -> Iterator[tuple[str, float, float]]:
             yield row.workload, 1 / time if row.metric.quantity is Quantity.RATE else time, space
 
 
-TRADE_OFF = Topic(NAME, _nothing, page=page)
+TRADE_OFF = Topic(NAME, nothing, page=page)
