@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from swapstone.report import formatting
 from swapstone.report.csv_output import comma_separated, plain
@@ -80,6 +82,35 @@ def table_of(title: str, fields: Iterable[Field[Row]], rows: Iterable[Row], *, k
         columns=tuple(Column((field.head,), field.right) for field in heads),
         rows=tuple(tuple(cell(field, row) for field in heads) for row in rows),
         keys=keys,
+    )
+
+
+def short_table(
+    title: str,
+    fields: Iterable[Field[Row]],
+    rows: Sequence[Row],
+    most: int,
+    *,
+    keys: int = 1,
+    optional: Collection[str] = (),
+) -> Table:
+    """Return the table of the first rows for an overview, with the number of those left out.
+
+    Args:
+        title: as of `table_of`.
+        fields: as of `table_of`.
+        rows: all of them.
+        most: number of rows to print.
+        keys: as of `table_of`.
+        optional: headings of columns that a narrow terminal leaves out.
+    """
+    table = table_of(title, fields, rows[:most], keys=keys)
+    left_out = max(0, len(rows) - most)
+    return msgspec.structs.replace(
+        table,
+        columns=tuple(msgspec.structs.replace(each, optional=each.name in optional) for each in table.columns),
+        left_out=left_out,
+        left_out_after=most if left_out else 0,
     )
 
 
