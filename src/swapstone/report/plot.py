@@ -181,7 +181,7 @@ def _rows(labels: Sequence[tuple[float, str]], across: svg.LinearAxis) -> int:
     """Return on how many rows the labels of the horizontal axis have to stand."""
     places = [across.at(value) for value, _ in labels]
     step = min((abs(b - a) for a, b in itertools.pairwise(places)), default=math.inf)
-    return min(_ROWS, max(1, math.ceil((max(len(text) for _, text in labels) * svg.LETTER + 6) / step)))
+    return min(_ROWS, max(1, math.ceil((max((len(text) for _, text in labels), default=0) * svg.LETTER + 6) / step)))
 
 
 def _panel(x: Scale, panel: Panel, across: svg.LinearAxis, top: float, bottom: float) -> Iterator[str]:

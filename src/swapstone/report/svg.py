@@ -92,7 +92,7 @@ class LinearAxis:
     """A linear axis from `low` to `high`, with the coordinates `start` and `end`; `end` may be less than `start`."""
 
     def __init__(self, low: float, high: float, start: float, end: float) -> None:
-        self.low, self.high = low, max(high, low + 1e-9)
+        self.low, self.high = low, high if high > low else low + 1.0
         self.start, self.end = start, end
 
     def scale(self, value: float) -> float:

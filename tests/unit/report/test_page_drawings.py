@@ -62,7 +62,8 @@ def test_a_linear_axis_has_round_ticks_that_keep_their_distance() -> None:
     axis = svg.LinearAxis(0.5, 40.5, 0.0, 200.0)
     assert axis.ticks(40) == [10, 20, 30, 40]
     assert (axis.at(0.5), axis.at(20.5), axis.at(99)) == (0, 100, 200)
-    assert svg.LinearAxis(7.0, 7.0, 0.0, 100.0).at(7.0) == 0
+    nothing = svg.LinearAxis(0.0, 0.0, 0.0, 100.0)
+    assert (nothing.at(0.0), nothing.ticks(40)) == (0, [0, 0.5, 1])
 
 
 def test_names_along_an_axis_stand_on_several_rows_where_they_are_long() -> None:

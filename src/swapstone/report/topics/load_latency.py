@@ -99,7 +99,7 @@ def _drawing(each: LoadSeries, values: Values) -> Drawing:
             tuple(
                 Point(load, values[key], size=3.5)
                 for load, name in each.workloads
-                if (key := (each.suite, name, metric, variant)) in values
+                if values.get(key := (each.suite, name, metric, variant), 0.0) > 0
             ),
             dashed=metric != _SHOWN[0],
         )
