@@ -203,7 +203,7 @@ def _panel(x: Scale, panel: Panel, across: svg.LinearAxis, top: float, bottom: f
         yield svg.line(at, top if ratio else bottom, at, bottom + 4, "--none" if ratio and value == 1 else "--rule")
         yield svg.text(at, bottom + 17 + 13 * (number % rows), svg.cut(label, 24), anchor="middle")
     for number, series in enumerate(panel.series):
-        # Lines over names stand beside each other, so that their intervals can be told apart.
+        # Lines over names stand beside each other, so that their intervals do not overlap.
         shift = 3.0 * (number - (len(panel.series) - 1) / 2) if x.names else 0.0
         yield from area(series, across, y)
         yield from _points(series, across, y, shift)
@@ -239,9 +239,9 @@ def area(series: Series, across: svg.LinearAxis, y: svg.LinearAxis) -> Iterator[
         if not parts or abs(left - parts[-1][-1][1]) > 0.05:
             parts.append([])
         parts[-1].append((left, right, y.at(low), y.at(high)))
-    colour = svg.series(series.colour)
+    colour, dash = svg.series(series.colour), ' stroke-dasharray="4 2"' if series.colour >= svg.SERIES else ""
     for part in parts:
         upper = [(x, high) for left, right, _, high in part for x in (left, right)]
         lower = [(x, low) for left, right, low, _ in reversed(part) for x in (right, left)]
         around = "L".join(f"{x:.1f} {at:.1f}" for x, at in (*upper, *lower))
-        yield f'<path d="M{around}Z" fill="var({colour})" fill-opacity="0.28" stroke="var({colour})" stroke-width="1.3"/>'
+        yield f'<path d="M{around}Z" fill="var({colour})" fill-opacity="0.28" stroke="var({colour})" stroke-width="1.3"{dash}/>'

@@ -19,7 +19,7 @@ Datum = dict[str, Value]
 
 
 def text(value: Value | Cell) -> str | Cell:
-    """Return a value as it is; nothing for None."""
+    """Return a text or a cell unchanged, and a number in full; nothing for None."""
     return "" if value is None else value if isinstance(value, Cell) else str(value)
 
 
