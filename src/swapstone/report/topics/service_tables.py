@@ -31,13 +31,13 @@ class Row(NamedTuple):
     """One published row, or UnixBench's index: its values for two variants, in the row's unit, and ratios candidate / baseline.
 
     Attributes:
-        published: the row; None for the index.
+        published: the row; of the index, one with that name.
         baseline, candidate: measured here; None if a workload of the row has no value, or a difference is not above 0.
         ratio: measured here; None if one is missing.
         on_page: None where the page has no figure for these levels.
     """
 
-    published: MeasuredRow | None
+    published: MeasuredRow
     baseline: float | None
     candidate: float | None
     ratio: float | None
@@ -110,7 +110,7 @@ def _section(name: str, title: str, rows: tuple[Row, ...], pair: tuple[Variant, 
     baseline, candidate = pair
     shown = [row for row in rows if row.ratio is not None]
     notes = [*_notes(rows), *((note,) if note else ())]
-    if rows[0].published is not None and rows[0].published.suite == "unixbench":
+    if rows[0].published.suite == "unixbench":
         shown.append(_index(rows))
         notes.append(
             "index: the geometric mean of the scores, 10 times the result over UnixBench's reference, of the ten rows with UnixBench's "
@@ -123,9 +123,9 @@ def _section(name: str, title: str, rows: tuple[Row, ...], pair: tuple[Variant, 
         (
             Field("row", "", _name, right=False),
             Field("", "row", _of("metric")),
-            Field("unit", "unit", lambda row: row.published.unit if row.published else "1", right=False),
+            Field("unit", "unit", _of("unit"), right=False),
             *(Field("", key, _of(key)) for key in ("condition", "workload", "less", "plus")),
-            Field("", "same_work", lambda row: "no" if row.published and row.published.same_kind else "yes"),
+            Field("", "same_work", lambda row: "no" if row.published.same_kind else "yes"),
             Field(baseline.label, "baseline", lambda row: row.baseline, number),
             Field(candidate.label, "candidate", lambda row: row.candidate, number),
             Field("ratio", "ratio", lambda row: row.ratio, known(formatting.ratio, "unavailable")),
@@ -142,8 +142,6 @@ def _of(name: str) -> Callable[[Row], str]:
 
 
 def _name(row: Row) -> str:
-    if row.published is None:
-        return "index"
     condition = f", {row.published.condition}" if row.published.condition else ""
     return row.published.metric + "*" * row.published.same_kind + condition
 
@@ -151,7 +149,7 @@ def _name(row: Row) -> str:
 def _rows_per_mhz(rows: Sequence[Row], mhz: float) -> Iterator[Row]:
     """Return the rows with iterations a second and MHz. Their ratios are the same."""
     for row in rows:
-        if row.published is not None and row.baseline is not None and row.candidate is not None:
+        if row.baseline is not None and row.candidate is not None:
             unit = msgspec.structs.replace(row.published, unit="1/(s MHz)")
             yield Row(unit, row.baseline / mhz, row.candidate / mhz, row.ratio, row.on_page)
 
@@ -180,9 +178,9 @@ def _index(rows: Sequence[Row]) -> Row:
     pages = [row.on_page for row in rows if row.ratio is not None and row.on_page is not None]
     whole = len(ratios) == len(rows)
     return Row(
-        None,
-        index_of({row.published.metric: row.baseline for row in rows if row.published}),
-        index_of({row.published.metric: row.candidate for row in rows if row.published}),
+        msgspec.structs.replace(rows[0].published, metric="index", unit="1", condition="", same_kind=False),
+        index_of({row.published.metric: row.baseline for row in rows}),
+        index_of({row.published.metric: row.candidate for row in rows}),
         statistics.geometric_mean(ratios) if whole else None,
         statistics.geometric_mean(pages) if whole and len(pages) == len(rows) else None,
     )
@@ -190,21 +188,20 @@ def _index(rows: Sequence[Row]) -> Row:
 
 def _notes(rows: Sequence[Row]) -> Iterator[str]:
     yield "Medians over the blocks. ratio and page: candidate / baseline, measured here and published."
-    known_rows = [row.published for row in rows if row.published]
-    lacking = [row.published.metric for row in rows if row.ratio is None and row.published]
+    lacking = [row.published.metric for row in rows if row.ratio is None]
     if lacking:
         yield f"Unavailable, because a workload of the row has no value or the time to leave out is larger: {', '.join(lacking)}."
-    if any(row.less for row in known_rows):
+    if any(row.published.less for row in rows):
         yield (
             "As lmbench does, ctxsw leaves out the time in which one process passes the token to itself, sig hndl the time of kill() "
             "without a signal, Prot Fault the time of sig hndl, and Page Fault the time of mapping and unmapping."
         )
-    if any(row.unit == "MB/s" for row in known_rows):
+    if any(row.published.unit == "MB/s" for row in rows):
         yield (
             "Rows in MB/s depend on caches and memory. On the virtual clock, on which each instruction takes the same time, they count "
             "instructions only: measure them with --clock wall or on hardware."
         )
-    if any(row.same_kind for row in known_rows):
+    if any(row.published.same_kind for row in rows):
         yield "*: other work of the same kind. Ratios can be compared with the page's, values can't."
 
 
