@@ -122,6 +122,7 @@ def plot(
     panels: Sequence[Panel],
     description: Iterable[str],
     *,
+    name: str,
     caption: str = "",
     lines: tuple[str, ...] = (),
     compact: bool = False,
@@ -133,17 +134,21 @@ def plot(
         x: the axis of all panels.
         panels: from top to bottom.
         description: its content in sentences, for screen readers.
+        name: letters and hyphens, for a page's styles.
         caption: sentences below it.
         lines: the same for a terminal.
         compact: whether a page sets several such plots side by side.
     """
     described = "; ".join(description)
     widths = (320.0,) if compact else (svg.WIDE, svg.NARROW)
-    drawn = [_svg(title, x, panels, described, width) for width in widths]
+    drawn = [
+        svg.drawing(width, *_drawn(x, panels, width), title=title, description=described, name=name) for width in widths
+    ]
     return Drawing(title=title, svg=drawn[0], narrow="".join(drawn[1:]), lines=lines, caption=caption, compact=compact)
 
 
-def _svg(title: str, x: Scale, panels: Sequence[Panel], description: str, width: float) -> str:
+def _drawn(x: Scale, panels: Sequence[Panel], width: float) -> tuple[float, list[str]]:
+    """Return the height of a plot, and its parts."""
     every = [series for panel in panels for series in panel.series]
     parts, top = _legend(every, width)
     spans = (end for series in every for span in series.spans for end in span[:2])
@@ -160,7 +165,7 @@ def _svg(title: str, x: Scale, panels: Sequence[Panel], description: str, width:
         parts += _panel(x, panel, across, top, bottom)
         top = bottom + _GAP + 13.0 * (_rows(x.labels(across, 40), across) - 1)
     parts.append(svg.text((_LEFT + width - _RIGHT) / 2, top, x.title, anchor="middle"))
-    return svg.drawing(width, top + 10, parts, title=title, description=description)
+    return top + 10, parts
 
 
 def _legend(every: Iterable[Series], width: float) -> tuple[list[str], float]:

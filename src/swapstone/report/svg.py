@@ -72,7 +72,7 @@ def series(place: int) -> str:
     return f"--s{place % SERIES + 1}"
 
 
-def drawing(width: float, height: float, parts: Iterable[str], *, title: str, description: str) -> str:
+def drawing(width: float, height: float, parts: Iterable[str], *, title: str, description: str, name: str) -> str:
     """Return one ``<svg>`` element that scales with the page.
 
     Args:
@@ -81,9 +81,10 @@ def drawing(width: float, height: float, parts: Iterable[str], *, title: str, de
         parts: elements.
         title: what it shows, for screen readers.
         description: its content as sentences, for the same.
+        name: its class.
     """
     return (
-        f'<svg viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" role="img" font-size="12">'
+        f'<svg class="{name}" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" role="img" font-size="12">'
         f"<title>{safe(title)}</title><desc>{safe(description)}</desc>{''.join(parts)}</svg>"
     )
 

@@ -69,7 +69,9 @@ def test_a_linear_axis_has_round_ticks_that_keep_their_distance() -> None:
 def test_names_along_an_axis_stand_on_several_rows_where_they_are_long() -> None:
     names = tuple(f"a-level-with-a-long-name-{number}" for number in range(6))
     series = Series("line", 0, tuple(Point(place, 1.0 + place) for place in range(6)))
-    drawing = plot.plot("T", Scale("levels", "names", names=names), [Panel(Scale("y", "log"), (series,))], ["d"])
+    drawing = plot.plot(
+        "T", Scale("levels", "names", names=names), [Panel(Scale("y", "log"), (series,))], ["d"], name="n"
+    )
     for drawn, rows in ((drawing.svg, 2), (drawing.narrow, 4)):
         root = ET.fromstring(drawn)
         heights = {each.get("y") for each in root.iter("text") if (each.text or "").startswith("a-level")}

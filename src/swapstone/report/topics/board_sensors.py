@@ -92,6 +92,7 @@ def _plot(sensors: BoardSensors, shown: Sequence[_Sensor]) -> Drawing | None:
         Scale("trial, in the order of time", reach=(0.5, sensors.trials + 0.5)),
         [_panel(sensors, each, colour, last=each is shown[-1]) for colour, each in enumerate(shown)],
         described,
+        name="board-sensors",
         caption=caption + throttled,
     )
 

@@ -132,6 +132,7 @@ def _plot(title: str, links: list[str], found: dict[str, Goodputs]) -> Drawing |
             for each in series
             for point in each.points
         ),
+        name="goodput",
         caption="Medians, with the lowest and the highest run. The axis is logarithmic.",
     )
 

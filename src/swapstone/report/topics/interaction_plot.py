@@ -112,5 +112,6 @@ def _drawing(
         Scale(across.factor, "names", names=across.levels),
         [Panel(Scale(f"{metric}, ratio", "ratio", ratio_label), series, title, 164.0)],
         (f"{across.factor}={level}, {lines.factor}={line}: {value[0]:.3g}" for (level, line), value in values.items()),
+        name="interaction",
         compact=True,
     )

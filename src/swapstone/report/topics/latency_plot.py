@@ -70,6 +70,7 @@ def drawing(group: LatencyGroup, title: str) -> Drawing:
         Scale("latency, us (logarithm of 1 us + latency)", "log1p", reach=(0.0, float(top(group))), pad=0.0),
         panels,
         (f"{each.variant.short_label} under {each.load}: worst case {us(worst(each))} us" for each in _ordered(group)),
+        name="latency",
         caption="Wake-ups in each bin of 1 us (logarithm), all replicates.",
         lines=drawn(group),
     )

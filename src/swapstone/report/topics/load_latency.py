@@ -115,6 +115,7 @@ def _drawing(each: LoadSeries, values: Values) -> Drawing:
             for line in series
             for point in line.points
         ),
+        name=NAME,
         caption=f"{title}. Medians over the blocks on logarithmic axes. Solid lines: p50, half of the requests are faster. Dashed lines: "
         "p99, one request in a hundred is slower.",
     )

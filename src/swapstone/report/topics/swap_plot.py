@@ -22,6 +22,7 @@ def drawing(title: str, lines: Sequence[Series]) -> Drawing | None:
         Scale("time, seconds", reach=(0.0,)),
         [Panel(Scale("swapped out, KiB a second", reach=(0.0,)), drawn)],
         (f"{line.name}: at most {max(point.y for point in line.points):.0f} KiB a second" for line in drawn),
+        name="swap-out",
         lines=bars(drawn),
     )
 

@@ -85,6 +85,7 @@ def _plot(places: Sequence[Place], margin: float) -> Drawing:
         Scale(f"{rate}{first.lead.name}, {named}", "ratio", ratio_label, near),
         [Panel(memory_scale, series, height=302.0, under=under, over=over)],
         (*(each.name for each in series), f"all relative to {baseline}"),
+        name=NAME,
         caption=caption,
     )
 
