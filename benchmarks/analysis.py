@@ -9,7 +9,6 @@ Processor time, because machines are busy; and the process's peak resident size 
 
 from __future__ import annotations
 
-import argparse
 import resource
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import overload
 
 import msgspec
 import numpy as np
+from benchmarks.shared import parser_of
 
 from swapstone.comparison import analyse
 from swapstone.model import (
@@ -141,9 +141,7 @@ def timed(name: str, act: Callable[[], object]) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks/analysis", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("analysis", __doc__)
     parser.add_argument("--runs", type=int, help="analyse this number of runs, a multiple of 100, and no other shape")
     wanted = parser.parse_args(arguments).runs
     experiment, workloads = experiment_of_runs()

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Planted causes: `causes NAME 0` and `causes NAME 1` do the same work, the second with an added cost. `causes.py` lists what explain should
-   find. Further ones are in more_causes.c. Compile both with -O2 -pthread -ldl. */
+   find. Each is a function: with 0 it does its work, with 1 the same work at an added cost. Compile with -O2 -pthread -ldl. */
 #define _GNU_SOURCE
-#include "causes.h"
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -23,9 +22,16 @@
 #include <time.h>
 #include <unistd.h>
 
-volatile uint64_t sink;
+enum { MIB = 1 << 20, PAGE = 4096 };
 
-__attribute__((noinline)) void compute(unsigned turns) {
+struct cause {
+    const char *name;
+    void (*run)(int planted);
+};
+
+static volatile uint64_t sink; /* keeps the compiler from removing a computation */
+
+__attribute__((noinline)) static void compute(unsigned turns) {
     uint64_t state = 88172645463325252u;
 
     for (unsigned i = 0; i < turns; i++) {
@@ -36,12 +42,13 @@ __attribute__((noinline)) void compute(unsigned turns) {
     sink += state;
 }
 
-uint32_t next_random(uint32_t *state) {
+static uint32_t next_random(uint32_t *state) {
     *state = *state * 1664525u + 1013904223u;
     return *state >> 8;
 }
 
-void check(int good, const char *what) {
+/* Exit with the error of `what` unless `good`. */
+static void check(int good, const char *what) {
     if (!good) {
         perror(what);
         exit(1);
@@ -53,7 +60,8 @@ void check(int good, const char *what) {
 static _Alignas(256) volatile uint64_t counters[64];
 static atomic_int arrived;
 
-void pin(int number) {
+/* Pin the thread to one of the processors that it may use, another one for each number. */
+static void pin(int number) {
     cpu_set_t allowed, mine;
 
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
@@ -592,20 +600,13 @@ static const struct cause CAUSES[] = {
     {NULL, NULL},
 };
 
-static int run(const struct cause *all, const char *name, int planted) {
-    for (; all->name; all++)
-        if (strcmp(name, all->name) == 0) {
-            all->run(planted);
-            return 1;
-        }
-    return 0;
-}
-
 int main(int count, char **arguments) {
     if (count == 3)
-        for (int place = 0; place < 2; place++)
-            if (run(place ? MORE_CAUSES : CAUSES, arguments[1], atoi(arguments[2])))
+        for (const struct cause *one = CAUSES; one->name; one++)
+            if (strcmp(arguments[1], one->name) == 0) {
+                one->run(atoi(arguments[2]));
                 return 0;
+            }
     fprintf(stderr, "usage: causes NAME 0|1\n");
     return 2;
 }

@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Whether `swapstone explain` names planted causes: pairs of programs whose second has one added cost, and nulls. `benchmarks/causes`.
 
-The programs are in benchmarks/causes.c and more_causes.c. Each pair is compared and explained. Prints for each what is named first, its
-share with its interval, and how the instructions compare. `class` is the right class without the evidence that names the cause, and
-`counts` are numbers of calls without a share of the difference. Then the number of causes that were named first, of wrong ones that were
-named first, and of nulls that named anything; then what each instrument cost. The exit status is 1 if a wrong cause or a null was named,
-or a pair failed. Needs root, perf and valgrind.
+The programs are in benchmarks/causes.c. Each pair is compared and explained. Prints for each what is named first, its share with its
+interval, and how the instructions compare. `class` is the right class without the evidence that names the cause, and `counts` are numbers
+of calls without a share of the difference. Then the number of causes that were named first, of wrong ones that were named first, and of
+nulls that named anything. The exit status is 1 if a wrong cause or a null was named, or a pair failed. Needs root, perf and valgrind.
 
-    benchmarks/causes                     all 57 causes and 5 nulls
+    benchmarks/causes                     all 30 causes and 5 nulls
     benchmarks/causes fsync lock          some causes, and the nulls
     benchmarks/causes --nulls             all causes without nulls
     benchmarks/causes --hogs 2            beside two busy loops
     benchmarks/causes --confirm           causes with a remedy: the share of the gap that it closes
 
-Each result is stored in the folder of --out. If the command is repeated, only what is missing is run, unless the program or the
-settings have changed: such results are of another state and are kept apart. `table.md` there has the tables.
+Each result is stored in the folder of --out. If the command is repeated, only what is missing there is run: take another folder for
+another state of the program or other settings. `table.md` there has the tables.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import collections
 import dataclasses
 import json
 import os
@@ -28,23 +27,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from benchmarks.causes_results import (
-    CONFIRMED,
-    Outcome,
-    Result,
-    outcome_of,
-    row,
-    state_of,
-    stored,
-    tables,
-    with_slowdowns,
-)
+import msgspec
+from benchmarks.shared import busy_loops, parser_of, table
 from tests.e2e.cli import swapstone
 
-SOURCES = (Path(__file__).with_suffix(".c"), Path(__file__).with_name("more_causes.c"))
+from swapstone.explanation.remedies_tried import closed_gap
+from swapstone.model import RemedyRuns
+
+SOURCE = Path(__file__).with_suffix(".c")
 LIBRARIES = 50
 
 
@@ -57,23 +51,25 @@ class Cause:
         detail: what a line of that class's evidence must contain; empty for none.
         how: how the instructions must compare, one of several; empty for anything.
         metric: of the row.
+        remedy: name of the one that takes it away; empty for none.
     """
 
     named: tuple[str, ...]
     detail: str = ""
     how: str | tuple[str, ...] = ""
     metric: str = "cpu"
+    remedy: str = ""
 
 
 OWN, CALLS = ("own code",), ("system calls",)
 SLOWER = "same instructions, slower"
 
 CAUSES: Mapping[str, Cause] = {
-    "false-sharing": Cause(OWN, "false sharing", SLOWER),
+    "false-sharing": Cause(OWN, "false sharing", SLOWER, remedy="one processor"),
     "branches": Cause(OWN, "mispredicted branches", SLOWER),
     "stride": Cause(OWN, "misses of the", SLOWER),
     "columns": Cause(OWN, "misses of the", SLOWER),
-    "huge-pages": Cause((*OWN, "page faults")),
+    "huge-pages": Cause((*OWN, "page faults"), remedy="huge mappings"),
     "condvar": Cause(("waiting", "locks"), "futex", "hand-off between threads", metric="wall"),
     "lock": Cause(("locks",), "futex", "a lock that another thread holds", metric="wall"),
     "O0": Cause(
@@ -82,71 +78,31 @@ CAUSES: Mapping[str, Cause] = {
     "turns": Cause(OWN, "instructions", "more instructions"),
     "strlen": Cause(("copies and strings",), "strlen"),
     "copies": Cause(("copies and strings",), "memcpy"),
-    "growth": Cause(("allocator",), "realloc"),
+    "growth": Cause(("allocator",), "realloc", remedy="room to grow"),
     "allocations": Cause(("allocator",), "malloc"),
-    "unbuffered": Cause(CALLS, "write"),
+    "unbuffered": Cause(CALLS, "write", remedy="larger buffers"),
     "clock": Cause(CALLS, "clock_gettime"),
     "getppid": Cause(CALLS, "getppid"),
     "open": Cause(CALLS, "open"),
     "small-writes": Cause(CALLS, "write"),
-    "fsync": Cause((*CALLS, "waiting"), "fsync", metric="wall"),
-    "direct": Cause((*CALLS, "waiting"), "read", metric="wall"),
-    "faults": Cause(("page faults",), "faults"),
-    "mmap": Cause(("page faults", *CALLS), ""),
-    "sleep": Cause(("waiting",), "nanosleep", "sleep or time-out", metric="wall"),
-    "nagle": Cause(("waiting",), "read", "Nagle's algorithm with delayed ACK", metric="wall"),
+    "fsync": Cause((*CALLS, "waiting"), "fsync", metric="wall", remedy="no forced writes"),
+    "direct": Cause((*CALLS, "waiting"), "read", metric="wall", remedy="page cache"),
+    "faults": Cause(("page faults",), "faults", remedy="kept mappings"),
+    "mmap": Cause(("page faults", *CALLS), "", remedy="kept mappings"),
+    "sleep": Cause(("waiting",), "nanosleep", "sleep or time-out", metric="wall", remedy="no sleeps"),
+    "nagle": Cause(("waiting",), "read", "Nagle's algorithm with delayed ACK", metric="wall", remedy="TCP_NODELAY"),
     "divides": Cause(OWN, "dependent instructions", SLOWER),
     "clearing": Cause(("copies and strings",), "memset"),
-    "timeouts": Cause(("waiting",), "poll", "sleep or time-out", metric="wall"),
+    "timeouts": Cause(("waiting",), "poll", "sleep or time-out", metric="wall", remedy="no sleeps"),
     "semaphores": Cause(("waiting", "locks"), "futex", "hand-off between threads", metric="wall"),
     "messages": Cause(CALLS, "read"),
     "libraries": Cause(("start-up and loading", "page faults", *CALLS)),
-    "spin-lock": Cause(("locks",), "pthread_spin_lock"),
-    "retries": Cause(("waiting",), "nanosleep", "sleep or time-out", metric="wall"),
-    "yields": Cause(CALLS, "sched_yield"),
-    "threads": Cause(("threads and processes", "page faults", *CALLS), "clone"),
-    "uncontended": Cause(("locks",), "pthread_mutex_lock"),
-    "shootdown": Cause(CALLS, "mprotect"),
-    "forks": Cause(("threads and processes", "page faults", *CALLS), "clone"),
-    "timer-signals": Cause(("signals",), "rt_sigreturn"),
-    "raised-signals": Cause(("signals", *CALLS), "tgkill"),
-    "closed-descriptors": Cause(CALLS, "close"),
-    "store-forwarding": Cause(OWN, "just stored in parts", SLOWER),
-    "atomics": Cause(OWN, "atomic", SLOWER),
-    "by-value": Cause((*OWN, "copies and strings"), ""),
-    "zeroing": Cause(("copies and strings",), "memset"),
-    "insertion": Cause(("copies and strings",), "memmove"),
-    "collisions": Cause(OWN, "instructions", ("more instructions", "more instructions, and slower ones")),
-    "stdio-locks": Cause(("input and output", "locks"), "getc"),
-    "backtracking": Cause(("regular expressions",), ""),
-    "conversions": Cause(("numbers and text",), "iconv"),
-    "local-times": Cause(CALLS, "stat"),
-    "formatted": Cause(("numbers and text",), "printf"),
-    "environment": Cause(("C library, other", "copies and strings"), "getenv"),
-    "proc-reads": Cause(CALLS, "read"),
-    "many-descriptors": Cause(CALLS, "poll"),
-    "timer-slack": Cause(("waiting",), "nanosleep", "sleep or time-out", metric="wall"),
-    "small-buffers": Cause((*CALLS, "waiting"), "", metric="wall"),
-    "cold-cache": Cause(("waiting", *CALLS), "read", metric="wall"),
 }
 DISTURBED = "has no result to explain: disturbed"
 """Printed by explain where other processes used processors that a pair needs: on a busy machine the record has no result."""
 
 NULLS = ("turns", "copies", "faults", "unbuffered", "sleep")
 """Programs that are compared with themselves."""
-
-
-def built(folder: Path) -> Path:
-    """Compile the programs, and the libraries that one of them loads."""
-    program = folder / "causes"
-    subprocess.run(["cc", "-O2", "-g", "-pthread", "-o", program, *SOURCES, "-ldl"], check=True)
-    source = folder / "library.c"
-    source.write_text("int causes_value = 7;\nint causes_function(void) { return causes_value; }\n")
-    first = folder / "causes-0.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", first, source], check=True)
-    for number in range(1, LIBRARIES):
-        (folder / f"causes-{number}.so").write_bytes(first.read_bytes())
-    return program
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,30 +118,119 @@ class Pair:
         return f"null-{self.name}" if self.null else self.name
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What explain gave for a pair.
+
+    Attributes:
+        named: the class that is named first; empty for none.
+        share: its share of the difference.
+        interval: of the share; None without intervals.
+        how: how the instructions compare.
+        evidence: all of its texts.
+        answer: the first sentence.
+        differs: whether the record has a difference; on a busy machine a planted cause may have no effect, such as false sharing of
+            threads that never run at the same time.
+    """
+
+    named: str = ""
+    share: float = 0.0
+    interval: tuple[float, float] | None = None
+    how: str = ""
+    evidence: str = ""
+    answer: str
+    differs: bool = True
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The result of a pair.
+
+    Attributes:
+        pair: it.
+        verdict: ``right``; ``class``: the right class, without the evidence that names the cause; ``counts``: another class by counts
+            alone, without a share; ``WRONG``; ``missed`` (nothing was named); ``none`` (no difference in the record); ``silent``;
+            ``LOUD`` or ``FAILED``.
+        outcome: what explain gave.
+        seconds: of the comparison and the explanation.
+        load: average of the last minute before it.
+        remedies: that were tried, as in the explanation's JSON.
+    """
+
+    pair: Pair
+    verdict: str
+    outcome: Outcome
+    seconds: float
+    load: float = 0.0
+    remedies: tuple[RemedyRuns, ...] = ()
+
+    def store(self, path: Path) -> None:
+        """Write it; a kill leaves no part of it under this name."""
+        part = path.with_suffix(".part")
+        part.write_bytes(msgspec.json.encode(self))
+        part.replace(path)
+
+
+def stored(path: Path) -> Result | None:
+    """Return a stored result; None if there is none, it is damaged, or the pair failed."""
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=Result)
+    except (OSError, msgspec.DecodeError):
+        return None
+    return None if found.verdict == "FAILED" else found
+
+
+def outcome_of(explanation: Mapping[str, Any]) -> Outcome:
+    """Return what an explanation, as JSON, names first."""
+    answer, findings = explanation["paragraph"], explanation["findings"]
+    if not findings:
+        return Outcome(answer=answer, differs=explanation.get("differs", True))
+    first = findings[0]
+    interval = first.get("interval")
+    return Outcome(
+        named=first["cause"],
+        share=first["share"] or 0.0,
+        interval=None if interval is None else (interval[0], interval[1]),
+        how=first.get("how", ""),
+        evidence=" | ".join((first["sentence"], *first["evidence"])),
+        answer=answer,
+    )
+
+
+def built(folder: Path) -> Path:
+    """Compile the programs, and the libraries that one of them loads."""
+    program = folder / "causes"
+    subprocess.run(["cc", "-O2", "-g", "-pthread", "-o", program, SOURCE, "-ldl"], check=True)
+    source = folder / "library.c"
+    source.write_text("int causes_value = 7;\nint causes_function(void) { return causes_value; }\n")
+    first = folder / "causes-0.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", first, source], check=True)
+    for number in range(1, LIBRARIES):
+        (folder / f"causes-{number}.so").write_bytes(first.read_bytes())
+    return program
+
+
 def explained(program: Path, pair: Pair, asked: argparse.Namespace) -> Result:
     """Compare and explain a pair; a failure is a result, too."""
-    cause, start = CAUSES[pair.name], time.monotonic()
+    cause, start, load = CAUSES[pair.name], time.monotonic(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch:
         folder = Path(scratch)
-        record = str(folder / "r")
         commands = [f"{program} {pair.name} {side}" for side in ("0", "00" if pair.null else "1")]
-        variables = ("--env", f"CAUSES_LIBRARIES={program.parent}")
-        names = ("-n", "plain", "-n", "planted")
+        words = ("-n", "plain", "-n", "planted", "--env", f"CAUSES_LIBRARIES={program.parent}")
         confirm = ("--confirm",) if asked.confirm and not pair.null else ()
-        load = os.getloadavg()[0]
         try:
-            swapstone(folder, "compare", *commands, *names, *variables, "--blocks", str(asked.blocks), "--out", record)
-            found = swapstone(folder, "explain", record, cause.metric, "--only", "*", "--json", *confirm)
+            swapstone(folder, "compare", *commands, *words, "--blocks", str(asked.blocks), "--out", f"{folder}/r")
+            found = swapstone(folder, "explain", f"{folder}/r", cause.metric, "--only", "*", "--json", *confirm)
             content = json.loads(found.stdout)
         except (AssertionError, ValueError, TimeoutError, subprocess.TimeoutExpired) as error:
             disturbed = DISTURBED in str(error)
-            problem = Outcome("", 0.0, None, "", "", str(error)[-2000:], differs=not disturbed)
-            verdict = "FAILED" if not disturbed else "silent" if pair.null else "none"
-            return Result(pair.name, pair.null, verdict, problem, time.monotonic() - start, load)
+            problem = Outcome(answer=str(error)[-2000:], differs=not disturbed)
+            verdict = verdict_of(problem, None if pair.null else cause) if disturbed else "FAILED"
+            return Result(pair, verdict, problem, time.monotonic() - start, load)
     outcome = outcome_of(content["explanation"])
     verdict = verdict_of(outcome, None if pair.null else cause)
-    costs, remedies = with_slowdowns(content["costs"], content["runs"]), tuple(content["remedies"] or ())
-    return Result(pair.name, pair.null, verdict, outcome, time.monotonic() - start, load, costs, remedies)
+    remedies = msgspec.convert(content["remedies"] or (), tuple[RemedyRuns, ...])
+    return Result(pair, verdict, outcome, time.monotonic() - start, load, remedies)
 
 
 def verdict_of(found: Outcome, cause: Cause | None) -> str:
@@ -205,88 +250,97 @@ def is_right(found: Outcome, cause: Cause) -> bool:
     return found.named in cause.named and cause.detail in found.evidence and (how == ("",) or found.how in how)
 
 
-@contextlib.contextmanager
-def hogs(number: int) -> Iterator[None]:
-    """Run busy loops."""
-    running = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(number)]
-    try:
-        yield
-    finally:
-        for one in running:
-            one.kill()
-            one.wait()
-
-
 def chosen(asked: argparse.Namespace) -> list[Pair]:
     """Return the pairs to run, causes before nulls."""
-    causes = asked.causes or list(CONFIRMED if asked.confirm else CAUSES)
-    nulls = [] if asked.confirm and asked.nulls is None else NULLS if asked.nulls is None else asked.nulls
+    causes = asked.causes or [name for name, cause in CAUSES.items() if cause.remedy or not asked.confirm]
+    nulls = asked.nulls if asked.nulls is not None else () if asked.confirm else NULLS
     return [*(Pair(name, null=False) for name in causes), *(Pair(name, null=True) for name in nulls)]
 
 
-def run_all(pairs: Sequence[Pair], folder: Path, asked: argparse.Namespace) -> list[Result]:
+def run_all(pairs: Sequence[Pair], asked: argparse.Namespace) -> list[Result]:
     """Run what has no stored result, and return the results of all. Progress with the time that is left goes to standard error."""
-    found = {pair: result for pair in pairs if (result := stored(folder / f"{pair.key}.json")) is not None}
+    found = {pair: result for pair in pairs if (result := stored(asked.out / f"{pair.key}.json")) is not None}
     left = [pair for pair in pairs if pair not in found]
-    if found:
-        print(f"{len(found)} of {len(pairs)} results are in {folder}", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch, hogs(asked.hogs if left else 0):
+    with tempfile.TemporaryDirectory(prefix="swapstone-causes-") as scratch, busy_loops(asked.hogs if left else 0):
         program = built(Path(scratch)) if left else Path()
         for number, pair in enumerate(left):
             seconds = [result.seconds for result in found.values()]
             eta = f", about {sum(seconds) / len(seconds) * (len(left) - number) / 60:.0f} min left" if seconds else ""
             print(f"{pair.key}, {len(found) + 1} of {len(pairs)}{eta}", file=sys.stderr, flush=True)
             found[pair] = explained(program, pair, asked)
-            found[pair].store(folder / f"{pair.key}.json")
-            print(row(found[pair]), flush=True)
-            if asked.verbose or found[pair].verdict in {"WRONG", "class", "counts", "missed", "FAILED", "LOUD"}:
+            found[pair].store(asked.out / f"{pair.key}.json")
+            print(*row(found[pair]), f"{found[pair].seconds:.0f} s", sep="; ", flush=True)
+            if found[pair].verdict not in {"right", "none", "silent"}:
                 print(f"    {found[pair].outcome.evidence or found[pair].outcome.answer}", flush=True)
     return [found[pair] for pair in pairs]
 
 
+def row(result: Result) -> tuple[str, ...]:
+    """Return the cells of a result."""
+    found = result.outcome
+    share = f"{100 * found.share:.0f} %" if found.named else ""
+    return result.pair.key, result.verdict, found.named or "nothing", share, _between(found.interval), found.how
+
+
+def _between(interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f"{100 * interval[0]:.0f} to {100 * interval[1]:.0f} %"
+
+
+def remedy_row(result: Result) -> tuple[str, ...]:
+    """Return the cells of the remedies of a result: that which closes most of the gap, the share with its interval, and the others."""
+    gaps = {each.name: gap for each in result.remedies if (gap := closed_gap(each)) is not None and gap.interval}
+    best = max(gaps, key=lambda name: gaps[name].share, default=None)
+    others = ", ".join(each.name for each in result.remedies if each.name != best)
+    if best is None:
+        return result.pair.key, "none measured", "", "", others
+    return result.pair.key, best, f"{100 * gaps[best].share:.0f} %", _between(gaps[best].interval), others
+
+
+def tables(results: Sequence[Result]) -> str:
+    """Return the results as Markdown: the causes and nulls, and the remedies if any were tried."""
+    loads = [each.load for each in results]
+    parts = [
+        f"{len(os.sched_getaffinity(0))} processors, load {min(loads):.1f} to {max(loads):.1f}. {summary(results)}.",
+        table(("planted", "verdict", "named first", "share", "interval", "how"), map(row, results)),
+    ]
+    if tried := [remedy_row(each) for each in results if each.remedies]:
+        parts.append(table(("planted", "remedy", "closes", "interval", "tried as well"), tried))
+    return "\n\n".join(parts) + "\n"
+
+
+def summary(results: Sequence[Result]) -> str:
+    """Return how many results have each verdict, as a sentence."""
+    found = collections.Counter(each.verdict for each in results)
+    nulls = sum(each.pair.null for each in results)
+    return (
+        f"{found['right']} of {len(results) - nulls - found['none']} causes were named first with their evidence, {found['class']} by "
+        f"the right class alone, and {found['none']} had no effect; {found['WRONG']} wrong classes were named first; "
+        f"{found['LOUD']} of {nulls} nulls named a cause; {found['FAILED']} pairs failed"
+    )
+
+
 def main(arguments: Sequence[str]) -> int:
     """Measure and print; return the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks/causes", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("causes", __doc__)
     parser.add_argument("causes", nargs="*", metavar="CAUSE", help=f"any of {', '.join(CAUSES)}; default: all")
     parser.add_argument("--blocks", type=int, default=20, help="blocks of each record (default: %(default)s)")
     parser.add_argument("--nulls", nargs="*", metavar="CAUSE", help="programs compared with themselves")
     parser.add_argument("--hogs", type=int, default=0, help="number of busy loops beside it")
-    parser.add_argument("--confirm", action="store_true", help=f"try remedies; default causes: {', '.join(CONFIRMED)}")
+    parser.add_argument("--confirm", action="store_true", help="try remedies; default: the causes that have one")
     parser.add_argument("--out", type=Path, default=Path("causes-results"), help="folder (default: %(default)s)")
-    parser.add_argument("--verbose", action="store_true", help="print the evidence of what is named first")
     asked = parser.parse_args(arguments)
     pairs = chosen(asked)
     if wrong := [pair.name for pair in pairs if pair.name not in CAUSES]:
         parser.error(f"there is no {wrong[0]!r}; there are {', '.join(CAUSES)}")
-    state = state_of(blocks=asked.blocks, hogs=asked.hogs, confirm=asked.confirm)
-    folder = asked.out / state
-    folder.mkdir(parents=True, exist_ok=True)
-    print(f"{'planted':14} {'':6} {'named first':22} {'share':>5} {'interval':14} {'instructions':26}")
+    asked.out.mkdir(parents=True, exist_ok=True)
     try:
-        results = run_all(pairs, folder, asked)
+        results = run_all(pairs, asked)
     except KeyboardInterrupt:
-        done = sum((folder / f"{pair.key}.json").is_file() for pair in pairs)
-        print(
-            f"\nStopped: {done} of {len(pairs)} results are in {folder}. Repeat the command to go on.", file=sys.stderr
-        )
+        print(f"\nStopped. The results so far are in {asked.out}. Repeat the command to go on.", file=sys.stderr)
         return 130
-    causes, nulls = [each for each in results if not each.null], [each for each in results if each.null]
-    right = sum(each.verdict == "right" for each in causes)
-    absent = sum(each.verdict == "none" for each in causes)
-    classes = sum(each.verdict == "class" for each in causes)
-    confident = sum(each.verdict == "WRONG" for each in causes)
-    loud = sum(each.verdict == "LOUD" for each in nulls)
-    failed = sum(each.verdict == "FAILED" for each in results)
-    summary = (
-        f"{right} of {len(causes) - absent} causes were named first with their evidence, {classes} by the right class alone, and {absent} "
-        f"had no effect; {confident} wrong classes were named first; {loud} of {len(nulls)} nulls named a cause; {failed} pairs failed"
-    )
-    text = tables(results, state, summary)
-    (folder / "table.md").write_text(text)
-    print(f"\n{text}\nThe table is in {folder / 'table.md'}.")
-    return 1 if confident or loud or failed else 0
+    (asked.out / "table.md").write_text(tables(results))
+    print(f"\n{tables(results)}\nThe table is in {asked.out / 'table.md'}.")
+    return 1 if {each.verdict for each in results} & {"WRONG", "LOUD", "FAILED"} else 0
 
 
 if __name__ == "__main__":

@@ -8,13 +8,14 @@ before each line of its log: nanoseconds of the emulated machine, one for each i
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from benchmarks.shared import parser_of
 
 from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.libc_image import BuiltLibcImage, LibcImageRequest, build_libc_image
@@ -121,9 +122,7 @@ def report(images: dict[str, BuiltLibcImage], boots: dict[str, Boot]) -> list[st
 
 def main(words: list[str]) -> int:
     """Build the two images, boot each twice, and print the comparison."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks/libc-images", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("libc-images", __doc__)
     parser.add_argument("--arch", default="x86_64", help="architecture of the images (default: %(default)s)")
     parser.add_argument("--compiler", default="gcc", choices=SDK_COMPILERS, help="default: %(default)s")
     parser.add_argument("--memory", type=int, default=128, help="of the machine, in MiB (default: %(default)s)")

@@ -10,10 +10,8 @@ a byte of a run.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -22,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.plugin_equality import differences
+from benchmarks.shared import children_s, parser_of
 
 from swapstone.instruments.counted_runs import kernel_symbols, machine_target, mark_name, plugin_arguments
 from swapstone.instruments.model_counts import MOST_BYTES, ModelCounts, decode_model, require_modelled
@@ -38,6 +37,7 @@ from swapstone.record import read_regular
 from swapstone.session.experiment import resolve
 from swapstone.session.machines import open_experiment_target
 from swapstone.session.request import ExperimentRequest, parse_factors
+from swapstone.session.settings import Measuring, Place, Settings, VirtualMachine, Workloads
 from swapstone.targets import DEFAULT_MACHINE
 from swapstone.targets.vm.machine_models import COMPILERS
 from swapstone.targets.vm.vm_target import VmTarget
@@ -134,18 +134,22 @@ class Observed:
 
 def main() -> int:
     """Print the tables; the exit status is 1 if something is not as expected."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks/model-programs", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("model-programs", __doc__)
     parser.add_argument("--arch", default="x86_64", choices=("x86_64", "arm64"), help="of the machine (default x86_64)")
     parser.add_argument("--only", action="append", choices=[one.name for one in PROGRAMS], help="a program; repeatable")
     parser.add_argument("--runs", type=int, default=9, help="runs of each program on this host (default 9)")
     asked = parser.parse_args()
     chosen = [one for one in PROGRAMS if not asked.only or one.name in asked.only]
     request = ExperimentRequest(
-        name="model", factors=parse_factors(["libc=glibc,musl"]), suites=("libc",), only=("b_string_strlen",),
-        architecture=asked.arch, target="vm", blocks=2,
-    )  # fmt: skip
+        name="model",
+        factors=parse_factors(["libc=glibc,musl"]),
+        settings=Settings(
+            workloads=Workloads(suites="libc", only="b_string_strlen"),
+            measuring=Measuring(blocks=2),
+            place=Place(target="vm"),
+            machine=VirtualMachine(architecture=asked.arch),
+        ),
+    )
     with (
         open_experiment_target(resolve(request), lambda line: print(line, file=sys.stderr), no_cache=True) as opened,
         tempfile.TemporaryDirectory() as scratch,
@@ -189,11 +193,11 @@ def _observe(
             if not found and not sides:
                 target.run_observed(request, DEFAULT_MACHINE)  # saves the snapshot, whose time belongs to no program
             out = scratch / request.id
-            started = _emulators_s()
+            started = children_s()
             plain = target.run_observed(request, DEFAULT_MACHINE)
-            between = _emulators_s()
+            between = children_s()
             model = target.run_observed(request, DEFAULT_MACHINE, plugin_arguments(out, mark, "model"))
-            ended = _emulators_s()
+            ended = children_s()
             name, _, elapsed = plain[0].stdout.split()
             if name.decode() != one.name:
                 raise SystemExit(f"The program printed {plain[0].stdout!r}.")
@@ -216,11 +220,6 @@ def _on_host(program: Path, words: Sequence[str], runs: int) -> float:
         done = subprocess.run([program, *words], check=True, capture_output=True, text=True)
         times.append(int(done.stdout.split()[2]))
     return statistics.median(times)
-
-
-def _emulators_s() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 Found = Sequence[tuple[MicroProgram, tuple[Observed, Observed]]]

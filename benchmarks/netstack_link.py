@@ -8,8 +8,8 @@ highest value. Loss and reordering affect both directions, data and acknowledgem
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
+import itertools
 import json
 import os
 import statistics
@@ -20,10 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from benchmarks.netstack import no_rust
-from benchmarks.netstack_tables import number, table
+from benchmarks.shared import number, parser_of, table
 
-from swapstone.artifacts import build_package
+from swapstone.artifacts import build_package, missing_rust
 from swapstone.model import UserError
 
 PAIRS = (("lwip", "smoltcp"), ("smoltcp", "lwip"), ("smoltcp", "smoltcp"))
@@ -60,12 +59,8 @@ CONDITIONS = (
 TITLES = {
     "loss": "loss, 10 ms of round trip",
     "delay": "round trip, no loss",
-    "reordering": "frames held up by 1 ms, 10 ms of round trip, no loss",
+    "reordering": "frames delayed by 1 ms, 10 ms of round trip, no loss",
 }
-
-
-class FailedError(Exception):
-    """A run failed; the message gives the reason."""
 
 
 def build() -> Path:
@@ -74,6 +69,8 @@ def build() -> Path:
     Raises:
         SystemExit: it does not build.
     """
+    if trouble := missing_rust():
+        raise SystemExit(f"unavailable: {' '.join(trouble)}")
     print("Building swapstone-net-virtual", file=sys.stderr)
     try:
         return build_package("swapstone-net-virtual").path
@@ -82,62 +79,36 @@ def build() -> Path:
 
 
 def run(binary: Path, arguments: Sequence[str]) -> dict[str, Any]:
-    """Make one run.
-
-    Args:
-        binary: swapstone-net-virtual.
-        arguments: of the binary.
-
-    Returns:
-        Its output.
-
-    Raises:
-        FailedError: it failed, or its connection did.
-    """
+    """Return the output of a run of swapstone-net-virtual with `error`: None, or why it or its connection failed."""
     done = subprocess.run(
         (str(binary), *arguments), capture_output=True, text=True, check=False, timeout=_RUN_S, stdin=subprocess.DEVNULL
     )
     if done.returncode != 0:
-        raise FailedError(done.stderr.strip() or f"it ended with {done.returncode}")
+        return {"error": done.stderr.strip() or f"it ended with {done.returncode}"}
     found: dict[str, Any] = json.loads(done.stdout)
-    if found["failed"] is not None:
-        raise FailedError(found["failed"])
-    return found
+    return {**found, "error": found["failed"]}
 
 
-def goodput(
-    binary: Path, pairs: Sequence[tuple[str, str]], conditions: Sequence[Condition], seeds: int, size: int
-) -> list[dict[str, Any]]:
+def goodput(binary: Path, seeds: int, size: int) -> list[dict[str, Any]]:
     """Make a run of each pair, condition and seed.
 
     Args:
         binary: swapstone-net-virtual.
-        pairs: sender and receiver.
-        conditions: of the link.
         seeds: number of seeds, from 1.
         size: bytes to send.
 
     Returns:
-        An entry for each run, with `sender`, `receiver`, `series`, `label`, `seed`, and its output or `error`.
+        An entry for each run, with `sender`, `receiver`, `series`, `label` and `seed`, its output and `error`.
     """
-    wanted = [
-        (sender, receiver, condition, seed)
-        for sender, receiver in pairs
-        for condition in conditions
-        for seed in range(1, seeds + 1)
-    ]
 
-    def one(what: tuple[str, str, Condition, int]) -> dict[str, Any]:
-        sender, receiver, condition, seed = what
+    def one(what: tuple[tuple[str, str], Condition, int]) -> dict[str, Any]:
+        (sender, receiver), condition, seed = what
         names = {"sender": sender, "receiver": receiver, "series": condition.series, "label": condition.label}
         arguments = ("--stack", sender, "--peer", receiver, "--seed", str(seed), "--bytes", str(size))
-        try:
-            return {**names, "seed": seed, "error": None, **run(binary, (*arguments, *condition.options, "out"))}
-        except FailedError as error:
-            return {**names, "seed": seed, "error": str(error)}
+        return {**names, "seed": seed, **run(binary, (*arguments, *condition.options, "out"))}
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return list(pool.map(one, wanted))
+        return list(pool.map(one, itertools.product(PAIRS, CONDITIONS, range(1, seeds + 1))))
 
 
 def cell(runs: Sequence[dict[str, Any]]) -> tuple[str, str]:
@@ -170,39 +141,25 @@ def tables(runs: Sequence[dict[str, Any]]) -> str:
             again.append([" to ".join(pair), *(second for _, second in cells)])
         title = TITLES[series]
         parts += [f"Goodput, Mbit/s, against {title}", table(["", *labels], rates)]
-        parts += [f"Segments sent again, against {title}", table(["", *labels], again)]
+        parts += [f"Retransmitted segments, against {title}", table(["", *labels], again)]
     return "\n\n".join(parts)
 
 
 def main() -> int:
     """Build, run, print."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks/netstack-link", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("netstack-link", __doc__)
     parser.add_argument("--seeds", type=int, default=20, help="number of seeds (default 20)")
     parser.add_argument("--bytes", type=int, default=10_000_000, help="size of each transfer (default 10000000)")
-    parser.add_argument("--quick", action="store_true", help="two seeds and a megabyte, as a smoke test")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all runs to this file")
     asked = parser.parse_args()
-    seeds, size = (2, 1_000_000) if asked.quick else (asked.seeds, asked.bytes)
-    if seeds < 1 or size < 1:
+    if asked.seeds < 1 or asked.bytes < 1:
         parser.error("--seeds and --bytes must be at least 1")
-    reason = no_rust()
-    if reason is not None:
-        print(f"unavailable: {reason}", file=sys.stderr)
-        return 3
-    runs = goodput(build(), PAIRS, CONDITIONS, seeds, size)
-    if asked.json is not None:
-        asked.json.write_text(
-            json.dumps({"seeds": seeds, "bytes": size, "runs": runs}, indent=1, sort_keys=True) + "\n"
-        )
-    print(f"{size} bytes at 1 Gbit/s, {seeds} seeds: the median (lowest to highest)\n")
+    runs = goodput(build(), asked.seeds, asked.bytes)
+    print(f"{asked.bytes} bytes at 1 Gbit/s, {asked.seeds} seeds: the median (lowest to highest)\n")
     print(tables(runs))
     failed = [one for one in runs if one["error"] is not None]
     for one in failed:
-        print(
-            f"{one['sender']} to {one['receiver']}, {one['label']}, seed {one['seed']}: {one['error']}", file=sys.stderr
-        )
+        place = f"{one['sender']} to {one['receiver']}, {one['label']}, seed {one['seed']}"
+        print(f"{place}: {one['error']}", file=sys.stderr)
     return 1 if failed else 0
 
 

@@ -13,7 +13,6 @@ Tables, each of ratios within one run, because machines differ and are noisy:
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import os
 import shutil
@@ -26,11 +25,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import analysis
+from benchmarks.shared import TOP, parser_of
 
 from swapstone.targets import open_target
 from swapstone.wire import ProcessOutcome, TrialRequest
 
-TOP = Path(__file__).resolve().parent.parent
 TURNS = 5
 _BETWEEN = "end of one to first instruction of the next"
 _FREESTANDING = (
@@ -47,9 +46,7 @@ _FREESTANDING = (
 
 def main() -> int:
     """Print the tables."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks/overhead", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("overhead", __doc__)
     parser.add_argument("--runs", type=int, default=300, help="of each program (default 300)")
     runs = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as folder:

@@ -9,29 +9,25 @@ processor time is that of the emulators. The cache of runs is not used.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import resource
 import sys
 import tempfile
 from pathlib import Path
+
+from benchmarks.shared import children_s, parser_of
+from benchmarks.vm_equality import Trials, add_trials, experiment_of
 
 from swapstone.instruments.counted_runs import kernel_symbols, machine_target, plugin_arguments, plugin_option
 from swapstone.instruments.observed_paths import MODE as PATHS
 from swapstone.instruments.observed_paths import path_words
 from swapstone.instruments.traced_wakeups import watched_program
 from swapstone.instruments.wakeup_trace import decode_wakeups, find_mark
-from swapstone.model import Experiment
-from swapstone.run.prepare import prepare
-from swapstone.session.experiment import resolve
 from swapstone.session.machines import open_experiment_target
-from swapstone.session.request import ExperimentRequest, parse_factors
-from swapstone.subjects import TrialSpec, raw_output
+from swapstone.subjects import raw_output
 from swapstone.targets import MachineConfig
 from swapstone.targets.vm.qemu import GuestRun
 from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.wire import AgentAnswer, TrialRequest
-from swapstone.workloads import find_load, workloads_of
 from swapstone.workloads.cyclictest import decode_cyclictest
 
 _KEPT_US = 2000
@@ -56,14 +52,8 @@ class Pair:
 
 def main() -> int:
     """Print how many trials were equal, and their processor times; the exit status is 1 unless all were equal."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks/plugin-equality", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--factor", default="libc=glibc,musl", help="factor and levels (default libc=glibc,musl)")
-    parser.add_argument("--suite", default="libc", help="suite of the workload (default libc)")
-    parser.add_argument("--only", default="b_string_strlen", help="pattern of the workload; the first match runs")
-    parser.add_argument("--load", default="idle", help="a load (default idle)")
-    parser.add_argument("--arch", default="", help="x86_64, arm64, armhf or riscv64")
+    parser = parser_of("plugin-equality", __doc__)
+    add_trials(parser, factor="libc=glibc,musl", suite="libc", only="b_string_strlen", load="idle")
     parser.add_argument(
         "--mode",
         default="counts",
@@ -74,43 +64,23 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.trials < 1:
         parser.error("--trials must be at least 1")
-    request = ExperimentRequest(
-        name="equality",
-        factors=parse_factors([asked.factor]),
-        suites=(asked.suite,),
-        only=(asked.only,),
-        loads=(asked.load,),
-        architecture=asked.arch,
-        target="vm",
-        blocks=asked.trials,
-    )
-    experiment = resolve(request)
+    experiment = experiment_of(asked)
     with open_experiment_target(experiment, lambda line: print(line, file=sys.stderr), no_cache=True) as target:
-        pairs = _pairs(experiment, machine_target(target), asked.trials, asked.mode)
+        ns_per_instruction = experiment.ns_per_instruction
+        pairs = _pairs(Trials(experiment, target), machine_target(target), asked.trials, asked.mode, ns_per_instruction)
     print("\n".join(table(pairs)))
     return status(pairs)
 
 
-def _pairs(experiment: Experiment, target: VmTarget, trials: int, mode: str) -> list[Pair]:
-    prepared = prepare(experiment, target, lambda *_: None)
-    (key,) = list(workloads_of(experiment))[:1]
-    subject, load = prepared.subjects[key], find_load(experiment.loads[0])
-    labels = list(prepared.variants)
-    print(f"{key[1]} under {load.name}, {trials} trials, {target.architecture}")
+def _pairs(chosen: Trials, target: VmTarget, trials: int, mode: str, ns_per_instruction: int) -> list[Pair]:
+    labels = chosen.variants
+    print(f"{chosen.workload} under {chosen.load}, {trials} trials, {target.architecture}")
     found: list[Pair] = []
     marks: dict[str, int] = {}
     words: dict[str, tuple[str, ...]] = {}
     for number in range(-len(labels), trials):
         label = labels[number % len(labels)]
-        spec = TrialSpec(
-            identity=f"{max(number, 0) // len(labels) + 1}-0",
-            variant=prepared.variants[label],
-            program=prepared.programs[*key, label],
-            scratch=target.scratch(),
-            cpus=target.describe().cpus,
-            load=load,
-        )
-        request, config = subject.request(spec), subject.machine_config(spec)
+        request, config = chosen.request(label, max(number, 0) // len(labels) + 1)
         if number < 0:  # makes the snapshot, whose processor time belongs to no trial
             answer, _ = target.run_observed(request, config)
             if mode == "wakeups":
@@ -123,14 +93,14 @@ def _pairs(experiment: Experiment, target: VmTarget, trials: int, mode: str) -> 
             plugins: dict[bool, tuple[str, ...]] = {False: ()}
             if mode == "wakeups":
                 program = watched_program(target, config, Path(scratch))
-                tracing = program.tracing(marks[label], _KEPT_US, experiment.ns_per_instruction)
+                tracing = program.tracing(marks[label], _KEPT_US, ns_per_instruction)
                 plugins[True] = plugin_option(Path(scratch) / mode, *tracing)
             else:
                 plugins[True] = plugin_arguments(Path(scratch) / mode, mode=mode, words=words.get(label, ()))
             for observed in (False, True) if number // len(labels) % 2 == 0 else (True, False):
-                before = _emulators_s()
+                before = children_s()
                 runs[observed] = target.run_observed(request, config, plugins[observed])
-                times[observed] = _emulators_s() - before
+                times[observed] = children_s() - before
             if not (Path(scratch) / mode).stat().st_size:
                 raise SystemExit("The plugin wrote no counts: it was not loaded.")
         found.append(Pair(label, differences(runs[False], runs[True]), times[False], times[True]))
@@ -169,12 +139,6 @@ def differences(plain: tuple[AgentAnswer, GuestRun], observed: tuple[AgentAnswer
 def status(pairs: list[Pair]) -> int:
     """Return the exit status: 1 unless all trials are equal."""
     return 1 if any(pair.differs for pair in pairs) else 0
-
-
-def _emulators_s() -> float:
-    """Return the processor time of all processes that this one started and that ended, in seconds."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def table(pairs: list[Pair]) -> list[str]:

@@ -1,26 +1,38 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Error rates and power of the rules by which rows are judged, on simulated runs.
 
-Each table applies the code of the analysis (`swapstone.comparison`) to runs drawn from a known distribution. Nothing is measured.
+Each table applies the code of the analysis (`swapstone.comparison`) to runs drawn from a known distribution. Nothing is measured. For
+carry-over, whole experiments of equal variants are drawn from a model (benchmarks/carry_over_model.py) and stop by the program's own rule;
+there is one for 15 of --reports.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import numpy as np
 import scipy.stats
+from benchmarks.carry_over_model import (
+    Machine,
+    analysed,
+    elapsed_rows,
+    experiment_on,
+    left_by_all,
+    left_by_baseline,
+    simulated,
+)
+from benchmarks.shared import parser_of, share
+from benchmarks.verdict_truth import DIRECTED
 from numpy.typing import NDArray
 
 from swapstone import plan
 from swapstone.comparison import failures
 from swapstone.comparison.error_rate import ErrorRates
 from swapstone.comparison.hypotheses import error_rates
-from swapstone.comparison.precision import missing_for_direction
 from swapstone.comparison.rows import Row
 from swapstone.comparison.verdicts import bounds, comparison
 from swapstone.model import (
@@ -40,15 +52,13 @@ from swapstone.model import (
     Verdict,
     Workload,
 )
-from swapstone.plan.stopping import FIRST_LOOK, LOOK_EVERY
-from swapstone.stats import mean_ratio, wilson
+from swapstone.stats import mean_ratio
 
 Floats = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Floats]
 """Random generator and number of runs n to the factors by which both sides' runs differ from their level, shape (2, n)."""
 
 MARGIN = 0.02
-MARKED = {Verdict.BETTER, Verdict.WORSE, Verdict.WORSE_TAIL, Verdict.BETTER_TAIL, Verdict.MIXED}
 
 EXPERIMENT = Experiment(
     name="compare",
@@ -158,11 +168,10 @@ class Effort:
     rows: int
     reports: int
 
-
-def per_cent(hits: int, trials: int) -> str:
-    """Return a share with Wilson's 95 % interval."""
-    low, high = wilson(hits, trials)
-    return f"{100 * hits / trials:.2f} % ({100 * low:.2f}-{100 * high:.2f})"
+    @property
+    def experiments(self) -> int:
+        """Return the number of reports where each is a whole experiment, which takes longer than its rows alone."""
+        return math.ceil(self.reports / 15)
 
 
 def null_reports(effort: Effort) -> Iterator[str]:
@@ -176,7 +185,7 @@ def null_reports(effort: Effort) -> Iterator[str]:
             for correction in hits:
                 rates = rates_of(rows, correction)
                 hits[correction] += any(marked(each, rates) for each in rows)
-        yield f"  {name:24}" + ", ".join(f"{c}: {per_cent(n, effort.reports)}" for c, n in hits.items())
+        yield f"  {name:24}" + ", ".join(f"{c}: {share(n, effort.reports, 2)}" for c, n in hits.items())
 
 
 def power(effort: Effort) -> Iterator[str]:
@@ -210,23 +219,23 @@ def means(effort: Effort) -> Iterator[str]:
             random = np.random.default_rng((3, pairs))
             made = [mean_ratio(*drawn(random, noise, pairs, 1.1), 0.01).interval for _ in range(effort.rows)]
             known = [each for each in made if each is not None]
-            parts.append(f"{pairs} pairs: {per_cent(sum(each.excludes(1.1) for each in known), len(known))}")
+            parts.append(f"{pairs} pairs: {share(sum(each.excludes(1.1) for each in known), len(known), 2)}")
         yield f"  {name:24}" + ", ".join(parts)
 
 
 def equivalence(effort: Effort) -> Iterator[str]:
     """Count rows with a slow mode that are called equivalent, and those that have a worse tail."""
     yield f"Verdicts on a candidate with a slow mode at level 0.01 and 0.001, noise 2 %, {effort.rows} each"
-    for share, times in ((0.0, 1.0), (0.05, 10.0), (0.05, 2.0), (0.05, 1.5), (0.1, 10.0), (0.1, 2.0)):
+    for slow, times in ((0.0, 1.0), (0.05, 10.0), (0.05, 2.0), (0.05, 1.5), (0.1, 10.0), (0.1, 2.0)):
         for runs in (90, 200):
             for alpha in (0.01, 0.001):
                 random = np.random.default_rng((4, runs))
-                found = [_verdict(*with_mode(random, runs, share, times), alpha) for _ in range(effort.rows)]
+                found = [_verdict(*with_mode(random, runs, slow, times), alpha) for _ in range(effort.rows)]
                 equivalent = sum(each is Verdict.EQUIVALENT for each in found)
                 tail = sum(each in {Verdict.WORSE_TAIL, Verdict.WORSE} for each in found)
                 yield (
-                    f"  {100 * share:2.0f} % x {times:4}, {runs:3} runs, {alpha}: equivalent "
-                    f"{per_cent(equivalent, effort.rows)}, worse tail {per_cent(tail, effort.rows)}"
+                    f"  {100 * slow:2.0f} % x {times:4}, {runs:3} runs, {alpha}: equivalent "
+                    f"{share(equivalent, effort.rows, 2)}, worse tail {share(tail, effort.rows, 2)}"
                 )
 
 
@@ -241,67 +250,13 @@ def _verdict(before: Floats, after: Floats, alpha: float) -> Verdict:
     return comparison(made, alpha=alpha, margin=MARGIN, preferred=True).verdict
 
 
-def tails(effort: Effort) -> Iterator[str]:
-    """Count rejections of the test of the tail without any difference."""
-    yield f"Rejections of the tail's test at 5 % and 1 % without a difference, {effort.rows} each"
-    for name, noise in NOISES.items():
-        parts = []
-        for pairs in (15, 40, 100):
-            random = np.random.default_rng((5, pairs))
-            made = [row(*drawn(random, noise, pairs)).tail for _ in range(effort.rows)]
-            p = np.array([each[0] for each in made if each is not None])
-            parts.append(f"{pairs} pairs: {100 * (p <= 0.05).mean():.1f} / {100 * (p <= 0.01).mean():.1f} %")
-        yield f"  {name:24}" + ", ".join(parts)
-
-
 def few_pairs(effort: Effort) -> Iterator[str]:
     """Count bounds without rank statistics where nothing differs."""
     yield f"Bounds of few pairs without a difference, 20 % of the runs x 10 on both sides, {20 * effort.rows} each"
     for pairs in (3, 4, 5, 6):
         random = np.random.default_rng((6, pairs))
         made = (bounds(row(*drawn(random, _bimodal, pairs)), MARGIN) for _ in range(20 * effort.rows))
-        yield f"  {pairs} pairs: {per_cent(sum(each is not None for each in made), 20 * effort.rows)}"
-
-
-def looks(effort: Effort) -> Iterator[str]:
-    """Count marks of sequential experiments with one workload, as an own program's: medians, tails, and the stop between looks."""
-    yield f"Sequential looks at 1 % without a difference, an own program with 4 metrics, at most 200 pairs, {effort.reports} each"
-    for name, noise in NOISES.items():
-        hits = pairs = equivalent = 0
-        for seed in range(effort.reports):
-            random = np.random.default_rng((7, seed))
-            sides = [drawn(random, noise, 200) for _ in range(4)]
-            made, verdict = _stopped(sides)
-            hits += any(each in MARKED for each in verdict)
-            equivalent += verdict[0] is Verdict.EQUIVALENT
-            pairs += made
-        yield (
-            f"  {name:24}any mark {per_cent(hits, effort.reports)}, "
-            f"leading row equivalent {per_cent(equivalent, effort.reports)}, mean number of pairs {pairs / effort.reports:.0f}"
-        )
-
-
-def _stopped(sides: Sequence[tuple[Floats, Floats]]) -> tuple[int, list[Verdict]]:
-    """Apply the stopping rule of an own program, of which the first row leads."""
-    for pairs in range(FIRST_LOOK, 201, LOOK_EVERY):
-        rows = [row(before[:pairs], after[:pairs], number) for number, (before, after) in enumerate(sides)]
-        rates = rates_of(rows, REPORT_CORRECTION)
-        first = rows[0]
-        assert first.inference is not None
-        level = rates.level(first.family)
-        interval = first.inference.interval(level)
-        precise = interval is not None and interval.half_width <= np.log1p(MARGIN)
-        if abs(first.inference.estimate()) > np.log1p(MARGIN):
-            settled = not missing_for_direction(first, MARGIN)
-        else:
-            settled = _verdict(first.before, first.after, level) is Verdict.EQUIVALENT
-        if pairs >= 200 or (precise and settled):
-            break
-    return pairs, [_marked_verdict(each, rates) for each in rows]
-
-
-def _marked_verdict(each: Row, rates: ErrorRates) -> Verdict:
-    return _verdict(each.before, each.after, rates.level(each.family))
+        yield f"  {pairs} pairs: {share(sum(each is not None for each in made), 20 * effort.rows, 2)}"
 
 
 def failing(effort: Effort) -> Iterator[str]:
@@ -324,8 +279,8 @@ def failing(effort: Effort) -> Iterator[str]:
             how = "runs of a side in a block fail together" if together > 1 else "independent"
             yield (
                 f"  {100 * before:.0f} % and {100 * after:.0f} %, {blocks} blocks of {together} runs a side, {how}: more often "
-                f"{per_cent(more, effort.reports)}, not judged {per_cent(unfit, effort.reports)}, interval misses "
-                f"{per_cent(missed, effort.reports)}, Fisher {per_cent(fisher, effort.reports)}"
+                f"{share(more, effort.reports, 2)}, not judged {share(unfit, effort.reports, 2)}, interval misses "
+                f"{share(missed, effort.reports, 2)}, Fisher {share(fisher, effort.reports, 2)}"
             )
 
 
@@ -333,8 +288,8 @@ def _failing_runs(
     random: np.random.Generator, blocks: int, before: float, after: float, together: int
 ) -> Iterator[Run]:
     """Yield runs of which shares fail; the runs of a side in a block all fail or all succeed."""
-    for variant, share in ((BASELINE, before), (CANDIDATE, after)):
-        fails = random.random(blocks) < share
+    for variant, rate in ((BASELINE, before), (CANDIDATE, after)):
+        fails = random.random(blocks) < rate
         for block, failed in enumerate(fails.tolist(), start=1):
             for prime in range(together):
                 trial = Trial(
@@ -343,27 +298,112 @@ def _failing_runs(
                 yield Run(trial=trial, status=Status.FAILED if failed else Status.OK, reason=TIMED_OUT * failed)
 
 
+CARRY_OVER_NOISES = (0.005, 0.02, 0.05)
+LEFT_BEHIND = 0.05
+
+
+@dataclasses.dataclass(frozen=True)
+class Design:
+    """How an experiment begins, and on what machine.
+
+    Attributes:
+        name: of the line.
+        prime: discarded runs before each measured one, at first.
+        variants: their number; all are equal.
+        lasts: how many later runs the baseline slows; 0 for none.
+    """
+
+    name: str
+    prime: int
+    variants: int = 2
+    lasts: int = 1
+
+
+DESIGNS = (
+    Design("one discarded run (own programs)", prime=1),
+    Design("none at first (bundled workloads), 2 variants", prime=0),
+    Design("none at first, 3 variants", prime=0, variants=3),
+    Design("lasting 2 runs, one discarded", prime=1, lasts=2),
+    Design("lasting 2 runs, none discarded at first, 2 variants", prime=0, lasts=2),
+)
+
+
+def verdicts(design: Design, noise: float, seed: int, left_behind: float = LEFT_BEHIND) -> list[Verdict]:
+    """Return the verdicts of one simulated report on elapsed time.
+
+    Args:
+        design: of the experiment.
+        noise: standard deviation of the logarithm of a run's time.
+        seed: of the experiment and of the noise.
+        left_behind: by which share the baseline slows the runs after it.
+    """
+    carried = left_by_baseline(left_behind, design.lasts) if design.lasts else Machine(noise).carried
+    machine = Machine(noise, (0.0,) * design.variants, carried)
+    experiment = experiment_on(machine, seed, prime=design.prime)
+    runs, _ = simulated(machine, experiment)
+    return [row.verdict for row in elapsed_rows(analysed(experiment, runs))]
+
+
+def _wrong(verdict: Verdict) -> bool:
+    return verdict.value in DIRECTED
+
+
+def left_behind(effort: Effort) -> Iterator[str]:
+    """Count reports with a wrong verdict, where the baseline slows the runs after it."""
+    reports = effort.experiments
+    yield f"{100 * LEFT_BEHIND:.0f} % left behind by one of equal variants; reports of {reports} with a wrong verdict / with an invalid row"
+    yield f"  {'noise of a run':52}" + "".join(f"{100 * noise:>11g} %" for noise in CARRY_OVER_NOISES)
+    for design in DESIGNS:
+        cells = []
+        for noise in CARRY_OVER_NOISES:
+            found = [verdicts(design, noise, seed) for seed in range(reports)]
+            wrong = sum(any(map(_wrong, report)) for report in found)
+            invalid = sum(Verdict.INVALID in report for report in found)
+            cells.append(f"{f'{wrong} / {invalid}':>13}")
+        yield f"  {design.name:52}" + "".join(cells)
+
+
+def nothing_left(effort: Effort) -> Iterator[str]:
+    """Count reports with an invalid or wrong row, where no run changes another one, or all slow the next one alike."""
+    shapes = {
+        "independent noise": Machine(0.02),
+        "bursts of 1 to 6 runs": Machine(0.02, bursts=0.02),
+        "autocorrelated noise": Machine(0.02, autocorrelation=0.8),
+        "drift": Machine(0.005, drift=1e-4),
+        "each run slows one of another variant": Machine(0.01, carried=left_by_all(LEFT_BEHIND)),
+    }
+    each = 10 * effort.experiments
+    yield f"No carry-over that differs; of {each} reports: with an invalid row / with a wrong verdict"
+    for name, machine in shapes.items():
+        invalid = wrong = 0
+        for number in range(each):
+            experiment = experiment_on(machine, 1000 + number // 2, prime=number % 2)
+            report = [row.verdict for row in elapsed_rows(analysed(experiment, simulated(machine, experiment)[0]))]
+            invalid += Verdict.INVALID in report
+            wrong += any(map(_wrong, report))
+        yield f"  {name:52}{share(invalid, each, 2)} / {share(wrong, each, 2)}"
+
+
 TABLES = {
     "nulls": null_reports,
     "power": power,
     "means": means,
     "equivalence": equivalence,
-    "tails": tails,
     "few-pairs": few_pairs,
-    "looks": looks,
     "failures": failing,
+    "carry-over": left_behind,
+    "no-carry-over": nothing_left,
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables that are named, or all."""
-    parser = argparse.ArgumentParser(prog="benchmarks/rules-simulated", description=__doc__)
+    parser = parser_of("rules-simulated", __doc__)
     parser.add_argument("tables", nargs="*", metavar="TABLE", help=f"of {', '.join(TABLES)}; all by default")
     parser.add_argument("--reports", type=int, default=300, help="simulated reports of a line (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=500, help="simulated rows of a line (default: %(default)s)")
     given = parser.parse_args(arguments)
-    unknown = set(given.tables) - set(TABLES)
-    if unknown:
+    if unknown := set(given.tables) - set(TABLES):
         parser.error(f"there is no table {min(unknown)!r}: {', '.join(TABLES)}")
     for name in given.tables or TABLES:
         for line in TABLES[name](Effort(given.rows, given.reports)):

@@ -15,7 +15,6 @@ unavailable rows state nothing. The exit status is 1 if a row is wrong or a comp
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import fnmatch
 import itertools
@@ -33,11 +32,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from benchmarks.shared import TOP, parser_of, run_alone, swapstone
 from benchmarks.verdict_cases import CASES, Case
 from benchmarks.verdict_hogs import CONDITIONS, load
 from benchmarks.verdict_truth import DIRECTED, NOT_STATED, Bounds, Judgement, Statement, Truth, judge, judge_refusal
 
-TOP = Path(__file__).resolve().parent.parent
 START_S = 3.0
 """Time of a comparison besides its budget, for the estimate of the remaining time."""
 
@@ -145,9 +145,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="benchmarks/verdicts", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = parser_of("verdicts", __doc__)
     parser.add_argument("--only", action="append", metavar="PATTERN", help="cases whose name matches; repeatable")
     parser.add_argument("--condition", default=",".join(CONDITIONS), help="some of: %(default)s")
     parser.add_argument("--budget", type=float, metavar="S", help="the same for all cases, in seconds")
@@ -249,7 +247,7 @@ def compare(case: Case, condition: str, program: Path, scratch: Path, options: a
         shutil.rmtree(old, ignore_errors=True)
     lay_out(case, program, folder)
     seconds = options.budget or case.seconds
-    status, message = _swapstone(compare_arguments(case, seconds, record), folder, limit_s=20 * seconds + 120)
+    status, message = swapstone(compare_arguments(case, seconds, record), folder, limit_s=20 * seconds + 120)
     rows, caveats = read_rows(record)
     found = judged(case, condition, Report(status, message, rows, caveats))
     wrong = [result for result in found.results if result.judgement is Judgement.WRONG]
@@ -343,32 +341,6 @@ def statement_of(row: dict[str, Any]) -> Statement:
     )
 
 
-def _swapstone(arguments: Sequence[str], folder: Path, limit_s: float) -> tuple[int, str]:
-    """Run Swapstone in a folder; return its exit status and its standard error. It ends with this program."""
-    command = [str(TOP / "swapstone"), *arguments]
-    process = subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    try:
-        _, errors = process.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        return -1, f"{shlex.join(command)} did not end within {limit_s:g} s"
-    finally:
-        _end_group(process)
-    return process.returncode, errors
-
-
-def _end_group(process: subprocess.Popen[str]) -> None:
-    """End a process and its children: first by an interrupt, so that it ends what it has started."""
-    for number in (signal.SIGINT, signal.SIGKILL):
-        if process.poll() is not None:
-            break
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=10)
-
-
 def check_truths(cases: Sequence[Case], program: Path, scratch: Path, runs: int) -> int:
     """Run each program of each case after itself, in a new folder, and print measured ratios beside the truth.
 
@@ -385,7 +357,7 @@ def check_truths(cases: Sequence[Case], program: Path, scratch: Path, runs: int)
             folder = scratch / "alone"
             shutil.rmtree(folder, ignore_errors=True)
             lay_out(case, program, folder)
-            sides.append(list(run_alone(command, folder, runs)))
+            sides.append(list(costs_alone(command, folder, runs)))
         for metric, before, after in zip(MEASURED_ALONE, *map(_columns, sides), strict=True):
             truth = case.truth.get(metric)
             if truth is None:
@@ -408,7 +380,7 @@ def near(bounds: Bounds, ratio: float, tolerance: float = 0.1) -> bool:
     return bounds.low / (1 + tolerance) <= ratio <= bounds.high * (1 + tolerance)
 
 
-def run_alone(command: str, folder: Path, runs: int) -> Iterator[tuple[float, float, float]]:
+def costs_alone(command: str, folder: Path, runs: int) -> Iterator[tuple[float, float, float]]:
     """Yield elapsed ms, CPU ms and peak MiB of successive runs of a command, after five runs that are discarded."""
     words = shlex.split(command)
     environment = dict(os.environ)
@@ -417,12 +389,8 @@ def run_alone(command: str, folder: Path, runs: int) -> Iterator[tuple[float, fl
         environment[name] = value
     for number in range(runs + 5):
         start = time.perf_counter()
-        process = subprocess.Popen(
-            words, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        _, status, usage = os.wait4(process.pid, 0)
+        _, usage = run_alone(words, folder, environment)
         elapsed = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
         if number >= 5:
             yield 1000 * elapsed, 1000 * (usage.ru_utime + usage.ru_stime), usage.ru_maxrss / 1024
 
@@ -499,25 +467,18 @@ def _cell(results: Sequence[Result]) -> str:
 
 def as_json(outcome: Outcome) -> dict[str, Any]:
     """Return everything as JSON values."""
-    results = [{**dataclasses.asdict(r), "judgement": r.judgement.value} for r in outcome.results]
-    return {"results": results, "failures": [dataclasses.asdict(each) for each in outcome.failures]}
+    values: dict[str, Any] = msgspec.to_builtins(outcome)
+    return values
 
 
 def from_json(files: Sequence[dict[str, Any]]) -> Outcome:
     """Return what `as_json` gave; of a case that several files have under one condition, what the last one has."""
     outcome = Outcome()
-    for each in files:
-        new = {(row["condition"], row["case"]) for row in (*each["results"], *each["failures"])}
-        outcome.results = [row for row in outcome.results if (row.condition, row.case) not in new]
-        outcome.failures = [row for row in outcome.failures if (row.condition, row.case) not in new]
-        for row in each["results"]:
-            values = row | {
-                "row": Statement(**row["row"]),
-                "judgement": Judgement(row["judgement"]),
-                "caveats": tuple(row["caveats"]),
-            }
-            outcome.results.append(Result(**values))
-        outcome.failures += [Failure(**row) for row in each["failures"]]
+    for found in (msgspec.convert(each, Outcome) for each in files):
+        rows: list[Result | Failure] = [*found.results, *found.failures]
+        new = {(row.condition, row.case) for row in rows}
+        outcome.results = [row for row in outcome.results if (row.condition, row.case) not in new] + found.results
+        outcome.failures = [row for row in outcome.failures if (row.condition, row.case) not in new] + found.failures
     return outcome
 
 

@@ -14,39 +14,31 @@ import concurrent.futures
 import contextlib
 import hashlib
 import os
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.poking import poked
+from benchmarks.shared import busy_loops, parser_of
 
-from swapstone.model import Experiment
+from swapstone.model import Experiment, OwnProgram
 from swapstone.run.prepare import prepare
 from swapstone.session.experiment import resolve
 from swapstone.session.machines import open_experiment_target
-from swapstone.session.own_program_request import OwnProgramRequest, own_program
+from swapstone.session.own_program_request import own_program
 from swapstone.session.request import ExperimentRequest, parse_factors
+from swapstone.session.settings import Measuring, Place, Program, Settings, VirtualMachine, Workloads
 from swapstone.subjects import TrialSpec, raw_output
-from swapstone.targets import Target
+from swapstone.targets import MachineConfig, Target
+from swapstone.wire import TrialRequest
 from swapstone.workloads import find_load, workloads_of
-
-_BUSY = "while :; do :; done"
 
 
 def main() -> int:
     """Print how many repeated trials were equal; the exit status is 1 unless all were."""
-    parser = argparse.ArgumentParser(
-        prog="benchmarks/vm-equality", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--factor", default="kernel=generic,rt", help="factor and levels of the trials (default kernel=generic,rt)"
-    )
-    parser.add_argument("--suite", default="latency", help="suite of the workload (default latency)")
-    parser.add_argument("--only", default="*", help="pattern of the workload; the first match runs")
-    parser.add_argument("--load", default="io", help="a load (default io)")
-    parser.add_argument("--arch", default="", help="x86_64, arm64, armhf or riscv64")
+    parser = parser_of("vm-equality", __doc__)
+    add_trials(parser, factor="kernel=generic,rt", suite="latency", only="*", load="io")
     parser.add_argument("--smp", type=int, default=1, help="processors of the machine (default 1)")
     parser.add_argument("--trials", type=int, default=20, help="replicates of each level (default 20)")
     parser.add_argument("--repeats", type=int, default=1, help="disturbed rounds after the quiet one (default 1)")
@@ -60,51 +52,82 @@ def main() -> int:
     parser.add_argument("program", nargs="*", help="an own program and its arguments, after --")
     asked = parser.parse_args()
     command, files = tuple(asked.program) or None, tuple(asked.files)
-    own = own_program(OwnProgramRequest(command=command, files=files, stdin=asked.input))
+    own = own_program(Program(command=command, files=files, input=asked.input))
+    experiment = experiment_of(asked, own, processors=asked.smp)
+    with open_experiment_target(experiment, lambda line: print(line, file=sys.stderr), no_cache=True) as target:
+        return _compare(Trials(experiment, target), asked.trials, asked.repeats, poke=asked.poke)
+
+
+def add_trials(parser: argparse.ArgumentParser, factor: str, suite: str, only: str, load: str) -> None:
+    """Add the arguments that select the trials, with these defaults."""
+    parser.add_argument("--factor", default=factor, help="factor and levels (default %(default)s)")
+    parser.add_argument("--suite", default=suite, help="suite of the workload (default %(default)s)")
+    parser.add_argument("--only", default=only, help="pattern of the workload; the first match runs")
+    parser.add_argument("--load", default=load, help="a load (default %(default)s)")
+    parser.add_argument("--arch", default="", help="x86_64, arm64, armhf or riscv64")
+
+
+def experiment_of(asked: argparse.Namespace, own: OwnProgram | None = None, processors: int = 1) -> Experiment:
+    """Return the experiment of these trials in a virtual machine."""
     request = ExperimentRequest(
         name="equality",
         factors=parse_factors([asked.factor]),
-        suites=() if own else (asked.suite,),
-        only=() if own else (asked.only,),
         own=own,
-        loads=(asked.load,),
-        architecture=asked.arch,
-        processors=asked.smp,
-        blocks=asked.trials,
+        settings=Settings(
+            workloads=Workloads() if own else Workloads(suites=asked.suite, only=asked.only),
+            measuring=Measuring(blocks=asked.trials),
+            place=Place(target="vm", loads=asked.load),
+            machine=VirtualMachine(architecture=asked.arch, processors=processors),
+        ),
     )
-    experiment = resolve(request)
-    with open_experiment_target(experiment, lambda line: print(line, file=sys.stderr), no_cache=True) as target:
-        return _compare(experiment, target, asked.trials, asked.repeats, poke=asked.poke)
+    return resolve(request)
 
 
-def _compare(experiment: Experiment, target: Target, trials: int, repeats: int, *, poke: bool) -> int:
-    prepared = prepare(experiment, target, lambda *_: None)
-    (key,) = list(workloads_of(experiment))[:1]
-    places = [(label, replicate) for replicate in range(1, trials + 1) for label in prepared.variants]
-    print(f"{key[1]} under {experiment.loads[0]}, {trials} replicates of each of {', '.join(prepared.variants)}")
+class Trials:
+    """The trials of the first workload of an experiment, under its first load.
 
-    def digest(place: tuple[str, int]) -> str:
-        label, replicate = place
-        subject, load = prepared.subjects[key], find_load(experiment.loads[0])
+    Args:
+        experiment: it.
+        target: where they run.
+    """
+
+    def __init__(self, experiment: Experiment, target: Target) -> None:
+        prepared = prepare(experiment, target, lambda *_: None)
+        key = next(iter(workloads_of(experiment)))
+        self.target, self.workload, self.load = target, key[1], experiment.loads[0]
+        self.variants = tuple(prepared.variants)
+        self._prepared, self._key = prepared, key
+
+    def request(self, label: str, replicate: int) -> tuple[TrialRequest, MachineConfig]:
+        """Return what the target is given for a replicate of a variant."""
         spec = TrialSpec(
             identity=f"{replicate}-0",
-            variant=prepared.variants[label],
-            program=prepared.programs[*key, label],
-            scratch=target.scratch(),
-            cpus=target.describe().cpus,
-            load=load,
+            variant=self._prepared.variants[label],
+            program=self._prepared.programs[*self._key, label],
+            scratch=self.target.scratch(),
+            cpus=self.target.describe().cpus,
+            load=find_load(self.load),
         )
-        answer = target.run(subject.request(spec), subject.machine_config(spec))
+        subject = self._prepared.subjects[self._key]
+        return subject.request(spec), subject.machine_config(spec)
+
+    def digest(self, place: tuple[str, int]) -> str:
+        """Run a replicate of a variant; return a digest of all that the guest gave."""
+        answer = self.target.run(*self.request(*place))
         return hashlib.sha256(raw_output(answer) + repr((answer.facts, answer.machine)).encode()).hexdigest()
 
+
+def _compare(trials: Trials, replicates: int, repeats: int, *, poke: bool) -> int:
+    places = [(label, replicate) for replicate in range(1, replicates + 1) for label in trials.variants]
+    print(f"{trials.workload} under {trials.load}, {replicates} replicates of each of {', '.join(trials.variants)}")
     first, *others = rounds = [
-        _round(places, digest, target, "alone", contextlib.nullcontext()),
-        *(_disturbed(places, digest, target, number, poke=poke) for number in range(1, repeats + 1)),
+        _round(places, trials, "alone", contextlib.nullcontext()),
+        *(_disturbed(places, trials, number, poke=poke) for number in range(1, repeats + 1)),
     ]
     different = [place for place in places if any(other[place] != first[place] for other in others)]
-    for label in prepared.variants:
+    for label in trials.variants:
         own = {first[place] for place in places if place[0] == label}
-        print(f"{label}: {len(own)} different results of {trials} replicates")
+        print(f"{label}: {len(own)} different results of {replicates} replicates")
     made = len(places) * len(rounds)
     print(
         f"{len(places) - len(different)} of {len(places)} trials equal to the byte in {len(rounds)} rounds, {made} runs"
@@ -115,12 +138,7 @@ def _compare(experiment: Experiment, target: Target, trials: int, repeats: int, 
 
 
 def _disturbed(
-    places: Sequence[tuple[str, int]],
-    digest: Callable[[tuple[str, int]], str],
-    target: Target,
-    number: int,
-    *,
-    poke: bool,
+    places: Sequence[tuple[str, int]], trials: Trials, number: int, *, poke: bool
 ) -> dict[tuple[str, int], str]:
     """Run a round with all disturbances."""
     emptied = _empty_page_cache()
@@ -129,23 +147,20 @@ def _disturbed(
     name = f"round {number}, {'with the page cache emptied, ' if emptied else ''}beside busy programs"
     with contextlib.ExitStack() as stack:
         pokes = stack.enter_context(poked()) if poke else []
-        found = _round(places, digest, target, name + (", poked" if poke else ""), _hogs())
+        busy = busy_loops(len(os.sched_getaffinity(0)))
+        found = _round(places, trials, name + (", poked" if poke else ""), busy)
     if poke:
         print(f"  status queries: {min(pokes)} to {max(pokes)}, {sum(pokes)} in total")
     return found
 
 
 def _round(
-    places: Sequence[tuple[str, int]],
-    digest: Callable[[tuple[str, int]], str],
-    target: Target,
-    name: str,
-    meanwhile: contextlib.AbstractContextManager[object],
+    places: Sequence[tuple[str, int]], trials: Trials, name: str, meanwhile: contextlib.AbstractContextManager[object]
 ) -> dict[tuple[str, int], str]:
     begun = time.monotonic()
     found = {}
-    with meanwhile, concurrent.futures.ThreadPoolExecutor(target.at_once) as pool:
-        for done, (place, result) in enumerate(zip(places, pool.map(digest, places), strict=True), 1):
+    with meanwhile, concurrent.futures.ThreadPoolExecutor(trials.target.at_once) as pool:
+        for done, (place, result) in enumerate(zip(places, pool.map(trials.digest, places), strict=True), 1):
             found[place] = result
             spent = time.monotonic() - begun
             left = spent / done * (len(places) - done)
@@ -154,20 +169,10 @@ def _round(
                 file=sys.stderr,
                 flush=True,
             )
-    print(f"{name}: {len(places)} runs in {time.monotonic() - begun:.0f} s, {target.at_once} at once", flush=True)
+    print(
+        f"{name}: {len(places)} runs in {time.monotonic() - begun:.0f} s, {trials.target.at_once} at once", flush=True
+    )
     return found
-
-
-@contextlib.contextmanager
-def _hogs() -> Iterator[None]:
-    """Keep every processor busy."""
-    busy = [subprocess.Popen(["/bin/sh", "-c", _BUSY]) for _ in os.sched_getaffinity(0)]
-    try:
-        yield
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
 
 
 def _empty_page_cache() -> bool:

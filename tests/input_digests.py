@@ -33,6 +33,7 @@ STATED: dict[str, tuple[str, ...]] = {
     "swapstone.cli.main": ("src/",),  # imports each command by name
     "swapstone.session.record_index": (),  # the digest of the code in the name of a cache's file
     "swapstone.targets.labgrid_session": ("src/swapstone/targets/labgrid_worker.py",),  # started as a file
+    "swapstone.targets.vm.content_store": ("src/swapstone/targets/vm/sftp_files.py",),  # imported by fsspec
     "swapstone.targets.vm.worker_pools": (),  # imports what the user names
     "swapstone": (),  # imports the names of the Python API when they are used
     "tests.conftest": (),  # names files of tests

@@ -69,7 +69,7 @@ def _of_fields(value: dict[str, Any], schema: dict[str, Any], root: dict[str, An
     yield from (f"{where}.{name} is missing" for name in schema.get("required", ()) if name not in value)
     for name, each in value.items():
         further = fields.get(name, schema.get("additionalProperties"))
-        if further is not None:
+        if isinstance(further, dict):
             yield from differences(each, further, root, f"{where}.{name}")
         elif fields:
             yield f"{where}.{name} is unknown"

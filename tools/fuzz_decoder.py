@@ -72,12 +72,6 @@ def constant(*seeds: bytes) -> Callable[[], tuple[bytes, ...]]:
     return lambda: seeds
 
 
-def shipped(name: str) -> Callable[[], tuple[bytes, ...]]:
-    """Return the first lines of a file of published figures."""
-    path = TOP / "src" / "swapstone" / "published" / name
-    return lambda: (b"".join(path.read_bytes().splitlines(keepends=True)[:6]),)
-
-
 def sections(data: bytes, names: Iterable[str]) -> dict[str, bytes]:
     """Return the parts of an input by their names: each begins with a line ``--- NAME``."""
     found: dict[str, bytes] = {}

@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
-import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import gdb_remote, netstack_lab, netstack_output, riscv_image
 from tools import fuzz_seeds
-from tools.fuzz_decoder import Decoder, constant, recorded, repair_figures, room, shipped, text_of
+from tools.fuzz_decoder import Decoder, constant, recorded, repair_figures, room, text_of
 from tools.small_elf import AARCH64, small_elf
 
 from swapstone.artifacts.missing_library import (
@@ -62,11 +58,7 @@ from swapstone.model.driver_target import parse_driver_target, parse_host_detail
 from swapstone.model.instruction_counts import KERNEL_CODE, PROGRAM, InstructionExplanation
 from swapstone.model.instruction_paths import InstructionPaths
 from swapstone.model.wakeup_paths import WakeupExplanation
-from swapstone.published import data as published
-from swapstone.published.claims import decode_claims
-from swapstone.published.joins import decode_joins
 from swapstone.report import instruction_explanation, wakeup_explanation
-from swapstone.report.published_differences import decode_reasons
 from swapstone.session import explanation_files
 from swapstone.session.conformance import decode_known
 from swapstone.session.outcome import parse_fail_if
@@ -278,24 +270,6 @@ def _board_answer(data: bytes) -> object:
     return found.text("folder"), *read, root_identity_of(found)
 
 
-def _gdbstub(data: bytes) -> object:
-    """Read a stop, registers and memory from what a gdbstub sends."""
-    own, other = socket.socketpair()
-    with own, other:
-        other.setblocking(False)
-        with contextlib.suppress(BlockingIOError):
-            other.sendall(data)
-        other.shutdown(socket.SHUT_WR)
-        remote = gdb_remote.Remote(own)
-        remote.attach()
-        return remote.registers(2, 8), remote.memory(0x80000000, 8)
-
-
-def _repair_packets(data: bytes) -> bytes:
-    """Return the packets of a gdbstub with valid checksums."""
-    return re.sub(rb"\$([^$#]*)#..", lambda found: b"$%b#%02x" % (found[1], sum(found[1]) % 256), data, flags=re.DOTALL)
-
-
 def _driver_target(data: bytes) -> object:
     found = parse_driver_target(text_of(data), "127.0.0.1")
     return found, parse_host_detail(found.target.removeprefix("host:"))
@@ -333,49 +307,6 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
         lambda data: decode_known(data, ["rfc1/a"]),
         constant(b'[lwip]\n"rfc1/a" = "why"\n'),
     ),
-    Decoder(
-        "netstack ab",
-        "load generator",
-        lambda data: netstack_output.read_ab(text_of(data), 5000),
-        recorded("ab-all.txt", "ab-failed.txt", "ab-hung.txt"),
-        errors=(netstack_output.UnreadableError,),
-    ),
-    Decoder(
-        "netstack percentiles",
-        "load generator",
-        lambda data: netstack_output.read_ab_percentiles(text_of(data)),
-        recorded("ab-all.csv"),
-        errors=(netstack_output.UnreadableError,),
-    ),
-    Decoder(
-        "netstack wrk",
-        "load generator",
-        lambda data: netstack_output.read_wrk(text_of(data)),
-        recorded("wrk-keep-alive.txt", "wrk-errors.txt"),
-        errors=(netstack_output.UnreadableError,),
-    ),
-    Decoder(
-        "netstack own",
-        "load generator",
-        lambda data: netstack_output.read_own(text_of(data)),
-        constant(b'{"event": "start"}\n{"event": "end", "requests": 5}\n'),
-        errors=(netstack_output.UnreadableError,),
-    ),
-    Decoder(
-        "gdbstub",
-        "QEMU",
-        _gdbstub,
-        constant(_repair_packets(b"+$T02thread:01;#00+$" + b"0100000000000000" * 2 + b"#00+$0* ffffffff0* #00")),
-        _repair_packets,
-        errors=(gdb_remote.RemoteError,),
-    ),
-    Decoder(
-        "addr2line",
-        "compiler",
-        lambda data: riscv_image.read_places(text_of(data)),
-        constant(b"0x0000000080000010\nsum\n/w/a.c:7 (discriminator 3)\nmain<a::B>\n/w/smoltcp-0.14.0/src/b.rs:?\n"),
-        errors=(netstack_lab.UnavailableError,),
-    ),
     Decoder("driver host", "load generator", _driver_answer, constant(*fuzz_seeds.DRIVER_ANSWERS)),
     Decoder("board", "board", _board_answer, constant(fuzz_seeds.BOARD_ANSWER)),
     Decoder("driver target", "user", _driver_target, constant(b"ssh:me@board.example:2222", b"ssh:[fe80::1]")),
@@ -402,16 +333,4 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
     Decoder("code", "ELF file", _code_file, _small_elves),
     Decoder("counted row", "record", _counted_row, constant(fuzz_seeds.COUNTED_ROW, fuzz_seeds.MODELLED_ROW)),
     Decoder("build output", "compiler", _build_output, constant(fuzz_seeds.BUILD_OUTPUT)),
-    Decoder("figures", "published", lambda data: published.decode_figures(text_of(data)), shipped("published.csv")),
-    Decoder("derived", "published", lambda data: published.decode_derived(text_of(data)), shipped("derived.csv")),
-    Decoder("baselines", "published", lambda data: published.decode_baselines(text_of(data)), shipped("unixbench.csv")),
-    Decoder("facts", "published", lambda data: published.decode_facts(text_of(data)), shipped("facts.csv")),
-    Decoder(
-        "joins",
-        "published",
-        lambda data: decode_joins(data, published.figures("float-abi")),
-        constant(fuzz_seeds.JOINS),
-    ),
-    Decoder("claims", "published", decode_claims, constant(fuzz_seeds.CLAIMS)),
-    Decoder("reasons", "user", lambda data: decode_reasons(data, "reasons.toml"), constant(fuzz_seeds.REASONS)),
 )

@@ -42,9 +42,9 @@ from swapstone.targets.labgrid_session import decode_answer
 from swapstone.targets.vm.guest import decode_channel
 from swapstone.targets.vm.machine_models import MACHINE_MODELS
 from swapstone.targets.vm.qemu import LimitReached, judge_end, last_lines
+from swapstone.targets.vm.run_cache import decode_run
 from swapstone.targets.vm.snapshot import decode_message
-from swapstone.targets.vm.stored_trial import decode_finished, decode_trial
-from swapstone.targets.vm.trial_worker import decode_reply
+from swapstone.targets.vm.stored_trial import decode_trial
 from swapstone.wire import (
     AgentAnswer,
     Memory,
@@ -153,13 +153,13 @@ _RUN_NAME = "ab" * 32
 
 
 def _stored_run(data: bytes) -> object:
-    return decode_finished(data, _RUN_NAME, "an entry")
+    return decode_run(data, _RUN_NAME)
 
 
 def repair_stored_run(data: bytes) -> bytes:
-    """Return a finished run of a store with the digest of its content made valid."""
+    """Return a finished run of a store with the digest of its name and content made valid."""
     body = data.partition(b"\n")[2]
-    return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    return hashlib.sha256(_RUN_NAME.encode() + b"\n" + body).hexdigest().encode() + b"\n" + body
 
 
 # Records
@@ -330,9 +330,6 @@ RECORD_DECODERS: tuple[Decoder, ...] = (
     Decoder("kept answer", "record", decode_kept, lambda: (encode_kept(_ANSWER, _ANSWER),)),
     Decoder("stored trial", "store", lambda data: decode_trial(data, "an entry"), constant(fuzz_seeds.STORED_TRIAL)),
     Decoder("stored run", "store", _stored_run, constant(repair_stored_run(fuzz_seeds.STORED_RUN)), repair_stored_run),
-    Decoder(
-        "worker's reply", "worker", decode_reply, constant(b'{"worker":"host:1","refused":"no","hint":"","run":null}')
-    ),
     Decoder("lab", "labgrid", decode_answer, constant(fuzz_seeds.LAB), refused=(_LAB_ERROR,)),
     Decoder("raw output", "record", split_raw, constant(b"--- stdout\none\n--- stderr\ntwo\n--- agent\n")),
     Decoder("study run", "record", _study_run, _study_runs),

@@ -221,9 +221,9 @@ LAB = (
 _DIGEST = b'"' + b"0f" * 32 + b'"'
 STORED_TRIAL = (
     b'{"swapstone":"0.1.0","emulator":"0f","emulator_version":"QEMU emulator version 7.2","machine":{"cpu":"Nehalem"},'
-    b'"arguments":["-nodefaults"],"kernel":%s,"initrd":%s,"parts":[%s,%s],"order":%s}' % ((_DIGEST,) * 5)
+    b'"kernel":%s,"initrd":%s,"parts":[%s,%s],"order":%s}' % ((_DIGEST,) * 5)
 )
-STORED_RUN = b'\n{"name":"' + b"ab" * 32 + b'","run":{"end":"finished","output":"c3dhcHN0b25l","console":"ok"}}'
+STORED_RUN = b'\n{"end":"finished","output":"c3dhcHN0b25l","console":"ok"}'
 
 PACKAGES = b"""\
 Package: one
@@ -472,45 +472,3 @@ MODELLED_ROW = COUNTED_ROW.removesuffix(b"}") + (
     + b"]}}"
 )
 """The same with the events of a modelled processor."""
-REASONS = b"""[[reason]]
-study = "musl-vs-glibc"
-workload = "b_malloc_*"
-metric = "wall"
-level = "libc=musl"
-reason = "musl's malloc is another one."
-
-[[reason]]
-study = "preempt-rt"
-reason = "A machine with one processor."
-"""
-
-JOINS = b"""[rows.speed-up]
-"speed-up of *" = "wall"
-[[join]]
-study = "float-abi"
-suite = "float"
-condition = "*"
-section = "float-abi"
-to = "float"
-rows = "speed-up"
-workload = "float_calls(exact)"
-metric = "*"
-[join.levels]
-"softfp and hard vs soft" = ["float=soft / float=softfp", "float=soft / float=hard load=io"]
-"""
-
-CLAIMS = b"""[[claim]]
-id = "rt-syscall-2us"
-source = "openeuler-preempt-rt"
-place = "conclusion"
-words = "within 2 us"
-command = "swapstone study preempt-rt"
-[[claim.test]]
-what = "difference"
-suite = "throughput"
-workload = "syscall"
-metric = "wall"
-side = "kernel=rt"
-over = "kernel=generic load=idle"
-most = 2000.0
-"""

@@ -95,20 +95,12 @@ _CLAIM = _struct(
     dict.fromkeys(("command", "verdict", "reason", "note"), _TEXT),
     {"evidence": _many(_struct("Evidence", dict.fromkeys(("record", "verdict", "text"), str)))},
 )
-_PLACE = _struct(
-    "Place", dict.fromkeys(("section", "suite", "workload", "metric", "differs", "side"), str), {"over": _TEXT}
-)
-_FIGURE = _struct(
-    "Figure",
-    dict.fromkeys(("study", "source", "platform", "condition", "suite", "metric", "unit", "level", "printed"), str),
-    {"value": float, "missing": _TEXT, "places": _many(_PLACE), "parts": _TEXTS},
-)
 _COMPARED = _struct(
     "Compared",
     dict.fromkeys(("study", "suite", "workload", "metric", "ratio", "platform", "record"), str),
     dict.fromkeys(("page", "here"), float),
     dict.fromkeys(("low", "high"), float | None),
-    dict.fromkeys(("differs", "reason"), _TEXT),
+    dict.fromkeys(("not_same", "differs", "reason"), _TEXT),
 )
 _OF_A_ROW = ("references", "runs", "missing", "costs", "remedies")
 _FOUND: Fields = {"answer": str, "records": _TEXTS, "left_out": _TEXT, "damaged": _TEXTS}
@@ -138,13 +130,7 @@ DOCUMENTS: dict[str, Fields] = {
     "memory-fit": _fields(MemoryFit),
     "plan": _fields(PlannedRuns),
     "published-claims": {**_FOUND, "claims": _many(_CLAIM)},
-    "published-coverage": {
-        "answer": str,
-        **dict.fromkeys(("figures", "missing"), int),
-        **dict.fromkeys(("rows", "further"), _many(_FIGURE)),
-        "compared": _struct("Differences", _FOUND, {"absent": int, "factor": float, "rows": _many(_COMPARED)})
-        | UnsetType,
-    },
+    "published-differences": {**_FOUND, "absent": int, "factor": float, "rows": _many(_COMPARED)},
     "query": {"rows": tuple[dict[str, Any], ...]},
     "signs": _SIGNS,
     "signs-by-board": {"boards": _many(_struct("BoardSigns", {"board": str}, _SIGNS))},

@@ -5,7 +5,8 @@ The Python API, described in docs/python.md:
 
     import swapstone
 
-    record = swapstone.compare(libc=["glibc", "musl"], only=["b_malloc*"], budget="1m")
+    work, time = swapstone.Workloads(only="b_malloc*"), swapstone.Measuring(budget="1m")
+    record = swapstone.compare(work, time, libc=["glibc", "musl"])
     record.comparisons().df()
 
 Every name is imported when it is first used, so that `import swapstone` is quick.
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from swapstone.session.progress import NullProgress, Progress
     from swapstone.session.query import Relation
     from swapstone.session.record_handle import Record
+    from swapstone.session.settings import Boards, Measuring, Place, Program, Sharing, VirtualMachine, Workloads
     from swapstone.session.verification import Verification
 
 _MODULES = {
@@ -35,34 +37,48 @@ _MODULES = {
     "load": "session.api",
     "query": "session.api",
     "study": "session.api",
+    "Boards": "session.settings",
     "InstructionsByFunction": "session.explain_machine",
     "Interrupted": "session.interrupted",
+    "Measuring": "session.settings",
     "NullProgress": "session.progress",
+    "Place": "session.settings",
+    "Program": "session.settings",
     "Progress": "session.progress",
     "Record": "session.record_handle",
     "RecordError": "model",
     "Relation": "session.query",
     "RowExplanation": "session.explain_row",
+    "Sharing": "session.settings",
     "StudyResult": "session.api",
     "UnavailableError": "model",
     "UserError": "model",
     "Verification": "session.verification",
+    "VirtualMachine": "session.settings",
+    "Workloads": "session.settings",
 }
 """The module of each name that is imported when it is first used."""
 
 __all__ = [
+    "Boards",
     "InstructionsByFunction",
     "Interrupted",
+    "Measuring",
     "NullProgress",
+    "Place",
+    "Program",
     "Progress",
     "Record",
     "RecordError",
     "Relation",
     "RowExplanation",
+    "Sharing",
     "StudyResult",
     "UnavailableError",
     "UserError",
     "Verification",
+    "VirtualMachine",
+    "Workloads",
     "__version__",
     "compare",
     "explain",

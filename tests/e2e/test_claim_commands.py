@@ -43,8 +43,9 @@ def _measured(command: str) -> set[str]:
     assert len(chosen) == (len(parts) or len(study.part)), f"{command}: a part is unknown"
     found = set()
     for part in chosen:
-        suites = part.suites or tuple(suite.name for suite in SUITES)
-        names = {each.name for _, each in find_workloads(suites, part.only)}
+        wanted = part.settings.workloads
+        suites = wanted.suites or tuple(suite.name for suite in SUITES)
+        names = {each.name for _, each in find_workloads(suites, wanted.only)}
         with contextlib.suppress(UserError):  # a part may have none of the workloads that --only names
             found |= names & {each.name for _, each in find_workloads(suites, only)}
     return found
@@ -58,7 +59,7 @@ def test_a_claims_command_is_valid_and_measures_what_is_tested(claim: PageClaim)
         return
     commands = claim.command.split("; ")
     measured = {workload for command in commands for workload in _measured(command)}
-    needed = {test.place.workload for test in claim.tests if test.place.workload}
+    needed = {test.workload for test in claim.tests if test.workload}
     assert measured and needed <= measured
 
 

@@ -176,10 +176,13 @@ def test_a_record_of_command_lines_is_rerun_verified_and_listed(tmp_path: Path) 
 
 def test_the_python_api_takes_command_lines_parameters_and_free_factors(tmp_path: Path) -> None:
     record = api.compare(
-        commands={"old": ["echo", "a b", "{N}{n}"], "new": "echo {N}{n}"},
-        parameters={"N": [1, 2]},
-        vary={"n": ["x", "y,z"]},
-        blocks=1,
+        api.Program(
+            commands=[["echo", "a b", "{N}{n}"], "echo {N}{n}"],
+            names=["old", "new"],
+            parameters={"N": [1, 2]},
+            vary={"n": ["x", "y,z"]},
+        ),
+        api.Measuring(blocks=1),
         out=tmp_path / "r",
     )
     assert [choice.levels for choice in record.experiment.factors] == [("old", "new"), ("x", "y,z")]

@@ -213,7 +213,7 @@ def test_every_help_text_has_an_example(tmp_path: Path, name: str) -> None:
     assert "Example" in text and f"swapstone {name}" in text
 
 
-def test_published_check_recomputes_the_indices(tmp_path: Path) -> None:
+def test_published_check_prints_the_indices(tmp_path: Path) -> None:
     text = swapstone(tmp_path, "published", "check").stdout
     for index in ("161.6", "146.5", "773.4", "626.4", "618.5", "3406.4", "1525.8", "1494.4"):
         assert index in text

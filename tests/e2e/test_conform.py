@@ -6,17 +6,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from benchmarks.netstack import no_rust
 
-from swapstone.artifacts import missing_crate_requirement
+from swapstone.artifacts import missing_crate_requirement, missing_rust
 from swapstone.model import UserError
 from swapstone.session.conformance import conform
 
 
 @pytest.fixture(scope="module", autouse=True)
 def rust() -> None:
-    if reason := no_rust():
-        pytest.skip(f"unavailable: {reason}")
+    if reason := missing_rust():
+        pytest.skip(f"unavailable: {reason[0]}")
 
 
 @pytest.mark.slow

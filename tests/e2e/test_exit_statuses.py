@@ -142,10 +142,10 @@ def test_studies_have_the_same_statuses(tmp_path: Path) -> None:
 def test_python_needs_no_parsing(tmp_path: Path) -> None:
     (tmp_path / "fake.toml").write_text(WORSE)
     record = api.compare(
+        api.Workloads(only="b_malloc_tiny1"),
+        api.Measuring(blocks=12),
+        api.Place(target=f"fake:{tmp_path}/fake.toml"),
         libc=["glibc", "musl"],
-        only="b_malloc_tiny1",
-        blocks=12,
-        target=f"fake:{tmp_path}/fake.toml",
         out=tmp_path / "r",
     )
     assert [(row.workload, row.candidate.label) for row in record.worse()] == [("b_malloc_tiny1", "libc=musl")]

@@ -221,7 +221,7 @@ def test_explain_ranks_each_planted_cause_first(
     print(f"{name:12} {first['cause']:20} {first['share']:7.1%} of the difference, residual {residual:7.1%}")
     assert first["cause"] == EXPECTED[name], found["paragraph"]
     # The residual (printed above) is a difference of times of other runs: on a busy machine it was seen beyond 40 %, on one that is quiet
-    # it should be under 15 %, which benchmarks/residuals checks. That is no matter for a test; that it adds up is tests/unit/explanation's.
+    # it should be under 15 %. That is no matter for a test; that it adds up is tests/unit/explanation's.
 
 
 @pytest.mark.slow

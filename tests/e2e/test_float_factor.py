@@ -13,10 +13,11 @@ from swapstone.factors import parse_choice
 from swapstone.factors.float_abi import MACHINES
 from swapstone.session.defaults import default_architecture, default_suites
 from swapstone.session.experiment import resolve
-from swapstone.session.request import ExperimentRequest, parse_factors
+from swapstone.session.request import parse_factors
 from swapstone.session.study_file import load_study
 from tests.e2e.cli import fake, runs_of, swapstone
 from tests.programs import needs
+from tests.small_records import request_of
 
 TOOLS = ("arm-linux-gnueabi-gcc", "arm-linux-gnueabihf-gcc", "qemu-system-arm")
 FACTOR = "float=soft,softfp,hard"
@@ -33,10 +34,10 @@ def test_the_factor_runs_in_a_machine_of_armhf_if_nothing_else_is_named() -> Non
     factors = parse_factors([FACTOR])
     assert default_architecture(factors) == "armhf"
     assert default_architecture(parse_factors(["libc=glibc,musl"])) == ""
-    experiment = resolve(ExperimentRequest(name="compare", factors=factors))
+    experiment = resolve(request_of(name="compare", factors=factors))
     assert (experiment.target, experiment.architecture, experiment.clock) == ("vm", "armhf", "virtual")
-    assert resolve(ExperimentRequest(name="compare", factors=factors, target="host")).architecture == ""
-    assert resolve(ExperimentRequest(name="compare", factors=factors, architecture="arm64")).architecture == "arm64"
+    assert resolve(request_of(name="compare", factors=factors, target="host")).architecture == ""
+    assert resolve(request_of(name="compare", factors=factors, architecture="arm64")).architecture == "arm64"
 
 
 @pytest.mark.skipif(os.uname().machine in MACHINES, reason="this machine is the architecture")
@@ -58,7 +59,7 @@ def test_what_the_factor_can_t_be_combined_with_is_refused(
 
 def test_the_study_has_the_page_s_program_and_the_suite() -> None:
     study = load_study("float-abi")
-    assert study.published == "float-abi"
+    assert study.settings.workloads.published == "float-abi"
     assert study.factor[0].levels == ("soft", "softfp", "hard")
     assert [part.name for part in study.part] == ["page", "suite"]
 

@@ -100,11 +100,10 @@ def test_a_build_that_ignores_the_held_level_is_refused(tmp_path: Path) -> None:
 
 def test_python_and_studies_hold_levels(tmp_path: Path, fake: Path) -> None:
     record = api.compare(
+        api.Workloads(hold={"optimization": "O3"}, only="b_malloc_tiny1"),
+        api.Measuring(blocks=1),
+        api.Place(target=f"fake:{fake}"),
         libc=["glibc", "musl"],
-        hold={"optimization": "O3"},
-        only="b_malloc_tiny1",
-        blocks=1,
-        target=f"fake:{fake}",
         out=tmp_path / "python",
     )
     assert record.experiment.held == (("optimization", "O3"),)

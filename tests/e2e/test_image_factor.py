@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-import swapstone as package
 from swapstone.artifacts import libc_files
 from swapstone.artifacts.image_program_table import PROGRAMS
 from swapstone.artifacts.libc_files import libc_root
@@ -23,6 +22,7 @@ from swapstone.session.sample_check import derive
 from tests.e2e.cli import runs_of, swapstone
 from tests.programs import require
 from tests.raw_outputs import raw_text
+from tests.small_records import compared
 from tests.uncompared_snapshots import leave_out_cold_starts
 
 SHORT = """\
@@ -91,7 +91,7 @@ def test_a_script_is_compared_in_both_images(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
 
     def compare(out: str, *command: str) -> None:
-        package.compare(image=["glibc", "musl"], target="vm", blocks=1, command=command, out=out)
+        compared(image="glibc,musl", target="vm", blocks=1, command=command, out=out)
 
     (tmp_path / "bench.sh").write_text(SHORT)
     compare("r", "sh", "bench.sh")

@@ -17,13 +17,14 @@ from swapstone.session.progress import ProgressText
 from swapstone.session.request import ExperimentRequest, parse_factors
 from tests.e2e.cli import command, environment, runs_of, swapstone
 from tests.fake_ssh import FakeSsh
+from tests.small_records import request_of
 
 root = pytest.mark.skipif(os.geteuid() != 0, reason="a real-time priority and locked memory need root")
 x86 = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the packages that are used are of x86_64")
 
 
 def request(text: str, **options: object) -> ExperimentRequest:
-    return ExperimentRequest(name="compare", factors=parse_factors([text]), suites=("latency",), **options)  # type: ignore[arg-type]
+    return request_of(name="compare", factors=parse_factors([text]), suites=("latency",), **options)  # type: ignore[arg-type]
 
 
 @root
@@ -93,7 +94,7 @@ def test_a_duration_is_a_number_of_wake_ups_within_bounds() -> None:
     for wrong in (99_000_000, 1_000_000_100_000):
         with pytest.raises(UserError, match="--duration is not between 100 ms and 1000 s"):
             resolve(request("priority=fifo99,fifo01", duration_ns=wrong))
-    libc = ExperimentRequest(name="compare", factors=parse_factors(["libc=glibc,musl"]), duration_ns=10**9)
+    libc = request_of(name="compare", factors=parse_factors(["libc=glibc,musl"]), duration=1)
     with pytest.raises(UserError, match="--duration is for the suite latency"):
         resolve(libc)
 

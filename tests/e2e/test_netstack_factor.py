@@ -31,7 +31,7 @@ def test_the_factor_has_a_default_suite() -> None:
 
 def test_the_study_compares_three_stacks_in_23_minutes_with_a_bare_machine() -> None:
     study = load_study("lwip-vs-smoltcp")
-    assert study.published == "lwip-vs-smoltcp"
+    assert study.settings.workloads.published == "lwip-vs-smoltcp"
     assert study.factor[0].levels == ("lwip", "smoltcp", "kernel")
     assert [part.name for part in study.part] == ["speed", "counts", "bare"]
     assert study.total_budget_ns == 23 * 60 * 10**9

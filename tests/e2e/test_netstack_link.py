@@ -8,19 +8,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from benchmarks.netstack import no_rust
-from benchmarks.netstack_costs import SUBJECT, WORKS, callgrind
+from benchmarks.netstack_costs import SUBJECT, TABLE, WORKS, Classes, callgrind, split
 from benchmarks.netstack_link import PAIRS, build
-from benchmarks.netstack_profile import TABLE, Classes, split
 
+from swapstone.artifacts import missing_rust
 from tests.programs import require
 
 
 @pytest.fixture(scope="module")
 def binary() -> Path:
-    reason = no_rust()
-    if reason:
-        pytest.skip(f"unavailable: {reason}")
+    if reason := missing_rust():
+        pytest.skip(f"unavailable: {reason[0]}")
     return build()
 
 

@@ -14,7 +14,6 @@ import pytest
 from swapstone.cli.main import cli
 from swapstone.report.printed_json import VERSIONS
 from tests.e2e.cli import TOP, fake, swapstone
-from tests.e2e.test_published import STATUS
 from tests.json_schema import check_printed
 from tests.shared import Shared
 
@@ -28,6 +27,7 @@ PRINTED: dict[tuple[str, ...], str] = {
     ("query", "SELECT * FROM comparisons, records", "--json"): "query",
     ("agree", "one", "two", "--json"): "signs",
     ("published", "claims", "one", "--json"): "published-claims",
+    ("published", "differences", "one", "--json"): "published-differences",
     ("doctor", "--json"): "doctor",
     ("image", "list", "--json"): "images",
     **{("list", what, "--json"): "list" for what in ("factors", "records", "studies", "published")},
@@ -57,12 +57,6 @@ def test_values_that_json_lacks_are_null_or_text(records: Path) -> None:
     sql = "SELECT 'nan'::DOUBLE AS n, [1.5, 'inf'::DOUBLE] AS l, 9223372036854775807::HUGEINT * 4 AS h, DATE '2026-01-01' AS d"
     (row,) = json.loads(swapstone(records, "query", sql, "--json").stdout)["rows"]
     assert row == {"n": None, "l": [1.5, None], "h": 36893488147419103228, "d": "2026-01-01"}
-
-
-@pytest.mark.slow
-def test_coverage_with_records_has_its_schema(records: Path) -> None:
-    printed = swapstone(records, "published", "coverage", "one", "--json", expect=STATUS).stdout
-    assert check_printed(printed) == "swapstone-published-coverage" and "compared" in json.loads(printed)
 
 
 def _with_json(command: click.Command, words: str = "") -> Iterator[str]:

@@ -43,12 +43,13 @@ def source(folder: Path) -> Path:
 
 def test_the_study_has_the_published_factors_and_all_server_workloads() -> None:
     study = load_study("musl-malloc")
-    assert study.published == "musl-malloc"
+    assert study.settings.workloads.published == "musl-malloc"
     assert [(factor.name, factor.levels) for factor in study.factor] == [
         ("libc", ("glibc", "musl")),
         ("allocator", ("default", "mimalloc", "jemalloc", "tcmalloc")),
     ]
-    found = [work.name for part in study.part for _, work in find_workloads(part.suites, part.only)]
+    wanted = [part.settings.workloads for part in study.part]
+    found = [work.name for each in wanted for _, work in find_workloads(each.suites, each.only)]
     assert found == [work.name for _, work in find_workloads(["server"])]
     assert study.total_budget_ns == 30 * 60 * 10**9
 

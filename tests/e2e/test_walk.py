@@ -62,7 +62,10 @@ def test_functions_outside_python_exist() -> None:
 def test_a_comparison_calls_every_function(tmp_path: Path) -> None:
     with _calls() as called:
         record = swapstone.compare(
-            libc=["glibc", "musl"], only=["b_malloc_tiny1"], blocks=2, seed=1, out=tmp_path / "record"
+            swapstone.Workloads(only=["b_malloc_tiny1"]),
+            swapstone.Measuring(blocks=2, seed=1),
+            libc=["glibc", "musl"],
+            out=tmp_path / "record",
         )
         record.report()
     wanted = {step for step in _walk() if not step[0].startswith("native/")}

@@ -55,8 +55,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "agree --csv": ("agree", "OTHER", "RECORD", "--csv"),
     "agree three": ("agree", "RECORD", "OTHER", "THIRD"),
     "agree three --json": ("agree", "THIRD", "OTHER", "RECORD", "--json"),
-    "published coverage": ("published", "coverage", "RECORD", "OTHER"),
-    "published coverage --format json": ("published", "coverage", "RECORD", "--format", "json"),
+    "published differences": ("published", "differences", "RECORD", "OTHER"),
+    "published differences --json": ("published", "differences", "RECORD", "--json"),
     "published claims": ("published", "claims", "RECORD", "OTHER"),
     "query runs": ("query", "SELECT record, count(*) AS n FROM runs GROUP BY ALL ORDER BY ALL"),
     "query comparisons": ("query", "SELECT DISTINCT record FROM comparisons ORDER BY ALL"),
@@ -84,7 +84,7 @@ _MARKUP = frozenset(
         "report --format document-json",
         "list records --json",
         "agree three --json",
-        "published coverage --format json",
+        "published differences --json",
         "export junit",
         "export kcidb",
         "export hyperfine",
@@ -155,11 +155,10 @@ def make_records(folder: Path) -> None:
     (folder / "fake.toml").write_text(_SPEC)
     for name, seed in (("whole", 3), ("other", 4), ("third", 5)):
         swapstone.compare(
+            swapstone.Workloads(only=["b_malloc_tiny1", "b_malloc_tiny2"]),
+            swapstone.Measuring(seed=seed, blocks=10),
+            swapstone.Place(target=f"fake:{folder / 'fake.toml'}"),
             libc=["glibc", "musl"],
-            only=["b_malloc_tiny1", "b_malloc_tiny2"],
-            seed=seed,
-            blocks=10,
-            target=f"fake:{folder / 'fake.toml'}",
             out=folder / name,
         )
         raw_to_files(folder / name)

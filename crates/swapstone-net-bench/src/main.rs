@@ -3,8 +3,8 @@
 //! kernel http`.
 //!
 //! It prints a line of JSON when it is ready, and one when it ends: by itself, or by SIGINT or
-//! SIGTERM. `benchmarks/netstack` runs it. `swapstone-net-bench trial` runs both sides in separate
-//! network namespaces for Swapstone: see trial/mod.rs.
+//! SIGTERM. `swapstone-net-bench trial` runs both sides in separate network namespaces for
+//! Swapstone: see trial/mod.rs.
 
 mod app;
 mod count;

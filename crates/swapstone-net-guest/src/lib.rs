@@ -3,7 +3,7 @@
 //! device.
 //!
 //! The server is that of `swapstone-net-apps`; lwIP and smoltcp each have a program.
-//! `swapstone compare --target bare-riscv64` and `benchmarks/netstack-guest` build and boot them.
+//! `swapstone compare --target bare-riscv64` builds and boots them.
 //! They print a line of JSON when they are ready. A `b` on the serial line begins the count of
 //! instructions and is answered by a line. A `q` ends the machine, after a line with the counters.
 //!

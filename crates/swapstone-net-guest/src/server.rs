@@ -19,7 +19,7 @@ use crate::memory;
 use crate::tuning::{Tunable, Tuning};
 use crate::uart::{self, Uart};
 
-/// The address of the machine; `benchmarks/netstack-guest` has the peer's.
+/// The address of the machine; the trial of `swapstone-net-bench` has the peer's.
 const ADDRESS: Cidr = Cidr::new(IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2)), 24);
 /// The number of received frames that the stack may hold.
 const FRAMES: usize = 1024;

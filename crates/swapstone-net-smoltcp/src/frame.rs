@@ -21,7 +21,7 @@ pub(crate) const ROOM: usize = TIMESTAMPS_LENGTH;
 /// The kernel copies what is written to a TAP into pages: the headers into the head of a buffer, the
 /// payload to the beginning of a page. On some processors a copy is slow if its source is 1 to some 30
 /// bytes before its destination in the lower 12 bits of the address, probably because a load that
-/// seems to read what was just stored has to wait (4K aliasing). `benchmarks/copy-offsets` measures it.
+/// seems to read what was just stored has to wait (4K aliasing).
 #[derive(Debug)]
 pub(crate) struct FrameMemory {
     memory: Vec<u8>,

@@ -5,7 +5,13 @@ from swapstone.artifacts.allocators import allocator_tools, cached_libcs
 from swapstone.artifacts.carried_programs import CarriedPrograms, carried_programs
 from swapstone.artifacts.command_names import may_read_environment
 from swapstone.artifacts.companion_programs import build_layouts, build_workload
-from swapstone.artifacts.crates import build_crate, build_package, missing_crate_requirement, require_crate
+from swapstone.artifacts.crates import (
+    build_crate,
+    build_package,
+    missing_crate_requirement,
+    missing_rust,
+    require_crate,
+)
 from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.elf_compatibility import program_libc
 from swapstone.artifacts.guest import build_bare, missing_guest_requirement, require_guest
@@ -86,6 +92,7 @@ __all__ = [
     "may_read_environment",
     "missing_crate_requirement",
     "missing_guest_requirement",
+    "missing_rust",
     "own_tools",
     "parse_libraries",
     "placeholders",

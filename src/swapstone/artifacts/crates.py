@@ -44,6 +44,11 @@ def missing_crate_requirement(root: Path = Path("/")) -> tuple[str, str] | None:
             "The command ip, which creates network devices, is not installed.",
             f"Install it: {install_command('iproute2')}",
         )
+    return missing_rust()
+
+
+def missing_rust() -> tuple[str, str] | None:
+    """Return why crates can't be built on this machine, and what to do; None if they can."""
     for command in ("cargo", "rustc"):
         if shutil.which(command) is None:
             return f"The command {command}, which builds the network stacks, is not installed.", _newer()

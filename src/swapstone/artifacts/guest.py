@@ -37,10 +37,6 @@ GUEST = "guest"
 _PACKAGE = "swapstone-net-guest"
 _CROSS = "riscv64-linux-gnu-"
 _C_STACK = "lwip"
-_FRAME_POINTERS = (
-    ("RUSTFLAGS", "-Cforce-frame-pointers=yes"),
-    (f"CFLAGS_{GUEST_TARGET.replace('-', '_')}", "-fno-omit-frame-pointer"),
-)
 
 
 def guest_folder() -> Path:
@@ -48,19 +44,31 @@ def guest_folder() -> Path:
     return share_dir() / "crates" / _PACKAGE
 
 
-def guest_library(*, build_std: bool = False) -> str | None:
-    """Return the origin of core and alloc for the machine: `installed`, `built` from the compiler's sources, or None.
+def guest_library() -> str | None:
+    """Return the origin of core and alloc for the machine: `installed`, `built` from the compiler's sources, or None."""
+    library = rust_library()
+    if (library / GUEST_TARGET / "lib").is_dir():
+        return "installed"
+    return "built" if (library / "src" / "rust" / "library" / "Cargo.lock").is_file() else None
 
-    Args:
-        build_std: whether to build them even if they are installed.
-    """
+
+def rust_library() -> Path:
+    """Return the folder of the libraries of the installed Rust."""
     done = subprocess.run(
         ("rustc", "--print", "sysroot"), cwd=guest_folder(), capture_output=True, text=True, check=False
     )
-    library = Path(done.stdout.strip()) / "lib" / "rustlib"
-    if (library / GUEST_TARGET / "lib").is_dir() and not build_std:
-        return "installed"
-    return "built" if (library / "src" / "rust" / "library" / "Cargo.lock").is_file() else None
+    return Path(done.stdout.strip()) / "lib" / "rustlib"
+
+
+def guest_linker() -> dict[str, str] | None:
+    """Return the environment variable that names the linker, none for Rust's own; None if there is no linker.
+
+    Debian's Rust comes without ``rust-lld``, the linker of machines without an operating system.
+    """
+    if shutil.which("rust-lld") or any(rust_library().glob("*/bin/rust-lld")):
+        return {}
+    name = f"CARGO_TARGET_{GUEST_TARGET.replace('-', '_').upper()}_LINKER"
+    return {name: f"{_CROSS}ld"} if shutil.which(f"{_CROSS}ld") else None
 
 
 def guest_compiler() -> dict[str, str] | None:
@@ -86,6 +94,11 @@ def missing_guest_requirement(stacks: Iterable[str] = (_C_STACK,)) -> tuple[str,
         )
     if guest_library() is None:
         return f"There is no Rust library for {GUEST_TARGET}.", f"Install it: {_library_command()}"
+    if guest_linker() is None:
+        return (
+            "There is no linker for riscv64: this Rust has no rust-lld.",
+            f"Install one: {install_command('binutils-riscv64-linux-gnu')}",
+        )
     if _C_STACK in stacks and guest_compiler() is None:
         return (
             "There is no C compiler for riscv64, which lwIP needs.",
@@ -118,9 +131,6 @@ def build_guest(
     stack: str,
     notify: Callable[[str], None] = lambda _: None,
     variables: tuple[tuple[str, str], ...] = (),
-    *,
-    build_std: bool = False,
-    frame_pointers: bool = False,
 ) -> Path:
     """Build the guest with a stack, or return it from the cache.
 
@@ -128,8 +138,6 @@ def build_guest(
         stack: ``lwip`` or ``smoltcp``.
         notify: called with a line for the user before a build.
         variables: pairs (name, value) of environment variables that set options of the stack.
-        build_std: compile core and alloc even if they are installed.
-        frame_pointers: whether all compiled functions keep a frame pointer, for a profile. Installed ones of core and alloc need not.
 
     Raises:
         UnavailableError: the source of lwIP or a crate can't be fetched.
@@ -137,24 +145,19 @@ def build_guest(
     """
     sources = tree_digest(share_dir() / "crates")
     command = ["cargo", "build", "--release", "--locked", "--target", GUEST_TARGET, "--features", stack]
-    environment = {**dict(variables), **(guest_compiler() or {})}
-    if frame_pointers:
-        for name, flag in _FRAME_POINTERS:
-            environment[name] = f"{os.environ.get(name, '')} {flag}".strip()
-    builds = guest_library(build_std=build_std) == "built"
+    environment = {**dict(variables), **(guest_compiler() or {}), **(guest_linker() or {})}
+    builds = guest_library() == "built"
     if builds:
         # A stable compiler builds its own library if unstable options are enabled.
         environment["RUSTC_BOOTSTRAP"] = "1"
         command += ["-Zbuild-std=core,alloc,compiler_builtins", "-Zbuild-std-features=compiler-builtins-mem"]
     compiler = next((value for name, value in environment.items() if name.startswith("CC_")), "clang")
     settings = "".join(f"{name}={value} " for name, value in variables)
-    if frame_pointers:
-        settings += "".join(f"{name}={environment[name]} " for name, _ in _FRAME_POINTERS)
     shown = f"{settings}{' '.join(command)}, by {first_line(['rustc', '--version'])} and {first_line([compiler, '--version'])}"
     home = home_of(shown, sources, os.environ.get("CFLAGS", ""))
     if not (home / PROGRAM).is_file():
         notify(f"building {_PACKAGE} with {stack}{f', {settings.strip()}' if settings else ''} for bare riscv64")
-        target = target_folder(f"{GUEST}{'-frames' if frame_pointers else ''}{'-std' if builds else ''}")
+        target = target_folder(f"{GUEST}{'-std' if builds else ''}")
         build_with_cargo(
             home,
             tuple(command),

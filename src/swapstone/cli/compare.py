@@ -11,13 +11,12 @@ from click.core import ParameterSource
 
 from swapstone.cli.display import display
 from swapstone.cli.memory_fit import check_no_fit_options, fit_memory_options, run_fit
-from swapstone.cli.options import FAIL_IF, SHARING, measuring_options
+from swapstone.cli.options import FAIL_IF, GROUPS, OUT, declared
 from swapstone.cli.output import echo
-from swapstone.cli.own_program_options import building_options, command_options, running_options, server_options
 from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
 from swapstone.cli.program_command import ProgramCommand, program_of
 from swapstone.cli.record_options import ALL, TRUST
-from swapstone.cli.shell_completion import complete_factors, complete_records, complete_suites
+from swapstone.cli.shell_completion import complete_factors, complete_records
 from swapstone.model import UserError
 from swapstone.report.context import Selection
 from swapstone.session.agreement_output import agreement_of
@@ -28,19 +27,16 @@ from swapstone.session.record_handle import Record
 from swapstone.session.why_max import worst_wakeup_documents
 
 _GROUPS = {
-    "Workloads": "suites only hold",
-    "Your own commands": "names parameters parameter_list parameter_scan vary shell",
-    "Your own program": "build source build_timeout libraries rebuild programs",
-    "Your own server": "server load_generator connections reader warm_up ready_timeout template",
-    "The machine of the load generator": "driver_target server_address",
-    "How it runs and what it prints": "stdin output artifacts output_may_differ files memory variables setup prepare conclude timeout pin "
-    "ignore_failure metrics cpu_bound",
-    "Measuring": "budget blocks margin confidence correction seed null layouts prime order duration target lg_env clock",
-    "The machine": "loads architecture cpu_model ns_per_instruction processors modules module_files no_cache guest_timeout",
-    "Many machines": "store executor recheck",
+    **{group: " ".join(names) for group, names in GROUPS.items()},
+    "Your own commands": " ".join((*GROUPS["Your own commands"], "parameter_list", "parameter_scan")),
     "The smallest memory that suffices": "fit_memory fit_resolution as_json",
     "Record": "out resume trust every why_max fail_if",
 }
+
+
+def _as_parameter(ctx: click.Context, param: click.Parameter, given: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    del ctx, param
+    return tuple(f"{name}={'..'.join(values)}" for name, *values in given)
 
 
 class CompareCommand(ProgramCommand):
@@ -53,41 +49,27 @@ class CompareCommand(ProgramCommand):
 @click.argument(
     "factors", nargs=-1, metavar="[FACTOR=BASELINE,CANDIDATE[,...] | COMMAND]...", shell_complete=complete_factors
 )
+@declared()
 @click.option(
-    "--suite",
-    "suites",
+    "-L",
+    "--parameter-list",
+    type=(str, str),
     multiple=True,
-    metavar="NAME",
-    shell_complete=complete_suites,
-    help="A suite of workloads; repeatable.  [the one that suits the factor, or libc]",
+    metavar="NAME VALUES",
+    callback=_as_parameter,
+    help="As --parameter NAME=VALUES.",
 )
-@command_options
-@building_options
-@server_options
-@running_options
-@measuring_options
-@SHARING
+@click.option(
+    "-P",
+    "--parameter-scan",
+    type=(str, str, str),
+    multiple=True,
+    metavar="NAME FIRST LAST",
+    callback=_as_parameter,
+    help="As --parameter NAME=FIRST..LAST.",
+)
 @fit_memory_options
-@click.option(
-    "--modules",
-    multiple=True,
-    metavar="KERNEL=DIR",
-    help="The modules of your own kernel; repeatable.  [KERNEL.modules, beside it]",
-)
-@click.option(
-    "--module",
-    "module_files",
-    multiple=True,
-    metavar="FILE.ko|FILE.c",
-    help="A kernel module that the virtual machine loads before the work: a file for each kernel, or a C file, built for each; repeatable.",
-)
-@click.option(
-    "--hold",
-    multiple=True,
-    metavar="FACTOR=LEVEL",
-    help="A level that all variants share, of a factor that is not compared, e.g. optimization=Os; repeatable.",
-    shell_complete=complete_factors,
-)
+@OUT
 @click.option(
     "--resume",
     metavar="RECORD",
@@ -212,7 +194,7 @@ def _separator(records: list[Record]) -> str:
 
 _WITH_RESUME = {
     *("resume", "budget", "guest_timeout", "every", "why_max", "fail_if", "trust", "help"),
-    *_GROUPS["Many machines"].split(),
+    *GROUPS["Many machines"],
 }
 
 

@@ -9,7 +9,7 @@ import click
 
 from swapstone.cli.command_name import as_typed
 from swapstone.cli.display import print_note
-from swapstone.cli.options import LG_ENV
+from swapstone.cli.options import declared
 from swapstone.cli.output import echo
 from swapstone.cli.tables import terminal_columns
 from swapstone.report.printed_json import printed_json
@@ -23,7 +23,7 @@ _COLOURS = {State.GOOD: "green", State.NOISY: "yellow", State.MISSING: "red", St
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @click.option("--target", metavar="TARGET", help="Check ssh:[USER@]HOST, labgrid:PLACE, or virtual-board instead.")
-@LG_ENV
+@declared("lg_env")
 def doctor_command(as_json: bool, target: str | None, lg_env: str | None) -> None:
     r"""Check what this machine or a board can do, and what makes its timings noisy.
 

@@ -10,14 +10,14 @@ import msgspec
 
 from swapstone.cli.compare import CompareCommand, compare_command
 from swapstone.cli.display import display
-from swapstone.cli.options import GUEST_TIMEOUT, STORE
+from swapstone.cli.options import OUT, declared
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_interruption, print_table
 from swapstone.cli.program_command import program_of
 from swapstone.report.printed_json import printed_json
 from swapstone.session.compare_options import experiment_of
 from swapstone.session.interrupted import Interrupted
-from swapstone.session.many_machines import collect_runs, is_finished, make_runs, plan_runs
+from swapstone.session.many_machines import collect_runs, make_runs, plan_runs
 
 _NOT_PLANNED = {
     "resume",
@@ -31,7 +31,6 @@ _NOT_PLANNED = {
     "recheck",
     "out",
 }
-_UNUSED = {"executor": None, "recheck": None, "out": None, "fail_if": ()}
 
 
 @click.command(
@@ -49,7 +48,7 @@ def plan_command(context: click.Context, /, store: str | None, as_json: bool, **
     Example:
       swapstone plan kernel=generic,rt --load io --blocks 8 --store sftp://host/srv/swapstone
     """
-    made = plan_runs(experiment_of({**options, **_UNUSED, "store": store}, program_of(context)), store, display())
+    made = plan_runs(experiment_of({**options, "store": store}, program_of(context)), store, display())
     if as_json:
         echo(printed_json("plan", **msgspec.structs.asdict(made)), nl=False)
         return
@@ -63,8 +62,7 @@ def plan_command(context: click.Context, /, store: str | None, as_json: bool, **
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--plan", metavar="PLAN", help="All runs of this plan.")
 @click.option("--share", metavar="K/N", help="Of a plan, each Nth run from the Kth on, for the Kth of N machines.")
-@STORE
-@GUEST_TIMEOUT
+@declared("store", "guest_timeout")
 def run_trial_command(
     names: tuple[str, ...], plan: str | None, share: str | None, store: str | None, guest_timeout: str | None
 ) -> int:
@@ -74,19 +72,19 @@ def run_trial_command(
     Example:
       swapstone run-trial --plan PLAN --share 2/4 --store file:///srv/swapstone
     """
-    status, finished = 0, 0
-    for made in make_runs(names, store, plan=plan, share=share, guest_timeout=guest_timeout, note=display().note):
-        finished += is_finished(made)
-        echo(f"{plain(made.name)} {plain(made.end)}{plain(f': {made.reason}' if made.reason else '')}")
-        status = status if is_finished(made) else 4
-    echo(f"{finished} runs are in the store.")
-    return status
+    made = failed = 0
+    for name, run in make_runs(names, store, plan=plan, share=share, guest_timeout=guest_timeout, note=display().note):
+        made += 1
+        failed += run.end.value != "finished"
+        echo(f"{plain(name)} {plain(run.end.value)}{plain(f': {run.reason}' if run.reason else '')}")
+    echo(f"{made - failed} runs are in the store.")
+    return 4 if failed else 0
 
 
 @click.command()
 @click.argument("plan")
-@STORE
-@click.option("--out", metavar="DIR", help="Folder of the new record.  [records/TIME-NAME]")
+@declared("store")
+@OUT
 def collect_command(plan: str, store: str | None, out: str | None) -> int:
     r"""Make the record of a plan from the runs in a store. It equals a record that was made on this machine alone.
 

@@ -75,7 +75,7 @@ def run_fit(context: click.Context, options: Mapping[str, object]) -> int:
         raise UserError(
             f"--fit-memory searches for a size and compares no times: it takes no {given}.", f"For example: {EXAMPLE}"
         )
-    resolution, out = options["fit_resolution"], Path(str(options["out"])) if options["out"] else None
+    resolution, out = options["fit_resolution"], Path(str(options["out"])) if options.get("out") else None
     check_output(out)
     fit = fit_options({**options, "out": None}, program_of(context), str(resolution) if resolution else None, display())
     if options["as_json"]:

@@ -3,25 +3,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import attrs
 import click
 
 from swapstone.cli.display import display
-from swapstone.cli.options import DRIVER_TARGET, FAIL_IF, MACHINES, ONLY, SERVER_ADDRESS
+from swapstone.cli.options import FAIL_IF, declared
 from swapstone.cli.output import echo
 from swapstone.cli.printing import print_document, print_interruption, print_outcomes, print_table
 from swapstone.cli.record_options import ALL, TRUST
-from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders, complete_targets
+from swapstone.cli.shell_completion import complete_parts, complete_studies, complete_study_folders
 from swapstone.report.context import Selection
 from swapstone.report.study_index import document_of
 from swapstone.session import api
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import Record
 from swapstone.session.server_program import target_with_driver
+from swapstone.session.settings import settings_from, typed
 
 
 @click.command()
 @click.argument("name", metavar="NAME", required=False, shell_complete=complete_studies)
-@ONLY
+@declared(
+    *("only", "budget", "seed", "blocks", "target", "driver_target", "server_address", "no_cache", "guest_timeout"),
+    *("store", "executor", "recheck"),
+    budget="Another budget than the study's; its parts share it.",
+    blocks="Run exactly N blocks, instead of stopping on precision or budget.",
+    target="host, vm, or fake:SPEC.toml  [as the study needs]",
+)
 @click.option(
     "--only-part",
     "only_parts",
@@ -30,23 +40,6 @@ from swapstone.session.server_program import target_with_driver
     help="Only this part; repeatable.",
     shell_complete=complete_parts,
 )
-@click.option("--budget", metavar="TIME", help="Another budget than the study's; its parts share it.")
-@click.option("--seed", type=int, metavar="N", help="Of every random order.  [random, stored in the record]")
-@click.option(
-    "--blocks",
-    type=click.IntRange(1, 10_000),
-    metavar="N",
-    help="Run exactly N blocks, instead of stopping on precision or budget.",
-)
-@click.option(
-    "--target",
-    metavar="TARGET",
-    help="host, vm, or fake:SPEC.toml  [as the study needs]",
-    shell_complete=complete_targets,
-)
-@DRIVER_TARGET
-@SERVER_ADDRESS
-@MACHINES
 @click.option("--out", metavar="DIR", help="Folder of the new record, or of the parts' records.  [records/TIME-NAME]")
 @click.option(
     "--resume",
@@ -59,24 +52,13 @@ from swapstone.session.server_program import target_with_driver
 @FAIL_IF
 def study_command(
     name: str | None,
-    only: tuple[str, ...],
     only_parts: tuple[str, ...],
-    budget: str | None,
-    seed: int | None,
-    blocks: int | None,
-    target: str | None,
-    driver_target: str | None,
-    server_address: str | None,
-    no_cache: bool,
-    guest_timeout: str | None,
-    store: str | None,
-    executor: str | None,
-    recheck: str | None,
     out: str | None,
     resume: str | None,
     trust: bool,
     every: bool,
     fail_if: tuple[str, ...],
+    **options: Any,  # noqa: ANN401 - as click passes them
 ) -> int:
     r"""Run a study: an experiment from a file, or several that belong together.
 
@@ -92,19 +74,16 @@ def study_command(
       swapstone study --resume records/20261121-180000-preempt-rt
     """
     try:
+        made = settings_from(typed(options))
+        target = target_with_driver(made.place.target, made.boards.driver_target, made.boards.server_address)
         result = api.study(
             name,
+            made.workloads,
+            made.measuring,
+            attrs.evolve(made.place, target=target),
+            made.machine,
+            made.sharing,
             only_parts=only_parts,
-            only=only,
-            budget=budget,
-            seed=seed,
-            blocks=blocks or 0,
-            target=target_with_driver(target, driver_target, server_address),
-            no_cache=no_cache,
-            guest_timeout=guest_timeout,
-            store=store,
-            executor=executor,
-            recheck=recheck,
             out=out,
             resume=resume,
             trust=trust,

@@ -7,19 +7,17 @@ Reports print a published figure only where a join has it, so the joins are the 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Iterator, Mapping
 from importlib import resources
+from typing import Any
 
-import msgspec
+from swapstone.model import FrozenStruct
+from swapstone.published.data import Figure, figures, further, source_of
 
-from swapstone.model import FrozenStruct, UserError
-from swapstone.model.toml_file import TomlError, decode_toml
-from swapstone.published.data import Figure, figures, further, studies
-
-_REINSTALL = "This file comes with swapstone: install it again."
 _IDLE = "idle"
-_LEVEL = re.compile(r"(?P<factor>[a-z][a-z0-9_-]*)=(?P<level>[^\s/]+)", re.ASCII)
 
 Levels = tuple[tuple[str, str], ...]
 """Pairs (factor, level)."""
@@ -30,6 +28,11 @@ class Side(FrozenStruct, frozen=True, kw_only=True):
 
     levels: Levels
     load: str
+
+    @property
+    def text(self) -> str:
+        """Return the levels as a user types them."""
+        return ",".join(f"{factor}={level}" for factor, level in self.levels)
 
 
 class Place(FrozenStruct, frozen=True, kw_only=True):
@@ -74,194 +77,72 @@ class Joined(FrozenStruct, frozen=True, kw_only=True):
     baseline: bool
 
 
-class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table [[join]] of joins.toml; its comment explains the keys."""
+COMPARISONS = "comparisons"
+"""The section of rows that compare two levels of a factor. There a row has one figure for each level."""
 
-    study: str
-    suite: str
-    section: str
-    to: str
-    metric: str | list[str]
-    rows: str
-    levels: dict[str, str | list[str]]
-    platform: str = "*"
-    condition: str = "*"
-    unit: str = "*"
-    load: str = _IDLE
-    workload: str | list[str] = "*"
-    series: bool = False
-    derived: bool = False
-    index: str = ""
-    inverse: bool = False
-    differs: str = ""
+_COPIED = ("section", "series", "derived", "inverse", "differs")
+"""Keys of a join that its places have, too."""
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    rows: dict[str, dict[str, str]]
-    join: list[_Written]
+@functools.cache
+def _joins() -> tuple[Joined, ...]:
+    """Return the joined figures, in the order of the file and of the figures."""
+    file = tomllib.loads(resources.files("swapstone.published").joinpath("joins.toml").read_text(encoding="utf-8"))
+    return tuple(
+        Joined(figure=figure, place=place, join=number, baseline=figure.level == next(iter(join["levels"])))
+        for number, join in enumerate(file["join"], start=1)
+        for figure in (*figures(), *further())
+        if (figure.study, figure.suite) == (join["study"], join["suite"]) and figure.level in join["levels"]
+        for place in _places(join, figure, file["rows"][join["rows"]])
+    )
 
 
-def decode_joins(content: bytes, known: Iterable[Figure]) -> tuple[Joined, ...]:
-    """Decode a file of joins, and join figures by it.
-
-    Args:
-        content: TOML; the comment in joins.toml explains it.
-        known: the figures to join.
-
-    Returns:
-        The joined figures, in the order of the file and of the figures.
-
-    Raises:
-        UserError: the file is invalid, a join has no figure, or two figures of one level come to stand in one row of comparisons.
-    """
-    try:
-        file = msgspec.convert(decode_toml(content), _File)
-    except (TomlError, msgspec.ValidationError) as error:
-        raise UserError(f"joins.toml: {error}.", _REINSTALL) from error
-    found: list[Joined] = []
-    kept = tuple(known)
-    for number, join in enumerate(file.join, start=1):
-        where = f"joins.toml, join {number} ({join.study}, {join.suite})"
-        rows = file.rows.get(join.rows)
-        if rows is None:
-            raise UserError(f"{where}: there is no table rows.{join.rows}.", _REINSTALL)
-        mine = list(_joined(join, number, rows, kept, where))
-        if not mine:
-            raise UserError(f"{where}: no published figure matches.", _REINSTALL)
-        found += mine
-    _require_distinct(found)
-    return tuple(found)
+def _places(join: Mapping[str, Any], figure: Figure, rows: Mapping[str, str]) -> Iterator[Place]:
+    """Yield the places of a figure by a join of its study and suite; none if the join leaves it out."""
+    named = "" if figure.metric == join.get("index") else _row(figure, rows)
+    stars = [_star(join.get(key, "*"), getattr(figure, key)) for key in ("platform", "unit", "condition")]
+    condition = stars[-1]
+    if named is None or condition is None or None in stars:
+        return
+    load = join.get("load", _IDLE).replace("*", condition)
+    texts = (join.get("workload", "*"), join["metric"], join["levels"][figure.level])
+    for workload, metric, level in itertools.product(*([each] if isinstance(each, str) else each for each in texts)):
+        above, _, below = level.partition(" / ")
+        yield Place(
+            suite=join["to"],
+            workload=workload.replace("*", named) if named else "",
+            metric=metric.replace("*", named),
+            side=side_of(above, load),
+            over=side_of(below, load) if below else None,
+            index=not named,
+            **{key: join[key] for key in _COPIED if key in join},
+        )
 
 
-def _joined(
-    join: _Written, number: int, rows: Mapping[str, str], known: Iterable[Figure], where: str
-) -> Iterator[Joined]:
-    sides = {level: tuple(_sides(texts, where)) for level, texts in join.levels.items()}
-    first = next(iter(sides), "")
-    for figure in known:
-        here = (figure.study, figure.suite) == (join.study, join.suite) and figure.level in sides
-        if not here or _star(join.platform, figure.platform) is None or _star(join.unit, figure.unit) is None:
-            continue
-        condition = _star(join.condition, figure.condition)
-        named = _row(figure, rows, join.index)
-        if condition is None or named is None:
-            continue
-        for place in _places(join, named, condition, sides[figure.level]):
-            yield Joined(figure=figure, place=place, join=number, baseline=figure.level == first)
+def _row(figure: Figure, rows: Mapping[str, str]) -> str | None:
+    """Return the right side of the first row that matches a figure; None if there is none."""
+    found = ((_star(pattern, figure.metric), name) for pattern, name in rows.items())
+    return next((name.replace("*", star) for star, name in found if star is not None), None)
 
 
-def _row(figure: Figure, rows: Mapping[str, str], index: str) -> str | None:
-    """Return the right side of the first row that matches a figure; an empty text for the index; None if the join leaves it out."""
-    if index and figure.metric == index:
-        return ""
-    for pattern, name in rows.items():
-        if (text := _star(pattern, figure.metric)) is not None:
-            return name.replace("*", text)
-    return None
-
-
+@functools.cache
 def _star(pattern: str, text: str) -> str | None:
     """Return what a pattern's * stands for in a text; empty without a *; None if the text does not match."""
-    before, star, after = pattern.partition("*")
-    if not star:
-        return "" if pattern == text else None
-    fits = len(text) >= len(before) + len(after) and text.startswith(before) and text.endswith(after)
-    return text[len(before) : len(text) - len(after)] if fits else None
+    found = re.fullmatch(re.escape(pattern).replace(r"\*", "(.*)"), text)
+    return None if found is None else "".join(found.groups())
 
 
-def _places(
-    join: _Written, named: str, condition: str, sides: Iterable[tuple[Levels, str, Levels, str]]
-) -> Iterator[Place]:
-    load = join.load.replace("*", condition)
-    for template in [join.workload] if isinstance(join.workload, str) else join.workload:
-        for metric in [join.metric] if isinstance(join.metric, str) else join.metric:
-            for levels, other, over, over_load in sides:
-                yield Place(
-                    section=join.section,
-                    suite=join.to,
-                    workload=template.replace("*", named) if named else "",
-                    metric=metric.replace("*", named),
-                    side=Side(levels=levels, load=other or load),
-                    over=Side(levels=over, load=over_load or load) if over else None,
-                    series=join.series,
-                    derived=join.derived,
-                    index=not named,
-                    inverse=join.inverse,
-                    differs=join.differs,
-                )
-
-
-def _sides(texts: str | list[str], where: str) -> Iterator[tuple[Levels, str, Levels, str]]:
-    """Yield (levels, load, levels of the divisor, load of the divisor) for each text; empty where the text has none."""
-    for text in [texts] if isinstance(texts, str) else texts:
-        above, slash, below = text.partition(" / ")
-        yield (*_levels(above, where), *(_levels(below, where) if slash else ((), "")))
-
-
-def side_of(text: str, load: str, where: str) -> Side:
+@functools.cache
+def side_of(text: str, load: str = _IDLE) -> Side:
     """Return the side that a text such as ``kernel=rt load=io`` describes.
 
     Args:
         text: the levels, and the load if it is another one.
         load: without one in the text.
-        where: the file and place, for messages.
-
-    Raises:
-        UserError: the text is invalid.
     """
-    levels, other = _levels(text, where)
-    return Side(levels=levels, load=other or load)
-
-
-def _levels(text: str, where: str) -> tuple[Levels, str]:
-    found: dict[str, str] = {}
-    for word in text.split():
-        match = _LEVEL.fullmatch(word)
-        if match is None:
-            raise UserError(f"{where}: {word[:40]!r} is not FACTOR=LEVEL.", _REINSTALL)
-        found[match["factor"]] = match["level"]
-    load = found.pop("load", "")
-    if not found:
-        raise UserError(f"{where}: {text[:40]!r} names no level.", _REINSTALL)
-    return tuple(found.items()), load
-
-
-CLAIMS = "claims"
-"""The section of the places of claims, which no report of a record has."""
-
-COMPARISONS = "comparisons"
-"""The section of rows that compare two levels of a factor. There a row has one figure for each level."""
-
-
-def _require_distinct(found: Iterable[Joined]) -> None:
-    """Raise an error where two figures of one level stand in one row of comparisons, such as a time and a rate of the same name."""
-    seen: dict[tuple[str, str, str, str, bytes], Figure] = {}
-    for each in found:
-        place, figure = each.place, each.figure
-        if place.section != COMPARISONS or place.index or place.over is not None:
-            continue
-        key = (figure.study, place.suite, place.workload, place.metric, place.side.encoded())
-        other = seen.setdefault(key, figure)
-        if other != figure:
-            raise UserError(
-                f"joins.toml: {place.workload}, {place.metric} of suite {place.suite} has two figures of the level {figure.level}: "
-                f"{other.printed} {other.unit} ({_named(other)}) and {figure.printed} {figure.unit} ({_named(figure)}).",
-                "Give the join a unit, a condition or a platform.",
-            )
-
-
-def _named(figure: Figure) -> str:
-    return ", ".join(filter(None, (figure.metric, figure.condition, figure.platform)))
-
-
-@functools.cache
-def _every_join() -> tuple[Joined, ...]:
-    content = resources.files("swapstone.published").joinpath("joins.toml").read_bytes()
-    found = decode_joins(content, (*figures(), *further()))
-    unknown = {each.figure.study for each in found} - {study.name for study in studies()}
-    if unknown:
-        raise UserError(f"joins.toml: no study {', '.join(sorted(unknown))}.", _REINSTALL)
-    return found
+    found = dict(word.split("=", 1) for word in text.split())
+    load = found.pop("load", load)
+    return Side(levels=tuple(found.items()), load=load)
 
 
 def joined(section: str = "", study: str = "") -> tuple[Joined, ...]:
@@ -271,6 +152,42 @@ def joined(section: str = "", study: str = "") -> tuple[Joined, ...]:
         section: only of this part of a report.
         study: only of this published study.
     """
-    return tuple(
-        each for each in _every_join() if section in {"", each.place.section} and study in {"", each.figure.study}
-    )
+    return tuple(each for each in _joins() if section in {"", each.place.section} and study in {"", each.figure.study})
+
+
+def beside(study: str, row: tuple[str, str, str], baseline: str, candidate: str, load: str = "idle") -> float | None:
+    """Return the published ratio candidate / baseline that stands beside a row of comparisons here; of rates beside times, its inverse.
+
+    Args:
+        study: name of a published study.
+        row: (suite, workload, metric) here.
+        baseline: level of a factor here.
+        candidate: another one.
+        load: of the row.
+
+    Returns:
+        The ratio; None where no join has both levels.
+
+    Raises:
+        UserError: there is no such study.
+    """
+    source_of(study)
+    one, two = (_values().get((study, *row, load, level)) for level in (baseline, candidate))
+    if one is None or two is None:
+        return None
+    (below, inverse), (above, _) = one, two
+    return below / above if inverse else above / below
+
+
+@functools.cache
+def _values() -> dict[tuple[str, ...], tuple[float, bool]]:
+    """Return (value, whether it is a rate beside a time) by study, row of comparisons, load and level."""
+    found = ((each.figure, each.place) for each in joined(COMPARISONS))
+    return {
+        (figure.study, place.suite, place.workload, place.metric, place.side.load, place.side.levels[0][1]): (
+            figure.value,
+            place.inverse,
+        )
+        for figure, place in found
+        if not place.index and place.over is None and len(place.side.levels) == 1
+    }

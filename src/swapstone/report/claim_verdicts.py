@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import enum
 import math
+import statistics
 from collections.abc import Iterable, Iterator
 
-from swapstone.model import FrozenStruct, Index, Variant
+from swapstone.model import FrozenStruct
 from swapstone.published import Side
 from swapstone.published.claims import ClaimTest, PageClaim
-from swapstone.published.coverage import Catalog, problem
 from swapstone.report import formatting
-from swapstone.report.claim_evidence import ranges
-from swapstone.report.measured import Analysed, effects, values
+from swapstone.report.arm_explanation import modelled_rows
+from swapstone.report.measured import Analysed, effect_of, values
 from swapstone.report.published_differences import ratio_text
 
 
@@ -27,8 +27,8 @@ class ClaimVerdict(enum.Enum):
     UNTESTED = "not tested here"
 
 
-class Evidence(FrozenStruct, frozen=True, kw_only=True):
-    """What a record has about one test of a claim: a sentence, and whether it is inside the bounds."""
+class Evidence(FrozenStruct, frozen=True, kw_only=False):
+    """What a record has about one test of a claim: whether it is inside the bounds, and a sentence."""
 
     record: str
     verdict: ClaimVerdict
@@ -41,53 +41,47 @@ class JudgedClaim(FrozenStruct, frozen=True, kw_only=True):
     Attributes:
         claim: which.
         verdict: None where no record was given and one could test it.
-        reason: why it is not tested here; empty otherwise.
         evidence: of each test and record.
     """
 
     claim: PageClaim
     verdict: ClaimVerdict | None
-    reason: str
     evidence: tuple[Evidence, ...]
 
 
-def judge(claims: Iterable[PageClaim], records: Iterable[Analysed], catalog: Catalog) -> tuple[JudgedClaim, ...]:
+Range = tuple[float, float, str]
+"""The smallest and the largest value that the evidence allows, nan without them; and a sentence without the verdict."""
+
+
+def judge(claims: Iterable[PageClaim], records: Iterable[Analysed]) -> tuple[JudgedClaim, ...]:
     """Judge claims.
 
     Args:
         claims: which.
         records: with their analyses; without any, no claim gets a verdict but *not tested here*.
-        catalog: what this version can measure.
     """
     known = tuple(records)
-    return tuple(_judged(claim, known, catalog) for claim in claims)
+    return tuple(_judged(claim, known) for claim in claims)
 
 
-def _judged(claim: PageClaim, records: tuple[Analysed, ...], catalog: Catalog) -> JudgedClaim:
-    reason = claim.untested or next(filter(None, (_unavailable(each, catalog) for each in claim.tests)), "")
-    if reason or not records:
-        verdict = ClaimVerdict.UNTESTED if reason else None
-        return JudgedClaim(claim=claim, verdict=verdict, reason=reason, evidence=())
-    found = [tuple(_evidence(test, records)) for test in claim.tests]
-    return JudgedClaim(
-        claim=claim,
-        verdict=_together([_agreed(each) for each in found]),
-        reason="",
-        evidence=tuple(each for test in found for each in test),
-    )
+def _judged(claim: PageClaim, records: tuple[Analysed, ...]) -> JudgedClaim:
+    if claim.untested or not records:
+        verdict = ClaimVerdict.UNTESTED if claim.untested else None
+        return JudgedClaim(claim=claim, verdict=verdict, evidence=())
+    found = [
+        [
+            Evidence(record.name, _verdict(test, low, high), text)
+            for record in records
+            for low, high, text in _RANGES[test.what](test, record)
+        ]
+        for test in claim.tests
+    ]
+    verdict = _together([_agreed({each.verdict for each in test}) for test in found])
+    return JudgedClaim(claim=claim, verdict=verdict, evidence=tuple(each for test in found for each in test))
 
 
-def _unavailable(test: ClaimTest, catalog: Catalog) -> str:
-    text = problem(test.place, catalog)
-    known = catalog.metrics.get((test.place.suite, test.place.workload), frozenset())
-    if not text and test.part_of and test.part_of not in known:
-        text = f"{test.place.workload} has no metric {test.part_of}"
-    return f"{text[0].upper()}{text[1:]}." if text else ""
-
-
-def _agreed(found: tuple[Evidence, ...]) -> ClaimVerdict:
+def _agreed(verdicts: set[ClaimVerdict]) -> ClaimVerdict:
     """Return the verdict of all records on a test. Records that contradict each other leave it undecided."""
-    verdicts = {each.verdict for each in found}
     if not verdicts:
         return ClaimVerdict.ABSENT
     decided = verdicts & {ClaimVerdict.HOLDS, ClaimVerdict.FAILS}
@@ -98,110 +92,144 @@ def _together(tests: list[ClaimVerdict]) -> ClaimVerdict:
     """Return the verdict of a claim: all its tests must hold, and one that does not hold is enough against it."""
     if ClaimVerdict.FAILS in tests:
         return ClaimVerdict.FAILS
-    if set(tests) in ({ClaimVerdict.HOLDS}, {ClaimVerdict.ABSENT}):
-        return tests[0]
-    return ClaimVerdict.UNDECIDED
+    return tests[0] if len(set(tests)) == 1 else ClaimVerdict.UNDECIDED
 
 
-def _evidence(test: ClaimTest, records: Iterable[Analysed]) -> Iterator[Evidence]:
-    for record in records:
-        match test.what:
-            case "values" | "share":
-                yield from _of_values(test, record)
-            case "index":
-                yield from _of_index(test, record)
-            case "ratio" | "difference":
-                yield from _of_effect(test, record)
-            case "seconds" | "stacks" | "modelled":
-                yield from _of_range(test, record)
+def _verdict(test: ClaimTest, low: float, high: float) -> ClaimVerdict:
+    """Decide by what the evidence allows: all of it is inside the bounds, none is, or it reaches over one of them.
+
+    An interval that touches a bound is outside it. Of values, one beyond a bound contradicts it, whatever the other runs are.
+    """
+    least, most = test.least, test.most
+    if test.what in {"ratio", "difference", "index"}:
+        least, most = math.nextafter(least, math.inf), math.nextafter(most, -math.inf)
+    if least <= low and high <= most:
+        return ClaimVerdict.HOLDS
+    outside = high < least or low > most or test.what == "values"
+    return ClaimVerdict.FAILS if outside else ClaimVerdict.UNDECIDED
 
 
-def _of_range(test: ClaimTest, record: Analysed) -> Iterator[Evidence]:
-    """Decide by what the evidence allows: all of it is inside the bounds, none is, or it reaches over one of them."""
-    for found in ranges(test, record):
-        verdict = ClaimVerdict.UNDECIDED
-        if test.least <= found.low and found.high <= test.most:
-            verdict = ClaimVerdict.HOLDS
-        elif found.high < test.least or found.low > test.most:
-            verdict = ClaimVerdict.FAILS
-        yield Evidence(record=record.name, verdict=verdict, text=found.text)
-
-
-def _of_effect(test: ClaimTest, record: Analysed) -> Iterator[Evidence]:
-    place = test.place
-    over = test.over or place.side  # the decoder requires it
-    for each in effects((record,), (place.suite, place.workload, place.metric), over, place.side):
-        middle, low, high = each.ratio, each.low, each.high
+def _of_effect(test: ClaimTest, record: Analysed) -> Iterator[Range]:
+    side, over = test.sides
+    found = effect_of(record, (test.suite, test.workload, test.metric), over, side)
+    if found is not None:
+        numbers = [math.nan if each is None else each for each in (found.ratio, found.low, found.high)]
         if test.what == "difference":
-            scaled = [None if bound is None else (bound - 1) * each.baseline for bound in (middle, low, high)]
-            middle, low, high = scaled[0] or 0.0, scaled[1], scaled[2]
-        yield _of_interval(test, record, middle, low, high)
+            numbers = [(each - 1) * found.baseline for each in numbers]
+        yield _interval(test, record, *numbers)
 
 
-def _of_interval(test: ClaimTest, record: Analysed, middle: float, low: float | None, high: float | None) -> Evidence:
-    """Decide by an interval: it is inside the bounds, outside, or reaches over one of them."""
-    sides = ratio_text(test.place.side, test.over) if test.over else ""
-    if low is None or high is None or math.isnan(low) or math.isnan(high):
-        text = f"{_name(test)}, {sides}: {_number(test, record, middle)}, without an interval"
-        return Evidence(record=record.name, verdict=ClaimVerdict.UNDECIDED, text=text)
-    between = "" if low == high else f" ({_number(test, record, low)} to {_number(test, record, high)})"
-    text = f"{_name(test)}, {sides}: {_number(test, record, middle)}{between}"
-    verdict = ClaimVerdict.UNDECIDED
-    if low > test.least and high < test.most:
-        verdict = ClaimVerdict.HOLDS
-    elif high <= test.least or low >= test.most:
-        verdict = ClaimVerdict.FAILS
-    return Evidence(record=record.name, verdict=verdict, text=text)
-
-
-def _of_values(test: ClaimTest, record: Analysed) -> Iterator[Evidence]:
-    """Decide by the values of all runs: all are within the bounds, or none is."""
-    place = test.place
-    found = values(record, (place.suite, place.workload, place.metric), place.side)
-    if test.part_of:
-        whole = values(record, (place.suite, place.workload, test.part_of), place.side)
-        if len(found) != len(whole):
-            return
-        found = tuple(part / each for part, each in zip(found, whole, strict=True) if each > 0)
-    if not found:
-        return
-    inside = [test.least <= each <= test.most for each in found]
-    verdict = ClaimVerdict.HOLDS if all(inside) else ClaimVerdict.UNDECIDED if any(inside) else ClaimVerdict.FAILS
-    # A largest value beyond a bound of a maximum contradicts it, whatever the other runs are.
-    if test.what == "values" and not all(inside):
-        verdict = ClaimVerdict.FAILS
-    least, most = _number(test, record, min(found)), _number(test, record, max(found))
-    spread = least if least == most else f"{least} to {most}"
-    share = f" of {test.part_of}" if test.part_of else ""
-    side = ",".join(f"{factor}={level}" for factor, level in place.side.levels)
-    text = f"{_name(test)}{share}, {side}: {spread} in {formatting.count(len(found), 'run')}"
-    yield Evidence(record=record.name, verdict=verdict, text=text)
-
-
-def _of_index(test: ClaimTest, record: Analysed) -> Iterator[Evidence]:
-    over = test.over or test.place.side  # the decoder requires it
+def _of_index(test: ClaimTest, record: Analysed) -> Iterator[Range]:
+    wanted = [dict(side.levels) for side in test.sides]
     for each in record.analysis.indices:
-        if (each.suite, each.metric, each.load) != (test.place.suite, test.place.metric, test.place.side.load):
+        if (each.suite, each.metric, each.load) != (test.suite, test.metric, test.load):
             continue
-        if _is(each.baseline, over) and _is(each.candidate, test.place.side):
-            yield _of_interval(test, record, each.effect, each.low, each.high)
-        elif _is(each.candidate, over) and _is(each.baseline, test.place.side) and _positive(each):
-            low, high = each.low, each.high
-            yield _of_interval(test, record, 1 / each.effect, 1 / high if high else None, 1 / low if low else None)
+        sides = [dict(variant.levels) for variant in (each.candidate, each.baseline)]
+        numbers = [math.nan if number is None else number for number in (each.effect, each.low, each.high)]
+        if sides == wanted:
+            yield _interval(test, record, *numbers)
+        elif sides == wanted[::-1] and not any(number <= 0 for number in numbers):
+            middle, high, low = (1 / number for number in numbers)
+            yield _interval(test, record, middle, low, high)
 
 
-def _is(variant: Variant, side: Side) -> bool:
-    return dict(variant.levels) == dict(side.levels)
+def _interval(test: ClaimTest, record: Analysed, middle: float, low: float, high: float) -> Range:
+    text = f"{_name(test)}, {ratio_text(*test.sides)}: {_number(test, record, middle)}"
+    if math.isnan(low) or math.isnan(high):
+        return math.nan, math.nan, f"{text}, without an interval"
+    between = "" if low == high else f" ({_number(test, record, low)} to {_number(test, record, high)})"
+    return low, high, text + between
 
 
-def _positive(each: Index) -> bool:
-    return min(each.effect, each.low or each.effect, each.high or each.effect) > 0
+def _of_values(test: ClaimTest, record: Analysed) -> Iterator[Range]:
+    side, _ = test.sides
+    found = values(record, (test.suite, test.workload, test.metric), side)
+    if test.part_of:
+        whole = values(record, (test.suite, test.workload, test.part_of), side)
+        paired = zip(found, whole, strict=True) if len(found) == len(whole) else ()
+        found = tuple(part / each for part, each in paired if each > 0)
+    if found:
+        least, most = (_number(test, record, each) for each in (min(found), max(found)))
+        spread = least if least == most else f"{least} to {most}"
+        share = f" of {test.part_of}" if test.part_of else ""
+        runs = formatting.count(len(found), "run")
+        yield min(found), max(found), f"{_name(test)}{share}, {side.text}: {spread} in {runs}"
+
+
+def _of_seconds(test: ClaimTest, record: Analysed) -> Iterator[Range]:
+    means: list[float] = []
+    for side in test.sides:
+        fitting = (
+            dict(each.series).get(test.metric, ())
+            for each in record.analysis.time_series
+            if (each.suite, each.workload, each.load) == (test.suite, test.workload, side.load)
+            and _is(each.variant.label, side)
+        )
+        means += [statistics.fmean(numbers) for numbers in fitting if numbers][:1]
+    if len(means) == 2:
+        one, other = (f"{mean:.1f} %" for mean in means)
+        text = (
+            f"{one} on average over the seconds of a run with {test.sides[0].text}, {other} with {test.sides[1].text}"
+        )
+        yield means[0] - means[1], means[0] - means[1], f"{test.workload}, {test.metric}: {text}"
+
+
+def _of_stacks(test: ClaimTest, record: Analysed) -> Iterator[Range]:
+    side, _ = test.sides
+    profiles = (
+        run.profile
+        for row in record.profiled
+        for run in row.runs
+        if (row.place.suite, row.place.workload, row.place.load) == (test.suite, test.workload, test.load)
+        and run.instrument == test.profile
+        and _is(run.variant, side)
+    )
+    for profile in profiles:
+        whole = sum(stack.weight for stack in profile.stacks) if profile else 0
+        if profile and whole > 0:
+            wanted = {number for number, frame in enumerate(profile.frames) if frame.symbol in test.functions}
+            share = sum(stack.weight for stack in profile.stacks if wanted.intersection(stack.frames)) / whole
+            what = "processor time" if test.profile == "on-cpu" else "waits"
+            text = f"{formatting.percent(share)} of the {what} in {' or '.join(test.functions)}, and what they call"
+            yield share, share, f"{test.workload}, {side.text}: {text}"
+
+
+def _of_model(test: ClaimTest, record: Analysed) -> Iterator[Range]:
+    side, over = test.sides
+    row = (test.suite, test.workload, test.load, test.metric)
+    for found in record.counted:
+        place = found.place
+        straight = _is(place.baseline, over) and _is(place.candidate, side)
+        turned = _is(place.candidate, over) and _is(place.baseline, side)
+        if (place.suite, place.workload, place.load, place.metric) != row or not (straight or turned):
+            continue
+        for each in modelled_rows(found):
+            if each.processor.name == test.processor:
+                low, high = (1 / each.ratio.high, 1 / each.ratio.low) if turned else each.ratio
+                text = f"{formatting.ratio(low)} to {formatting.ratio(high)} in cycles of a model of {test.processor}"
+                yield low, high, f"{test.workload}, {side.text} / {over.text}: {text}"
+
+
+_RANGES = {
+    "ratio": _of_effect,
+    "difference": _of_effect,
+    "index": _of_index,
+    "values": _of_values,
+    "share": _of_values,
+    "seconds": _of_seconds,
+    "stacks": _of_stacks,
+    "modelled": _of_model,
+}
+"""What yields the evidence that a record has for each kind of test."""
+
+
+def _is(label: str, side: Side) -> bool:
+    return set(label.split(",")) == set(side.text.split(","))
 
 
 def _name(test: ClaimTest) -> str:
-    place = test.place
-    under = "" if place.side.load == "idle" else f" under {place.side.load}"
-    return f"{place.workload or 'index'}{under}, {place.metric}"
+    under = "" if test.load == "idle" else f" under {test.load}"
+    return f"{test.workload or 'index'}{under}, {test.metric}"
 
 
 def _number(test: ClaimTest, record: Analysed, value: float) -> str:
@@ -209,13 +237,8 @@ def _number(test: ClaimTest, record: Analysed, value: float) -> str:
         return formatting.ratio(value)
     if test.what == "share":
         return formatting.percent(value)
-    place = test.place
-    unit = next(
-        (
-            each.metric.unit
-            for each in record.analysis.comparisons
-            if (each.suite, each.workload, each.metric.name) == (place.suite, place.workload, place.metric)
-        ),
-        "1",
+    row = (test.suite, test.workload, test.metric)
+    units = (
+        each.metric.unit for each in record.analysis.comparisons if (each.suite, each.workload, each.metric.name) == row
     )
-    return formatting.quantity(value, unit)
+    return formatting.quantity(value, next(units, "1"))

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from swapstone.model import Analysis, CaveatKind, Comparison, Experiment, FrozenStruct, RowMeasurements, Scale, Variant
 from swapstone.model.instruction_counts import InstructionExplanation
@@ -44,27 +45,24 @@ def like_the_pages(records: Iterable[Analysed]) -> tuple[tuple[Analysed, ...], s
     A record that holds `linking=static` in all variants is another comparison, such as the part `size` of the study musl-vs-glibc.
     """
     known = tuple(records)
-    others = [each for each in known if _OTHER_PROGRAMS in each.experiment.held]
-    names = ", ".join(each.name for each in others)
-    text = (
-        f"Not compared, because their programs are linked statically and the pages' dynamically: {names}."
-        if others
-        else ""
-    )
-    return tuple(each for each in known if each not in others), text
+    others = [each.name for each in known if _OTHER_PROGRAMS in each.experiment.held]
+    text = "Not compared, because their programs are linked statically and the pages' dynamically: "
+    kept = tuple(each for each in known if _OTHER_PROGRAMS not in each.experiment.held)
+    return kept, f"{text}{', '.join(others)}." if others else ""
 
 
 def damaged(records: Iterable[Analysed]) -> tuple[str, ...]:
     """Return a sentence about each record that is damaged or was edited, whose numbers may not be those that were measured."""
-    found = []
-    for each in records:
-        places = [caveat.message for caveat in each.analysis.caveats if caveat.kind is CaveatKind.DAMAGED_RECORD]
-        if places:
-            more = f", and {len(places) - 1} more" if len(places) > 1 else ""
-            found.append(
-                f"{each.name} is damaged or was edited ({places[0]}{more}). `swapstone verify` lists all damage."
-            )
-    return tuple(found)
+    found = (
+        (each.name, [caveat.message for caveat in each.analysis.caveats if caveat.kind is CaveatKind.DAMAGED_RECORD])
+        for each in records
+    )
+    return tuple(
+        f"{name} is damaged or was edited ({places[0]}{f', and {len(places) - 1} more' if len(places) > 1 else ''}). "
+        "`swapstone verify` lists all damage."
+        for name, places in found
+        if places
+    )
 
 
 class Effect(FrozenStruct, frozen=True, kw_only=True):
@@ -74,9 +72,8 @@ class Effect(FrozenStruct, frozen=True, kw_only=True):
         record: its name.
         ratio: the comparison's effect, or the quotient of the medians where no comparison has these sides; above 0.
         low, high: interval of the comparison; None without one.
-        sign: 1 or -1 for the side of 1, 0 for the same within the margin, None where the comparison does not decide.
+        sign: 1 or -1 for the side of 1, 0 for the same within the margin, None where a comparison does not decide.
         baseline: median of the divisor, in the metric's unit.
-        estimated: whether it is the effect of a comparison.
     """
 
     record: str
@@ -85,25 +82,22 @@ class Effect(FrozenStruct, frozen=True, kw_only=True):
     high: float | None
     sign: int | None
     baseline: float
-    estimated: bool
 
 
-def effects(found: Iterable[Analysed], row: Row, over: Side, side: Side) -> Iterator[Effect]:
-    """Yield what each record has of a side over another one, `side` / `over`; nothing for a record without the row."""
-    for record in found:
-        known = _estimated(record, row, over, side) or _quotient(record, row, over, side)
-        if known is not None:
-            yield known
+def effect_of(record: Analysed, row: Row, over: Side, side: Side) -> Effect | None:
+    """Return what a record has of a side over another one, `side` / `over`; None if it lacks the row."""
+    return _estimated(record, row, over, side) or _quotient(record, row, over, side)
 
 
 def values(record: Analysed, row: Row, side: Side) -> tuple[float, ...]:
     """Return a side's values, one for each run of the comparison with most of them; empty without any."""
-    longest: Sequence[float] = ()
-    for each in _rows(record, row, side.load):
-        for variant, numbers in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values)):
-            if _is(variant, side) and len(numbers) > len(longest):
-                longest = numbers
-    return tuple(longest)
+    found = [
+        tuple(numbers)
+        for each in _rows(record, row, side.load)
+        for variant, numbers in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values))
+        if _is(variant, side)
+    ]
+    return max(found, key=len, default=())
 
 
 def _rows(record: Analysed, row: Row, load: str) -> Iterator[Comparison]:
@@ -119,47 +113,30 @@ def _is(variant: Variant, side: Side) -> bool:
 
 
 def _estimated(record: Analysed, row: Row, over: Side, side: Side) -> Effect | None:
-    if over.load != side.load:
-        return None
-    for each in _rows(record, row, side.load):
-        effect = shown(each)
-        if each.scale is not Scale.RATIO or effect is None or effect <= 0:
+    for each in _rows(record, row, side.load) if over.load == side.load else ():
+        ratio, way = shown(each), sign(each)
+        if each.scale is not Scale.RATIO or ratio is None or ratio <= 0:
             continue
-        base = statistics.median(each.baseline_values)
+        low, high = (ratio, ratio) if each.exact else (each.low, each.high)
         if _is(each.baseline, over) and _is(each.candidate, side):
-            return _effect(record, each, effect, base, turned=False)
+            base = statistics.median(each.baseline_values)
+            return Effect(record=record.name, ratio=ratio, low=low, high=high, sign=way, baseline=base)
         if _is(each.baseline, side) and _is(each.candidate, over):
-            return _effect(record, each, 1 / effect, statistics.median(each.candidate_values), turned=True)
+            low, high = (1 / high, 1 / low) if low and high and min(low, high) > 0 else (None, None)
+            way, base = None if way is None else -way, statistics.median(each.candidate_values)
+            return Effect(record=record.name, ratio=1 / ratio, low=low, high=high, sign=way, baseline=base)
     return None
 
 
-def _effect(record: Analysed, each: Comparison, ratio: float, base: float, *, turned: bool) -> Effect:
-    low, high = each.low, each.high
-    if turned and low is not None and high is not None:
-        low, high = (1 / high, 1 / low) if min(low, high) > 0 else (None, None)
-    way = sign(each)
-    return Effect(
-        record=record.name,
-        ratio=ratio,
-        low=ratio if each.exact else low,
-        high=ratio if each.exact else high,
-        sign=way if way is None or not turned else -way,
-        baseline=base,
-        estimated=True,
-    )
-
-
 def _quotient(record: Analysed, row: Row, over: Side, side: Side) -> Effect | None:
-    below, above = values(record, row, over), values(record, row, side)
-    if not below or not above or statistics.median(below) <= 0 or statistics.median(above) <= 0:
+    medians = [statistics.median(found) for each in (over, side) if (found := values(record, row, each))]
+    if len(medians) < 2 or min(medians) <= 0:
         return None
-    base = statistics.median(below)
-    return Effect(
-        record=record.name,
-        ratio=statistics.median(above) / base,
-        low=None,
-        high=None,
-        sign=None,
-        baseline=base,
-        estimated=False,
-    )
+    ratio = medians[1] / medians[0]
+    way = sign_of(ratio, record.experiment.margin)
+    return Effect(record=record.name, ratio=ratio, low=None, high=None, sign=way, baseline=medians[0])
+
+
+def sign_of(ratio: float, margin: float) -> int:
+    """Return 1 or -1 for the side of 1, 0 within the margin."""
+    return 0 if abs(math.log(ratio)) <= math.log1p(margin) else 1 if ratio > 1 else -1

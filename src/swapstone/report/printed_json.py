@@ -29,7 +29,7 @@ VERSIONS: dict[str, int] = {
     "memory-fit": 1,
     "plan": 1,
     "published-claims": 1,
-    "published-coverage": 1,
+    "published-differences": 1,
     "query": 1,
     "signs": 1,
     "signs-by-board": 1,

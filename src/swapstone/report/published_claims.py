@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 from swapstone import published
 from swapstone.report import formatting
@@ -12,12 +12,8 @@ from swapstone.report.claim_verdicts import ClaimVerdict, JudgedClaim
 from swapstone.report.document import BulletList, Document, Item, Paragraph, Section, Tone
 from swapstone.report.printed_json import printed_json
 
-_TONES = {
-    ClaimVerdict.HOLDS: Tone.GOOD,
-    ClaimVerdict.FAILS: Tone.BAD,
-    ClaimVerdict.UNDECIDED: Tone.NOTE,
-}
-_READY = "can be tested"
+_TONES = {ClaimVerdict.HOLDS: Tone.GOOD, ClaimVerdict.FAILS: Tone.BAD, ClaimVerdict.UNDECIDED: Tone.NOTE}
+_MANY = {ClaimVerdict.HOLDS: "hold", ClaimVerdict.FAILS: "do not hold"}
 
 
 def answer(found: Sequence[JudgedClaim], records: Sequence[str]) -> str:
@@ -27,15 +23,14 @@ def answer(found: Sequence[JudgedClaim], records: Sequence[str]) -> str:
     if not records:
         silent = counts[ClaimVerdict.UNTESTED]
         return f"Records can test {len(found) - silent} of {claims} of the pages; {silent} can't be tested here."
-    parts = [f"{counts[each]} {_plural(each, counts[each])}" for each in ClaimVerdict if counts[each]]
+    parts = [
+        formatting.count(counts[each], each.value, _MANY[each])
+        if each in _MANY
+        else f"{counts[each]} {'is' if counts[each] == 1 else 'are'} {each.value}"
+        for each in ClaimVerdict
+        if counts[each]
+    ]
     return f"Of {claims} of the pages, {', '.join(parts)}."
-
-
-def _plural(verdict: ClaimVerdict, count: int) -> str:
-    one = {ClaimVerdict.HOLDS: "holds", ClaimVerdict.FAILS: "does not hold"}
-    many = {ClaimVerdict.HOLDS: "hold", ClaimVerdict.FAILS: "do not hold"}
-    words = one if count == 1 else many
-    return words.get(verdict, f"{'is' if count == 1 else 'are'} {verdict.value}")
 
 
 def document_of(
@@ -51,11 +46,11 @@ def document_of(
     """
     sections = tuple(
         Section(
-            title=f"{source.name}: {source.title}",
-            blocks=(BulletList(items=tuple(_item(each) for each in found if each.claim.source == source.name)),),
+            title=f"{name}: {source['title']}",
+            blocks=(BulletList(items=tuple(_item(each) for each in found if each.claim.source == name)),),
         )
-        for source in published.sources()
-        if any(each.claim.source == source.name for each in found)
+        for name, source in published.sources().items()
+        if any(each.claim.source == name for each in found)
     )
     if left_out:
         text = Paragraph(formatting.safe(left_out))
@@ -70,42 +65,29 @@ def document_of(
 
 def _item(each: JudgedClaim) -> Item:
     claim, verdict = each.claim, each.verdict
-    state = _READY if verdict is None else verdict.value
-    return Item(
-        f"{state}. {claim.words} ({claim.place}).",
-        label=claim.name,
-        code=True,
-        tone=_TONES.get(verdict, Tone.PLAIN) if verdict else Tone.PLAIN,
-        items=tuple(_lines(each)),
-    )
-
-
-def _lines(each: JudgedClaim) -> Iterator[str]:
-    yield from (
+    lines = [
         f"{formatting.safe(found.record)}: {formatting.safe(found.text)}: {found.verdict.value}."
         for found in each.evidence
+    ]
+    lines += filter(None, (claim.untested or claim.note,))
+    if claim.command and verdict not in _MANY:
+        lines.append(f"{'Related' if claim.untested else 'Measure it'}: {claim.command}")
+    return Item(
+        f"{'can be tested' if verdict is None else verdict.value}. {claim.words} ({claim.place}).",
+        label=claim.name,
+        code=True,
+        tone=Tone.PLAIN if verdict is None else _TONES.get(verdict, Tone.PLAIN),
+        items=tuple(lines),
     )
-    if each.reason:
-        yield each.reason
-    if each.claim.note and not each.reason:
-        yield each.claim.note
-    if each.claim.command and each.verdict in {
-        None,
-        ClaimVerdict.ABSENT,
-        ClaimVerdict.UNDECIDED,
-        ClaimVerdict.UNTESTED,
-    }:
-        yield f"{'Related' if each.claim.untested else 'Measure it'}: {each.claim.command}"
 
 
 def to_json(
-    found: Iterable[JudgedClaim], records: Sequence[str], left_out: str = "", damaged: Sequence[str] = ()
+    found: Sequence[JudgedClaim], records: Sequence[str], left_out: str = "", damaged: Sequence[str] = ()
 ) -> str:
     """Return everything, as JSON of the format ``published-claims``."""
-    kept = tuple(found)
     return printed_json(
         "published-claims",
-        answer=answer(kept, records),
+        answer=answer(found, records),
         records=tuple(records),
         left_out=left_out or None,
         damaged=tuple(damaged),
@@ -117,13 +99,10 @@ def to_json(
                 "words": each.claim.words,
                 "command": each.claim.command or None,
                 "verdict": each.verdict.value if each.verdict else None,
-                "reason": each.reason or None,
+                "reason": each.claim.untested or None,
                 "note": each.claim.note or None,
-                "evidence": [
-                    {"record": found.record, "verdict": found.verdict.value, "text": found.text}
-                    for found in each.evidence
-                ],
+                "evidence": each.evidence,
             }
-            for each in kept
+            for each in found
         ],
     )

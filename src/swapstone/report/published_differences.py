@@ -3,48 +3,31 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
+import functools
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from importlib import resources
 
 from swapstone import published
-from swapstone.model import FrozenStruct, UserError
-from swapstone.model.toml_file import TomlError, decode_toml
+from swapstone.model import FrozenStruct
 from swapstone.published import Figure, Joined, Place, Side
 from swapstone.report import formatting
 from swapstone.report.answer.wording import listed
-from swapstone.report.document import BulletList, Cell, Column, Heading, Item, Mark, Section, Table, Tone
-from swapstone.report.measured import Analysed, Effect, damaged, effects, like_the_pages
+from swapstone.report.document import BulletList, Cell, Column, Document, Heading, Item, Mark, Section, Table, Tone
+from swapstone.report.measured import Analysed, Effect, damaged, effect_of, like_the_pages, sign_of
+from swapstone.report.printed_json import printed_json
 
 FACTOR = 1.5
 """Two ratios are of different size if one is larger than the other by more than this factor."""
 
 _SIGN, _SIZE = "other sign", "other size"
-_MOST_REASONS = 1000
-_MOST_CHARACTERS = 500
+Reason = dict[str, str]
+"""Why published ratios differ from those here: ``reason``, a sentence; ``study``, the published one; and patterns with ``*`` and ``?``.
 
-
-class Reason(FrozenStruct, frozen=True, kw_only=True):
-    """Why published ratios differ from those here.
-
-    Attributes:
-        study: the published study.
-        workload, metric, level, load: of the rows, as patterns with ``*`` and ``?``.
-        platform: on which the page measured, as a pattern.
-        clock: of the record, ``wall`` or ``virtual``, as a pattern.
-        architecture: of the machine that the record is of, such as ``x86_64``, as a pattern.
-        reason: the sentence.
-    """
-
-    study: str
-    reason: str
-    workload: str = "*"
-    metric: str = "*"
-    level: str = "*"
-    load: str = "*"
-    platform: str = "*"
-    clock: str = "*"
-    architecture: str = "*"
+``workload``, ``metric``, ``level`` and ``load`` are of the rows; ``platform`` is that of the page; ``clock``, ``wall`` or ``virtual``, and
+``architecture`` are the record's.
+"""
 
 
 class Difference(FrozenStruct, frozen=True, kw_only=True):
@@ -107,83 +90,56 @@ class Differences(FrozenStruct, frozen=True, kw_only=True):
         )
 
 
-def decode_reasons(content: bytes, name: str) -> tuple[Reason, ...]:
-    """Decode a file of reasons: TOML with tables [[reason]] that have the keys of `Reason`.
-
-    Args:
-        content: the whole file.
-        name: of the file, for messages.
-
-    Raises:
-        UserError: the file is invalid.
-    """
-    hint = 'A reason: [[reason]], study = "musl-vs-glibc", workload = "b_malloc_*", reason = "...".'
-    try:
-        table = decode_toml(content)
-    except TomlError as error:
-        raise UserError(f"{formatting.safe(name)}: {formatting.safe(str(error))}.", hint) from error
-    rows = table.get("reason")
-    if set(table) - {"reason"} or not isinstance(rows, list) or len(rows) > _MOST_REASONS:
-        raise UserError(
-            f"{formatting.safe(name)}: it must have at most {_MOST_REASONS} tables [[reason]] and nothing else.", hint
-        )
-    return tuple(
-        _reason(row, f"{formatting.safe(name)}, reason {number}", hint) for number, row in enumerate(rows, start=1)
-    )
+@functools.cache
+def shipped_reasons() -> list[Reason]:
+    """Return the reasons of reasons.toml."""
+    text = resources.files("swapstone.published").joinpath("reasons.toml").read_text(encoding="utf-8")
+    found: list[Reason] = tomllib.loads(text)["reason"]
+    return found
 
 
-def _reason(row: object, where: str, hint: str) -> Reason:
-    known = set(Reason.__struct_fields__)
-    if not isinstance(row, dict) or set(row) - known or not {"study", "reason"} <= set(row):
-        raise UserError(f"{where}: the keys are {', '.join(sorted(known))}; study and reason are necessary.", hint)
-    for key, value in row.items():
-        if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value) > _MOST_CHARACTERS:
-            raise UserError(f"{where}: {key} must be a printable text of 1 to {_MOST_CHARACTERS} characters.", hint)
-    published.study(row["study"])
-    return Reason(**row)
-
-
-def differences(records: Iterable[Analysed], reasons: Iterable[Reason] = ()) -> Differences:
+def differences(records: Iterable[Analysed], reasons: Sequence[Reason] = ()) -> Differences:
     """Put published ratios beside those of records.
 
     Args:
         records: analysed records. Where several have a row, each is compared, but those that are no `like_the_pages`.
         reasons: why rows differ; the first that matches is taken.
     """
-    (known, left_out), kept = like_the_pages(records), tuple(reasons)
-    rows: list[Difference] = []
-    absent = 0
-    for figure, place, over, page in ratios():
-        row = (place.suite, place.workload, place.metric)
-        here = [(record, each) for record in known for each in effects((record,), row, over, place.side)]
-        absent += not here
-        for record, each in here:
-            reason = reason_of(figure, place, record, kept)
-            kind = _kind(page, each, record.experiment.margin)
-            rows.append(
-                Difference(figure=figure, place=place, over=over, page=page, here=each, kind=kind, reason=reason)
-            )
-    names = tuple(each.name for each in known)
-    return Differences(records=names, rows=tuple(rows), absent=absent, left_out=left_out, damaged=damaged(known))
+    known, left_out = like_the_pages(records)
+    every = tuple(ratios())
+    rows = tuple(
+        Difference(
+            figure=figure,
+            place=place,
+            over=over,
+            page=page,
+            here=here,
+            kind=_kind(page, here, record.experiment.margin),
+            reason=reason_of(figure, place, record, reasons),
+        )
+        for figure, place, over, page in every
+        for record in known
+        if (here := effect_of(record, (place.suite, place.workload, place.metric), over, place.side)) is not None
+    )
+    return Differences(
+        records=tuple(each.name for each in known),
+        rows=rows,
+        absent=len(every) - len({(each.figure, each.place) for each in rows}),
+        left_out=left_out,
+        damaged=damaged(known),
+    )
 
 
 def ratios() -> Iterator[tuple[Figure, Place, Side, float]]:
     """Yield each published ratio: (figure, place, side by which is divided, ratio), of time series, indices and derived numbers none."""
-    bases: dict[tuple[object, ...], Joined] = {}
+    bases = {_key(each): each for each in reversed(published.joined()) if each.baseline and each.place.over is None}
     for each in published.joined():
-        if each.baseline and each.place.over is None:
-            bases.setdefault(_key(each), each)
-    for each in published.joined():
-        place, figure = each.place, each.figure
+        place, figure, base = each.place, each.figure, bases.get(_key(each))
         if place.series or place.index or place.derived:
             continue
         if place.over is not None:
             yield figure, place, place.over, figure.value
-        elif (
-            not each.baseline
-            and (base := bases.get(_key(each))) is not None
-            and min(base.figure.value, figure.value) > 0
-        ):
+        elif not each.baseline and base is not None and min(base.figure.value, figure.value) > 0:
             ratio = figure.value / base.figure.value
             yield figure, place, base.place.side, 1 / ratio if place.inverse else ratio
 
@@ -199,87 +155,70 @@ def _apart(one: float, other: float) -> float:
 
 def _kind(page: float, here: Effect, margin: float) -> str:
     """Return in what two ratios differ; empty for nothing."""
-    sign = here.sign if here.estimated else _sign(here.ratio, margin)
-    opposite = sign is not None and sign * _sign(page, margin) < 0
+    opposite = here.sign is not None and here.sign * sign_of(page, margin) < 0
     return _SIGN if opposite else _SIZE if _apart(page, here.ratio) > FACTOR else ""
 
 
 def reason_of(figure: Figure, place: Place, record: Analysed, reasons: Iterable[Reason]) -> str:
     """Return why a figure differs from a record: the text of the first reason whose patterns match its place; empty if none does."""
-    level = ",".join(f"{factor}={name}" for factor, name in place.side.levels)
-    for each in reasons:
-        patterns = (
-            (place.workload, each.workload),
-            (place.metric, each.metric),
-            (level, each.level),
-            (place.side.load, each.load),
-            (figure.platform, each.platform),
-            ("virtual" if record.experiment.virtual else "wall", each.clock),
-            (record.architecture, each.architecture),
-        )
-        if each.study == figure.study and all(fnmatchcase(text, pattern) for text, pattern in patterns):
-            return each.reason
-    return ""
-
-
-def _sign(ratio: float, margin: float) -> int:
-    return 0 if abs(math.log(ratio)) <= math.log1p(margin) else 1 if ratio > 1 else -1
+    facts = {
+        "study": figure.study,
+        "workload": place.workload,
+        "metric": place.metric,
+        "level": place.side.text,
+        "load": place.side.load,
+        "platform": figure.platform,
+        "clock": "virtual" if record.experiment.virtual else "wall",
+        "architecture": record.architecture,
+    }
+    fitting = (
+        each for each in reasons if all(fnmatchcase(facts[key], text) for key, text in each.items() if key != "reason")
+    )
+    return next((each["reason"] for each in fitting), "")
 
 
 _TONES = {_SIGN: Tone.BAD, _SIZE: Tone.NOTE}
+_TITLE = "Published ratios that differ from the records'"
+_HEAD = ("study", "row here", "metric", "ratio", "page", "here", "record", "", "measured by the page on")
 
 
-def differences_section(found: Differences) -> Section:
+def document_of(found: Differences) -> Document:
     """Return the rows that differ, and the reasons, each with the rows that have it."""
-    head: tuple[str, ...] = (
-        "study",
-        "row here",
-        "metric",
-        "ratio",
-        "page",
-        "here",
-        "record",
-        "",
-        "measured by the page on",
-    )
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (
-            Cell(each.figure.study),
-            Cell(each.place.workload, code=True),
-            Cell(each.place.metric),
-            Cell(ratio_text(each.place.side, each.over)),
-            Cell(each.figure.printed if each.place.over else formatting.ratio(each.page)),
-            Cell(here_text(each.here)),
-            Cell(formatting.safe(each.here.record)),
-            Cell(mark=Mark(each.kind, "", _TONES[each.kind])),
-            Cell(each.figure.platform),
-        )
-        for each in found.different
-    )
-    items = (
-        [Item(f"{formatting.count(found.absent, 'published ratio')} that no given record has.")] if found.absent else []
-    )
-    if found.left_out:
-        items.append(Item(formatting.safe(found.left_out)))
-    platforms = tuple(dict.fromkeys(each.figure.platform for each in found.different))
-    if len(platforms) == 1:  # no column for it
-        items.append(Item(f"The page measured on: {platforms[0]}."))
-        head, rows = head[:-1], tuple(row[:-1] for row in rows)
-    items.append(
-        Item(
-            "Without an interval, the number here is the quotient of two medians, and its sign is that beyond the margin."
-        )
+    notes = [f"{formatting.count(found.absent, 'published ratio')} that no given record has."] if found.absent else []
+    notes += [formatting.safe(found.left_out)] if found.left_out else []
+    platforms = {each.figure.platform for each in found.different}
+    shown = len(_HEAD) - (len(platforms) == 1)  # no column for one platform
+    notes += [f"The page measured on: {platform}." for platform in platforms if len(platforms) == 1]
+    notes.append(
+        "Without an interval, the number here is the quotient of two medians, and its sign is that beyond the margin."
     )
     table = Table(
-        title="Published ratios that differ from the records'",
-        columns=tuple(Column((name,), right=place in {4, 5}) for place, name in enumerate(head)),
-        rows=rows,
+        title=_TITLE,
+        columns=tuple(Column((name,), right=name in {"page", "here"}) for name in _HEAD[:shown]),
+        rows=tuple(_cells(each)[:shown] for each in found.different),
         keys=2,
     )
-    notes = BulletList(items=tuple(items))
-    why = (Heading("Why they differ"), BulletList(items=tuple(_explained(found)))) if rows else ()
-    blocks = (table, *why, notes) if rows else (notes,)
-    return Section(title="Published ratios that differ from the records'", blocks=blocks)
+    why = (table, Heading("Why they differ"), BulletList(items=tuple(_explained(found)))) if found.different else ()
+    return Document(
+        title="Published ratios beside the records'",
+        answer=found.answer,
+        notices=tuple(Item(formatting.safe(text)) for text in found.damaged),
+        sections=(Section(title=_TITLE, blocks=(*why, BulletList(items=tuple(map(Item, notes))))),),
+    )
+
+
+def _cells(each: Difference) -> tuple[Cell, ...]:
+    return (
+        Cell(each.figure.study),
+        Cell(each.place.workload, code=True),
+        Cell(each.place.metric),
+        Cell(ratio_text(each.place.side, each.over)),
+        Cell(each.figure.printed if each.place.over else formatting.ratio(each.page)),
+        Cell(_here_text(each.here)),
+        Cell(formatting.safe(each.here.record)),
+        Cell(mark=Mark(each.kind, "", _TONES[each.kind])),
+        Cell(each.figure.platform),
+    )
 
 
 def _explained(found: Differences) -> Iterator[Item]:
@@ -294,19 +233,18 @@ def _explained(found: Differences) -> Iterator[Item]:
 
 def ratio_text(side: Side, over: Side) -> str:
     """Return two sides as a ratio of the levels in which they differ."""
-    above, below = dict(side.levels), dict(over.levels)
-    texts = []
-    for mine, other, load in ((above, below, side.load), (below, above, over.load)):
-        parts = [level for factor, level in mine.items() if other.get(factor) != level]
-        parts += [load] if side.load != over.load else []
-        texts.append(", ".join(parts))
-    text = " / ".join(texts)
-    if above == below:
-        return f"{text}, {','.join(f'{factor}={level}' for factor, level in above.items())}"
+    sides = [
+        [level for factor, level in mine.levels if (factor, level) not in other.levels]
+        + ([mine.load] if side.load != over.load else [])
+        for mine, other in ((side, over), (over, side))
+    ]
+    text = " / ".join(map(", ".join, sides))
+    if dict(side.levels) == dict(over.levels):
+        return f"{text}, {side.text}"
     return f"{text} under {side.load}" if side.load == over.load != "idle" else text
 
 
-def here_text(here: Effect) -> str:
+def _here_text(here: Effect) -> str:
     """Return a ratio with its interval."""
     middle = formatting.ratio(here.ratio)
     if here.low is None or here.high is None or here.low == here.high:
@@ -314,16 +252,17 @@ def here_text(here: Effect) -> str:
     return f"{middle} ({formatting.ratio(here.low)}–{formatting.ratio(here.high)})"  # noqa: RUF001 - a dash between numbers
 
 
-def differences_json(found: Differences) -> dict[str, object]:
-    """Return the rows for a JSON encoder."""
-    return {
-        "answer": found.answer,
-        "records": found.records,
-        "absent": found.absent,
-        "left_out": found.left_out or None,
-        "damaged": found.damaged,
-        "factor": FACTOR,
-        "rows": [
+def to_json(found: Differences) -> str:
+    """Return every row, as JSON of the format ``published-differences``."""
+    return printed_json(
+        "published-differences",
+        answer=found.answer,
+        records=found.records,
+        absent=found.absent,
+        left_out=found.left_out or None,
+        damaged=found.damaged,
+        factor=FACTOR,
+        rows=[
             {
                 "study": each.figure.study,
                 "suite": each.place.suite,
@@ -336,9 +275,10 @@ def differences_json(found: Differences) -> dict[str, object]:
                 "low": each.here.low,
                 "high": each.here.high,
                 "record": each.here.record,
+                "not_same": each.place.differs or None,
                 "differs": each.kind or None,
                 "reason": each.reason or None,
             }
             for each in found.rows
         ],
-    }
+    )

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import re
 import secrets
@@ -12,126 +11,35 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+import attrs
 import msgspec
 
 from swapstone.artifacts.image_catalog import find_architecture
-from swapstone.model import VIRTUAL_CLOCK, Experiment, FrozenStruct, MemoryFit, UserError
+from swapstone.model import VIRTUAL_CLOCK, Experiment, MemoryFit, UserError
 from swapstone.model.safe_text import safe
 from swapstone.record.writer import check_unused
 from swapstone.run import Steps
 from swapstone.session.board_runs import run_boards
 from swapstone.session.command_lines import split_arguments
 from swapstone.session.memory_fit import fit_memory
-from swapstone.session.outcome import parse_fail_if
-from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress
 from swapstone.session.record_handle import Record
-from swapstone.session.request import ExperimentRequest
 from swapstone.session.request_resolution import check_request, resolve_request
 from swapstone.session.requested_run import run_request, run_request_by_block
-from swapstone.session.run_options import RunOptions
-from swapstone.session.server_program import target_with_driver
-from swapstone.session.sharing import parse_sharing
-from swapstone.session.values import duration_seconds, parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.session.run_options import RunOptions, run_options_of
+from swapstone.session.settings import Settings, settings_from, typed
 from swapstone.session.worst_wakeups import require_wakeups
 from swapstone.targets import TARGETS, clock_of, find_target_kind
-from swapstone.targets.labgrid_target import LABGRID, with_environment
+from swapstone.targets.labgrid_target import LABGRID
 from swapstone.targets.vm.machine_models import check_scale
 
 
-class CompareOptions(FrozenStruct, frozen=True, kw_only=True):
-    """Options that concern every comparison; those of an own program are an `OwnProgramRequest`.
-
-    The fields have the names of the command's parameters and hold what the user typed. Those without a description here are those of
-    `swapstone.session.request.ExperimentRequest`.
-
-    Attributes:
-        factors: texts ``FACTOR=LEVELS``, and command lines.
-        budget, duration: a duration, or None.
-        guest_timeout: a duration, or None.
-        lg_env: path of the environment of a target labgrid; None for that of LG_ENV.
-        parameter_list, parameter_scan: further parameters of an own program.
-        out: the record's folder; None for a new one.
-    """
-
-    factors: tuple[str, ...]
-    suites: tuple[str, ...]
-    only: tuple[str, ...]
-    budget: str | None
-    margin: str
-    confidence: str | None
-    correction: str
-    seed: int | None
-    blocks: int | None
-    null: bool
-    layouts: int | None
-    target: str | None
-    lg_env: str | None
-    clock: str | None
-    loads: str
-    architecture: str | None
-    cpu_model: str | None
-    ns_per_instruction: str | None
-    processors: int
-    modules: tuple[str, ...]
-    module_files: tuple[str, ...]
-    hold: tuple[str, ...]
-    prime: int | None
-    order: str
-    duration: str | None
-    no_cache: bool
-    guest_timeout: str | None
-    out: str | None
-    fail_if: tuple[str, ...]
-    parameters: tuple[str, ...]
-    parameter_list: tuple[str, ...]
-    parameter_scan: tuple[str, ...]
-    store: str | None
-    executor: str | None
-    recheck: str | None
-
-    def request(self) -> ExperimentRequest:
-        """Return the request, without factors and without own program.
-
-        Raises:
-            UserError: a value has the wrong form.
-        """
-        return ExperimentRequest(
-            name="compare",
-            factors=(),
-            suites=self.suites,
-            only=self.only,
-            budget_ns=parse_duration_ns(self.budget) if self.budget else None,
-            margin=parse_ratio(self.margin, "--margin", 0.0, 1.0),
-            confidence=parse_confidence(self.confidence) if self.confidence else None,
-            correction=self.correction,
-            seed=self.seed,
-            blocks=self.blocks or 0,
-            null=self.null,
-            layouts=self.layouts or 0,
-            target=self.target,
-            clock=self.clock,
-            loads=self.loads.split(","),
-            architecture=self.architecture or "",
-            cpu_model=self.cpu_model or "",
-            ns_per_instruction=next(iter(parse_scales(self.ns_per_instruction)), 1),
-            processors=self.processors,
-            modules=self.modules,
-            module_files=self.module_files,
-            hold=self.hold,
-            prime=self.prime,
-            order=self.order,
-            duration_ns=parse_duration_ns(self.duration) if self.duration else None,
-        )
-
-
-@dataclasses.dataclass(frozen=True)
+@attrs.frozen
 class _Comparison:
     """A comparison to run."""
 
-    request: ExperimentRequest
     factors: tuple[str, ...]
-    own: OwnProgramRequest
+    settings: Settings
     out: Path | None
     options: RunOptions
 
@@ -144,17 +52,15 @@ class _Comparison:
         if self.out:
             with contextlib.suppress(OSError):  # the record's writer reports them
                 check_unused(self.out)
-        check_request(self.request, self.factors, self.own)
+        check_request(self.factors, self.settings)
 
     def run(self, progress: Progress) -> Record:
         """Run it; see `run_options`."""
-        return run_request(self.request, self.factors, self.own, out=self.out, options=self.options, progress=progress)
+        return run_request(self.factors, self.settings, out=self.out, options=self.options, progress=progress)
 
     def run_by_block(self, progress: Progress) -> Steps[Path]:
         """Run it step by step; see `swapstone.session.board_runs`."""
-        return run_request_by_block(
-            self.request, self.factors, self.own, out=self.out, options=self.options, progress=progress
-        )
+        return run_request_by_block(self.factors, self.settings, out=self.out, options=self.options, progress=progress)
 
 
 class ComparisonRun(NamedTuple):
@@ -198,8 +104,8 @@ def run_options(
         UserError: an option is wrong, or an experiment can't run here.
         Interrupted: a signal ended it; the record is sealed.
     """
-    architectures = parse_architectures(str(options["architecture"] or ""))
-    scales = parse_scales(options["ns_per_instruction"])
+    architectures = parse_architectures(_text_of(options, "architecture"))
+    scales = parse_scales(options.get("ns_per_instruction"))
     boards = parse_boards(_text_of(options, "target"))
     if len(boards) > 1:
         yield from _on_boards(boards, options, program, progress)
@@ -208,16 +114,16 @@ def run_options(
         yield ComparisonRun(_comparison(options, program).run(progress))
         return
     several = len(architectures) > 1, len(scales) > 1
-    seed = options["seed"] if options["seed"] is not None else secrets.randbelow(2**31)
+    seed = options.get("seed") if options.get("seed") is not None else secrets.randbelow(2**31)
     each = {}
     for machine, scale in itertools.product(architectures or ("",), scales or (1,)):
         names = [name for name, many in zip((machine, f"{scale}ns"), several, strict=True) if many]
         own = {
             "architecture": machine,
-            "ns_per_instruction": str(scale),
-            "seed": seed if several[1] else options["seed"],
+            "ns_per_instruction": scale,
+            "seed": seed if several[1] else options.get("seed"),
         }
-        out = "/".join((str(options["out"]), *names)) if options["out"] else None
+        out = "/".join((_text_of(options, "out"), *names)) if options.get("out") else None
         each[machine, scale] = _comparison({**options, **own, "out": out}, program)
     for comparison in each.values():
         comparison.check()
@@ -235,9 +141,9 @@ def _on_boards(
     boards: tuple[str, ...], options: Mapping[str, object], program: tuple[str, ...] | None, progress: Progress
 ) -> Iterator[ComparisonRun]:
     """Run a comparison on several boards, interleaved by block; see `run_options`."""
-    if "," in str(options["architecture"] or "") or "," in str(options["ns_per_instruction"] or ""):
+    if "," in _text_of(options, "architecture") or "," in str(options.get("ns_per_instruction") or ""):
         raise UserError("Several boards take one architecture and one clock.", "Leave --arch out: boards are asked.")
-    clock = _text_of(options, "clock") or ""
+    clock = _text_of(options, "clock")
     if exact := next((board for board in boards if clock_of(board, clock) == VIRTUAL_CLOCK), ""):
         raise UserError(
             f"Several boards are measured on the wall clock, and {safe(exact)} has the virtual one.",
@@ -248,7 +154,7 @@ def _on_boards(
     for number, board in enumerate(boards, start=1):
         own: dict[str, object] = {
             "target": board,
-            "out": f"{options['out']}/board-{number}" if options["out"] else None,
+            "out": f"{options['out']}/board-{number}" if options.get("out") else None,
         }
         if in_labs and board not in in_labs:
             own["lg_env"] = None
@@ -256,7 +162,7 @@ def _on_boards(
     for comparison in each:
         comparison.check()
     starts = {board: comparison.run_by_block for board, comparison in zip(boards, each, strict=True)}
-    records = run_boards(starts, progress, Path(str(options["out"])) if options["out"] else None)
+    records = run_boards(starts, progress, Path(_text_of(options, "out")) if options.get("out") else None)
     for board, record in zip(boards, records, strict=True):
         yield ComparisonRun(Record(record), last=board == boards[-1], board=board)
 
@@ -264,8 +170,8 @@ def _on_boards(
 _FAKE = "fake:"
 
 
-def parse_boards(text: str | None) -> tuple[str, ...]:
-    """Parse targets, separated by commas before the name of a kind of target; none for None.
+def parse_boards(text: str) -> tuple[str, ...]:
+    """Parse targets, separated by commas before the name of a kind of target; none for an empty text.
 
     Raises:
         UserError: one is named twice.
@@ -313,14 +219,14 @@ def experiment_of(options: Mapping[str, object], program: tuple[str, ...] | None
         UserError: an option is wrong, or the command line describes several experiments.
     """
     several = (
-        ("--arch", len(parse_architectures(str(options["architecture"] or "")))),
-        ("--ns-per-instruction", len(parse_scales(options["ns_per_instruction"]))),
+        ("--arch", len(parse_architectures(_text_of(options, "architecture")))),
+        ("--ns-per-instruction", len(parse_scales(options.get("ns_per_instruction")))),
         ("--target", len(parse_boards(_text_of(options, "target")))),
     )
     if name := next((name for name, count in several if count > 1), ""):
         raise UserError(f"{name} takes one value here.", "Give the command once for each.")
     made = _comparison(options, program)
-    return resolve_request(made.request, made.factors, made.own)[1]
+    return resolve_request(made.factors, made.settings)[1]
 
 
 def parse_architectures(text: str) -> tuple[str, ...]:
@@ -350,12 +256,12 @@ def fit_options(
     Raises:
         UserError: an option is wrong, or the program can't run here.
     """
-    if len(parse_architectures(str(options["architecture"] or ""))) > 1:
+    if len(parse_architectures(_text_of(options, "architecture"))) > 1:
         raise UserError("--fit-memory takes one architecture.", "Name one with --arch.")
-    if len(parse_scales(options["ns_per_instruction"])) > 1:
+    if len(parse_scales(options.get("ns_per_instruction"))) > 1:
         raise UserError("--fit-memory takes one clock.", "Name one time with --ns-per-instruction.")
     made = _comparison(options, program)
-    return fit_memory(made.request, made.factors, made.own, resolution, options=made.options, progress=progress)
+    return fit_memory(made.factors, made.settings, resolution, options=made.options, progress=progress)
 
 
 def check_why_max(options: Mapping[str, object], program: tuple[str, ...] | None) -> None:
@@ -368,43 +274,29 @@ def check_why_max(options: Mapping[str, object], program: tuple[str, ...] | None
     Raises:
         UserError: they have none, or an option is wrong.
     """
-    architectures = parse_architectures(str(options["architecture"] or ""))
-    scales = parse_scales(options["ns_per_instruction"])
+    architectures = parse_architectures(_text_of(options, "architecture"))
+    scales = parse_scales(options.get("ns_per_instruction"))
     first = {
         "architecture": next(iter(architectures), ""),
-        "ns_per_instruction": str(next(iter(scales))) if scales else None,
+        "ns_per_instruction": next(iter(scales), None),
     }
     made = _comparison({**options, **first}, program)
-    require_wakeups(resolve_request(made.request, made.factors, made.own)[1])
+    require_wakeups(resolve_request(made.factors, made.settings)[1])
 
 
-def _text_of(options: Mapping[str, object], name: str) -> str | None:
-    value = options.get(name)
-    return None if value is None else str(value)
+def _text_of(options: Mapping[str, object], name: str) -> str:
+    return str(options.get(name) or "")
 
 
 def _comparison(options: Mapping[str, object], program: tuple[str, ...] | None) -> _Comparison:
-    ours = {name: options[name] for name in CompareOptions.__struct_fields__}
-    target, driver, address = (_text_of(options, name) for name in ("target", "driver_target", "server_address"))
-    target = target_with_driver(target, driver, address)
-    ours["target"] = with_environment(target or "", _text_of(options, "lg_env") or "") or None
-    given = msgspec.convert(ours, CompareOptions)
-    factors, commands = split_arguments(given.factors)
-    own = {name: value for name, value in options.items() if name in OwnProgramRequest.__struct_fields__}
-    parameters = (*given.parameters, *given.parameter_list, *given.parameter_scan)
-    own_request = msgspec.convert(
-        {**own, "command": program, "commands": commands, "parameters": parameters}, OwnProgramRequest
-    )
-    return _Comparison(
-        given.request(),
-        tuple(factors),
-        own_request,
-        Path(given.out) if given.out else None,
-        RunOptions(
-            rebuild=own_request.rebuild,
-            no_cache=given.no_cache,
-            guest_timeout_s=duration_seconds(given.guest_timeout),
-            fail_if=parse_fail_if(given.fail_if),
-            sharing=parse_sharing(given.store, given.executor, given.recheck),
-        ),
-    )
+    """Return the comparison of a command line: the options of `run_options`, with one architecture, clock and board."""
+    given = typed(options)
+    factors, commands = split_arguments(_texts_of(given, "factors"))
+    parameters = _texts_of(given, "parameters", "parameter_list", "parameter_scan")
+    settings = settings_from({**given, "command": program, "commands": commands, "parameters": parameters})
+    how = run_options_of(settings, _texts_of(given, "fail_if"))
+    return _Comparison(tuple(factors), settings, Path(str(given["out"])) if "out" in given else None, how)
+
+
+def _texts_of(given: Mapping[str, object], *names: str) -> tuple[str, ...]:
+    return tuple(text for name in names for text in msgspec.convert(given.get(name, ()), tuple[str, ...]))

@@ -51,6 +51,7 @@ from swapstone.session.defaults import (
 from swapstone.session.description import describe
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.machines import KERNEL, open_experiment_target, parse_module_files, parse_modules
+from swapstone.session.option_table import flag_of
 from swapstone.session.outcome import check_fail_if
 from swapstone.session.precision_stop import PrecisionStop
 from swapstone.session.progress import NO_PROGRESS, Progress
@@ -64,7 +65,9 @@ from swapstone.session.request import (
 )
 from swapstone.session.root_levels import check_root_levels
 from swapstone.session.run_options import DEFAULT_OPTIONS, RunOptions
+from swapstone.session.settings import Workloads
 from swapstone.session.trust import require_own_record, require_trust
+from swapstone.session.values import duration_ns
 from swapstone.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
 from swapstone.targets.labgrid_target import with_environment
 from swapstone.workloads import find_workloads, own_names, workloads_of
@@ -79,37 +82,39 @@ def resolve(request: ExperimentRequest) -> Experiment:
         UserError: a name is unknown, or a value is out of range.
     """
     works: list[Workload] = []
-    held = parse_held(request.hold, request.factors)
+    wanted, measuring = request.settings.workloads, request.settings.measuring
+    place, machine = request.settings.place, request.settings.machine
+    held = parse_held(wanted.hold, request.factors)
     factors = (*request.factors, *(FactorLevels(factor=name, levels=(level,)) for name, level in held))
-    check_root_levels(factors, request.target, own=bool(request.own))
+    check_root_levels(factors, place.target, own=bool(request.own))
     if request.own:
         _check_no_workloads(request)
         chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
     else:
-        suites = request.suites or default_suites(
-            factors, request.only, boots=_may_boot(request.target), bare=is_bare(request.target)
+        suites = wanted.suites or default_suites(
+            factors, wanted.only, boots=_may_boot(place.target), bare=is_bare(place.target)
         )
-        found = find_workloads(suites, request.only)
+        found = find_workloads(suites, wanted.only)
         chosen = tuple((suite, workload.name) for suite, workload in found)
         works = [workload for _, workload in found]
-    loads = check_loads(request.loads)
-    confidence = default_confidence(request.correction)
-    architecture = request.architecture or default_architecture(factors)
-    target = with_environment(request.target or default_target_of(factors, loads, works, architecture))
-    if not request.architecture and not find_target_kind(target).has_architectures:
+    loads = check_loads(place.loads)
+    confidence = default_confidence(measuring.correction)
+    architecture = machine.architecture or default_architecture(factors)
+    target = with_environment(place.target or default_target_of(factors, loads, works, architecture))
+    if not machine.architecture and not find_target_kind(target).has_architectures:
         architecture = ""
     boots = find_target_kind(target).opens.boots
-    left_out = set() if request.only else {work.name for work in works if _is_left_out(work, factors, boots=boots)}
+    left_out = set() if wanted.only else {work.name for work in works if _is_left_out(work, factors, boots=boots)}
     works = [work for work in works if work.name not in left_out]
     chosen = tuple(each for each in chosen if each[1] not in left_out)
-    clock = clock_of(target, request.clock or "")
-    copies = _copies(request, clock, works) if request.null else 0
+    clock = clock_of(target, place.clock or "")
+    copies = _copies(request, clock, works) if measuring.null else 0
     options = TargetOptions(
         clock=clock,
         architecture=architecture,
-        cpu_model=request.cpu_model,
-        ns_per_instruction=request.ns_per_instruction,
-        processors=request.processors,
+        cpu_model=machine.cpu_model,
+        ns_per_instruction=machine.ns_per_instruction,
+        processors=machine.processors,
     )
     parse_target(target, options)
     combinations = math.prod(len(choice.levels) for choice in request.factors)
@@ -121,30 +126,30 @@ def resolve(request: ExperimentRequest) -> Experiment:
         loads=loads,
         target=target,
         architecture=find_architecture(architecture).name if architecture else "",
-        cpu_model=request.cpu_model,
-        ns_per_instruction=request.ns_per_instruction,
-        processors=request.processors,
-        modules=parse_modules(request.modules, factors, request.target),
-        module_files=parse_module_files(request.module_files, target),
+        cpu_model=machine.cpu_model,
+        ns_per_instruction=machine.ns_per_instruction,
+        processors=machine.processors,
+        modules=parse_modules(machine.modules, factors, place.target),
+        module_files=parse_module_files(machine.module_files, target),
         clock=clock,
-        budget_ns=request.budget_ns or BUDGET_PER_VARIANT_NS * (combinations + copies),
-        margin=request.margin,
-        confidence=request.confidence or confidence,
-        seed=request.seed if request.seed is not None else secrets.randbelow(2**31),
-        null=request.null,
-        blocks=request.blocks,
-        layouts=request.layouts,
-        published=request.published,
+        budget_ns=duration_ns(measuring.budget) or BUDGET_PER_VARIANT_NS * (combinations + copies),
+        margin=measuring.margin,
+        confidence=measuring.confidence or confidence,
+        seed=measuring.seed if measuring.seed is not None else secrets.randbelow(2**31),
+        null=measuring.null,
+        blocks=measuring.blocks or 0,
+        layouts=measuring.layouts or 0,
+        published=wanted.published,
         own=request.own,
         rules=CURRENT_RULES,
-        correction=request.correction,
+        correction=measuring.correction,
         prime=prime,
         prime_more=prime_more,
         order=_order(request, target, factors, clock),
         held=held,
-        budget_extends=request.budget_ns is None or request.budget_extends,
+        budget_extends=measuring.budget is None or request.budget_extends,
         failures_count=True,
-        wakeups=wakeups_of(request.duration_ns, works),
+        wakeups=wakeups_of(duration_ns(measuring.duration), works),
     )
     require_readable(experiment)
     return experiment
@@ -166,7 +171,8 @@ def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLeve
     Raises:
         UserError: the request has another order, or layouts, which would change within a boot.
     """
-    order = check_order(request.order, request.layouts, clock)
+    measuring = request.settings.measuring
+    order = check_order(measuring.order, measuring.layouts or 0, clock)
     boots_variants = any(choice.factor in (KERNEL, ROOTFS.name) for choice in factors)
     if not find_target_kind(target).opens.reboots or not boots_variants:
         return order
@@ -193,8 +199,9 @@ def _is_left_out(work: Workload, factors: Sequence[FactorLevels], *, boots: bool
 
 
 def _check_no_workloads(request: ExperimentRequest) -> None:
-    for given, option in ((request.suites, "--suite"), (request.only, "--only")):
-        if given:
+    for name in ("suites", "only"):
+        if getattr(request.settings.workloads, name):
+            option = flag_of(Workloads, name)
             raise UserError(
                 f"{option} chooses among Swapstone's workloads; your own program is measured instead of them.",
                 f"Leave {option} out, or the program.",

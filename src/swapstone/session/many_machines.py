@@ -14,7 +14,6 @@ import msgspec
 
 from swapstone.model import Experiment, FrozenStruct, UserError
 from swapstone.model.bounds import amount_problem
-from swapstone.model.directories import cache_dir
 from swapstone.model.safe_text import safe_excerpt
 from swapstone.record.validation import experiment_problem, passes_problem
 from swapstone.run import TrialSpecs, check_levels, prepare
@@ -25,14 +24,13 @@ from swapstone.session.record_handle import Record
 from swapstone.session.run_options import RunOptions
 from swapstone.session.values import duration_seconds, format_duration
 from swapstone.targets.vm.content_store import PLANS, RUNS, ContentStore, DamagedEntryError
-from swapstone.targets.vm.qemu import HOST_LIMIT_S, GuestEnd
+from swapstone.targets.vm.qemu import HOST_LIMIT_S, GuestEnd, GuestRun
 from swapstone.targets.vm.shared_runs import RunSharing
-from swapstone.targets.vm.stored_trial import get_run
-from swapstone.targets.vm.trial_worker import Job, make_stored
+from swapstone.targets.vm.stored_trial import get_run, put_run
 from swapstone.targets.vm.vm_target import VmTarget
+from swapstone.targets.vm.worker_pools import make_run
 from swapstone.version import __version__
 
-SCHEME = 1
 _SHARE = re.compile(r"([0-9]{1,6})/([0-9]{1,6})", re.ASCII)
 
 
@@ -40,7 +38,6 @@ class TrialPlan(FrozenStruct, frozen=True, kw_only=True):
     """An experiment with the names of its runs. A store has it by its SHA-256.
 
     Attributes:
-        scheme: `SCHEME`.
         swapstone: the version that wrote it.
         experiment: resolved.
         passes: triples (suite, workload, number of passes).
@@ -48,7 +45,6 @@ class TrialPlan(FrozenStruct, frozen=True, kw_only=True):
         made: names of the runs that planning needed, which are finished.
     """
 
-    scheme: int = SCHEME
     swapstone: str
     experiment: Experiment
     passes: tuple[tuple[str, str, int], ...]
@@ -150,11 +146,9 @@ def read_plan(store: ContentStore, name: str) -> TrialPlan:
         DamagedEntryError: it was altered.
         UserError: there is none, or another version of Swapstone wrote it.
     """
-    data = store.get(PLANS, name)
-    if data is None:
+    if store.size(PLANS, name) is None:
         raise UserError(f"The store {store.shown} has no plan {name}.", "`swapstone plan` prints the name of a plan.")
-    if hashlib.sha256(data).hexdigest() != name:
-        raise DamagedEntryError(store.path_of(PLANS, name), "its content has another digest")
+    data = store.get_object(name, PLANS)
     if problem := amount_problem(data):
         raise DamagedEntryError(store.path_of(PLANS, name), problem)
     try:
@@ -168,20 +162,6 @@ def read_plan(store: ContentStore, name: str) -> TrialPlan:
     return plan
 
 
-class MadeRun(FrozenStruct, frozen=True, kw_only=True):
-    """A run that was made here, or found in the store.
-
-    Attributes:
-        name: of the run.
-        end: how its machine ended.
-        reason: why, if it did not finish.
-    """
-
-    name: str
-    end: str
-    reason: str = ""
-
-
 def make_runs(
     names: Sequence[str],
     url: str | None,
@@ -190,7 +170,7 @@ def make_runs(
     share: str | None = None,
     guest_timeout: str | None = None,
     note: Callable[[str], None] = lambda line: None,  # noqa: ARG005 - nothing is shown
-) -> Iterator[MadeRun]:
+) -> Iterator[tuple[str, GuestRun]]:
     """Make runs of a store on this machine, unless they are finished.
 
     Args:
@@ -202,7 +182,7 @@ def make_runs(
         note: called with a line now and then: how many are done, and how long the others will take.
 
     Yields:
-        Each run when it is in the store, or has failed.
+        The name and the run, when it is in the store if it finished.
 
     Raises:
         UserError: this machine would make another run, or an entry of the store is damaged; the message has the reason.
@@ -227,10 +207,16 @@ def make_runs(
             told = time.monotonic()
             left = format_duration(round((told - began) / done * (len(wanted) - done) * 1e9))
             note(f"about {left} left; {done} of {len(wanted)} runs are done")
-        run, damage = make_stored(Job(name=name, store=store.url, host_s=host_s), cache_dir())
-        if damage:
-            note(f"warning: {damage}")
-        yield MadeRun(name=name, end=run.end.value, reason=run.reason)
+        try:
+            run = get_run(store, name)
+        except DamagedEntryError as error:
+            note(f"warning: {error.message} The run is made again.")
+            run = None
+        if run is None:
+            run = make_run(store, name, host_s)
+            if run.end is GuestEnd.FINISHED:
+                put_run(store, name, run)
+        yield name, run
 
 
 def _part_of(text: str) -> tuple[int, int]:
@@ -240,11 +226,6 @@ def _part_of(text: str) -> tuple[int, int]:
             f"{safe_excerpt(text)!r} is no share.", "For example: --share 1/4 on one machine, --share 2/4 on the next"
         )
     return int(found[1]), int(found[2])
-
-
-def is_finished(made: MadeRun) -> bool:
-    """Return whether a run is in the store now."""
-    return made.end == GuestEnd.FINISHED.value
 
 
 def collect_runs(plan: str, url: str | None, out: Path | None, progress: Progress) -> Record:

@@ -21,11 +21,10 @@ from swapstone.run.side_by_side import side_by_side
 from swapstone.session.command_text import command_line
 from swapstone.session.experiment import check_experiment
 from swapstone.session.machines import open_experiment_target
-from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress
-from swapstone.session.request import ExperimentRequest
 from swapstone.session.request_resolution import resolve_request
 from swapstone.session.run_options import RunOptions
+from swapstone.session.settings import Settings
 from swapstone.session.values import format_duration
 from swapstone.targets import Capabilities, Target, find_target_kind
 from swapstone.targets.memory_cgroup import usable_place
@@ -43,9 +42,8 @@ _OTHER_MACHINE_BYTES = 64 * MIB
 
 
 def fit_memory(
-    request: ExperimentRequest,
     factors: Sequence[str],
-    own_request: OwnProgramRequest,
+    settings: Settings,
     resolution: str | None,
     *,
     options: RunOptions,
@@ -54,9 +52,8 @@ def fit_memory(
     """Search for the smallest memory in which each variant of an own program survives.
 
     Args:
-        request: without factors and without own program.
         factors: texts ``FACTOR=BASELINE,CANDIDATE``.
-        own_request: the options of the own program.
+        settings: of the user, with an own program.
         resolution: as typed; None for the default.
         options: how it runs.
         progress: receives events and, as notes, each size that was tried.
@@ -68,7 +65,7 @@ def fit_memory(
         UserError: an option is wrong, or nothing can run here.
     """
     began_ns = time.monotonic_ns()
-    own, experiment = resolve_request(request, factors, own_request)
+    own, experiment = resolve_request(factors, settings)
     if own is None:
         raise UserError("--fit-memory needs a program of yours.", f"For example: {EXAMPLE}")
     if own.load_generators:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Own programs: from options as text to the `OwnProgram` that a record stores."""
+"""Own programs: from the settings `Program` to the `OwnProgram` that a record stores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
+import attrs
 
 from swapstone.artifacts import parse_libraries
 from swapstone.model import (
@@ -26,9 +26,10 @@ from swapstone.model import (
 )
 from swapstone.session.command_lines import command_lines, executable
 from swapstone.session.command_text import PROGRAM, command_line
+from swapstone.session.option_table import flag_of, given_of
 from swapstone.session.parameters import parse_parameters
-from swapstone.session.program_options import ProgramOptions
 from swapstone.session.server_program import SERVER_EXAMPLE, load_generators, server_arguments
+from swapstone.session.settings import Program
 from swapstone.session.values import parse_duration_ns
 from swapstone.workloads import METRIC_EXAMPLE, parse_metric, undirected
 
@@ -39,44 +40,6 @@ COMMANDS_EXAMPLE = "swapstone compare './old --fast' './new --fast'"
 SHELL = "/bin/sh"
 
 
-class OwnProgramRequest(ProgramOptions, frozen=True, kw_only=True):
-    """The options of an own program, as text in the form that `swapstone compare --help` describes: `ProgramOptions`, and these.
-
-    Attributes:
-        command: the program and its arguments; None if there is none.
-        directory: the folder that relative paths start from; empty for the current one.
-        commands: command lines that are compared, the baseline first.
-        names: of `commands`.
-        parameters: ``NAME=VALUE,VALUE``: a workload for each value.
-        vary: ``NAME=VALUE,VALUE`` or ``env:NAME=VALUE,VALUE``: a factor with these levels.
-    """
-
-    command: tuple[str, ...] | None = None
-    directory: str = ""
-    commands: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    parameters: tuple[str, ...] = ()
-    vary: tuple[str, ...] = ()
-    libraries: str | None = None
-    rebuild: bool = False
-    programs: tuple[str, ...] = ()
-    stdin: str | None = None
-    variables: tuple[str, ...] = ()
-    connections: str | None = None
-    reader: str | None = None
-
-
-_OPTION_NAMES = {
-    "stdin": "input",
-    "variables": "env",
-    "programs": "program",
-    "metrics": "metric",
-    "artifacts": "artifact",
-    "reader": "read",
-    "libraries": "with",
-    "names": "name",
-    "parameters": "parameter",
-}
 _NOT_ARTIFACTS = ("stdout", "exit_status")
 _NOT_ARTIFACT_STARTS = ("shape:", "sections:")
 """What names other digests of a run (`swapstone.model.Run.digests`)."""
@@ -91,14 +54,15 @@ _PROGRAM_FACTOR = "program"
 _WORD = re.compile(r"[^-_.]+|[-_.]+(?:\d[^-_]*)?")
 """A word of a file name, or what separates two; a version such as ``-1.22`` is one."""
 
-_SERVER_OPTIONS = ("load_generator", "connections", "reader", "warm_up", "ready_timeout", "template")
+_SERVER_OPTIONS = ("load_generator", "connections", "read", "warm_up", "ready_timeout", "template")
 
 
-def own_program(request: OwnProgramRequest, *, rooted: bool = False) -> OwnProgram | None:
+def own_program(request: Program, directory: str = "", *, rooted: bool = False) -> OwnProgram | None:
     """Resolve the options of an own program. Every path in the result is absolute.
 
     Args:
         request: the options.
+        directory: where relative paths start; empty for the current folder.
         rooted: whether it runs in root file systems: its program is then looked up there, and stays as typed.
 
     Returns:
@@ -112,7 +76,7 @@ def own_program(request: OwnProgramRequest, *, rooted: bool = False) -> OwnProgr
     if request.command is None and not request.programs and not request.commands:
         _check_no_options(request)
         return None
-    folder = Path(request.directory) if request.directory else Path.cwd()
+    folder = Path(directory) if directory else Path.cwd()
     programs = _programs(request, folder)
     commands = _commands(request, folder)
     arguments = () if commands else _arguments(request, folder, named=bool(programs), rooted=rooted)
@@ -131,11 +95,11 @@ def own_program(request: OwnProgramRequest, *, rooted: bool = False) -> OwnProgr
         shell=request.shell,
         parameters=parse_parameters(request.parameters),
         directory="" if request.build else str(folder),
-        environment=_environment(request.variables),
+        environment=_environment(request.env),
         setup=request.setup or "",
         prepare=request.prepare or "",
         conclude=request.conclude or "",
-        stdin=_input(request.stdin, folder),
+        stdin=_input(request.input, folder),
         output=_output(request.output, folder),
         artifacts=_artifacts(request),
         files=_files(request),
@@ -180,7 +144,7 @@ def _workload_name(
     return common.rstrip("-_.") or (COMMAND if commands else _PROGRAM_FACTOR)
 
 
-def _commands(request: OwnProgramRequest, folder: Path) -> tuple[CommandLine, ...]:
+def _commands(request: Program, folder: Path) -> tuple[CommandLine, ...]:
     """Return the command lines that are compared.
 
     Raises:
@@ -212,7 +176,7 @@ def _commands(request: OwnProgramRequest, folder: Path) -> tuple[CommandLine, ..
     return command_lines(request.commands, request.names, folder, shell=request.shell, built=bool(request.build))
 
 
-def _server_command(request: OwnProgramRequest) -> OwnProgramRequest:
+def _server_command(request: Program) -> Program:
     """Use the command of --server as the program; of programs that --program names, its arguments.
 
     Raises:
@@ -235,30 +199,28 @@ def _server_command(request: OwnProgramRequest) -> OwnProgramRequest:
     ):
         if given:
             raise UserError(f"{option} is not for a server.", f"Leave {option} out.")
-    return msgspec.structs.replace(request, command=words[1:] if request.programs else words)
+    return attrs.evolve(request, command=words[1:] if request.programs else words)
 
 
-def _load_generators(request: OwnProgramRequest, arguments: tuple[str, ...], folder: Path) -> tuple[LoadGenerator, ...]:
+def _load_generators(request: Program, arguments: tuple[str, ...], folder: Path) -> tuple[LoadGenerator, ...]:
     if request.server is not None:
         return load_generators(
             arguments,
-            request.variables,
+            request.env,
             folder=folder,
             command=request.load_generator,
             connections=request.connections,
-            reader=request.reader,
+            reader=request.read,
             warm_up=request.warm_up,
             ready_timeout=request.ready_timeout,
             template=request.template,
         )
     for name in _SERVER_OPTIONS:
         if getattr(request, name) is not None:
-            raise UserError(f"{_option(name)} is for a server, and there is none.", f"For example: {SERVER_EXAMPLE}")
+            raise UserError(
+                f"{flag_of(Program, name)} is for a server, and there is none.", f"For example: {SERVER_EXAMPLE}"
+            )
     return ()
-
-
-def _option(field: str) -> str:
-    return "--" + _OPTION_NAMES.get(field, field).replace("_", "-")
 
 
 def program_factor(own: OwnProgram) -> tuple[FactorLevels, ...]:
@@ -287,18 +249,17 @@ def report_notes(experiment: Experiment) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _check_no_options(request: OwnProgramRequest) -> None:
+def _check_no_options(request: Program) -> None:
     """Raise a `UserError` for an option of an own program where there is no program."""
-    given = [name for name, value in msgspec.structs.asdict(request).items() if value not in {None, False, (), ""}]
-    given = [name for name in given if name not in {"directory", "vary"}]
+    given = [name for name in given_of(request) if name != "vary"]
     if given:
         raise UserError(
-            f"{_option(given[0])} needs an own program, and there is none.",
+            f"{flag_of(Program, given[0])} needs an own program, and there is none.",
             f"Name it after --, for example: {BUILD_EXAMPLE}\nor write command lines: {COMMANDS_EXAMPLE}",
         )
 
 
-def _programs(request: OwnProgramRequest, folder: Path) -> tuple[tuple[str, str], ...]:
+def _programs(request: Program, folder: Path) -> tuple[tuple[str, str], ...]:
     """Parse the --program options.
 
     Raises:
@@ -335,7 +296,7 @@ def _programs(request: OwnProgramRequest, folder: Path) -> tuple[tuple[str, str]
     return tuple(pairs)
 
 
-def _arguments(request: OwnProgramRequest, folder: Path, *, named: bool, rooted: bool) -> tuple[str, ...]:
+def _arguments(request: Program, folder: Path, *, named: bool, rooted: bool) -> tuple[str, ...]:
     """Return the program and its arguments; for programs that --program names, the arguments alone.
 
     Raises:
@@ -370,12 +331,12 @@ def _environment(texts: Sequence[str]) -> tuple[tuple[str, str], ...]:
     return tuple(pairs)
 
 
-def _libraries(request: OwnProgramRequest) -> tuple[str, ...]:
-    if request.libraries is None:
+def _libraries(request: Program) -> tuple[str, ...]:
+    if not request.libraries:
         return ()
     if not request.build:
         raise UserError("--with builds libraries for a program that --build builds.", f"For example: {WITH_EXAMPLE}")
-    return parse_libraries(request.libraries)
+    return parse_libraries(",".join(request.libraries))
 
 
 def _input(text: str | None, folder: Path) -> str:
@@ -397,7 +358,7 @@ def _output(text: str | None, folder: Path) -> str:
     return path
 
 
-def _artifacts(request: OwnProgramRequest) -> tuple[str, ...]:
+def _artifacts(request: Program) -> tuple[str, ...]:
     """Return the files that a run writes, as typed: with --build they are in the variant's copy of the sources.
 
     Raises:
@@ -413,7 +374,7 @@ def _artifacts(request: OwnProgramRequest) -> tuple[str, ...]:
     return request.artifacts
 
 
-def _files(request: OwnProgramRequest) -> tuple[str, ...]:
+def _files(request: Program) -> tuple[str, ...]:
     """Return the files that a machine gets, as typed: with --build they are in the variant's copy of the sources."""
     for text in request.files:
         if not text or "\0" in text:
@@ -421,7 +382,7 @@ def _files(request: OwnProgramRequest) -> tuple[str, ...]:
     return tuple(dict.fromkeys(request.files))
 
 
-def _memory_bytes(request: OwnProgramRequest) -> int:
+def _memory_bytes(request: Program) -> int:
     """Return the memory of the machine in bytes; 0 if it is not given.
 
     Raises:
@@ -439,7 +400,7 @@ def _memory_bytes(request: OwnProgramRequest) -> int:
     return size
 
 
-def _numbers(request: OwnProgramRequest) -> tuple[PrintedNumber, ...]:
+def _numbers(request: Program) -> tuple[PrintedNumber, ...]:
     numbers = tuple(map(parse_metric, request.metrics))
     names = [number.metric.name for number in numbers]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -452,10 +413,10 @@ def _milliseconds(text: str) -> int:
     return max(1, parse_duration_ns(text) // 1_000_000)
 
 
-def _texts(request: OwnProgramRequest, folder: Path) -> list[str]:
+def _texts(request: Program, folder: Path) -> list[str]:
     """Return every text that the record stores."""
     texts = [str(folder)]
-    for value in msgspec.structs.asdict(request).values():
+    for value in given_of(request).values():
         texts += [value] if isinstance(value, str) else value if isinstance(value, tuple) else []
     return texts
 

@@ -109,15 +109,21 @@ def planned_study_commands(parts: Iterable[StudyPart], target: str = "", directo
         directory: where relative paths start; empty for the current folder.
     """
     where = (f"relative paths start in the folder {directory}",) if directory else ()
-    lines = (f"{part.name}: {line}" for part in parts for line in _part_lines(part, target or part.target))
+    lines = (
+        f"{part.name}: {line}"
+        for part in parts
+        for line in _part_lines(part, target or part.settings.place.target or "")
+    )
     return tuple(map(safe, (*where, *lines)))
 
 
 def _part_lines(part: StudyPart, target: str) -> Iterator[str]:
-    yield from _target_lines(target, part.modules.items(), part.module_files)
-    program = part.program
-    if program is None:
-        yield f"run Swapstone's own workloads of {', '.join(part.suites) or 'the suites that suit its factors'}"
+    settings = part.settings
+    program, machine = settings.program, settings.machine
+    kernels = (text.partition("=") for text in machine.modules)
+    yield from _target_lines(target, ((kernel, folder) for kernel, _, folder in kernels), machine.module_files)
+    if part.own is None:
+        yield f"run Swapstone's own workloads of {', '.join(settings.workloads.suites) or 'the suites that suit its factors'}"
     else:
         if program.build:
             yield f"build for each variant, in a copy of {program.source}, {_SHELL}: {program.build}"
@@ -130,24 +136,28 @@ def _part_lines(part: StudyPart, target: str) -> Iterator[str]:
         )
         yield from (f"{what}, {_SHELL}: {command}" for what, command in commands if command)
         if program.command is not None:
-            yield f"run: {program.command if isinstance(program.command, str) else shlex.join(program.command)}"
+            yield f"run: {shlex.join(program.command)}"
         shell = f", {_SHELL}" if program.shell else ""
-        yield from (f"run{shell}: {command}" for command in program.commands.values())
-        yield from (f"run: {path}" for path in program.programs.values())
+        yield from (f"run{shell}: {command}" for command in program.commands)
+        yield from (f"run: {text.partition('=')[2]}" for text in program.programs)
         if program.server:
             yield f"run as the server: {program.server}"
         if program.load_generator:
             yield f"run as the load generator: {program.load_generator}"
-        yield from (f"set the environment variable {name}={value}" for name, value in program.env.items())
+        yield from (f"set the environment variable {text}" for text in program.env)
         if program.input:
             yield f"read standard input from {program.input}"
         if program.output:
             yield f"empty the file {program.output} and write standard output to it, in each trial"
         yield from (f"read the file {path}, which the program should write" for path in program.artifacts)
         yield from (f"copy into a virtual machine: {path}" for path in program.files)
+        values: dict[str, list[str]] = {}
+        for text in program.parameters:
+            name, _, value = text.partition("=")
+            values.setdefault(name, []).append(value)
         yield from (
-            f"replace {{{name}}} by {values if isinstance(values, str) else _values(map(str, values))}"
-            for name, values in program.parameters.items()
+            f"replace {{{name}}} by {each[0] if len(each) == 1 else _values(each)}" for name, each in values.items()
         )
-    held = (FactorLevels(factor=name, levels=(level,)) for name, level in part.hold.items())
-    yield from _level_lines((*(FactorLevels(factor=each.name, levels=each.levels) for each in part.factor), *held))
+    held = (text.partition("=") for text in settings.workloads.hold)
+    levels = [FactorLevels(factor=name, levels=(level,)) for name, _, level in held]
+    yield from _level_lines((*(FactorLevels(factor=each.name, levels=each.levels) for each in part.factor), *levels))

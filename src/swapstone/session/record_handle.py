@@ -26,7 +26,7 @@ from swapstone.report.document import Document
 from swapstone.report.hyperfine_export import to_hyperfine_files
 from swapstone.report.render import RENDERERS, find_renderer, terminal
 from swapstone.session.analysis import analyse_record
-from swapstone.session.api_values import share_text
+from swapstone.session.given_values import share_text
 from swapstone.session.outcome import (
     FailIf,
     Outcome,

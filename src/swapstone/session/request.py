@@ -3,15 +3,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
+
+import attrs
 
 from swapstone.factors import FACTORS, find_factor, find_level, parse_choice
 from swapstone.model import (
     BALANCED_ORDER,
-    IDLE,
     RANDOM_ORDER,
-    REPORT_CORRECTION,
     VIRTUAL_CLOCK,
     FactorLevels,
     OwnProgram,
@@ -19,73 +18,27 @@ from swapstone.model import (
     Workload,
     unknown,
 )
-from swapstone.session.defaults import MARGIN
+from swapstone.session.settings import Settings
 from swapstone.workloads import find_load, with_cycles
 from swapstone.workloads.suites.latency import FEWEST_CYCLES, INTERVAL_US, MOST_CYCLES
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@attrs.frozen(kw_only=True)
 class ExperimentRequest:
     """An unresolved experiment: patterns, defaults and names that `resolve` looks up.
 
     Attributes:
         name: of the record; a study's name, or ``compare``.
         factors: what is varied, the baseline's level first.
-        suites: names of suites; empty for those that suit the factors.
-        only: patterns of workloads; empty for all.
-        budget_ns: time for measuring; None for one minute a variant.
-        margin: ratio of no interest, e.g. 0.02.
-        confidence: of the intervals, e.g. 0.95; None for that of the correction.
-        seed: of every random order; None for a random one.
-        blocks: an exact number of blocks; 0 to stop on precision or budget.
-        null: whether the baseline takes part again.
-        layouts: how many links of each variant take turns; 0 for one.
-        target: ``host``, ``vm``, ``vm:KERNEL`` or ``fake:PATH``; None for the one that the experiment needs.
-        loads: names of loads.
-        architecture: of the virtual machine; empty for this machine's.
-        cpu_model: of the virtual machine, as QEMU's option ``-cpu`` names it; empty for the default.
-        ns_per_instruction: guest time of an instruction on the virtual clock: 1, 2, 4 ... 1024.
-        processors: of the virtual machine.
-        modules: texts ``KERNEL=FOLDER``.
-        module_files: paths of kernel modules that the virtual machine loads.
-        clock: ``wall`` or ``virtual``; None for the target's.
-        published: name of the published study beside the results, or empty.
+        settings: of the user; those of an own program are resolved already, in `own`.
         own: the user's own program, instead of the bundled workloads.
-        correction: ``report`` or ``family``.
-        prime: discarded runs before each measured one; None for those that the work needs.
-        order: ``random`` or ``balanced``.
-        hold: texts ``FACTOR=LEVEL``: levels that all variants share.
-        duration_ns: how long each trial of the suite latency measures; None for the suite's duration.
-        budget_extends: whether the budget is extended to the pairs that an interval needs, as without `budget_ns`: a study's own.
+        budget_extends: whether the budget is extended to the pairs that an interval needs, as without a budget: a study's own.
     """
 
     name: str
     factors: Sequence[FactorLevels]
-    suites: Sequence[str] = ()
-    only: Sequence[str] = ()
-    budget_ns: int | None = None
-    margin: float = MARGIN
-    confidence: float | None = None
-    seed: int | None = None
-    blocks: int = 0
-    null: bool = False
-    layouts: int = 0
-    target: str | None = None
-    loads: Sequence[str] = (IDLE.name,)
-    architecture: str = ""
-    cpu_model: str = ""
-    ns_per_instruction: int = 1
-    processors: int = 1
-    modules: Sequence[str] = ()
-    module_files: Sequence[str] = ()
-    clock: str | None = None
-    published: str = ""
+    settings: Settings = attrs.field(factory=Settings)
     own: OwnProgram | None = None
-    correction: str = REPORT_CORRECTION
-    prime: int | None = None
-    order: str = RANDOM_ORDER
-    hold: Sequence[str] = ()
-    duration_ns: int | None = None
     budget_extends: bool = False
 
 
@@ -177,10 +130,6 @@ def wakeups_of(duration_ns: int | None, workloads: Iterable[Workload]) -> int:
     return cycles
 
 
-MOST_DISCARDED = 16
-"""The largest number of discarded runs before each measured one."""
-
-
 def discarded_runs(
     request: ExperimentRequest, clock: str, workloads: Iterable[Workload], *, boots: bool
 ) -> tuple[int, bool]:
@@ -196,16 +145,15 @@ def discarded_runs(
         boots: whether each run has a machine of its own, so that only the host could carry anything over.
 
     Raises:
-        UserError: the number is out of range, or the clock is the virtual one.
+        UserError: the clock is the virtual one.
     """
-    if request.prime is not None:
-        if not 0 <= request.prime <= MOST_DISCARDED:
-            raise UserError(f"--prime {request.prime} is not between 0 and {MOST_DISCARDED}.", "For example: --prime 2")
-        if request.prime and clock == VIRTUAL_CLOCK:
+    prime = request.settings.measuring.prime
+    if prime is not None:
+        if prime and clock == VIRTUAL_CLOCK:
             raise UserError(
                 "--prime has no effect on the virtual clock: each run starts from the same state.", "Leave --prime out."
             )
-        return request.prime, False
+        return prime, False
     serves = any(work.load_generator is not None for work in workloads)
     if clock == VIRTUAL_CLOCK or serves or (request.own is not None and request.own.load_generators):
         return 0, False

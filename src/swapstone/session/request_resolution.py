@@ -3,38 +3,50 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+
+import attrs
 
 from swapstone.model import Experiment, OwnProgram
 from swapstone.session.experiment import check_experiment, resolve
-from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.request import ExperimentRequest, parse_factors
+from swapstone.session.server_program import target_with_driver
+from swapstone.session.settings import Settings
 from swapstone.session.varied_program import varied_program
+from swapstone.targets.labgrid_target import with_environment
 
 
-def resolve_request(
-    request: ExperimentRequest, factors: Sequence[str], own_request: OwnProgramRequest
-) -> tuple[OwnProgram | None, Experiment]:
+def resolve_request(factors: Sequence[str], settings: Settings) -> tuple[OwnProgram | None, Experiment]:
     """Return the own program, or None, and the experiment.
 
     Args:
-        request: without factors and without own program.
         factors: texts ``FACTOR=BASELINE,CANDIDATE``.
-        own_request: the options of an own program.
+        settings: of the user.
 
     Raises:
         UserError: an option is wrong.
     """
-    own, varied = varied_program(own_request, parse_factors(factors) if factors else (), request.hold)
-    return own, resolve(dataclasses.replace(request, factors=varied or parse_factors(()), own=own))
+    varied = parse_factors(factors) if factors else ()
+    own, varied = varied_program(settings.program, varied, settings.workloads.hold)
+    request = ExperimentRequest(
+        name="compare", factors=varied or parse_factors(()), settings=_placed(settings), own=own
+    )
+    return own, resolve(request)
 
 
-def check_request(request: ExperimentRequest, factors: Sequence[str], own_request: OwnProgramRequest) -> None:
+def _placed(settings: Settings) -> Settings:
+    """Return settings whose target names the machine of the load generator, or the environment of a lab."""
+    boards = settings.boards
+    target = target_with_driver(settings.place.target, boards.driver_target, boards.server_address)
+    target = with_environment(target or "", boards.lg_env or "") or None
+    return attrs.evolve(settings, place=attrs.evolve(settings.place, target=target))
+
+
+def check_request(factors: Sequence[str], settings: Settings) -> None:
     """Check that an experiment can run here, as far as that is known before anything is fetched; see `resolve_request`.
 
     Raises:
         UserError: it can't.
     """
-    _, experiment = resolve_request(request, factors, own_request)
+    _, experiment = resolve_request(factors, settings)
     check_experiment(experiment)

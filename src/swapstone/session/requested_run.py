@@ -10,29 +10,21 @@ from swapstone.model import Experiment
 from swapstone.run import Steps
 from swapstone.session import experiment as experiments
 from swapstone.session.own_program_notes import build_note, large_sources_note, script_notes
-from swapstone.session.own_program_request import OwnProgramRequest
 from swapstone.session.progress import Progress
 from swapstone.session.record_handle import Record
-from swapstone.session.request import ExperimentRequest
 from swapstone.session.request_resolution import resolve_request
 from swapstone.session.run_options import RunOptions
+from swapstone.session.settings import Settings
 
 
 def run_request(
-    request: ExperimentRequest,
-    factors: Sequence[str],
-    own_request: OwnProgramRequest,
-    *,
-    out: Path | None,
-    options: RunOptions,
-    progress: Progress,
+    factors: Sequence[str], settings: Settings, *, out: Path | None, options: RunOptions, progress: Progress
 ) -> Record:
     """Run an experiment of bundled workloads or of an own program.
 
     Args:
-        request: without factors and without own program.
         factors: texts ``FACTOR=BASELINE,CANDIDATE``.
-        own_request: the options of an own program.
+        settings: of the user.
         out: the record's folder; None for a new one.
         options: how it runs.
         progress: receives events.
@@ -41,29 +33,21 @@ def run_request(
         UserError: an option is wrong, or the experiment can't run here.
         Interrupted: a signal ended it; the record is sealed.
     """
-    experiment = _requested(request, factors, own_request, progress)
+    experiment = _requested(factors, settings, progress)
     return Record(experiments.start(experiment, out, options=options, progress=progress))
 
 
 def run_request_by_block(
-    request: ExperimentRequest,
-    factors: Sequence[str],
-    own_request: OwnProgramRequest,
-    *,
-    out: Path | None,
-    options: RunOptions,
-    progress: Progress,
+    factors: Sequence[str], settings: Settings, *, out: Path | None, options: RunOptions, progress: Progress
 ) -> Steps[Path]:
     """Run an experiment as `run_request`; yield as `swapstone.session.experiment.start_by_block`, and return the record's folder."""
-    experiment = _requested(request, factors, own_request, progress)
+    experiment = _requested(factors, settings, progress)
     return (yield from experiments.start_by_block(experiment, out, options=options, progress=progress))
 
 
-def _requested(
-    request: ExperimentRequest, factors: Sequence[str], own_request: OwnProgramRequest, progress: Progress
-) -> Experiment:
+def _requested(factors: Sequence[str], settings: Settings, progress: Progress) -> Experiment:
     """Return the experiment, after notes on an own program."""
-    own, experiment = resolve_request(request, factors, own_request)
+    own, experiment = resolve_request(factors, settings)
     for note in filter(None, (large_sources_note(own), build_note(own)) if own is not None else ()):
         progress.note(note)
     for note in script_notes(own) if own is not None else ():

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TypedDict
 
 from swapstone.session.machines import NO_SHARING
-from swapstone.session.outcome import FailIf
+from swapstone.session.outcome import FailIf, parse_fail_if
+from swapstone.session.settings import Settings
+from swapstone.session.sharing import parse_sharing
+from swapstone.session.values import duration_seconds
 from swapstone.targets.vm.shared_runs import RunSharing
 
 
@@ -47,3 +51,25 @@ class RunOptions:
 
 
 DEFAULT_OPTIONS = RunOptions()
+
+
+def run_options_of(settings: Settings, fail_if: Sequence[str] = (), *, trust: bool = False) -> RunOptions:
+    """Return how an experiment with these settings runs.
+
+    Args:
+        settings: of the user.
+        fail_if: texts of ``--fail-if``.
+        trust: as `RunOptions`.
+
+    Raises:
+        UserError: a condition or the share of rechecked runs has another form.
+    """
+    machine, sharing = settings.machine, settings.sharing
+    return RunOptions(
+        rebuild=settings.program.rebuild,
+        no_cache=machine.no_cache,
+        guest_timeout_s=duration_seconds(machine.guest_timeout),
+        fail_if=parse_fail_if(fail_if),
+        trust=trust,
+        sharing=parse_sharing(sharing.store, sharing.executor, sharing.recheck),
+    )

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 from swapstone.session.values import parse_ratio
 from swapstone.targets.vm.shared_runs import RunSharing
 from swapstone.targets.vm.worker_pools import USAGE as WORKERS_USAGE
@@ -21,7 +23,5 @@ def parse_sharing(store: str | None, executor: str | None, recheck: str | None) 
     Raises:
         UserError: the share has another form.
     """
-    text = (recheck or "").strip()
-    whole = text == "100%" or (text.replace(".", "", 1).isdecimal() and float(text) == 1.0)
-    share = 1.0 if whole else parse_ratio(recheck, "--recheck", 0.0, 1.0) if recheck is not None else 0.0
+    share = parse_ratio(recheck, "--recheck", 0.0, math.nextafter(1.0, 2.0)) if recheck is not None else 0.0
     return RunSharing(store=store or "", executor=executor or "", recheck=share)

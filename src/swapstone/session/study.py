@@ -13,7 +13,9 @@ import secrets
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import attrs
 import msgspec
 
 from swapstone.comparison.clock_scales import ScaleTable, clock_scales, same_but_for_the_clock
@@ -123,8 +125,9 @@ def plan_study(
     if wrong := next((part for part in only_parts if part not in names), None):
         raise unknown("part of the study", wrong, names)
     if seed is not None:  # it replaces those of the file
-        parts = tuple(msgspec.structs.replace(part, seed=None) for part in study.part)
-        study = msgspec.structs.replace(study, seed=None, part=parts)
+        unset: dict[str, Any] = {"seed": msgspec.UNSET}
+        parts = tuple(msgspec.structs.replace(part, **unset) for part in study.part)
+        study = msgspec.structs.replace(study, part=parts, **unset)
     return StudyRun(
         created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         name=name,
@@ -132,7 +135,9 @@ def plan_study(
         parts=tuple(part for part in names if part in only_parts or not only_parts),
         only=tuple(only),
         budget_ns=budget_ns or 0,
-        seed=seed if seed is not None else study.seed if study.seed is not None else secrets.randbelow(2**31),
+        seed=next(
+            (each for each in (seed, study.settings.measuring.seed) if each is not None), secrets.randbelow(2**31)
+        ),
         blocks=blocks or 0,
         target=target or "",
         directory=directory,
@@ -262,8 +267,10 @@ def _workload_names(run: StudyRun, part: StudyPart) -> list[str]:
     request = part.request(part.name, run.directory)
     if request.own:
         return list(own_names(request.own))
-    suites = part.suites or default_suites(request.factors, part.only, bare=is_bare(run.target or request.target))
-    return [work.name for _, work in find_workloads(suites, part.only)]
+    wanted = request.settings.workloads
+    target = run.target or request.settings.place.target
+    suites = wanted.suites or default_suites(request.factors, wanted.only, bare=is_bare(target))
+    return [work.name for _, work in find_workloads(suites, wanted.only)]
 
 
 def _one_planned(run: StudyRun, part: StudyPart, names: list[str] | str) -> Experiment | str | None:
@@ -274,17 +281,21 @@ def _one_planned(run: StudyRun, part: StudyPart, names: list[str] | str) -> Expe
         return None
     try:
         request = part.request(f"{run.name}/{part.name}", run.directory)
-        return resolve(
-            dataclasses.replace(
-                request,
-                only=kept if run.only and not request.own else request.only,
-                budget_extends=not run.budget_ns,
-                budget_ns=_budget_share_ns(run, part),
-                seed=run.seed if part.seed is None else part.seed,
-                blocks=run.blocks or request.blocks,
-                target=run.target or request.target,
-            )
+        settings = request.settings
+        measuring = attrs.evolve(
+            settings.measuring,
+            budget=datetime.timedelta(microseconds=max(1, _budget_share_ns(run, part) // 1000)),
+            seed=run.seed if settings.measuring.seed is None else settings.measuring.seed,
+            blocks=run.blocks or settings.measuring.blocks,
         )
+        only = kept if run.only and not request.own else settings.workloads.only
+        settings = attrs.evolve(
+            settings,
+            measuring=measuring,
+            workloads=attrs.evolve(settings.workloads, only=only),
+            place=attrs.evolve(settings.place, target=run.target or settings.place.target),
+        )
+        return resolve(attrs.evolve(request, settings=settings, budget_extends=not run.budget_ns))
     except UserError as error:
         if is_of_machine(error):
             raise
@@ -421,7 +432,7 @@ def _write_index(
 
 def _clock_tables(run: StudyRun, folder: Path) -> tuple[ScaleTable, ...]:
     """Return the tables of parts that differ in the time of an instruction alone."""
-    if len({part.ns_per_instruction for part in run.chosen}) < 2:
+    if len({part.settings.machine.ns_per_instruction for part in run.chosen}) < 2:
         return ()
     groups: list[list[RecordView]] = []
     for part in run.chosen:

@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import attrs
 import msgspec
 
 from swapstone.factors import free_factor, free_levels, parse_choice
 from swapstone.model import (
     COMMAND,
-    IDLE,
-    RANDOM_ORDER,
-    REPORT_CORRECTION,
     FactorLevels,
     FrozenStruct,
     UserError,
@@ -24,11 +22,11 @@ from swapstone.model import (
 )
 from swapstone.model.directories import share_dir
 from swapstone.model.toml_file import TomlError, decode_toml
-from swapstone.session.defaults import MARGIN, default_budget_ns, default_confidence
-from swapstone.session.own_program_request import OwnProgramRequest
+from swapstone.session.defaults import default_budget_ns
+from swapstone.session.option_table import Option, options_of
 from swapstone.session.request import ExperimentRequest
-from swapstone.session.study_program import StudyProgram, named_values
-from swapstone.session.values import parse_confidence, parse_duration_ns, parse_ratio
+from swapstone.session.settings import PIECES, Program, Settings, settings_from
+from swapstone.session.values import duration_ns
 from swapstone.session.varied_program import varied_program
 from swapstone.targets import target_below
 
@@ -45,71 +43,52 @@ class StudyFactor(FrozenStruct, frozen=True, kw_only=True):
 class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
     """The keys of an experiment: at the top of a study file, and in a part, which inherits those that it leaves out.
 
+    Besides these it has a key for each option that `swapstone.session.settings` declares with an example; see `_with_options`.
+
     Attributes:
-        suites: names of suites; if left out, those that suit the factors.
-        only: patterns of workloads; all if left out.
         factor: what is varied.
-        loads: names of loads; ``idle`` if left out.
-        target: ``host``, ``vm``, ``vm:KERNEL`` or ``fake:PATH``; if left out, the one that the experiment needs.
-        architecture: of the virtual machine; this machine's if left out.
-        clock: ``wall`` or ``virtual``; the target's if left out.
-        cpu_model, processors: of the virtual machine, as QEMU names it, and how many; the default and 1 if left out.
-        ns_per_instruction: guest time of an instruction on the virtual clock: 1, 2, 4 ... 1024; 1 if left out.
-        modules: path of a kernel to the folder of its modules.
-        module_files: paths of kernel modules that the virtual machine loads.
-        margin: a share such as ``2%``.
-        confidence: a percentage such as ``95``; if left out, 99 with the correction ``report`` and 95 with ``family``.
-        correction: ``report`` or ``family``; ``report`` if left out.
-        null: whether the baseline takes part again.
-        layouts: how many links of each variant take turns.
-        prime: runs of the same variant that are discarded before each measured run; what the work needs if left out.
-        order: ``random`` or ``balanced``.
-        blocks: an exact number of blocks.
-        budget: a duration such as ``14m``; one minute a variant if left out.
-        duration: how long each trial of the suite latency measures, such as ``10s``.
-        seed: of every random order.
-        published: name of the published study beside the results.
-        program: an own program or server instead of suites.
     """
 
-    suites: tuple[str, ...] = ()
-    only: tuple[str, ...] = ()
     factor: tuple[StudyFactor, ...] = ()
-    loads: tuple[str, ...] = ()
-    target: str = ""
-    architecture: str = ""
-    cpu_model: str = ""
-    ns_per_instruction: int | None = None
-    processors: int | None = None
-    clock: str = ""
-    modules: dict[str, str] = msgspec.field(default_factory=dict)
-    module_files: tuple[str, ...] = ()
-    hold: dict[str, str] = msgspec.field(default_factory=dict)
-    margin: str = ""
-    confidence: str = ""
-    correction: str = ""
-    null: bool | None = None
-    layouts: int = 0
-    prime: int | None = None
-    order: str = ""
-    blocks: int = 0
-    budget: str = ""
-    duration: str = ""
-    seed: int | None = None
-    published: str = ""
-    program: StudyProgram | None = None
+
+    @property
+    def given(self) -> dict[str, object]:
+        """Return the values of the options that are in the file, without those of an own program."""
+        return _given(self, KEYS)
+
+    @property
+    def own(self) -> dict[str, object] | None:
+        """Return the values of the options of an own program that are in the file; None if it has none."""
+        program = getattr(self, "program", msgspec.UNSET)
+        return None if program is msgspec.UNSET else _given(program, PROGRAM_KEYS)
+
+    @property
+    def settings(self) -> Settings:
+        """Return the settings that the keys make.
+
+        Raises:
+            UserError: a value has the wrong form.
+        """
+        own = self.own or {}
+        if isinstance(commands := own.get("commands"), Mapping):
+            own = {**own, "names": tuple(commands), "commands": tuple(commands.values())}
+        return settings_from({**self.given, **own})
 
     @property
     def factors(self) -> tuple[FactorLevels, ...]:
         """Return what is varied, without a look-up of names."""
-        named = {"program": self.program.programs, COMMAND: self.program.commands} if self.program else {}
-        given = (FactorLevels(factor=name, levels=tuple(levels)) for name, levels in named.items() if len(levels) > 1)
-        return (*given, *(FactorLevels(factor=each.name, levels=each.levels) for each in self.factor))
+        own = self.own or {}
+        named = {"program": own.get("programs"), COMMAND: own.get("commands")}
+        given = {name: tuple(each) for name, each in named.items() if isinstance(each, Mapping) and len(each) > 1}
+        return (
+            *(FactorLevels(factor=name, levels=levels) for name, levels in given.items()),
+            *(FactorLevels(factor=each.name, levels=each.levels) for each in self.factor),
+        )
 
     @property
     def budget_ns(self) -> int:
         """Return the time for measuring, in nanoseconds."""
-        return parse_duration_ns(self.budget) if self.budget else default_budget_ns(self.factors)
+        return duration_ns(self.settings.measuring.budget) or default_budget_ns(self.factors)
 
     def request(self, name: str, directory: str = "") -> ExperimentRequest:
         """Return the experiment that the keys describe.
@@ -121,38 +100,18 @@ class ExperimentKeys(FrozenStruct, frozen=True, kw_only=True):
         Raises:
             UserError: a name is unknown or a value has the wrong form.
         """
-        request = self.program.request(directory) if self.program else OwnProgramRequest(directory=directory)
-        own, varied = varied_program(request, tuple(map(_choice, self.factor)), named_values(self.hold))
-        return ExperimentRequest(
-            name=name,
-            factors=varied,
-            suites=self.suites,
-            only=self.only,
-            budget_ns=parse_duration_ns(self.budget) if self.budget else None,
-            duration_ns=parse_duration_ns(self.duration) if self.duration else None,
-            margin=parse_ratio(self.margin, "margin", 0.0, 1.0) if self.margin else MARGIN,
-            confidence=parse_confidence(self.confidence, "confidence") if self.confidence else None,
-            correction=self.correction or REPORT_CORRECTION,
-            seed=self.seed,
-            blocks=self.blocks,
-            null=bool(self.null),
-            layouts=self.layouts,
-            prime=self.prime,
-            order=self.order or RANDOM_ORDER,
-            target=target_below(self.target, directory) or None,
-            loads=self.loads or (IDLE.name,),
-            architecture=self.architecture,
-            cpu_model=self.cpu_model,
-            ns_per_instruction=1 if self.ns_per_instruction is None else self.ns_per_instruction,
-            processors=1 if self.processors is None else self.processors,
-            module_files=tuple(_absolute(path, directory) for path in self.module_files),
-            modules=tuple(f"{_absolute(k, directory)}={_absolute(v, directory)}" for k, v in self.modules.items()),
-            clock=self.clock or None,
-            published=self.published,
-            own=own,
-            hold=named_values(self.hold),
-            budget_extends=True,
+        settings = self.settings
+        machine, place, held = settings.machine, settings.place, settings.workloads.hold
+        own, varied = varied_program(settings.program, tuple(map(_choice, self.factor)), held, directory)
+        kernels = (text.partition("=") for text in machine.modules)
+        machine = attrs.evolve(
+            machine,
+            modules=tuple(f"{_absolute(one, directory)}={_absolute(other, directory)}" for one, _, other in kernels),
+            module_files=tuple(_absolute(path, directory) for path in machine.module_files),
         )
+        place = attrs.evolve(place, target=target_below(place.target or "", directory) or None)
+        settings = attrs.evolve(settings, machine=machine, place=place)
+        return ExperimentRequest(name=name, factors=varied, settings=settings, own=own, budget_extends=True)
 
 
 class StudyPart(ExperimentKeys, frozen=True, kw_only=True):
@@ -192,6 +151,41 @@ class Study(ExperimentKeys, frozen=True, kw_only=True):
     def parts(self) -> tuple[StudyPart, ...]:
         """Return the parts, each with the keys that it inherits from the top."""
         return tuple(_inherit(part, self) for part in self.part)
+
+
+def _with_options(base: type[Any], options: Mapping[str, Option], *more: tuple[str, Any, Any]) -> type[Any]:
+    """Return a struct with a key for each option, unset where the file leaves it out.
+
+    Args:
+        base: its base class, whose name it has.
+        options: by name.
+        *more: further fields: name, type, default.
+    """
+    keys = [(name, option.form | msgspec.UnsetType, msgspec.UNSET) for name, option in options.items()]
+    return msgspec.defstruct(base.__name__, [*keys, *more], bases=(base,), frozen=True, kw_only=True)
+
+
+class _Program(FrozenStruct, frozen=True, kw_only=True):
+    """The table ``[program]``: an own program or an own server."""
+
+
+PROGRAM_KEYS = {name: option for name, option in options_of(Program) if option.example}
+KEYS = {
+    name: option
+    for piece in PIECES.values()
+    if piece is not Program
+    for name, option in options_of(piece)
+    if option.example
+}
+_PROGRAM = ("program", _with_options(_Program, PROGRAM_KEYS) | msgspec.UnsetType, msgspec.UNSET)
+_PART = _with_options(StudyPart, KEYS, _PROGRAM)
+STUDY_FILE: type[Study] = _with_options(Study, KEYS, _PROGRAM, ("part", tuple[_PART, ...], ()))  # type: ignore[valid-type] # made here
+"""What a study file holds: a `Study` with a key for each option."""
+
+
+def _given(keys: object, names: Iterable[str]) -> dict[str, object]:
+    values = ((name, getattr(keys, name, msgspec.UNSET)) for name in names)
+    return {name: value for name, value in values if value is not msgspec.UNSET}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,7 +253,7 @@ def decode_study(content: bytes, name: str) -> Study:
         UserError: the file is not a study; names the key and an example of a value.
     """
     try:
-        study = msgspec.convert(decode_toml(content), Study)
+        study = msgspec.convert(decode_toml(content), STUDY_FILE)
     except TomlError as error:
         raise UserError(
             f"{name} is not a study: {error}.", "The file must be TOML. `swapstone docs studies` has the keys."
@@ -276,42 +270,12 @@ def decode_study(content: bytes, name: str) -> Study:
 _EXAMPLES = {
     "title": 'title = "musl against glibc"',
     "question": 'question = "What does it cost to replace glibc by musl?"',
-    "suites": 'suites = ["libc"]',
-    "only": 'only = ["b_malloc*"]',
     "factor": '[[factor]] with name = "libc" and levels = ["glibc", "musl"]',
-    "loads": 'loads = ["idle", "cpu"]',
-    "target": 'target = "vm"',
-    "architecture": 'architecture = "arm64"',
-    "cpu_model": 'cpu_model = "Nehalem"',
-    "ns_per_instruction": "ns_per_instruction = 4",
-    "processors": "processors = 2",
-    "clock": 'clock = "virtual"',
-    "module_files": 'module_files = ["./mine.ko"]',
-    "modules": 'modules = { "./bzImage-a" = "./modules-a" }',
-    "hold": 'hold = { optimization = "Os" }',
-    "margin": 'margin = "2%"',
-    "confidence": 'confidence = "95"',
-    "correction": 'correction = "family"',
-    "null": "null = true",
-    "layouts": "layouts = 20",
-    "prime": "prime = 2",
-    "order": 'order = "balanced"',
-    "blocks": "blocks = 20",
-    "duration": 'duration = "10s"',
-    "budget": 'budget = "14m"',
-    "seed": "seed = 7",
-    "published": 'published = "musl-vs-glibc"',
     "program": '[program] with command = "./prog ARG"',
     "part": '[[part]] with name = "strings" and title = "Strings"',
     "name": 'name = "strings"',
     "levels": 'levels = ["glibc", "musl"]',
-    "commands": 'commands = { old = "./a --fast", new = "./b --fast" }',
-    "parameters": "parameters = { N = [1, 10, 100] }",
-    "programs": 'programs = { old = "./a", new = "./b" }',
-    "with": 'with = ["zlib", "openssl"]',
-    "env": 'env = { PORT = "{port}" }',
-    "connections": "connections = [1, 10, 100]",
-    "command": 'command = "./prog ARG"',
+    **{name: option.example for name, option in {**KEYS, **PROGRAM_KEYS}.items()},
 }
 """For each key, what to write."""
 
@@ -349,51 +313,44 @@ def _problems(study: Study) -> Iterator[tuple[str, str]]:
         where = f"part[{index}]." if study.part else ""
         if not each.factors:
             yield f"{where}factor", "it varies no factor"
-        if each.program and (each.suites or each.only):
+        if each.own is not None and not {"suites", "only"}.isdisjoint(each.given):
             yield f"{where}suites", "the own program is measured instead of suites"
 
 
 def _value_problems(keys: ExperimentKeys, where: str) -> Iterator[tuple[str, str]]:
-    checks: Mapping[str, tuple[str, object]] = {
-        "budget": (keys.budget, parse_duration_ns),
-        "duration": (keys.duration, parse_duration_ns),
-        "margin": (keys.margin, lambda text: parse_ratio(text, "margin", 0.0, 1.0)),
-        "confidence": (keys.confidence, lambda text: parse_confidence(text, "confidence")),
-        "correction": (keys.correction, default_confidence),
-    }
-    for key, (text, parse) in checks.items():
-        if text:
-            try:
-                parse(text)  # type: ignore[operator] # one of those above
-            except UserError as error:
-                yield f"{where}{key}", error.message
+    values = {**{f"program.{name}": each for name, each in (keys.own or {}).items()}, **keys.given}
+    for key, value in values.items():
+        name = key.removeprefix("program.")
+        if name != "commands" and (problem := _problem_of(name, value)):
+            yield f"{where}{key}", problem
     for index, factor in enumerate(keys.factor):
         if len(set(factor.levels)) < max(2, len(factor.levels)):
             yield f"{where}factor[{index}].levels", f"{factor.name} needs two or more different levels"
-    if keys.program is not None and isinstance(keys.program.command, str):
-        try:
-            shlex.split(keys.program.command)
-        except ValueError as error:
-            yield f"{where}program.command", f"its quotes don't match: {error}"
-    if keys.clock not in {"", "wall", "virtual"}:
-        yield f"{where}clock", f"there is no clock {keys.clock!r}: it is wall or virtual"
-    for key, number, low, high in (("blocks", keys.blocks, 0, 10_000), ("layouts", keys.layouts, 0, 1000)):
-        if not low <= number <= high:
-            yield f"{where}{key}", f"{number} is not between {low} and {high}"
+
+
+def _problem_of(name: str, value: object) -> str:
+    """Return what is wrong with the value of an option, or an empty text."""
+    choices = {**KEYS, **PROGRAM_KEYS}[name].choices
+    if choices and value not in choices:
+        return f"there is no {name} {value!r}: it is {' or '.join(choices)}"
+    try:
+        settings_from({name: value})
+    except UserError as error:
+        return error.message
+    return ""
 
 
 def _inherit(part: StudyPart, top: ExperimentKeys) -> StudyPart:
     """Return a part with the top's value of every key that it leaves out."""
-    empty = ExperimentKeys()
-    inherited = {
-        key: getattr(top, key)
-        for key in ExperimentKeys.__struct_fields__
-        if getattr(part, key) == getattr(empty, key) and getattr(top, key) != getattr(empty, key)
-    }
-    if part.program and not part.suites:  # its own program replaces the suites of the top
+    kept = {name: getattr(part, name) for name in part.given}
+    inherited: dict[str, Any] = {name: value for name, value in top.given.items() if name not in kept}
+    if not part.factor:
+        inherited["factor"] = top.factor
+    chooses = not {"suites", "only"}.isdisjoint(kept)
+    if part.own is None and top.own is not None and not chooses:
+        inherited["program"] = getattr(top, "program")  # noqa: B009 - a key of the struct made from the options
+    if part.own is not None and "suites" not in kept:  # its own program replaces the suites of the top
         inherited = {key: value for key, value in inherited.items() if key not in {"suites", "only"}}
-    if (part.suites or part.only) and not part.program:
-        inherited.pop("program", None)
     return msgspec.structs.replace(part, **inherited)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -13,7 +14,7 @@ from swapstone.model.bounds import amount_problem
 from swapstone.model.safe_text import safe
 from swapstone.record import FileProblemError, read_regular
 from swapstone.session.planned_commands import planned_study_commands
-from swapstone.session.study_file import Study, StudyPart, is_part_name
+from swapstone.session.study_file import STUDY_FILE, Study, StudyPart, is_part_name
 from swapstone.session.trust import require_own_record, require_trusted_study
 from swapstone.session.values import parse_duration_ns
 
@@ -29,7 +30,8 @@ class StudyRun(FrozenStruct, frozen=True, kw_only=True):
     """A study with the options of its run: `study.json` in its folder, from which it is resumed.
 
     Attributes:
-        format, schema: of this file. Schema 1 has `budget`, schema 2 `budget_ns` and `directory`.
+        format, schema: of this file. Schema 1 has `budget`, schema 2 `budget_ns` and `directory`; schema 3 leaves out the keys of the
+            study that its file leaves out.
         created: when, in UTC.
         name: of the study.
         study: the content of its file.
@@ -44,7 +46,7 @@ class StudyRun(FrozenStruct, frozen=True, kw_only=True):
     """
 
     format: str = "swapstone-study"
-    schema: int = 2
+    schema: int = 3
     created: str
     name: str
     study: Study
@@ -61,6 +63,9 @@ class StudyRun(FrozenStruct, frozen=True, kw_only=True):
     def chosen(self) -> tuple[StudyPart, ...]:
         """Return the parts to run, each with the keys that it inherits."""
         return tuple(part for part in self.study.parts() if part.name in self.parts)
+
+
+_FILE: Any = msgspec.defstruct("StudyRun", [("study", STUDY_FILE)], bases=(StudyRun,), frozen=True, kw_only=True)
 
 
 def load_run(folder: Path) -> StudyRun:
@@ -112,7 +117,7 @@ def _decoded(folder: Path, data: bytes) -> StudyRun:
     if problem := amount_problem(data):
         raise RecordError(f"{folder / STUDY} can't be read: {problem}.")
     try:
-        run = msgspec.json.decode(data, type=StudyRun)
+        run: StudyRun = msgspec.convert(_upgraded(msgspec.json.decode(data, type=dict[str, object])), _FILE)
         if run.budget:  # schema 1
             run = msgspec.structs.replace(run, budget="", budget_ns=parse_duration_ns(run.budget))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, UserError) as error:
@@ -121,6 +126,24 @@ def _decoded(folder: Path, data: bytes) -> StudyRun:
     if wrong := next((name for name in names if not is_part_name(name)), None):
         raise RecordError(f"{folder / STUDY} can't be read: {wrong!r} is no name of a part.")
     return run
+
+
+def _upgraded(run: dict[str, object]) -> dict[str, object]:
+    """Return the content of a file without the empty keys that schemas 1 and 2 have, and with today's names."""
+    if run.get("schema") in {1, 2}:
+        return {**run, "study": _without_empty(run.get("study")), "schema": StudyRun.__struct_defaults__[1]}
+    return run
+
+
+def _without_empty(value: object) -> object:
+    if isinstance(value, dict):
+        kept = {"libraries" if name == "with" else name: _without_empty(each) for name, each in value.items()}
+        return {
+            name: each
+            for name, each in kept.items()
+            if each not in (None, "", [], {}) and not (each == 0 and name in {"layouts", "blocks"})
+        }
+    return [_without_empty(each) for each in value] if isinstance(value, list) else value
 
 
 def load_trusted_run(folder: Path, *, trust: bool) -> StudyRun:

@@ -46,6 +46,17 @@ def duration_ns(value: Duration) -> int | None:
     return parse_duration_ns(f"{seconds:.9f}")
 
 
+def duration_of(value: Duration) -> datetime.timedelta | None:
+    """Return a duration rounded to microseconds, at least one; None for None.
+
+    Raises:
+        UserError: it is not a duration.
+    """
+    if value is None or isinstance(value, datetime.timedelta):
+        return value
+    return datetime.timedelta(microseconds=max(1, round((duration_ns(value) or 0) / 1000)))
+
+
 def duration_seconds(value: Duration) -> float:
     """Return a duration in seconds, or 0 for None.
 

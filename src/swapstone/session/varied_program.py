@@ -10,12 +10,13 @@ import msgspec
 
 from swapstone.factors import ROOT_FACTORS, free_levels
 from swapstone.model import FactorLevels, OwnProgram, UserError
-from swapstone.session.own_program_request import OwnProgramRequest, own_program, program_factor
+from swapstone.session.own_program_request import own_program, program_factor
 from swapstone.session.parameters import check_placeholders, parse_free_factors
+from swapstone.session.settings import Program
 
 
 def varied_program(
-    request: OwnProgramRequest, factors: Sequence[FactorLevels], held: Sequence[str] = ()
+    request: Program, factors: Sequence[FactorLevels], held: Sequence[str] = (), directory: str = ""
 ) -> tuple[OwnProgram | None, tuple[FactorLevels, ...]]:
     """Resolve the options of an own program, and add the factors that they define.
 
@@ -23,6 +24,7 @@ def varied_program(
         request: the options.
         factors: those that Swapstone has.
         held: texts ``FACTOR=LEVEL`` of those whose level all variants share.
+        directory: where relative paths start; empty for the current folder.
 
     Returns:
         The program, or None; and all factors: the command lines or programs first, then the free ones, then `factors`.
@@ -33,7 +35,7 @@ def varied_program(
     free = parse_free_factors(request.vary)
     single = request.commands if len(request.commands) == 1 else ()
     names = {*(choice.factor for choice in factors), *(text.partition("=")[0].strip() for text in held)}
-    own = own_program(request, rooted=not names.isdisjoint(ROOT_FACTORS))
+    own = own_program(request, directory, rooted=not names.isdisjoint(ROOT_FACTORS))
     named = program_factor(own) if own else ()
     every = (*named, *free, *factors)
     if own is not None and not every and own.parameters:

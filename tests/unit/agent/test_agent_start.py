@@ -93,7 +93,11 @@ def test_the_session_ends_without_a_failed_run_and_is_resumed(
         patch.setattr(host, "_start", start)
         patch.setattr(HostTarget, "run", lose)
         with pytest.raises(UserError) as caught:
-            swapstone.compare(commands=["/bin/true", "/bin/true 2"], blocks=2, prime=0, seed=4, out=path)
+            swapstone.compare(
+                swapstone.Program(commands=["/bin/true", "/bin/true 2"]),
+                swapstone.Measuring(blocks=2, prime=0, seed=4),
+                out=path,
+            )
     monkeypatch.undo()
     assert text in caught.value.hint
     assert f"ontinue: swapstone compare --resume {path}" in caught.value.hint

@@ -21,7 +21,7 @@ def have(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def arrange(*missing: str, library: str | None = "installed") -> None:
         monkeypatch.setattr(guest, "missing_crate_requirement", lambda: None)
-        monkeypatch.setattr(guest, "guest_library", lambda **_: library)
+        monkeypatch.setattr(guest, "guest_library", lambda: library)
         monkeypatch.setattr(guest, "install_command", lambda package: f"apt-get install {package}")
         monkeypatch.setattr(shutil, "which", lambda program, **_: None if program in missing else f"/usr/bin/{program}")
 
@@ -47,6 +47,23 @@ def test_each_thing_that_is_missing_is_named_with_its_command(have: Callable[...
     )
     with pytest.raises(UnavailableError, match="There is no Rust library"):
         require_guest(("smoltcp",))
+
+
+def test_debian_s_rust_has_no_linker_of_its_own(
+    have: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(guest, "rust_library", lambda: tmp_path)
+    have("rust-lld")
+    linker = {"CARGO_TARGET_RISCV64GC_UNKNOWN_NONE_ELF_LINKER": "riscv64-linux-gnu-ld"}
+    assert guest.guest_linker() == linker and missing_guest_requirement() is None
+    have("rust-lld", "riscv64-linux-gnu-ld")
+    assert missing_guest_requirement() == (
+        "There is no linker for riscv64: this Rust has no rust-lld.",
+        "Install one: apt-get install binutils-riscv64-linux-gnu",
+    )
+    (tmp_path / "host" / "bin").mkdir(parents=True)
+    (tmp_path / "host" / "bin" / "rust-lld").touch()
+    assert guest.guest_linker() == {} and missing_guest_requirement() is None
 
 
 def test_only_lwip_needs_a_c_compiler(have: Callable[..., None]) -> None:

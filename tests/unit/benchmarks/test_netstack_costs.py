@@ -1,29 +1,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Goodput and costs of network stacks: readers of callgrind and perf, classes of functions, and tables."""
+"""Goodput and costs of network stacks: a reader of callgrind, classes of functions, and tables."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from benchmarks.netstack_costs import fix_tables, in_kernel, place, shares, tables, transfers, variants
+from benchmarks.netstack_costs import OTHER, TABLE, Classes, Cost, fix_tables, read_callgrind, split, tables, variants
 from benchmarks.netstack_link import CONDITIONS, TITLES, cell
 from benchmarks.netstack_link import tables as goodput_tables
-from benchmarks.netstack_profile import (
-    OTHER,
-    TABLE,
-    Classes,
-    Cost,
-    functions,
-    profile,
-    read_callgrind,
-    read_perf,
-    split,
-)
 
-from swapstone.explanation import folded
 from swapstone.instruments.callgrind_output import total
-from swapstone.instruments.perf_script import events
 
 CALLGRIND = """# callgrind format
 positions: line
@@ -63,19 +50,6 @@ fn=(4) again'2'work'main
 totals: 169
 """
 
-PERF = """
-swapstone-net-b   12/12    1.000000001:     cpu-clock:
-\t          401136 memcpy (/lib/libc.so.6)
-\t          401200 swapstone_net_bench::http::serve (/bin/swapstone-net-bench)
-
-swapstone-net-b   12/12    1.000000002: PERF_RECORD_COMM: swapstone-net-b:12/12
-
-swapstone-net-b   12/12    1.000000003:     cpu-clock:
-\tffffffff8100 tun_get_user ([kernel.kallsyms])
-\tffffffff8101 do_syscall_64 ([kernel.kallsyms])
-\t          401300 [unknown] (/bin/swapstone-net-bench)
-"""
-
 
 def classes() -> Classes:
     return Classes(TABLE.read_text())
@@ -100,19 +74,6 @@ def test_a_truncated_callgrind_file_has_no_total() -> None:
     assert total(CALLGRIND[:200]) is None
 
 
-def test_folded_stacks_add_up() -> None:
-    assert folded(profile(read_callgrind(CALLGRIND.splitlines()))) == (
-        "main 19\nmain;work 102\nmain;work;again 8\nmain;work;memcpy 40\n"
-    )
-
-
-def test_perf_samples_are_read_with_their_side_of_the_kernel() -> None:
-    assert list(read_perf(events(PERF.splitlines()))) == [
-        (Cost(("swapstone_net_bench::http::serve", "memcpy"), "", 1), False),
-        (Cost(("[unknown]", "do_syscall_64", "tun_get_user"), "", 1), True),
-    ]
-
-
 @pytest.mark.parametrize(
     ("function", "file", "expected"),
     [
@@ -133,7 +94,6 @@ def test_perf_samples_are_read_with_their_side_of_the_kernel() -> None:
         ("lw_tcp_input", "swapstone-net-lwip-sys/c/index.c", "sockets"),
         ("<swapstone_net_link::link::Port as swapstone_net::device::Device>::transmit", "", "link or driver"),
         ("swapstone_net_virtual::program::Side<S,P>::act", "swapstone-net-virtual/src/program.rs", "application"),
-        ("entry_SYSCALL_64_after_hwframe", "", "system call"),
         ("something_else", "elsewhere.c", OTHER),
     ],
 )
@@ -155,20 +115,14 @@ def test_a_split_keeps_the_total() -> None:
     costs = [Cost(("memcpy",), "", 3), Cost(("tcp_input",), "lwip-2.2.1/src/core/tcp_in.c", 4), Cost(("x",), "", 5)]
     found = split(costs, classes())
     assert {name: weight for name, weight in found.items() if weight} == {"copy": 3, "stack": 4, OTHER: 5}
-    assert functions(costs, classes())[0] == ("x", OTHER, 5)
-    kernel = in_kernel(costs, classes())
-    assert {name: weight for name, weight in kernel.items() if weight} == {"copy": 3, "system call": 9}
 
 
-def test_tables_of_costs_have_costs_per_unit_and_shares() -> None:
+def test_tables_of_costs_have_costs_per_unit() -> None:
     names = ["copy", "stack", "unused"]
     one = {"work": "bulk out", "stack": "lwip", "unit": "byte", "units": 100, "instructions": 450}
     text = tables([{**one, "split": {"copy": 200, "stack": 250, "unused": 0}}], names)
     assert text.splitlines()[-1].split() == ["|", "lwip", "|", "450", "|", "4.5", "|", "2", "|", "2.5", "|"]
     assert "unused" not in text
-    sampled = {"stack": "lwip", "samples": 200, "user": 50, "split": {"copy": 150, "stack": 50, "unused": 0}}
-    words = shares([sampled], names).splitlines()[-1]
-    assert [cell.strip() for cell in words.split("|")[1:-1]] == ["lwip", "200", "25 %", "75 %", "75 %", "25 %"]
 
 
 def ran(rate: float, again: int, **more: Any) -> dict[str, Any]:
@@ -217,38 +171,3 @@ def test_each_fix_is_counted_alone() -> None:
     assert names[:2] == ["lwip", "lwip:shipped"]
     assert "smoltcp:without-early-fin" in names and "lwip:without-simultaneous-open" in names
     assert len(names) == len(set(names)) == 4 + 14 + 16
-
-
-def test_samples_in_the_kernel_are_placed_by_their_stack() -> None:
-    assert place(("writev", "tun_get_user", "_copy_from_iter")) == "copy"
-    assert place(("writev", "tun_get_user", "__netif_receive_skb", "tcp_v4_rcv", "tcp_ack")) == "TCP of the receiver"
-    assert place(("writev", "tun_get_user", "alloc_skb_with_frags")) == "device"
-    assert place(("send", "tcp_sendmsg_locked", "kmem_cache_alloc")) == "own TCP"
-    assert place(("ppoll", "do_sys_poll", "schedule")) == "wait"
-    assert place(("clock_gettime",)) == "other system call"
-
-
-def test_processor_time_of_bulk_data_is_for_each_megabyte() -> None:
-    statistics = {"frames_in": 30, "frames_out": 70}
-    one = {
-        "way": "out",
-        "stack": "lwip",
-        "server": {"user_s": 0.001, "system_s": 0.004, "statistics": statistics},
-        "bytes": 50_000_000,
-        "active_s": 0.1,
-        "samples": 10,
-        "places": {"copy": 3, "device": 1},
-    }
-    head, _, row = transfers([one]).splitlines()
-    cells = dict(zip(head.split("|")[1:-1], row.split("|")[1:-1], strict=True))
-    found = {name.strip(): cell.strip() for name, cell in cells.items()}
-    assert found == {
-        "": "out, lwip",
-        "Mbit/s": "4000",
-        "us/MB": "100",
-        "user": "20",
-        "copy": "60",
-        "device": "20",
-        "frames/MB": "2",
-        "samples": "10",
-    }

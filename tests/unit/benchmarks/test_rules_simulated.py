@@ -8,13 +8,15 @@ import re
 import numpy as np
 import pytest
 from benchmarks import rules_simulated
-from benchmarks.rules_simulated import TABLES, drawn, main, marked, rates_of, row, with_mode
+from benchmarks.carry_over_model import Machine
+from benchmarks.rules_simulated import DESIGNS, TABLES, Design, drawn, main, marked, rates_of, row, verdicts, with_mode
+from benchmarks.verdict_truth import DIRECTED
 
-from swapstone.model import FAMILY_CORRECTION, REPORT_CORRECTION
+from swapstone.model import FAMILY_CORRECTION, REPORT_CORRECTION, Experiment, Run, Verdict
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("table", [name for name in TABLES if name != "power"])
+@pytest.mark.parametrize("table", [name for name in TABLES if name not in {"power", "carry-over"}])
 def test_each_table_prints_shares(table: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([table, "--rows", "3", "--reports", "2"]) == 0
     heading, *lines = capsys.readouterr().out.splitlines()
@@ -44,3 +46,40 @@ def test_a_slow_mode_is_in_the_candidate_alone() -> None:
     before, after = with_mode(np.random.default_rng(1), 1000, 0.1, 10.0)
     slow = after / before > 5
     assert 60 < slow.sum() < 140 and after[slow].mean() > 5 * before.max() / 2
+
+
+def test_the_table_of_what_is_left_behind_counts_reports(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([[Verdict.WORSE], [Verdict.INVALID], [Verdict.EQUIVALENT, Verdict.WORSE], [Verdict.SAME_MEDIAN]])
+    monkeypatch.setattr(rules_simulated, "verdicts", lambda *_: next(answers))
+    monkeypatch.setattr(rules_simulated, "DESIGNS", DESIGNS[:1])
+    monkeypatch.setattr(rules_simulated, "CARRY_OVER_NOISES", (0.02,))
+    assert main(["carry-over", "--reports", "60"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[-3:] == ["2", "/", "1"]
+
+
+def test_one_discarded_run_removes_what_the_run_before_it_left() -> None:
+    (verdict,) = verdicts(DESIGNS[0], 0.005, 1)
+    assert verdict.value not in DIRECTED and verdict is not Verdict.INVALID
+
+
+def test_each_candidate_has_a_verdict() -> None:
+    assert len(verdicts(Design("three", prime=1, variants=3), 0.005, 1)) == 2
+
+
+def test_the_baseline_alone_leaves_something_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    machines = []
+
+    def stopped(machine: Machine, _: Experiment) -> tuple[list[Run], list[str]]:
+        machines.append(machine)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rules_simulated, "simulated", stopped)
+    for lasts in (0, 1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            verdicts(Design("x", prime=0, lasts=lasts), 0.01, 1)
+    after = [
+        [machine.carried(mine, earlier) for mine, earlier in ((1, [0]), (1, [1, 0]), (0, [1]))] for machine in machines
+    ]
+    assert after == [[0, 0, 0], [0.05, 0, 0], [0.05, 0.05, 0]]

@@ -4,31 +4,25 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
+import math
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from tests.json_schema import check_printed
 from tests.unit import builders
 from tests.unit.report.test_published_differences import MAX, libc, record
 from tests.unit.report.test_throughput import comparison
 
-from swapstone.model import Comparison, Direction, FactorLevels, Index, Metric, Quantity, UserError, Verdict
+from swapstone.model import Comparison, Direction, FactorLevels, Index, Metric, Quantity, Verdict
 from swapstone.published import sources
-from swapstone.published.claims import KINDS, PageClaim, decode_claims, page_claims
-from swapstone.published.coverage import problem
+from swapstone.published.claims import PageClaim, page_claims
 from swapstone.report.claim_verdicts import ClaimVerdict, JudgedClaim, judge
 from swapstone.report.measured import Analysed
 from swapstone.report.published_claims import answer, document_of, to_json
 from swapstone.report.render.terminal import render
-from swapstone.session.published_catalog import catalog
 
-CATALOG = catalog()
 MALLOC = ("sparse", "bubble", "tiny1", "tiny2", "big1", "big2", "thread_stress", "thread_local")
 LOADS = ("idle", "cpu", "memory", "io", "network")
-TEXT = resources.files("swapstone.published").joinpath("claims.toml").read_text()
 
 
 def claim(name: str) -> PageClaim:
@@ -36,7 +30,7 @@ def claim(name: str) -> PageClaim:
 
 
 def judged(name: str, *records: Analysed) -> JudgedClaim:
-    (found,) = judge([claim(name)], records, CATALOG)
+    (found,) = judge([claim(name)], records)
     return found
 
 
@@ -153,8 +147,6 @@ def test_a_share_is_of_each_run(system: tuple[float, ...], verdict: ClaimVerdict
 
 
 def test_an_index_is_found_in_both_directions() -> None:
-    every = {**CATALOG.metrics, ("unix", "pipe"): frozenset({"wall"})}
-    known = msgspec.structs.replace(CATALOG, metrics=every)
     variants = tuple(map(builders.variant, ("libc=glibc", "libc=musl")))
 
     def verdict(effect: float, *, turned: bool) -> ClaimVerdict | None:
@@ -174,7 +166,7 @@ def test_an_index_is_found_in_both_directions() -> None:
         )
         made = record()
         made = msgspec.structs.replace(made, analysis=msgspec.structs.replace(made.analysis, indices=(index,)))
-        (found,) = judge([claim("musl-unixbench")], [made], known)
+        (found,) = judge([claim("musl-unixbench")], [made])
         return found.verdict
 
     assert verdict(0.8, turned=False) is ClaimVerdict.HOLDS
@@ -183,28 +175,24 @@ def test_an_index_is_found_in_both_directions() -> None:
     assert verdict(0.8, turned=True) is ClaimVerdict.FAILS
 
 
-def test_a_claim_of_what_this_version_lacks_is_not_tested() -> None:
-    without = {key: value for key, value in CATALOG.metrics.items() if key[0] != "latency"}
-    (found,) = judge([claim("rt-bounded")], [_maxima(99_000.0)], msgspec.structs.replace(CATALOG, metrics=without))
-    assert found.verdict is ClaimVerdict.UNTESTED
-    assert found.reason == "There is no suite latency."
-    assert found.evidence == ()
-
-
-def test_every_claim_names_what_exists_or_a_suite_that_is_to_come() -> None:
-    suites = {suite for suite, _ in CATALOG.metrics}
-    assert {each.source for each in page_claims()} == {each.name for each in sources()}
+def test_the_shipped_claims_are_whole() -> None:
+    names = [each.name for each in page_claims()]
+    assert len(set(names)) == len(names) == 23 and all(names)
+    assert {each.source for each in page_claims()} == set(sources())
     for each in page_claims():
-        assert bool(each.untested) != bool(each.tests)
+        assert each.words and bool(each.untested) != bool(each.tests and each.command)
         for test in each.tests:
-            if test.place.suite in suites:
-                assert problem(test.place, CATALOG) == "", each.name
-            assert test.what in KINDS
+            assert test.least <= test.most and math.isfinite(max(test.least, -test.most)), each.name
+            assert bool(test.over) == (test.what in {"ratio", "difference", "index", "seconds", "modelled"})
+            assert bool(test.part_of) == (test.what == "share")
+            assert bool(test.profile and all(test.functions) and test.functions) == (test.what == "stacks")
+            assert test.profile in {"", "on-cpu", "off-cpu"}
+            assert bool(test.processor) == (test.what == "modelled")
 
 
 def test_the_output_has_the_evidence_and_the_command() -> None:
     records = [malloc(1.5, Verdict.WORSE, name="\x1b[31mred")]
-    found = judge(page_claims(), records, CATALOG)
+    found = judge(page_claims(), records)
     names = tuple(each.name for each in records)
     text = " ".join(render(document_of(found, names)).split())
     assert "1 holds" in answer(found, names)
@@ -215,7 +203,7 @@ def test_the_output_has_the_evidence_and_the_command() -> None:
     whole = json.loads(to_json(found, names))
     assert {each["verdict"] for each in whole["claims"]} == {"holds", "not in the records", "not tested here"}
     assert "\x1b" not in to_json(found, names)
-    empty = judge(page_claims(), [], CATALOG)
+    empty = judge(page_claims(), [])
     assert answer(empty, ()).startswith(
         f"Records can test {sum(each.verdict is None for each in empty)} of {len(empty)} claims"
     )
@@ -229,41 +217,3 @@ def test_the_output_has_the_evidence_and_the_command() -> None:
     assert not any(
         "\x1b" in made for made in (to_json(found, names, left_out), render(document_of(found, names, left_out)))
     )
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ('id = "rt-bounded"', 'id = "rt-syscall-2us"', "it occurs twice"),
-        ('what = "values"', 'what = "guess"', "Invalid enum value"),
-        ('source = "musl-malloc-slow"', 'source = "elsewhere"', "there is no page"),
-        ('over = "kernel=generic"\n', "", "needs over"),
-        ('part_of = "cpu_per_request"\n', "", "part_of belongs to a share"),
-        ("most = 2000.0\n", "", "needs least or most"),
-        ("most = 2000.0\n", "most = 2000.0\nleast = 3000.0\n", "least is above most"),
-        ("most = 2000.0\n", "most = inf\n", "must be finite"),
-        ('untested = "It compares two machines', 'note = "It compares two machines', "must have tests, or a reason"),
-        ('workload = "syscall"\n', "", "an index has no workload"),
-        ('side = "kernel=rt"', 'side = "rt"', "is not FACTOR=LEVEL"),
-        (
-            'command = "swapstone study preempt-rt --only-part latency-x86_64"',
-            'command = ""',
-            "has tests and no command",
-        ),
-        ("[[claim]]", "[[claim", "claims.toml"),
-    ],
-)
-def test_a_broken_claim_is_an_error(old: str, new: str, message: str) -> None:
-    assert old in TEXT
-    with pytest.raises(UserError) as caught:
-        decode_claims(TEXT.replace(old, new).encode())
-    assert message in caught.value.message
-
-
-@given(st.binary(max_size=200), st.integers(0, len(TEXT)))
-def test_claims_are_decoded_or_a_user_error(junk: bytes, cut: int) -> None:
-    for content in (junk, TEXT[:cut].encode() + junk):
-        try:
-            decode_claims(content)
-        except UserError as error:
-            assert "claims.toml" in error.message

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ import swapstone
 from swapstone.model import Experiment, Trial
 from swapstone.session import experiment as experiment_module
 from tests.e2e.cli import FAKE, TOP, fake
+from tests.small_records import compared
 
 ONLY = ["b_string_strlen", "b_malloc_tiny1"]
 
@@ -28,15 +28,8 @@ def _records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _compare(tmp_path: Path, **options: object) -> swapstone.Record:
-    arguments: dict[str, Any] = {
-        "libc": ["glibc", "musl"],
-        "only": ONLY,
-        "blocks": 12,
-        "seed": 3,
-        "target": fake(tmp_path),
-        **options,
-    }
-    return swapstone.compare(**arguments)
+    usual = {"libc": ["glibc", "musl"], "only": ONLY, "blocks": 12, "seed": 3, "target": fake(tmp_path)}
+    return compared(**{**usual, **options})
 
 
 def test_every_exported_name_is_there_and_no_package_has_the_same_name() -> None:
@@ -140,13 +133,18 @@ def test_the_signs_of_two_records_are_compared(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_factors_as_a_mapping_or_as_text(tmp_path: Path) -> None:
-    first = _compare(tmp_path, factors={"allocator": "default,mimalloc"})
-    assert [choice.factor for choice in first.experiment.factors] == ["allocator", "libc"]
-    with pytest.raises(swapstone.UserError, match="The factor libc is given twice"):
-        _compare(tmp_path, factors={"libc": ["glibc", "musl"]})
-    with pytest.raises(swapstone.UserError, match="no factor or argument named 'budgte'") as caught:
-        _compare(tmp_path, budgte="1m")
-    assert "'budget'" in caught.value.hint
+    first = _compare(tmp_path, allocator="default,mimalloc")
+    assert [choice.factor for choice in first.experiment.factors] == ["libc", "allocator"]
+    with pytest.raises(swapstone.UserError, match="no factor named 'lbc'") as caught:
+        swapstone.compare(lbc=["glibc", "musl"])
+    assert "'libc'" in caught.value.hint
+    with pytest.raises(swapstone.UserError, match="budget is an option, not a factor") as caught:
+        swapstone.compare(libc=["glibc", "musl"], budget="1m")
+    assert "swapstone.Measuring(budget=...)" in caught.value.hint
+    with pytest.raises(swapstone.UserError, match="Place is given twice"):
+        swapstone.compare(swapstone.Place(), swapstone.Place(), libc=["glibc", "musl"])
+    with pytest.raises(swapstone.UserError, match="'host' is no settings"):
+        swapstone.compare("host", libc=["glibc", "musl"])  # type: ignore[arg-type] # what the test is about
     with pytest.raises(swapstone.UserError, match="has only one level"):
         _compare(tmp_path, libc=["glibc"])
 
@@ -200,12 +198,14 @@ def test_an_own_program_is_resolved_as_by_the_command_line(tmp_path: Path, monke
     monkeypatch.setattr(experiment_module, "start", start)
     (tmp_path / "in").write_text("")
     swapstone.compare(
-        programs={"old": "/bin/true", "new": "/bin/false"},
-        command="-n 'a b'",
-        env={"A": "1"},
-        input=tmp_path / "in",
-        timeout=1.5,
-        metrics="n[1,higher]=regex:n=([0-9]{1,3})",
+        swapstone.Program(
+            programs={"old": "/bin/true", "new": "/bin/false"},
+            command="-n 'a b'",
+            env={"A": "1"},
+            input=tmp_path / "in",
+            timeout=1.5,
+            metrics="n[1,higher]=regex:n=([0-9]{1,3})",
+        )
     )
     own = found[-1].own
     assert own is not None
@@ -213,20 +213,22 @@ def test_an_own_program_is_resolved_as_by_the_command_line(tmp_path: Path, monke
     assert own.programs == (("old", "/bin/true"), ("new", "/bin/false"))
     assert own.stdin == str(tmp_path / "in") and [number.pattern for number in own.numbers] == ["n=([0-9]{1,3})"]
     swapstone.compare(
+        swapstone.Program(
+            server=["/bin/s", "{port}"],
+            load_generator="/bin/echo {port} {connections}",
+            connections=[1, 10],
+            read="wrk",
+            warm_up=0,
+        ),
         allocator=["default", "mimalloc"],
-        server=["/bin/s", "{port}"],
-        load_generator="/bin/echo {port} {connections}",
-        connections=[1, 10],
-        read="wrk",
-        warm_up=0,
     )
     own = found[-1].own
     assert own is not None
     assert [(each.connections, each.warm_ms) for each in own.load_generators] == [(1, 0), (10, 0)]
     with pytest.raises(swapstone.UserError, match="--server needs --load-generator"):
-        swapstone.compare(allocator=["default", "mimalloc"], server="./s {port}")
+        swapstone.compare(swapstone.Program(server="./s {port}"), allocator=["default", "mimalloc"])
     with pytest.raises(swapstone.UserError, match="There is nothing to compare"):
-        swapstone.compare(command=["/bin/true"])
+        swapstone.compare(swapstone.Program(command=["/bin/true"]))
 
 
 STUDY = """
@@ -244,13 +246,13 @@ levels = ["glibc", "musl"]
 def test_a_study_without_parts_and_one_with_parts(tmp_path: Path) -> None:
     (tmp_path / "single.toml").write_text(STUDY)
     target = fake(tmp_path)
-    single = swapstone.study(tmp_path / "single.toml", target=target, seed=2)
+    single = swapstone.study(tmp_path / "single.toml", swapstone.Measuring(seed=2), swapstone.Place(target=target))
     assert single.ok and single.index is None and list(single.records) == ["single"]
     assert single.records["single"].experiment.blocks == 6
     parts = '[[part]]\nname = "a"\ntitle = "A"\n[[part]]\nname = "b"\ntitle = "B"\nmargin = "9%"\n'
     (tmp_path / "parts.toml").write_text(STUDY + parts)
     lines: list[str] = []
-    study = swapstone.study(tmp_path / "parts.toml", target=target, progress=lines.append)
+    study = swapstone.study(tmp_path / "parts.toml", swapstone.Place(target=target), progress=lines.append)
     assert study.ok and {name: part.state for name, part in study.states.items()} == {"a": "complete", "b": "complete"}
     assert [record.experiment.margin for record in study.records.values()] == [0.02, 0.09]
     assert "part 2 of 2: b: B" in lines

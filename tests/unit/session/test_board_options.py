@@ -15,7 +15,7 @@ from swapstone.session.progress import NO_PROGRESS
 @pytest.mark.parametrize(
     ("text", "boards"),
     [
-        (None, ()),
+        ("", ()),
         ("ssh:a", ("ssh:a",)),
         ("ssh:a,ssh:b,ssh:c", ("ssh:a", "ssh:b", "ssh:c")),
         ("ssh:a,folder=/x,governor=performance,ssh:b", ("ssh:a,folder=/x,governor=performance", "ssh:b")),
@@ -24,7 +24,7 @@ from swapstone.session.progress import NO_PROGRESS
         ("ssh:a,sshd", ("ssh:a,sshd",)),
     ],
 )
-def test_a_comma_before_a_kind_of_target_separates_boards(text: str | None, boards: tuple[str, ...]) -> None:
+def test_a_comma_before_a_kind_of_target_separates_boards(text: str, boards: tuple[str, ...]) -> None:
     assert parse_boards(text) == boards
 
 

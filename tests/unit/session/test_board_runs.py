@@ -20,8 +20,9 @@ from swapstone.session.experiment import resolve, start_by_block
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.machines import NO_SHARING
 from swapstone.session.progress import NO_PROGRESS, LineProgress, NullProgress, Progress
-from swapstone.session.request import ExperimentRequest, parse_factors
+from swapstone.session.request import parse_factors
 from tests.e2e.cli import FAKE, runs_of
+from tests.small_records import request_of
 
 BLOCKS = 4
 
@@ -184,7 +185,7 @@ def test_several_boards_have_no_virtual_clock(tmp_path: Path) -> None:
 
 def test_boards_are_all_open_before_a_record_exists(tmp_path: Path) -> None:
     (tmp_path / "1.toml").write_text(FAKE)
-    request = ExperimentRequest(
+    request = request_of(
         name="compare",
         factors=parse_factors(["libc=glibc,musl"]),
         only=("b_malloc_tiny1",),

@@ -42,10 +42,10 @@ print("modules:", *sorted(names), file=sys.stderr)
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("described")
     record = swapstone.compare(
+        swapstone.Workloads(only=["b_string_strlen", "b_malloc_tiny1"]),
+        swapstone.Measuring(blocks=7),
+        swapstone.Place(target=fake(folder)),
         libc=["glibc", "musl"],
-        only=["b_string_strlen", "b_malloc_tiny1"],
-        blocks=7,
-        target=fake(folder),
         out=folder / "r",
     )
     return record.path

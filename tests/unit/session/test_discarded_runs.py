@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-import dataclasses
+from typing import Any
 
 import pytest
 
 from swapstone.model import FactorLevels, LoadGenerator, OwnProgram, UserError
 from swapstone.session.experiment import resolve
-from swapstone.session.request import ExperimentRequest
+from tests.small_records import request_of
 
 OWN = OwnProgram(name="prog", arguments=("./prog",))
 LIBC = (FactorLevels(factor="libc", levels=("glibc", "musl")),)
 
 
-def discarded(**changes: object) -> tuple[int, bool]:
-    request = dataclasses.replace(ExperimentRequest(name="compare", factors=LIBC), **changes)  # type: ignore[arg-type] # some fields
-    found = resolve(request)
+def discarded(**changes: Any) -> tuple[int, bool]:
+    found = resolve(request_of(LIBC, **changes))
     return found.prime, found.prime_more
 
 
@@ -50,8 +49,8 @@ def test_on_the_virtual_clock_it_is_refused() -> None:
 
 
 def test_orders() -> None:
-    assert resolve(ExperimentRequest(name="compare", factors=LIBC, order="balanced")).order == "balanced"
+    assert resolve(request_of(name="compare", factors=LIBC, order="balanced")).order == "balanced"
     with pytest.raises(UserError, match="order"):
-        resolve(ExperimentRequest(name="compare", factors=LIBC, order="sorted"))
+        resolve(request_of(name="compare", factors=LIBC, order="sorted"))
     with pytest.raises(UserError, match="can't be combined with --layouts"):
-        resolve(ExperimentRequest(name="compare", factors=LIBC, order="balanced", layouts=20))
+        resolve(request_of(name="compare", factors=LIBC, order="balanced", layouts=20))

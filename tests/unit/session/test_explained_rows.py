@@ -17,13 +17,14 @@ from swapstone.session.explained_rows import explained_rows
 from swapstone.session.explanation_files import MANIFEST, SEEN, folder_of, read, store, unusable
 from swapstone.session.stored_evidence import MOST_DEPTH, MOST_STACKS, is_usable
 from tests.e2e.cli import fake
+from tests.small_records import compared
 from tests.unit.explanation.test_evidence import OWN, row
 
 
 @pytest.fixture
 def record(tmp_path: Path) -> swapstone.Record:
-    options = {"only": ["b_string_strlen"], "blocks": 6, "seed": 1, "target": fake(tmp_path)}
-    return swapstone.compare(libc=["glibc", "musl"], out=tmp_path / "r", **options)  # type: ignore[arg-type] # of several types
+    target = fake(tmp_path)
+    return compared(libc="glibc,musl", out=tmp_path / "r", only="b_string_strlen", blocks=6, seed=1, target=target)
 
 
 def test_a_stored_row_is_found_beside_damaged_ones(record: swapstone.Record) -> None:

@@ -15,12 +15,13 @@ from swapstone.session import explanation_files
 from swapstone.session.output_file import check_output_folder, write_output, write_outputs
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
+from tests.small_records import compared
 
 
 @pytest.fixture
 def record(tmp_path: Path) -> swapstone.Record:
-    options = {"only": ["b_string_strlen"], "blocks": 6, "seed": 1, "target": fake(tmp_path)}
-    return swapstone.compare(libc=["glibc", "musl"], out=tmp_path / "r", **options)  # type: ignore[arg-type] # of several types
+    target = fake(tmp_path)
+    return compared(libc="glibc,musl", out=tmp_path / "r", only="b_string_strlen", blocks=6, seed=1, target=target)
 
 
 @pytest.fixture

@@ -12,29 +12,29 @@ from swapstone.session import own_program_notes
 from swapstone.session.command_text import command_line
 from swapstone.session.own_program_notes import large_sources_note
 from swapstone.session.own_program_request import (
-    OwnProgramRequest,
     own_program,
     program_factor,
     report_notes,
 )
 from swapstone.session.report_context import describe_experiment
+from swapstone.session.settings import Program
 from tests.unit.builders import experiment
 
 
 def test_nothing_typed_is_no_program() -> None:
-    assert own_program(OwnProgramRequest()) is None
+    assert own_program(Program()) is None
 
 
 def test_paths_are_absolute_and_the_rest_is_as_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in").write_text("")
-    typed = OwnProgramRequest(
+    typed = Program(
         command=("./a b/prog\n", "--", "-x", "\u00fc"),
         build="make",
         source="src/../src",
-        stdin="in",
+        input="in",
         output="null",
-        variables=("A=", "B=c=d"),
+        env=("A=", "B=c=d"),
         timeout="90s",
         build_timeout="2m",
         pin=True,
@@ -62,15 +62,15 @@ def test_a_program_without_a_slash_is_found_as_a_shell_finds_it(
     (tmp_path / "mine").write_text("#!/bin/sh\n")
     (tmp_path / "mine").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    made = own_program(OwnProgramRequest(command=("mine", "x")))
+    made = own_program(Program(command=("mine", "x")))
     assert made is not None
     assert (made.arguments, made.directory, made.name) == ((str(tmp_path / "mine"), "x"), str(Path.cwd()), "mine")
-    absent = own_program(OwnProgramRequest(command=("absent",)))
+    absent = own_program(Program(command=("absent",)))
     assert absent is not None and absent.arguments == (str(Path.cwd() / "absent"),)
 
 
 def test_artifacts_are_as_typed() -> None:
-    made = own_program(OwnProgramRequest(command=("/a",), artifacts=("out-{n}", "/tmp/b"), output_may_differ=True))
+    made = own_program(Program(command=("/a",), artifacts=("out-{n}", "/tmp/b"), output_may_differ=True))
     assert made is not None
     assert (made.artifacts, made.output_may_differ) == (("out-{n}", "/tmp/b"), True)
 
@@ -88,24 +88,24 @@ def test_artifacts_are_as_typed() -> None:
 )
 def test_artifacts_that_can_not_be(names: tuple[str, ...], text: str) -> None:
     with pytest.raises(UserError, match=text):
-        own_program(OwnProgramRequest(command=("/a",), artifacts=names))
+        own_program(Program(command=("/a",), artifacts=names))
     with pytest.raises(UserError, match="--artifact needs an own program"):
-        own_program(OwnProgramRequest(artifacts=names))
+        own_program(Program(artifacts=names))
 
 
 def test_files_and_memory_of_a_virtual_machine() -> None:
-    made = own_program(OwnProgramRequest(command=("/a",), files=("data", "/etc/x", "data"), memory="1G"))
+    made = own_program(Program(command=("/a",), files=("data", "/etc/x", "data"), memory="1G"))
     assert made is not None
     assert (made.files, made.memory_bytes) == (("data", "/etc/x"), 1 << 30)
     for memory in ("", "0M", "64M", "512", "512m", "1.5G", "65G", "999999999G"):
         with pytest.raises(UserError, match="is no size from 128M to 64G"):
-            own_program(OwnProgramRequest(command=("/a",), memory=memory))
+            own_program(Program(command=("/a",), memory=memory))
     with pytest.raises(UserError, match="is no path"):
-        own_program(OwnProgramRequest(command=("/a",), files=("",)))
+        own_program(Program(command=("/a",), files=("",)))
 
 
 def test_named_programs_make_the_factor() -> None:
-    made = own_program(OwnProgramRequest(programs=("old=/bin/a", "new-2.0=/bin/b"), command=("1",)))
+    made = own_program(Program(programs=("old=/bin/a", "new-2.0=/bin/b"), command=("1",)))
     assert made is not None
     assert program_factor(made) == (FactorLevels(factor="program", levels=("old", "new-2.0")),)
     assert made.command == ("/bin/a", "1")
@@ -130,21 +130,21 @@ def test_a_workload_has_the_name_that_all_its_programs_have(files: tuple[str, ..
         path.parent.mkdir(exist_ok=True)
         path.write_text("#!/bin/sh\n")
         path.chmod(0o755)
-    named = own_program(OwnProgramRequest(programs=tuple(f"v{n}={path}" for n, path in enumerate(paths))))
+    named = own_program(Program(programs=tuple(f"v{n}={path}" for n, path in enumerate(paths))))
     assert named is not None and named.name == name
-    lines = own_program(OwnProgramRequest(commands=tuple(f"{path} x" for path in paths)))
+    lines = own_program(Program(commands=tuple(f"{path} x" for path in paths)))
     assert lines is not None and lines.name == ("command" if name == "program" else name)
 
 
 @pytest.mark.parametrize(
     "typed",
     [
-        OwnProgramRequest(command=("\udcff",)),
-        OwnProgramRequest(command=("/a",), prepare="x\udcff"),
-        OwnProgramRequest(command=("/a",), variables=("A=\udc80",)),
+        Program(command=("\udcff",)),
+        Program(command=("/a",), prepare="x\udcff"),
+        Program(command=("/a",), env=("A=\udc80",)),
     ],
 )
-def test_what_is_no_text_can_not_be_kept(typed: OwnProgramRequest) -> None:
+def test_what_is_no_text_can_not_be_kept(typed: Program) -> None:
     with pytest.raises(UserError, match="is not UTF-8") as caught:
         own_program(typed)
     caught.value.message.encode()
@@ -171,11 +171,11 @@ def test_large_sources_are_announced_before_they_are_copied(tmp_path: Path, monk
 
 
 def test_libraries_are_for_a_program_that_is_built() -> None:
-    made = own_program(OwnProgramRequest(command=("./p",), build="make", source="s", libraries="zlib,openssl"))
+    made = own_program(Program(command=("./p",), build="make", source="s", libraries="zlib,openssl"))
     assert made is not None and made.libraries == ("zlib", "openssl")
     assert "with zlib, openssl built for each variant" in report_notes(experiment(own=made))[0]
     with pytest.raises(UserError, match="--with builds libraries for a program that --build builds") as caught:
-        own_program(OwnProgramRequest(command=("/bin/true",), libraries="zlib"))
+        own_program(Program(command=("/bin/true",), libraries="zlib"))
     assert "--with zlib,openssl --build" in caught.value.hint
     with pytest.raises(UserError, match="--with needs an own program"):
-        own_program(OwnProgramRequest(libraries="zlib"))
+        own_program(Program(libraries="zlib"))

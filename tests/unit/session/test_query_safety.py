@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-import swapstone
 from swapstone.model import UserError
 from swapstone.session import query
 from swapstone.session.open_runs import OpenRuns
@@ -19,6 +18,7 @@ from swapstone.session.query import query_records
 from swapstone.session.record_index import NamedRecord
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
+from tests.small_records import compared
 
 SECRET = "classified"
 
@@ -26,8 +26,7 @@ SECRET = "classified"
 @pytest.fixture(scope="module")
 def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("queried")
-    options = {"only": ["b_string_strlen"], "blocks": 6, "seed": 1, "target": fake(folder)}
-    swapstone.compare(libc=["glibc", "musl"], out=folder / "r", **options)  # type: ignore[arg-type] # of several types
+    compared(libc="glibc,musl", out=folder / "r", only="b_string_strlen", blocks=6, seed=1, target=fake(folder))
     (folder / "secret.csv").write_text(f"a\n{SECRET}\n")
     return folder
 

@@ -11,7 +11,7 @@ import pytest
 from swapstone.artifacts import apt, upstream_sources
 from swapstone.model import UserError
 from swapstone.session import machines
-from swapstone.session.api import compare
+from tests.small_records import compared
 from tests.tiny_kernel import HANG, tiny_kernel
 from tests.unit.artifacts.test_kernels import bzimage
 
@@ -79,7 +79,7 @@ def _no_downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_refusal_precedes_every_download(arguments: dict[str, str], message: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
-        compare(out=tmp_path / "record", **arguments)  # type: ignore[arg-type] # the cases have different types
+        compared(out=tmp_path / "record", **arguments)
     assert not (tmp_path / "record").exists()
 
 
@@ -103,7 +103,7 @@ def test_a_kernel_file_that_can_t_boot_is_refused_before_the_other_level_s_image
     (tmp_path / "whole").write_bytes(WHOLE)
     for first in ("generic", str(tmp_path / "whole")):
         with pytest.raises(UserError, match=message):
-            compare(
+            compared(
                 kernel=f"{first},{tmp_path / 'vmlinux'}",
                 architecture="x86_64",
                 only="b_string_strlen",
@@ -116,4 +116,4 @@ def test_a_missing_emulator_precedes_every_download(tmp_path: Path, monkeypatch:
     real = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name, **_: None if "qemu" in name else real(name))
     with pytest.raises(UserError, match="There is no qemu-system"):
-        compare(libc="glibc,musl", out=tmp_path / "record", **ONE)  # type: ignore[arg-type] # as above
+        compared(libc="glibc,musl", out=tmp_path / "record", **ONE)

@@ -10,25 +10,26 @@ import pytest
 from swapstone.model import FactorLevels, LoadGenerator, UserError
 from swapstone.session.command_text import command_line
 from swapstone.session.experiment import resolve
-from swapstone.session.own_program_request import OwnProgramRequest, own_program, program_factor
-from swapstone.session.request import ExperimentRequest
+from swapstone.session.own_program_request import own_program, program_factor
 from swapstone.session.server_program import server_notes
+from swapstone.session.settings import Program
 from swapstone.workloads import workloads_of
 from swapstone.workloads.server_metrics import closed_loop_notes
+from tests.small_records import request_of
 
 SERVER = "./my-server --port {port}"
 LOAD_GENERATOR = "/bin/echo -c {connections} http://127.0.0.1:{port}/"
 
 
-def server_request(**changed: object) -> OwnProgramRequest:
+def server_request(**changed: object) -> Program:
     fields: dict[str, object] = {
         "server": SERVER,
         "load_generator": LOAD_GENERATOR,
         "connections": "1,10",
-        "reader": "wrk",
+        "read": "wrk",
         **changed,
     }
-    return OwnProgramRequest(**fields)  # type: ignore[arg-type] # one of its fields at a time
+    return Program(**fields)  # type: ignore[arg-type] # one of its fields at a time
 
 
 def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +48,7 @@ def test_each_number_of_connections_is_a_workload(tmp_path: Path, monkeypatch: p
         for count in (1, 10)
     )
     resolved = resolve(
-        ExperimentRequest(
+        request_of(
             name="compare",
             factors=(FactorLevels(factor="allocator", levels=("default", "mimalloc")),),
             suites=(),
@@ -72,13 +73,13 @@ def test_wrks_percentiles_are_a_model_and_not_compared_with_those_of_others() ->
 
 
 def test_one_driver_keeps_the_servers_name() -> None:
-    own = own_program(server_request(load_generator="swapstone-pace --port {port}", connections=None, reader=None))
+    own = own_program(server_request(load_generator="swapstone-pace --port {port}", connections=None, read=None))
     assert own is not None
     assert own.load_generators == (
         LoadGenerator(command=("swapstone-pace", "--port", "{port}"), reader="swapstone-pace"),
     )
     resolved = resolve(
-        ExperimentRequest(
+        request_of(
             name="compare",
             factors=(FactorLevels(factor="allocator", levels=("default", "mimalloc")),),
             suites=(),
@@ -105,15 +106,15 @@ def test_one_driver_keeps_the_servers_name() -> None:
         ({"connections": "1,1"}, "no list of different numbers"),
         ({"connections": "0"}, "no list of different numbers from 1 to 10000"),
         ({"connections": "a"}, "no list of different numbers"),
-        ({"reader": None}, "Swapstone has no reader for the output of echo"),
-        ({"reader": "absent"}, "There is no reader 'absent'"),
+        ({"read": None}, "Swapstone has no reader for the output of echo"),
+        ({"read": "absent"}, "There is no reader 'absent'"),
         ({"load_generator": "./absent {port} {connections}"}, "The load generator ./absent is not an executable file"),
         (
             {"load_generator": "no-such-generator {port} {connections}"},
             "The load generator no-such-generator is not installed",
         ),
         (
-            {"load_generator": "/bin/echo -q {port} {connections}", "reader": "ab"},
+            {"load_generator": "/bin/echo -q {port} {connections}", "read": "ab"},
             "With -q, ab does not print the figures that are read",
         ),
         ({"command": ("./x",)}, "--server names the program"),
@@ -132,15 +133,15 @@ def test_what_can_not_be(changed: dict[str, object], text: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "option"),
-    [("load_generator", "load-generator"), ("connections", "connections"), ("reader", "read"), ("warm_up", "warm-up")],
+    [("load_generator", "load-generator"), ("connections", "connections"), ("read", "read"), ("warm_up", "warm-up")],
 )
 def test_an_option_of_servers_without_a_server(name: str, option: str) -> None:
     with pytest.raises(UserError, match=f"--{option} is for a server, and there is none"):
-        own_program(OwnProgramRequest(**{"command": ("/bin/true",), name: "1"}))  # type: ignore[arg-type] # one of its fields
+        own_program(Program(**{"command": ("/bin/true",), name: "1"}))  # type: ignore[arg-type] # one of its fields
 
 
 def test_the_port_may_be_in_the_environment() -> None:
-    assert own_program(server_request(server="/bin/true", variables=("PORT={port}",))) is not None
+    assert own_program(server_request(server="/bin/true", env=("PORT={port}",))) is not None
 
 
 def test_two_builds_of_a_server_are_programs_with_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +160,7 @@ def test_two_builds_of_a_server_are_programs_with_one_command(tmp_path: Path, mo
     assert own is not None
     assert own.arguments == ("--port", "{port}")
     assert own.programs == (("old", f"{tmp_path}/old"), ("new", f"{tmp_path}/new"))
-    resolved = resolve(ExperimentRequest(name="compare", factors=program_factor(own), suites=(), own=own))
+    resolved = resolve(request_of(name="compare", factors=program_factor(own), suites=(), own=own))
     options = (f"--program old={tmp_path}/old", f"--program new={tmp_path}/new")
     assert command_line(resolved) == " ".join((*options, "--server", "'{program} --port {port}'"))
     (work,) = workloads_of(resolved).values()

@@ -26,7 +26,11 @@ from tests.unit.session.test_study import FAKE, STUDY
 def _compared(tmp_path: Path, name: str) -> Path:
     target = fake(tmp_path)
     record = swapstone.compare(
-        libc=["glibc", "musl"], only=["b_malloc_tiny1"], seed=3, blocks=2, target=target, out=tmp_path / name
+        swapstone.Workloads(only=["b_malloc_tiny1"]),
+        swapstone.Measuring(seed=3, blocks=2),
+        swapstone.Place(target=target),
+        libc=["glibc", "musl"],
+        out=tmp_path / name,
     )
     return Path(record.path)
 

@@ -15,6 +15,7 @@ from swapstone.model import RecordError, UnavailableError, UserError
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
 from tests.programs import needs
+from tests.small_records import compared
 
 NEEDS_SSH_KEYGEN = needs("ssh-keygen")
 
@@ -22,8 +23,8 @@ NEEDS_SSH_KEYGEN = needs("ssh-keygen")
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("signed")
-    options = {"only": ["b_string_strlen"], "blocks": 6, "seed": 1, "target": fake(folder)}
-    return Path(swapstone.compare(libc=["glibc", "musl"], out=folder / "record", **options).path)  # type: ignore[arg-type] # of several types
+    out, target = folder / "record", fake(folder)
+    return compared(libc="glibc,musl", out=out, only="b_string_strlen", blocks=6, seed=1, target=target).path
 
 
 @pytest.fixture

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +15,7 @@ from swapstone.model import UserError
 from swapstone.published import figures
 from swapstone.session import study_file
 from swapstone.session.experiment import resolve
+from swapstone.session.settings import Measuring, Place, Settings, VirtualMachine, Workloads
 from swapstone.session.study_file import (
     BadStudy,
     Study,
@@ -35,11 +38,13 @@ def test_a_shipped_study_names_only_what_exists(name: str) -> None:
     assert study.total_budget_ns > 0
     for each in study.experiments():
         request = each.request(name)
-        assert request.factors and 0 < request.margin < 1
-        assert all(find_suite(suite).workloads for suite in each.suites)
-        assert all(find_load(load) for load in request.loads)
-        # A study of this project alone has no published one beside it.
-        assert figures(study=request.published) if request.published else name == "netstack-link"
+        settings = request.settings
+        assert request.factors and 0 < settings.measuring.margin < 1
+        assert all(find_suite(suite).workloads for suite in settings.workloads.suites)
+        assert all(find_load(load) for load in settings.place.loads)
+        # A study or a part of this project alone has no published one beside it.
+        published = settings.workloads.published
+        assert figures(study=published) if published else name == "netstack-link" or each.given["published"] == ""
 
 
 def test_musl_vs_glibc_is_there() -> None:
@@ -56,13 +61,17 @@ def test_musl_vs_glibc_is_there() -> None:
         (b"nonsense = 1", "unknown field `nonsense`", "has all keys"),
         (HEAD + b'budget = "soon"', "key budget: 'soon' is not a duration", 'budget = "14m"'),
         (HEAD + b'duration = "soon"', "key duration: 'soon' is not a duration", 'duration = "'),
-        (HEAD + b'margin = "200%"', "key margin: '200%' is no value for margin", 'margin = "2%"'),
-        (HEAD + b'confidence = "12%"', "key confidence: '12%' is no value for confidence", 'confidence = "95"'),
+        (HEAD + b'margin = "200%"', "key margin: '200%' is no value for --margin", 'margin = "5%"'),
+        (HEAD + b'confidence = "12%"', "key confidence: '12%' is no value for --confidence", 'confidence = "95"'),
         (HEAD + b'clock = "solar"', "key clock: there is no clock 'solar'", 'clock = "virtual"'),
         (HEAD.replace(b', "musl"', b""), "key factor[0].levels: libc needs two or more different levels", "levels = ["),
         (HEAD.replace(b'"musl"', b'"glibc"'), "key factor[0].levels: libc needs", "levels = ["),
-        (HEAD + b'program = { command = "x \'y" }', "key program.command: its quotes don't match", 'command = "'),
-        (HEAD + b"blocks = -1", "key blocks: -1 is not between", "blocks = 20"),
+        (
+            HEAD + b'program = { command = "x \'y" }',
+            "key program.command: The quotes of command don't match",
+            'command = "',
+        ),
+        (HEAD + b"blocks = -1", "key blocks: --blocks -1 is not between", "blocks = 20"),
         (b'title = "t"\nquestion = "q?"', "key factor: it varies no factor", "[[factor]]"),
         (HEAD + b'suites = ["libc"]\nprogram = { command = "x" }', "measured instead of suites", "suites"),
         (HEAD + b'program = { comand = "x" }', "unknown field `comand`", "[program]"),
@@ -89,19 +98,22 @@ def test_a_part_inherits_what_it_leaves_out() -> None:
     study = decode_study(HEAD + top + b'[[part]]\nname = "a"\ntitle = "A"\n' + own, "mine.toml")
     first, second = (part.request(part.name) for part in study.parts())
     assert first.factors == second.factors and [choice.factor for choice in first.factors] == ["libc"]
-    assert (first.suites, first.only, first.loads) == (("libc",), ("b_malloc*",), ("idle", "cpu"))
-    assert (first.target, first.architecture, first.clock) == ("vm", "arm64", "virtual")
-    assert (first.margin, first.confidence, first.null, first.layouts) == (0.05, 0.9, True, 12)
-    assert (first.blocks, first.budget_ns, first.seed, first.published) == (7, 120 * 10**9, 3, "p")
-    assert (second.only, second.margin, second.budget_ns) == (("b_string*",), 0.01, 180 * 10**9)
-    assert (second.null, second.seed, second.loads) == (False, 0, ("idle", "cpu"))
+    assert first.settings == Settings(
+        workloads=Workloads(suites="libc", only="b_malloc*", published="p"),
+        place=Place(target="vm", clock="virtual", loads="idle,cpu"),
+        machine=VirtualMachine(architecture="arm64"),
+        measuring=Measuring(margin="5%", confidence="90", null=True, layouts=12, blocks=7, budget="2m", seed=3),
+    )
+    changed = Measuring(margin="1%", confidence="90", null=False, layouts=12, blocks=7, budget="3m", seed=0)
+    workloads = Workloads(suites="libc", only="b_string*", published="p")
+    assert second.settings == attrs.evolve(first.settings, measuring=changed, workloads=workloads)
     assert study.total_budget_ns == 300 * 10**9
 
 
 def test_without_a_budget_it_is_one_minute_a_variant() -> None:
     study = decode_study(HEAD, "mine.toml")
     assert study.total_budget_ns == 120 * 10**9
-    assert study.request("x").budget_ns is None
+    assert study.request("x").settings.measuring.budget is None
 
 
 def test_a_study_of_an_own_program(tmp_path: Path) -> None:
@@ -111,7 +123,7 @@ def test_a_study_of_an_own_program(tmp_path: Path) -> None:
     assert own is not None
     assert own.arguments == (str(tmp_path / "prog"), "-n", "a b")
     assert (own.stdin, own.environment, own.timeout_ms) == (str(tmp_path / "in"), (("A", "1"),), 5000)
-    built = b'[program]\ncommand = "./p"\nsource = "s"\nbuild = "make"\nwith = ["zlib", "xz"]\n'
+    built = b'[program]\ncommand = "./p"\nsource = "s"\nbuild = "make"\nlibraries = ["zlib", "xz"]\n'
     own = decode_study(HEAD + built, "mine.toml").request("x", str(tmp_path)).own
     assert own is not None and own.libraries == ("zlib", "xz")
     two = b'title = "t"\nquestion = "q?"\n[program]\nprograms = { old = "./a", new = "./b" }\n'
@@ -153,8 +165,8 @@ def test_an_own_program_in_a_part_replaces_the_suites_of_the_top() -> None:
     part = b'[[part]]\nname = "own"\ntitle = "Own"\n[part.program]\ncommand = "/bin/true"\n'
     study = decode_study(HEAD + b'suites = ["libc"]\nonly = ["b_*"]\n' + PART + part, "mine.toml")
     bundled, own = study.parts()
-    assert (bundled.suites, bundled.program) == (("libc",), None)
-    assert (own.suites, own.only) == ((), ()) and own.program is not None
+    assert (bundled.settings.workloads.suites, bundled.own) == (("libc",), None)
+    assert own.settings.workloads == Workloads() and own.own == {"command": "/bin/true"}
 
 
 def test_a_bad_file_among_the_studies_is_listed_with_its_reason(
@@ -192,4 +204,6 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 def test_a_part_has_the_duration_of_its_wake_ups() -> None:
     part = HEAD + b'suites = ["latency"]\nonly = ["wakeup"]\nduration = "100ms"\ntarget = "host"'
     request = decode_study(part, "mine.toml").request("mine")
-    assert request.duration_ns == 100_000_000 and resolve(request).wakeups == 1000
+    assert (
+        request.settings.measuring.duration == datetime.timedelta(milliseconds=100) and resolve(request).wakeups == 1000
+    )

@@ -96,7 +96,7 @@ def test_a_study_without_an_exact_part_refuses_them(
 @pytest.mark.parametrize(
     ("sharing", "words"),
     [
-        (RunSharing(executor="threads:x"), "needs a number of workers"),
+        (RunSharing(executor="threads:x"), "is no executor"),
         (RunSharing(executor="nosuch"), "is no executor"),
         (RunSharing(executor="dask:tcp://nowhere"), "none is named"),
         (RunSharing(store="nosuch://x"), "can't be opened"),
@@ -121,7 +121,9 @@ def test_the_python_api_takes_them(
 ) -> None:
     (tmp_path / "mine.toml").write_bytes(STUDY)
     swapstone.study(
-        tmp_path / "mine.toml", only_parts=["exact"], executor="threads:2", store=str(tmp_path / "store"), recheck=0.5
+        tmp_path / "mine.toml",
+        swapstone.Sharing(executor="threads:2", store=str(tmp_path / "store"), recheck=0.5),
+        only_parts=["exact"],
     )
     assert started == {"exact": RunSharing(executor="threads:2", store=str(tmp_path / "store"), recheck=0.5)}
     seen: list[RunOptions] = []
@@ -134,5 +136,5 @@ def test_the_python_api_takes_them(
     monkeypatch.setattr(study, "resume_study", resumed)
     (folder,) = (tmp_path / "records").iterdir()
     with pytest.raises(UserError, match="enough"):
-        swapstone.study(resume=folder, executor="threads:3")
+        swapstone.study(None, swapstone.Sharing(executor="threads:3"), resume=folder)
     assert seen == [dataclasses.replace(RunOptions(), sharing=RunSharing(executor="threads:3"))]

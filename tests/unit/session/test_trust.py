@@ -31,6 +31,7 @@ from swapstone.session.study_file import decode_study
 from swapstone.session.trust import UntrustedRecordError, distrust_reason
 from tests.e2e.cli import fake
 from tests.e2e.cli import swapstone as command
+from tests.small_records import compared
 from tests.unit import builders
 
 EVIL = "touch '/tmp/x y'; \x1b]52;c;ZXZpbA==\x07\nrm -rf ~"
@@ -174,8 +175,7 @@ def test_a_damaged_record_is_repeated_only_by_the_users_word(tmp_path: Path, sta
 def test_resuming_with_trust_makes_the_record_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = tmp_path / "r"
     again = tmp_path / "again"
-    options = {"only": ["b_string_strlen"], "blocks": 3, "seed": 1, "target": fake(tmp_path)}
-    swapstone.compare(libc=["glibc", "musl"], out=record, **options)  # type: ignore[arg-type] # of several types
+    compared(libc="glibc,musl", out=record, only="b_string_strlen", blocks=3, seed=1, target=fake(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user"))
     with pytest.raises(UntrustedRecordError, match="this user has no key yet"):
         swapstone.load(record).resume("1m")
@@ -329,8 +329,8 @@ def test_a_part_of_a_study_that_was_edited_or_replaced_is_not_resumed(
 
 
 def test_explain_runs_nothing_of_an_untrusted_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = {"only": ["b_string_strlen"], "blocks": 6, "seed": 1, "target": fake(tmp_path)}
-    record = swapstone.compare(libc=["glibc", "musl"], out=tmp_path / "r", **options)  # type: ignore[arg-type] # of several types
+    target = fake(tmp_path)
+    record = compared(libc="glibc,musl", out=tmp_path / "r", only="b_string_strlen", blocks=6, seed=1, target=target)
     _foreign(record.path)
     monkeypatch.setattr(explain_row, "require_host_record", lambda *_: pytest.fail("it went on"))
     with pytest.raises(UntrustedRecordError, match="run all of it under: ") as caught:
@@ -366,7 +366,11 @@ def test_a_record_made_where_no_key_can_be_is_complete_and_then_needs_trust(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     record = swapstone.compare(
-        libc=["glibc", "musl"], only=["b_string_strlen"], blocks=2, target=fake(tmp_path), out=tmp_path / "r"
+        swapstone.Workloads(only=["b_string_strlen"]),
+        swapstone.Measuring(blocks=2),
+        swapstone.Place(target=fake(tmp_path)),
+        libc=["glibc", "musl"],
+        out=tmp_path / "r",
     )
     assert record.state == "complete" and record.verify().ok
     with pytest.raises(UntrustedRecordError):

@@ -32,11 +32,10 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("original")
     noisy = '[[behaviour]]\nworkload = "b_malloc_tiny*"\nnoise = 0.03\n[[behaviour.faults]]\nkind = "crash"\ntrials = ["3-0"]\n'
     record = swapstone.compare(
+        swapstone.Workloads(only=["b_string_strlen", "b_malloc_tiny1", "b_malloc_tiny2"]),
+        swapstone.Measuring(seed=3, budget="2m"),
+        swapstone.Place(target=fake(folder, noisy)),
         libc=["glibc", "musl"],
-        only=["b_string_strlen", "b_malloc_tiny1", "b_malloc_tiny2"],
-        seed=3,
-        budget="2m",
-        target=fake(folder, noisy),
         out=folder / "record",
     )
     return raw_to_files(Path(record.path))
@@ -362,7 +361,12 @@ def printing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A record of two commands that print different lines."""
     folder = tmp_path_factory.mktemp("printing")
     commands = ["seq 100 130", "seq 100 131"]
-    record = swapstone.compare(commands=commands, blocks=4, target="host", out=folder / "record")
+    record = swapstone.compare(
+        swapstone.Program(commands=commands),
+        swapstone.Measuring(blocks=4),
+        swapstone.Place(target="host"),
+        out=folder / "record",
+    )
     return raw_to_files(Path(record.path))
 
 

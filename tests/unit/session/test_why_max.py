@@ -16,9 +16,10 @@ from swapstone.report.wakeup_explanation import document_of
 from swapstone.session.experiment import resolve
 from swapstone.session.progress import NO_PROGRESS
 from swapstone.session.record_handle import Record
-from swapstone.session.request import ExperimentRequest, parse_factors
+from swapstone.session.request import parse_factors
 from swapstone.session.why_max import worst_wakeup_documents
 from swapstone.session.worst_wakeups import measures_wakeups, require_wakeups
+from tests.small_records import request_of
 
 FOUND = msgspec.json.decode(WAKEUP_ROW, type=WakeupExplanation)
 
@@ -65,7 +66,7 @@ def test_why_there_is_no_path_is_printed() -> None:
     ],
 )
 def test_only_wake_ups_on_the_exact_clock_have_a_path(suite: str, target: str, factor: str, *, allowed: bool) -> None:
-    request = ExperimentRequest(name="x", factors=parse_factors([factor]), suites=(suite,), target=target, blocks=2)
+    request = request_of(name="x", factors=parse_factors([factor]), suites=(suite,), target=target, blocks=2)
     experiment = resolve(request)
     assert measures_wakeups(experiment) is allowed
     if not allowed:

@@ -7,6 +7,7 @@ import concurrent.futures
 import dataclasses
 import hashlib
 import os
+import pickle
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -19,14 +20,13 @@ from fsspec.registry import _registry as used_file_systems
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.cpio import archive, folder
 from swapstone.targets import TargetError, UnequalRunsError
-from swapstone.targets.vm import trial_worker, worker_pools
 from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.content_store import MOST_BYTES, OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
+from swapstone.targets.vm.qemu import GuestRun
 from swapstone.targets.vm.shared_runs import RunSharing
 from swapstone.targets.vm.stored_trial import get_run, get_trial
-from swapstone.targets.vm.trial_worker import Job, Reply, run_job
 from swapstone.targets.vm.vm_target import VmOptions, VmTarget
-from swapstone.targets.vm.worker_pools import WorkerPool, open_pool
+from swapstone.targets.vm.worker_pools import Answer, WorkerPool, open_workers, work, worker_name
 from swapstone.wire import TrialRequest
 from tests.unit.targets.fake_emulator import emulator, runs
 
@@ -146,15 +146,17 @@ def test_a_worker_refuses_a_forged_input_and_gets_the_right_one(bench: Bench, ki
         request = TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
         name = target.put_inputs(request)
     trial = msgspec.json.decode(bench.entry(TRIALS, name).read_bytes())
-    digest = {"kernel": trial["kernel"], "initrd": trial["parts"][1], "order": trial["order"], "trial": name}[kind]
+    digest = {**trial, "initrd": trial["parts"][1], "trial": name}[kind]
     path = bench.entry(TRIALS if kind == "trial" else OBJECTS, digest)
-    forged = path.read_bytes()[:-1] + b" " if kind != "trial" else path.read_bytes().replace(b"quiet", b"debug")
-    path.write_bytes(forged)
-    reply = msgspec.json.decode(run_job(Job(name=name, store=bench.store.url, host_s=60).encoded()), type=Reply)
-    assert reply.run is None and digest in reply.damaged and reply.damaged in reply.refused
+    whole = path.read_bytes()
+    path.write_bytes(
+        whole.replace(trial["order"].encode(), trial["kernel"].encode()) if kind == "trial" else whole[:-1] + b" "
+    )
+    _, refused = pickle.loads(pickle.dumps(work(bench.store.url, name, 60)))
+    assert isinstance(refused, DamagedEntryError) and digest in refused.entry and refused.entry in refused.message
     assert bench.runs == 0
     # The one who gave the job writes the entry again.
-    sharing = bench.sharing(executor="threads:1")
+    sharing = bench.sharing(executor=f"{__name__}:make_threads")
     with bench.target(sharing) as target:
         target.run(TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000))
     assert bench.runs == 1
@@ -181,22 +183,32 @@ def test_another_command_line_is_refused(bench: Bench, tmp_path: Path, monkeypat
             TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
         )
     monkeypatch.setattr("swapstone.targets.vm.qemu.BARE", ("-nodefaults",))
-    with pytest.raises(UnavailableError, match="has another command line of QEMU"):
+    with pytest.raises(DamagedEntryError, match="its inputs have another name"):
+        get_trial(bench.store, name, tmp_path / "inputs")
+    monkeypatch.setattr("swapstone.targets.vm.stored_trial.__version__", "99")
+    with pytest.raises(UnavailableError, match=r"is another one here: Swapstone .* named it, and this is 99"):
         get_trial(bench.store, name, tmp_path / "inputs")
 
 
 @pytest.mark.parametrize(
-    "field", [{"wall": True}, {"memory_bytes": 1 << 50}, {"processors": 99}, {"architecture": "x"}]
+    ("field", "words"),
+    [
+        ({"wall": True}, "its machine is none on the virtual clock"),
+        ({"memory_bytes": 1 << 50}, "its machine is none on the virtual clock"),
+        ({"processors": 99}, "its machine is none on the virtual clock"),
+        ({"ns_per_instruction": 3}, "its machine is none on the virtual clock"),
+        ({"memory_bytes": 1 << 29}, "its inputs have another name"),
+        ({"architecture": "x"}, "no architecture named 'x'"),
+    ],
 )
-def test_a_machine_that_no_experiment_has_is_refused(bench: Bench, tmp_path: Path, field: dict[str, object]) -> None:
-    """The writer of an entry can give any machine its right name."""
+def test_another_machine_is_refused(bench: Bench, tmp_path: Path, field: dict[str, object], words: str) -> None:
     with bench.target(bench.sharing()) as target:
         request = TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
         name = target.put_inputs(request)
     path = bench.entry(TRIALS, name)
     trial = msgspec.json.decode(path.read_bytes())
     path.write_bytes(msgspec.json.encode({**trial, "machine": {**trial["machine"], **field}}))
-    with pytest.raises(DamagedEntryError, match="its machine is none on the virtual clock"):
+    with pytest.raises(UserError, match=words):
         get_trial(bench.store, name, tmp_path / "inputs")
 
 
@@ -250,21 +262,18 @@ def test_an_entry_that_becomes_a_fifo_or_a_link_after_its_check_is_not_waited_fo
         bench.store.get(RUNS, name)
 
 
-def test_an_initrd_whose_parts_are_too_large_together_is_refused_before_they_are_read(
-    bench: Bench, tmp_path: Path
-) -> None:
-    """A part may be named any number of times."""
+def test_an_initrd_of_other_parts_is_refused(bench: Bench, tmp_path: Path) -> None:
+    """Each part has its digest, and the whole does not."""
     with bench.target(bench.sharing()) as target:
-        name = target.put_inputs(
-            TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
-        )
+        request = TrialRequest(id="3-1", arguments=(target.put(bench.program),), cwd="/", timeout_ms=1000)
+        name = target.put_inputs(request)
     path = bench.entry(TRIALS, name)
     trial = msgspec.json.decode(path.read_bytes())
-    with bench.entry(OBJECTS, trial["parts"][0]).open("wb") as handle:
-        handle.truncate(1 << 30)
-    path.write_bytes(msgspec.json.encode({**trial, "parts": [trial["parts"][0]] * 3}))
-    with pytest.raises(DamagedEntryError, match="the parts of its initrd are too large together"):
-        get_trial(bench.store, name, tmp_path / "inputs")
+    for parts, words in ((trial["parts"][::-1], "the parts of its initrd have another digest"), ([], "it is no trial")):
+        path.write_bytes(msgspec.json.encode({**trial, "parts": parts}))
+        for _ in range(2):  # the file that was made of them is not used either
+            with pytest.raises(DamagedEntryError, match=words):
+                get_trial(bench.store, name, tmp_path / "inputs")
 
 
 def test_a_store_that_can_not_be_used_is_an_error_of_one_line(
@@ -285,10 +294,10 @@ def test_a_store_that_can_not_be_used_is_an_error_of_one_line(
 
 def test_workers_make_the_same_runs(bench: Bench) -> None:
     names = [bench.run(RunSharing(), f"{block}-0", cache="local") for block in (1, 2)]
-    for kind in ("threads:2", f"{__name__}:make_threads@3"):
+    for kind, count in (("threads:2", 2), (f"{__name__}:make_threads@3", 3)):
         made = bench.sharing(executor=kind)
         with bench.target(made, cache=kind[:4]) as target:
-            assert target.at_once == (2 if kind[0] == "t" and kind[7] == ":" else 3)
+            assert target.at_once == count
         assert [bench.run(made, f"{block}-0", cache=kind[:4]) for block in (1, 2)] == names
     assert bench.runs == 4  # the second kind found the runs of the first one
 
@@ -305,68 +314,65 @@ def make_nothing() -> object:
     ("text", "words"),
     [
         ("slurm", "'slurm' is no executor"),
-        ("threads:0", "needs a number of workers"),
-        ("processes:many", "needs a number of workers"),
+        ("threads:0", "'threads:0' is no executor"),
+        ("processes:2", "'processes:2' is no executor"),
         ("dask:", "'dask:' is no executor"),
-        ("nosuchmodule:make", "made no executor: ModuleNotFoundError"),
-        (f"{__name__}:make_nothing", "returned NoneType, which is no concurrent.futures.Executor"),
+        ("nosuchmodule:make", "gives no workers: ModuleNotFoundError"),
+        (f"{__name__}:make_nothing", "it returned NoneType, which is no concurrent.futures.Executor"),
     ],
 )
 def test_an_executor_that_there_is_not(text: str, words: str) -> None:
     with pytest.raises(UserError, match=words) as caught:
-        open_pool(text)
+        open_workers(text)
     assert caught.value.hint
 
 
 def test_without_dask_the_error_has_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(UnavailableError, match="needs Dask, which is not installed") as caught:
-        open_pool("dask:tcp://127.0.0.1:1")
-    assert caught.value.hint == "Run: pip install 'swapstone[dask]'"
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(UserError, match="gives no workers: ModuleNotFoundError") as caught:
+        open_workers("dask:tcp://127.0.0.1:1")
+    assert "pip install 'swapstone[dask]'" in caught.value.hint
 
 
 class _Scripted(WorkerPool):
     """Workers with a behaviour for each call; the last one repeats."""
 
-    def __init__(self, *behaviours: Callable[[bytes], bytes]) -> None:
+    def __init__(self, *behaviours: Callable[..., Answer]) -> None:
         super().__init__(concurrent.futures.ThreadPoolExecutor(1), 1)
         self.behaviours = list(behaviours)
         self.avoided: list[str] = []
 
-    def submit(self, job: bytes, avoid: str = "") -> concurrent.futures.Future[bytes]:
+    def submit(
+        self, url: str, name: str, host_s: float, snapshots: bool, avoid: str = ""
+    ) -> concurrent.futures.Future[Answer]:
         self.avoided.append(avoid)
         act = self.behaviours.pop(0) if len(self.behaviours) > 1 else self.behaviours[0]
-        return self.executor.submit(act, job)
+        return self.executor.submit(act, url, name, host_s, snapshots)
 
 
-def _dies(job: bytes) -> bytes:
+def _dies(*_: object) -> Answer:
     raise concurrent.futures.BrokenExecutor("a process died")
 
 
-def _by(worker: str) -> Callable[[bytes], bytes]:
-    def make(job: bytes) -> bytes:
-        reply = msgspec.json.decode(run_job(job), type=Reply)
-        return msgspec.structs.replace(reply, worker=worker).encoded()
-
-    return make
+def _by(worker: str) -> Callable[..., Answer]:
+    return lambda *job: (worker, work(*job)[1])
 
 
-def _wrongly(job: bytes) -> bytes:
-    reply = msgspec.json.decode(run_job(job), type=Reply)
-    assert reply.run is not None
-    other = msgspec.structs.replace(reply.run, output=reply.run.output + b"x")
-    return msgspec.structs.replace(reply, worker="host-b:2", run=other).encoded()
+def _wrongly(url: str, name: str, host_s: float, snapshots: bool) -> Answer:
+    _, run = work(url, name, host_s, snapshots)
+    assert isinstance(run, GuestRun)
+    return "host-b:2", msgspec.structs.replace(run, output=run.output + b"x")
 
 
-def _pool(monkeypatch: pytest.MonkeyPatch, *behaviours: Callable[[bytes], bytes]) -> _Scripted:
+def _pool(monkeypatch: pytest.MonkeyPatch, *behaviours: Callable[..., Answer]) -> _Scripted:
     pool = _Scripted(*behaviours)
-    monkeypatch.setattr("swapstone.targets.vm.shared_runs.open_pool", lambda text: pool)
+    monkeypatch.setattr("swapstone.targets.vm.shared_runs.open_workers", lambda text: (pool, 1))
     return pool
 
 
 def test_a_worker_that_dies_loses_its_trial_only(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    _pool(monkeypatch, _dies, _dies, run_job)
-    bench.run(bench.sharing(executor="x"))
+    _pool(monkeypatch, _dies, _dies, work)
+    bench.run(bench.sharing(executor="x:x"))
     assert bench.runs == 1
     assert len(bench.notes) == 2 and all("a worker was lost (BrokenExecutor)" in note for note in bench.notes)
 
@@ -374,7 +380,7 @@ def test_a_worker_that_dies_loses_its_trial_only(bench: Bench, monkeypatch: pyte
 def test_a_trial_that_ends_every_worker_ends_the_trial(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     _pool(monkeypatch, _dies)
     with pytest.raises(TargetError, match="ended 3 workers, the last one so: BrokenExecutor: a process died"):
-        bench.run(bench.sharing(executor="x"))
+        bench.run(bench.sharing(executor="x:x"))
     assert len(bench.notes) == 3
 
 
@@ -382,13 +388,13 @@ def test_a_scheduler_that_is_gone_is_an_error_with_the_next_step(bench: Bench, m
     pool = _pool(monkeypatch, _dies)
     monkeypatch.setattr(pool, "trouble", lambda: "the connection to it is closed")
     with pytest.raises(UserError, match="The executor is gone: the connection to it is closed") as caught:
-        bench.run(bench.sharing(executor="x"))
+        bench.run(bench.sharing(executor="x:x"))
     assert "swapstone compare --resume last" in caught.value.hint
 
 
 def test_runs_are_made_twice_on_different_workers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = _pool(monkeypatch, _by("host-a:1"), _by("host-b:2"))
-    bench.run(bench.sharing(executor="x", recheck=1.0))
+    bench.run(bench.sharing(executor="x:x", recheck=1.0))
     assert bench.runs == 2 and pool.avoided == ["", "host-a:1"]
     assert bench.notes == ["recheck: 1 runs were made twice, 1 by two workers, and were equal"]
 
@@ -397,7 +403,7 @@ def test_unequal_runs_are_refused_and_named(bench: Bench, monkeypatch: pytest.Mo
     _pool(monkeypatch, _by("host-a:1"), _wrongly)
     words = "the run [0-9a-f]{64} was made twice and differs: by worker host-a:1, and by worker host-b:2"
     with pytest.raises(UnequalRunsError, match=words):
-        bench.run(bench.sharing(executor="x", recheck=1.0))
+        bench.run(bench.sharing(executor="x:x", recheck=1.0))
     assert not [note for note in bench.notes if "none of" in note]
 
 
@@ -443,54 +449,17 @@ def test_a_share_that_draws_no_run_is_reported(bench: Bench) -> None:
 
 
 def test_a_worker_says_that_it_is_the_one_to_avoid(bench: Bench) -> None:
-    job = Job(name="a" * 64, store=bench.store.url, host_s=1, avoid=trial_worker.worker_name())
-    reply = msgspec.json.decode(run_job(job.encoded()), type=Reply)
-    assert reply == Reply(worker=trial_worker.worker_name())
-
-
-def _number(_: object = None) -> int:
-    return os.getpid()
-
-
-def _end(_: object = None) -> int:
-    os._exit(3)
+    here = worker_name()
+    assert work(bench.store.url, "a" * 64, 1, avoid=here) == (here, None)
 
 
 @pytest.mark.slow
-def test_a_process_that_dies_fails_alone() -> None:
-    with worker_pools.SeparateProcesses(2) as pool:
-        first = {pool.submit(_number).result() for _ in range(4)}
-        assert len(first) == 2
-        lost = pool.submit(_end)
-        others = [pool.submit(_number) for _ in range(4)]
-        with pytest.raises(concurrent.futures.BrokenExecutor):
-            lost.result()
-        (left, *_) = {each.result() for each in others} & first
-        assert pool.submit_elsewhere(left, _number).result() not in first  # another took the place of the one that died
-
-
-@pytest.mark.slow
-def test_a_scheduler_that_is_not_there_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dask's client is not made: one that can't connect prints tracebacks when the program ends."""
-    distributed = pytest.importorskip("distributed")
-    made: list[str] = []
-
-    def refused(address: str, **_: object) -> None:
-        made.append(address)
-        raise OSError("no such scheme")
-
-    monkeypatch.setattr(distributed, "Client", refused)
-    monkeypatch.setattr(worker_pools, "_LISTENER_S", 0.1)
+def test_a_scheduler_that_is_not_there_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("swapstone.targets.vm.worker_pools._CONNECT_S", 0.5)
     with socket.socket() as candidate:
         candidate.bind(("127.0.0.1", 0))
         port = candidate.getsockname()[1]
-    for address in (f"tcp://127.0.0.1:{port}", f"tls://[::ffff:127.0.0.1]:{port}"):
-        with pytest.raises(UserError, match=r"There is no Dask scheduler at .*Connection refused") as caught:
-            open_pool(f"dask:{address}")
-        assert "dask scheduler; dask worker" in caught.value.hint
-    assert made == []
-    others = ["inproc://x", "tcp://127.0.0.1:99999"]
-    for address in others:
-        with pytest.raises(UserError, match="no such scheme"):
-            open_pool(f"dask:{address}")
-    assert made == others
+    with pytest.raises(UserError, match=r"--executor dask:tcp://127.0.0.1:\d+ gives no workers: OSError: ") as caught:
+        open_workers(f"dask:tcp://127.0.0.1:{port}")
+    assert "dask scheduler; dask worker" in caught.value.hint

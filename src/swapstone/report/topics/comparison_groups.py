@@ -13,7 +13,6 @@ from collections.abc import Iterable
 
 from swapstone import published
 from swapstone.model import Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
-from swapstone.published import PublishedPair
 from swapstone.report import formatting
 from swapstone.report.answer.places import lead_rows
 from swapstone.report.context import ReportContext
@@ -38,10 +37,10 @@ class Agreement(enum.Enum):
 
 
 class Row(FrozenStruct, frozen=True, kw_only=True):
-    """A comparison with the published figures of the same row."""
+    """A comparison, with the published ratio of the same row and whether the signs agree."""
 
     comparison: Comparison
-    published: PublishedPair | None = None
+    published: float | None = None
     agreement: Agreement | None = None
 
     @property
@@ -50,7 +49,7 @@ class Row(FrozenStruct, frozen=True, kw_only=True):
         here = shown_ratio(self.comparison)
         if self.agreement is not Agreement.AGREES or self.published is None or here is None:
             return ""
-        return "" if same_size(here, self.published.ratio) else size_note(here, self.published.ratio)
+        return "" if same_size(here, self.published) else size_note(here, self.published)
 
     @property
     def page_note(self) -> str:
@@ -123,36 +122,34 @@ def sign(comparison: Comparison) -> int | None:
     return 0 if comparison.verdict in SAME_CENTRE else None
 
 
-def agreement(comparison: Comparison, pair: PublishedPair, margin: float) -> Agreement:
-    """Compare the signs of a comparison and a published pair.
+def agreement(comparison: Comparison, page: float, margin: float) -> Agreement:
+    """Compare the signs of a comparison and a published ratio.
 
     Args:
         comparison: the result.
-        pair: the published one, with the same sides.
+        page: the published one, of the same sides.
         margin: ratios within 1 / (1 + margin) to 1 + margin have no sign.
     """
-    if pair.ratio > 0 and abs(math.log(pair.ratio)) <= math.log1p(margin):
+    if page > 0 and abs(math.log(page)) <= math.log1p(margin):
         return Agreement.SAME_PUBLISHED
     ours = sign(comparison)
     if ours is None:
         return Agreement.UNDECIDED
     if ours == 0:
         return Agreement.SAME_HERE
-    return Agreement.AGREES if (pair.ratio > 1) == (ours > 0) else Agreement.DISAGREES
+    return Agreement.AGREES if (page > 1) == (ours > 0) else Agreement.DISAGREES
 
 
 def _row(context: ReportContext, comparison: Comparison, leads: bool) -> Row:
-    if not context.published:
+    ours, theirs = comparison.baseline.levels, comparison.candidate.levels
+    if not context.published or len(ours) != 1 or len(theirs) != 1:
         return Row(comparison=comparison)
     # Published times are elapsed times. They are compared with the time to read first.
     metric = "wall" if leads and comparison.metric.quantity is Quantity.TIME else comparison.metric.name
-    pair = published.beside(context.published, comparison.suite, comparison.workload, metric, comparison.load)
-    ours, theirs = comparison.baseline.levels, comparison.candidate.levels
-    if pair is not None:
-        pair = pair.oriented(ours[0][1], theirs[0][1]) if len(ours) == len(theirs) == 1 else None
-    if pair is None:
-        return Row(comparison=comparison)
-    return Row(comparison=comparison, published=pair, agreement=agreement(comparison, pair, context.experiment.margin))
+    row = (comparison.suite, comparison.workload, metric)
+    page = published.beside(context.published, row, ours[0][1], theirs[0][1], comparison.load)
+    kind = None if page is None else agreement(comparison, page, context.experiment.margin)
+    return Row(comparison=comparison, published=page, agreement=kind)
 
 
 def _by_metric(
@@ -234,11 +231,6 @@ def tally(rows: Iterable[Row]) -> tuple[tuple[Verdict, int], ...]:
     """Count verdicts in the order of `Verdict`, without those that don't occur."""
     counted = Counter(row.comparison.verdict for row in rows)
     return tuple((verdict, counted[verdict]) for verdict in Verdict if counted[verdict])
-
-
-def disagreeing(*groups: tuple[Row, ...]) -> tuple[Row, ...]:
-    """Return the rows whose sign is not the published one."""
-    return tuple(row for rows in groups for row in rows if row.agreement is Agreement.DISAGREES)
 
 
 def signs(rows: Iterable[Row]) -> tuple[tuple[Agreement, int], ...]:

@@ -192,8 +192,8 @@ def forest_row(row: Row, memory: dict[str, Row]) -> ForestRow:
         ratio=ratio,
         low=None if ratio is None else c.low,
         high=None if ratio is None else c.high,
-        reference=row.published.ratio if row.published else None,
-        reference_text=formatting.ratio(row.published.ratio) if row.published else "",
+        reference=row.published,
+        reference_text=formatting.ratio(row.published) if row.published else "",
         reference_note=row.page_note,
         reference_tone=Tone.NOTE if row.another_size else _AGREEMENT_TONES.get(row.agreement, Tone.NOTE),
         beside=None if beside is None else _beside(beside.comparison),
@@ -319,9 +319,7 @@ def grid_cell(row: Row | None) -> Cell:
     c = row.comparison
     before, after = values(c)
     effect, pair = shown(c), medians(c)
-    notes = (
-        [f"page {formatting.ratio(row.published.ratio)}, {row.page_note}"] if row.published and row.agreement else []
-    )
+    notes = [f"page {formatting.ratio(row.published)}, {row.page_note}"] if row.published and row.agreement else []
     ratio = c.scale is Scale.RATIO
     if effect is not None and not ratio and not c.exact:
         notes.insert(0, f"difference {formatting.effect(effect, c)} ({formatting.interval(c)})")

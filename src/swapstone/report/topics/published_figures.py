@@ -3,41 +3,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from swapstone.model import Analysis
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Block, BulletList, Cell, Column, Heading, Item, Paragraph, Section, Table
+from swapstone.report.document import BulletList, Cell, Column, Heading, Item, Paragraph, Section, Table
 from swapstone.report.topics import sentences
-from swapstone.report.topics.comparison_groups import Row, comparison_groups, disagreeing, memory_rows, shown
+from swapstone.report.topics.comparison_groups import Agreement, Row, comparison_groups, memory_rows, shown
 from swapstone.report.topics.topic import Topic
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return a section that names the page and counts agreements; none where no row has a published figure."""
-    if not context.published:
-        return ()
     groups = comparison_groups(context, analysis)
     times, memory = tuple(row for group in groups for row in group.rows), memory_rows(groups)
     if not any(row.published for row in (*times, *memory)):
         return ()
-    return (Section(title="Comparison with the published page", blocks=tuple(_blocks(context, times, memory))),)
-
-
-def _blocks(context: ReportContext, times: tuple[Row, ...], memory: tuple[Row, ...]) -> Iterator[Block]:
-    yield Paragraph(f"Published: {sentences.page(context.published)}")
     items = (Item(f"Time: {sentences.against_page(times)}"), Item(f"Memory: {sentences.against_page(memory)}"))
-    yield BulletList(items=items)
-    off = disagreeing(times, memory)
-    if off:
-        yield Heading("Rows whose sign disagrees")
-        head = ("workload", "metric", "here", "page")
-        yield Table(
-            title="Rows whose sign differs from the published one",
-            columns=tuple(Column((name,), right=place > 1) for place, name in enumerate(head)),
-            rows=tuple(map(_cells, off)),
-        )
+    off = tuple(_cells(row) for row in (*times, *memory) if row.agreement is Agreement.DISAGREES)
+    table = Table(
+        title="Rows whose sign differs from the published one",
+        columns=tuple(
+            Column((name,), right=name in {"here", "page"}) for name in ("workload", "metric", "here", "page")
+        ),
+        rows=off,
+    )
+    page = Paragraph(f"Published: {sentences.page(context.published)}")
+    more = (Heading("Rows whose sign disagrees"), table) if off else ()
+    return (Section(title="Comparison with the published page", blocks=(page, BulletList(items=items), *more)),)
 
 
 def _cells(row: Row) -> tuple[Cell, ...]:
@@ -47,7 +39,7 @@ def _cells(row: Row) -> tuple[Cell, ...]:
         Cell(c.workload, code=True),
         Cell(sentences.metric_name(c.metric.name)),
         Cell("" if effect is None else formatting.effect(effect, c)),
-        Cell(formatting.ratio(row.published.ratio) if row.published else ""),
+        Cell(formatting.ratio(row.published) if row.published else ""),
     )
 
 

@@ -204,10 +204,9 @@ def against_page(rows: tuple[Row, ...]) -> str:
 
 def page(study: str) -> str:
     """Return the title, project and machines of a published study."""
-    about = published.study(study)
-    (source,) = (each for each in published.sources() if each.name == about.source)
+    source = published.source_of(study)
     platforms = sorted({figure.platform for figure in published.figures(study)})
-    return f"{source.title}. {source.project}; measured on {'; '.join(platforms)}."
+    return f"{source['title']}. {source['project']}; measured on {'; '.join(platforms)}."
 
 
 def undecided(rows: Iterable[Row]) -> str:

@@ -15,6 +15,10 @@ from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.run_cache import write_whole
 from swapstone.targets.vm.run_name import digest_of_file
 
+Part = tuple[str, bytes]
+Parts = tuple[Part, Part]
+"""An image and what the experiment appends, each with its digest: 64 hexadecimal digits."""
+
 
 @dataclasses.dataclass(frozen=True)
 class VmImage:
@@ -55,28 +59,20 @@ class BootImage:
             self.base = source.initrd.read_bytes()
         except OSError as error:
             raise UserError(f"The initrd {source.initrd} can't be read: {error.strerror}.") from error
-        self.padded = self.base + bytes(-len(self.base) % 4)
-        self.padded_digest = hashlib.sha256(self.padded).hexdigest()
         self.entries = unpack(self.base)
         self._folder = folder
         self._lock = threading.Lock()
-        self._written: tuple[bytes, tuple[Path, bytes]] | None = None
-        self._added: tuple[str, bytes] | None = None
+        padded = self.base + bytes(-len(self.base) % 4)
+        self._padded = (hashlib.sha256(padded).hexdigest(), padded)
+        self._written: tuple[bytes, tuple[Path, bytes, Parts]] | None = None
 
-    def initrd(self, added: bytes) -> tuple[Path, bytes]:
-        """Write the initrd with an appended archive, unless it is the last one written; return its path and digest."""
+    def initrd(self, added: bytes) -> tuple[Path, bytes, Parts]:
+        """Write the initrd with an appended archive, unless it is the last one written; return its path, its digest and its parts."""
         with self._lock:
             if self._written is None or self._written[0] != added:
-                data = self.padded + added
+                data = self._padded[1] + added
                 digest = hashlib.sha256(data).digest()
                 path = self._folder / f"image-{digest.hex()[:32]}.cpio"
                 write_whole(path, data)
-                self._written = (added, (path, digest))
+                self._written = (added, (path, digest, (self._padded, (hashlib.sha256(added).hexdigest(), added))))
             return self._written[1]
-
-    def parts(self, added: bytes) -> tuple[tuple[str, bytes], ...]:
-        """Return the two parts of the initrd with an appended archive, each with its digest."""
-        with self._lock:
-            if self._added is None or self._added[1] is not added:
-                self._added = (hashlib.sha256(added).hexdigest(), added)
-            return (self.padded_digest, self.padded), self._added

@@ -14,16 +14,19 @@ import os
 import re
 import secrets
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
 
 from swapstone.model import UserError
 from swapstone.model.regular_file import read_regular_file
 from swapstone.model.safe_text import safe, safe_excerpt
-from swapstone.targets.vm.sftp_files import INSTALL, SftpFiles, open_sftp
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
+
+Result = TypeVar("Result")
 
 OBJECTS, TRIALS, RUNS, PLANS = "objects", "trials", "runs", "plans"
 """The folders of a store."""
@@ -34,12 +37,20 @@ MOST_BYTES = {OBJECTS: 2 << 30, TRIALS: 1 << 20, RUNS: 256 << 20, PLANS: 256 << 
 _NAME = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _PASSWORD = re.compile(r"(?<=://)[^/@]*:[^/@]*@")
 _OF_THIS_MACHINE = frozenset({"file", "local"})
-_OF_SSH = ("sftp://", "ssh://")
+_OF_SSH = frozenset({"sftp", "ssh"})
 _OF_OBJECTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
 """File systems without folders: to make one would make a bucket, whose name may be a mistake."""
 
-
 _WRITE_AGAIN = "The command that wrote it writes it again: swapstone plan, or swapstone compare, with this --store."
+_KINDS = (
+    "A store is a folder or a URL of fsspec, for example --store file:///srv/swapstone. s3:// needs: pip install s3fs; "
+    "sftp:// needs: pip install paramiko"
+)
+_BY_HAND = (
+    "This must work without a question: ssh ssh://{place} true. Connect once by hand, and compare the server's key; give the server "
+    "yours by ssh-copy-id, or load it into ssh-agent."
+)
+_KEPT = "Nothing that was measured is lost. Name a store that you can read and write: --store URL (swapstone docs many-machines)"
 
 
 class DamagedEntryError(UserError):
@@ -53,61 +64,49 @@ class DamagedEntryError(UserError):
     def __init__(self, entry: str, why: str) -> None:
         super().__init__(f"The store's entry {entry} is refused: {why}.", _WRITE_AGAIN)
         self.entry = entry
-
-
-def _read_entry(path: str, most_bytes: int) -> bytes:
-    """Return the bytes of an entry on this machine, which may have been exchanged since it was checked.
-
-    Raises:
-        OSError: it can't be read, is a link or no regular file, or is larger.
-    """
-    if Path(path).is_symlink():
-        raise OSError(errno.ELOOP, "it is a symbolic link", path)
-    return read_regular_file(Path(path), most_bytes)
+        self.args = (entry, why)  # from which it is made again in another process
 
 
 class ContentStore:
-    """A folder on this machine or elsewhere, by any URL that fsspec opens.
+    """A folder on this machine or elsewhere, by any URL that fsspec opens. Several threads may use it.
 
     Args:
         url: a path, ``file://PATH``, ``sftp://HOST/PATH``, ``s3://BUCKET/PREFIX``, or another URL of fsspec.
 
     Raises:
-        UserError: there is no such kind of store, or a package that it needs is missing.
+        UserError: there is no such kind of store, a package that it needs is missing, or its server can't be used.
     """
 
     def __init__(self, url: str) -> None:
-        import fsspec.core  # noqa: PLC0415 - 50 ms, for a shared store alone
+        import fsspec  # noqa: PLC0415 - 50 ms, for a shared store alone
 
+        for name in _OF_SSH:
+            ours = f"{__package__}.sftp_files.SftpFiles"
+            fsspec.register_implementation(name, ours, clobber=True, errtxt="paramiko is not installed")
         self.url = url
         self.shown = safe_excerpt(_PASSWORD.sub("...@", url))
+        kind = fsspec.core.split_protocol(url)[0] or "file"
         try:
-            found: tuple[AbstractFileSystem | SftpFiles, str]
-            found = open_sftp(url) if url.startswith(_OF_SSH) else fsspec.core.url_to_fs(url, use_listings_cache=False)
-        except UserError as error:
-            raise UserError(f"The store {self.shown} can't be opened. {error.message}", error.hint) from error
+            opened = fsspec.url_to_fs(url, use_listings_cache=False, skip_instance_cache=True)
         except (ImportError, ValueError) as error:
-            raise UserError(
-                f"The store {self.shown} can't be opened: {safe_excerpt(str(error))}.",
-                "A store is a folder or a URL of fsspec, for example --store file:///srv/swapstone. s3:// needs: pip install s3fs; "
-                f"sftp:// needs: {INSTALL}",
-            ) from error
+            raise self._unusable("opened", error, _KINDS) from error
         except Exception as error:
-            raise self._unusable("opened", error) from error
-        self._files: AbstractFileSystem | SftpFiles = found[0]
-        self._root: str = found[1]
-        names = {self._files.protocol} if isinstance(self._files.protocol, str) else set(self._files.protocol)
-        self._local = bool(_OF_THIS_MACHINE & names)
-        self._has_folders = not _OF_OBJECTS & names
+            place = safe(re.sub(":[^@]*@", "@", urlsplit(url).netloc))
+            raise self._unusable("opened", error, _BY_HAND.format(place=place) if kind in _OF_SSH else _KEPT) from error
+        self._files: AbstractFileSystem = opened[0]
+        self._root: str = opened[1]
+        self._local = kind in _OF_THIS_MACHINE
+        self._ssh = kind in _OF_SSH
+        self._has_folders = kind not in _OF_OBJECTS
         self._written: set[str] = set()
-        self._lock = threading.Lock()
+        self._turn = threading.RLock() if self._ssh else contextlib.nullcontext()
 
-    def put_object(self, content: bytes, digest: str = "") -> str:
+    def put_object(self, digest: str, read: Callable[[], bytes]) -> str:
         """Store bytes by their SHA-256, unless an entry of that name and size is there.
 
         Args:
-            content: to store.
-            digest: of it, if it is known: 64 hexadecimal digits.
+            digest: of the bytes: 64 hexadecimal digits.
+            read: returns them; called unless this object has stored them.
 
         Returns:
             The digest.
@@ -115,45 +114,33 @@ class ContentStore:
         Raises:
             UserError: the store can't be written.
         """
-        digest = digest or hashlib.sha256(content).hexdigest()
-        if self.has_put(digest):
-            return digest
-        if self.size(OBJECTS, digest) != len(content):
-            self.put(OBJECTS, digest, content)
-        with self._lock:
+        if digest not in self._written:
+            content = read()
+            if self.size(OBJECTS, digest) != len(content):
+                self.put(OBJECTS, digest, content)
             self._written.add(digest)
         return digest
 
-    def has_put(self, digest: str) -> bool:
-        """Return whether this object has stored the bytes of a digest."""
-        with self._lock:
-            return digest in self._written
-
-    def get_object(self, digest: str) -> bytes:
+    def get_object(self, digest: str, kind: str = OBJECTS) -> bytes:
         """Return the bytes of a digest.
 
         Raises:
             DamagedEntryError: the entry is missing, or its content has another digest.
             UserError: the store can't be read.
         """
-        content = self.get(OBJECTS, digest)
+        content = self.get(kind, digest)
         if content is None:
-            raise DamagedEntryError(self.path_of(OBJECTS, digest), "it is missing")
+            raise DamagedEntryError(self.path_of(kind, digest), "it is missing")
         if hashlib.sha256(content).hexdigest() != digest:
-            raise DamagedEntryError(self.path_of(OBJECTS, digest), "its content has another digest")
+            raise DamagedEntryError(self.path_of(kind, digest), "its content has another digest")
         return content
 
-    def forget(self, digest: str) -> None:
-        """Remove an object that was found to be damaged, so that it is written anew."""
-        with self._lock:
-            self._written.discard(digest)
-        self.remove(OBJECTS, digest)
-
     def remove(self, kind: str, name: str) -> None:
-        """Remove an entry that was found to be damaged. One that can't be removed is found again."""
-        with contextlib.suppress(Exception):
-            self._check_folders(kind, name)
-            self._files.rm_file(self._path(kind, name))
+        """Remove an entry that was found to be damaged, so that it is written anew. One that can't be removed is found again."""
+        self._written.discard(name)
+        with contextlib.suppress(UserError):
+            path = self._path(kind, name)
+            self._do("written", lambda: self._files.rm_file(path))
 
     def path_of(self, kind: str, name: str) -> str:
         """Return the path of an entry in the store, for messages.
@@ -172,13 +159,10 @@ class ContentStore:
             DamagedEntryError: it is a link, a folder or a special file, or too large.
             UserError: the store can't be read.
         """
-        self._check_folders(kind, name)
-        try:
-            found = self._files.info(self._path(kind, name))
-        except (FileNotFoundError, NotADirectoryError):
+        path = self._path(kind, name)
+        found = self._do("read", lambda: self._files.info(path))
+        if found is None:
             return None
-        except Exception as error:
-            raise self._unusable("read", error) from error
         if found.get("type") != "file" or found.get("islink"):
             raise DamagedEntryError(self.path_of(kind, name), "it is no regular file")
         size = found.get("size")
@@ -196,13 +180,7 @@ class ContentStore:
         if self.size(kind, name) is None:
             return None
         path = self._path(kind, name)
-        try:
-            content = _read_entry(path, MOST_BYTES[kind]) if self._local else self._files.cat_file(path)
-        except FileNotFoundError:
-            return None
-        except Exception as error:
-            raise self._unusable("read", error) from error
-        return content
+        return self._do("read", lambda: self._read(path, MOST_BYTES[kind]))
 
     def put(self, kind: str, name: str, content: bytes) -> None:
         """Write an entry: on a file system under another name first, so that it is whole or missing.
@@ -210,43 +188,68 @@ class ContentStore:
         Raises:
             UserError: the store can't be written.
         """
-        self._check_folders(kind, name)
         path = self._path(kind, name)
-        draft = f"{path}.{secrets.token_hex(8)}.part" if self._local else path
-        try:
-            try:
-                self._files.pipe_file(draft, content)
-            except FileNotFoundError:
-                if not self._has_folders:
-                    raise
-                self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
-                self._files.pipe_file(draft, content)
-            if draft != path:
-                os.replace(draft, path)  # noqa: PTH105 - a text of fsspec
-        except Exception as error:
-            if draft != path:
-                with contextlib.suppress(OSError):
-                    self._files.rm_file(draft)
-            raise self._unusable("written", error) from error
+        self._do("written", lambda: self._write(path, content))
 
-    def _check_folders(self, kind: str, name: str) -> None:
-        """Refuse folders of this machine that are links: an entry would be written, or removed, outside the store.
+    def _read(self, path: str, most_bytes: int) -> bytes:
+        """Return the bytes of a file, which may have been exchanged since it was checked."""
+        if not self._local:
+            return bytes(self._files.cat_file(path))
+        if Path(path).is_symlink():
+            raise OSError(errno.ELOOP, "it is a symbolic link", path)
+        return read_regular_file(Path(path), most_bytes)
+
+    def _write(self, path: str, content: bytes) -> None:
+        folder = path.rpartition("/")[0]
+        if self._has_folders and not self._files.exists(folder):
+            self._files.makedirs(folder, exist_ok=True)
+        if not (self._local or self._ssh):
+            self._files.pipe_file(path, content)
+            return
+        draft = f"{path}.{secrets.token_hex(8)}.part"
+        try:
+            self._files.pipe_file(draft, content)
+            (os.replace if self._local else self._files.mv)(draft, path)
+        except BaseException:
+            with contextlib.suppress(Exception):
+                self._files.rm_file(draft)
+            raise
+
+    def _do(self, what: str, act: Callable[[], Result]) -> Result | None:
+        """Do something with the files; on an ssh server again by another connection, if it fails. Each act may be repeated.
+
+        Returns:
+            Its result; None if there is nothing to be read.
 
         Raises:
-            DamagedEntryError: one is.
+            UserError: it failed.
         """
-        if self._local:
-            folder = Path(self._path(kind, name)).parent
-            if folder.is_symlink() or folder.parent.is_symlink():
-                raise DamagedEntryError(self.path_of(kind, name), "its folder is a symbolic link")
+        try:
+            with self._turn:
+                try:
+                    return act()
+                except Exception as error:
+                    if not self._ssh or isinstance(error, FileNotFoundError):
+                        raise
+                    self._files.reconnect()
+                    return act()
+        except Exception as error:
+            if what == "read" and isinstance(error, FileNotFoundError | NotADirectoryError):
+                return None
+            raise self._unusable(what, error) from error
 
     def _path(self, kind: str, name: str) -> str:
-        return f"{self._root.rstrip('/')}/{self.path_of(kind, name)}"
+        """Return the path of an entry for fsspec.
 
-    def _unusable(self, what: str, error: Exception) -> UserError:
+        Raises:
+            DamagedEntryError: a folder of this machine is a link, so that it is outside the store.
+        """
+        path = f"{self._root.rstrip('/')}/{self.path_of(kind, name)}"
+        if self._local and any(folder.is_symlink() for folder in list(Path(path).parents)[:2]):
+            raise DamagedEntryError(self.path_of(kind, name), "its folder is a symbolic link")
+        return path
+
+    def _unusable(self, what: str, error: Exception, hint: str = _KEPT) -> UserError:
         reason = (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
-        reason = error.message if isinstance(error, UserError) else reason
-        return UserError(
-            f"The store {self.shown} can't be {what}: {safe(reason)[:300]}.",
-            "Nothing that was measured is lost. Name a store that you can read and write: --store URL (swapstone docs many-machines)",
-        )
+        reason = "the server gives no reason; its disk may be full" if reason == "Failure" else reason
+        return UserError(f"The store {self.shown} can't be {what}: {safe(reason)[:300]}.", hint)

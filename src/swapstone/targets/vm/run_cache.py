@@ -11,12 +11,38 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.model import UserError
+from swapstone.model import UserError, WireError
+from swapstone.model.safe_text import safe_excerpt
 from swapstone.targets.vm.qemu import GuestRun
 
 
+def encode_run(name: str, run: GuestRun) -> bytes:
+    """Return a run as a file has it: the digest of its name and content, then the content."""
+    body = msgspec.json.encode(run)
+    return _mark(name, body) + b"\n" + body
+
+
+def decode_run(data: bytes, name: str) -> GuestRun:
+    """Decode a run, and check its digest: a copy under another name is refused.
+
+    Raises:
+        WireError: it is truncated, altered, another run's, or of another version.
+    """
+    mark, _, body = data.partition(b"\n")
+    if mark != _mark(name, body):
+        raise WireError("its content has another digest")
+    try:
+        return msgspec.json.decode(body, type=GuestRun)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise WireError(f"it is no run ({safe_excerpt(str(error), 100)})") from error
+
+
+def _mark(name: str, body: bytes) -> bytes:
+    return hashlib.sha256(name.encode() + b"\n" + body).hexdigest().encode()
+
+
 class RunCache:
-    """A folder with one file for each run: the digest of the content, then the run.
+    """A folder with one file for each run.
 
     Args:
         folder: created when it is needed.
@@ -25,28 +51,22 @@ class RunCache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def get(self, digest: str) -> GuestRun | None:
-        """Return a run; None if there is none or its file is damaged."""
+    def get(self, name: str) -> GuestRun | None:
+        """Return a run; None if there is none or its file is damaged or of another version."""
         try:
-            mark, _, body = (self._folder / digest).read_bytes().partition(b"\n")
-        except OSError:
+            run = decode_run((self._folder / name).read_bytes(), name)
+        except (OSError, WireError):
             return None
-        if mark != hashlib.sha256(body).hexdigest().encode():
-            return None
-        mark_used(self._folder / digest)
-        try:
-            return msgspec.json.decode(body, type=GuestRun)
-        except (msgspec.DecodeError, UnicodeDecodeError):  # written by another version
-            return None
+        mark_used(self._folder / name)
+        return run
 
-    def put(self, digest: str, run: GuestRun) -> None:
+    def put(self, name: str, run: GuestRun) -> None:
         """Store a run atomically.
 
         Raises:
             UserError: it can't be written.
         """
-        body = msgspec.json.encode(run)
-        write_whole(self._folder / digest, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        write_whole(self._folder / name, encode_run(name, run))
 
 
 def mark_used(path: Path) -> None:

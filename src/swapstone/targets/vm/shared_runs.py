@@ -4,13 +4,9 @@
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import hashlib
 import secrets
-import threading
 from collections.abc import Callable
-
-import msgspec
 
 from swapstone.model import FrozenStruct, UserError
 from swapstone.model.directories import cache_dir
@@ -19,8 +15,7 @@ from swapstone.targets.target import TargetError, UnequalRunsError
 from swapstone.targets.vm.content_store import OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits
 from swapstone.targets.vm.stored_trial import NamedRun, get_run, put_run, put_trial
-from swapstone.targets.vm.trial_worker import Job, Reply, decode_reply
-from swapstone.targets.vm.worker_pools import WorkerPool, is_custom, open_pool
+from swapstone.targets.vm.worker_pools import WorkerPool, is_custom, open_workers
 
 MOST_TRIES = 3
 """So often a run is given to a worker: a run that ends its worker each time is the run's fault."""
@@ -55,8 +50,9 @@ def check_opens(sharing: RunSharing) -> None:
         UserError: one can't.
     """
     _open_store(sharing)
-    if sharing.executor and not is_custom(sharing.executor):
-        open_pool(sharing.executor).close()
+    pool, _ = (None, 0) if is_custom(sharing.executor) else open_workers(sharing.executor)
+    if pool is not None:
+        pool.close()
 
 
 def _open_store(sharing: RunSharing) -> ContentStore | None:
@@ -65,7 +61,7 @@ def _open_store(sharing: RunSharing) -> ContentStore | None:
             "The workers of Dask read a run's inputs from a store, and none is named.",
             "Add a folder or a URL that all of them reach: --store file:///srv/swapstone",
         )
-    url = sharing.store or (str(cache_dir() / "store") if sharing.executor else "")
+    url = sharing.store or (str(cache_dir() / "store") if is_custom(sharing.executor) else "")
     return ContentStore(url) if url else None
 
 
@@ -105,15 +101,9 @@ class SharedRuns:
         self.used: set[str] = set()
         """Names of the runs that were needed."""
         self.store = _open_store(sharing)
-        self.pool: WorkerPool | None = open_pool(sharing.executor) if sharing.executor else None
-        self._lock = threading.Lock()
+        self.pool, self.at_once = open_workers(sharing.executor)
         self._checked: dict[str, bool] = {}
         """The runs that were made twice and were equal, by name: whether two workers made them."""
-
-    @property
-    def at_once(self) -> int:
-        """How many runs the workers make at the same time; 0 without an executor."""
-        return self.pool.at_once if self.pool else 0
 
     def is_rechecked(self, name: str) -> bool:
         """Return whether a run is one of those that are made twice.
@@ -144,38 +134,18 @@ class SharedRuns:
                 "planned, or trials failed and need further ones.",
                 "Collect on the machine that planned. To make further runs here: swapstone compare --resume last --store URL",
             )
-        run = known or self._from_store(named.name)
+        stored = self._from_store(named.name, known)
+        run = known or stored
         if run is None:
-            run, worker = self._make(named)
+            worker, run = self._make(named)
         if run.end is not GuestEnd.FINISHED:
             return run
-        self._keep(named, run)
+        if self.store is not None and self._use_known and not self._planned and stored is None:
+            put_trial(self.store, named)
+            put_run(self.store, named.name, run)
         if self.is_rechecked(named.name):
             self._compare(named, run, worker)
         return run
-
-    def _keep(self, named: NamedRun, run: GuestRun) -> None:
-        """Store a finished run with its inputs, unless the store has it or must not be used."""
-        if self.store is None or not self._use_known or self._planned:
-            return
-        try:
-            there = self.store.size(RUNS, named.name) is not None
-        except DamagedEntryError as error:
-            self._notify(f"warning: {error.message}")
-            self.store.remove(RUNS, named.name)
-            there = False
-        if not there:
-            put_trial(self.store, named)
-            put_run(self.store, named.name, run)
-
-    def put_inputs(self, named: NamedRun) -> None:
-        """Write the inputs of a run into the store.
-
-        Raises:
-            UserError: the store can't be written.
-        """
-        assert self.store is not None
-        put_trial(self.store, named)
 
     def close(self) -> None:
         """End the workers' runs, and report which runs were made twice."""
@@ -190,99 +160,68 @@ class SharedRuns:
                 f"note: recheck: none of the {len(self.used)} runs was drawn to be made twice; --recheck 100% draws all"
             )
 
-    def _from_store(self, name: str) -> GuestRun | None:
+    def _from_store(self, name: str, known: GuestRun | None) -> GuestRun | None:
         if self.store is None or not self._use_known:
             return None
         try:
             return get_run(self.store, name)
         except DamagedEntryError as error:
-            self._notify(f"warning: {error.message} The run is made again.")
+            self._notify(f"warning: {error.message} The run is {'written' if known else 'made'} again.")
             self.store.remove(RUNS, name)
             return None
 
-    def _make(self, named: NamedRun, *, avoid: str = "", anew: bool = False) -> tuple[GuestRun, str]:
-        """Make a run; return it with the worker's name, which is empty for this process."""
+    def _make(self, named: NamedRun, avoid: str = "") -> tuple[str, GuestRun]:
+        """Make a run; return it behind the worker's name, which is empty for this process."""
         if self.pool is None or self.store is None:
-            return self._make_here(named), ""
-        anew = anew or not self._use_known
-        job = Job(
-            name=named.name,
-            store=self.store.url,
-            host_s=self._limits.host_s,
-            avoid=avoid,
-            anew=anew,
-            snapshots=self._snapshots,
-        )
-        reasons: list[str] = []
+            return "", self._make_here(named)
         for _ in range(MOST_TRIES):
             put_trial(self.store, named)
-            reply = self._reply(self.pool, job, reasons)
-            if reply is None:
-                continue
-            if reply.note:
-                self._notify(f"warning: {safe_excerpt(reply.note, 400)}")
-            if reply.run is not None or self._limits.stop.is_set():
-                stopped = GuestRun(end=GuestEnd.STOPPED, reason="it was stopped")
-                return reply.run or stopped, reply.worker
-            if reply.damaged:
-                self._repair(named, reply.damaged)
-            refused, hint = safe_excerpt(reply.refused, 600), safe_excerpt(reply.hint, 400)
-            reasons.append(f"{safe_excerpt(reply.worker, 100)}: {refused}")
-            last = UserError(f"The worker {safe_excerpt(reply.worker, 100)} refuses. {refused}", hint)
-        if reasons and not reasons[-1].startswith("lost"):
-            raise last
-        raise TargetError(
-            f"The run {named.name} ended {MOST_TRIES} workers, the last one so: {reasons[-1].removeprefix('lost: ')}",
-            "Look at the worker's own output.",
-        )
-
-    def _reply(self, pool: WorkerPool, job: Job, reasons: list[str]) -> Reply | None:
-        """Return a worker's reply; None if the worker is lost, with the reason added to `reasons`."""
-        for _ in range(_OTHER_WORKER_TRIES):
             try:
-                reply = decode_reply(self._wait(pool, pool.submit(job.encoded(), job.avoid)))
+                worker, made = self._answer(self.pool, self.store.url, named.name, avoid)
             except UserError:
                 raise
             except Exception as error:  # whatever the executor raises for a worker that died
-                self._check_alive(pool, error)
-                reasons.append(f"lost: {type(error).__name__}: {safe_excerpt(str(error))}")
-                self._notify(f"note: a worker was lost ({type(error).__name__}); its run {job.name[:12]} is made again")
-                return None
-            if reply.run is not None or reply.refused or not job.avoid:
-                return reply
-        return self._reply(pool, msgspec.structs.replace(job, avoid=""), reasons)  # there is only one worker
+                self._check_alive(self.pool, error)
+                self._notify(
+                    f"note: a worker was lost ({type(error).__name__}); its run {named.name[:12]} is made again"
+                )
+                failure: Exception = TargetError(
+                    f"The run {named.name} ended {MOST_TRIES} workers, the last one so: {type(error).__name__}: {safe_excerpt(str(error))}",
+                    "Look at the worker's own output.",
+                )
+                continue
+            if isinstance(made, GuestRun):
+                return worker, made
+            if isinstance(made, DamagedEntryError):
+                self._notify(f"warning: the store's entry {safe_excerpt(made.entry)} is damaged; it is written again")
+                kind, name = made.entry.partition("/")[0], made.entry.rpartition("/")[2]
+                self.store.remove(OBJECTS if kind == OBJECTS else TRIALS, name)
+            refused = f"The worker {safe_excerpt(worker, 100)} refuses. {safe_excerpt(made.message, 600)}"
+            failure = UserError(refused, safe_excerpt(made.hint, 400))
+        raise failure
 
-    def _wait(self, pool: WorkerPool, future: concurrent.futures.Future[bytes]) -> bytes:
-        while True:
-            with contextlib.suppress(TimeoutError):
-                return future.result(_WAIT_S)
-            if future.done():
-                return future.result()
-            if self._limits.stop.is_set():
-                future.cancel()
-                return Reply(worker="").encoded()
-            self._check_alive(pool, None)
+    def _answer(self, pool: WorkerPool, url: str, name: str, avoid: str) -> tuple[str, GuestRun | UserError]:
+        """Return the answer of a worker: of another one than `avoid`, if one of several tries reaches one."""
+        for other in (*[avoid] * _OTHER_WORKER_TRIES, ""):
+            future = pool.submit(url, name, self._limits.host_s, self._snapshots, other)
+            while not concurrent.futures.wait((future,), _WAIT_S).done:
+                self._check_alive(pool, None)
+                if self._limits.stop.is_set():
+                    future.cancel()
+                    return "", GuestRun(end=GuestEnd.STOPPED, reason="it was stopped")
+            worker, made = future.result()
+            if made is not None:
+                break
+        assert made is not None
+        return worker, made
 
     def _check_alive(self, pool: WorkerPool, error: Exception | None) -> None:
-        if self._limits.stop.is_set():
-            return
-        if trouble := pool.trouble():
+        if not self._limits.stop.is_set() and (trouble := pool.trouble()):
             raise UserError(
                 f"The executor is gone: {trouble}.",
                 "What was measured is kept. Start the scheduler and its workers again, then continue with the same --executor and "
                 "--store: swapstone compare --resume last",
             ) from error
-
-    def _repair(self, named: NamedRun, entry: str) -> None:
-        """Write the inputs of a run anew, after a worker found one of them damaged."""
-        assert self.store is not None
-        self._notify(f"warning: the store's entry {safe_excerpt(entry)} is damaged; it is written again")
-        kind, _, rest = entry.partition("/")
-        name = rest.rpartition("/")[2]
-        if kind == OBJECTS:
-            self.store.forget(name)
-        elif kind == TRIALS:
-            self.store.remove(TRIALS, named.name)
 
     def _compare(self, named: NamedRun, run: GuestRun, worker: str) -> None:
         """Make a run once more, and compare the two.
@@ -290,18 +229,16 @@ class SharedRuns:
         Raises:
             UnequalRunsError: they differ.
         """
-        with self._lock:
-            if named.name in self._checked:
-                return
-        second, other = self._make(named, avoid=worker, anew=True)
+        if named.name in self._checked:
+            return
+        other, second = self._make(named, worker)
         if second.end is GuestEnd.STOPPED:
             return
         if (second.end, second.output) != (run.end, run.output):
-            first = f"worker {safe_excerpt(worker, 100)}" if worker else "the store, the cache or this process"
+            one = f"worker {safe_excerpt(worker, 100)}" if worker else "the store, the cache or this process"
+            two = f"worker {safe_excerpt(other, 100)}" if other else "this process"
             raise UnequalRunsError(
-                f"the run {named.name} was made twice and differs: by {first}, and by "
-                f"{f'worker {safe_excerpt(other, 100)}' if other else 'this process'}",
+                f"the run {named.name} was made twice and differs: by {one}, and by {two}",
                 "One of the machines computes wrongly, or an entry of the store is forged: swapstone docs many-machines",
             )
-        with self._lock:
-            self._checked[named.name] = bool(worker and other and worker != other)
+        self._checked[named.name] = bool(worker and other and worker != other)

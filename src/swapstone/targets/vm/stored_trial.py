@@ -4,34 +4,27 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
-from swapstone.model import MOST_PROCESSORS, FrozenStruct, UnavailableError, UserError
+from swapstone.model import CLOCK_SCALES, MOST_PROCESSORS, FrozenStruct, UnavailableError, WireError
 from swapstone.model.safe_text import safe_excerpt
-from swapstone.targets.vm import qemu
-from swapstone.targets.vm.content_store import (
-    MOST_BYTES,
-    OBJECTS,
-    RUNS,
-    TRIALS,
-    ContentStore,
-    DamagedEntryError,
-)
-from swapstone.targets.vm.emulator import Emulator, check_cpu, find_emulator
-from swapstone.targets.vm.machine_models import MACHINE_MODELS, EmulatedMachine, check_scale
-from swapstone.targets.vm.qemu import GuestRun, Setup
-from swapstone.targets.vm.run_cache import mark_used, write_whole
-from swapstone.targets.vm.run_name import digest_of, run_inputs
+from swapstone.targets.vm.boot_image import Part, Parts
+from swapstone.targets.vm.content_store import RUNS, TRIALS, ContentStore, DamagedEntryError
+from swapstone.targets.vm.emulator import check_cpu, find_emulator
+from swapstone.targets.vm.machine_models import EmulatedMachine
+from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Setup
+from swapstone.targets.vm.run_cache import decode_run, encode_run, mark_used, write_whole
+from swapstone.targets.vm.run_name import digest_of, digest_of_file, run_inputs
 from swapstone.version import __version__
 
-SCHEME = 1
 MOST_MEMORY_BYTES = 64 << 30
-_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+Digest = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,54 +35,44 @@ class NamedRun:
         name: digest of its inputs.
         setup: emulator, machine, files and order.
         inputs: by `run_inputs`.
-        parts: of the initrd, each with its digest: the image, and what the experiment appends.
+        parts: of the initrd.
     """
 
     name: str
     setup: Setup
     inputs: Mapping[str, bytes]
-    parts: tuple[tuple[str, bytes], ...]
+    parts: Parts
 
 
 class StoredTrial(FrozenStruct, frozen=True, kw_only=True):
-    """The inputs of a run, as a store has them. Digests are 64 hexadecimal digits.
+    """The inputs of a run, as a store has them.
 
     Attributes:
-        scheme: `SCHEME`.
         swapstone: the version that wrote it, for messages.
         emulator: SHA-256 of QEMU with its firmware.
         emulator_version: for messages.
         machine: the emulated machine.
-        arguments: QEMU's command line, with words in place of paths.
-        kernel, order: digests of objects.
+        kernel: digest of an object.
         initrd: digest of the whole initrd.
-        parts: digests of the objects that follow each other in the initrd: the image, and what the experiment appends.
+        parts: digests of the objects that follow each other in the initrd: the image, which other experiments have too, and the rest.
+        order: digest of an object.
     """
 
-    scheme: int = SCHEME
     swapstone: str
     emulator: str
     emulator_version: str
     machine: EmulatedMachine
-    arguments: tuple[str, ...]
-    kernel: str
-    initrd: str
-    parts: tuple[str, ...]
-    order: str
-
-
-class _FinishedRun(FrozenStruct, frozen=True, kw_only=True):
-    """A finished run with its name: a copy under another name is refused."""
-
-    name: str
-    run: GuestRun
+    kernel: Digest
+    initrd: Digest
+    parts: tuple[Digest, Digest]
+    order: Digest
 
 
 def put_trial(store: ContentStore, named: NamedRun) -> None:
     """Store the inputs of a run, unless they are there.
 
     Raises:
-        UserError: the store can't be written.
+        UserError: the store can't be written, or a file of the run can't be read.
     """
     setup = named.setup
     trial = StoredTrial(
@@ -97,27 +80,18 @@ def put_trial(store: ContentStore, named: NamedRun) -> None:
         emulator=setup.emulator.build,
         emulator_version=setup.emulator.version,
         machine=setup.machine,
-        arguments=tuple(named.inputs["arguments"].decode().split("\0")),
-        kernel=_put_file(store, setup.kernel, named.inputs["kernel"]),
+        kernel=store.put_object(named.inputs["kernel"].hex(), setup.kernel.read_bytes),
         initrd=named.inputs["initrd"].hex(),
-        parts=tuple(store.put_object(content, digest) for digest, content in named.parts),
-        order=store.put_object(setup.order),
+        parts=(_put_part(store, named.parts[0]), _put_part(store, named.parts[1])),
+        order=store.put_object(hashlib.sha256(setup.order).hexdigest(), lambda: setup.order),
     )
     encoded = trial.encoded()
     if store.size(TRIALS, named.name) != len(encoded):
         store.put(TRIALS, named.name, encoded)
 
 
-def _put_file(store: ContentStore, path: Path, digest: bytes) -> str:
-    if store.has_put(digest.hex()):
-        return digest.hex()
-    try:
-        found = store.put_object(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"{path} can't be read: {error.strerror}.") from error
-    if found != digest.hex():
-        raise UserError(f"{path} changed while it was used.", "Give the same command again.")
-    return found
+def _put_part(store: ContentStore, part: Part) -> str:
+    return store.put_object(part[0], lambda: part[1])
 
 
 def get_trial(store: ContentStore, name: str, folder: Path) -> tuple[Setup, dict[str, bytes]]:
@@ -141,32 +115,38 @@ def get_trial(store: ContentStore, name: str, folder: Path) -> tuple[Setup, dict
     if data is None:
         raise DamagedEntryError(entry, "it is missing")
     trial = decode_trial(data, entry)
-    written = {
-        "emulator": trial.emulator.encode(),
-        "arguments": "\0".join(trial.arguments).encode(),
-        "kernel": bytes.fromhex(_digest(trial.kernel, entry)),
-        "initrd": bytes.fromhex(_digest(trial.initrd, entry)),
-        "order": store.get_object(_digest(trial.order, entry)),
-    }
-    if digest_of(written) != name:
-        raise DamagedEntryError(entry, "its inputs have another name")
-    _check_machine(trial.machine, entry)
-    emulator = _same_emulator(trial, name)
-    kernel = _file(folder / trial.kernel, trial.kernel, lambda: store.get_object(trial.kernel))
-    initrd = _file(folder / trial.initrd, trial.initrd, lambda: _joined(store, trial, entry))
-    setup = Setup(emulator, trial.machine, kernel, initrd, written["order"])
-    inputs = run_inputs(setup, kernel=written["kernel"], initrd=written["initrd"])
-    if inputs != written:
+    machine = trial.machine
+    emulator = find_emulator(machine)
+    if emulator.build != trial.emulator:
         raise UnavailableError(
-            f"The run {name} has another command line of QEMU than this Swapstone ({__version__}) makes: it was named by "
-            f"{safe_excerpt(trial.swapstone, 40)}.",
+            f"This machine would make another run than {name}: its QEMU is {emulator.version}, SHA-256 {emulator.build}, and the run "
+            f"needs {safe_excerpt(trial.emulator_version, 100)}, SHA-256 {safe_excerpt(trial.emulator, 64)}.",
+            "Install the same package of QEMU on both machines, or set SWAPSTONE_QEMU to a folder with it.",
+        )
+    order = store.get_object(trial.order)
+    setup = Setup(emulator, machine, folder / trial.kernel, folder / trial.initrd, order)
+    inputs = run_inputs(setup, kernel=bytes.fromhex(trial.kernel), initrd=bytes.fromhex(trial.initrd))
+    if digest_of(inputs) != name:
+        if trial.swapstone == __version__:
+            raise DamagedEntryError(entry, "its inputs have another name")
+        raise UnavailableError(
+            f"The run {name} is another one here: Swapstone {safe_excerpt(trial.swapstone, 40)} named it, and this is {__version__}.",
             "Install that version of Swapstone on this machine.",
         )
+    if machine.cpu:
+        check_cpu(emulator, machine)
+    for path, parts in ((setup.kernel, (trial.kernel,)), (setup.initrd, trial.parts)):
+        if not path.exists() or _digest_at(path).hex() != path.name:  # files are replaced, never changed
+            write_whole(path, b"".join(map(store.get_object, parts)))
+            _digest_at.cache_clear()
+        if _digest_at(path).hex() != path.name:
+            raise DamagedEntryError(entry, "the parts of its initrd have another digest")
+        mark_used(path)
     return setup, inputs
 
 
 def decode_trial(data: bytes, entry: str) -> StoredTrial:
-    """Decode the inputs of a run, unchecked.
+    """Decode the inputs of a run, and check that its machine can be one of an experiment.
 
     Args:
         data: of the entry.
@@ -176,80 +156,17 @@ def decode_trial(data: bytes, entry: str) -> StoredTrial:
         DamagedEntryError: it is none.
     """
     try:
-        return msgspec.json.decode(data, type=StoredTrial)
+        trial = msgspec.json.decode(data, type=StoredTrial)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedEntryError(entry, f"it is no trial ({safe_excerpt(str(error), 100)})") from error
-
-
-def _digest(text: str, entry: str) -> str:
-    if not _DIGEST.fullmatch(text):
-        raise DamagedEntryError(entry, "it names an object that has no digest")
-    return text
-
-
-def _check_machine(machine: EmulatedMachine, entry: str) -> None:
-    """Refuse a machine that no experiment has, before QEMU reads it."""
-    try:
-        check_scale(machine.ns_per_instruction)
-    except UserError as error:
-        raise DamagedEntryError(entry, "its machine is none on the virtual clock") from error
-    whole = machine.memory_bytes % (1 << 20) == 0 and 0 < machine.memory_bytes <= MOST_MEMORY_BYTES
-    if machine.wall or not whole or machine.architecture not in MACHINE_MODELS:
+    machine = trial.machine
+    counts = not machine.wall and machine.ns_per_instruction in CLOCK_SCALES
+    if not (counts and 0 < machine.memory_bytes <= MOST_MEMORY_BYTES and 1 <= machine.processors <= MOST_PROCESSORS):
         raise DamagedEntryError(entry, "its machine is none on the virtual clock")
-    if not 1 <= machine.processors <= MOST_PROCESSORS:
-        raise DamagedEntryError(entry, "its machine is none on the virtual clock")
+    return trial
 
 
-def _same_emulator(trial: StoredTrial, name: str) -> Emulator:
-    emulator = find_emulator(trial.machine)
-    if emulator.build != trial.emulator:
-        raise UnavailableError(
-            f"This machine would make another run than {name}: its QEMU is {emulator.version}, SHA-256 {emulator.build}, and the run "
-            f"needs {safe_excerpt(trial.emulator_version, 100)}, SHA-256 {safe_excerpt(trial.emulator, 64)}.",
-            "Install the same package of QEMU on both machines, or set SWAPSTONE_QEMU to a folder with it.",
-        )
-    if trial.machine.cpu:
-        check_cpu(emulator, trial.machine)
-    return emulator
-
-
-def _joined(store: ContentStore, trial: StoredTrial, entry: str) -> bytes:
-    if sum(store.size(OBJECTS, _digest(part, entry)) or 0 for part in trial.parts) > MOST_BYTES[OBJECTS]:
-        raise DamagedEntryError(entry, "the parts of its initrd are too large together")
-    content = b"".join(store.get_object(part) for part in trial.parts)
-    if hashlib.sha256(content).hexdigest() != trial.initrd:
-        raise DamagedEntryError(entry, "the parts of its initrd have another digest")
-    return content
-
-
-_checked: set[tuple[Path, str, int, int]] = set()
-"""Files whose digest this process has checked, each with its inode and size: they are replaced, never changed."""
-
-
-def _file(path: Path, digest: str, read: Callable[[], bytes]) -> Path:
-    """Return a file with this digest, which is written from the store unless it is there."""
-    if _is_whole(path, digest):
-        mark_used(path)
-        return path
-    write_whole(path, read())
-    if not _is_whole(path, digest):
-        raise UserError(f"{path} changed while it was written.", "Give the same command again.")
-    return path
-
-
-def _is_whole(path: Path, digest: str) -> bool:
-    try:
-        status = path.stat()
-        state = (path, digest, status.st_ino, status.st_size)
-        if state in _checked:
-            return True
-        with path.open("rb") as handle:
-            if hashlib.file_digest(handle, "sha256").hexdigest() != digest:
-                return False
-    except OSError:
-        return False
-    _checked.add(state)
-    return True
+_digest_at = functools.cache(digest_of_file)
 
 
 def put_run(store: ContentStore, name: str, run: GuestRun) -> None:
@@ -258,8 +175,7 @@ def put_run(store: ContentStore, name: str, run: GuestRun) -> None:
     Raises:
         UserError: the store can't be written.
     """
-    body = _FinishedRun(name=name, run=run).encoded()
-    store.put(RUNS, name, hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    store.put(RUNS, name, encode_run(name, run))
 
 
 def get_run(store: ContentStore, name: str) -> GuestRun | None:
@@ -270,29 +186,10 @@ def get_run(store: ContentStore, name: str) -> GuestRun | None:
         UserError: the store can't be read.
     """
     data = store.get(RUNS, name)
-    return None if data is None else decode_finished(data, name, store.path_of(RUNS, name))
-
-
-def decode_finished(data: bytes, name: str, entry: str) -> GuestRun:
-    """Decode a finished run, and check its digest and its name.
-
-    Args:
-        data: of the entry.
-        name: of the run.
-        entry: its path, for messages.
-
-    Raises:
-        DamagedEntryError: it is truncated, altered, or another run's.
-    """
-    mark, _, body = data.partition(b"\n")
-    if mark != hashlib.sha256(body).hexdigest().encode():
-        raise DamagedEntryError(entry, "its content has another digest")
     try:
-        found = msgspec.json.decode(body, type=_FinishedRun)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DamagedEntryError(entry, f"it is no run ({safe_excerpt(str(error), 100)})") from error
-    if found.name != name:
-        raise DamagedEntryError(entry, "it is the run of another name")
-    if found.run.end is not qemu.GuestEnd.FINISHED:
-        raise DamagedEntryError(entry, "the run did not finish")
-    return found.run
+        run = decode_run(data, name) if data is not None else None
+    except WireError as error:
+        raise DamagedEntryError(store.path_of(RUNS, name), error.message) from error
+    if run is not None and run.end is not GuestEnd.FINISHED:
+        raise DamagedEntryError(store.path_of(RUNS, name), "the run did not finish")
+    return run

@@ -54,7 +54,7 @@ from swapstone.targets.vm.run_name import digest_of, run_inputs
 from swapstone.targets.vm.run_output import TRIAL, check_run, decode_run
 from swapstone.targets.vm.saved_machine import QUIT, SLACK_MS
 from swapstone.targets.vm.shared_runs import RunSharing, SharedRuns
-from swapstone.targets.vm.stored_trial import NamedRun
+from swapstone.targets.vm.stored_trial import NamedRun, put_trial
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
 
 
@@ -303,8 +303,9 @@ class VmTarget(Target):
         if not plugin:
             name, run = self._run_or_cached(order)
         else:
-            setup, inputs = self._setup(order)
-            name, run = digest_of(inputs), self._runner.make(dataclasses.replace(setup, plugin=plugin), inputs)
+            named = self._named(order)
+            name = named.name
+            run = self._runner.make(dataclasses.replace(named.setup, plugin=plugin), named.inputs)
         return self._answer_of(request, config, order, (name, run)), run
 
     def files(self, config: MachineConfig = DEFAULT_MACHINE) -> dict[str, Entry]:
@@ -350,7 +351,7 @@ class VmTarget(Target):
 
     def run_name(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> str:
         """Return the digest of all inputs of a trial's run: 64 hexadecimal digits."""
-        return digest_of(self._setup(self._trial_order(request, config))[1])
+        return self._named(self._trial_order(request, config)).name
 
     def stop(self) -> None:
         """End all machines; see `Target.stop`."""
@@ -400,10 +401,8 @@ class VmTarget(Target):
             notify: called with a line for the user.
 
         Raises:
-            UserError: they can't be used, or the machine is on the wall clock.
+            UserError: they can't be used.
         """
-        if not self._exact:
-            raise UserError("--store, --executor and --recheck are of the virtual clock.", "Leave --clock out.")
         options = self._options
         self._shared = SharedRuns(
             sharing,
@@ -418,8 +417,8 @@ class VmTarget(Target):
     def put_inputs(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> str:
         """Write the inputs of a trial's run into the store; return the run's name. See `share_runs`."""
         named = self._named(self._trial_order(request, config))
-        assert self._shared is not None
-        self._shared.put_inputs(named)
+        assert self._shared is not None and self._shared.store is not None
+        put_trial(self._shared.store, named)
         return named.name
 
     @property
@@ -438,17 +437,12 @@ class VmTarget(Target):
             self._runs.put(named.name, run)
         return named.name, run
 
-    def _setup(self, order: _Order) -> tuple[Setup, dict[str, bytes]]:
-        named = self._named(order)
-        return named.setup, dict(named.inputs)
-
     def _named(self, order: _Order) -> NamedRun:
         image = order.boot_image
-        added = self._archive(image)
-        initrd, digest = image.initrd(added)
+        initrd, digest, parts = image.initrd(self._archive(image))
         setup = Setup(self._emulator, order.machine, image.source.kernel, initrd, order.order)
         inputs = run_inputs(setup, kernel=image.kernel_digest, initrd=digest)
-        return NamedRun(digest_of(inputs), setup, inputs, image.parts(added))
+        return NamedRun(digest_of(inputs), setup, inputs, parts)
 
     def _archive(self, boot_image: BootImage) -> bytes:
         """Return the archive that is appended to an initrd."""

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Records that tests make by the Python API, with options by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import swapstone
+from swapstone.factors import FACTORS
+from swapstone.model import FactorLevels, OwnProgram
+from swapstone.session.request import ExperimentRequest
+from swapstone.session.settings import PIECES, settings_from
+
+_ARGUMENTS = {"out", "progress", *(factor.name for factor in FACTORS)}
+
+
+def compared(**arguments: Any) -> swapstone.Record:
+    """Run `swapstone.compare` with factors, `out` and `progress`, and with options by their names, of which it makes the settings."""
+    own = {name: value for name, value in arguments.items() if name in _ARGUMENTS}
+    settings = settings_from({name: value for name, value in arguments.items() if name not in _ARGUMENTS})
+    return swapstone.compare(*(getattr(settings, name) for name in PIECES), **own)
+
+
+def request_of(
+    factors: Sequence[FactorLevels], own: OwnProgram | None = None, name: str = "compare", **options: Any
+) -> ExperimentRequest:
+    """Return a request with options by their names."""
+    return ExperimentRequest(name=name, factors=factors, settings=settings_from(options), own=own)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Generate docs/options.md and docs/study-schema.json from the table of options.
+
+Usage: tools/option-page [--write]
+
+Without --write, the files are compared with what the table gives.
+"""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from swapstone.session.option_table import options_of
+from swapstone.session.settings import PIECES
+from swapstone.session.study_file import KEYS, PROGRAM_KEYS, STUDY_FILE
+
+TOP = Path(__file__).resolve().parents[1]
+_HEAD = """# Options: one table
+
+An option has one name in Python and in study files, and a flag on the command
+line. In Python it is an argument of its settings, as in
+`swapstone.Measuring(budget="1m")` ([python.md](python.md)). In a study file it
+is a key, and those of `Program` are keys of the table `[program]`
+([studies.md](studies.md)); [study-schema.json](study-schema.json) is their JSON
+Schema, for editors. The default is in brackets.
+
+`tools/option-page --write` generates this page from
+`src/swapstone/session/settings.py`.
+"""
+
+
+def page() -> str:
+    """Return docs/options.md."""
+    parts = [_HEAD]
+    for kind in PIECES.values():
+        summary = textwrap.fill((kind.__doc__ or "").partition("\n")[0], 80)
+        parts.append(
+            f"\n## {kind.__name__}\n\n{summary}\n\n| option | command line | in a study file | meaning |\n|---|---|---|---|\n"
+        )
+        for name, option in options_of(kind):
+            usage = " ".join((option.flags[-1], option.metavar)).strip() if option.flags else ""
+            cells = (f"`{name}`", usage and f"`{usage}`", option.example and f"`{option.example}`", option.help)
+            parts.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |\n")
+    return "".join(parts)
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of a study file."""
+    made: dict[str, Any] = msgspec.json.schema(STUDY_FILE)
+    for definition in made["$defs"].values():
+        for name, each in definition["properties"].items():
+            option = {**KEYS, **PROGRAM_KEYS}.get(name)
+            if option is not None:
+                each["description"] = option.help
+            if option is not None and option.choices:
+                each["enum"] = list(option.choices)
+        for key in ("title", "description"):
+            definition.pop(key, None)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}
+
+
+def files() -> dict[str, bytes]:
+    """Return the content of each generated file, by its path in a checkout."""
+    encoded = msgspec.json.format(msgspec.json.encode(schema()), indent=1) + b"\n"
+    return {"docs/options.md": page().encode(), "docs/study-schema.json": encoded}
+
+
+def problems(top: Path, *, write: bool = False) -> Iterator[str]:
+    """Compare the files of a checkout with the table, and yield what to do; with `write`, write them."""
+    for name, content in files().items():
+        path = top / name
+        if write:
+            path.write_bytes(content)
+        elif not path.is_file() or path.read_bytes() != content:
+            yield f"{name} differs from the table of options. Run: tools/option-page --write"
+
+
+def main(arguments: list[str]) -> int:
+    """Print what is wrong; return the exit status."""
+    if arguments not in ([], ["--write"]):
+        print(__doc__)
+        return 0
+    found = list(problems(TOP, write=bool(arguments)))
+    print("\n".join(found) or "docs/options.md and docs/study-schema.json have what the table gives.")
+    return 2 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
