@@ -10,10 +10,10 @@ import msgspec
 from swapstone.comparison.agreement import AgreementTable
 from swapstone.model.safe_text import safe
 from swapstone.report import formatting, record_agreement
-from swapstone.report.csv_output import comma_separated
 from swapstone.report.document import BulletList, Document, Item, Section
 from swapstone.report.labelled import labelled
 from swapstone.report.printed_json import printed_json
+from swapstone.report.tables import Datum, as_csv, data_of, item
 
 BoardAgreements = Mapping[str, AgreementTable]
 """The table of each board, by its target."""
@@ -45,8 +45,12 @@ def document_of(tables: BoardAgreements, left_out: Sequence[str] = ()) -> Docume
 
 def to_csv(tables: BoardAgreements) -> str:
     """Return the rows of all boards, each with its target in the first column."""
-    rows = ((board, *row) for board, found in tables.items() for row in record_agreement.csv_rows(found))
-    return comma_separated(("board", *record_agreement.CSV_HEADER), rows)
+    rows: list[Datum] = [
+        {"board": board, **datum}
+        for board, found in tables.items()
+        for datum in data_of(record_agreement.fields(found.names), found.rows)
+    ]
+    return as_csv([item("", key) for key in rows[0]], rows)
 
 
 def to_json(tables: BoardAgreements) -> str:

@@ -7,12 +7,13 @@ Each comparison is a test case, but for those with a copy of the baseline. A ver
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
 import json
 import re
 import statistics
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from swapstone.model import Analysis, Comparison, Direction, Metric, Verdict
 from swapstone.model.safe_text import safe_json
@@ -20,7 +21,7 @@ from swapstone.report import formatting
 from swapstone.report.answer import tails
 from swapstone.report.context import ReportContext
 from swapstone.report.csv_output import plain
-from swapstone.report.export_sides import Side, sides
+from swapstone.report.sides import Side, sides
 
 ORIGIN = "swapstone"
 """The name of the system that submits results, in KCIDB."""
@@ -47,16 +48,21 @@ def _sentence(c: Comparison) -> str:
     return formatting.safe(text)
 
 
-_JUNIT = {
-    Verdict.WORSE: "failure",
-    Verdict.WORSE_TAIL: "failure",
-    Verdict.MIXED: "skipped",
-    Verdict.DISTURBED: "skipped",
-    Verdict.INVALID: "error",
-    Verdict.UNAVAILABLE: "skipped",
-    Verdict.INCONCLUSIVE: "skipped",
+_RESULTS = {
+    Verdict.BETTER: ("", "PASS", "pass"),
+    Verdict.EQUIVALENT: ("", "PASS", "pass"),
+    Verdict.SAME_MEDIAN: ("", "PASS", "pass"),
+    Verdict.BETTER_TAIL: ("", "PASS", "pass"),
+    Verdict.CHANGED: ("", "DONE", "pass"),
+    Verdict.WORSE: ("failure", "FAIL", "fail"),
+    Verdict.WORSE_TAIL: ("failure", "FAIL", "fail"),
+    Verdict.MIXED: ("skipped", "DONE", "unknown"),
+    Verdict.DISTURBED: ("skipped", "DONE", "unknown"),
+    Verdict.INCONCLUSIVE: ("skipped", "DONE", "unknown"),
+    Verdict.INVALID: ("error", "ERROR", "fail"),
+    Verdict.UNAVAILABLE: ("skipped", "MISS", "skip"),
 }
-"""The element of each verdict; the others pass."""
+"""By verdict: the element of JUnit, empty for a test case that passes, the status of KCIDB, and the result of LAVA."""
 
 
 def to_junit(context: ReportContext, analysis: Analysis) -> str:
@@ -69,11 +75,12 @@ def to_junit(context: ReportContext, analysis: Analysis) -> str:
     groups: dict[tuple[str, str, str], list[Comparison]] = {}
     for c in _rows(analysis):
         groups.setdefault((_suite(c), c.baseline.label, c.candidate.label), []).append(c)
-    root = ET.Element("testsuites", {"name": f"swapstone {formatting.safe(context.record_id)}", **_counts(analysis)})
+    root = ET.Element(
+        "testsuites", {"name": f"swapstone {formatting.safe(context.record_id)}", **_counts(list(_rows(analysis)), 2)}
+    )
     for number, ((suite, baseline, candidate), rows) in enumerate(groups.items()):
         name = formatting.safe(f"{suite}: {candidate} against {baseline}")
-        counts = {kind: str(sum(_JUNIT.get(c.verdict) == element for c in rows)) for kind, element in _KINDS}
-        facts = {"name": name, "id": str(number), "tests": str(len(rows)), **counts, **_timestamp(context)}
+        facts = {"name": name, "id": str(number), **_counts(rows, 3), **_timestamp(context)}
         element = ET.SubElement(root, "testsuite", facts)
         for c in rows:
             _junit_case(element, f"{ORIGIN}.{_word(_suite(c))}.{_word(candidate)}", c)
@@ -84,9 +91,9 @@ def to_junit(context: ReportContext, analysis: Analysis) -> str:
 _KINDS = (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
 
 
-def _counts(analysis: Analysis) -> dict[str, str]:
-    rows = list(_rows(analysis))
-    found = {kind: str(sum(_JUNIT.get(c.verdict) == element for c in rows)) for kind, element in _KINDS[:2]}
+def _counts(rows: Sequence[Comparison], kinds: int) -> dict[str, str]:
+    """Return the number of test cases, and those of the first kinds that don't pass."""
+    found = {kind: str(sum(_RESULTS[c.verdict][0] == element for c in rows)) for kind, element in _KINDS[:kinds]}
     return {"tests": str(len(rows)), **found}
 
 
@@ -103,28 +110,11 @@ def _moment(unix_ns: int) -> datetime.datetime:
 def _junit_case(parent: ET.Element, classname: str, c: Comparison) -> None:
     name = formatting.safe(f"{c.workload}: {c.metric.name}")
     case = ET.SubElement(parent, "testcase", {"name": name, "classname": classname})
-    kind = _JUNIT.get(c.verdict)
-    if kind == "skipped":
-        ET.SubElement(case, kind, {"message": _sentence(c)})
-    elif kind is not None:
-        ET.SubElement(case, kind, {"message": _sentence(c), "type": c.verdict.value})
+    kind = _RESULTS[c.verdict][0]
+    if kind:
+        typed = {} if kind == "skipped" else {"type": c.verdict.value}
+        ET.SubElement(case, kind, {"message": _sentence(c), **typed})
     ET.SubElement(case, "system-out").text = _sentence(c)
-
-
-_KCIDB = {
-    Verdict.BETTER: "PASS",
-    Verdict.EQUIVALENT: "PASS",
-    Verdict.SAME_MEDIAN: "PASS",
-    Verdict.BETTER_TAIL: "PASS",
-    Verdict.WORSE_TAIL: "FAIL",
-    Verdict.MIXED: "DONE",
-    Verdict.DISTURBED: "DONE",
-    Verdict.CHANGED: "DONE",
-    Verdict.INCONCLUSIVE: "DONE",
-    Verdict.WORSE: "FAIL",
-    Verdict.INVALID: "ERROR",
-    Verdict.UNAVAILABLE: "MISS",
-}
 
 
 def to_kcidb(context: ReportContext, analysis: Analysis) -> str:
@@ -163,7 +153,7 @@ def _kcidb_test(context: ReportContext, record: str, c: Comparison) -> dict[str,
         "origin": ORIGIN,
         "build_id": _id(record, c.candidate.label),
         "path": path,
-        "status": _KCIDB[c.verdict],
+        "status": _RESULTS[c.verdict][1],
         "comment": _sentence(c),
         "misc": {
             "baseline": c.baseline.label,
@@ -203,22 +193,6 @@ def _word(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_") or "_"
 
 
-_LAVA = {
-    Verdict.BETTER: "pass",
-    Verdict.EQUIVALENT: "pass",
-    Verdict.SAME_MEDIAN: "pass",
-    Verdict.BETTER_TAIL: "pass",
-    Verdict.WORSE_TAIL: "fail",
-    Verdict.MIXED: "unknown",
-    Verdict.DISTURBED: "unknown",
-    Verdict.CHANGED: "pass",
-    Verdict.WORSE: "fail",
-    Verdict.INVALID: "fail",
-    Verdict.INCONCLUSIVE: "unknown",
-    Verdict.UNAVAILABLE: "skip",
-}
-
-
 def to_lava(context: ReportContext, analysis: Analysis) -> str:
     """Return the signals that LAVA reads on a device's console: a test set per suite, load and candidate, a test case per comparison.
 
@@ -247,7 +221,7 @@ _UNIT = re.compile(r"[^A-Za-z0-9_/%.^*-]+")
 
 
 def _lava_case(c: Comparison) -> str:
-    words = [f"TEST_CASE_ID={_word(c.workload)}.{_word(c.metric.name)}", f"RESULT={_LAVA[c.verdict]}"]
+    words = [f"TEST_CASE_ID={_word(c.workload)}.{_word(c.metric.name)}", f"RESULT={_RESULTS[c.verdict][2]}"]
     if c.candidate_values and c.verdict is not Verdict.UNAVAILABLE:
         number = _number(c.metric, statistics.median(c.candidate_values))
         value, unit = number["value"], str(number.get("unit", "count"))
@@ -261,20 +235,12 @@ def _decimal(value: float) -> str:
     return formatting.trimmed(f"{value:.10f}")
 
 
-def to_action_smaller(context: ReportContext, analysis: Analysis) -> str:
-    """Return github-action-benchmark's JSON for its tool ``customSmallerIsBetter``: the metrics of which less is better."""
-    return _action(context, analysis, Direction.LOWER)
+def to_action(context: ReportContext, analysis: Analysis, *, better: Direction) -> str:
+    """Return github-action-benchmark's JSON for its tool ``customSmallerIsBetter`` or ``customBiggerIsBetter``.
 
-
-def to_action_bigger(context: ReportContext, analysis: Analysis) -> str:
-    """Return github-action-benchmark's JSON for its tool ``customBiggerIsBetter``: the metrics of which more is better."""
-    return _action(context, analysis, Direction.HIGHER)
-
-
-def _action(context: ReportContext, analysis: Analysis, better: Direction) -> str:
-    """Return a list with a median per workload, variant and metric. Metrics of which no direction is better are in neither file."""
-    copies = {null.copy for null in analysis.nulls}
-    found = [side for side in sides(analysis) if side.metric.better is better and side.variant not in copies]
+    It is a list with a median per workload, variant and metric. Metrics of which no direction is better are in neither file.
+    """
+    found = [side for side in sides(analysis) if side.metric.better is better]
     verdicts = {(c.suite, c.load, c.workload, c.metric.name, c.candidate): c for c in _rows(analysis)}
     entries = []
     for side in found:
@@ -299,10 +265,10 @@ def _entry(context: ReportContext, side: Side, compared: Comparison | None) -> d
     return entry
 
 
-CI_EXPORTS = {
+CI_EXPORTS: dict[str, Callable[[ReportContext, Analysis], str]] = {
     "junit": to_junit,
     "kcidb": to_kcidb,
     "lava": to_lava,
-    "action-smaller": to_action_smaller,
-    "action-bigger": to_action_bigger,
+    "action-smaller": functools.partial(to_action, better=Direction.LOWER),
+    "action-bigger": functools.partial(to_action, better=Direction.HIGHER),
 }

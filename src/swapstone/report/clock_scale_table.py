@@ -3,30 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from swapstone.comparison.clock_scales import ScaleOutcome, ScaleRow, ScaleTable
 from swapstone.model import IDLE, Comparison
-from swapstone.report import formatting
+from swapstone.report import formatting, side_by_side
 from swapstone.report.answer.wording import listed
-from swapstone.report.csv_output import comma_separated, plain
-from swapstone.report.document import (
-    Block,
-    BulletList,
-    Cell,
-    Column,
-    Commands,
-    Document,
-    Fold,
-    Item,
-    Mark,
-    Paragraph,
-    Section,
-    Table,
-    Tone,
-)
+from swapstone.report.document import Cell, Document, Mark, Section, Tone
 from swapstone.report.labelled import labelled
 from swapstone.report.printed_json import printed_json
+from swapstone.report.side_by_side import name_of, place_fields
+from swapstone.report.tables import Field, as_csv
 
 _TONES = {
     ScaleOutcome.VERDICT: Tone.BAD,
@@ -37,8 +24,6 @@ _TONES = {
 }
 _MOST_NAMED = 3
 """Rows named in the answer."""
-_MOST_ROWS = 16
-"""Rows of a brief table. A page has all."""
 MEANING = (
     "The virtual clock counts a constant time for an instruction, which no hardware has. Where instructions compete with a device, a timer "
     "or a rate in guest time, that constant decides the ratio: a range is printed then, and no single number."
@@ -67,10 +52,6 @@ def span(row: ScaleRow) -> str:
         return ""
     first, last = found[0][1], found[-1][1]
     return first if first == last else f"{first} to {last}"
-
-
-def _name(row: ScaleRow) -> str:
-    return row.workload if row.load == "idle" else f"{row.workload} under {row.load}"
 
 
 def _scales(table: ScaleTable) -> str:
@@ -106,7 +87,7 @@ def answer(table: ScaleTable) -> str:
 
 def _named(rows: Sequence[ScaleRow]) -> str:
     names = ", ".join(
-        f"{formatting.safe(_name(row))}, {row.metric.name}, {formatting.safe(row.candidate.short_label)} {span(row)}"
+        f"{formatting.safe(name_of(row.workload, row.load))}, {row.metric.name}, {formatting.safe(row.candidate.short_label)} {span(row)}"
         for row in rows[:_MOST_NAMED]
     )
     return f"{names}; and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else names
@@ -129,17 +110,29 @@ def _ordered(table: ScaleTable) -> list[ScaleRow]:
     return sorted(table.rows, key=lambda row: (order.index(row.outcome), _by_spread(row)))
 
 
-def _columns(table: ScaleTable) -> tuple[Column, ...]:
-    scales = (Column((f"{scale} ns",), right=True) for scale in table.scales)
-    return (Column(("workload",)), Column(("metric",)), Column(("candidate",)), *scales, Column(("clock",)))
+def _side_fields(place: int, scale: int) -> tuple[Field[ScaleRow], ...]:
+    def of(name: str) -> Callable[[ScaleRow], float | None]:
+        return lambda row: None if (side := row.sides[place]) is None else getattr(side, name)
+
+    return (
+        Field(f"{scale} ns", "", lambda row: _text(row.sides[place])),
+        *(Field("", f"{name}_{scale}ns", of(name)) for name in ("effect", "low", "high")),
+        Field("", f"verdict_{scale}ns", lambda row: side.verdict.value if (side := row.sides[place]) else ""),
+    )
 
 
-def _cells(row: ScaleRow) -> Iterator[Cell]:
-    yield Cell(_name(row), code=True)
-    yield Cell(row.metric.name)
-    yield Cell(row.candidate.short_label)
-    yield from (Cell(_text(each)) for each in row.sides)
-    yield Cell(mark=Mark(row.outcome.value, "", _TONES[row.outcome]), note=row.reason)
+def _clock(row: ScaleRow) -> Cell:
+    return Cell(mark=Mark(row.outcome.value, "", _TONES[row.outcome]), note=row.reason)
+
+
+def _fields(table: ScaleTable) -> tuple[Field[ScaleRow], ...]:
+    return (
+        *place_fields(ScaleRow),
+        *(field for place, scale in enumerate(table.scales) for field in _side_fields(place, scale)),
+        Field("clock", "", _clock, right=False),
+        Field("", "outcome", lambda row: row.outcome.value),
+        Field("", "reason", lambda row: row.reason),
+    )
 
 
 def rows_section(table: ScaleTable, title: str = "Rows by the clock", name: str = "clock-scales") -> Section:
@@ -150,27 +143,15 @@ def rows_section(table: ScaleTable, title: str = "Rows by the clock", name: str 
         title: heading.
         name: of the section, unique in its document.
     """
-    rows = _ordered(table)
-    shown, rest = rows[:_MOST_ROWS], rows[_MOST_ROWS:]
-    columns = _columns(table)
-    loaded = any(row.load != IDLE.name for row in table.rows)
-    blocks: list[Block] = [
-        Paragraph(MEANING, Tone.NOTE),
-        *([Paragraph(LOADS, Tone.NOTE)] if loaded else []),
-        Table(title=title, columns=columns, rows=tuple(tuple(_cells(row)) for row in shown), keys=3),
-    ]
-    more = (
-        Fold(
-            summary=f"{len(rest)} more, which depend less or not at all",
-            blocks=(Table(title=title, columns=columns, rows=tuple(tuple(_cells(row)) for row in rest), keys=3),),
-            brief=False,
-        ),
+    return side_by_side.rows_section(
+        name,
+        title,
+        _fields(table),
+        table.rows,
+        _ordered(table),
+        rest="which depend less or not at all",
+        notes=(MEANING, *((LOADS,) if any(row.load != IDLE.name for row in table.rows) else ())),
     )
-    return Section(title=title, name=name, blocks=(*blocks, *(more if rest else ())), data=_data(table))
-
-
-def _data(table: ScaleTable) -> tuple[dict[str, str | float | None], ...]:
-    return tuple(dict(zip(_head(table), _values(row), strict=True)) for row in table.rows)
 
 
 def document_of(table: ScaleTable, records: Sequence[tuple[str, str]] = ()) -> Document:
@@ -180,40 +161,21 @@ def document_of(table: ScaleTable, records: Sequence[tuple[str, str]] = ()) -> D
         table: of at least two clocks.
         records: pairs (answer of a record, command that shows it), parallel to the clocks; none to leave them out.
     """
-    title = f"The same experiment at {_scales(table)} for each instruction"
-    sections = [rows_section(table)]
-    if records:
-        pairs = list(zip(table.scales, records, strict=True))
-        answers = tuple(Item(text, label=f"{scale} ns") for scale, (text, _) in pairs)
-        shown = tuple((f"the record at {scale} ns", command) for scale, (_, command) in pairs)
-        sections += [
-            Section(title="The answer of each clock", blocks=(BulletList(items=answers),)),
-            Section(title="What to do next", blocks=(Commands(commands=shown),)),
-        ]
-    return Document(title=title, answer=answer(table), sections=tuple(sections))
-
-
-def _head(table: ScaleTable) -> tuple[str, ...]:
-    sides = (f"{name}_{scale}ns" for scale in table.scales for name in ("effect", "low", "high", "verdict"))
-    return ("suite", "workload", "load", "metric", "candidate", *sides, "outcome", "reason")
-
-
-def _values(row: ScaleRow) -> tuple[str | float | None, ...]:
-    sides = (
-        value
-        for each in row.sides
-        for value in (
-            (None, None, None, "") if each is None else (each.effect, each.low, each.high, each.verdict.value)
-        )
+    return side_by_side.document_of(
+        f"The same experiment at {_scales(table)} for each instruction",
+        answer(table),
+        rows_section(table),
+        (
+            (f"{scale} ns", text, f"the record at {scale} ns", command)
+            for scale, (text, command) in zip(table.scales, records, strict=False)
+        ),
+        "clock",
     )
-    start = (row.suite, row.workload, row.load, row.metric.name, row.candidate.label)
-    return (*start, *sides, row.outcome.value, row.reason)
 
 
 def to_csv(table: ScaleTable) -> str:
     """Return one line per row; an empty cell stands for no number."""
-    lines = (tuple(value if isinstance(value, str) else plain(value) for value in _values(row)) for row in table.rows)
-    return comma_separated(_head(table), lines)
+    return as_csv(_fields(table), table.rows)
 
 
 def to_json(table: ScaleTable) -> str:

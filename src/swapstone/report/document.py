@@ -460,38 +460,3 @@ def notes_of(section: Section) -> tuple[str, ...]:
 def table_of(section: Section) -> Table | None:
     """Return a section's first table; None where it has none."""
     return next((each for each in section.blocks if isinstance(each, Table)), None)
-
-
-def data_section(
-    *,
-    name: str,
-    title: str,
-    head: tuple[str, ...] = (),
-    rows: tuple[tuple[str, ...], ...] = (),
-    right: tuple[bool, ...] = (),
-    keys: int = 1,
-    data: tuple[dict[str, str | float | None], ...] = (),
-    notes: tuple[str, ...] = (),
-    warnings: tuple[str, ...] = (),
-    drawing: Drawing | None = None,
-) -> Section:
-    """Return a section of one table or drawing with notes, and its data for programs.
-
-    Args:
-        name: in letters, digits and hyphens, unique in a report.
-        title: its heading.
-        head: the columns' names; none where there is only a drawing.
-        rows: texts, each row as long as `head`.
-        right: for each column, whether it is set to the right.
-        keys: number of first columns that name a row.
-        data: the table for programs.
-        notes: sentences below it.
-        warnings: sentences above it.
-        drawing: above the table on a page; None for none.
-    """
-    columns = tuple(Column((name,), flush) for name, flush in zip(head, right, strict=True))
-    cells = tuple(tuple(Cell(text) for text in row) for row in rows)
-    table = (Table(title=title, columns=columns, rows=cells, keys=keys),) if head else ()
-    drawings = (drawing,) if drawing is not None and (drawing.svg or drawing.lines) else ()
-    sentences = tuple(Paragraph(text, Tone.NOTE) for text in notes)
-    return Section(name=name, title=title, blocks=(*drawings, *table, *sentences), data=data, warnings=warnings)

@@ -7,21 +7,21 @@ Every number was measured or is in the analysis. A field of a format that was no
 from __future__ import annotations
 
 import urllib.parse
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 
-from swapstone.model import Analysis, Comparison, Copy, Direction, Metric, Variant
-from swapstone.report import factorial_export, failure_columns, formatting, mean_columns, section_export
+from swapstone.model import Analysis, Copy, Direction, Metric, Variant
+from swapstone.report import comparison_columns, factorial_export, formatting, section_export
 from swapstone.report.ci_export import CI_EXPORTS
 from swapstone.report.context import ReportContext
 from swapstone.report.csv_output import comma_separated, plain
-from swapstone.report.export_sides import Side, sides
 from swapstone.report.hyperfine_export import to_hyperfine
 from swapstone.report.labelled import labelled
 from swapstone.report.printed_json import printed_json
 from swapstone.report.record_report import answer_of, sections_of
-from swapstone.report.topics.comparison_groups import medians
+from swapstone.report.sides import Side, sides
+from swapstone.report.tables import as_csv
 
 _GO_ALLOWED = "_.-()+,:@#~"
 """Characters of a name in Go's benchmark format besides letters and digits. Others are percent-encoded (RFC 3986)."""
@@ -45,69 +45,13 @@ def to_json(context: ReportContext, analysis: Analysis) -> str:
     )
 
 
-_COMPARISON_COLUMNS = (
-    "suite",
-    "workload",
-    "load",
-    "metric",
-    "unit",
-    "quantity",
-    "better",
-    "baseline",
-    "candidate",
-    "pairs",
-    "baseline_median",
-    "candidate_median",
-    "scale",
-    "effect",
-    "low",
-    "high",
-    "confidence",
-    "p_value",
-    "smallest_visible",
-    "exact",
-    "preferred",
-    "verdict",
-    "reason",
-    "not_observed",
-    "seal",
-    *mean_columns.COLUMNS,
-    *failure_columns.COLUMNS,
-)
-
-
-def _comparison_cells(c: Comparison, unobserved: Collection[str], seal: str, rates: failure_columns.Rates) -> list[str]:
-    differing = (name for name, level in c.baseline.levels if dict(c.candidate.levels).get(name) != level)
-    middle = medians(c)
-    where = [c.suite, c.workload, c.load, c.metric.name, c.metric.unit, c.metric.quantity.value, c.metric.better.value]
-    numbers = [c.effect, c.low, c.high, c.confidence, c.p_value, c.smallest_visible]
-    return [
-        *where,
-        c.baseline.label,
-        c.candidate.label,
-        str(len(c.baseline_values)),
-        *map(plain, middle or (None, None)),
-        c.scale.value,
-        *map(plain, numbers),
-        str(c.exact).lower(),
-        str(c.preferred).lower(),
-        c.verdict.value,
-        c.reason,
-        " ".join(name for name in differing if name in unobserved),
-        seal,
-        *(str(value).lower() if isinstance(value, bool) else plain(value) for value in mean_columns.values(c).values()),
-        *(value if isinstance(value, str) else plain(value) for value in failure_columns.values(rates, c).values()),
-    ]
-
-
 def to_csv(context: ReportContext, analysis: Analysis) -> str:
     """Return one row per comparison. Times are in the metric's unit; an empty cell stands for no number.
 
     ``not_observed`` names the factors that differ and whose level rests on the request alone; ``seal`` is the digest of the record.
     """
-    unobserved, seal, rates = context.experiment.unobserved, context.seal_digest, failure_columns.rates_of(analysis)
-    rows = (_comparison_cells(c, unobserved, seal, rates) for c in analysis.comparisons)
-    return comma_separated(_COMPARISON_COLUMNS, rows)
+    fields = comparison_columns.csv_fields(context.experiment.unobserved, context.seal_digest)
+    return as_csv(fields, comparison_columns.rows_of(analysis))
 
 
 def to_runs_csv(context: ReportContext, analysis: Analysis) -> str:
@@ -180,7 +124,7 @@ def to_benchstat(context: ReportContext, analysis: Analysis) -> str:
     The lines ``suite:``, ``load:`` and ``copy:`` are configuration, of which benchstat makes a table each; so the copies of the
     baseline in a null comparison are not mixed with it, and ``-col copy`` compares them. The variant is no configuration.
     """
-    found = sides(analysis)
+    found = sides(analysis, copies=True)
     lines = [
         "goos: linux",
         f"record: {formatting.safe(context.record_id)}",

@@ -3,113 +3,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from swapstone.model import Analysis, FactorEffect, Interaction
 from swapstone.report.context import ReportContext
-from swapstone.report.csv_output import comma_separated, plain
+from swapstone.report.tables import Datum, Field, Value, as_csv, data_of
 
-COLUMNS = (
-    "kind",
-    "suite",
-    "workload",
-    "load",
-    "metric",
-    "unit",
-    "quantity",
-    "better",
-    "change",
-    "against",
-    "changed_by",
-    "changed_by_against",
-    "held",
-    "averaged",
-    "missing",
-    "workloads",
-    "blocks",
-    "scale",
-    "effect",
-    "low",
-    "high",
-    "confidence",
-    "p_value",
-    "smallest_visible",
-    "exact",
-    "preferred",
-    "verdict",
-    "reason",
-    "depends_on",
-    "effect_without",
-    "effect_within",
-    "closed",
+Estimate = FactorEffect | Interaction
+
+
+def _of_effect(value: Callable[[FactorEffect], Value], other: Value = "") -> Callable[[Estimate], Value]:
+    return lambda each: value(each) if isinstance(each, FactorEffect) else other
+
+
+def _of_interaction(value: Callable[[Interaction], Value], other: Value = "") -> Callable[[Estimate], Value]:
+    return lambda each: value(each) if isinstance(each, Interaction) else other
+
+
+FIELDS: tuple[Field[Estimate], ...] = (
+    Field("", "kind", _of_effect(lambda each: "simple" if each.held else "main", "interaction")),
+    Field("", "suite", lambda each: each.suite),
+    Field("", "workload", lambda each: each.workload),
+    Field("", "load", lambda each: each.load),
+    Field("", "metric", lambda each: each.metric.name),
+    Field("", "unit", lambda each: each.metric.unit),
+    Field("", "quantity", lambda each: each.metric.quantity.value),
+    Field("", "better", lambda each: each.metric.better.value),
+    Field("", "change", lambda each: each.change.label),
+    Field("", "against", lambda each: each.change.baseline),
+    Field("", "changed_by", _of_interaction(lambda each: each.by.label)),
+    Field("", "changed_by_against", _of_interaction(lambda each: each.by.baseline)),
+    Field("", "held", _of_effect(lambda each: ",".join(f"{factor}={level}" for factor, level in each.held))),
+    Field("", "averaged", lambda each: ";".join(each.averaged)),
+    Field("", "missing", lambda each: ";".join(each.missing)),
+    Field("", "workloads", lambda each: each.workloads),
+    Field("", "blocks", lambda each: each.blocks),
+    Field("", "scale", lambda each: each.scale.value),
+    Field("", "effect", lambda each: each.effect),
+    Field("", "low", lambda each: each.low),
+    Field("", "high", lambda each: each.high),
+    Field("", "confidence", lambda each: each.confidence),
+    Field("", "p_value", lambda each: each.p_value),
+    Field("", "smallest_visible", lambda each: each.smallest_visible),
+    Field("", "exact", lambda each: each.exact),
+    Field("", "preferred", lambda each: each.preferred),
+    Field("", "verdict", lambda each: each.verdict.value if isinstance(each, FactorEffect) else each.presence.value),
+    Field("", "reason", lambda each: each.reason),
+    Field("", "depends_on", _of_effect(lambda each: ";".join(each.depends_on))),
+    Field("", "effect_without", _of_interaction(lambda each: each.without, None)),
+    Field("", "effect_within", _of_interaction(lambda each: each.within, None)),
+    Field("", "closed", _of_interaction(lambda each: each.closed, None)),
 )
+"""`kind` is ``main``, ``simple`` or ``interaction``; `workload` is empty for a suite's index; lists are joined by semicolons. None is no
+number. The verdict of an interaction is its presence. No name is a keyword of SQL."""
 
 
-def rows(analysis: Analysis) -> Iterator[dict[str, object]]:
-    """Yield one row for each effect and each interaction, its keys those of `COLUMNS`.
-
-    `kind` is ``main``, ``simple`` or ``interaction``; `workload` is empty for a suite's index; lists are joined by semicolons. None is
-    no number. The verdict of an interaction is its presence. No name is a keyword of SQL.
-    """
-    for effect in analysis.effects:
-        yield {
-            **_shared(effect),
-            "kind": "simple" if effect.held else "main",
-            "held": ",".join(f"{factor}={level}" for factor, level in effect.held),
-            "verdict": effect.verdict.value,
-            "depends_on": ";".join(effect.depends_on),
-        }
-    for each in analysis.interactions:
-        yield {
-            **_shared(each),
-            "kind": "interaction",
-            "changed_by": each.by.label,
-            "changed_by_against": each.by.baseline,
-            "verdict": each.presence.value,
-            "effect_without": each.without,
-            "effect_within": each.within,
-            "closed": each.closed,
-        }
+def _estimates(analysis: Analysis) -> tuple[Estimate, ...]:
+    return (*analysis.effects, *analysis.interactions)
 
 
-def _shared(each: FactorEffect | Interaction) -> dict[str, object]:
-    empty: dict[str, object] = dict.fromkeys(("changed_by", "changed_by_against", "held", "depends_on"), "")
-    return {
-        **empty,
-        **dict.fromkeys(("effect_without", "effect_within", "closed")),
-        "suite": each.suite,
-        "workload": each.workload,
-        "load": each.load,
-        "metric": each.metric.name,
-        "unit": each.metric.unit,
-        "quantity": each.metric.quantity.value,
-        "better": each.metric.better.value,
-        "change": each.change.label,
-        "against": each.change.baseline,
-        "averaged": ";".join(each.averaged),
-        "missing": ";".join(each.missing),
-        "workloads": each.workloads,
-        "blocks": each.blocks,
-        "scale": each.scale.value,
-        "effect": each.effect,
-        "low": each.low,
-        "high": each.high,
-        "confidence": each.confidence,
-        "p_value": each.p_value,
-        "smallest_visible": each.smallest_visible,
-        "exact": each.exact,
-        "preferred": each.preferred,
-        "reason": each.reason,
-    }
+def rows(analysis: Analysis) -> tuple[Datum, ...]:
+    """Return one row for each effect and each interaction, its keys those of `FIELDS`."""
+    return data_of(FIELDS, _estimates(analysis))
 
 
 def to_csv(context: ReportContext, analysis: Analysis) -> str:
     """Return `rows` as CSV; the header alone where fewer than two factors were varied."""
     del context  # every export has this signature
-    return comma_separated(COLUMNS, ([_cell(row[name]) for name in COLUMNS] for row in rows(analysis)))
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return plain(value) if isinstance(value, float) or value is None else str(value)
+    return as_csv(FIELDS, _estimates(analysis))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from swapstone.model import Analysis, Copy, OwnProgram, Variant, filled_text
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.export_sides import Side, sides
+from swapstone.report.sides import Side, sides
 
 Place = tuple[str, str, str, Variant]
 """(suite, workload, load, variant)"""
@@ -59,7 +59,7 @@ def to_hyperfine_files(context: ReportContext, analysis: Analysis) -> dict[str, 
 def _measured(analysis: Analysis) -> dict[Place, dict[str, Side]]:
     """Return the metrics by suite, workload, load and variant, where elapsed time was measured."""
     by: dict[Place, dict[str, Side]] = {}
-    for side in sides(analysis):
+    for side in sides(analysis, copies=True):
         by.setdefault((side.suite, side.workload, side.load, side.variant), {})[side.metric.name] = side
     return {place: metrics for place, metrics in by.items() if "wall" in metrics}
 

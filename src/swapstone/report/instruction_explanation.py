@@ -24,10 +24,11 @@ from swapstone.record.variant_label import short_label
 from swapstone.report.answer.wording import listed
 from swapstone.report.arm_explanation import ARM_MODEL_HEAD, KINDS_HEAD, arm_kind_rows, arm_model_notes, arm_model_table
 from swapstone.report.context import ExplanationSummary
-from swapstone.report.document import BulletList, Cell, Column, Document, Item, Section, Table
+from swapstone.report.document import BulletList, Document, Item, Section
 from swapstone.report.formatting import safe
 from swapstone.report.modelled_cycles_table import MODEL_HEAD, model_notes, model_rows, model_sentence
 from swapstone.report.printed_json import printed_json
+from swapstone.report.tables import text_table
 
 MOST_FUNCTIONS = 16
 MOST_EVENTS = 12
@@ -198,7 +199,7 @@ def document_of(found: InstructionExplanation) -> Document:
         ("System calls and faults", event_rows, EVENT_HEAD, 1),
     )
     sections = [
-        Section(title=name, blocks=(_table(name, head, rows, keys),))
+        Section(title=name, blocks=(text_table(name, head, rows, keys=keys),))
         for name, make, head, keys in tables
         if (rows := make(found))
     ]
@@ -209,11 +210,6 @@ def document_of(found: InstructionExplanation) -> Document:
         answer=answer(found),
         sections=(*sections, Section(title="How it was counted", blocks=(BulletList(items=items),))),
     )
-
-
-def _table(name: str, head: Sequence[str], rows: Rows, keys: int) -> Table:
-    columns = tuple(Column((text,), right=place >= keys) for place, text in enumerate(head))
-    return Table(title=name, columns=columns, rows=tuple(tuple(map(Cell, row)) for row in rows), keys=keys)
 
 
 def summary_of(found: InstructionExplanation, pages: Sequence[tuple[str, str]]) -> ExplanationSummary:

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from swapstone.comparison.agreement import AgreementRow, AgreementTable, SignAgreement, Spread
 from swapstone.comparison.size_agreement import SizeOutcome
 from swapstone.model import Comparison
 from swapstone.report import formatting
-from swapstone.report.csv_output import comma_separated, plain
-from swapstone.report.document import BulletList, Cell, Column, Document, Item, Mark, Section, Table, Tone
+from swapstone.report.document import BulletList, Cell, Document, Item, Mark, Section, Tone
 from swapstone.report.labelled import labelled
 from swapstone.report.printed_json import printed_json
+from swapstone.report.side_by_side import code, name_of
+from swapstone.report.tables import Field, as_csv, table_of
 from swapstone.report.topics.comparison_groups import shown
 
 _SIZE_TONES = {
@@ -39,14 +40,6 @@ def _side(found: Comparison | None) -> tuple[str, str]:
     return formatting.effect(effect, found) + (f" ({between})" if between else ""), found.verdict.value
 
 
-def _name(row: AgreementRow) -> str:
-    return row.workload if row.load == "idle" else f"{row.workload} under {row.load}"
-
-
-def _cells(row: AgreementRow) -> tuple[str, ...]:
-    return (_name(row), row.candidate.short_label, *_side(row.first), *_side(row.second), _size(row))
-
-
 def _size(row: AgreementRow) -> str:
     """Return the ratio of the two effects with its interval; empty without one."""
     size = row.size
@@ -70,7 +63,9 @@ def answer(found: AgreementTable) -> str:
     text = f"{agree} of {formatting.count(comparable, 'row')} agree in size, within {formatting.percent(found.margin)}"
     rows = sorted((row for row in found.rows if row.size.outcome is SizeOutcome.DIFFER), key=_distance, reverse=True)
     if differ:
-        named = ", ".join(f"{formatting.safe(_name(row))} {_size(row)}" for row in rows[:_MOST_NAMED])
+        named = ", ".join(
+            f"{formatting.safe(name_of(row.workload, row.load))} {_size(row)}" for row in rows[:_MOST_NAMED]
+        )
         more = f" and {differ - _MOST_NAMED} more" if differ > _MOST_NAMED else ""
         text += f"; {differ} {'differs' if differ == 1 else 'differ'}: {named}{more}"
     if undecided:
@@ -114,63 +109,65 @@ def _spread(name: str, clock: str, spread: Spread) -> str:
     return f"{text}; the largest spread is {formatting.percent(spread.largest)} ({formatting.safe(spread.where)})."
 
 
-def _head(found: AgreementTable) -> tuple[str, ...]:
-    one, other = map(formatting.safe, found.names)
-    return ("workload", "candidate", one, "verdict", other, "verdict", f"{other} / {one}", "sizes", "signs")
+def _side_fields(
+    name: str, of: Callable[[AgreementRow], Comparison | None], key: str
+) -> tuple[Field[AgreementRow], ...]:
+    def number(which: str) -> Callable[[AgreementRow], float | None]:
+        return lambda row: getattr(side, which) if (side := of(row)) is not None and shown(side) is not None else None
+
+    return (
+        Field(formatting.safe(name), "", lambda row: _side(of(row))[0]),
+        Field("verdict", "", lambda row: _side(of(row))[1], right=False),
+        Field("", f"{key}_metric", lambda row: side.metric.name if (side := of(row)) else ""),
+        *(Field("", f"{key}_{which}", number(which)) for which in ("effect", "low", "high")),
+        Field("", f"{key}_exact", lambda row: side.exact if (side := of(row)) else ""),
+        Field("", f"{key}_verdict", lambda row: side.verdict.value if (side := of(row)) else ""),
+    )
+
+
+def _mark(outcome: SizeOutcome | SignAgreement, tone: Tone, note: str = "") -> Cell:
+    return Cell(mark=Mark(outcome.value, "", tone), note=note)
+
+
+def _of_size(name: str) -> Callable[[AgreementRow], str | float | None]:
+    return lambda row: getattr(row.size, name)
+
+
+def fields(names: tuple[str, str]) -> tuple[Field[AgreementRow], ...]:
+    """Return the columns of the table, of two records with these names."""
+    one, other = map(formatting.safe, names)
+    return (
+        Field("workload", "", lambda row: name_of(row.workload, row.load), code, right=False),
+        Field("", "suite", lambda row: row.suite),
+        Field("", "workload", lambda row: row.workload),
+        Field("", "load", lambda row: row.load),
+        Field("candidate", "", lambda row: row.candidate.short_label, right=False),
+        Field("", "candidate", lambda row: row.candidate.label),
+        *_side_fields(names[0], lambda row: row.first, "first"),
+        *_side_fields(names[1], lambda row: row.second, "second"),
+        Field("", "signs", lambda row: row.sameness.value),
+        Field("", "reason", lambda row: row.reason),
+        Field(f"{other} / {one}", "", _size),
+        Field("sizes", "", lambda row: _mark(row.size.outcome, _SIZE_TONES[row.size.outcome]), right=False),
+        Field("signs", "", lambda row: _mark(row.sameness, _TONES[row.sameness], row.reason), right=False),
+        Field("", "size", lambda row: row.size.outcome.value),
+        Field("", "size_metric", lambda row: row.size.metric),
+        *(Field("", f"size_{name}", _of_size(name)) for name in ("ratio", "low", "high", "confidence", "reason")),
+    )
 
 
 def document_of(found: AgreementTable) -> Document:
     """Return the table as a document, the answer about the sizes first."""
-    right = (False, False, True, False, True, False, True, False, False)
-    columns = tuple(Column((name,), flush) for name, flush in zip(_head(found), right, strict=True))
-    rows = tuple(tuple(_styled(row)) for row in found.rows)
     title = f"Sizes and signs of {found.names[0]} and {found.names[1]}"
     sentence, *rest = sentences(found)
-    lines = tuple(map(Item, rest))
-    blocks = (Table(title=title, columns=columns, rows=rows, keys=2), BulletList(items=lines))
+    table = table_of(title, fields(found.names), found.rows, keys=2)
+    blocks = (table, BulletList(items=tuple(map(Item, rest))))
     return Document(title=title, answer=sentence, sections=(Section(title="Rows", blocks=blocks),))
-
-
-def _styled(row: AgreementRow) -> Iterator[Cell]:
-    name, *cells = _cells(row)
-    yield Cell(name, code=True)
-    yield from map(Cell, cells)
-    yield Cell(mark=Mark(row.size.outcome.value, "", _SIZE_TONES[row.size.outcome]))
-    yield Cell(mark=Mark(row.sameness.value, "", _TONES[row.sameness]), note=row.reason)
 
 
 def to_csv(found: AgreementTable) -> str:
     """Return one row per workload; an empty cell stands for no number."""
-    return comma_separated(CSV_HEADER, csv_rows(found))
-
-
-_SIDES = tuple(
-    f"{side}_{name}" for side in ("first", "second") for name in ("metric", "effect", "low", "high", "exact", "verdict")
-)
-_SIZES = ("size", "size_metric", "size_ratio", "size_low", "size_high", "size_confidence", "size_reason")
-CSV_HEADER = ("suite", "workload", "load", "candidate", *_SIDES, "signs", "reason", *_SIZES)
-"""Names of the cells of `csv_rows`."""
-
-
-def csv_rows(found: AgreementTable) -> Iterator[tuple[str, ...]]:
-    """Yield the cells of each row of the table."""
-    for row in found.rows:
-        yield (
-            *(row.suite, row.workload, row.load, row.candidate.label),
-            *(*_numbers(row.first), *_numbers(row.second)),
-            *(row.sameness.value, row.reason),
-            *(row.size.outcome.value, row.size.metric),
-            *map(plain, (row.size.ratio, row.size.low, row.size.high, row.size.confidence)),
-            row.size.reason,
-        )
-
-
-def _numbers(found: Comparison | None) -> tuple[str, ...]:
-    if found is None:
-        return ("",) * 6
-    effect = shown(found)
-    numbers = (effect, found.low, found.high) if effect is not None else (None, None, None)
-    return (found.metric.name, *map(plain, numbers), str(found.exact).lower(), found.verdict.value)
+    return as_csv(fields(found.names), found.rows)
 
 
 def to_json(found: AgreementTable) -> str:

@@ -30,17 +30,15 @@ from swapstone.report.context import ExplanationSummary
 from swapstone.report.document import (
     Block,
     BulletList,
-    Cell,
-    Column,
     Document,
     Item,
     Links,
     Section,
-    Table,
     Tone,
 )
 from swapstone.report.instrument_costs import INSTRUMENT_COST_HEAD, instrument_cost_rows
 from swapstone.report.printed_json import printed_json
+from swapstone.report.tables import text_table
 
 INSTRUCTIONS = "instructions"
 MOST_COUNTS = 24
@@ -261,22 +259,17 @@ def _parts(
         yield "Remedies that were tried", (BulletList(items=tried or (none,)),)
     if explanation.ledger is not None:
         rows = ledger_rows(explanation.ledger, differs=explanation.differs)
-        yield "Ledger", (_table("Ledger", ledger_head(explanation.ledger), rows, keys=1),)
-    yield "Counts in one operation", (_table("Counts", COUNT_HEAD, count_rows(explanation)),)
+        yield "Ledger", (text_table("Ledger", ledger_head(explanation.ledger), rows),)
+    yield "Counts in one operation", (text_table("Counts", COUNT_HEAD, count_rows(explanation), keys=2),)
     waits = wait_rows(seen)
-    yield "Waits in one operation", (_table("Waits", WAIT_HEAD, waits),) if waits else ()
+    yield "Waits in one operation", (text_table("Waits", WAIT_HEAD, waits, keys=2),) if waits else ()
     functions = function_rows(seen)
-    yield "Instructions by function", (_table("Functions", FUNCTION_HEAD, functions),) if functions else ()
+    yield "Instructions by function", (text_table("Functions", FUNCTION_HEAD, functions, keys=2),) if functions else ()
     links = tuple((kind, file) for file, kind in pages)
     yield "Flame graphs of the difference", (Links(links=links),) if links else ()
     costs = instrument_cost_rows(seen)
-    yield "Costs of the instruments", (_table("Costs", INSTRUMENT_COST_HEAD, costs, keys=1),) if costs else ()
-    yield "Instruments", (_table("Instruments", INSTRUMENT_HEAD, instrument_rows(seen)),)
-
-
-def _table(name: str, head: Sequence[str], rows: Rows, keys: int = 2) -> Table:
-    columns = tuple(Column((text,), right=place >= keys) for place, text in enumerate(head))
-    return Table(title=name, columns=columns, rows=tuple(tuple(map(Cell, row)) for row in rows), keys=keys)
+    yield "Costs of the instruments", (text_table("Costs", INSTRUMENT_COST_HEAD, costs),) if costs else ()
+    yield "Instruments", (text_table("Instruments", INSTRUMENT_HEAD, instrument_rows(seen), keys=2),)
 
 
 def to_json(seen: RowMeasurements, explanation: Explanation) -> str:

@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 from swapstone.model import Analysis
 from swapstone.report.context import ReportContext
-from swapstone.report.csv_output import comma_separated, plain
 from swapstone.report.document import Drawing, Section, notes_of, table_of
 from swapstone.report.record_report import sections_of
+from swapstone.report.tables import Datum, as_csv, item
 
 
 def described(sections: Iterable[Section]) -> list[dict[str, object]]:
@@ -50,10 +50,10 @@ def to_csv(context: ReportContext, analysis: Analysis) -> str:
 
     An empty value means that there is none. The header alone where a record has no such section.
     """
-    rows = (
-        (section.name, place, column, value if isinstance(value, str) else plain(value))
+    rows: list[Datum] = [
+        {"exhibit": section.name, "row": place, "column": column, "value": value}
         for section in sections_of(context, analysis)
         for place, row in enumerate(section.data, start=1)
         for column, value in row.items()
-    )
-    return comma_separated(["exhibit", "row", "column", "value"], rows)
+    ]
+    return as_csv([item("", key) for key in ("exhibit", "row", "column", "value")], rows)

@@ -5,33 +5,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from swapstone.comparison.several_boards import BoardRow, BoardTable
 from swapstone.model.safe_text import safe
-from swapstone.report import formatting
-from swapstone.report.csv_output import comma_separated, plain
-from swapstone.report.document import (
-    Block,
-    BulletList,
-    Cell,
-    Column,
-    Commands,
-    Document,
-    Fold,
-    Item,
-    Mark,
-    Paragraph,
-    Section,
-    Table,
-    Tone,
-)
+from swapstone.report import formatting, side_by_side
+from swapstone.report.document import Cell, Document, Mark, Tone
 from swapstone.report.labelled import labelled
 from swapstone.report.printed_json import printed_json
+from swapstone.report.side_by_side import place_fields
+from swapstone.report.tables import Field, as_csv
 from swapstone.report.verdict_marks import LEGEND, VERDICT_MARKS
 
-_MOST_ROWS = 16
-"""Rows of a brief table. A page has all."""
 MEANING = (
     "Boards are a random effect: the interval over boards (95 % for each row, not corrected for their number) contains the spread between "
     "them, and is wide with few boards. Spread is the standard deviation of the boards' true ratios."
@@ -53,57 +38,55 @@ def answer(table: BoardTable) -> str:
     return f"{text}; {named}."
 
 
-def _name(row: BoardRow) -> str:
-    return row.workload if row.load == "idle" else f"{row.workload} under {row.load}"
-
-
-def _spread(row: BoardRow) -> str:
-    """Return the spread as a share of the ratio."""
-    return f"{100 * math.expm1(row.spread):.1f} %"
-
-
 def _named(table: BoardTable, board: int) -> str:
     return f"{_label(board)}, {safe(table.boards[board])}"
-
-
-def _cells(row: BoardRow) -> Iterator[Cell]:
-    yield Cell(_name(row), code=True)
-    yield Cell(row.metric.name)
-    yield Cell(row.candidate.short_label)
-    for side in row.sides:
-        mark = VERDICT_MARKS[side.verdict]
-        yield Cell("" if side.effect is None else f"{formatting.effect(side.effect, side)} {mark.letter}")
-    width = row.high - row.low
-    low, high = formatting.ratio(row.low, width), formatting.ratio(row.high, width)
-    yield Cell(f"{formatting.ratio(row.ratio, width)} ({low} to {high}) {VERDICT_MARKS[row.verdict].letter}")
-    yield Cell(_spread(row))
-    names = ", ".join(_label(board) for board in row.deviating)
-    yield Cell(mark=Mark(names, "", Tone.WARNING)) if names else Cell("")
 
 
 def _label(board: int) -> str:
     return f"board {board + 1}"
 
 
-def _rows(table: BoardTable) -> Section:
-    boards = (Column((_label(board),), right=True) for board, _ in enumerate(table.boards))
-    columns = (
-        *(Column(("workload",)), Column(("metric",)), Column(("candidate",)), *boards),
-        *(Column(("over boards",), right=True), Column(("spread",), right=True), Column(("differs",))),
+def _side_fields(board: int, name: str) -> tuple[Field[BoardRow], ...]:
+    def side(row: BoardRow) -> str:
+        found = row.sides[board]
+        return (
+            ""
+            if found.effect is None
+            else f"{formatting.effect(found.effect, found)} {VERDICT_MARKS[found.verdict].letter}"
+        )
+
+    return (
+        Field(_label(board), "", side),
+        Field("", f"board_{board + 1}", lambda _row: name),
+        Field("", f"effect_{board + 1}", lambda row: row.sides[board].effect),
+        Field("", f"verdict_{board + 1}", lambda row: row.sides[board].verdict.value),
     )
-    ordered = sorted(table.rows, key=lambda row: (not row.deviating, table.held(row), -row.spread))
-    title = "Rows by board"
-    shown, rest = (
-        Table(title=title, columns=columns, rows=tuple(tuple(_cells(row)) for row in rows), keys=3)
-        for rows in (ordered[:_MOST_ROWS], ordered[_MOST_ROWS:])
+
+
+def _over_boards(row: BoardRow) -> str:
+    width = row.high - row.low
+    ratio, low, high = (formatting.ratio(value, width) for value in (row.ratio, row.low, row.high))
+    return f"{ratio} ({low} to {high}) {VERDICT_MARKS[row.verdict].letter}"
+
+
+def _deviating(row: BoardRow) -> Cell:
+    names = ", ".join(map(_label, row.deviating))
+    return Cell(mark=Mark(names, "", Tone.WARNING) if names else None)
+
+
+def _fields(table: BoardTable) -> tuple[Field[BoardRow], ...]:
+    return (
+        *place_fields(BoardRow),
+        *(field for board, name in enumerate(table.boards) for field in _side_fields(board, name)),
+        Field("over boards", "", _over_boards),
+        Field("", "ratio", lambda row: row.ratio),
+        Field("", "low", lambda row: row.low),
+        Field("", "high", lambda row: row.high),
+        Field("spread", "spread", lambda row: row.spread, lambda spread: f"{100 * math.expm1(spread):.1f} %"),
+        Field("", "verdict", lambda row: row.verdict.value),
+        Field("differs", "", _deviating, right=False),
+        Field("", "deviating", lambda row: " ".join(table.boards[board] for board in row.deviating)),
     )
-    blocks: list[Block] = [Paragraph(f"{MEANING} Verdicts: {LEGEND}.", Tone.NOTE), shown]
-    if rest.rows:
-        blocks.append(Fold(summary=f"{len(rest.rows)} more, of boards that differ less", blocks=(rest,), brief=False))
-    if table.omitted:
-        left_out = formatting.count(table.omitted, "row")
-        blocks.append(Paragraph(f"{left_out} without 3 pairs of positive values on every board: left out.", Tone.NOTE))
-    return Section(title=title, name="boards", blocks=tuple(blocks), data=_data(table))
 
 
 def document_of(table: BoardTable, records: Sequence[tuple[str, str]] = ()) -> Document:
@@ -113,59 +96,32 @@ def document_of(table: BoardTable, records: Sequence[tuple[str, str]] = ()) -> D
         table: of at least three boards.
         records: pairs (answer of a record, command that shows it), parallel to the boards; none to leave them out.
     """
-    title = f"The same experiment on {len(table.boards)} boards"
-    sections = [_rows(table)]
-    if records:
-        sections += [
-            Section(
-                title="The answer of each board",
-                blocks=(
-                    BulletList(
-                        items=tuple(Item(text, label=_named(table, board)) for board, (text, _) in enumerate(records))
-                    ),
-                ),
-            ),
-            Section(
-                title="What to do next",
-                blocks=(
-                    Commands(
-                        commands=tuple(
-                            (f"the record of {_label(board)}", shows) for board, (_, shows) in enumerate(records)
-                        )
-                    ),
-                ),
-            ),
-        ]
-    return Document(title=title, answer=answer(table), sections=tuple(sections))
-
-
-def _head(table: BoardTable) -> tuple[str, ...]:
-    sides = (f"{name}_{number}" for number, _ in enumerate(table.boards, 1) for name in ("board", "effect", "verdict"))
-    start = ("suite", "workload", "load", "metric", "candidate")
-    return (*start, *sides, "ratio", "low", "high", "spread", "verdict", "deviating")
-
-
-def _values(row: BoardRow, table: BoardTable) -> tuple[str | float | None, ...]:
-    sides = (
-        value
-        for board, side in zip(table.boards, row.sides, strict=True)
-        for value in (board, side.effect, side.verdict.value)
+    left_out = f"{formatting.count(table.omitted, 'row')} without 3 pairs of positive values on every board: left out."
+    section = side_by_side.rows_section(
+        "boards",
+        "Rows by board",
+        _fields(table),
+        table.rows,
+        sorted(table.rows, key=lambda row: (not row.deviating, table.held(row), -row.spread)),
+        rest="of boards that differ less",
+        notes=(f"{MEANING} Verdicts: {LEGEND}.",),
+        below=(left_out,) if table.omitted else (),
     )
-    start = (row.suite, row.workload, row.load, row.metric.name, row.candidate.label)
-    names = " ".join(table.boards[board] for board in row.deviating)
-    return (*start, *sides, row.ratio, row.low, row.high, row.spread, row.verdict.value, names)
-
-
-def _data(table: BoardTable) -> tuple[dict[str, str | float | None], ...]:
-    return tuple(dict(zip(_head(table), _values(row, table), strict=True)) for row in table.rows)
+    return side_by_side.document_of(
+        f"The same experiment on {len(table.boards)} boards",
+        answer(table),
+        section,
+        (
+            (_named(table, board), text, f"the record of {_label(board)}", command)
+            for board, (text, command) in enumerate(records)
+        ),
+        "board",
+    )
 
 
 def to_csv(table: BoardTable) -> str:
     """Return one line per row; an empty cell stands for no number."""
-    lines = (
-        tuple(value if isinstance(value, str) else plain(value) for value in _values(row, table)) for row in table.rows
-    )
-    return comma_separated(_head(table), lines)
+    return as_csv(_fields(table), table.rows)
 
 
 def to_json(table: BoardTable) -> str:

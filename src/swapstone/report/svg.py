@@ -72,7 +72,7 @@ def series(place: int) -> str:
     return f"--s{place % SERIES + 1}"
 
 
-def drawing(width: float, height: float, parts: Iterable[str], *, title: str, description: str, name: str = "") -> str:
+def drawing(width: float, height: float, parts: Iterable[str], *, title: str, description: str, name: str) -> str:
     """Return one ``<svg>`` element that scales with the page.
 
     Args:
@@ -81,16 +81,42 @@ def drawing(width: float, height: float, parts: Iterable[str], *, title: str, de
         parts: elements.
         title: what it shows, for screen readers.
         description: its content as sentences, for the same.
-        name: a class; empty for none.
+        name: its class.
     """
-    css = f' class="{name}"' if name else ""
     return (
-        f'<svg{css} viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" role="img" font-size="12">'
+        f'<svg class="{name}" viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}" role="img" font-size="12">'
         f"<title>{safe(title)}</title><desc>{safe(description)}</desc>{''.join(parts)}</svg>"
     )
 
 
-class LogAxis:
+class LinearAxis:
+    """A linear axis from `low` to `high`, with the coordinates `start` and `end`; `end` may be less than `start`."""
+
+    def __init__(self, low: float, high: float, start: float, end: float) -> None:
+        self.low, self.high = low, high if high > low else low + 1.0
+        self.start, self.end = start, end
+
+    def scale(self, value: float) -> float:
+        """Return a value as the axis has it."""
+        return value
+
+    def at(self, value: float) -> float:
+        """Return the coordinate of a value, kept within the axis."""
+        share = (self.scale(value) - self.low) / (self.high - self.low)
+        return self.start + (self.end - self.start) * min(1.0, max(0.0, share))
+
+    def ticks(self, apart: float) -> list[float]:
+        """Return the ticks: multiples of 1, 2 or 5 times a power of ten, at least `apart` points from each other."""
+        least = apart * (self.high - self.low) / abs(self.end - self.start)
+        power = 10.0 ** math.floor(math.log10(least))
+        step = next(each * power for each in (1, 2, 5, 10) if each * power >= least)
+        return [
+            step * number
+            for number in range(math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9) + 1)
+        ]
+
+
+class LogAxis(LinearAxis):
     """A logarithmic axis.
 
     Args:
@@ -98,64 +124,51 @@ class LogAxis:
         start, end: coordinates of its ends; `end` may be less than `start`.
         least: it holds at least 1 / least to least, if it is an axis of ratios; 1 for no such range.
         pad: share of its length that stays free at both ends.
+        shift: added to each value, so that 0 is on the axis; 0 for none.
     """
 
     def __init__(
-        self, values: Iterable[float], start: float, end: float, *, least: float = 1.0, pad: float = 0.08
+        self,
+        values: Iterable[float],
+        start: float,
+        end: float,
+        *,
+        least: float = 1.0,
+        pad: float = 0.08,
+        shift: float = 0.0,
     ) -> None:
-        known = [math.log(value) for value in values if value > 0]
+        self._shift = shift
+        known = [math.log(value + shift) for value in values if value + shift > 0]
         known += [-math.log(least), math.log(least)] if least > 1 else []
         low, high = min(known, default=0.0), max(known, default=0.0)
-        room = (high - low) * pad or 0.5
-        self.low, self.high = low - room, high + room
-        self.start, self.end = start, end
+        room = (high - low) * pad or (0.0 if pad == 0 < high - low else 0.5)
+        super().__init__(low - room, high + room, start, end)
 
-    def at(self, value: float) -> float:
-        """Return the coordinate of a value above 0, kept within the axis."""
-        share = (math.log(value) - self.low) / (self.high - self.low)
-        return self.start + (self.end - self.start) * min(1.0, max(0.0, share))
+    def scale(self, value: float) -> float:
+        """Return the logarithm of a value above 0 less the shift."""
+        return math.log(value + self._shift)
 
-    def holds(self, value: float) -> bool:
-        """Return whether a value is on the axis."""
-        return self.low <= math.log(value) <= self.high
+    def ratios(self, apart: float) -> list[float]:
+        """Return the ticks of an axis of ratios, at least `apart` points from each other, with 1 among them."""
+        return self._apart([1.0, *(value for step in reversed(_RATIOS) for value in (step, 1 / step))], apart)
 
-    def ratios(self, apart: float) -> list[tuple[float, str]]:
-        """Return the ticks of an axis of ratios: pairs (ratio, label), at least `apart` points from each other, with 1 among them."""
-        candidates = [1.0, *(value for step in reversed(_RATIOS) for value in (step, 1 / step))]
-        return [(value, f"{value:.{3 if 0.9 < value < 1.1 else 2}g}") for value in self._apart(candidates, apart)]
-
-    def decades(self, apart: float) -> list[float]:
+    def ticks(self, apart: float) -> list[float]:
         """Return the ticks of an axis of values: powers of ten, then 2 and 5 times them, at least `apart` points from each other."""
         first, last = math.floor(self.low / math.log(10)), math.ceil(self.high / math.log(10))
-        candidates = [step * 10.0**power for step in (1, 2, 5) for power in range(first, last + 1)]
-        return self._apart(candidates, apart)
+        zero = [0.0] if self._shift else []
+        return self._apart(
+            [*zero, *(step * 10.0**power for step in (1, 2, 5) for power in range(first, last + 1))], apart
+        )
 
     def _apart(self, candidates: Iterable[float], apart: float) -> list[float]:
         found: list[float] = []
         for value in candidates:
-            if self.holds(value) and all(abs(self.at(value) - self.at(each)) >= apart for each in found):
+            held = self.low - 1e-9 <= self.scale(value) <= self.high + 1e-9
+            if held and all(abs(self.at(value) - self.at(each)) >= apart for each in found):
                 found.append(value)
         return sorted(found)
 
 
-def spread(places: Sequence[float], apart: float, low: float, high: float) -> list[float]:
-    """Move labels apart along one axis.
-
-    Args:
-        places: where each would be, in order of the labels.
-        apart: the least distance between two.
-        low: where they must stay.
-        high: where they must stay; a range that is too short is exceeded.
-
-    Returns:
-        New places, parallel to `places`.
-    """
-    order = sorted(range(len(places)), key=lambda number: places[number])
-    moved = list(places)
-    last = low - apart
-    for number in order:
-        moved[number] = last = max(places[number], last + apart)
-    last = high + apart
-    for number in reversed(order):
-        moved[number] = last = min(moved[number], last - apart)
-    return moved
+def cut(name: str, most: int) -> str:
+    """Return a name with at most so many letters."""
+    return name if len(name) <= most else f"{name[: most - 1]}…"

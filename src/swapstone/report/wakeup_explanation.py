@@ -26,9 +26,10 @@ from swapstone.model.wakeup_paths import (
 )
 from swapstone.record.variant_label import short_label
 from swapstone.report.context import ExplanationSummary
-from swapstone.report.document import BulletList, Cell, Column, Document, Item, Section, Table
+from swapstone.report.document import BulletList, Document, Item, Section
 from swapstone.report.formatting import count, safe
 from swapstone.report.printed_json import printed_json
+from swapstone.report.tables import text_table
 
 MOST_LINES = 40
 MOST_GROWN = 12
@@ -243,13 +244,15 @@ def title(found: WakeupExplanation) -> str:
 def document_of(found: WakeupExplanation) -> Document:
     """Return the explanation as a document."""
     sections = [
-        Section(title="From the timer to the thread", blocks=(_table("Phases", PHASE_HEAD, phase_rows(found), (1, 2)),))
+        Section(
+            title="From the timer to the thread", blocks=(text_table("Phases", PHASE_HEAD, phase_rows(found), last=2),)
+        )
     ]
     for side in found.sides:
         name = f"The path of {safe(short_label(side.variant))}"
-        sections.append(Section(title=name, blocks=(_table(name, PATH_HEAD, path_rows(side), (1, 2)),)))
+        sections.append(Section(title=name, blocks=(text_table(name, PATH_HEAD, path_rows(side)),)))
     grown = grown_rows(found)
-    sections.append(Section(title="What differs", blocks=(_table("Functions", GROWN_HEAD, grown, (1, 2, 3)),)))
+    sections.append(Section(title="What differs", blocks=(text_table("Functions", GROWN_HEAD, grown),)))
     items = tuple(Item(note) for note in notes(found))
     return Document(
         kicker="why",
@@ -257,11 +260,6 @@ def document_of(found: WakeupExplanation) -> Document:
         answer=sentence(found),
         sections=(*sections, Section(title="How it was found", blocks=(BulletList(items=items),))),
     )
-
-
-def _table(name: str, head: Sequence[str], rows: Rows, right: Sequence[int]) -> Table:
-    columns = tuple(Column((text,), right=place in right) for place, text in enumerate(head))
-    return Table(title=name, columns=columns, rows=tuple(tuple(map(Cell, row)) for row in rows), keys=1)
 
 
 def summary_of(found: WakeupExplanation, pages: Sequence[tuple[str, str]]) -> ExplanationSummary:

@@ -24,7 +24,7 @@ from swapstone.model import Analysis, RecordError, UnavailableError, UserError
 from swapstone.model.safe_text import utf8_path
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.record import RecordView, default_root, list_records, open_runs, record_name
-from swapstone.report import factorial_export, failure_columns, mean_columns
+from swapstone.report import comparison_columns, factorial_export
 from swapstone.session.open_runs import OpenRuns
 from swapstone.session.record_index import NamedRecord, RecordIndex, Rows
 from swapstone.session.table_cache import TableCache, keep_runs
@@ -62,26 +62,7 @@ FROM (SELECT record, run.trial.block AS block, run.trial.suite AS suite, run.tri
       WHERE coalesce(run.trial.prime, 0) = 0) SEMI JOIN counted USING (record, block, suite, workload, load);
 """
 
-_COMPARISON_FIELDS = {
-    "record": "VARCHAR",
-    "suite": "VARCHAR",
-    "workload": "VARCHAR",
-    "load": "VARCHAR",
-    "metric": "VARCHAR",
-    "unit": "VARCHAR",
-    "baseline": "VARCHAR",
-    "candidate": "VARCHAR",
-    "pairs": "BIGINT",
-    "scale": "VARCHAR",
-    "effect": "DOUBLE",
-    "low": "DOUBLE",
-    "high": "DOUBLE",
-    "p_value": "DOUBLE",
-    "verdict": "VARCHAR",
-    "reason": "VARCHAR",
-    **{name: "BOOLEAN" if name == "bounded" else "DOUBLE" for name in mean_columns.COLUMNS},
-    **failure_columns.COLUMNS,
-}
+_COMPARISON_FIELDS = {"record": "VARCHAR", **comparison_columns.QUERIED}
 
 
 _EFFECT_FIELDS = {
@@ -447,29 +428,7 @@ def _rows_of(analysis: Analysis | None) -> Mapping[str, Rows]:
 
 
 def _comparison_rows(analysis: Analysis) -> Rows:
-    rates = failure_columns.rates_of(analysis)
-    return [
-        {
-            "suite": comparison.suite,
-            "workload": comparison.workload,
-            "load": comparison.load,
-            "metric": comparison.metric.name,
-            "unit": comparison.metric.unit,
-            "baseline": comparison.baseline.label,
-            "candidate": comparison.candidate.label,
-            "pairs": len(comparison.baseline_values),
-            "scale": comparison.scale.value,
-            "effect": comparison.effect,
-            "low": comparison.low,
-            "high": comparison.high,
-            "p_value": comparison.p_value,
-            "verdict": comparison.verdict.value,
-            "reason": comparison.reason,
-            **mean_columns.values(comparison),
-            **failure_columns.values(rates, comparison),
-        }
-        for comparison in analysis.comparisons
-    ]
+    return [dict(comparison_columns.queried(row)) for row in comparison_columns.rows_of(analysis)]
 
 
 def _effect_rows(analysis: Analysis) -> Rows:

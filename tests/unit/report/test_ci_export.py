@@ -21,7 +21,7 @@ import pytest
 from tests.golden import latency, servers, synthetic
 
 from swapstone.model import Analysis, Direction, Verdict
-from swapstone.report.ci_export import CI_EXPORTS, to_action_bigger, to_action_smaller, to_junit, to_kcidb, to_lava
+from swapstone.report.ci_export import CI_EXPORTS, to_junit, to_kcidb, to_lava
 from swapstone.report.context import ReportContext
 
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
@@ -196,7 +196,10 @@ def test_each_metric_with_a_direction_is_in_one_of_the_two_action_files(
 ) -> None:
     """As the action's documentation has it: name, unit and value are required, range and extra are texts."""
     seen: set[str] = set()
-    for export, better in ((to_action_smaller, Direction.LOWER), (to_action_bigger, Direction.HIGHER)):
+    for export, better in (
+        (CI_EXPORTS["action-smaller"], Direction.LOWER),
+        (CI_EXPORTS["action-bigger"], Direction.HIGHER),
+    ):
         entries = json.loads(export(context, analysis))
         for entry in entries:
             assert {"name", "unit", "value"} <= entry.keys() <= {"name", "unit", "value", "range", "extra"}

@@ -422,7 +422,7 @@ def _evil() -> tuple[ReportContext, Analysis]:
 
 def test_the_drawing_for_a_page_is_well_formed_and_complete() -> None:
     (group,) = groups(_context("idle", "io"), _analysis(*FOUND))
-    root = ET.fromstring(latency_plot.svg(group, "Histogram & more"))
+    root = ET.fromstring(latency_plot.drawing(group, "Histogram & more").svg)
     assert root.tag == "svg"
     assert root.findtext("title") == "Histogram & more"
     assert "rt under io: worst case 20 us" in (root.findtext("desc") or "")
@@ -434,7 +434,7 @@ def test_the_drawing_for_a_page_is_well_formed_and_complete() -> None:
         "worst 20 us",
     ]
     assert {"idle", "io", "generic", "rt", "latency, us (logarithm of 1 us + latency)"} <= set(texts)
-    assert "wake-ups in each bin of 1 us (logarithm), all replicates" in texts
+    assert "wake-ups" in texts
     whole = ET.tostring(root, encoding="unicode")
     assert "var(--s1)" in whole
     assert "var(--s2)" in whole
@@ -444,7 +444,7 @@ def test_the_drawing_for_a_page_is_well_formed_and_complete() -> None:
 def test_text_from_outside_is_escaped_in_a_drawing() -> None:
     context, analysis = _evil()
     (group,) = groups(context, analysis)
-    drawing = latency_plot.svg(group, "T")
+    drawing = latency_plot.drawing(group, "T").svg
     root = ET.fromstring(drawing)
     assert "<script>" not in drawing
     assert "\x1b" not in drawing
@@ -455,16 +455,15 @@ def test_text_from_outside_is_escaped_in_a_drawing() -> None:
 def test_bins_are_where_they_belong_on_both_axes() -> None:
     (group,) = groups(_context("idle"), _analysis(_latency("idle", RT, 9, wake_ups=1001)))
     assert latency_plot.top(group) == 10
-    root = ET.fromstring(latency_plot.svg(group, "T"))
-    bars = next(each.attrib["d"] for each in root.iter("path") if each.attrib.get("fill-opacity"))
-    moves = [float(x) for x in re.findall(r"M([\d.]+) ", bars)]
-    # The axis goes from 52 to 736: 52 + 684 * log(1 + x) / log(11).
-    assert moves == [447.4, 708.8]
-    heights = [float(y) for y in re.findall(r"V([\d.]+)", bars)]
-    # Counts from 0.5 to 1000, 112 points high; the whole height is log10(1000) - log10(0.5) = 3.301, and 1 stands at 0.301 of that.
-    assert heights[1] - heights[0] == pytest.approx(112, abs=0.1)
-    assert heights[3] - heights[2] == pytest.approx(112 * 0.30103 / 3.30103, abs=0.1)
-    assert heights[1] == heights[3]
+    root = ET.fromstring(latency_plot.drawing(group, "T").svg)
+    bars = [each.attrib["d"] for each in root.iter("path") if each.attrib.get("fill-opacity")]
+    points = [[tuple(map(float, pair.split())) for pair in re.findall(r"[\d.]+ [\d.]+", each)] for each in bars]
+    # The axis goes from 70 to 664: 70 + 594 * log(1 + x) / log(11).
+    assert [part[0][0] for part in points] == [413.4, 640.4]
+    floor = points[0][-1][1]
+    heights = [floor - part[0][1] for part in points]
+    # Counts from 0.5 to 1000, 127 points high; the whole height is log10(1000) - log10(0.5) = 3.301, and 1 stands at 0.301 of that.
+    assert heights == [pytest.approx(127, abs=0.1), pytest.approx(127 * 0.30103 / 3.30103, abs=0.1)]
 
 
 def test_the_title_of_a_histogram_has_the_number_of_replicates() -> None:
@@ -515,13 +514,14 @@ def test_long_names_leave_room_for_the_drawing() -> None:
     lines = latency_plot.drawn(group)
     assert max(map(len, lines)) <= 100
     assert all(len(line.split("|")[1]) >= 30 for line in lines[:9])
-    root = ET.fromstring(latency_plot.svg(group, "T"))
+    root = ET.fromstring(latency_plot.drawing(group, "T").svg)
     width, height = (float(root.attrib[name]) for name in ("width", "height"))
     panels = ["".join(each.itertext()) for each in root.iter("text")].count("a-load-with-a-long-name")
     assert panels == 3  # four variants in each
     for each in root.iter("text"):
-        assert 0 <= float(each.attrib["x"]) <= width
-        assert 0 <= float(each.attrib["y"]) <= height
+        if "x" in each.attrib:
+            assert 0 <= float(each.attrib["x"]) <= width
+            assert 0 <= float(each.attrib["y"]) <= height
 
 
 def test_each_processor_has_a_row_and_a_histogram() -> None:

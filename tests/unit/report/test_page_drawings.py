@@ -16,7 +16,7 @@ from tests.golden import crossed, latency, servers, synthetic
 from tests.unit.report.test_renderers import EVIL
 
 from swapstone.model import Analysis, Variant
-from swapstone.report import svg
+from swapstone.report import plot, svg
 from swapstone.report.context import ReportContext
 from swapstone.report.document import (
     Drawing,
@@ -28,6 +28,7 @@ from swapstone.report.document import (
     ResultTable,
     Section,
 )
+from swapstone.report.plot import Panel, Point, Scale, Series, Span
 from swapstone.report.render import html_plots
 from swapstone.report.topics import factorial, load_latency, result_rows, trade_off
 
@@ -50,20 +51,41 @@ def test_a_logarithmic_axis_has_equal_steps_for_equal_ratios() -> None:
 
 def test_ticks_keep_their_distance_and_1_is_among_those_of_ratios() -> None:
     axis = svg.LogAxis([0.3, 700.0], 0.0, 300.0)
-    values = [value for value, _ in axis.ratios(40)]
+    values = axis.ratios(40)
     assert 1.0 in values and len(values) > 3
     places = list(map(axis.at, values))
     assert all(b - a >= 40 for a, b in pairwise(places))
-    assert svg.LogAxis([2e5, 9e6], 0, 300).decades(30)[0] == 2e5
+    assert svg.LogAxis([2e5, 9e6], 0, 300).ticks(30)[0] == 2e5
 
 
-def test_labels_are_moved_apart_and_stay_in_their_range() -> None:
-    moved = svg.spread([50.0, 51.0, 99.0, 98.0], 10, 0, 100)
-    ordered = sorted(moved)
-    assert all(b - a >= 10 - 1e-9 for a, b in pairwise(ordered))
-    assert ordered[0] >= 0
-    assert ordered[-1] <= 100
-    assert moved[3] < moved[2]
+def test_a_linear_axis_has_round_ticks_that_keep_their_distance() -> None:
+    axis = svg.LinearAxis(0.5, 40.5, 0.0, 200.0)
+    assert axis.ticks(40) == [10, 20, 30, 40]
+    assert (axis.at(0.5), axis.at(20.5), axis.at(99)) == (0, 100, 200)
+    nothing = svg.LinearAxis(0.0, 0.0, 0.0, 100.0)
+    assert (nothing.at(0.0), nothing.ticks(40)) == (0, [0, 0.5, 1])
+
+
+def test_names_along_an_axis_stand_on_several_rows_where_they_are_long() -> None:
+    names = tuple(f"a-level-with-a-long-name-{number}" for number in range(6))
+    series = Series("line", 0, tuple(Point(place, 1.0 + place) for place in range(6)))
+    drawing = plot.plot(
+        "T", Scale("levels", "names", names=names), [Panel(Scale("y", "log"), (series,))], ["d"], name="n"
+    )
+    for drawn, rows in ((drawing.svg, 2), (drawing.narrow, 4)):
+        root = ET.fromstring(drawn)
+        heights = {each.get("y") for each in root.iter("text") if (each.text or "").startswith("a-level")}
+        assert len(heights) == rows
+        height = float(root.get("height", ""))
+        assert all(0 <= float(each.get("y", "0")) <= height for each in root.iter("text"))
+
+
+def test_spans_that_touch_have_one_outline_and_thin_ones_share_a_point_with_their_extremes() -> None:
+    x, y = svg.LinearAxis(0, 1000, 0.0, 100.0), svg.LinearAxis(0, 10, 100.0, 0.0)
+    spans = (Span(0, 20, 0, 5), Span(20, 40, 0, 3), Span(500, 501, 2, 4), Span(501, 502, 1, 3))
+    touching, thin = plot.area(Series("", 0, spans=spans), x, y)
+    assert "M0.0 50.0L2.0 50.0L2.0 70.0L4.0 70.0L4.0 100.0" in touching
+    assert "M50.0 60.0L51.0 60.0L51.0 90.0L50.0 90.0Z" in thin
 
 
 def test_the_trade_off_has_the_variant_its_intervals_and_every_workload() -> None:

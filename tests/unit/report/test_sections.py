@@ -14,26 +14,26 @@ from tests.golden import reports, synthetic
 from swapstone.model import Analysis
 from swapstone.report import export, topics
 from swapstone.report.context import ReportContext, Selection
-from swapstone.report.document import Document, Drawing, Section, data_section
+from swapstone.report.document import Document, Drawing, Paragraph, Section, Tone
 from swapstone.report.render import terminal
 from swapstone.report.render.terminal import Terminal
+from swapstone.report.tables import Datum, Field, item, known, section_of, unit
 from swapstone.report.topics import Topic
 
 CONTEXT, ANALYSIS = synthetic.context(), synthetic.analysis()
 EVIL = "x\x1b[31m|<b>&`y"
 FLAG = f"Held up by {EVIL} for 2004 us."
 SVG = '<svg viewBox="0 0 10 10"><title>Toys</title><path d="M0 0h9"/></svg>'
-TOY = data_section(
-    name="toy",
-    title="Toys by load",
-    head=("load", "kernel", "most, us"),
-    rows=(("idle", EVIL, "12.5"), ("cpu", "rt", "")),
-    right=(False, False, True),
+ROWS: tuple[Datum, ...] = (
+    {"load": "idle", "kernel": EVIL, "most_us": 12.5},
+    {"load": "cpu", "kernel": "rt", "most_us": None},
+)
+TOY = section_of(
+    "toy",
+    "Toys by load",
+    (item("load", "load", right=False), item("kernel", "kernel", right=False), item("most, us", "most_us")),
+    ROWS,
     keys=2,
-    data=(
-        {"load": "idle", "kernel": EVIL, "most_us": 12.5},
-        {"load": "cpu", "kernel": "rt", "most_us": None},
-    ),
     notes=("A note *with* stars.",),
     warnings=(FLAG,),
     drawing=Drawing(title="Toys", svg=SVG, lines=("idle |##", "cpu  |```")),
@@ -149,9 +149,8 @@ def _lines(section: Section, width: int) -> list[str]:
 
 
 def _wide(name: str, columns: int, keys: int) -> Section:
-    head = tuple(f"column {i}" for i in range(columns))
-    row = (name, *(f"{i}.25" for i in range(1, columns)))
-    return data_section(name="wide", title="Wide", head=head, rows=(row,), right=(False,) * columns, keys=keys)
+    row: Datum = {f"column {i}": f"{i}.25" if i else name for i in range(columns)}
+    return section_of("wide", "Wide", [item(head, head, right=False) for head in row], [row], keys=keys)
 
 
 @pytest.mark.parametrize("width", [64, 80, 100])
@@ -169,6 +168,29 @@ def test_a_wide_table_goes_on_below_and_loses_no_column(width: int, name: str, k
 
 
 def test_a_drawing_is_left_out_where_it_does_not_fit() -> None:
-    drawing = data_section(name="d", title="D", drawing=Drawing(title="D", lines=("x" * 81, "y")))
+    drawing = section_of("d", "D", (), (), drawing=Drawing(title="D", lines=("x" * 81, "y")))
     assert _lines(drawing, 80) == ["", "D", "(The drawing needs 81 columns.)"]
     assert _lines(drawing, 81) == ["", "D", "x" * 81, "y"]
+
+
+def test_a_field_is_for_readers_for_programs_or_for_both() -> None:
+    section = section_of(
+        "s",
+        "S",
+        (
+            Field("time", "time_ns", lambda row: row[0], unit("ns", "?")),
+            Field("ratio", "", lambda row: row[1], known("{:.1f}".format)),
+            Field("", "plain", lambda row: row[1]),
+        ),
+        [(1500.0, None), (None, 2.0)],
+    )
+    found = reports.texts(section)
+    assert (found.head, found.right) == (("time", "ratio"), (True, True))
+    assert found.rows == (("1.50 us", ""), ("?", "2.0"))
+    assert found.data == ({"time_ns": 1500.0, "plain": None}, {"time_ns": None, "plain": 2.0})
+
+
+def test_programs_may_have_other_rows_and_no_heading_makes_no_table() -> None:
+    values: list[Datum] = [{"a": 1.0}, {"a": 2.0}]
+    assert section_of("s", "S", [item("a", "a")], values[:1], data=values).data == tuple(values)
+    assert section_of("s", "S", [item("", "a")], values, notes=["n"]).blocks[0] == Paragraph("n", Tone.NOTE)

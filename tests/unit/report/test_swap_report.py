@@ -15,11 +15,12 @@ from swapstone import plan
 from swapstone.comparison import analyse
 from swapstone.model import Analysis, Experiment, FactorLevels, Run, Sample, Trial
 from swapstone.report.context import ReportContext
+from swapstone.report.plot import Point, Series
 from swapstone.report.record_report import sections_of
 from swapstone.report.topics import TOPICS
 from swapstone.report.topics.swap import COLUMNS, SWAP, sections
 from swapstone.report.topics.swap_data import page_mean, page_seconds
-from swapstone.report.topics.swap_plot import Line, bars, drawing
+from swapstone.report.topics.swap_plot import bars, drawing
 from swapstone.workloads import find_suite
 
 
@@ -223,24 +224,25 @@ def test_the_drawings_have_every_level_and_the_page() -> None:
     tree = ET.fromstring(exhibit.svg)
     texts = [element.text for element in tree.iter("text")]
     assert {"flash", "zram:lz4", "page, flash", "page, zram"} <= set(texts)
-    assert len(list(tree.iter("path"))) == 4
+    assert sum(path.get("stroke-linejoin") == "round" for path in tree.iter("path")) == 4
     assert all(len(line) <= 100 and line.isascii() for line in exhibit.drawn)
     # 400 KiB in half a second are 800 KiB a second
     assert [line.split() for line in exhibit.drawn if line.startswith(" ") and " 800" in line] == [["2", "s", "800"]]
 
 
 def test_bars_are_as_long_as_their_numbers_at_one_scale() -> None:
-    drawn = bars([Line("a", ((1.0, 50.0), (2.0, 100.0))), Line("page, b", ((1.0, 25.0),), page=True)])
+    page = Series("page, b", 1, (Point(1.0, 25.0),), dashed=True)
+    drawn = bars([Series("a", 0, (Point(1.0, 50.0), Point(2.0, 100.0))), page])
     assert [line.count("#") for line in drawn[:2]] == [30, 60]
     assert drawn[2].count(".") == 15
-    assert bars([Line("a", ((1.0, 0.0),))]) == ()
-    assert drawing([]) == ""
+    assert bars([Series("a", 0, (Point(1.0, 0.0),))]) == ()
+    assert drawing("Swapping", []) is None
 
 
 def test_a_name_from_outside_is_no_markup() -> None:
-    svg = drawing([Line("<script>&\x1b", ((1.0, 1.0),))])
-    assert "<script>" not in svg
-    assert [element.text for element in ET.fromstring(svg).iter("text")][-1] == "<script>&\\x1b"
+    drawn = drawing("<b>", [Series("<script>&\x1b", 0, (Point(1.0, 1.0),))])
+    assert drawn is not None and "<script>" not in drawn.svg and "<b>" not in drawn.svg
+    assert "<script>&\\x1b" in [element.text for element in ET.fromstring(drawn.svg).iter("text")]
 
 
 def test_a_board_has_notes_of_its_own() -> None:

@@ -28,7 +28,6 @@ from swapstone.model import (
     Scale,
     Verdict,
 )
-from swapstone.report import mean_columns
 from swapstone.report.answer import figures, limits, tails
 from swapstone.report.answer.places import places_of
 from swapstone.report.context import Selection
@@ -195,7 +194,6 @@ def test_the_columns_of_means_have_every_figure() -> None:
         "1",
     )
     assert line["candidate_mean"] == ""
-    assert tuple(mean_columns.values(verdicts.row(Verdict.INVALID))) == mean_columns.COLUMNS
 
 
 def test_the_effort_says_what_share_of_reports_has_a_mark() -> None:

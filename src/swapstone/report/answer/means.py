@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import enum
-import math
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -160,12 +159,12 @@ def mean_of(rows: Sequence[Comparison], index: Index | None = None) -> Mean | No
     if index is not None and len(usable) > 1:
         effect, low, high, workloads = index.effect, index.low, index.high, index.workloads
     else:
-        effect = _geometric([row.effect or 1.0 for row in usable])
+        effect = statistics.geometric_mean([row.effect or 1.0 for row in usable])
         bounds = [bounds_of(row) for row in usable]
         whole = [bound for bound in bounds if bound is not None and bound[0] > 0]
         complete = len(whole) == len(usable)
-        low = _geometric([bound[0] for bound in whole]) if complete else None
-        high = _geometric([bound[1] for bound in whole]) if complete else None
+        low = statistics.geometric_mean([bound[0] for bound in whole]) if complete else None
+        high = statistics.geometric_mean([bound[1] for bound in whole]) if complete else None
         workloads = len(usable)
     return Mean(
         metric=rows[0].metric,
@@ -183,7 +182,3 @@ def bounds_of(row: Comparison) -> tuple[float, float] | None:
     if row.exact and row.effect is not None:
         return row.effect, row.effect
     return None if row.low is None or row.high is None else (row.low, row.high)
-
-
-def _geometric(values: Sequence[float]) -> float:
-    return math.exp(statistics.fmean(map(math.log, values)))

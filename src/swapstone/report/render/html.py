@@ -144,15 +144,19 @@ def template(name: str) -> jinja2.Template:
         # Every string that is printed passes through here: nothing from outside can reorder or hide text.
         finalize=lambda value: safe(value) if type(value) is str else value,
     )
-    environment.filters["unbroken"] = _unbroken
-    environment.filters["ranged"] = _ranged
-    environment.filters["kind"] = lambda block: type(block).__name__
-    environment.filters["heading"] = lambda column: column.name
-    environment.filters["has_many_columns"] = _has_many_columns
-    environment.filters["has_long_names"] = _has_long_names
-    environment.filters["as_results"] = _as_results
-    environment.filters["verdicts"] = _verdicts
-    environment.filters["class"] = html_plots.css_class
+    environment.filters.update(
+        {
+            "unbroken": _unbroken,
+            "ranged": _ranged,
+            "kind": lambda block: type(block).__name__,
+            "heading": lambda column: column.name,
+            "has_many_columns": _has_many_columns,
+            "has_long_names": _has_long_names,
+            "as_results": _as_results,
+            "verdicts": _verdicts,
+            "class": html_plots.css_class,
+        }
+    )
     environment.globals.update(
         {
             "plots": html_plots,
@@ -161,9 +165,9 @@ def template(name: str) -> jinja2.Template:
             "ratio": ratio,
             "WARNING": Tone.WARNING,
             "NOTE": Tone.NOTE,
+            "STRONG": Tone.STRONG,
         }
     )
-    environment.globals["STRONG"] = Tone.STRONG
     return environment.get_template(name)
 
 

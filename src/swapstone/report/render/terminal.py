@@ -161,12 +161,10 @@ class _Printer:
             case Table():
                 self.letters |= dict.fromkeys(marks_of(block))
                 return table_lines(block, self.width, self.paint)
-            case ResultTable():
+            case ResultTable() | PairedRuns():
                 return self._blocks(simplified(block))
             case ForestPlot():
                 return forest_lines(block, self.width, self.paint, self.brevity.detail if self.brevity else 0)
-            case PairedRuns():
-                return self._wrapped(f"{block.title}: {block.text}" if block.title else block.text)
             case Drawing():
                 return self._drawing(block)
             case Facts():

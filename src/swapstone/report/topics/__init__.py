@@ -5,19 +5,16 @@ from __future__ import annotations
 
 from swapstone.report.topics.board_sensors import BOARD_SENSORS
 from swapstone.report.topics.comparisons import COMPARISONS
-from swapstone.report.topics.environment import ENVIRONMENT
 from swapstone.report.topics.explanations import EXPLANATIONS
 from swapstone.report.topics.factorial import FACTORIAL
-from swapstone.report.topics.failed_trials import FAILED_TRIALS
 from swapstone.report.topics.failure_rates import FAILURE_RATES
 from swapstone.report.topics.float_abi import FLOAT_ABI
 from swapstone.report.topics.goodput import GOODPUT
 from swapstone.report.topics.kernel_services import KERNEL_SERVICES
 from swapstone.report.topics.latency import LATENCY
-from swapstone.report.topics.link_layouts import LINK_LAYOUTS
+from swapstone.report.topics.lists import ENVIRONMENT, FAILED_TRIALS, LINK_LAYOUTS, NULL_RESULTS
 from swapstone.report.topics.load_latency import LOAD_LATENCY
 from swapstone.report.topics.netstack import NETSTACK
-from swapstone.report.topics.null_results import NULL_RESULTS
 from swapstone.report.topics.published_figures import PUBLISHED_FIGURES
 from swapstone.report.topics.result_rows import RESULTS
 from swapstone.report.topics.servers import SERVERS

@@ -73,7 +73,7 @@ def single(place: Place, margin: float) -> str:
     if standing in {Standing.OPEN, Standing.UNKNOWN} and all(
         row.verdict in {Verdict.INCONCLUSIVE, *NO_NUMBERS} for row in place.leads
     ):
-        return _nothing_found(place, lead, standing, margin) + _memory_alone(place, margin)
+        return _nothing_found(place, lead, standing, margin) + _memory(place, margin, alone=True)
     if lead.workloads == 1 and (mixed := _mixed(place, lead)):
         return mixed + _memory(place, margin)
     each = standing is Standing.SAME and all(row.verdict in SAME_CENTRE for row in place.leads)
@@ -156,24 +156,22 @@ def _ratio(value: float) -> str:
     return formatting.digits(value)
 
 
-def _memory(place: Place, margin: float) -> str:
-    """Return the clause about memory, else one about a large difference in size."""
-    memory, size = place.memory, place.size
+def _memory(place: Place, margin: float, *, alone: bool = False) -> str:
+    """Return the clause about memory, else one about a large difference in size; empty without either.
+
+    Args:
+        place: the candidate.
+        margin: ratios within it are no difference.
+        alone: whether no difference in time precedes the clause.
+    """
+    memory, size, name = place.memory, place.size, place.names[0]
     if memory is not None and memory.standing(margin) in {Standing.MORE, Standing.LESS}:
         verb = "" if place.lead is not None and place.lead.metric.name == "cpu" else "uses "
-        return f", and {verb}{wording.amount(memory.effect, 'memory')}"
-    if size is not None and size.standing(margin) in {Standing.MORE, Standing.LESS}:
-        return f"; its programs have {wording.amount(size.effect, 'size')}" if _large(size) else ""
-    return ""
-
-
-def _memory_alone(place: Place, margin: float) -> str:
-    """Return the clause about memory, or else a large size, where no difference in time was found; empty without either."""
-    memory, size = place.memory, place.size
-    if memory is not None and memory.standing(margin) in {Standing.MORE, Standing.LESS}:
-        return f"; {place.names[0]} uses {wording.amount(memory.effect, 'memory')}"
+        amount = wording.amount(memory.effect, "memory")
+        return f"; {name} uses {amount}" if alone else f", and {verb}{amount}"
     if size is not None and size.standing(margin) in {Standing.MORE, Standing.LESS} and _large(size):
-        return f"; programs of {place.names[0]} have {wording.amount(size.effect, 'size')}"
+        who = f"programs of {name}" if alone else "its programs"
+        return f"; {who} have {wording.amount(size.effect, 'size')}"
     return ""
 
 

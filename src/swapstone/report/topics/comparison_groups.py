@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from swapstone import published
-from swapstone.model import OWN_SUITE, Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
+from swapstone.model import Analysis, Comparison, FrozenStruct, Metric, Quantity, Scale, Variant, Verdict
 from swapstone.report import formatting
+from swapstone.report.answer.places import lead_rows
 from swapstone.report.context import ReportContext
 from swapstone.report.topics.page_sizes import same_size, size_note
 from swapstone.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
@@ -174,31 +175,9 @@ def _grid(context: ReportContext, title: str, kind: Quantity, found: list[Compar
     )
 
 
-def _leading(found: list[Comparison]) -> list[Comparison]:
-    """Return per workload the comparison to read first: the preferred one, else its first time or rate.
-
-    Metrics that an own program prints are read first too where the user gave them a direction.
-    """
-    chosen: dict[str, Comparison] = {}
-    for comparison in found:
-        if comparison.metric.quantity not in {Quantity.TIME, Quantity.RATE}:
-            continue
-        if comparison.workload not in chosen or (comparison.preferred and not chosen[comparison.workload].preferred):
-            chosen[comparison.workload] = comparison
-    own_metrics = [
-        c
-        for c in found
-        if c.suite == OWN_SUITE
-        and c.metric.leads
-        and c.metric.quantity in {Quantity.TIME, Quantity.RATE}
-        and c.metric is not chosen[c.workload].metric
-    ]
-    return [*chosen.values(), *own_metrics]
-
-
 def leading_metrics(found: list[Comparison]) -> dict[str, str]:
     """Return the name of the time or rate to read first, by workload."""
-    return {c.workload: c.metric.name for c in _leading(found)}
+    return {c.workload: c.metric.name for c in lead_rows(found)}
 
 
 def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[ComparisonGroup, ...]:
@@ -218,7 +197,7 @@ def comparison_groups(context: ReportContext, analysis: Analysis) -> tuple[Compa
             groups.setdefault((c.suite, c.load, c.baseline, c.candidate), []).append(c)
     found = []
     for (suite, load, baseline, candidate), comparisons in groups.items():
-        first = _leading(comparisons)
+        first = lead_rows(comparisons)
         shown = {(c.workload, c.metric.name) for c in first}
         rest = [
             c

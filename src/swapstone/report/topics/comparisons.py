@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from swapstone.model import Analysis, Comparison, Metric, Quantity, Scale
 from swapstone.report import formatting
 from swapstone.report.answer import tails
+from swapstone.report.answer.figures import values
 from swapstone.report.context import ReportContext
 from swapstone.report.document import (
     Block,
@@ -38,7 +39,7 @@ from swapstone.report.topics.comparison_groups import (
     tally,
 )
 from swapstone.report.topics.factorial_tables import is_crossed
-from swapstone.report.topics.topic import Topic
+from swapstone.report.topics.topic import Topic, nothing
 from swapstone.report.verdict_marks import VERDICT_MARKS
 
 _AGREEMENT_TONES: dict[Agreement | None, Tone] = {Agreement.AGREES: Tone.GOOD, Agreement.DISAGREES: Tone.BAD}
@@ -201,14 +202,6 @@ def forest_row(row: Row, memory: dict[str, Row]) -> ForestRow:
     )
 
 
-def values(c: Comparison) -> tuple[str, str]:
-    """Return the medians of both sides with their unit; empty texts where there are none."""
-    pair = medians(c)
-    if pair is None:
-        return "", ""
-    return formatting.quantity(pair[0], c.metric.unit), formatting.quantity(pair[1], c.metric.unit)
-
-
 def _memory(group: ComparisonGroup) -> dict[str, Row]:
     """Return each workload's memory row for the column beside the time: resident memory, else the first metric."""
     found: dict[str, Row] = {}
@@ -348,10 +341,4 @@ def _compact(value: float, unit: str) -> str:
     return formatting.quantity(value, unit).replace("iB", "").replace(" ", "").removesuffix("B") or "0"
 
 
-def _page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
-    """Return no section: a page has one table of every result (`result_rows`)."""
-    del context, analysis
-    return ()
-
-
-COMPARISONS = Topic("comparisons", sections, selective=True, answer=answer, page=_page)
+COMPARISONS = Topic("comparisons", sections, selective=True, answer=answer, page=nothing)

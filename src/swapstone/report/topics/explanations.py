@@ -10,15 +10,13 @@ from swapstone.report.context import ExplanationSummary, ReportContext
 from swapstone.report.document import (
     Block,
     BulletList,
-    Cell,
-    Column,
     Heading,
     Item,
     Links,
     Paragraph,
     Section,
-    Table,
 )
+from swapstone.report.tables import text_table
 from swapstone.report.topics.topic import Topic
 
 TITLE = "Why"
@@ -42,15 +40,9 @@ def _blocks(each: ExplanationSummary) -> Iterator[Block]:
     if each.evidence:
         yield BulletList(items=tuple(Item(cause, items=evidence) for cause, evidence in each.evidence))
     if each.ledger:
-        yield ledger_table(each.ledger[0], each.ledger[1:], title=f"Ledger of {each.title}")
+        yield text_table(f"Ledger of {each.title}", each.ledger[0], each.ledger[1:])
     if each.pages:
         yield Links(links=tuple((what, where) for where, what in each.pages))
-
-
-def ledger_table(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...], title: str) -> Table:
-    """Return a table whose first column names a row and whose other columns are numbers."""
-    columns = tuple(Column((name,), right=place > 0) for place, name in enumerate(head))
-    return Table(title=title, columns=columns, rows=tuple(tuple(map(Cell, row)) for row in rows))
 
 
 EXPLANATIONS = Topic("explanations", sections)

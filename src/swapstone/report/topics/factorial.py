@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swapstone.model import Analysis, Comparison, FactorEffect, Index, Interaction, LevelChange
+from swapstone.model import Analysis, Comparison, FactorEffect, Index, Interaction
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import (
@@ -100,7 +100,7 @@ def _main_effects(each: CrossedMetric) -> Iterator[Block]:
     yield Table(
         title=f"{each.title}, main effects on {sentences.metric_name(each.metric.name)}",
         columns=(Column(("workload",)), *(Column((change.label,)) for change in each.main.columns)),
-        rows=tuple((_name(name), *map(_effect_cell, cells)) for name, cells in each.main.lines),
+        rows=tuple((_name(name), *map(_estimate_cell, cells)) for name, cells in each.main.lines),
         dense=True,
     )
     if dependences := tables.dependences(each.main):
@@ -113,15 +113,16 @@ def _name(name: str) -> Cell:
     return Cell(name, code=name != tables.INDEX)
 
 
-def _effect_cell(cell: FactorEffect | None) -> Cell:
+def _estimate_cell(cell: FactorEffect | Interaction | None) -> Cell:
     if cell is None:
         return Cell()
+    depends_on = cell.depends_on if isinstance(cell, FactorEffect) else ()
     return Cell(
         effect="" if cell.effect is None else formatting.effect(cell.effect, cell),
         interval="" if cell.effect is None else formatting.interval(cell),
-        mark=VERDICT_MARKS[cell.verdict],
-        note=f"depends on {', '.join(cell.depends_on)}" if cell.depends_on else "",
-        sign="*" if cell.depends_on else "",
+        mark=VERDICT_MARKS[cell.verdict] if isinstance(cell, FactorEffect) else PRESENCE_MARKS[cell.presence],
+        note=f"depends on {', '.join(depends_on)}" if depends_on else "",
+        sign="*" if depends_on else "",
     )
 
 
@@ -132,8 +133,8 @@ def _interactions(each: CrossedMetric) -> Iterator[Block]:
     )
     yield Table(
         title=f"{each.title}, interactions on {sentences.metric_name(each.metric.name)}",
-        columns=(Column(("workload",)), *(Column((_pair(pair),)) for pair in table.columns)),
-        rows=tuple((_name(name), *map(_interaction_cell, cells)) for name, cells in table.lines),
+        columns=(Column(("workload",)), *(Column((tables.pair(*pair),)) for pair in table.columns)),
+        rows=tuple((_name(name), *map(_estimate_cell, cells)) for name, cells in table.lines),
         dense=True,
     )
     present = tables.present_interactions(table)
@@ -146,20 +147,6 @@ def _interactions(each: CrossedMetric) -> Iterator[Block]:
     if undecided := tables.undecided(table.cells):
         title = "Undecided, with the smallest interaction that would be detected:"
         yield BulletList(title=title, items=tuple(map(Item, undecided)), most=_MOST)
-
-
-def _pair(pair: tuple[LevelChange, LevelChange]) -> str:
-    return tables.pair(*pair)
-
-
-def _interaction_cell(cell: Interaction | None) -> Cell:
-    if cell is None:
-        return Cell()
-    return Cell(
-        effect="" if cell.effect is None else formatting.effect(cell.effect, cell),
-        interval="" if cell.effect is None else formatting.interval(cell),
-        mark=PRESENCE_MARKS[cell.presence],
-    )
 
 
 def _interaction_item(each: Interaction) -> Item:

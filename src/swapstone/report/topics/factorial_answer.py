@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from swapstone.model import (
     Analysis,
@@ -25,7 +25,8 @@ from swapstone.report.answer.means import Standing, name_of, standing
 from swapstone.report.answer.places import IDLE, Place, have_numbers, places_of
 from swapstone.report.answer.ratio_answer import ratio_answer
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Block, Cell, Column, Item, Table
+from swapstone.report.document import Block, Cell, Item
+from swapstone.report.tables import Field, short_table
 from swapstone.report.topics.comparison_answer import candidates_clause
 from swapstone.report.topics.factorial_tables import is_crossed, pair
 from swapstone.report.topics.servers_answer import P99, crossed_latency_clause
@@ -128,7 +129,7 @@ def _dependence(members: Sequence[Interaction]) -> Dependence | None:
     present = all(each.presence is Presence.PRESENT for each in used)
     if not present or len(ratios) < len(used) or len({effect > 1 for effect, _, _ in ratios}) != 1:
         return None
-    effect, without, within = (_geometric(column) for column in zip(*ratios, strict=True))
+    effect, without, within = (statistics.geometric_mean(column) for column in zip(*ratios, strict=True))
     first = used[0]
     return Dependence(
         suite=first.suite,
@@ -141,10 +142,6 @@ def _dependence(members: Sequence[Interaction]) -> Dependence | None:
         workloads=first.workloads if index else len(used),
         size=abs(math.log(effect)),
     )
-
-
-def _geometric(values: Iterable[float]) -> float:
-    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def dependence_clause(each: Dependence) -> str:
@@ -257,53 +254,35 @@ def interaction_rows(analysis: Analysis) -> tuple[Block, ...]:
     if not found:
         return ()
     ordered = sorted(found, key=lambda each: (bool(each.workload), -_size(each)))
-    shown = ordered[: figures.MOST_ROWS]
     several = len({(each.change, each.by) for each in found}) > 1
-    columns = (
-        Column(("workload",)),
-        *((Column(("pair",)),) if several else ()),
-        Column(("without",), right=True),
-        Column(("with",), right=True),
-        Column(("interaction",), optional=True),
+    level = formatting.safe(ordered[0].change.level)
+    heads = (
+        ("without", "with")
+        if several
+        else (
+            f"{level}, {formatting.safe(ordered[0].by.baseline)}",
+            f"{level}, {formatting.safe(ordered[0].by.level)}",
+        )
     )
-    title = f"Effect of {pair(shown[0].change, shown[0].by)} without and with the second level"
-    left_out = len(ordered) - len(shown)
-    return (
-        Table(
-            title=title,
-            columns=columns if several else (columns[0], *_named(shown[0]), columns[-1]),
-            rows=tuple(_cells(each, several=several) for each in shown),
-            keys=2 if several else 1,
-            left_out=left_out,
-            left_out_after=len(shown) if left_out else 0,
-        ),
+    fields: tuple[Field[Interaction], ...] = (
+        Field("workload", "", lambda each: formatting.safe(each.workload) or "index", right=False),
+        Field("pair" if several else "", "", lambda each: pair(each.change, each.by), right=False),
+        Field(heads[0], "", lambda each: "" if each.without is None else formatting.effect(each.without, each)),
+        Field(heads[1], "", lambda each: "" if each.within is None else formatting.effect(each.within, each)),
+        Field("interaction", "", _estimate, right=False),
     )
+    title = f"Effect of {pair(ordered[0].change, ordered[0].by)} without and with the second level"
+    keys = 2 if several else 1
+    return (short_table(title, fields, ordered, figures.MOST_ROWS, keys=keys, optional=("interaction",)),)
 
 
-def _named(each: Interaction) -> tuple[Column, Column]:
-    """Return the columns of both effects, named after the levels."""
-    level = formatting.safe(each.change.level)
-    return (
-        Column((f"{level}, {formatting.safe(each.by.baseline)}",), right=True),
-        Column((f"{level}, {formatting.safe(each.by.level)}",), right=True),
-    )
+def _estimate(each: Interaction) -> Cell:
+    effect = "" if each.effect is None else formatting.effect(each.effect, each)
+    return Cell(effect=effect, interval=formatting.interval(each))
 
 
 def _size(each: Interaction) -> float:
     return abs(math.log(each.effect)) if each.scale is Scale.RATIO and each.effect and each.effect > 0 else 0.0
-
-
-def _cells(each: Interaction, *, several: bool) -> tuple[Cell, ...]:
-    both = ("" if value is None else formatting.effect(value, each) for value in (each.without, each.within))
-    return (
-        Cell(formatting.safe(each.workload) or "index"),
-        *((Cell(pair(each.change, each.by)),) if several else ()),
-        *map(Cell, both),
-        Cell(
-            effect="" if each.effect is None else formatting.effect(each.effect, each),
-            interval=formatting.interval(each),
-        ),
-    )
 
 
 def undecided(analysis: Analysis) -> Item | None:

@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from swapstone.model import Analysis, FailureCounts, FailureRates, Variant
 from swapstone.report import formatting
 from swapstone.report.answer.failing import share, shown
 from swapstone.report.answer.places import IDLE
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Section, data_section
+from swapstone.report.document import Section
+from swapstone.report.tables import Field, section_of
 from swapstone.report.topics.topic import Topic
 
 NAME = "failure-rates"
 
 _MOST_NAMES = 4
-_HEAD = ("workload", "variant", "runs", "failed", "share (interval)", "timed out", "crashed", "otherwise", "refused")
+_KINDS = (("timed out", "timed_out"), ("crashed", "crashed"), ("otherwise", "others"), ("refused", "refused"))
+_Row = tuple[FailureRates, Variant, FailureCounts]
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -25,16 +27,27 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     found = shown(analysis)
     if not found:
         return ()
-    rows = list(_sides(found))
     confidence = formatting.percent(found[0].confidence)
-    section = data_section(
-        name=NAME,
-        title="Failure rates",
-        head=_HEAD,
-        rows=tuple((_place(each), variant.short_label, *_cells(counts)) for each, variant, counts in rows),
-        right=(False, False, True, True, False, True, True, True, True),
+    section = section_of(
+        NAME,
+        "Failure rates",
+        (
+            Field("workload", "", lambda row: _place(row[0]), right=False),
+            Field("variant", "", lambda row: row[1].short_label, right=False),
+            Field("", "suite", lambda row: row[0].suite),
+            Field("", "workload", lambda row: row[0].workload),
+            Field("", "load", lambda row: row[0].load),
+            Field("", "variant", lambda row: row[1].label),
+            _count("runs", "runs"),
+            _count("failed", "failed"),
+            Field("share (interval)", "", lambda row: share(row[2]), right=False),
+            *(_count("", name) for name in ("share", "low", "high")),
+            *(_count(head, name, _above_0) for head, name in _KINDS),
+            Field("", "p_value", lambda row: row[0].p_value if row[1] is row[0].candidate else None),
+            Field("", "fails_more", lambda row: row[0].fails_more if row[1] is row[0].candidate else ""),
+        ),
+        _sides(found),
         keys=2,
-        data=tuple(_data(each, variant, counts) for each, variant, counts in rows),
         notes=(
             f"All runs count, with the warm-up and those that are discarded. Intervals: {confidence}, not corrected. Refused runs are no "
             "failures.",
@@ -44,7 +57,15 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     return (section,)
 
 
-def _sides(found: Sequence[FailureRates]) -> Iterator[tuple[FailureRates, Variant, FailureCounts]]:
+def _count(head: str, name: str, show: Callable[[int], str] = str) -> Field[_Row]:
+    return Field(head, name, lambda row: getattr(row[2], name), show)
+
+
+def _above_0(count: int) -> str:
+    return str(count or "")
+
+
+def _sides(found: Sequence[FailureRates]) -> Iterator[_Row]:
     """Yield each variant with its counts, the baseline of a workload once."""
     places = set()
     for each in found:
@@ -57,32 +78,6 @@ def _sides(found: Sequence[FailureRates]) -> Iterator[tuple[FailureRates, Varian
 
 def _place(each: FailureRates) -> str:
     return each.workload if each.load == IDLE else f"{each.workload}, load {each.load}"
-
-
-def _cells(counts: FailureCounts) -> tuple[str, ...]:
-    numbers = (counts.timed_out, counts.crashed, counts.others, counts.refused)
-    return (str(counts.runs), str(counts.failed), share(counts), *(str(number or "") for number in numbers))
-
-
-def _data(each: FailureRates, variant: Variant, counts: FailureCounts) -> dict[str, str | float | None]:
-    against = variant is each.candidate
-    return {
-        "suite": each.suite,
-        "workload": each.workload,
-        "load": each.load,
-        "variant": variant.label,
-        "runs": counts.runs,
-        "failed": counts.failed,
-        "share": counts.share,
-        "low": counts.low,
-        "high": counts.high,
-        "timed_out": counts.timed_out,
-        "crashed": counts.crashed,
-        "others": counts.others,
-        "refused": counts.refused,
-        "p_value": each.p_value if against else None,
-        "fails_more": each.fails_more if against else "",
-    }
 
 
 def _tests(found: Sequence[FailureRates]) -> Iterator[str]:

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import shlex
-import statistics
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from swapstone import published
-from swapstone.model import Analysis, Comparison, FrozenStruct, Variant
+from swapstone.model import Analysis, Comparison, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Section, data_section
+from swapstone.report.document import Section
+from swapstone.report.sides import sides
+from swapstone.report.tables import Field, known, section_of, unit
 from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_groups import NO_NUMBERS
 
@@ -20,8 +22,6 @@ STUDY = "float-abi"
 PAGE_WORKLOAD = "float_calls"
 _EXACT, _INEXACT = "exact", "inexact"
 _TIMES = ("wall", "cpu")
-
-Datum = dict[str, str | float | None]
 
 _LIBRARY = (
     "soft and softfp are linked with armel's glibc, which does its own arithmetic in software, and hard with armhf's, which is compiled "
@@ -33,16 +33,12 @@ _PAGE = (
 )
 
 
-class _Line(FrozenStruct, frozen=True, kw_only=True):
+class _Line(NamedTuple):
     """A row of the table: a workload with one kind of operands, and its value with each variant."""
 
     work: str
     operands: str
-    values: tuple[tuple[Variant, float], ...]
-
-    def of(self, variant: Variant) -> float | None:
-        """Return the value of a variant; None without one."""
-        return dict(self.values).get(variant)
+    values: dict[Variant, float]
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -53,45 +49,56 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         analysis: holds the comparisons.
     """
     lines = _lines(context, analysis)
-    variants = tuple(dict.fromkeys(variant for line in lines for variant, _ in line.values))
-    if not lines or len(variants) < 2:
+    variants = tuple(dict.fromkeys(variant for line in lines for variant in line.values))
+    if len(variants) < 2:
         return ()
-    page = _page_ratio(context, variants[0])
-    counted = context.experiment.virtual
-    names = [_name(variant) for variant in variants]
-    ratios = [f"{names[0]} / {name}" for name in names[1:]]
-    head = ("operation", "operands", *names, *ratios, *(("page",) if page else ()))
-    rows = tuple(_cells(line, variants, counted, page) for line in lines)
-    return (
-        data_section(
-            name="float-abi",
-            title="Instructions of an operation" if counted else "Time of an operation",
-            head=head,
-            rows=rows,
-            right=(False, False, *(True for _ in head[2:])),
-            keys=2,
-            data=tuple(_datum(line, variants, counted, page) for line in lines),
-            notes=tuple(_notes(context, lines, variants, page)),
+    first, page, counted = variants[0], _page_ratio(context, variants[0]), context.experiment.virtual
+
+    def value(variant: Variant) -> Field[_Line]:
+        key = f"{_name(variant)} {'instructions' if counted else 'ns'}"
+        return Field(_name(variant), key, lambda line: line.values.get(variant), unit("1" if counted else "ns"))
+
+    def ratio(variant: Variant) -> Field[_Line]:
+        name = f"{_name(first)} / {_name(variant)}"
+        return Field(
+            name, name, lambda line: _over(line.values.get(first), line.values.get(variant)), known(formatting.ratio)
+        )
+
+    published = Field[_Line]("page", "published", lambda line: page if _on_page(line) else None, known(_printed))
+    table = section_of(
+        "float-abi",
+        "Instructions of an operation" if counted else "Time of an operation",
+        (
+            Field("operation", "workload", lambda line: line.work, formatting.safe, right=False),
+            Field("operands", "operands", lambda line: line.operands, formatting.safe, right=False),
+            *map(value, variants),
+            *map(ratio, variants[1:]),
+            *((published,) if page else ()),
         ),
+        lines,
+        keys=2,
+        notes=_notes(context, lines, variants, page),
     )
+    return (table,)
+
+
+def _printed(ratio: float) -> str:
+    return formatting.trimmed(formatting.digits(ratio))
+
+
+def _over(base: float | None, value: float | None) -> float | None:
+    return base / value if base and value else None
 
 
 def _lines(context: ReportContext, analysis: Analysis) -> list[_Line]:
-    copies = {null.copy for null in analysis.nulls}
-    rows = [row for row in analysis.comparisons if _is_shown(row) and row.candidate not in copies]
-    lines = []
-    for name in dict.fromkeys(row.workload for row in rows):
-        values: dict[Variant, tuple[float, ...]] = {}
-        for row in (row for row in rows if row.workload == name):
-            # The baseline is in several comparisons, in each with the replicates of its candidate. Take the longest list.
-            for variant, numbers in ((row.baseline, row.baseline_values), (row.candidate, row.candidate_values)):
-                if len(numbers) > len(values.get(variant, ())):
-                    values[variant] = numbers
-        operands = context.parameters(SUITE, name).get("operands", "")
-        scale = context.experiment.ns_per_instruction if context.experiment.virtual else 1
-        found = tuple((variant, statistics.median(numbers) / scale) for variant, numbers in values.items())
-        lines.append(_Line(work=name.partition("(")[0], operands=operands, values=found))
-    return lines
+    scale = context.experiment.ns_per_instruction if context.experiment.virtual else 1
+    values: dict[str, dict[Variant, float]] = {}
+    for each in sides(analysis, _is_shown):
+        values.setdefault(each.workload, {})[each.variant] = each.median / scale
+    return [
+        _Line(name.partition("(")[0], context.parameters(SUITE, name).get("operands", ""), found)
+        for name, found in values.items()
+    ]
 
 
 def _is_shown(row: Comparison) -> bool:
@@ -117,34 +124,6 @@ def _on_page(line: _Line) -> bool:
     return (line.work, line.operands) == (PAGE_WORKLOAD, _EXACT)
 
 
-def _ratios(line: _Line, variants: Sequence[Variant]) -> list[float | None]:
-    """Return baseline / variant of every variant after the first."""
-    base = line.of(variants[0])
-    return [base / value if base and (value := line.of(variant)) else None for variant in variants[1:]]
-
-
-def _cells(line: _Line, variants: Sequence[Variant], counted: bool, page: float | None) -> tuple[str, ...]:
-    numbers = [_shown(line.of(variant), counted) for variant in variants]
-    ratios = ["" if ratio is None else formatting.ratio(ratio) for ratio in _ratios(line, variants)]
-    printed = () if page is None else (formatting.trimmed(formatting.digits(page)) if _on_page(line) else "",)
-    return (formatting.safe(line.work), formatting.safe(line.operands), *numbers, *ratios, *printed)
-
-
-def _shown(value: float | None, counted: bool) -> str:
-    if value is None:
-        return ""
-    return formatting.quantity(value, "1" if counted else "ns")
-
-
-def _datum(line: _Line, variants: Sequence[Variant], counted: bool, page: float | None) -> Datum:
-    unit = "instructions" if counted else "ns"
-    found: Datum = {"workload": line.work, "operands": line.operands}
-    found |= {f"{_name(variant)} {unit}": line.of(variant) for variant in variants}
-    ratios = zip(variants[1:], _ratios(line, variants), strict=True)
-    found |= {f"{_name(variants[0])} / {_name(variant)}": ratio for variant, ratio in ratios}
-    return found | ({} if page is None else {"published": page if _on_page(line) else None})
-
-
 def _notes(
     context: ReportContext, lines: Sequence[_Line], variants: Sequence[Variant], page: float | None
 ) -> Iterable[str]:
@@ -158,7 +137,7 @@ def _notes(
             yield text
     yield _LIBRARY
     if page is not None and any(map(_on_page, lines)):
-        yield _PAGE.format(ratio=formatting.trimmed(formatting.digits(page)))
+        yield _PAGE.format(ratio=_printed(page))
     if context.experiment.virtual and context.explain and any(map(_on_page, lines)):
         chosen = shlex.quote(variants[1].label)
         yield (
@@ -169,7 +148,7 @@ def _notes(
 
 def _operands(lines: Sequence[_Line], variant: Variant) -> str:
     """Return what inexact operands cost with a variant; empty where nothing was measured with both kinds."""
-    by_kind = {(line.work, line.operands): line.of(variant) for line in lines}
+    by_kind = {(line.work, line.operands): line.values.get(variant) for line in lines}
     ratios = [
         (other / value, work)
         for (work, operands), value in by_kind.items()

@@ -4,12 +4,17 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 
-from swapstone.model import Analysis, FrozenStruct, Variant
+import msgspec
+
+from swapstone.model import Analysis
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Section, data_section
-from swapstone.report.topics.goodput_plot import curves
+from swapstone.report.document import Drawing, Section
+from swapstone.report.plot import Panel, Point, Scale, Series, plot
+from swapstone.report.sides import sides
+from swapstone.report.tables import Datum, Field, section_of
 from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_groups import NO_NUMBERS
 
@@ -24,20 +29,6 @@ Goodputs = dict[str, tuple[float, ...]]
 """Goodput of each run in Mbit/s, by the level of the link."""
 
 
-class Curve(FrozenStruct, frozen=True, kw_only=True):
-    """A workload on one stack.
-
-    Attributes:
-        workload: ``link-out`` or ``link-in``.
-        stack: the level of ``netstack``, or the levels of all factors but ``link``.
-        values: by the level of the link, in the order of the experiment.
-    """
-
-    workload: str
-    stack: str
-    values: Goodputs
-
-
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return a section for each workload of the suite that was measured; none for other analyses.
 
@@ -46,84 +37,104 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         analysis: holds the values of all runs.
     """
     found = _curves(context, analysis)
-    return tuple(
-        _section(work, [curve for curve in found if curve.workload == work])
-        for work in _TITLES
-        if any(curve.workload == work for curve in found)
-    )
+    return tuple(_section(way, work, found[work]) for work, way in _TITLES.items() if work in found)
 
 
-def _curves(context: ReportContext, analysis: Analysis) -> list[Curve]:
-    copies = {null.copy for null in analysis.nulls}
-    values: dict[tuple[str, Variant], tuple[float, ...]] = {}
-    for each in analysis.comparisons:
-        if each.suite != SUITE or each.metric.name != METRIC or each.verdict in NO_NUMBERS:
-            continue
-        for variant, side in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values)):
-            # The baseline is in several comparisons, in each with the blocks of its candidate. Take the longest list.
-            if variant not in copies and len(side) > len(values.get((each.workload, variant), ())):
-                values[each.workload, variant] = side
-    order = {
-        choice.factor: {level: number for number, level in enumerate(choice.levels)}
-        for choice in context.experiment.factors
+def _curves(context: ReportContext, analysis: Analysis) -> dict[str, dict[str, Goodputs]]:
+    """Return by workload, and by the level of ``netstack`` or the levels of all factors but ``link``, in the order of the experiment."""
+    order = {choice.factor: list(choice.levels) for choice in context.experiment.factors}
+    rates = sides(analysis, lambda c: c.suite == SUITE and c.metric.name == METRIC and c.verdict not in NO_NUMBERS)
+    found: dict[str, dict[str, Goodputs]] = {}
+    for each in sorted(
+        rates, key=lambda each: [order[name].index(level) for name, level in each.variant.levels if name in order]
+    ):
+        stack = ", ".join(level for name, level in each.variant.levels if name != FACTOR) or "kernel"
+        values = tuple(value * _MBIT for value in each.values)
+        found.setdefault(each.workload, {}).setdefault(stack, {})[dict(each.variant.levels).get(FACTOR, "one link")] = (
+            values
+        )
+    links = order.get(FACTOR, ["one link"])
+    return {
+        work: {stack: {link: mine[link] for link in links if link in mine} for stack, mine in stacks.items()}
+        for work, stacks in found.items()
     }
-    places = sorted(values, key=lambda place: [order.get(name, {}).get(level, 0) for name, level in place[1].levels])
-    found: dict[tuple[str, str], Goodputs] = {}
-    for work, variant in places:
-        others = [level for name, level in variant.levels if name != FACTOR]
-        level = dict(variant.levels).get(FACTOR, "one link")
-        mine = found.setdefault((work, ", ".join(others) or "kernel"), {})
-        mine[level] = tuple(value * _MBIT for value in values[work, variant])
-    links = list(order.get(FACTOR, {"one link": 0}))
-    return [
-        Curve(workload=work, stack=stack, values={link: mine[link] for link in links if link in mine})
-        for (work, stack), mine in found.items()
-    ]
 
 
-def _section(work: str, found: list[Curve]) -> Section:
-    links = list(dict.fromkeys(link for curve in found for link in curve.values))
-    way = _TITLES[work]
-    return data_section(
-        name=f"goodput-{work}",
-        title=f"Goodput {way}, Mbit/s",
-        head=("stack", *links),
-        rows=tuple(
-            (formatting.safe(curve.stack), *(_shown(curve.values.get(link, ())) for link in links)) for curve in found
+def _section(way: str, work: str, found: dict[str, Goodputs]) -> Section:
+    links = list(dict.fromkeys(link for mine in found.values() for link in mine))
+    table = section_of(
+        f"goodput-{work}",
+        f"Goodput {way}, Mbit/s",
+        (
+            Field("stack", "", formatting.safe, right=False),
+            *(Field(link, "", _shown(found, link)) for link in links),
         ),
-        right=(False, *(True for _ in links)),
-        data=tuple(
-            {
-                "stack": curve.stack,
-                "link": link,
-                "goodput_mbit": statistics.median(values),
-                "lowest_mbit": min(values),
-                "highest_mbit": max(values),
-                "runs": float(len(values)),
-            }
-            for curve in found
-            for link, values in curve.values.items()
-        ),
+        found,
         notes=(
             "Median (lowest to highest) over runs of 2 s: bytes that the receiver's application read. Each run has another seed. "
             "Where loss, reordering or delay bound it, goodput is a property of the stack; on a clean link it is the speed of "
             "this machine and of the emulator.",
         ),
-        drawing=curves(
-            f"Goodput {way}",
-            {
-                curve.stack: {link: (statistics.median(v), min(v), max(v)) for link, v in curve.values.items()}
-                for curve in found
-            },
-        ),
+        drawing=_plot(f"Goodput {way}", links, found),
     )
+    data: tuple[Datum, ...] = tuple(
+        {
+            "stack": stack,
+            "link": link,
+            "goodput_mbit": statistics.median(values),
+            "lowest_mbit": min(values),
+            "highest_mbit": max(values),
+            "runs": float(len(values)),
+        }
+        for stack, mine in found.items()
+        for link, values in mine.items()
+    )
+    return msgspec.structs.replace(table, data=data)
 
 
-def _shown(values: tuple[float, ...]) -> str:
-    if not values:
-        return "-"
-    middle, low, high = (formatting.digits(value) for value in (statistics.median(values), min(values), max(values)))
-    return middle if low == high else f"{middle} ({low} to {high})"
+def _shown(found: dict[str, Goodputs], link: str) -> Callable[[str], str]:
+    def text(stack: str) -> str:
+        values = found[stack].get(link)
+        if not values:
+            return "-"
+        middle, low, high = (formatting.digits(each) for each in (statistics.median(values), min(values), max(values)))
+        return middle if low == high else f"{middle} ({low} to {high})"
+
+    return text
+
+
+def _plot(title: str, links: list[str], found: dict[str, Goodputs]) -> Drawing | None:
+    """Return levels of the link along the axis, a line for each stack; None with fewer than two levels, or without a value above 0."""
+    series = tuple(
+        Series(
+            stack,
+            colour,
+            tuple(
+                Point(
+                    links.index(link),
+                    statistics.median(values),
+                    (min(values), max(values)) if min(values) > 0 else None,
+                )
+                for link, values in mine.items()
+                if statistics.median(values) > 0
+            ),
+        )
+        for colour, (stack, mine) in enumerate(found.items())
+    )
+    if len(links) < 2 or not any(each.points for each in series):
+        return None
+    return plot(
+        title,
+        Scale("", "names", names=tuple(links)),
+        [Panel(Scale("Mbit/s", "log", formatting.digits), series)],
+        (
+            f"{each.name}, {links[int(point.x)]}: {formatting.digits(point.y)} Mbit/s"
+            for each in series
+            for point in each.points
+        ),
+        name="goodput",
+        caption="Medians, with the lowest and the highest run. The axis is logarithmic.",
+    )
 
 
 GOODPUT = Topic("goodput", sections)

@@ -3,21 +3,23 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from swapstone import published
 from swapstone.model import Analysis, Latency
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Drawing, Section, data_section
+from swapstone.report.document import Section
+from swapstone.report.tables import Datum, Field, item, known, section_of
 from swapstone.report.topics import latency_plot, latency_warnings
 from swapstone.report.topics.latency_answer import answer
 from swapstone.report.topics.latency_data import (
     IDLE,
     NS_PER_US,
+    PERCENTS,
     STUDY,
-    Datum,
     LatencyGroup,
     groups,
     is_rt,
@@ -26,13 +28,12 @@ from swapstone.report.topics.latency_data import (
     plain_name,
     spread,
     total,
-    us,
+    us_text,
 )
 from swapstone.report.topics.latency_processors import by_processor
 from swapstone.report.topics.latency_ratios import between_kernels, loaded_over_idle
 from swapstone.report.topics.topic import Topic
 
-_PERCENTS = (99.0, 99.9, 99.99)
 LONGEST = "latency-longest"
 """A section of the report that has a published figure."""
 
@@ -70,97 +71,73 @@ def _replicates_of(group: LatencyGroup) -> str:
 
 def _table(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
     """Return the table of maxima, averages and percentiles by load and variant."""
-    cells = [(load, variant, group.found.get((load, variant))) for load in group.loads for variant in group.variants]
-    shown = [(load, variant, each) for load, variant, each in cells if each is not None]
-    exact = context.experiment.clock == "virtual"
+    cells = {place: group.found.get(place) for place in itertools.product(group.loads, group.variants)}
+    shown = [each for each in cells.values() if each is not None]
     notes = [
         "Maximum: the median of the replicates' maxima, in brackets the lowest and the highest. More replicates find rarer and longer "
         "latencies. Average: the mean of the replicates' averages. Percentiles: of all replicates together, the lower edge of the bin of "
         "1 us."
     ]
-    few = [each for _, _, each in shown if percentile(each, _PERCENTS[-1]) is None]
-    if few:
+    if any(percentile(each, PERCENTS[-1]) is None for each in shown):
         notes.append("A percentile is empty where there are fewer latencies than it needs (p99.99 needs 10000).")
-    missing = [f"{variant.short_label} under {load}" for load, variant, each in cells if each is None]
+    missing = [f"{variant.short_label} under {load}" for (load, variant), each in cells.items() if each is None]
     if missing:
         notes.append(f"No latencies were measured of {', '.join(missing)}.")
     if context.published == STUDY:
         notes.append(_IMAGE)
-    return data_section(
-        name=f"latency{suffix}",
-        title=f"Wake-up latency of {group.workload} by load, in microseconds, {_replicates_of(group)}",
-        head=(
-            "load",
-            "variant",
-            "maximum",
-            "average",
-            *(f"p{percent:g}" for percent in _PERCENTS),
-            "replicates",
-            "wake-ups",
+    return section_of(
+        f"latency{suffix}",
+        f"Wake-up latency of {group.workload} by load, in microseconds, {_replicates_of(group)}",
+        (
+            Field("load", "load", lambda each: each.load, right=False),
+            Field("variant", "", lambda each: each.variant.short_label, right=False),
+            Field("", "variant", lambda each: each.variant.label),
+            Field("", "draws", lambda each: float(len(each.maxima))),
+            Field("", "wake_ups", lambda each: float(total(each))),
+            Field("maximum", "", lambda each: spread(each.maxima)),
+            Field("", "max_median_us", lambda each: statistics.median(each.maxima) / NS_PER_US),
+            Field("", "max_low_us", lambda each: min(each.maxima) / NS_PER_US),
+            Field("", "max_high_us", lambda each: max(each.maxima) / NS_PER_US),
+            Field("average", "average_us", _average, known(formatting.digits)),
+            *(Field(f"p{percent:g}", f"p{percent:g}_us", _percentile(percent), known(us_text)) for percent in PERCENTS),
+            Field("replicates", "", lambda each: len(each.maxima)),
+            Field("wake-ups", "", total),
         ),
-        rows=tuple(_table_row(each) for _, _, each in shown),
-        right=(False, False, True, True, True, True, True, True, True),
+        shown,
         keys=2,
-        data=tuple(_table_datum(each) for _, _, each in shown),
-        notes=tuple(notes),
-        warnings=latency_warnings.warnings_of(group, exact=exact),
+        notes=notes,
+        warnings=latency_warnings.warnings_of(group, exact=context.experiment.clock == "virtual"),
     )
 
 
 def _average(each: Latency) -> float | None:
-    return statistics.fmean(each.averages) if each.averages else None
+    return statistics.fmean(each.averages) / NS_PER_US if each.averages else None
 
 
-def _table_row(each: Latency) -> tuple[str, ...]:
-    average = _average(each)
-    known = [percentile(each, percent) for percent in _PERCENTS]
-    return (
-        each.load,
-        each.variant.short_label,
-        spread(each.maxima),
-        "" if average is None else formatting.digits(average / NS_PER_US),
-        *("" if value is None else us(value) for value in known),
-        str(len(each.maxima)),
-        str(total(each)),
-    )
+def _percentile(percent: float) -> Callable[[Latency], float | None]:
+    def value(each: Latency) -> float | None:
+        found = percentile(each, percent)
+        return None if found is None else found / NS_PER_US
 
-
-def _table_datum(each: Latency) -> Datum:
-    average = _average(each)
-    known = {percent: percentile(each, percent) for percent in _PERCENTS}
-    return {
-        "load": each.load,
-        "variant": each.variant.label,
-        "draws": float(len(each.maxima)),
-        "wake_ups": float(total(each)),
-        "max_median_us": statistics.median(each.maxima) / NS_PER_US,
-        "max_low_us": min(each.maxima) / NS_PER_US,
-        "max_high_us": max(each.maxima) / NS_PER_US,
-        "average_us": None if average is None else average / NS_PER_US,
-        **{f"p{percent:g}_us": None if value is None else value / NS_PER_US for percent, value in known.items()},
-    }
+    return value
 
 
 def _histogram(group: LatencyGroup, suffix: str) -> Section:
     several = any(len(each.maxima) > 1 for each in group.found.values())
     title = f"Histogram of wake-up latency of {group.workload}, {_replicates_of(group)}{' together' if several else ''}"
-    return data_section(
-        name=f"latency-histogram{suffix}",
-        title=title,
-        data=tuple(
-            {"load": each.load, "variant": each.variant.label, "from_us": float(edge), "count": float(count)}
-            for load in group.loads
-            for variant in group.variants
-            if (each := group.found.get((load, variant))) is not None
-            for edge, count in each.histogram
-        ),
+    bins: list[Datum] = [
+        {"load": each.load, "variant": each.variant.label, "from_us": float(edge), "count": float(count)}
+        for place in itertools.product(group.loads, group.variants)
+        if (each := group.found.get(place)) is not None
+        for edge, count in each.histogram
+    ]
+    return section_of(
+        f"latency-histogram{suffix}",
+        title,
+        [item("", name) for name in ("load", "variant", "from_us", "count")],
+        bins,
         notes=("Marked: the worst case of all replicates.",),
-        drawing=Drawing(
-            title=title,
-            svg=latency_plot.svg(group, title),
-            narrow=latency_plot.svg(group, title, latency_plot.NARROW),
-            lines=latency_plot.drawn(group),
-        ),
+        drawing=latency_plot.drawing(group, title),
     )
 
 
@@ -172,20 +149,28 @@ def _longest(group: LatencyGroup, suffix: str) -> Iterable[Section]:
     )
     if measured is None:
         return
-    page = [each.figure for each in published.joined(LONGEST, STUDY)]
     here = f"idle, {formatting.count(len(measured.maxima), 'replicate')} of {formatting.count(total(measured), 'wake-up')} in all"
-    data: list[Datum] = [{"where": "here", "how_long": here, "max_us": max(measured.maxima) / NS_PER_US}]
-    data += [{"where": each.platform, "how_long": each.condition, "max_us": each.value} for each in page]
-    yield data_section(
-        name=f"{LONGEST}{suffix}",
-        title="Maximum of rt on an idle machine, in microseconds, beside the published page's longest run",
-        head=("where", "how long", "maximum"),
-        rows=(
-            ("here", here, spread(measured.maxima)),
-            *((f"page, {each.platform}", each.condition, each.printed) for each in page),
+    figures = (each.figure for each in published.joined(LONGEST, STUDY))
+    yield section_of(
+        f"{LONGEST}{suffix}",
+        "Maximum of rt on an idle machine, in microseconds, beside the published page's longest run",
+        (
+            Field(
+                "where",
+                "",
+                lambda row: row[0],
+                lambda where: where if where == "here" else f"page, {where}",
+                right=False,
+            ),
+            Field("", "where", lambda row: row[0]),
+            Field("how long", "how_long", lambda row: row[1], right=False),
+            Field("maximum", "", lambda row: row[2]),
+            Field("", "max_us", lambda row: row[3]),
         ),
-        right=(False, False, True),
-        data=tuple(data),
+        [
+            ("here", here, spread(measured.maxima), max(measured.maxima) / NS_PER_US),
+            *((each.platform, each.condition, each.printed, each.value) for each in figures),
+        ],
         notes=("The page does not state on which kernel its longest run was.",),
     )
 

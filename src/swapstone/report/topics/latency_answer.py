@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Sequence
 
@@ -14,7 +15,8 @@ from swapstone.report.answer.answer import Answer
 from swapstone.report.answer.commands import commands_for
 from swapstone.report.answer.places import places_of
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Block, Cell, Column, Item, Table
+from swapstone.report.document import Block, Item
+from swapstone.report.tables import Field, short_table, unit
 from swapstone.report.topics import latency_wall
 from swapstone.report.topics.latency_data import IDLE, LatencyGroup, groups, percentile, ratios
 
@@ -81,12 +83,10 @@ def _against(group: LatencyGroup, first: Variant, other: Variant, margin: float)
         load = max(both, key=lambda each: max(group.found[each, first].maxima))
         what = "the same worst case" if len(same) == len(both) else "no worst case that differs in every replicate"
         return f"{names[0]} and {names[1]} have {what} ({_under(load)}: {_pair(group, load, first, other)})"
-    if len(shorter) < len(longer):
-        clauses = [_clause(group, longer, "longer", names, first, other)]
-        clauses += [_rest(shorter, "shorter")] if shorter else []
-    else:
-        clauses = [_clause(group, shorter, "shorter", names, first, other)]
-        clauses += [_rest(longer, "longer")] if longer else []
+    words = [("shorter", shorter), ("longer", longer)]
+    (word, most), (other_word, rest) = sorted(words, key=lambda each: -len(each[1]))
+    clauses = [_clause(group, most, word, names, first, other)]
+    clauses += [f"{other_word} {_under(*rest)}"] if rest else []
     clauses += [f"the same {_under(*same)}"] if same else []
     open_loads = [load for load in both if signs[load] is None]
     clauses += [f"undecided {_under(*open_loads)}"] if open_loads else []
@@ -113,10 +113,6 @@ def _clause(  # noqa: PLR0917 - what a clause names
     most = ", most" if len(loads) > 1 else ","
     count = f" under {len(loads)} of {len(group.loads)} loads{most}" if len(group.loads) > 1 else ""
     return f"{names[0]} has a {word} worst wake-up than {names[1]}{count} {_under(load)}: {_pair(group, load, first, other)}"
-
-
-def _rest(loads: Sequence[str], word: str) -> str:
-    return f"{word} {_under(*loads)}"
 
 
 def _pair(group: LatencyGroup, load: str, first: Variant, other: Variant) -> str:
@@ -156,32 +152,20 @@ def _few(found: Sequence[LatencyGroup]) -> list[Item]:
 
 def _table(group: LatencyGroup, *, exact: bool) -> Block:
     """Return the worst case, the median of the replicates' maxima, p99.9 and the average of each load and variant."""
-    cells = [
-        group.found[load, variant]
-        for load in group.loads
-        for variant in group.variants
-        if (load, variant) in group.found
-    ]
-    most = figures.MOST_ROWS + 2
-    left_out = max(0, len(cells) - most)
-    names = ("load", "variant", "worst case" if exact else "largest seen", "median of maxima", "p99.9", "average")
-    return Table(
-        title=f"Wake-up latency of {group.workload}",
-        columns=tuple(Column((name,), right=place > 1, optional=place in {3, 5}) for place, name in enumerate(names)),
-        rows=tuple(_cells(each) for each in cells[:most]),
-        keys=2,
-        left_out=left_out,
-        left_out_after=most if left_out else 0,
+    cells = [found for place in itertools.product(group.loads, group.variants) if (found := group.found.get(place))]
+    fields: tuple[Field[Latency], ...] = (
+        Field("load", "", lambda each: each.load, formatting.safe, right=False),
+        Field("variant", "", lambda each: each.variant.short_label, formatting.safe, right=False),
+        Field("worst case" if exact else "largest seen", "", lambda each: max(each.maxima), _time),
+        Field("median of maxima", "", lambda each: _time(statistics.median(each.maxima)) + latency_wall.interval(each)),
+        Field("p99.9", "", lambda each: percentile(each, _PERCENT), unit("ns")),
+        Field("average", "", lambda each: statistics.fmean(each.averages) if each.averages else None, unit("ns")),
     )
-
-
-def _cells(each: Latency) -> tuple[Cell, ...]:
-    tail = percentile(each, _PERCENT)
-    return (
-        Cell(formatting.safe(each.load)),
-        Cell(formatting.safe(each.variant.short_label)),
-        Cell(_time(max(each.maxima))),
-        Cell(_time(statistics.median(each.maxima)) + latency_wall.interval(each)),
-        Cell("" if tail is None else _time(tail)),
-        Cell(_time(statistics.fmean(each.averages)) if each.averages else ""),
+    return short_table(
+        f"Wake-up latency of {group.workload}",
+        fields,
+        cells,
+        figures.MOST_ROWS + 2,
+        keys=2,
+        optional=("median of maxima", "average"),
     )

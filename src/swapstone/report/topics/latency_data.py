@@ -17,8 +17,8 @@ STUDY = "preempt-rt"
 IDLE = "idle"
 NS_PER_US = 1000.0
 
-Datum = dict[str, str | float | None]
-"""A row of a table for programs."""
+PERCENTS = (99.0, 99.9, 99.99)
+"""Percentiles of the tables."""
 
 
 class LatencyGroup(FrozenStruct, frozen=True, kw_only=True):
@@ -124,9 +124,12 @@ def percentile(latency: Latency, percent: float) -> float | None:
 
 def us(nanoseconds: float) -> str:
     """Return a time in microseconds, to the nanosecond below 100 us."""
-    value = nanoseconds / NS_PER_US
-    text = f"{value:.3f}" if value < 100 else f"{value:.1f}"
-    return text.rstrip("0").rstrip(".")
+    return us_text(nanoseconds / NS_PER_US)
+
+
+def us_text(value: float) -> str:
+    """Return microseconds, to the nanosecond below 100 us."""
+    return formatting.trimmed(f"{value:.3f}" if value < 100 else f"{value:.1f}")
 
 
 def spread(values: Iterable[float]) -> str:

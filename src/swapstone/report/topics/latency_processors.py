@@ -3,96 +3,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
-from swapstone.model import percentile
+from swapstone.model import Variant, percentile
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Section, data_section
-from swapstone.report.topics.latency_data import NS_PER_US, Datum, LatencyGroup, us
+from swapstone.report.document import Section
+from swapstone.report.tables import Field, known, section_of
+from swapstone.report.topics.latency_data import PERCENTS, LatencyGroup, us_text
 
-_PERCENTS = (99.0, 99.9, 99.99)
 
-Histogram = tuple[tuple[int, int], ...]
-"""Pairs (microseconds, count), ascending."""
+class _Row(NamedTuple):
+    """A processor under a load with a variant; its histogram has pairs (microseconds, count), ascending."""
+
+    load: str
+    variant: Variant
+    processor: int
+    histogram: tuple[tuple[int, int], ...]
+
+    def total(self) -> int:
+        """Return the number of wake-ups."""
+        return sum(count for _, count in self.histogram)
+
+    def average(self) -> float:
+        """Return the mean in microseconds."""
+        return sum(edge * count for edge, count in self.histogram) / self.total()
+
+
+def _percentile(percent: float) -> Callable[[_Row], float | None]:
+    """Return the function from a row to a percentile in microseconds; None where it would be the maximum, with too few latencies."""
+    return lambda row: None if row.total() * (100 - percent) < 100 - 1e-6 else float(percentile(row.histogram, percent))
+
+
+_PLACE: tuple[Field[_Row], ...] = (
+    Field("load", "load", lambda row: row.load, right=False),
+    Field("variant", "", lambda row: row.variant.short_label, right=False),
+    Field("", "variant", lambda row: row.variant.label),
+    Field("processor", "processor", lambda row: float(row.processor), "{:.0f}".format),
+)
 
 
 def by_processor(context: ReportContext, group: LatencyGroup, suffix: str) -> Iterable[Section]:
     """Yield a table of the processors, and their histograms as data; nothing for machines with one processor."""
     found = [
-        (each.load, each.variant, processor, histogram)
-        for load in group.loads
-        for variant in group.variants
+        _Row(load, variant, processor, histogram)
+        for load, variant in itertools.product(group.loads, group.variants)
         if (each := group.found.get((load, variant))) is not None
         for processor, histogram in each.by_processor
     ]
     if not found:
         return
     number = context.experiment.processors
-    yield data_section(
-        name=f"latency-processors{suffix}",
-        title=f"Wake-up latency of {group.workload} by processor, in microseconds, all replicates together",
-        head=("load", "variant", "processor", "maximum", "average", *(f"p{one:g}" for one in _PERCENTS), "wake-ups"),
-        rows=tuple(
-            (load, variant.short_label, str(processor), *_figures(histogram))
-            for load, variant, processor, histogram in found
+    yield section_of(
+        f"latency-processors{suffix}",
+        f"Wake-up latency of {group.workload} by processor, in microseconds, all replicates together",
+        (
+            *_PLACE,
+            Field("", "wake_ups", lambda row: float(row.total())),
+            Field("maximum", "max_us", lambda row: float(row.histogram[-1][0]), "{:.0f}".format),
+            Field("average", "average_us", _Row.average, us_text),
+            *(Field(f"p{one:g}", f"p{one:g}_us", _percentile(one), known("{:g}".format)) for one in PERCENTS),
+            Field("wake-ups", "", _Row.total),
         ),
-        right=(False, False, True, True, True, True, True, True, True),
+        found,
         keys=3,
-        data=tuple(
-            _datum({"load": load, "variant": variant.label, "processor": float(processor)}, histogram)
-            for load, variant, processor, histogram in found
-        ),
         notes=(
             f"One thread on each processor. One clock counts the instructions of all {number} processors in turn, so each runs at "
             f"1/{number} of the speed, and a turn of up to 10 us of the others is part of a latency. Compare only machines with {number} "
             "processors.",
         ),
     )
-    yield data_section(
-        name=f"latency-histogram-processors{suffix}",
-        title=f"Histogram of wake-up latency of {group.workload} by processor",
-        data=tuple(
-            {
-                "load": load,
-                "variant": variant.label,
-                "processor": float(processor),
-                "from_us": float(edge),
-                "count": float(count),
-            }
-            for load, variant, processor, histogram in found
-            for edge, count in histogram
+    yield section_of(
+        f"latency-histogram-processors{suffix}",
+        f"Histogram of wake-up latency of {group.workload} by processor",
+        (
+            *(field._replace(head="") for field in _PLACE if field.key),
+            Field("", "from_us", lambda row: float(row.histogram[0][0])),
+            Field("", "count", lambda row: float(row.histogram[0][1])),
         ),
+        (row._replace(histogram=(pair,)) for row in found for pair in row.histogram),
     )
-
-
-def _average(histogram: Histogram) -> float:
-    return sum(edge * count for edge, count in histogram) / _total(histogram)
-
-
-def _total(histogram: Histogram) -> int:
-    return sum(count for _, count in histogram)
-
-
-def _percentile(histogram: Histogram, percent: float) -> float | None:
-    """Return a percentile in microseconds; None where it would be the maximum, with too few latencies."""
-    return None if _total(histogram) * (100 - percent) < 100 - 1e-6 else float(percentile(histogram, percent))
-
-
-def _figures(histogram: Histogram) -> tuple[str, ...]:
-    percents = [_percentile(histogram, percent) for percent in _PERCENTS]
-    return (
-        str(histogram[-1][0]),
-        us(_average(histogram) * NS_PER_US),
-        *("" if value is None else f"{value:g}" for value in percents),
-        str(_total(histogram)),
-    )
-
-
-def _datum(place: Datum, histogram: Histogram) -> Datum:
-    return {
-        **place,
-        "wake_ups": float(_total(histogram)),
-        "max_us": float(histogram[-1][0]),
-        "average_us": _average(histogram),
-        **{f"p{percent:g}_us": _percentile(histogram, percent) for percent in _PERCENTS},
-    }

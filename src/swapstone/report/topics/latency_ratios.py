@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from swapstone import published
@@ -11,12 +11,12 @@ from swapstone.model import Analysis, Comparison, Variant
 from swapstone.published import Joined
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Section, data_section
+from swapstone.report.document import Section
+from swapstone.report.tables import Field, section_of
 from swapstone.report.topics.comparison_groups import shown_ratio
 from swapstone.report.topics.latency_data import (
     IDLE,
     STUDY,
-    Datum,
     LatencyGroup,
     Ratios,
     kernel_of,
@@ -54,15 +54,9 @@ def _column(platform: str) -> str:
     return f"page_{plain_name(_board(platform)).replace('-', '_')}"
 
 
-def _ratio_text(found: Ratios | None) -> str:
-    if found is None:
-        return ""
-    middle = formatting.ratio(found.median)
-    return (
-        middle
-        if found.replicates == 1
-        else f"{middle} [{formatting.ratio(found.low)} .. {formatting.ratio(found.high)}]"
-    )
+def _ratio_text(found: Ratios) -> str:
+    middle, low, high = map(formatting.ratio, (found.median, found.low, found.high))
+    return middle if found.replicates == 1 else f"{middle} [{low} .. {high}]"
 
 
 def _comparison(analysis: Analysis, group: LatencyGroup, load: str, candidate: Variant) -> Comparison | None:
@@ -92,49 +86,105 @@ def _inverse_text(comparison: Comparison | None, found: Ratios) -> str:
     return f"{middle} [{formatting.ratio(1 / found.high)} .. {formatting.ratio(1 / found.low)}]"
 
 
-def _verdict(found: Ratios | None, beside: Sequence[_Beside], margin: float) -> tuple[str, int | None]:
+def _verdict(line: _Line, margin: float) -> tuple[str, int | None]:
     """Return on how many boards the ratio has the same sign, as text and as a number."""
-    if found is None or not beside:
+    if line.found is None or not line.beside:
         return "", None
-    measured_sign = found.sign(margin)
+    measured_sign = line.found.sign(margin)
     if measured_sign is None:
         return "undecided", None
-    same = sum(sign(each.ratio, margin) == measured_sign for each in beside)
-    return f"{same} of {len(beside)}", same
+    same = sum(sign(each.ratio, margin) == measured_sign for each in line.beside)
+    return f"{same} of {len(line.beside)}", same
 
 
-def _apart(found: Ratios | None, beside: Sequence[_Beside]) -> tuple[float, float] | None:
+def _apart(line: _Line) -> tuple[float, ...]:
     """Return the smallest and the largest factor between the ratio here and a board's, of which the larger one is divided."""
-    pairs = [(found.median, each.ratio) for each in beside if each.ratio > 0] if found is not None else []
+    pairs = [(line.found.median, each.ratio) for each in line.beside if each.ratio > 0] if line.found else []
     factors = [max(pair) / min(pair) for pair in pairs if min(pair) > 0]
-    return (min(factors), max(factors)) if factors else None
-
-
-def _ratio_datum(found: Ratios | None, beside: Sequence[_Beside], boards: Sequence[str], margin: float) -> Datum:
-    values = {each.board: each.ratio for each in beside}
-    apart = _apart(found, beside)
-    return {
-        "draws": None if found is None else float(found.replicates),
-        "ratio": None if found is None else found.median,
-        "low": None if found is None else found.low,
-        "high": None if found is None else found.high,
-        **{_column(board): values.get(board) for board in boards},
-        "boards_agreeing": _verdict(found, beside, margin)[1],
-        "boards": float(len(beside)),
-        "factor_apart_low": apart[0] if apart else None,
-        "factor_apart_high": apart[1] if apart else None,
-        "unavailable": None,
-    }
+    return (min(factors), max(factors)) if factors else ()
 
 
 class _Line(NamedTuple):
-    """A row of a table of ratios: what names it, the ratio, and what was published."""
+    """A row of a table of ratios: what names it, the ratio, and what was published.
 
-    keys: Datum
-    shown: tuple[str, ...]
-    found: Ratios
+    Attributes:
+        load, baseline, candidate: which ratio, by the variants' labels.
+        shown: both variants for readers.
+        found: None where it is unavailable, for the reason `unavailable`.
+        text: the ratio as readers see it.
+    """
+
+    load: str
+    baseline: str | None
+    candidate: str | None
+    shown: str
+    found: Ratios | None
     beside: tuple[_Beside, ...]
-    text: str = ""
+    text: str
+    unavailable: str | None = None
+
+    def printed(self, board: str) -> str:
+        """Return a board's ratio as printed; empty without one."""
+        return next((each.printed for each in self.beside if each.board == board), "")
+
+    def ratio(self, board: str) -> float | None:
+        """Return a board's ratio; None without one."""
+        return next((each.ratio for each in self.beside if each.board == board), None)
+
+
+def _of(name: str) -> Callable[[_Line], float | None]:
+    return lambda line: None if line.found is None else float(getattr(line.found, name))
+
+
+def _board_fields(board: str) -> tuple[Field[_Line], ...]:
+    return (
+        Field(_board(board), "", lambda line: line.printed(board)),
+        Field("", _column(board), lambda line: line.ratio(board)),
+    )
+
+
+def _section(
+    name: str,
+    title: str,
+    key_fields: Sequence[Field[_Line]],
+    lines: Sequence[_Line],
+    margin: float,
+    *,
+    head: str,
+    number: int,
+    notes: Iterable[str],
+) -> Section:
+    """Return one of the page's tables: the ratios, and those of each board that has a published figure for any row."""
+    boards = _boards(lines)
+    table_of = f" (the published page's table {number})" if boards else ""
+    counts = [line.found.replicates for line in lines if line.found]
+    return section_of(
+        name,
+        f"{title}, {over_replicates(counts) if counts else 'where no replicate has both'}{table_of}",
+        (
+            *key_fields,
+            Field(head, "", lambda line: line.text),
+            Field("", "draws", _of("replicates")),
+            Field("", "ratio", _of("median")),
+            Field("", "low", _of("low")),
+            Field("", "high", _of("high")),
+            *(field for board in boards for field in _board_fields(board)),
+            Field("same sign" * bool(boards), "", lambda line: _verdict(line, margin)[0], right=False),
+            Field("", "boards_agreeing", lambda line: _verdict(line, margin)[1]),
+            Field("", "boards", lambda line: float(len(line.beside))),
+            Field(
+                "factor apart" * bool(boards),
+                "",
+                lambda line: " to ".join(dict.fromkeys(map(formatting.ratio, _apart(line)))),
+            ),
+            Field("", "factor_apart_low", lambda line: next(iter(_apart(line)), None)),
+            Field("", "factor_apart_high", lambda line: next(reversed(_apart(line)), None)),
+            Field("", "unavailable", lambda line: line.unavailable),
+        ),
+        lines,
+        keys=sum(bool(field.head) for field in key_fields),
+        notes=notes,
+    )
 
 
 def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGroup, suffix: str) -> Section:
@@ -142,7 +192,7 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
 
     For programs, the data have the page's direction.
     """
-    margin, figures, baseline = context.experiment.margin, _joined(context, BETWEEN), group.variants[0]
+    figures, baseline = _joined(context, BETWEEN), group.variants[0]
     # With one candidate the title names both variants.
     one = len(group.variants) == 2
     lines = []
@@ -150,23 +200,26 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
         for variant in group.variants[1:]:
             found = ratios(group.found.get((load, baseline)), group.found.get((load, variant)))
             if found is not None:
-                keys: Datum = {"load": load, "baseline": baseline.label, "candidate": variant.label}
-                shown = (load,) if one else (load, f"{variant.short_label} / {baseline.short_label}")
                 text = _inverse_text(_comparison(analysis, group, load, variant), found)
-                lines.append(_Line(keys, shown, found, _between_beside(figures, load, baseline, variant), text))
+                beside = _between_beside(figures, load, baseline, variant)
+                shown = f"{variant.short_label} / {baseline.short_label}"
+                lines.append(_Line(load, baseline.label, variant.label, shown, found, beside, text))
     boards = _boards(lines)
     reason = _no_isolation(context)
-    nothing: Datum = {"load": _ISOLATION, "baseline": None, "candidate": None, **_ratio_datum(None, (), boards, margin)}
-    unavailable = (_ISOLATION, *(() if one else ("",)), "unavailable", *_beside(None, (), boards, margin))
-    others = group.variants[1].short_label if one else "the others"
-    return data_section(
-        name=f"{BETWEEN}{suffix}",
-        title=f"Maximum of {others} over that of {baseline.short_label}, by load, {_over(lines)}{_table_of(boards, 7)}",
-        head=("load", *(() if one else ("maxima",)), "ratio", *_heads(boards)),
-        rows=(*_rows(lines, boards, margin), unavailable),
-        right=(*((False,) if one else (False, False)), *_right(boards)),
-        keys=1 if one else 2,
-        data=(*_data(lines, boards, margin), {**nothing, "unavailable": reason}),
+    lines.append(_Line(_ISOLATION, None, None, "", None, (), "unavailable", reason))
+    return _section(
+        f"{BETWEEN}{suffix}",
+        f"Maximum of {group.variants[1].short_label if one else 'the others'} over that of {baseline.short_label}, by load",
+        (
+            Field("load", "load", lambda line: line.load, right=False),
+            Field("" if one else "maxima", "", lambda line: line.shown, right=False),
+            Field("", "baseline", lambda line: line.baseline),
+            Field("", "candidate", lambda line: line.candidate),
+        ),
+        lines,
+        context.experiment.margin,
+        head="ratio",
+        number=7,
         notes=(
             "Candidate / baseline: below 1, the candidate's worst case is shorter. The ratio is that of the comparisons, with its interval "
             "in parentheses; in brackets the lowest and the highest of the replicates."
@@ -179,30 +232,31 @@ def between_kernels(context: ReportContext, analysis: Analysis, group: LatencyGr
 
 def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -> Section:
     """Return the page's table 8: the maximum under a load over the idle one."""
-    margin, figures = context.experiment.margin, _joined(context, LOADED)
+    figures, baseline = _joined(context, LOADED), group.variants[0]
     lines = []
     for load in group.loads:
         for variant in group.variants if load != IDLE else ():
             found = ratios(group.found.get((load, variant)), group.found.get((IDLE, variant)))
             if found is not None:
-                beside = _loaded_beside(figures, load, group.variants[0], variant)
-                lines.append(
-                    _Line({"load": load, "variant": variant.label}, (load, variant.short_label), found, beside)
-                )
-    boards = _boards(lines)
-    return data_section(
-        name=f"{LOADED}{suffix}",
-        title=f"Maximum under load over the idle one, {_over(lines)}{_table_of(boards, 8)}",
-        head=("load", "variant", "loaded/idle", *_heads(boards)),
-        rows=_rows(lines, boards, margin),
-        right=(False, False, *_right(boards)),
-        keys=2,
-        data=_data(lines, boards, margin),
+                beside = _loaded_beside(figures, load, baseline, variant)
+                lines.append(_Line(load, None, variant.label, variant.short_label, found, beside, _ratio_text(found)))
+    return _section(
+        f"{LOADED}{suffix}",
+        "Maximum under load over the idle one",
+        (
+            Field("load", "load", lambda line: line.load, right=False),
+            Field("variant", "", lambda line: line.shown, right=False),
+            Field("", "variant", lambda line: line.candidate),
+        ),
+        lines,
+        context.experiment.margin,
+        head="loaded/idle",
+        number=8,
         notes=(
             "The maximum under the load over the idle one of the same replicate: the median of the ratios, in brackets the lowest and the "
             "highest. Where the idle maximum is a few microseconds, small differences give large ratios.",
             *_page_notes(
-                context, boards, "The page does not state whether the processors of this table were isolated."
+                context, _boards(lines), "The page does not state whether the processors of this table were isolated."
             ),
         ),
     )
@@ -211,25 +265,6 @@ def loaded_over_idle(context: ReportContext, group: LatencyGroup, suffix: str) -
 def _boards(lines: Iterable[_Line]) -> tuple[str, ...]:
     """Return the boards that have a published figure for any row."""
     return tuple(dict.fromkeys(each.board for line in lines for each in line.beside))
-
-
-def _over(lines: Sequence[_Line]) -> str:
-    return over_replicates(line.found.replicates for line in lines) if lines else "where no replicate has both"
-
-
-def _rows(lines: Iterable[_Line], boards: Sequence[str], margin: float) -> tuple[tuple[str, ...], ...]:
-    return tuple(
-        (*line.shown, line.text or _ratio_text(line.found), *_beside(line.found, line.beside, boards, margin))
-        for line in lines
-    )
-
-
-def _data(lines: Iterable[_Line], boards: Sequence[str], margin: float) -> tuple[Datum, ...]:
-    return tuple({**line.keys, **_ratio_datum(line.found, line.beside, boards, margin)} for line in lines)
-
-
-def _right(boards: Sequence[str]) -> tuple[bool, ...]:
-    return (True, *(True for _ in boards), False, True) if boards else (True,)
 
 
 def _only_kernel_differs(baseline: Variant, variant: Variant) -> bool:
@@ -263,21 +298,6 @@ def _loaded_beside(figures: Iterable[Joined], load: str, baseline: Variant, vari
         for each in figures
         if (each.place.side.load, dict(each.place.side.levels)["kernel"]) == (load, kernel)
     )
-
-
-def _heads(boards: Sequence[str]) -> tuple[str, ...]:
-    return (*(_board(board) for board in boards), "same sign", "factor apart") if boards else ()
-
-
-def _beside(found: Ratios | None, beside: Sequence[_Beside], boards: Sequence[str], margin: float) -> tuple[str, ...]:
-    values = {each.board: each.printed for each in beside}
-    cells = [values.get(board, "") for board in boards]
-    factors = " to ".join(dict.fromkeys(map(formatting.ratio, _apart(found, beside) or ())))
-    return (*cells, _verdict(found, beside, margin)[0], factors) if boards else ()
-
-
-def _table_of(boards: Sequence[str], number: int) -> str:
-    return f" (the published page's table {number})" if boards else ""
 
 
 _OTHER_LOADS = (

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from swapstone.model import Analysis, FrozenStruct, Variant
-from swapstone.report import formatting, svg
+from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing, Section
-from swapstone.report.topics.topic import Topic
+from swapstone.report.plot import Panel, Point, Scale, Series, plot
+from swapstone.report.sides import sides
+from swapstone.report.topics.topic import Topic, nothing
 from swapstone.report.verdict_groups import NO_NUMBERS
 
 NAME = "load-latency"
@@ -39,12 +40,6 @@ Values = Mapping[tuple[str, str, str, Variant], float]
 """Median over the blocks, in ns, by (suite, workload, metric, variant)."""
 
 
-def _nothing(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
-    """Return no section: a terminal prints these latencies in the table of servers."""
-    del context, analysis
-    return ()
-
-
 def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return one section with a drawing for each series of loads; none where no server ran under two loads.
 
@@ -52,26 +47,14 @@ def page(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         context: has the workloads' parameters.
         analysis: holds the latencies.
     """
-    values, variants = _values(analysis)
-    drawings = tuple(_drawing(each, values, variants) for each in load_series(context, values))
+    values = _values(analysis)
+    drawings = tuple(_drawing(each, values) for each in load_series(context, values))
     return (Section(name=NAME, title="Latency against load", blocks=drawings),) if drawings else ()
 
 
-def _values(analysis: Analysis) -> tuple[Values, tuple[Variant, ...]]:
-    copies = {null.copy for null in analysis.nulls}
-    lists: dict[tuple[str, str, str, Variant], Sequence[float]] = {}
-    variants: dict[Variant, None] = {}
-    for c in analysis.comparisons:
-        rejected = c.candidate in copies or c.verdict in NO_NUMBERS
-        if c.metric.name not in _SHOWN or rejected:
-            continue
-        for variant, numbers in ((c.baseline, c.baseline_values), (c.candidate, c.candidate_values)):
-            variants[variant] = None
-            place = (c.suite, c.workload, c.metric.name, variant)
-            # A baseline has a number for each of its partners' runs: the longest list is of the most blocks.
-            if len(numbers) > len(lists.get(place, ())):
-                lists[place] = numbers
-    return {place: statistics.median(numbers) for place, numbers in lists.items()}, tuple(variants)
+def _values(analysis: Analysis) -> dict[tuple[str, str, str, Variant], float]:
+    found = sides(analysis, lambda c: c.metric.name in _SHOWN and c.verdict not in NO_NUMBERS)
+    return {(each.suite, each.workload, each.metric.name, each.variant): each.median for each in found}
 
 
 def load_series(context: ReportContext, values: Values) -> tuple[LoadSeries, ...]:
@@ -105,79 +88,37 @@ def _number(text: str) -> float | None:
     return float(text) if text.isascii() and text.isdigit() and len(text) < 16 and int(text) > 0 else None
 
 
-def _drawing(each: LoadSeries, values: Values, variants: Sequence[Variant]) -> Drawing:
-    others = ", ".join(f"{name} {value}" for name, value in each.others)
-    title = f"Latency by {_TITLES.get(each.parameter, each.parameter)}, {each.suite}" + (
-        f", {others}" if others else ""
+def _drawing(each: LoadSeries, values: Values) -> Drawing:
+    others = "".join(f", {name} {value}" for name, value in each.others)
+    axis = _TITLES.get(each.parameter, each.parameter)
+    title = f"Latency by {axis}, {each.suite}{others}"
+    series = tuple(
+        Series(
+            variant.short_label,
+            colour,
+            tuple(
+                Point(load, values[key], size=3.5)
+                for load, name in each.workloads
+                if values.get(key := (each.suite, name, metric, variant), 0.0) > 0
+            ),
+            dashed=metric != _SHOWN[0],
+        )
+        for colour, variant in enumerate(dict.fromkeys(place[3] for place in values))
+        for metric in _SHOWN
     )
-    shown = [variant for variant in variants if any(place[3] == variant for place in values)]
-    return Drawing(
-        title=title,
-        svg=_svg(each, values, shown, title, svg.WIDE),
-        narrow=_svg(each, values, shown, title, svg.NARROW),
+    return plot(
+        title,
+        Scale(axis, "log", ticks=tuple(load for load, _ in each.workloads)),
+        [Panel(Scale("latency of a request", "log", lambda value: formatting.quantity(value, "ns")), series)],
+        (
+            f"{line.name} {'p99' if line.dashed else 'p50'} at {point.x:g}: {formatting.quantity(point.y, 'ns')}"
+            for line in series
+            for point in line.points
+        ),
+        name=NAME,
         caption=f"{title}. Medians over the blocks on logarithmic axes. Solid lines: p50, half of the requests are faster. Dashed lines: "
         "p99, one request in a hundred is slower.",
     )
 
 
-def _svg(each: LoadSeries, values: Values, variants: Sequence[Variant], title: str, width: float) -> str:
-    left, right = 70.0, width - 26
-    parts, top = _legend(variants, width)
-    bottom = top + 230
-    x = svg.LogAxis((number for number, _ in each.workloads), left, right)
-    lines = [
-        (
-            number,
-            metric,
-            [
-                (load, values[key])
-                for load, name in each.workloads
-                if (key := (each.suite, name, metric, variant)) in values
-            ],
-        )
-        for number, variant in enumerate(variants)
-        for metric in _SHOWN
-    ]
-    y = svg.LogAxis((value for _, _, points in lines for _, value in points), bottom, top)
-    for value in y.decades(30):
-        parts.append(svg.line(left, y.at(value), right, y.at(value)))
-        parts.append(svg.text(left - 6, y.at(value) + 4, formatting.quantity(value, "ns"), anchor="end"))
-    for load, _ in each.workloads:
-        parts.append(svg.line(x.at(load), bottom, x.at(load), bottom + 5, "--soft"))
-        parts.append(svg.text(x.at(load), bottom + 18, f"{load:g}", anchor="middle"))
-    parts.append(svg.line(left, bottom, right, bottom, "--soft"))
-    parts.append(
-        svg.text((left + right) / 2, bottom + 38, _TITLES.get(each.parameter, each.parameter), anchor="middle")
-    )
-    parts.append(svg.upright(12, (top + bottom) / 2, "latency of a request"))
-    described = []
-    for number, metric, points in lines:
-        parts += _line(number, metric, [(x.at(load), y.at(value)) for load, value in points])
-        described += [
-            f"{variants[number].short_label} {metric.removeprefix('latency_')} at {load:g}: {formatting.quantity(value, 'ns')}"
-            for load, value in points
-        ]
-    return svg.drawing(width, bottom + 48, parts, title=title, description="; ".join(described), name=NAME)
-
-
-def _line(number: int, metric: str, points: Sequence[tuple[float, float]]) -> Iterator[str]:
-    if len(points) > 1:
-        yield svg.path(points, svg.series(number), dash="" if metric == _SHOWN[0] else "6 4")
-    for at, height in points:
-        yield svg.marker(number, at, height, 3.5)
-
-
-def _legend(variants: Sequence[Variant], width: float) -> tuple[list[str], float]:
-    """Return the variants' names with their marks, and where the drawing begins below them."""
-    parts: list[str] = []
-    x, y = 8.0, 14.0
-    for number, variant in enumerate(variants):
-        room = 22 + svg.LETTER * len(variant.short_label)
-        if x > 8 and x + room > width:
-            x, y = 8.0, y + 18
-        parts += [svg.marker(number, x + 4, y - 4), svg.text(x + 14, y, variant.short_label, colour="--ink")]
-        x += room
-    return parts, y + 16
-
-
-LOAD_LATENCY = Topic(NAME, _nothing, page=page)
+LOAD_LATENCY = Topic(NAME, nothing, page=page)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import statistics
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -12,7 +11,9 @@ from swapstone import published
 from swapstone.model import Analysis, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Section, data_section
+from swapstone.report.document import Section
+from swapstone.report.sides import sides
+from swapstone.report.tables import Field, section_of
 from swapstone.report.topics.netstack_answer import CLIENT, answer, counted_program
 from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_groups import NO_NUMBERS
@@ -22,7 +23,7 @@ STUDY = "lwip-vs-smoltcp"
 
 SECTION = "netstack-counts"
 
-_HEAD = ("measured", "program", "copies", "bytes copied", "from the heap", "bytes", "from lwIP's store", "bytes")
+_HEADS = ("copies", "bytes copied", "from the heap", "bytes", "from lwIP's store", "bytes")
 _HERE, _PAGE = "here", "the page"
 _COLUMNS: tuple[tuple[str, str], ...] = (
     ("copies", "copies"),
@@ -71,7 +72,6 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     clients = any(row.work.startswith(CLIENT) for row in measured)
     pages = list(_pages()) if context.published == STUDY and clients else []
     rows = [*measured, *pages]
-    names = [name for name, _ in _COLUMNS]
     notes = [
         "Medians over runs, for each request. Allocations from the heap are those of Rust code. lwIP allocates from its own store, too."
     ]
@@ -87,44 +87,36 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         notes.append(
             "The page's figures are of HTTP clients. These rows are of servers, so no published figure stands beside them."
         )
-    return (
-        data_section(
-            name=SECTION,
-            title="Copies and allocations for each request",
-            head=_HEAD,
-            rows=tuple(
-                (
-                    row.measured,
-                    row.program,
-                    *(_shown(row.numbers.get(name), row.qualified.get(name, "")) for name in names),
-                )
-                for row in rows
-            ),
-            right=(False, False, *[True] * len(_COLUMNS)),
-            keys=2,
-            data=tuple(
-                {"measured": row.measured, "program": row.program, **{name: row.numbers.get(name) for name in names}}
-                for row in rows
-            ),
-            notes=tuple(notes),
+    heads = dict(zip((name for name, _ in _COLUMNS), _HEADS, strict=True))
+    table = section_of(
+        SECTION,
+        "Copies and allocations for each request",
+        (
+            Field("measured", "measured", lambda row: row.measured, right=False),
+            Field("program", "program", lambda row: row.program, right=False),
+            *(field for name, head in heads.items() for field in _column(name, head)),
         ),
+        rows,
+        keys=2,
+        notes=notes,
+    )
+    return (table,)
+
+
+def _column(name: str, head: str) -> tuple[Field[Row], ...]:
+    return (
+        Field(head, "", lambda row: _shown(row.numbers.get(name), row.qualified.get(name, ""))),
+        Field("", name, lambda row: row.numbers.get(name)),
     )
 
 
 def _measured(analysis: Analysis) -> Iterator[Row]:
     """Yield a row for each workload and variant, servers first, with the columns whose metrics were all measured."""
-    copies = {null.copy for null in analysis.nulls}
-    values: dict[tuple[str, Variant], dict[str, tuple[float, ...]]] = {}
-    for each in analysis.comparisons:
-        if each.suite != SUITE or each.verdict in NO_NUMBERS:
-            continue
-        for variant, side in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values)):
-            known = values.setdefault((each.workload, variant), {})
-            # The baseline is in several comparisons, in each with the blocks of its candidate. Take the longest list.
-            if variant not in copies and len(side) > len(known.get(each.metric.name, ())):
-                known[each.metric.name] = side
+    values: dict[tuple[str, Variant], dict[str, float]] = {}
+    for each in sides(analysis, lambda c: c.suite == SUITE and c.verdict not in NO_NUMBERS):
+        values.setdefault((each.workload, each.variant), {})[each.metric.name] = each.median
     for (work, variant), known in sorted(values.items(), key=lambda item: (item[0][0].startswith(CLIENT), item[0][0])):
-        numbers = {column: statistics.median(known[metric]) for column, metric in _COLUMNS if known.get(metric)}
+        numbers = {column: known[metric] for column, metric in _COLUMNS if metric in known}
         if numbers:
             yield Row(_HERE, f"{_stack(variant)}, {counted_program(work)}", numbers, {}, work)
 

@@ -14,7 +14,8 @@ from swapstone.report.answer.commands import commands_for
 from swapstone.report.answer.places import places_of
 from swapstone.report.answer.wording import sentence_case
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Block, Cell, Column, Table
+from swapstone.report.document import Block, Cell
+from swapstone.report.tables import Field, short_table
 from swapstone.report.verdict_groups import MEDIAN_DIFFERS, NO_NUMBERS, SAME_CENTRE
 from swapstone.report.verdict_marks import VERDICT_MARKS
 
@@ -145,31 +146,17 @@ def _number(value: float) -> str:
 
 
 def _table(rows: Sequence[Comparison]) -> Block:
-    columns = (
-        Column(("of a request",)),
-        Column(("variant",)),
-        Column(("baseline",), right=True),
-        Column(("candidate",), right=True),
-        Column(("verdict",)),
-    )
     names = dict(_METRICS)
-    cells = tuple(
-        (
-            Cell(f"{names[row.metric.name]}, {formatting.safe(counted_program(row.workload))}"),
-            Cell(_name(row.candidate)),
-            Cell(_number(statistics.median(row.baseline_values))),
-            Cell(_number(statistics.median(row.candidate_values))),
-            Cell(mark=VERDICT_MARKS[row.verdict]),
-        )
-        for row in rows
+    fields: tuple[Field[Comparison], ...] = (
+        Field(
+            "of a request",
+            "",
+            lambda row: f"{names[row.metric.name]}, {formatting.safe(counted_program(row.workload))}",
+            right=False,
+        ),
+        Field("variant", "", lambda row: _name(row.candidate), right=False),
+        Field("baseline", "", lambda row: statistics.median(row.baseline_values), _number),
+        Field("candidate", "", lambda row: statistics.median(row.candidate_values), _number),
+        Field("verdict", "", lambda row: Cell(mark=VERDICT_MARKS[row.verdict]), right=False),
     )
-    most = 12
-    left_out = max(0, len(cells) - most)
-    return Table(
-        title="Copies and allocations of a request",
-        columns=columns,
-        rows=cells[:most],
-        keys=2,
-        left_out=left_out,
-        left_out_after=most if left_out else 0,
-    )
+    return short_table("Copies and allocations of a request", fields, rows, 12, keys=2)

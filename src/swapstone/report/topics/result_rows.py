@@ -32,7 +32,7 @@ from swapstone.report.topics.comparison_groups import (
     tally,
 )
 from swapstone.report.topics.comparisons import direction, forest_row
-from swapstone.report.topics.topic import Topic
+from swapstone.report.topics.topic import Topic, nothing
 from swapstone.report.verdict_groups import NO_NUMBERS, TAIL_DIFFERS
 
 NAME = "results"
@@ -181,10 +181,4 @@ def _detail(row: Row) -> str:
     return "; ".join(filter(None, (tails.detail(c) or c.reason, opposed)))
 
 
-def _nothing(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
-    """Return no section: other formats have a section per suite, load and candidate (`comparisons`)."""
-    del context, analysis
-    return ()
-
-
-RESULTS = Topic("results", _nothing, selective=True, page=page)
+RESULTS = Topic("results", nothing, selective=True, page=page)

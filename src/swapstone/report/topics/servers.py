@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from swapstone import published
-from swapstone.model import Analysis, Comparison, FrozenStruct, Variant
+from swapstone.model import Analysis, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Section, data_section
+from swapstone.report.document import Section
+from swapstone.report.sides import sides, variants_of
+from swapstone.report.tables import Datum, Field, item, known, section_of, unit
 from swapstone.report.topics.comparison_groups import shown
 from swapstone.report.topics.topic import Topic
 
@@ -33,32 +36,15 @@ _COLUMNS = (
     ("nvcsw_per_request", "waits/request", "1"),
 )
 
-Place = tuple[str, str, Variant]
-"""(workload, metric, variant)"""
-
 Levels = frozenset[tuple[str, str]]
 """Pairs (factor, level)."""
 
 
-class _Row(FrozenStruct, frozen=True, kw_only=True):
-    """One variant of one workload: medians over the blocks, None without values.
-
-    Attributes:
-        against_first: its requests a second over the baseline's, of the medians; None at a constant rate.
-        against_musl: over those of musl with its own malloc.
-        shown_against_first: the comparison's effect with its interval, as text: the number that other tables of the page have.
-        shown_against_musl: the quotient of two such effects, as text.
-        page: the published ratio; None without one.
-    """
+class _Row(NamedTuple):
+    """A variant of a workload."""
 
     workload: str
     variant: Variant
-    values: tuple[float | None, ...]
-    against_first: float | None
-    against_musl: float | None
-    shown_against_first: str
-    shown_against_musl: str
-    page: float | None
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -68,76 +54,87 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         context: names the published study, and has the workloads' parameters.
         analysis: holds the comparisons.
     """
-    values, workloads, variants = _values(analysis)
-    if not workloads:
-        return ()
-    musl = _plain_musl(context)
-    # At a constant rate the schedule sets the requests a second, so their ratio is no result.
-    free = {each.workload for each in analysis.comparisons if each.metric.name == "requests" and each.metric.leads}
-    effects = {
-        (each.workload, each.candidate): each
-        for each in analysis.comparisons
-        if each.metric.name == "requests" and each.workload in free and shown(each) is not None
-    }
+    servers = {each.workload for each in analysis.comparisons if each.metric.name == SIGN}
+    found = sides(analysis, lambda each: each.workload in servers)
+    values = {(each.workload, each.metric.name, each.variant): each.median for each in found}
+    variants = variants_of(analysis, lambda each: each.workload in servers)
     rows = [
-        _row(
-            values,
-            workload,
-            variant,
-            variants[0],
-            musl,
-            page=_page_rates(workload) if context.published == STUDY else {},
-            free=workload in free,
-            effects=effects,
-        )
-        for workload in workloads
+        _Row(workload, variant)
+        for workload in dict.fromkeys(each.workload for each in found)
         for variant in variants
         if (workload, SIGN, variant) in values or (workload, "requests", variant) in values
     ]
-    with_musl, with_page = any(row.against_musl for row in rows), any(row.page for row in rows)
-    head = (
-        "server",
-        "level",
-        *(name for _, name, _ in _COLUMNS),
-        "x",
-        *(("x of musl",) if with_musl else ()),
-        *(("page: x of musl",) if with_page else ()),
-    )
-    found = data_section(
-        name="servers",
-        title="Servers: requests a second, and the cost of a request",
-        head=head,
-        rows=tuple(_cells(row, musl=with_musl, page=with_page) for row in rows),
-        right=(False, False, *(True,) * (len(head) - 2)),
+    if not rows:
+        return ()
+    first, musl = variants[0], _plain_musl(context)
+    # At a constant rate the schedule sets the requests a second, so their ratio is no result.
+    counted = [each for each in analysis.comparisons if each.metric.name == "requests"]
+    free = {each.workload for each in counted if each.metric.leads}
+    effects = {
+        (each.workload, each.candidate): each for each in counted if each.workload in free and shown(each) is not None
+    }
+
+    def column(metric: str, head: str, unit_name: str) -> Field[_Row]:
+        show = known(formatting.digits, "-") if unit_name == "1" else unit(unit_name, "-")
+        return Field(head, metric, lambda row: values.get((row.workload, metric, row.variant)), show)
+
+    def against(row: _Row, base: Variant | None) -> float | None:
+        requests = [values.get((row.workload, "requests", each)) for each in (row.variant, base) if each is not None]
+        return _over(requests[0], requests[1]) if row.workload in free and len(requests) == 2 else None
+
+    def effect(workload: str, variant: Variant | None) -> float | None:
+        each = effects.get((workload, variant)) if variant is not None else None
+        return 1.0 if variant == first and workload in free else None if each is None else each.effect
+
+    def times(row: _Row) -> str:
+        """Return the effect of the comparison against the baseline with its interval: the number that other tables of the page have."""
+        each = effects.get((row.workload, row.variant))
+        return (
+            "-"
+            if row.workload not in free
+            else "1"
+            if row.variant == first
+            else formatting.estimate(each)
+            if each
+            else "-"
+        )
+
+    def times_musl(row: _Row) -> str:
+        """Return a variant's effect over that of musl with its own malloc, both against the baseline."""
+        quotient = _over(effect(row.workload, row.variant), effect(row.workload, musl))
+        return "-" if quotient is None else "1" if row.variant == musl else formatting.ratio(quotient)
+
+    def page(row: _Row) -> float | None:
+        rates = _page_rates(row.workload) if context.published == STUDY else {}
+        if musl is None or row.variant == musl:
+            return None
+        return _over(rates.get(frozenset(row.variant.levels)), rates.get(frozenset(musl.levels)))
+
+    with_musl, with_page = any(against(row, musl) for row in rows), any(map(page, rows))
+    table = section_of(
+        "servers",
+        "Servers: requests a second, and the cost of a request",
+        (
+            Field("server", "server", lambda row: row.workload, right=False),
+            Field("level", "", lambda row: row.variant.short_label, right=False),
+            Field("", "variant", lambda row: row.variant.label),
+            *itertools.starmap(column, _COLUMNS),
+            Field("x", "", times),
+            Field("", "requests_against_first", lambda row: against(row, first)),
+            Field("x of musl" if with_musl else "", "", times_musl),
+            Field("", "requests_against_musl_default", lambda row: against(row, musl)),
+            Field(
+                "page: x of musl" if with_page else "",
+                "published_against_musl_default",
+                page,
+                known(formatting.ratio, "-"),
+            ),
+        ),
+        rows,
         keys=2,
-        data=tuple(map(_data, rows)),
-        notes=tuple(_notes(variants[0].label, musl=with_musl, page=with_page)),
+        notes=_notes(first.label, musl=with_musl, page=with_page),
     )
-    page = _page_table(context)
-    return (found, page) if page else (found,)
-
-
-def _values(analysis: Analysis) -> tuple[dict[Place, float], list[str], list[Variant]]:
-    """Return medians by place, and servers and variants in order, without copies of the baseline."""
-    servers = {found.workload for found in analysis.comparisons if found.metric.name == SIGN}
-    copies = {null.copy for null in analysis.nulls}
-    lists: dict[Place, Sequence[float]] = {}
-    workloads: dict[str, None] = {}
-    variants: dict[Variant, None] = {}
-    for found in analysis.comparisons:
-        if found.workload not in servers or found.candidate in copies:
-            continue
-        workloads[found.workload] = None
-        for variant, numbers in (
-            (found.baseline, found.baseline_values),
-            (found.candidate, found.candidate_values),
-        ):
-            variants[variant] = None
-            place = (found.workload, found.metric.name, variant)
-            # A baseline has a number for each of its partners' runs: the longest list is of the most blocks.
-            if len(numbers) > len(lists.get(place, ())):
-                lists[place] = numbers
-    return {place: statistics.median(numbers) for place, numbers in lists.items()}, list(workloads), list(variants)
+    return (table, *_page_table(context))
 
 
 def _plain_musl(context: ReportContext) -> Variant | None:
@@ -147,53 +144,6 @@ def _plain_musl(context: ReportContext) -> Variant | None:
         return None
     chosen = {"libc": "musl", "allocator": "default"}
     return Variant(levels=tuple((factor, chosen.get(factor, known[0])) for factor, known in levels.items()))
-
-
-def _row(
-    values: dict[Place, float],
-    workload: str,
-    variant: Variant,
-    first: Variant,
-    musl: Variant | None,
-    *,
-    page: Mapping[Levels, float],
-    free: bool,
-    effects: Mapping[tuple[str, Variant], Comparison],
-) -> _Row:
-    requests = values.get((workload, "requests", variant)) if free else None
-    return _Row(
-        workload=workload,
-        variant=variant,
-        values=tuple(values.get((workload, metric, variant)) for metric, _, _ in _COLUMNS),
-        against_first=_over(requests, values.get((workload, "requests", first))),
-        against_musl=_over(requests, values.get((workload, "requests", musl))) if musl else None,
-        shown_against_first=_effect_text(effects, workload, variant, first) if free else "-",
-        shown_against_musl=_quotient_text(effects, workload, variant, musl, first) if free and musl else "-",
-        page=_over(page.get(frozenset(variant.levels)), page.get(frozenset(musl.levels)))
-        if musl and variant != musl
-        else None,
-    )
-
-
-def _effect_text(
-    effects: Mapping[tuple[str, Variant], Comparison], workload: str, variant: Variant, first: Variant
-) -> str:
-    """Return the effect of a comparison against the baseline with its interval; ``-`` where there is none."""
-    found = effects.get((workload, variant))
-    return "1" if variant == first else "-" if found is None else formatting.estimate(found)
-
-
-def _quotient_text(
-    effects: Mapping[tuple[str, Variant], Comparison], workload: str, variant: Variant, musl: Variant, first: Variant
-) -> str:
-    """Return a variant's effect over that of musl with its own malloc, both against the baseline; ``-`` where one is missing."""
-
-    def effect(which: Variant) -> float | None:
-        found = effects.get((workload, which))
-        return 1.0 if which == first else None if found is None else found.effect
-
-    quotient = _over(effect(variant), effect(musl))
-    return "-" if quotient is None else "1" if variant == musl else formatting.ratio(quotient)
 
 
 def _over(value: float | None, base: float | None) -> float | None:
@@ -206,33 +156,6 @@ def _page_rates(workload: str) -> dict[Levels, float]:
         frozenset(each.place.side.levels): each.figure.value
         for each in published.joined(SECTION, STUDY)
         if (each.place.workload, each.place.metric) == (workload, "requests")
-    }
-
-
-def _cells(row: _Row, *, musl: bool, page: bool) -> tuple[str, ...]:
-    values = (
-        "-" if value is None else formatting.digits(value) if unit == "1" else formatting.quantity(value, unit)
-        for value, (_, _, unit) in zip(row.values, _COLUMNS, strict=True)
-    )
-    page_ratio = "-" if row.page is None else formatting.ratio(row.page)
-    return (
-        row.workload,
-        row.variant.short_label,
-        *values,
-        row.shown_against_first,
-        *((row.shown_against_musl,) if musl else ()),
-        *((page_ratio,) if page else ()),
-    )
-
-
-def _data(row: _Row) -> dict[str, str | float | None]:
-    return {
-        "server": row.workload,
-        "variant": row.variant.label,
-        **{metric: value for (metric, _, _), value in zip(_COLUMNS, row.values, strict=True)},
-        "requests_against_first": row.against_first,
-        "requests_against_musl_default": row.against_musl,
-        "published_against_musl_default": row.page,
     }
 
 
@@ -256,37 +179,27 @@ def _notes(first: str, *, musl: bool, page: bool) -> Iterator[str]:
         )
 
 
-def _page_table(context: ReportContext) -> Section | None:
-    """Return the published figures as a table."""
+def _page_table(context: ReportContext) -> Iterator[Section]:
+    """Yield the published figures as a table."""
     if context.published != STUDY:
-        return None
-    rows: dict[tuple[str, str, str], dict[str, float]] = {}
+        return
+    rows: dict[tuple[str, str, str], Datum] = {}
     for each in published.joined(SECTION, STUDY):
         figure = each.figure
-        scaled = figure.value * (1000.0 if figure.unit == "us" else 1.0)
-        rows.setdefault((figure.platform, figure.condition, figure.level), {})[each.place.metric] = scaled
-    return data_section(
-        name="servers-published",
-        title="Published figures",
-        head=("machine", "load generator", "malloc", *(head for _, head, _ in _PAGE_COLUMNS)),
-        rows=tuple(
-            (
-                *key,
-                *("-" if name not in row else formatting.quantity(row[name], unit) for name, _, unit in _PAGE_COLUMNS),
-            )
-            for key, row in rows.items()
+        key = (figure.platform, figure.condition, figure.level)
+        row = rows.setdefault(key, dict(zip(("machine", "driver", "malloc"), key, strict=True)))
+        row[each.place.metric] = figure.value * (1000.0 if figure.unit == "us" else 1.0)
+    yield section_of(
+        "servers-published",
+        "Published figures",
+        (
+            item("machine", "machine", right=False),
+            item("load generator", "driver", right=False),
+            item("malloc", "malloc", right=False),
+            *(item(head, name, unit(unit_name, "-")) for name, head, unit_name in _PAGE_COLUMNS),
         ),
-        right=(False, False, False, *[True] * len(_PAGE_COLUMNS)),
+        rows.values(),
         keys=3,
-        data=tuple(
-            {
-                "machine": key[0],
-                "driver": key[1],
-                "malloc": key[2],
-                **{name: row.get(name) for name, _, _ in _PAGE_COLUMNS},
-            }
-            for key, row in rows.items()
-        ),
         notes=(
             "An HTTP server on musl under wrk, with musl's own malloc and with mimalloc. Only ratios can be compared with the rows above.",
         ),

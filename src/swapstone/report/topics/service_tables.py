@@ -4,20 +4,22 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from swapstone import published
 from swapstone.comparison.boards import SAME_FREQUENCY
-from swapstone.model import IDLE, Analysis, FrozenStruct, Variant
+from swapstone.model import IDLE, Analysis, Variant
 from swapstone.model.board_sensors import BoardSensors
 from swapstone.published.measured_rows import COREMARK, LMBENCH, UNIXBENCH, MeasuredRow
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Section, data_section
-from swapstone.report.topics.kernel_services import compares_kernels
-from swapstone.report.topics.service_values import Times, geometric_mean, index_of, value_of
+from swapstone.report.document import Section
+from swapstone.report.tables import Field, known, section_of
+from swapstone.report.topics.service_values import Times, index_of, value_of
+from swapstone.report.topics.throughput import compares_kernels
 from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_groups import NO_NUMBERS
 
@@ -25,24 +27,21 @@ STUDY = "musl-vs-glibc"
 _OWN_SUITES = frozenset(row.own_suite for row in published.MEASURED_ROWS)
 
 
-class Row(FrozenStruct, frozen=True, kw_only=True):
-    """One published row: its values for two variants, in the row's unit, and the page's ratio candidate / baseline.
+class Row(NamedTuple):
+    """One published row, or UnixBench's index: its values for two variants, in the row's unit, and ratios candidate / baseline.
 
     Attributes:
-        published: the row.
+        published: the row; of the index, one with that name.
         baseline, candidate: measured here; None if a workload of the row has no value, or a difference is not above 0.
+        ratio: measured here; None if one is missing.
         on_page: None where the page has no figure for these levels.
     """
 
     published: MeasuredRow
     baseline: float | None
     candidate: float | None
+    ratio: float | None
     on_page: float | None
-
-    @property
-    def ratio(self) -> float | None:
-        """Return candidate / baseline."""
-        return self.candidate / self.baseline if self.baseline and self.candidate else None
 
 
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
@@ -87,15 +86,11 @@ def _pairs(analysis: Analysis) -> dict[tuple[Variant, Variant], tuple[Times, Tim
 
 
 def _rows(
-    which: Sequence[MeasuredRow],
-    baseline: Variant,
-    candidate: Variant,
-    sides: tuple[Times, Times],
+    which: Sequence[MeasuredRow], baseline: Variant, candidate: Variant, sides: tuple[Times, Times]
 ) -> Iterator[Row]:
     for row in which:
-        values = [value_of(row, side) for side in sides]
-        on_page = _on_page(row, baseline, candidate)
-        yield Row(published=row, baseline=values[0], candidate=values[1], on_page=on_page)
+        base, value = (value_of(row, side) for side in sides)
+        yield Row(row, base, value, value / base if base and value else None, _on_page(row, baseline, candidate))
 
 
 def _on_page(row: MeasuredRow, baseline: Variant, candidate: Variant) -> float | None:
@@ -113,8 +108,7 @@ def _on_page(row: MeasuredRow, baseline: Variant, candidate: Variant) -> float |
 
 def _section(name: str, title: str, rows: tuple[Row, ...], pair: tuple[Variant, Variant], note: str) -> Section:
     baseline, candidate = pair
-    head = ("row", "unit", baseline.label, candidate.label, "ratio", "page")
-    shown = [_cells(row) for row in rows if row.ratio is not None]
+    shown = [row for row in rows if row.ratio is not None]
     notes = [*_notes(rows), *((note,) if note else ())]
     if rows[0].published.suite == "unixbench":
         shown.append(_index(rows))
@@ -122,15 +116,34 @@ def _section(name: str, title: str, rows: tuple[Row, ...], pair: tuple[Variant, 
             "index: the geometric mean of the scores, 10 times the result over UnixBench's reference, of the ten rows with UnixBench's "
             "work; its ratio is the mean over all rows. Dhrystone and Whetstone are other programs here, so their results have no score."
         )
-    return data_section(
-        name=name,
-        title=f"{title}: {candidate.label} against {baseline.label}",
-        head=head,
-        rows=tuple(shown),
-        right=(False, False, True, True, True, True),
-        data=tuple(_data(row) for row in rows),
-        notes=tuple(notes),
+    number = known(lambda value: formatting.digits(value, 4), "unavailable")
+    return section_of(
+        name,
+        f"{title}: {candidate.label} against {baseline.label}",
+        (
+            Field("row", "", _name, right=False),
+            Field("", "row", _of("metric")),
+            Field("unit", "unit", _of("unit"), right=False),
+            *(Field("", key, _of(key)) for key in ("condition", "workload", "less", "plus")),
+            Field("", "same_work", lambda row: "no" if row.published.same_kind else "yes"),
+            Field(baseline.label, "baseline", lambda row: row.baseline, number),
+            Field(candidate.label, "candidate", lambda row: row.candidate, number),
+            Field("ratio", "ratio", lambda row: row.ratio, known(formatting.ratio, "unavailable")),
+            Field("page", "published_ratio", lambda row: row.on_page, known(formatting.ratio, "-")),
+        ),
+        shown,
+        data=rows,
+        notes=notes,
     )
+
+
+def _of(name: str) -> Callable[[Row], str]:
+    return lambda row: str(getattr(row.published, name))
+
+
+def _name(row: Row) -> str:
+    condition = f", {row.published.condition}" if row.published.condition else ""
+    return row.published.metric + "*" * row.published.same_kind + condition
 
 
 def _rows_per_mhz(rows: Sequence[Row], mhz: float) -> Iterator[Row]:
@@ -138,9 +151,7 @@ def _rows_per_mhz(rows: Sequence[Row], mhz: float) -> Iterator[Row]:
     for row in rows:
         if row.baseline is not None and row.candidate is not None:
             unit = msgspec.structs.replace(row.published, unit="1/(s MHz)")
-            yield msgspec.structs.replace(
-                row, published=unit, baseline=row.baseline / mhz, candidate=row.candidate / mhz
-            )
+            yield Row(unit, row.baseline / mhz, row.candidate / mhz, row.ratio, row.on_page)
 
 
 def _clock_rate(sensors: BoardSensors | None) -> tuple[float | None, str]:
@@ -162,45 +173,17 @@ def _clock_rate(sensors: BoardSensors | None) -> tuple[float | None, str]:
     )
 
 
-def _cells(row: Row) -> tuple[str, ...]:
-    mark = "*" if row.published.same_kind else ""
-    condition = f", {row.published.condition}" if row.published.condition else ""
-    return (
-        row.published.metric + mark + condition,
-        row.published.unit,
-        *("-" if value is None else formatting.digits(value, 4) for value in (row.baseline, row.candidate)),
-        *("-" if ratio is None else formatting.ratio(ratio) for ratio in (row.ratio, row.on_page)),
-    )
-
-
-def _index(rows: Sequence[Row]) -> tuple[str, ...]:
-    scores = [index_of({row.published.metric: (row.baseline, row.candidate)[side] for row in rows}) for side in (0, 1)]
+def _index(rows: Sequence[Row]) -> Row:
     ratios = [row.ratio for row in rows if row.ratio is not None]
     pages = [row.on_page for row in rows if row.ratio is not None and row.on_page is not None]
     whole = len(ratios) == len(rows)
-    return (
-        "index",
-        "1",
-        *("unavailable" if each is None else formatting.digits(each, 4) for each in scores),
-        formatting.ratio(geometric_mean(ratios)) if whole else "unavailable",
-        formatting.ratio(geometric_mean(pages)) if whole and len(pages) == len(rows) else "-",
+    return Row(
+        msgspec.structs.replace(rows[0].published, metric="index", unit="1", condition="", same_kind=False),
+        index_of({row.published.metric: row.baseline for row in rows}),
+        index_of({row.published.metric: row.candidate for row in rows}),
+        statistics.geometric_mean(ratios) if whole else None,
+        statistics.geometric_mean(pages) if whole and len(pages) == len(rows) else None,
     )
-
-
-def _data(row: Row) -> dict[str, str | float | None]:
-    return {
-        "row": row.published.metric,
-        "unit": row.published.unit,
-        "condition": row.published.condition,
-        "workload": row.published.workload,
-        "less": row.published.less,
-        "plus": row.published.plus,
-        "same_work": "no" if row.published.same_kind else "yes",
-        "baseline": row.baseline,
-        "candidate": row.candidate,
-        "ratio": row.ratio,
-        "published_ratio": row.on_page,
-    }
 
 
 def _notes(rows: Sequence[Row]) -> Iterator[str]:

@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from swapstone import published
 from swapstone.published.measured_rows import UNIXBENCH, MeasuredRow
@@ -47,9 +46,4 @@ def index_of(values: Mapping[str, float | None]) -> float | None:
             if value is None:
                 return None
             scores.append(10 * value / references[row.metric])
-    return geometric_mean(scores)
-
-
-def geometric_mean(values: Sequence[float]) -> float:
-    """Return the geometric mean of values above 0; at least one is needed."""
-    return math.exp(statistics.fmean(math.log(value) for value in values))
+    return statistics.geometric_mean(scores)

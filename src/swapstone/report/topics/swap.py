@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from swapstone.model import Analysis, TimeSeries, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Drawing, Section, data_section
+from swapstone.report.document import Section
+from swapstone.report.plot import Point, Series
+from swapstone.report.tables import Datum, Field, item, known, section_of, unit
 from swapstone.report.topics.swap_answer import answer
 from swapstone.report.topics.swap_data import (
     PAGE,
@@ -25,11 +28,8 @@ from swapstone.report.topics.swap_data import (
     page_seconds,
     values_of,
 )
-from swapstone.report.topics.swap_plot import NARROW, Line, bars, drawing
+from swapstone.report.topics.swap_plot import drawing
 from swapstone.report.topics.topic import Topic
-
-Datum = dict[str, str | float | None]
-"""A row of a table for programs."""
 
 COLUMNS = ("swpd", "free", "buff", "cache", "si", "so", "bi", "bo", "us", "sy", "id", "wa")
 """Columns of vmstat(8): memory and traffic in KiB, processor time in per cent."""
@@ -52,6 +52,13 @@ _PAGE_UNIT = (
 )
 
 
+class _Row(NamedTuple):
+    """A workload with its parameters, and a variant."""
+
+    work: tuple[str, ...]
+    variant: Variant
+
+
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return the sections of an analysis that has workloads of the suite `swap`; none for another.
 
@@ -60,23 +67,26 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         analysis: holds the comparisons and the time series.
     """
     values = values_of(context, analysis)
-    if not values.workloads:
-        return ()
     sampled = [each for each in analysis.time_series if each.suite == SUITE and "so" in dict(each.series)]
     made: list[Section] = []
-    note = _CLOCK if context.experiment.virtual else _BOARD
-    for number, load in enumerate(values.loads):
-        tag = "" if number == 0 else f"-{number + 1}"
-        named = "" if len(values.loads) == 1 else f", load {load}"
+    loads = context.experiment.loads
+    for number, load in enumerate(loads):
+        tables = _Tables(
+            values,
+            load,
+            tag="" if number == 0 else f"-{number + 1}",
+            named="" if len(loads) == 1 else f", load {load}",
+            virtual=context.experiment.virtual,
+        )
         if values.fills:
-            made.append(_summary(values, load, tag, named, note))
+            made.append(tables.summary())
         if len(values.fills) > 1:
-            made.append(_compressibility(values, load, tag, named, note))
+            made.append(tables.compressibility())
         if values.touches:
-            made.append(_back(values, load, tag, named, note))
+            made.append(tables.back())
         for fill, percent in values.fills:
             mine = [each for each in sampled if (each.workload, each.load) == (fill, load)]
-            made += [_seconds(values, mine, f"{SECONDS}-{percent}{tag}", f"{fill}{named}")] if mine else []
+            made += [tables.seconds(mine, percent, fill)] if mine else []
     if values.fills and context.published == STUDY:
         made.append(_page_section())
     return tuple(made)
@@ -84,319 +94,205 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
 def _page_section() -> Section:
     """Return the page's own table of vmstat."""
-    found = page_rows()
-    return data_section(
-        name=PAGE,
-        title="The published page's vmstat each second",
-        head=("level", "s", *COLUMNS),
-        rows=tuple(
-            (level, str(second), *(_whole(row.get(name)) for name in COLUMNS)) for (level, second), row in found.items()
+    return section_of(
+        PAGE,
+        "The published page's vmstat each second",
+        (
+            item("level", "level", right=False),
+            item("s", "second", _WHOLE),
+            *(item(name, name, _WHOLE) for name in COLUMNS),
         ),
-        right=(False, *[True] * (len(COLUMNS) + 1)),
-        keys=2,
-        data=tuple(
+        [
             {"level": level, "second": float(second), **{name: row.get(name) for name in COLUMNS}}
-            for (level, second), row in found.items()
-        ),
+            for (level, second), row in page_rows().items()
+        ],
+        keys=2,
         notes=(
             "The first line is a mean since boot. Memory and swap in KiB, bi and bo in blocks, as vmstat prints them.",
         ),
     )
 
 
-def _whole(value: float | None) -> str:
-    return "?" if value is None else formatting.fixed(value, 0)
-
-
-def _shown(value: float | None, unit: str) -> str:
-    return "?" if value is None else formatting.quantity(value, unit)
-
-
-def _times(value: float | None) -> str:
-    return "?" if value is None else formatting.ratio(value)
+_WHOLE = known(lambda value: formatting.fixed(value, 0), "?")
+_TIMES = known(formatting.ratio, "?")
+_LEVEL: Field[_Row] = Field("level", "", lambda row: formatting.safe(level_of(row.variant)), right=False)
+_VARIANT: Field[_Row] = Field("", "variant", lambda row: row.variant.label)
 
 
 def _over(value: float | None, base: float | None) -> float | None:
     return value / base if value is not None and base else None
 
 
-class _Fill(NamedTuple):
-    """Filling memory with one variant; rates in KiB a second, sizes in bytes."""
+class _Tables:
+    """The tables of one load."""
 
-    percent: int
-    variant: Variant
-    mean: float | None
-    mean_times: float | None
-    shown_mean_times: str
-    steady: float | None
-    times: float | None
-    shown_times: str
-    reached: float | None
-    until_kill_ns: float | None
-    swapped_out: float | None
-    compression: float | None
-    flash_written: float | None
-    page: float | None
-    page_times: float | None
+    def __init__(self, values: Values, load: str, *, tag: str, named: str, virtual: bool) -> None:
+        self.values, self.load, self.tag, self.named, self.virtual = values, load, tag, named, virtual
+        self.note = _CLOCK if virtual else _BOARD
 
+    def rows(self, works: Iterable[tuple[str, ...]]) -> list[_Row]:
+        """Return a row for each workload and variant."""
+        return [_Row(work, variant) for work in works for variant in self.values.variants]
 
-def _fill(values: Values, fill: str, percent: str, load: str, variant: Variant) -> _Fill:
-    base = values.variants[0]
-    page, page_base = page_mean(device_of(variant)), page_mean(device_of(base))
+    def median(self, metric: str, work: str = "", scale: float = 1.0) -> Callable[[_Row], float | None]:
+        """Return the function from a row to the median of a metric: of the row's workload, or of another one."""
+        return lambda row: _over(self.values.medians.get((work or row.work[0], self.load, metric, row.variant)), scale)
 
-    def median(metric: str) -> float | None:
-        return values.middle(fill, load, metric, variant)
+    def times(self, metric: str, head: str, key: str) -> tuple[Field[_Row], Field[_Row]]:
+        """Return a metric over the baseline's: for readers with its interval, for programs the ratio of medians."""
+        median, first = self.median(metric), self.values.variants[0]
+        return (
+            Field(head, "", lambda row: self.values.effect((row.work[0], self.load, metric, row.variant))),
+            Field("", key, lambda row: _over(median(row), median(_Row(row.work, first)))),
+        )
 
-    return _Fill(
-        percent=int(percent),
-        variant=variant,
-        mean=_over(median("out_mean"), _KIB),
-        mean_times=_over(median("out_mean"), values.middle(fill, load, "out_mean", base)),
-        shown_mean_times=values.effect(fill, load, "out_mean", variant),
-        steady=_over(median("out_steady"), _KIB),
-        times=_over(median("out_steady"), values.middle(fill, load, "out_steady", base)),
-        shown_times=values.effect(fill, load, "out_steady", variant),
-        reached=median("reached"),
-        until_kill_ns=median("until_kill"),
-        swapped_out=median("swapped_out"),
-        compression=median("compression"),
-        flash_written=median("flash_written"),
-        page=page,
-        page_times=_over(page, page_base),
-    )
+    def summary(self) -> Section:
+        """Return rates, sizes and compression of each fill."""
+        median, first = self.median, self.values.variants[0]
 
+        def page(row: _Row) -> float | None:
+            return page_mean(device_of(row.variant))
 
-def _fill_cells(each: _Fill) -> tuple[str, ...]:
-    return (
-        f"{each.percent} % random",
-        formatting.safe(level_of(each.variant)),
-        _whole(each.mean),
-        each.shown_mean_times,
-        "" if each.page is None else _whole(each.page),
-        "" if each.page_times is None else formatting.ratio(each.page_times),
-        _whole(each.steady),
-        each.shown_times,
-        _shown(each.reached, "B"),
-        _shown(each.until_kill_ns, "ns"),
-        _shown(each.swapped_out, "B"),
-        _times(each.compression),
-        _shown(each.flash_written, "B"),
-    )
+        def page_times(row: _Row) -> float | None:
+            return _over(page(row), page_mean(device_of(first)))
 
+        return section_of(
+            f"{SUMMARY}{self.tag}",
+            f"Filling memory until the OOM kill{self.named}",
+            (
+                Field("data", "", lambda row: f"{row.work[1]} % random", right=False),
+                Field("", "random_percent", lambda row: int(row.work[1])),
+                _LEVEL,
+                _VARIANT,
+                Field("mean", "out_mean_kib_s", median("out_mean", scale=_KIB), _WHOLE),
+                *self.times("out_mean", "mean x", "mean_over_baseline"),
+                Field("page mean", "", page, known(_WHOLE)),
+                Field("page x", "", page_times, known(formatting.ratio)),
+                Field("steady", "out_steady_kib_s", median("out_steady", scale=_KIB), _WHOLE),
+                *self.times("out_steady", "steady x", "steady_over_baseline"),
+                Field("reached", "reached_bytes", median("reached"), unit("B", "?")),
+                Field("until kill", "until_kill_ns", median("until_kill"), unit("ns", "?")),
+                Field("swapped out", "swapped_out_bytes", median("swapped_out"), unit("B", "?")),
+                Field("compressed", "compression", median("compression"), _TIMES),
+                Field("flash written", "flash_written_bytes", median("flash_written"), unit("B", "?")),
+                Field("", "page_mean_kib_s", page),
+                Field("", "page_mean_over_baseline", page_times),
+            ),
+            self.rows(self.values.fills),
+            keys=2,
+            notes=(
+                "Mean: KiB swapped out a second, from the first swapped page until the OOM kill. Steady: the same while the second and "
+                f"third quarter of all pages were swapped out. mean x and steady x: over those of {formatting.safe(level_of(first))}, "
+                "with the interval: the same estimate as in the comparisons. page x is a ratio of means, to read beside mean x. The others "
+                "are medians over the replicates.",
+                "Compressed: the largest amount swapped out over the memory that it took in zram. Flash does not compress.",
+                _PAGE_UNIT,
+                self.note,
+            ),
+        )
 
-def _fill_datum(each: _Fill) -> Datum:
-    return {
-        "random_percent": each.percent,
-        "variant": each.variant.label,
-        "out_mean_kib_s": each.mean,
-        "mean_over_baseline": each.mean_times,
-        "out_steady_kib_s": each.steady,
-        "steady_over_baseline": each.times,
-        "reached_bytes": each.reached,
-        "until_kill_ns": each.until_kill_ns,
-        "swapped_out_bytes": each.swapped_out,
-        "compression": each.compression,
-        "flash_written_bytes": each.flash_written,
-        "page_mean_kib_s": each.page,
-        "page_mean_over_baseline": each.page_times,
-    }
+    def compressibility(self) -> Section:
+        """Return rate, compression and reached memory by the data's compressibility."""
 
+        def columns(fill: str, percent: str) -> Iterator[Field[_Row]]:
+            key = f"random_{percent}"
+            yield Field(
+                f"{percent} % random: steady",
+                f"{key}_steady_bytes_s",
+                self.median("out_steady", fill),
+                unit("B/s", "?"),
+            )
+            yield Field("compressed", f"{key}_compression", self.median("compression", fill), _TIMES)
+            yield Field("reached", f"{key}_reached_bytes", self.median("reached", fill), unit("B", "?"))
 
-_FILL_HEAD = (
-    *("data", "level", "mean", "mean x", "page mean", "page x", "steady", "steady x"),
-    *("reached", "until kill", "swapped out", "compressed", "flash written"),
-)
+        return section_of(
+            f"swap-compressibility{self.tag}",
+            f"Effect of the data's compressibility{self.named}",
+            (_LEVEL, _VARIANT, *(field for fill, percent in self.values.fills for field in columns(fill, percent))),
+            self.rows([()]),
+            notes=(
+                "The given share of each page is random. The rest is zeros and the page's number. zram stores random data uncompressed."
+                + (" Swapping then frees no memory, and the kernel kills the program early." if self.virtual else ""),
+                self.note,
+            ),
+        )
 
+    def back(self) -> Section:
+        """Return the time to read swapped pages back."""
+        median = self.median
+        size = median("working_set")
+        rows = self.rows(self.values.touches)
+        return section_of(
+            f"swap-back{self.tag}",
+            f"Time to read swapped pages back{self.named}",
+            (
+                Field("order", "order", lambda row: row.work[1], right=False),
+                Field("set", "", lambda row: row.work[2]),
+                Field("", "times_memory", lambda row: float(row.work[2])),
+                _LEVEL,
+                _VARIANT,
+                Field("a touch", "touch_ns", median("touch_time"), unit("ns", "?")),
+                *self.times("touch_time", "x", "over_baseline"),
+                Field("major faults", "major_faults", median("majflt"), _WHOLE),
+                Field("pages in", "swap_ins", median("swap_ins"), _WHOLE),
+                Field("back", "in_bytes_s", median("in_rate"), unit("B/s", "?")),
+                Field("working set", "working_set_bytes", size, unit("B", "?")),
+            ),
+            rows,
+            keys=3,
+            notes=(
+                "Set: the amount written before the touches, as a multiple of the available memory. Pages in: pages that all processes "
+                "read back, readahead included. zram's store takes memory from the working set, so more touches cause major faults. The "
+                "published page has no such figures."
+                if self.virtual
+                else "Set: the amount written before the touches, as a multiple of the available memory, or of its limit on a board. Pages "
+                "in: pages that all processes read back, readahead included. The published page has no such figures.",
+                self.note,
+            ),
+            warnings=(
+                f"{touch[0]}: the levels had different amounts of memory, so their working sets differ."
+                for touch in self.values.touches
+                if len({size(row) for row in rows if row.work == touch} - {None}) > 1
+            ),
+        )
 
-def _summary(values: Values, load: str, tag: str, named: str, note: str) -> Section:
-    base = values.variants[0]
-    fills = [_fill(values, *fill, load, variant) for fill in values.fills for variant in values.variants]
-    return data_section(
-        name=f"{SUMMARY}{tag}",
-        title=f"Filling memory until the OOM kill{named}",
-        head=_FILL_HEAD,
-        rows=tuple(map(_fill_cells, fills)),
-        right=(False, False, *[True] * (len(_FILL_HEAD) - 2)),
-        keys=2,
-        data=tuple(map(_fill_datum, fills)),
-        notes=(
-            "Mean: KiB swapped out a second, from the first swapped page until the OOM kill. Steady: the same while the second and third "
-            f"quarter of all pages were swapped out. mean x and steady x: over those of {formatting.safe(level_of(base))}, "
-            "with the interval: the same estimate as in the comparisons. page x is a ratio of means, to read beside mean x. The others are "
-            "medians over the replicates.",
-            "Compressed: the largest amount swapped out over the memory that it took in zram. Flash does not compress.",
-            _PAGE_UNIT,
-            note,
-        ),
-    )
-
-
-def _compressibility(values: Values, load: str, tag: str, named: str, note: str) -> Section:
-    shown = ("out_steady", "compression", "reached")
-    head = ["level"]
-    for _, percent in values.fills:
-        head += [f"{percent} % random: steady", "compressed", "reached"]
-    rows: list[tuple[str, ...]] = []
-    data: list[dict[str, str | float | None]] = []
-    for variant in values.variants:
-        row = [formatting.safe(level_of(variant))]
-        keyed: dict[str, str | float | None] = {"variant": variant.label}
-        for fill, percent in values.fills:
-            steady, compression, reached = (values.middle(fill, load, metric, variant) for metric in shown)
-            row += [_shown(steady, "B/s"), _times(compression), _shown(reached, "B")]
-            keyed |= {
-                f"random_{percent}_steady_bytes_s": steady,
-                f"random_{percent}_compression": compression,
-                f"random_{percent}_reached_bytes": reached,
-            }
-        rows.append(tuple(row))
-        data.append(keyed)
-    return data_section(
-        name=f"swap-compressibility{tag}",
-        title=f"Effect of the data's compressibility{named}",
-        head=tuple(head),
-        rows=tuple(rows),
-        right=(False, *[True] * (len(head) - 1)),
-        data=tuple(data),
-        notes=(
-            "The given share of each page is random. The rest is zeros and the page's number. zram stores random data uncompressed. "
-            "Swapping then frees no memory, and the kernel kills the program early."
-            if note == _CLOCK
-            else "The given share of each page is random. The rest is zeros and the page's number. zram stores random data uncompressed.",
-            note,
-        ),
-    )
-
-
-class _Touch(NamedTuple):
-    """Touching swapped pages with one variant."""
-
-    touch: str
-    order: str
-    ratio: str
-    variant: Variant
-    time: float | None
-    times: float | None
-    shown_times: str
-    faults: float | None
-    pages: float | None
-    rate: float | None
-    size: float | None
-
-
-def _touch(values: Values, touch: tuple[str, str, str], load: str, variant: Variant) -> _Touch:
-    name = touch[0]
-
-    def median(metric: str) -> float | None:
-        return values.middle(name, load, metric, variant)
-
-    return _Touch(
-        *touch,
-        variant=variant,
-        time=median("touch_time"),
-        times=_over(median("touch_time"), values.middle(name, load, "touch_time", values.variants[0])),
-        shown_times=values.effect(name, load, "touch_time", variant),
-        faults=median("majflt"),
-        pages=median("swap_ins"),
-        rate=median("in_rate"),
-        size=median("working_set"),
-    )
-
-
-def _touch_cells(each: _Touch) -> tuple[str, ...]:
-    return (
-        each.order,
-        each.ratio,
-        formatting.safe(level_of(each.variant)),
-        _shown(each.time, "ns"),
-        each.shown_times,
-        _whole(each.faults),
-        _whole(each.pages),
-        _shown(each.rate, "B/s"),
-        _shown(each.size, "B"),
-    )
-
-
-def _touch_datum(each: _Touch) -> Datum:
-    return {
-        "order": each.order,
-        "times_memory": float(each.ratio),
-        "variant": each.variant.label,
-        "touch_ns": each.time,
-        "over_baseline": each.times,
-        "major_faults": each.faults,
-        "swap_ins": each.pages,
-        "in_bytes_s": each.rate,
-        "working_set_bytes": each.size,
-    }
-
-
-def _back(values: Values, load: str, tag: str, named: str, note: str) -> Section:
-    touches = [_touch(values, touch, load, variant) for touch in values.touches for variant in values.variants]
-    warnings = [
-        f"{name}: the levels had different amounts of memory, so their working sets differ."
-        for name, _, _ in values.touches
-        if len({each.size for each in touches if each.touch == name} - {None}) > 1
-    ]
-    return data_section(
-        name=f"swap-back{tag}",
-        title=f"Time to read swapped pages back{named}",
-        head=("order", "set", "level", "a touch", "x", "major faults", "pages in", "back", "working set"),
-        rows=tuple(map(_touch_cells, touches)),
-        right=(False, True, False, *[True] * 6),
-        keys=3,
-        data=tuple(map(_touch_datum, touches)),
-        notes=(
-            "Set: the amount written before the touches, as a multiple of the available memory. Pages in: pages that all processes read "
-            "back, readahead included. zram's store takes memory from the working set, so more touches cause major faults. The published "
-            "page has no such figures."
-            if note == _CLOCK
-            else "Set: the amount written before the touches, as a multiple of the available memory, or of its limit on a board. Pages "
-            "in: pages that all processes read back, readahead included. The published page has no such figures.",
-            note,
-        ),
-        warnings=tuple(warnings),
-    )
-
-
-def _seconds(values: Values, sampled: Sequence[TimeSeries], name: str, title: str) -> Section:
-    """Return the page's own table: vmstat's columns each second of each level, beside the published swap-out."""
-    ordered = sorted(
-        (each for each in sampled if each.variant in values.variants),
-        key=lambda each: values.variants.index(each.variant),
-    )
-    data = [datum for each in ordered for datum in _second_data(each)]
-    levels = {each.variant.label: level_of(each.variant) for each in ordered}
-    lines = [
-        Line(level_of(each.variant), _points(dict(each.series)["at_ns"], dict(each.series)["so"])) for each in ordered
-    ]
-    devices = dict.fromkeys(device_of(each.variant) for each in ordered)
-    pages = [_page_line(device, seconds) for device in devices if (seconds := page_seconds(device))]
-    return data_section(
-        name=name,
-        title=f"vmstat each second: {title}",
-        head=("level", "s", *COLUMNS, "page so"),
-        rows=tuple(_second_cells(levels[str(datum["variant"])], datum) for datum in data),
-        right=(False, *[True] * (len(COLUMNS) + 2)),
-        keys=2,
-        data=tuple(data),
-        notes=(
-            "Memory and traffic in KiB, times in per cent of the second, as vmstat computes them. vmstat's first line, a mean since boot, "
-            "is left out. The last row ends with the OOM kill, before a whole second has passed. The first replicate.",
-            "page so: the published swap-out, aligned at the first second above 0. " + _PAGE_UNIT,
-        ),
-        drawing=Drawing(
-            title=title,
-            svg=drawing([*lines, *pages]),
-            narrow=drawing([*lines, *pages], NARROW),
-            lines=bars([*lines, *pages]),
-        ),
-    )
-
-
-def _page_line(device: str, seconds: Sequence[int]) -> Line:
-    points = tuple((float(number), float(value)) for number, value in enumerate(seconds, start=1))
-    return Line(f"page, {device}", points, page=True)
+    def seconds(self, sampled: Sequence[TimeSeries], percent: str, fill: str) -> Section:
+        """Return the page's own table: vmstat's columns each second of each level, beside the published swap-out."""
+        variants, title = self.values.variants, f"{fill}{self.named}"
+        ordered = sorted(
+            (each for each in sampled if each.variant in variants), key=lambda each: variants.index(each.variant)
+        )
+        names = [level_of(each.variant) for each in ordered]
+        runs = [_points(dict(each.series)["at_ns"], dict(each.series)["so"]) for each in ordered]
+        devices = dict.fromkeys(device_of(each.variant) for each in ordered)
+        pages = {f"page, {each}": seconds for each in devices if (seconds := page_seconds(each))}
+        runs += [tuple(Point(at, kib, size=2.5) for at, kib in enumerate(each, start=1)) for each in pages.values()]
+        lines = [
+            Series(name, colour, points, dashed=colour >= len(names))
+            for colour, (name, points) in enumerate(zip((*names, *pages), runs, strict=True))
+        ]
+        levels = {each.variant.label: formatting.safe(level_of(each.variant)) for each in ordered}
+        return section_of(
+            f"{SECONDS}-{percent}{self.tag}",
+            f"vmstat each second: {title}",
+            (
+                Field("level", "", lambda row: levels[str(row["variant"])], right=False),
+                item("", "variant"),
+                Field("s", "", _second),
+                item("", "row"),
+                item("", "at_s"),
+                *(item(name, name, known(_WHOLE)) for name in COLUMNS),
+                item("page so", "page_so", known(_WHOLE)),
+            ),
+            [datum for each in ordered for datum in _second_data(each)],
+            keys=2,
+            notes=(
+                "Memory and traffic in KiB, times in per cent of the second, as vmstat computes them. vmstat's first line, a mean since "
+                "boot, is left out. The last row ends with the OOM kill, before a whole second has passed. The first replicate.",
+                "page so: the published swap-out, aligned at the first second above 0. " + _PAGE_UNIT,
+            ),
+            drawing=drawing(title, lines),
+        )
 
 
 def _second_data(sampled: TimeSeries) -> Iterator[Datum]:
@@ -415,26 +311,20 @@ def _second_data(sampled: TimeSeries) -> Iterator[Datum]:
         }
 
 
-def _second_cells(level: str, datum: Datum) -> tuple[str, ...]:
-    at = datum["at_s"]
-    seconds = (
-        str(datum["row"])
-        if not isinstance(at, float)
-        else formatting.trimmed(formatting.digits(at, 3 if at < 1 else 4))
+def _second(row: Datum) -> str:
+    at = row["at_s"]
+    if not isinstance(at, float):
+        return str(row["row"])
+    return formatting.trimmed(formatting.digits(at, 3 if at < 1 else 4))
+
+
+def _points(at_ns: Sequence[float], so: Sequence[float]) -> tuple[Point, ...]:
+    """Return the end of each row in seconds, and KiB a second."""
+    spans = [(at - before) / _NS for before, at in itertools.pairwise((0.0, *at_ns))]
+    return tuple(
+        Point(at / _NS, kib / span if span > 0 else 0.0, size=2.5)
+        for at, kib, span in zip(at_ns, so, spans, strict=True)
     )
-    cells = ("" if datum[column] is None else f"{datum[column]:.0f}" for column in (*COLUMNS, "page_so"))
-    return (formatting.safe(level), seconds, *cells)
-
-
-def _points(at_ns: Iterable[float], so: Iterable[float]) -> tuple[tuple[float, float], ...]:
-    """Return (end of the row in seconds, KiB a second) of each row."""
-    points = []
-    before = 0.0
-    for at, kib in zip(at_ns, so, strict=True):
-        span = (at - before) / _NS
-        points.append((at / _NS, kib / span if span > 0 else 0.0))
-        before = at
-    return tuple(points)
 
 
 SWAP = Topic("swap", sections, answer=answer)

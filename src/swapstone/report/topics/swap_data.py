@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import re
-import statistics
+from typing import NamedTuple
 
 from swapstone import published
-from swapstone.model import Analysis, Comparison, FrozenStruct, Variant
+from swapstone.model import Analysis, Comparison, Variant
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
+from swapstone.report.sides import sides, variants_of
 from swapstone.report.topics.comparison_groups import shown
 
 SUITE = "swap"
@@ -23,74 +24,51 @@ Place = tuple[str, str, str, Variant]
 """(workload, load, metric, variant)"""
 
 
-class Values(FrozenStruct, frozen=True, kw_only=True):
-    """The values of the suite by place, one number per replicate.
+class Values(NamedTuple):
+    """The values of the suite by place.
 
     Attributes:
         variants: the baseline first; copies of it are left out.
-        loads: in the experiment's order.
-        workloads: of the suite, in its order.
         fills: pairs (workload that fills memory, share of random bytes in per cent).
         touches: (workload that touches swapped pages, order, amount written as a multiple of the memory).
-        pairs: (place, values).
-        effects: (place of the candidate, comparison against the baseline).
+        medians: over the replicates, by place.
+        effects: comparisons against the baseline, by the candidate's place.
     """
 
     variants: tuple[Variant, ...]
-    loads: tuple[str, ...]
-    workloads: tuple[str, ...]
-    fills: tuple[tuple[str, str], ...]
-    touches: tuple[tuple[str, str, str], ...]
-    pairs: tuple[tuple[Place, tuple[float, ...]], ...]
-    effects: tuple[tuple[Place, Comparison], ...] = ()
+    fills: tuple[tuple[str, ...], ...]
+    touches: tuple[tuple[str, ...], ...]
+    medians: dict[Place, float]
+    effects: dict[Place, Comparison]
 
-    def middle(self, workload: str, load: str, metric: str, variant: Variant) -> float | None:
-        """Return the median over the replicates; None without values."""
-        found = dict(self.pairs).get((workload, load, metric, variant))
-        return statistics.median(found) if found else None
-
-    def effect(self, workload: str, load: str, metric: str, variant: Variant) -> str:
+    def effect(self, place: Place) -> str:
         """Return the effect against the baseline with its interval, as in the comparisons; ``1`` for the baseline, ``?`` without one."""
-        if variant == self.variants[0]:
+        found = self.effects.get(place)
+        if place[-1] == self.variants[0]:
             return "1"
-        found = dict(self.effects).get((workload, load, metric, variant))
         return "?" if found is None or shown(found) is None else formatting.estimate(found)
 
 
 def values_of(context: ReportContext, analysis: Analysis) -> Values:
     """Return the values of all variants in an analysis, each once."""
-    copies = {null.copy for null in analysis.nulls}
-    pairs: dict[Place, tuple[float, ...]] = {}
-    variants: dict[Variant, None] = {}
-    workloads: dict[str, None] = {}
-    for found in analysis.comparisons:
-        if found.suite != SUITE or found.candidate in copies:
-            continue
-        workloads[found.workload] = None
-        for variant, numbers in (
-            (found.baseline, found.baseline_values),
-            (found.candidate, found.candidate_values),
-        ):
-            variants[variant] = None
-            place = (found.workload, found.load, found.metric.name, variant)
-            # The baseline is in several comparisons, in each with the replicates of its candidate. Take the longest list.
-            if len(numbers) > len(pairs.get(place, ())):
-                pairs[place] = numbers
-    parameters = {name: context.parameters(SUITE, name) for name in workloads}
+    found = sides(analysis, lambda each: each.suite == SUITE)
+    parameters = {each.workload: context.parameters(SUITE, each.workload) for each in found}
+
+    def works(*names: str) -> tuple[tuple[str, ...], ...]:
+        return tuple(
+            (work, *(known[name] for name in names)) for work, known in parameters.items() if names[0] in known
+        )
+
     return Values(
-        variants=tuple(variants),
-        loads=context.experiment.loads,
-        workloads=tuple(workloads),
-        fills=tuple((name, found["random_percent"]) for name, found in parameters.items() if "random_percent" in found),
-        touches=tuple(
-            (name, found["order"], found["memory_ratio"]) for name, found in parameters.items() if "order" in found
-        ),
-        pairs=tuple(pairs.items()),
-        effects=tuple(
-            ((each.workload, each.load, each.metric.name, each.candidate), each)
+        variants=variants_of(analysis, lambda each: each.suite == SUITE),
+        fills=works("random_percent"),
+        touches=works("order", "memory_ratio"),
+        medians={(each.workload, each.load, each.metric.name, each.variant): each.median for each in found},
+        effects={
+            (each.workload, each.load, each.metric.name, each.candidate): each
             for each in analysis.comparisons
-            if each.suite == SUITE and each.candidate not in copies
-        ),
+            if each.suite == SUITE
+        },
     )
 
 

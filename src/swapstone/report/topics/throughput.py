@@ -7,13 +7,17 @@ import functools
 import itertools
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Literal, NamedTuple
 
 from swapstone import published
-from swapstone.model import IDLE, Analysis, FrozenStruct, Variant
+from swapstone.model import IDLE, Analysis, Variant
+from swapstone.published.measured_rows import MeasuredRow
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
-from swapstone.report.document import Section, data_section
+from swapstone.report.document import Section
+from swapstone.report.sides import sides
+from swapstone.report.tables import Field, known, section_of, unit
 from swapstone.report.topics.page_sizes import SAME_SIZE, same_size, size_note
 from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_groups import NO_NUMBERS
@@ -22,34 +26,20 @@ SUITE = "throughput"
 KERNEL = "kernel"
 GENERIC, RT, LOAD = "generic", "rt", "cyclictest"
 STUDY, SINGLE, SEVERAL = "preempt-rt", "throughput-single", "throughput-several"
+SIDES = ((IDLE.name, GENERIC), (IDLE.name, RT), (LOAD, RT))
+"""The page's three columns: (load, kernel)."""
+COLUMNS = (GENERIC, RT, "rt + cyclictest")
 INDEX = "index"
 """The work of the row of geometric means, and the page's row."""
 
-
-HEAD = (
-    "work",
-    "generic",
-    "rt",
-    "rt + cyclictest",
-    "rt %",
-    "rt + cyclictest %",
-    "page: rt %",
-    "page: rt + cyclictest %",
-    "as on the page",
-)
-
-Place = tuple[str, str, Variant]
-"""(load, workload, variant)"""
+Three = tuple[float | None, ...]
+"""A value for each of the page's columns; None where one is missing."""
+Medians = dict[tuple[str, str], float]
+"""Median over the blocks by (workload, metric)."""
 
 
-class Table(FrozenStruct, frozen=True, kw_only=True):
-    """One of the page's tables.
-
-    Attributes:
-        name: of the section, and of its joins with the published figures.
-        title: of the section.
-        suffix: of the workloads' names.
-    """
+class Table(NamedTuple):
+    """One of the page's tables: name of the section and of its joins with the published figures, title, end of the workloads' names."""
 
     name: str
     title: str
@@ -58,46 +48,35 @@ class Table(FrozenStruct, frozen=True, kw_only=True):
 
 TABLES = (
     Table(
-        name=SINGLE,
-        title="Throughput under PREEMPT_RT in per cent of the generic kernel's, one task (table 12 of the published page)",
-        suffix="",
+        SINGLE,
+        "Throughput under PREEMPT_RT in per cent of the generic kernel's, one task (table 12 of the published page)",
+        "",
     ),
     Table(
-        name=SEVERAL,
-        title="Throughput under PREEMPT_RT in per cent of the generic kernel's, eight tasks at once (table 13 of the published page)",
-        suffix=" (8 tasks)",
+        SEVERAL,
+        "Throughput under PREEMPT_RT in per cent of the generic kernel's, eight tasks at once (table 13 of the published page)",
+        " (8 tasks)",
     ),
 )
 
 
-class Shares(FrozenStruct, frozen=True, kw_only=True):
-    """Throughput as a share of the generic kernel's on an idle machine: of rt, and of rt under the load cyclictest. None if unknown."""
-
-    rt: float | None
-    loaded: float | None
-
-    def both(self) -> tuple[float | None, float | None]:
-        """Return both shares."""
-        return self.rt, self.loaded
-
-
-class Row(FrozenStruct, frozen=True, kw_only=True):
-    """One workload.
+class Row(NamedTuple):
+    """A row of one of the page's tables.
 
     Attributes:
-        work: its name without the number of tasks.
+        name: as readers see it.
         workload: its name.
-        page: the page's row.
-        rates: operations per second of generic, rt, and rt under the load cyclictest; None without a value.
-        measured, on_page: shares of generic, measured here and published.
+        values: of the page's columns, measured here.
+        here, page: shares of generic's value on an idle machine, measured here and published: of rt, and of rt under the load cyclictest.
+        published: the row of lmbench or UnixBench; None of an index, and of the suite `throughput`.
     """
 
-    work: str
+    name: str
     workload: str
-    page: str
-    rates: tuple[float | None, float | None, float | None]
-    measured: Shares
-    on_page: Shares
+    values: Three
+    here: Three
+    page: Three
+    published: MeasuredRow | None = None
 
 
 @functools.cache
@@ -107,6 +86,66 @@ def page_rows() -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys((each.place.workload, each.figure.metric) for each in joined if not each.place.index))
 
 
+def compares_kernels(context: ReportContext) -> bool:
+    """Return whether an experiment compares a generic kernel with one that has PREEMPT_RT."""
+    levels = next((choice.levels for choice in context.experiment.factors if choice.factor == KERNEL), ())
+    return GENERIC in levels and RT in levels
+
+
+def columns_of(
+    context: ReportContext, analysis: Analysis, suites: Collection[str]
+) -> Iterator[tuple[str, str, list[Medians]]]:
+    """Yield for each combination of the other factors' levels: end of names, end of titles, and the medians of the page's columns.
+
+    Args:
+        context: gives the factors.
+        analysis: holds the comparisons.
+        suites: whose elapsed times and bandwidths to read.
+    """
+    if not compares_kernels(context):
+        return
+    found: dict[tuple[str, Variant], Medians] = {}
+    for each in sides(
+        analysis,
+        lambda c: c.suite in suites and c.metric.name in {"wall", "bandwidth"} and c.verdict not in NO_NUMBERS,
+    ):
+        found.setdefault((each.load, each.variant), {})[each.workload, each.metric.name] = each.median
+    factors = context.experiment.factors
+    others = [choice for choice in factors if choice.factor != KERNEL]
+    for number, held in enumerate(itertools.product(*(choice.levels for choice in others)), start=1):
+        fixed = {choice.factor: level for choice, level in zip(others, held, strict=True)}
+        variants = {
+            kernel: Variant(levels=tuple((each.factor, {**fixed, KERNEL: kernel}[each.factor]) for each in factors))
+            for kernel in (GENERIC, RT)
+        }
+        where = "".join(f", {factor}={level}" for factor, level in fixed.items())
+        yield (
+            f"-{number}" if others else "",
+            where,
+            [found.get((load, variants[kernel]), {}) for load, kernel in SIDES],
+        )
+
+
+def on_page(section: str, workload: str) -> Three:
+    """Return the published values of a row; of the index, if `workload` is empty."""
+    found = {
+        (each.place.side.load, dict(each.place.side.levels)[KERNEL]): each.figure.value
+        for each in published.joined(section, STUDY)
+        if each.place.workload == workload
+    }
+    return tuple(found.get(side) for side in SIDES)
+
+
+def share(one: float | None, base: float | None) -> float | None:
+    """Return a quotient; None if one is missing or 0."""
+    return one / base if one and base else None
+
+
+def shares(values: Three) -> Three:
+    """Return the second and the third value over the first."""
+    return tuple(share(value, values[0]) for value in values[1:])
+
+
 def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
     """Return both tables for each combination of the other factors' levels; none unless generic and rt kernels ran the suite.
 
@@ -114,82 +153,20 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
         context: gives the factors, the margin and the machine's facts.
         analysis: holds the comparisons of elapsed time.
     """
-    levels = next((choice.levels for choice in context.experiment.factors if choice.factor == KERNEL), ())
-    if GENERIC not in levels or RT not in levels:
-        return ()
-    times = _medians(analysis)
-    others = [choice for choice in context.experiment.factors if choice.factor != KERNEL]
-    found = []
-    for number, held in enumerate(itertools.product(*(choice.levels for choice in others))):
-        fixed = {choice.factor: level for choice, level in zip(others, held, strict=True)}
-        variants = {level: _variant(context, {**fixed, KERNEL: level}) for level in (GENERIC, RT)}
-        for table in TABLES:
-            rows = tuple(_rows(table, variants, times))
-            if rows:
-                found.append(_section(context, table, rows, fixed, f"-{number + 1}" if others else ""))
-    return tuple(found)
-
-
-def _variant(context: ReportContext, levels: Mapping[str, str]) -> Variant:
-    return Variant(levels=tuple((choice.factor, levels[choice.factor]) for choice in context.experiment.factors))
-
-
-def _medians(analysis: Analysis) -> dict[Place, float]:
-    """Return the median over blocks of the elapsed time of one operation, in ns, by (load, workload, variant)."""
-    values: dict[Place, Sequence[float]] = {}
-    for each in analysis.comparisons:
-        if each.suite != SUITE or each.metric.name != "wall" or each.verdict in NO_NUMBERS:
-            continue
-        for variant, side in ((each.baseline, each.baseline_values), (each.candidate, each.candidate_values)):
-            key = (each.load, each.workload, variant)
-            # A variant is in several comparisons, in each with the blocks of its partner. Take the longest list.
-            if len(side) > len(values.get(key, ())):
-                values[key] = side
-    return {key: statistics.median(side) for key, side in values.items()}
-
-
-def _rows(table: Table, variants: Mapping[str, Variant], times: Mapping[Place, float]) -> Iterator[Row]:
-    for work, page in page_rows():
-        name = work + table.suffix
-        places = ((IDLE.name, GENERIC), (IDLE.name, RT), (LOAD, RT))
-        rates = [_rate(times.get((load, name, variants[level]))) for load, level in places]
-        if any(rate is not None for rate in rates):
-            yield Row(
-                work=work,
-                workload=name,
-                page=page,
-                rates=(rates[0], rates[1], rates[2]),
-                measured=Shares(rt=_share(rates[1], rates[0]), loaded=_share(rates[2], rates[0])),
-                on_page=_published(table, name),
-            )
-
-
-def _rate(nanoseconds: float | None) -> float | None:
-    return 1e9 / nanoseconds if nanoseconds else None
-
-
-def _share(rate: float | None, generic: float | None) -> float | None:
-    return rate / generic if rate is not None and generic is not None else None
-
-
-def _published(table: Table, workload: str) -> Shares:
-    """Return the published shares of a workload; of the index, if `workload` is empty."""
-    found = {
-        (dict(each.place.side.levels)[KERNEL], each.place.side.load): each.figure.value
-        for each in published.joined(table.name, STUDY)
-        if each.place.workload == workload
-    }
-    generic = found.get((GENERIC, IDLE.name))
-    return Shares(
-        rt=_share(found.get((RT, IDLE.name)), generic),
-        loaded=_share(found.get((RT, LOAD)), generic),
+    return tuple(
+        _section(context, table, rows, where, suffix)
+        for suffix, where, columns in columns_of(context, analysis, {SUITE})
+        for table in TABLES
+        if (rows := tuple(_rows(table, columns)))
     )
 
 
-def _mean(shares: Iterable[float]) -> float | None:
-    """Return the geometric mean; None without values."""
-    logs = [math.log(share) for share in shares]
-    return math.exp(statistics.fmean(logs)) if logs else None
+def _rows(table: Table, columns: Sequence[Medians]) -> Iterator[Row]:
+    for work, _ in page_rows():
+        name = work + table.suffix
+        rates = tuple(1e9 / time if (time := column.get((name, "wall"))) else None for column in columns)
+        if any(rate is not None for rate in rates):
+            yield Row(work, name, rates, shares(rates), shares(on_page(table.name, name)))
 
 
 def _index(rows: Sequence[Row], table: Table) -> Row:
@@ -197,21 +174,24 @@ def _index(rows: Sequence[Row], table: Table) -> Row:
 
     The published index is the page's own where all rows were measured, else the mean over the same rows.
     """
-    whole = _published(table, "").both()
-    measured: list[float | None] = []
-    on_page: list[float | None] = []
-    for which in (0, 1):
-        pairs = [(row.measured.both()[which], row.on_page.both()[which]) for row in rows]
-        both = [(here, page) for here, page in pairs if here is not None and page is not None]
-        measured.append(_mean(here for here, _ in both))
-        on_page.append(whole[which] if len(both) == len(page_rows()) else _mean(page for _, page in both))
+    whole = shares(on_page(table.name, ""))
+    both = [
+        [(here, page) for row in rows if (here := row.here[at]) is not None and (page := row.page[at]) is not None]
+        for at in (0, 1)
+    ]
     return Row(
-        work=INDEX,
-        workload=INDEX,
-        page=INDEX,
-        rates=(None, None, None),
-        measured=Shares(rt=measured[0], loaded=measured[1]),
-        on_page=Shares(rt=on_page[0], loaded=on_page[1]),
+        INDEX,
+        INDEX,
+        (None,) * len(SIDES),
+        here=tuple(statistics.geometric_mean(here for here, _ in pairs) if pairs else None for pairs in both),
+        page=tuple(
+            whole[at]
+            if len(pairs) == len(page_rows())
+            else statistics.geometric_mean(page for _, page in pairs)
+            if pairs
+            else None
+            for at, pairs in enumerate(both)
+        ),
     )
 
 
@@ -251,61 +231,69 @@ def _direction(share: float, margin: float) -> int:
     return 0 if abs(math.log(share)) <= math.log1p(margin) else 1 if share > 1 else -1
 
 
-def _section(
-    context: ReportContext, table: Table, rows: tuple[Row, ...], fixed: Mapping[str, str], number: str
-) -> Section:
-    margin = context.experiment.margin
+def beside_fields(margin: float, *keys: str) -> Iterator[Field[Row]]:
+    """Yield the shares in per cent, measured here and published, and how they compare.
+
+    Args:
+        margin: as of `same_direction`.
+        keys: names of the four percentages for programs; none where these have none.
+    """
+
+    def percent(at: int) -> Field[Row]:
+        return Field(
+            f"{'page: ' * (at > 1)}{COLUMNS[1 + at % 2]} %",
+            keys[at] if keys else "",
+            lambda row: None if (value := (*row.here, *row.page)[at]) is None else value * 100,
+            known(lambda value: f"{value:.1f}", "-"),
+        )
+
+    yield from map(percent, range(4))
+    yield Field(
+        "as on the page",
+        "",
+        lambda row: ", ".join(beside_page(here, page, margin) for here, page in zip(row.here, row.page, strict=True)),
+        right=False,
+    )
+
+
+def _fields(margin: float) -> Iterator[Field[Row]]:
+    pages = dict(page_rows())
+    names = ("rt", "rt_cyclictest")
+    yield Field("work", "", lambda row: row.name, right=False)
+    yield Field("", "work", lambda row: row.workload)
+    yield Field("", "published_row", lambda row: pages.get(row.name, INDEX))
+    for at, name in enumerate(("generic", *names)):
+        yield Field(COLUMNS[at], f"{name}_per_second", entry("values", at), unit("1/s", "-"))
+    yield from beside_fields(margin, *(f"{prefix}{name}_percent" for prefix in ("", "published_") for name in names))
+    for at, name in enumerate(names):
+        yield Field("", f"{name}_same_way", _same_way(at, margin))
+    for at, name in enumerate(names):
+        yield Field("", f"{name}_of_page", _of_page(at))
+
+
+def entry(name: Literal["values", "here", "page"], at: int) -> Callable[[Row], float | None]:
+    """Return the function from a row to the number at a place of one of its tuples."""
+    return lambda row: {"values": row.values, "here": row.here, "page": row.page}[name][at]
+
+
+def _of_page(at: int) -> Callable[[Row], float | None]:
+    return lambda row: share(row.here[at], row.page[at])
+
+
+def _same_way(at: int, margin: float) -> Callable[[Row], str | None]:
+    words = {"-": None, "yes": "yes", "other direction": "no"}
+    return lambda row: words.get(beside_page(row.here[at], row.page[at], margin), "another size")
+
+
+def _section(context: ReportContext, table: Table, rows: tuple[Row, ...], where: str, suffix: str) -> Section:
     index = _index(rows, table)
-    shown = (*rows, index)
-    where = "".join(f", {factor}={level}" for factor, level in fixed.items())
-    return data_section(
-        name=f"{table.name}{number}",
-        title=table.title + where,
-        head=HEAD,
-        rows=tuple(_cells(row, margin) for row in shown),
-        right=(False, *(True,) * (len(HEAD) - 2), False),
-        data=tuple(_data(row, margin) for row in shown),
-        notes=tuple(_notes(context, table, rows, index)),
+    return section_of(
+        table.name + suffix,
+        table.title + where,
+        _fields(context.experiment.margin),
+        (*rows, index),
+        notes=_notes(context, table, rows, index),
     )
-
-
-def _cells(row: Row, margin: float) -> tuple[str, ...]:
-    answers = [
-        beside_page(here, page, margin) for here, page in zip(row.measured.both(), row.on_page.both(), strict=True)
-    ]
-    return (
-        row.work,
-        *("-" if rate is None else formatting.quantity(rate, "1/s") for rate in row.rates),
-        *("-" if share is None else f"{share * 100:.1f}" for share in (*row.measured.both(), *row.on_page.both())),
-        ", ".join(answers),
-    )
-
-
-def _data(row: Row, margin: float) -> dict[str, str | float | None]:
-    def in_percent(share: float | None) -> float | None:
-        return None if share is None else share * 100
-
-    def answer(here: float | None, page: float | None) -> str | None:
-        verdict = same_direction(here, page, margin)
-        if verdict is None or here is None or page is None:
-            return None
-        return "no" if not verdict else "yes" if same_size(here, page) else "another size"
-
-    return {
-        "work": row.workload,
-        "published_row": row.page,
-        "generic_per_second": row.rates[0],
-        "rt_per_second": row.rates[1],
-        "rt_cyclictest_per_second": row.rates[2],
-        "rt_percent": in_percent(row.measured.rt),
-        "rt_cyclictest_percent": in_percent(row.measured.loaded),
-        "published_rt_percent": in_percent(row.on_page.rt),
-        "published_rt_cyclictest_percent": in_percent(row.on_page.loaded),
-        "rt_same_way": answer(row.measured.rt, row.on_page.rt),
-        "rt_cyclictest_same_way": answer(row.measured.loaded, row.on_page.loaded),
-        "rt_of_page": _share(row.measured.rt, row.on_page.rt),
-        "rt_cyclictest_of_page": _share(row.measured.loaded, row.on_page.loaded),
-    }
 
 
 def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: Row) -> Iterator[str]:
@@ -320,7 +308,7 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
         "same order, so percentages can be compared and rates can't. integer and floating_point are beside Dhrystone and Whetstone, and "
         "are other programs."
     )
-    if any(row.work.startswith("file_copy") for row in rows):
+    if any(row.name.startswith("file_copy") for row in rows):
         yield "file_copy copies within memory (tmpfs); the page's machine had an SSD, and the page does not name the file system."
     if table.suffix:
         one = "," not in dict(context.facts).get("cpus", "")
@@ -335,9 +323,9 @@ def _notes(context: ReportContext, table: Table, rows: tuple[Row, ...], index: R
         f"size: within a factor of {SAME_SIZE}. size x 8.2: the same direction, but the percentage is 8.2 times the page's."
     )
     for what, which in (("rt", 0), ("rt + cyclictest", 1)):
-        yield _agreement(what, [(row, row.measured.both()[which], row.on_page.both()[which]) for row in rows], margin)
-    if index.measured.rt is not None:
-        full = sum(row.measured.rt is not None and row.on_page.rt is not None for row in rows)
+        yield _agreement(what, [(row, row.here[which], row.page[which]) for row in rows], margin)
+    if index.here[0] is not None:
+        full = sum(row.here[0] is not None and row.page[0] is not None for row in rows)
         page = (
             "its own index"
             if full == len(page_rows())

@@ -12,6 +12,12 @@ from swapstone.report.context import ReportContext
 from swapstone.report.document import Section
 
 
+def nothing(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
+    """Return no section: of a topic that only a page has, or that a page has in another form."""
+    del context, analysis
+    return ()
+
+
 class Topic(NamedTuple):
     """One aspect of a report.
 
