@@ -324,10 +324,9 @@ def judge_boards(rows: Rows[Place], names: Sequence[str], margin: float, rate: f
         estimates = [float(each.mean()) for each in ratios]
         variances = [float(each.var(ddof=1)) / each.size for each in ratios]
         pooled = pooled_estimate(estimates, variances, BOARDS_ALPHA)
-        verdicts = [side.verdict for side in sides if side is not None]
-        better = next(side.metric.better for side in sides if side is not None)
-        over = verdict_of(pooled.interval, limit, better)
-        held = same_verdict([*verdicts, over])
+        known = [side for side in sides if side is not None]
+        over = verdict_of(pooled.interval, limit, known[0].metric.better)
+        held = same_verdict([*(side.verdict for side in known), over])
         freedoms = [each.size - 1 for each in ratios]
         deviating = deviating_units(estimates, variances, freedoms, rate / len(rows), limit)
         judgement = Judgement(

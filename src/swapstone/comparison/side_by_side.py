@@ -215,9 +215,9 @@ def side_by_side(
     _check(experiments, question, names)
     found = [_by_place(analysis) for _, analysis in records]
     places = dict.fromkeys(place for side in found for place in side)
-    first = {place for side in found for place in _leading(side)}
+    leading = {place for side in found for place in _leading(side)}
     kept: dict[Question, Callable[[Place, Sides], bool]] = {
-        Question.RECORDS: lambda place, _: place in first,
+        Question.RECORDS: lambda place, _: place in leading,
         Question.CLOCKS: lambda _, sides: _in_two(sides),  # an experiment may be repeated for some of its rows alone
         Question.BOARDS: lambda _, sides: all(side is not None and _is_usable(side) for side in sides),
     }

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from swapstone.comparison.row_judgements import Judgement, Outcome, one_scale
 from swapstone.comparison.side_by_side import Question, SideBySide, SideBySideRow
-from swapstone.model import IDLE, Comparison
+from swapstone.model import IDLE, VIRTUAL_CLOCK, Comparison
 from swapstone.model.safe_text import safe
 from swapstone.report import formatting
 from swapstone.report.answer.wording import listed
@@ -76,27 +76,22 @@ def answer(table: SideBySide) -> str:
     clocks = table.question is Question.CLOCKS
     rows, counts = sorted(table.rows, key=_order), Counter(row.judgement.outcome for row in table.rows)
     agree, undecided, silent = (counts[each] for each in (Outcome.AGREE, Outcome.UNDECIDED, Outcome.NOT_COMPARABLE))
-    number = len(rows) - agree - undecided - silent
+    differ = rows[: len(rows) - agree - undecided - silent]
     where = f"at {_scales(table)} for each instruction" if clocks else "in size"
-    if silent == len(rows):
-        text = f"No effect of the {total} can be compared {where}"
-    else:
-        compared = formatting.count(len(rows) - silent, "row")
-        text = f"{agree} of {compared} agree {where}, within {formatting.percent(table.margin)}"
-    if number:
-        verb = f"depend{'s' * (number == 1)} on the clock" if clocks else f"differ{'s' * (number == 1)}"
-        more = f"; and {number - _MOST_NAMED} more" if number > _MOST_NAMED else ""
-        text += f"; {number} {verb}: {', '.join(map(_named, rows[: min(number, _MOST_NAMED)]))}{more}"
-    if undecided:
-        text += f"; {undecided} {'is' if undecided == 1 else 'are'} undecided"
-    if 0 < silent < len(rows):
-        text += f"; {silent} can't be compared"
-    wide = [
-        row for row in rows[number:] if row.judgement.outcome is not Outcome.AGREE and row.quotient > 1 + table.margin
-    ]
-    if clocks and wide and not number:
-        text += f"; the widest range of those without a result: {_named(max(wide, key=_importance))}"
-    return f"{text}."
+    compared = formatting.count(len(rows) - silent, "row")
+    verb = f"{'depend' if clocks else 'differ'}{'s' if len(differ) == 1 else ''}{' on the clock' if clocks else ''}"
+    wide = [row for row in rows if row.judgement.outcome is not Outcome.AGREE and row.quotient > 1 + table.margin]
+    widest = min(wide, key=lambda row: _order(row)[1:], default=None) if clocks and not differ else None
+    parts = (
+        f"{agree} of {compared} agree {where}, within {formatting.percent(table.margin)}" if silent < len(rows) else "",
+        f"No effect of the {total} can be compared {where}" if silent == len(rows) else "",
+        f"{len(differ)} {verb}: {', '.join(map(_named, differ[:_MOST_NAMED]))}" if differ else "",
+        f"and {len(differ) - _MOST_NAMED} more" if len(differ) > _MOST_NAMED else "",
+        f"{undecided} {'is' if undecided == 1 else 'are'} undecided" if undecided else "",
+        f"{silent} can't be compared" if 0 < silent < len(rows) else "",
+        f"the widest range of those without a result: {_named(widest)}" if widest else "",
+    )
+    return f"{'; '.join(filter(None, parts))}."
 
 
 def sentences(table: SideBySide) -> tuple[str, ...]:
@@ -113,7 +108,7 @@ def sentences(table: SideBySide) -> tuple[str, ...]:
             f"{opposite + one} disagree{cases}; {counts[Outcome.NOT_COMPARABLE]} can't be compared."
         )
     for name, clock, spread in zip(table.names, table.clocks, table.spreads, strict=True):
-        rows, repeats = formatting.count(spread.rows, "row"), "draw" if clock == "virtual" else "block"
+        rows, repeats = formatting.count(spread.rows, "row"), "draw" if clock == VIRTUAL_CLOCK else "block"
         text = f"{safe(name)}: {spread.exact} of {rows} gave one and the same number on each side in every {repeats}"
         most = (
             ""
@@ -157,15 +152,10 @@ def span(row: SideBySideRow) -> str:
     return " to ".join(dict.fromkeys(text for _, text in sorted(sides)[:: len(sides) - 1 or 1]))
 
 
-def _importance(row: SideBySideRow) -> tuple[bool, float]:
-    """Return whether the row is a time that is read first, and how far apart its effects are."""
-    return row.metric.leads or any(each is not None and each.preferred for each in row.sides), row.quotient
-
-
 def _order(row: SideBySideRow) -> tuple[int, bool, float]:
     """Sort key: the outcome, then the time that is read first, then how far apart the effects are."""
-    first, quotient = _importance(row)
-    return list(Outcome).index(row.judgement.outcome), not first, -quotient
+    first = row.metric.leads or any(each is not None and each.preferred for each in row.sides)
+    return list(Outcome).index(row.judgement.outcome), not first, -row.quotient
 
 
 def _side(side: Comparison | None, *, brief: bool) -> str:
@@ -239,17 +229,16 @@ def rows_section(table: SideBySide, title: str = "Rows", name: str = "side-by-si
     )
     loaded = table.question is Question.CLOCKS and any(row.load != IDLE.name for row in table.rows)
     notes = (_MEANINGS[table.question], LOADS if loaded else "", f"Verdicts: {LEGEND}." if len(sides) > 2 else "")
-    blocks: list[Block] = [Paragraph(note, Tone.NOTE) for note in notes if note]
-    blocks.append(brief)
-    if rest.rows:
-        blocks.append(
-            Fold(summary=f"{len(rest.rows)} more, which differ less or not at all", blocks=(rest,), brief=False)
-        )
-    if table.omitted:
-        omitted = f"{formatting.count(table.omitted, 'row')} {_OMITTED[table.question]}: left out."
-        blocks.append(Paragraph(omitted, Tone.NOTE))
-    blocks.append(BulletList(items=tuple(map(Item, sentences(table)[1:]))))
-    return Section(title=title, name=name, blocks=tuple(blocks), data=tuple(_data(row, table) for row in table.rows))
+    more = Fold(summary=f"{len(rest.rows)} more, which differ less or not at all", blocks=(rest,), brief=False)
+    omitted = f"{formatting.count(table.omitted, 'row')} {_OMITTED[table.question]}: left out."
+    blocks: tuple[Block, ...] = (
+        *(Paragraph(note, Tone.NOTE) for note in notes if note),
+        brief,
+        *([more] if rest.rows else []),
+        *([Paragraph(omitted, Tone.NOTE)] if table.omitted else []),
+        BulletList(items=tuple(map(Item, sentences(table)[1:]))),
+    )
+    return Section(title=title, name=name, blocks=blocks, data=tuple(_data(row, table) for row in table.rows))
 
 
 def document_of(table: SideBySide, records: Sequence[tuple[str, str]] = ()) -> Document:
@@ -299,22 +288,23 @@ def document_by_board(tables: Mapping[str, SideBySide], left_out: Sequence[str] 
     )
 
 
+_SIDE = ("side", "effect", "low", "high", "exact", "verdict")
+
+
 def _data(row: SideBySideRow, table: SideBySide) -> dict[str, str | float | None]:
     """Return the cells of a row for programs, by column."""
     found: dict[str, str | float | None] = {"suite": row.suite, "workload": row.workload, "load": row.load}
     found |= {"metric": row.metric.name, "candidate": row.candidate.label}
     for number, (name, side) in enumerate(zip(table.names, row.sides, strict=True), 1):
-        valid = side if side is not None and shown(side) is not None else None
-        found[f"side_{number}"] = name
-        found |= {f"{field}_{number}": getattr(valid, field, None) for field in ("effect", "low", "high")}
-        found[f"exact_{number}"] = "" if side is None else str(side.exact).lower()
-        found[f"verdict_{number}"] = "" if side is None else side.verdict.value
-    signs = row.signs.outcome.value if row.signs else ""
-    found |= {"outcome": row.judgement.outcome.value, "reason": row.judgement.reason}
-    found |= {"signs": signs, "signs_reason": row.signs.reason if row.signs else ""}
-    found |= {field: getattr(row.judgement, field) for field in ("ratio", "low", "high", "confidence", "spread")}
-    deviating = " ".join(table.names[board] for board in row.judgement.deviating)
-    return found | {"verdict": row.judgement.verdict.value if row.judgement.verdict else "", "deviating": deviating}
+        effects = (None,) * 3 if side is None or shown(side) is None else (side.effect, side.low, side.high)
+        words = ("", "") if side is None else (str(side.exact).lower(), side.verdict.value)
+        found |= {f"{key}_{number}": cell for key, cell in zip(_SIDE, (name, *effects, *words), strict=True)}
+    judgement, signs = row.judgement, row.signs
+    found |= {"outcome": judgement.outcome.value, "reason": judgement.reason}
+    found |= {"signs": signs.outcome.value if signs else "", "signs_reason": signs.reason if signs else ""}
+    found |= {field: getattr(judgement, field) for field in ("ratio", "low", "high", "confidence", "spread")}
+    found["verdict"] = judgement.verdict.value if judgement.verdict else ""
+    return found | {"deviating": " ".join(table.names[board] for board in judgement.deviating)}
 
 
 def to_csv(tables: Mapping[str, SideBySide]) -> str:
