@@ -110,12 +110,9 @@ def sentences(table: SideBySide) -> tuple[str, ...]:
     for name, clock, spread in zip(table.names, table.clocks, table.spreads, strict=True):
         rows, repeats = formatting.count(spread.rows, "row"), "draw" if clock == VIRTUAL_CLOCK else "block"
         text = f"{safe(name)}: {spread.exact} of {rows} gave one and the same number on each side in every {repeats}"
-        most = (
-            ""
-            if spread.largest is None
-            else f"; the largest spread is {formatting.percent(spread.largest)} ({safe(spread.where)})"
-        )
-        found.append(f"{text}{most}.")
+        if spread.largest is not None:
+            text += f"; the largest spread is {formatting.percent(spread.largest)} ({safe(spread.where)})"
+        found.append(f"{text}.")
     return tuple(found)
 
 
@@ -124,9 +121,8 @@ def _name(row: SideBySideRow) -> str:
 
 
 def _named(row: SideBySideRow) -> str:
-    return (
-        f"{safe(_name(row))}, {row.metric.name}, {safe(row.candidate.short_label)} {_ratio(row.judgement) or span(row)}"
-    )
+    effect = _ratio(row.judgement) or span(row)
+    return f"{safe(_name(row))}, {row.metric.name}, {safe(row.candidate.short_label)} {effect}"
 
 
 def _scales(table: SideBySide) -> str:
@@ -134,9 +130,8 @@ def _scales(table: SideBySide) -> str:
 
 
 def _label(table: SideBySide, side: int) -> str:
-    return (
-        f"board {side + 1}, {safe(table.names[side])}" if table.question is Question.BOARDS else safe(table.names[side])
-    )
+    number = f"board {side + 1}, " if table.question is Question.BOARDS else ""
+    return f"{number}{safe(table.names[side])}"
 
 
 def span(row: SideBySideRow) -> str:
@@ -182,15 +177,13 @@ def _mark(outcome: Outcome) -> Mark:
     return Mark(outcome.value, "", _TONES.get(outcome, Tone.BAD))
 
 
-def _cells(row: SideBySideRow) -> tuple[Cell, ...]:
+def _cells(row: SideBySideRow, *, brief: bool) -> tuple[Cell, ...]:
     found = row.judgement
     spread = "" if found.spread is None else f"{100 * math.expm1(found.spread):.1f} %"
-    sides = (Cell(_side(side, brief=len(row.sides) > 2)) for side in row.sides)
+    sides = (Cell(_side(side, brief=brief)) for side in row.sides)
     keys = (Cell(_name(row), code=True), Cell(row.metric.name), Cell(row.candidate.short_label))
     outcome = Cell(mark=_mark(found.outcome), note=found.reason)
-    signs = (
-        Cell(mark=_mark(row.signs.outcome)) if row.signs else Cell()
-    )  # its reason is the verdicts, which stand in the row
+    signs = Cell(mark=_mark(row.signs.outcome) if row.signs else None)  # the row has the verdicts, which are the reason
     return (*keys, *sides, Cell(_ratio(found)), Cell(spread), outcome, signs)
 
 
@@ -204,21 +197,16 @@ def rows_section(table: SideBySide, title: str = "Rows", name: str = "side-by-si
     """
     of_boards = table.question is Question.BOARDS
     sides = [f"board {number}" if of_boards else side for number, side in enumerate(table.names, 1)]
-    heads = [
-        "workload",
-        "metric",
-        "candidate",
-        *sides,
-        "over boards" if of_boards else f"{sides[1]} / {sides[0]}",
-        "spread",
-    ]
-    rows = [_cells(row) for row in sorted(table.rows, key=_order)]
+    ratio = "over boards" if of_boards else f"{sides[1]} / {sides[0]}"
+    heads = ["workload", "metric", "candidate", *sides, ratio, "spread"]
+    short = table.question is not Question.RECORDS
+    rows = [_cells(row, brief=short) for row in sorted(table.rows, key=_order)]
     used = [place for place in range(len(heads) + 2) if any(row[place] != Cell() for row in rows)]
     columns = [
         Column((head,), right=3 <= place < len(heads)) for place, head in enumerate((*heads, *_HEADS[table.question]))
     ]
-    most = len(rows) if table.question is Question.RECORDS else _MOST_ROWS
-    brief, rest = (
+    most = _MOST_ROWS if short else len(rows)
+    first, rest = (
         Table(
             title=title,
             columns=tuple(columns[place] for place in used),
@@ -228,12 +216,12 @@ def rows_section(table: SideBySide, title: str = "Rows", name: str = "side-by-si
         for part in (rows[:most], rows[most:])
     )
     loaded = table.question is Question.CLOCKS and any(row.load != IDLE.name for row in table.rows)
-    notes = (_MEANINGS[table.question], LOADS if loaded else "", f"Verdicts: {LEGEND}." if len(sides) > 2 else "")
+    notes = (_MEANINGS[table.question], LOADS if loaded else "", f"Verdicts: {LEGEND}." if short else "")
     more = Fold(summary=f"{len(rest.rows)} more, which differ less or not at all", blocks=(rest,), brief=False)
     omitted = f"{formatting.count(table.omitted, 'row')} {_OMITTED[table.question]}: left out."
     blocks: tuple[Block, ...] = (
         *(Paragraph(note, Tone.NOTE) for note in notes if note),
-        brief,
+        first,
         *([more] if rest.rows else []),
         *([Paragraph(omitted, Tone.NOTE)] if table.omitted else []),
         BulletList(items=tuple(map(Item, sentences(table)[1:]))),
