@@ -212,6 +212,23 @@ def test_the_rows_that_either_record_reports_first_are_compared() -> None:
         assert [row.metric.name for row in side_by_side([measured(*first), measured(*second)]).rows] == rows
 
 
+def test_each_candidate_has_its_rows() -> None:
+    made = Bench(levels=("glibc", "musl", "other"))
+    made.pairs("w", "wall", SIX, SLOWER)
+    for block in range(1, 7):
+        made.run("w", "libc=other", block, wall=200.0)
+    one = made.experiment, made.analysis()
+    assert [row.candidate.label for row in side_by_side([one, one]).rows] == ["libc=musl", "libc=other"]
+
+
+def test_effects_without_a_quotient(two: SideBySide) -> None:
+    row = two.rows[0]
+    for effects, quotient in (((2.0, 3.0), 1.5), ((None, None), 1.0), ((0.0, 2.0), 1.0), ((-1.0, 2.0), 1.0)):
+        pairs = zip(row.sides, effects, strict=True)
+        sides = tuple(side and msgspec.structs.replace(side, effect=effect) for side, effect in pairs)
+        assert msgspec.structs.replace(row, sides=sides).quotient == quotient
+
+
 def test_sizes_that_agree_that_differ_and_that_are_undecided() -> None:
     """Both records are worse everywhere, with the same sign; only the sizes differ."""
 
@@ -474,6 +491,14 @@ def test_a_row_needs_three_pairs_on_each_board(pairs: int, omitted: int) -> None
     mixed = long[0], msgspec.structs.replace(long[1], comparisons=tuple(found))
     table = side_by_side([*boards(rows, rows), mixed])
     assert (len(table.rows), table.omitted) == (2 - omitted, omitted)
+
+
+def test_a_row_needs_positive_values_on_each_board() -> None:
+    first, second, (experiment, analysis) = boards(*[[(0.1, 0.01), (0.1, 0.01)]] * 3)
+    zero = msgspec.structs.replace(analysis.comparisons[0], candidate_values=(0.0,) * 20)
+    changed = msgspec.structs.replace(analysis, comparisons=(zero, *analysis.comparisons[1:]))
+    table = side_by_side([first, second, (experiment, changed)])
+    assert ([row.workload for row in table.rows], table.omitted) == (["w1"], 1)
 
 
 def test_copies_and_sizes_are_no_rows_and_the_largest_margin_and_confidence_count() -> None:

@@ -65,6 +65,11 @@ EQUIVALENT, INCONCLUSIVE, INVALID = (
         ([compared(), compared()], Outcome.AGREE, ""),
         ([EQUIVALENT, compared(Verdict.SAME_MEDIAN)], Outcome.AGREE, ""),
         ([compared(), compared(), INCONCLUSIVE], Outcome.AGREE, "1 ns: worse, 2 ns: worse, 4 ns: inconclusive"),
+        (
+            [compared(), compared(scale=Scale.DIFFERENCE), INCONCLUSIVE],
+            Outcome.AGREE,
+            "1 ns: worse, 2 ns: worse, 4 ns: inconclusive",
+        ),
         ([compared(effect=0.5), compared()], Outcome.OPPOSITE, "1 ns: worse, less, 2 ns: worse, more"),
         ([compared(Verdict.BETTER, 0.5), compared()], Outcome.OPPOSITE, "1 ns: better, 2 ns: worse"),
         ([compared(), EQUIVALENT], Outcome.DIFFER, "1 ns: worse, 2 ns: equivalent"),
