@@ -25,9 +25,7 @@ from msgspec import UnsetType
 
 from swapstone.artifacts.images import Image
 from swapstone.artifacts.libc_image import LibcImage
-from swapstone.comparison.agreement import AgreementTable
-from swapstone.comparison.clock_scales import ScaleTable
-from swapstone.comparison.several_boards import BoardTable
+from swapstone.comparison.side_by_side import SideBySide
 from swapstone.model import Analysis
 from swapstone.model.conformance import ScriptOutcome
 from swapstone.model.explanation import Explanation, RowMeasurements
@@ -78,8 +76,6 @@ _LAID_OUT: Fields = {
     "svg": str,
     "drawn": _TEXTS,
 }
-_SCALES: Fields = {"answer": str, "table": ScaleTable}
-_SIGNS: Fields = {"sentences": _TEXTS, "signs": AgreementTable}
 _FINDING = _struct("Finding", {"name": str, "state": State, **dict.fromkeys(("found", "meaning", "remedy"), str)})
 _PART = _struct(
     "Part", _fields(PartSummary, "sections"), {"exhibits": _many(_struct("StudyExhibit", _EXHIBIT, _LAID_OUT))}
@@ -87,7 +83,7 @@ _PART = _struct(
 _INDEX = _struct(
     "Index",
     _fields(StudyIndex, "parts", "clocks"),
-    {"parts": _many(_PART), "clocks": _many(_struct("Clock", _SCALES))},
+    {"parts": _many(_PART), "clocks": _many(_struct("Clock", {"answer": str, "table": SideBySide}))},
 )
 _CLAIM = _struct(
     "Claim",
@@ -112,8 +108,6 @@ DOCUMENTS: dict[str, Fields] = {
         "analysis": Analysis,
         "exhibits": _many(_struct("Exhibit", _EXHIBIT)) | UnsetType,
     },
-    "boards": {"answer": str, "table": BoardTable},
-    "clock-scales": _SCALES,
     "conformance": {
         "passed": dict[str, int],
         "outcomes": _many(_struct("Outcome", _fields(ScriptOutcome), {"known": _TEXT})),
@@ -132,8 +126,7 @@ DOCUMENTS: dict[str, Fields] = {
     "published-claims": {**_FOUND, "claims": _many(_CLAIM)},
     "published-differences": {**_FOUND, "absent": int, "factor": float, "rows": _many(_COMPARED)},
     "query": {"rows": tuple[dict[str, Any], ...]},
-    "signs": _SIGNS,
-    "signs-by-board": {"boards": _many(_struct("BoardSigns", {"board": str}, _SIGNS))},
+    "side-by-side": {"tables": _many(_struct("Joined", {"board": str, "sentences": _TEXTS, "table": SideBySide}))},
     "study-index": {"index": _INDEX},
     "wakeup-explanation": _fields(WakeupExplanation),
 }

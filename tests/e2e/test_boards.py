@@ -148,12 +148,9 @@ def test_folders_of_several_boards_are_compared_board_by_board(tmp_path: Path) -
     alone = swapstone(tmp_path, "agree", "a", "--json").stdout
     assert alone == swapstone(tmp_path, "agree", "a/board-1", "a/board-2", "a/board-3", "--json").stdout
     found = json.loads(swapstone(tmp_path, "agree", "a", "b", "--json").stdout)
-    assert (found["format"], [each["board"] for each in found["boards"]]) == (
-        "swapstone-signs-by-board",
-        [names[0], names[2]],
-    )
+    assert [each["board"] for each in found["tables"]] == [names[0], names[2]]
     one = json.loads(swapstone(tmp_path, "agree", "a/board-1", "b/board-2", "--json").stdout)
-    assert found["boards"][0]["signs"] == one["signs"] and one["signs"]["rows"]
+    assert found["tables"][0]["table"] == one["tables"][0]["table"] and one["tables"][0]["table"]["rows"]
     text = swapstone(tmp_path, "agree", "a", "b").stdout
     assert "fake:board1.toml: " in text and f"{names[1]} has a record on one side only" in " ".join(text.split())
     lines = swapstone(tmp_path, "agree", "a", "b", "--csv").stdout.splitlines()
@@ -162,7 +159,7 @@ def test_folders_of_several_boards_are_compared_board_by_board(tmp_path: Path) -
         names[2],
     }
     each = json.loads(swapstone(tmp_path, "agree", "a", "c", "--json").stdout)
-    assert [one["board"] for one in each["boards"]] == names
+    assert [one["board"] for one in each["tables"]] == names
 
 
 def test_folders_of_boards_that_can_t_be_compared_have_the_next_step(tmp_path: Path) -> None:
@@ -188,8 +185,8 @@ def test_several_boards_have_a_record_each_and_a_report_over_all(tmp_path: Path)
     assert answer in " ".join(shown.stdout.split()) and "board 3 of 3: fake:board3.toml" in shown.stderr
     assert "board 2 of 3: building 2 programs" in shown.stderr
     records = [str(tmp_path / "r" / f"board-{number}") for number in (1, 2, 3)]
-    table = json.loads(swapstone(tmp_path, "agree", *records, "--json").stdout)["table"]
-    assert table["boards"] == names
+    table = json.loads(swapstone(tmp_path, "agree", *records, "--json").stdout)["tables"][0]["table"]
+    assert table["names"] == names
     times: dict[int, list[int]] = {}
     for record in records:
         for line in lines_of(Path(record)).splitlines():
@@ -199,7 +196,8 @@ def test_several_boards_have_a_record_each_and_a_report_over_all(tmp_path: Path)
     for block in range(20):  # interleaved: no board begins a block before all have ended the one before
         assert max(times[block]) <= min(times[block + 1])
     wall = next(row for row in table["rows"] if row["metric"]["name"] == "wall")
-    assert wall["deviating"] == [1] and wall["low"] < 1.5 and wall["high"] > 1.8 and wall["verdict"] == "worse"
+    over = wall["judgement"]
+    assert over["deviating"] == [1] and over["low"] < 1.5 and over["high"] > 1.8 and over["verdict"] == "worse"
     assert len(swapstone(tmp_path, "agree", *records[:2], "--csv").stdout.splitlines()) > 1
 
 
@@ -211,6 +209,7 @@ def test_a_board_s_record_is_compared_with_that_of_a_virtual_machine(tmp_path: P
     swapstone(tmp_path, *EXPERIMENT, "--target", "ssh:board", "--blocks", "8", "--out", "measured", PATH=ssh.path)
     swapstone(tmp_path, *EXPERIMENT, "--target", "vm", "--blocks", "8", "--out", "counted")
     table = json.loads(swapstone(tmp_path, "agree", "measured", "counted", "--json").stdout)
-    assert any(row["workload"] == "b_malloc_tiny1" for row in table["signs"]["rows"])
+    rows = table["tables"][0]["table"]["rows"]
+    assert any(row["workload"] == "b_malloc_tiny1" for row in rows)
     swapped = json.loads(swapstone(tmp_path, "agree", "counted", "measured", "--json").stdout)
-    assert len(swapped["signs"]["rows"]) == len(table["signs"]["rows"])
+    assert len(swapped["tables"][0]["table"]["rows"]) == len(rows)

@@ -25,7 +25,7 @@ PRINTED: dict[tuple[str, ...], str] = {
     ("report", "one", "--format", "document-json"): "document",
     ("report", "crossed", "--format", "document-json"): "document",
     ("query", "SELECT * FROM comparisons, records", "--json"): "query",
-    ("agree", "one", "two", "--json"): "signs",
+    ("agree", "one", "two", "--json"): "side-by-side",
     ("published", "claims", "one", "--json"): "published-claims",
     ("published", "differences", "one", "--json"): "published-differences",
     ("doctor", "--json"): "doctor",

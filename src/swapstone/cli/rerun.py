@@ -9,7 +9,7 @@ from swapstone.cli.display import display
 from swapstone.cli.output import echo, plain
 from swapstone.cli.printing import print_document, print_interruption, print_table
 from swapstone.cli.record_options import RECORD, TRUST
-from swapstone.report.record_agreement import document_of
+from swapstone.report.side_by_side_table import document_of
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.record_handle import open_record
 from swapstone.session.rerun import rerun_differences
@@ -36,7 +36,7 @@ def rerun_command(record: str, out: str | None, trust: bool) -> int:
         return print_interruption(interrupted)
     print_table(second)
     echo()
-    print_document(document_of(first.agreement(second)))
+    print_document(document_of(first.side_by_side(second)))
     differences = rerun_differences(first.view, second.view)
     echo(
         "Not the same both times: " + "; ".join(map(plain, differences))

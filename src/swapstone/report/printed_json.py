@@ -15,8 +15,6 @@ from swapstone.model.safe_text import safe_json
 
 VERSIONS: dict[str, int] = {
     "analysis": 1,
-    "boards": 1,
-    "clock-scales": 1,
     "conformance": 1,
     "doctor": 1,
     "document": 1,
@@ -31,9 +29,8 @@ VERSIONS: dict[str, int] = {
     "published-claims": 1,
     "published-differences": 1,
     "query": 1,
-    "signs": 1,
-    "signs-by-board": 1,
-    "study-index": 1,
+    "side-by-side": 1,
+    "study-index": 2,
     "wakeup-explanation": 1,
 }
 """The version of each format's schema. ``docs/stability.md`` states which change raises it."""

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from swapstone.comparison.clock_scales import ScaleTable
+from swapstone.comparison.side_by_side import SideBySide
 from swapstone.model import Analysis, FrozenStruct
-from swapstone.report import clock_scale_table, formatting
+from swapstone.report import formatting, side_by_side_table
 from swapstone.report.answer import study_answer
 from swapstone.report.context import ReportContext
 from swapstone.report.document import (
@@ -80,7 +80,7 @@ class StudyIndex(FrozenStruct, frozen=True, kw_only=True):
     parts: tuple[PartSummary, ...]
     resume: str = ""
     version: str = ""
-    clocks: tuple[ScaleTable, ...] = ()
+    clocks: tuple[SideBySide, ...] = ()
 
 
 def headlines(context: ReportContext, analysis: Analysis) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ def to_json(index: StudyIndex) -> str:
     """Return everything, as JSON of the format ``study-index``."""
     known = msgspec.to_builtins(msgspec.structs.replace(index, parts=(), clocks=()))
     known["parts"] = [_part_json(part) for part in index.parts]
-    known["clocks"] = [{"answer": clock_scale_table.answer(each), "table": labelled(each)} for each in index.clocks]
+    known["clocks"] = [{"answer": side_by_side_table.answer(each), "table": labelled(each)} for each in index.clocks]
     return printed_json("study-index", index=known)
 
 
@@ -142,7 +142,7 @@ def document_of(index: StudyIndex) -> Document:
         title=f"Study {index.name}: {index.title}",
         lead=(index.question, tally(index)),
         notices=notices,
-        answer=" ".join((study_answer.sentence(_answers(index)), *map(clock_scale_table.answer, index.clocks))),
+        answer=" ".join((study_answer.sentence(_answers(index)), *map(side_by_side_table.answer, index.clocks))),
         overview=tuple(_overview(index)),
         sections=(
             *(
@@ -150,7 +150,7 @@ def document_of(index: StudyIndex) -> Document:
                 for number, part in enumerate(index.parts, start=1)
             ),
             *(
-                clock_scale_table.rows_section(each, "Which rows depend on the clock?", f"clock-scales-{number}")
+                side_by_side_table.rows_section(each, "Which rows depend on the clock?", f"clock-scales-{number}")
                 for number, each in enumerate(index.clocks, start=1)
             ),
         ),

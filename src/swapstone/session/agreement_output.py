@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What `swapstone agree` prints: two records side by side, or records of one experiment on several virtual clocks or boards."""
+"""What `swapstone agree` prints: records of one experiment side by side, or two experiments on several boards, board by board."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from swapstone.comparison.side_by_side import Question, SideBySide
 from swapstone.model import UserError
 from swapstone.model.safe_text import safe
 from swapstone.record import find_records
-from swapstone.report import agreement_by_board, clock_scale_table, record_agreement, several_boards_table
+from swapstone.report import side_by_side_table
 from swapstone.report.document import Document
 from swapstone.report.render import markdown
 from swapstone.session.record_handle import Record, open_record
@@ -22,23 +23,25 @@ _BOARD = re.compile(r"board-[1-9][0-9]{0,5}", re.ASCII)
 
 @dataclasses.dataclass(frozen=True)
 class AgreementOutput:
-    """Records beside each other.
+    """Records side by side.
 
     Attributes:
         document: for renderers, the answer first.
-        formats: functions that return the same as text for programs, by name of the format.
+        tables: by the name of the board that both records are of; empty for a table of its own.
     """
 
     document: Document
-    formats: Mapping[str, Callable[[], str]]
+    tables: Mapping[str, SideBySide]
 
     def text(self, kind: str) -> str:
         """Return the text of a format: ``markdown``, ``csv`` or ``json``."""
-        return markdown.render(self.document) if kind == "markdown" else self.formats[kind]()
+        if kind == "markdown":
+            return markdown.render(self.document)
+        return (side_by_side_table.to_csv if kind == "csv" else side_by_side_table.to_json)(self.tables)
 
 
 def agreement_of_names(names: Sequence[str]) -> AgreementOutput:
-    """Return the records that names stand for beside each other.
+    """Return the records that names stand for side by side.
 
     Args:
         names: as of `swapstone.session.record_handle.open_record`, or of folders with the records of several boards. One such folder
@@ -48,9 +51,7 @@ def agreement_of_names(names: Sequence[str]) -> AgreementOutput:
         UserError: there is no such record, or the records can't be compared.
     """
     groups = [records_of(name) for name in names]
-    if len(groups) == 1:
-        return agreement_of(groups[0])
-    if all(len(group) == 1 for group in groups):
+    if len(groups) == 1 or all(len(group) == 1 for group in groups):
         return agreement_of([record for group in groups for record in group])
     if len(groups) != 2:
         raise UserError(
@@ -66,6 +67,23 @@ def records_of(name: str) -> list[Record]:
     if len(paths) < 2 or not all(_BOARD.fullmatch(path.name) for path in paths):
         return [open_record(name)]
     return [Record(path) for path in sorted(paths, key=lambda path: int(path.name.removeprefix("board-")))]
+
+
+def agreement_of(records: Sequence[Record]) -> AgreementOutput:
+    """Return records side by side, with the answer of each.
+
+    Args:
+        records: as of `Record.side_by_side`.
+
+    Raises:
+        UserError: the records can't be compared, or can't be read.
+    """
+    table = records[0].side_by_side(*records[1:])
+    ordered = sorted(
+        records, key=lambda record: table.question is Question.CLOCKS and record.experiment.ns_per_instruction
+    )
+    shown = [(record.answer, f"swapstone show {shlex.quote(str(record.path))}") for record in ordered]
+    return AgreementOutput(side_by_side_table.document_of(table, shown), {"": table})
 
 
 def _by_board(first: Sequence[Record], second: Sequence[Record]) -> AgreementOutput:
@@ -85,75 +103,6 @@ def _by_board(first: Sequence[Record], second: Sequence[Record]) -> AgreementOut
             f"The two experiments have no board in common: {safe(', '.join(one))}, and {safe(', '.join(other))}.",
             f"Name two records, one of each: swapstone agree {shlex.quote(str(first[0].path))} {shlex.quote(str(second[0].path))}",
         )
-    tables = {board: one[board].agreement(other[board]) for board in common}
+    tables = {board: one[board].side_by_side(other[board]) for board in common}
     left_out = [board for board in (*one, *other) if board not in common]
-    return AgreementOutput(
-        agreement_by_board.document_of(tables, left_out),
-        {"csv": lambda: agreement_by_board.to_csv(tables), "json": lambda: agreement_by_board.to_json(tables)},
-    )
-
-
-def agreement_of(records: Sequence[Record]) -> AgreementOutput:
-    """Return two records side by side, or which rows depend on the time of an instruction, where the records differ in that.
-
-    Three or more other records are those of several boards.
-
-    Raises:
-        UserError: the records can't be compared.
-    """
-    if len({record.experiment.ns_per_instruction for record in records}) > 1:
-        return clock_output(records)
-    if len(records) == 1:
-        raise UserError(
-            "`swapstone agree` compares two records; 1 was given.",
-            "More than two are compared where they differ in the time of an instruction (--ns-per-instruction), or in the board.",
-        )
-    if len(records) > 2:
-        return board_output(records)
-    virtual = [record.experiment for record in records if record.experiment.virtual]
-    if len({each.processors for each in virtual}) > 1:
-        raise UserError(
-            f"The machines of these records have {virtual[0].processors} and {virtual[1].processors} processors. One clock "
-            "counts the instructions of all of them, so each of N runs at 1/N of the speed: such records can't be compared.",
-            "Repeat one of them with the --smp of the other.",
-        )
-    found = records[0].agreement(records[1])
-    return AgreementOutput(
-        record_agreement.document_of(found),
-        {"csv": lambda: record_agreement.to_csv(found), "json": lambda: record_agreement.to_json(found)},
-    )
-
-
-def board_output(records: Sequence[Record]) -> AgreementOutput:
-    """Return the rows over several boards, and the answer of each record.
-
-    Args:
-        records: at least three, of one experiment but for the target.
-
-    Raises:
-        UserError: the records differ in something else, are on the virtual clock, or can't be read.
-    """
-    table = records[0].boards(*records[1:])
-    shown = [(record.answer, f"swapstone show {shlex.quote(str(record.path))}") for record in records]
-    return AgreementOutput(
-        several_boards_table.document_of(table, shown),
-        {"csv": lambda: several_boards_table.to_csv(table), "json": lambda: several_boards_table.to_json(table)},
-    )
-
-
-def clock_output(records: Sequence[Record]) -> AgreementOutput:
-    """Return which rows depend on the time of an instruction, and the answer of each record.
-
-    Args:
-        records: at least two, of one experiment but for the time of an instruction; in any order.
-
-    Raises:
-        UserError: the records differ in something else, are not on the virtual clock, or can't be read.
-    """
-    ordered = sorted(records, key=lambda record: record.experiment.ns_per_instruction)
-    table = ordered[0].clock_scales(*ordered[1:])
-    shown = [(record.answer, f"swapstone show {shlex.quote(str(record.path))}") for record in ordered]
-    return AgreementOutput(
-        clock_scale_table.document_of(table, shown),
-        {"csv": lambda: clock_scale_table.to_csv(table), "json": lambda: clock_scale_table.to_json(table)},
-    )
+    return AgreementOutput(side_by_side_table.document_by_board(tables, left_out), tables)

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from swapstone.comparison.agreement import AgreementTable
-from swapstone.comparison.clock_scales import ScaleTable, clock_scales
-from swapstone.comparison.several_boards import BoardTable, several_boards
+from swapstone.comparison.side_by_side import SideBySide, side_by_side
 from swapstone.model import Analysis, Comparison, Experiment, FailureRates, RecordError, UserError
 from swapstone.model.safe_text import utf8_path
 from swapstone.model.system_errors import as_user_error, hint_of
@@ -147,42 +145,27 @@ class Record:
         """Return the exit status of `swapstone compare` for this record, with the reason."""
         return outcome_of(self.analysis(), self.experiment, fail_if)
 
-    def agreement(self, other: Record) -> AgreementTable:
-        """Compare the sizes and the signs of this record's effects with those of another record of the same factors.
+    def side_by_side(self, *others: Record) -> SideBySide:
+        """Put the rows of this record and others side by side, and judge each.
 
         Args:
-            other: measured again, or on another target or clock, such as the host's wall clock and the virtual clock.
+            others: one record of the same factors, measured again, or on another target or clock: do sizes and signs of the effects agree?
+                Or records of the same experiment with another time of an instruction on the virtual clock: which rows depend on it? Or two
+                or more, each on another board: is the effect the same on each, and what is it over all?
 
         Raises:
-            UserError: the records share runs, the factors or levels differ, or the records have no workload in common.
+            UserError: two records share runs, or as `swapstone.comparison.side_by_side.side_by_side`.
         """
-        from swapstone.session.rerun import agreement  # noqa: PLC0415 - imports what runs trials
+        from swapstone.session.rerun import check_independent  # noqa: PLC0415 - imports what runs trials
 
-        both = (self.view, self.analysis()), (other.view, other.analysis())
-        with named_record(other.path):
-            return agreement(*both)
-
-    def clock_scales(self, *others: Record) -> ScaleTable:
-        """Return which rows depend on the time that the virtual clock counts for an instruction.
-
-        Args:
-            others: records of the same experiment, each with another time of an instruction.
-
-        Raises:
-            UserError: the records differ in something else, or are not on the virtual clock.
-        """
-        return clock_scales([(each.experiment, each.analysis()) for each in (self, *others)])
-
-    def boards(self, *others: Record) -> BoardTable:
-        """Return the rows of this experiment over several boards.
-
-        Args:
-            others: at least two records of the same experiment, each on another board.
-
-        Raises:
-            UserError: the records differ in something else, or are on the virtual clock.
-        """
-        return several_boards([(each.experiment, each.analysis()) for each in (self, *others)])
+        if len(others) == 1:
+            check_independent(self.view, others[0].view)
+        every = (self, *others)
+        found = [(each.experiment, each.analysis()) for each in every]
+        with named_record(every[-1].path):
+            return side_by_side(
+                found, lambda: {name: work for each in every for name, work in works_of(each.view).items()}
+            )
 
     def context(self, beside: Path | None = None) -> ReportContext:
         """Return what a report prints beside the analysis; `beside` is the folder of a report that links to the record's files."""

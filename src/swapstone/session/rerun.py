@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Reruns: the experiment of a record again, and how far two independent records agree."""
+"""Reruns: the experiment of a record again, and whether two records are independent."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from swapstone.comparison.agreement import AgreementTable, signs
-from swapstone.model import Analysis, Status, UserError
+from swapstone.model import Status, UserError
 from swapstone.record import RecordView, manifest_differences, new_record_path
 from swapstone.session.experiment import start
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.trust import require_trust
-from swapstone.session.works import works_of
 
 
 def rerun(view: RecordView, out: Path | None = None, progress: Progress = NO_PROGRESS, *, trust: bool = False) -> Path:
@@ -65,21 +63,6 @@ def _fingerprint(view: RecordView, number: int) -> bytes:
     """Return the encoding of a run with its time of day, which no second run has."""
     run = view.runs[number]
     return run.encoded() if run.status is Status.OK and run.started_unix_ns else f"{view.path} {number}".encode()
-
-
-def agreement(first: tuple[RecordView, Analysis], second: tuple[RecordView, Analysis]) -> AgreementTable:
-    """Compare the sizes and the signs of two independent records' effects.
-
-    Args:
-        first: a record and its analysis.
-        second: another record of the same factors and levels, and its analysis.
-
-    Raises:
-        UserError: the records share runs, the factors or levels differ, or the records have no workload in common.
-    """
-    check_independent(first[0], second[0])
-    one, other = first[0].experiment, second[0].experiment
-    return signs((one, first[1]), (other, second[1]), {**works_of(first[0]), **works_of(second[0])})
 
 
 def rerun_differences(first: RecordView, second: RecordView) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from swapstone.comparison.clock_scales import ScaleTable, clock_scales, same_but_for_the_clock
+from swapstone.comparison.side_by_side import Question, SideBySide, differing_setting, question_of, side_by_side
 from swapstone.model import Experiment, RecordError, UserError, unknown
 from swapstone.model.system_errors import is_of_machine, remedy
 from swapstone.record import (
@@ -430,7 +430,7 @@ def _write_index(
     return index
 
 
-def _clock_tables(run: StudyRun, folder: Path) -> tuple[ScaleTable, ...]:
+def _clock_tables(run: StudyRun, folder: Path) -> tuple[SideBySide, ...]:
     """Return the tables of parts that differ in the time of an instruction alone."""
     if len({part.settings.machine.ns_per_instruction for part in run.chosen}) < 2:
         return ()
@@ -447,12 +447,13 @@ def _clock_tables(run: StudyRun, folder: Path) -> tuple[ScaleTable, ...]:
     for group in groups:
         if len(group) > 1:
             with contextlib.suppress(UserError):  # they have no row in common
-                found.append(clock_scales([(view.experiment, analyse_record(view)) for view in group]))
+                found.append(side_by_side([(view.experiment, analyse_record(view)) for view in group]))
     return tuple(found)
 
 
 def _other_clock(first: RecordView, second: RecordView) -> bool:
-    return same_but_for_the_clock(first.experiment, second.experiment)
+    both = (first.experiment, second.experiment)
+    return question_of(both) is Question.CLOCKS and not differing_setting(both)
 
 
 def _summary(part: StudyPart, state: PartState, folder: Path) -> PartSummary:

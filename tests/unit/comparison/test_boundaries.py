@@ -15,17 +15,16 @@ import numpy as np
 import pytest
 
 from swapstone.comparison import carry_over, storage
-from swapstone.comparison.agreement import SignAgreement, spread
 from swapstone.comparison.cells import Cell
-from swapstone.comparison.clock_scales import ScaleOutcome, separation_p_value
 from swapstone.comparison.conditions import FEWEST_RUNS, check
 from swapstone.comparison.factor_effects import closed_share
 from swapstone.comparison.failures import reason_of
 from swapstone.comparison.precision import deciding, is_at_resolution
+from swapstone.comparison.row_judgements import Outcome, outcome_of, separation_p_value
 from swapstone.comparison.rows import Row
 from swapstone.comparison.run_columns import as_table
 from swapstone.comparison.run_table import EXACT, exact_sum, last_end, quotients, span_ns
-from swapstone.comparison.size_agreement import SizeOutcome, outcome_of
+from swapstone.comparison.side_by_side import spread
 from swapstone.comparison.verdicts import comparison, mean_inside, verdict_of
 from swapstone.model import (
     CURRENT_RULES,
@@ -46,23 +45,14 @@ from tests.unit.comparison.test_limits import row
 
 
 def test_words_of_outcomes() -> None:
-    assert {each.name: each.value for each in SignAgreement} == {
-        "AGREE": "agree",
-        "DISAGREE": "disagree",
-        "NOT_COMPARABLE": "not comparable",
-    }
-    assert {each.name: each.value for each in SizeOutcome} == {
-        "AGREE": "agree",
+    assert {each.name: each.value for each in Outcome} == {
+        "VERDICT": "verdict depends",
+        "SIZE": "size depends",
+        "OPPOSITE": "opposite signs",
         "DIFFER": "differ",
         "UNDECIDED": "undecided",
         "NOT_COMPARABLE": "not comparable",
-    }
-    assert {each.name: (each.value, each.depends) for each in ScaleOutcome} == {
-        "VERDICT": ("verdict depends", True),
-        "SIZE": ("size depends", True),
-        "UNDECIDED": ("undecided", False),
-        "NOT_COMPARABLE": ("not comparable", False),
-        "SAME": ("same", False),
+        "AGREE": "agree",
     }
 
 
@@ -196,15 +186,15 @@ def test_files_that_are_left_are_named_to_80_characters() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "outcome"),
     [
-        (-0.02, 0.02, SizeOutcome.AGREE),
-        (-0.0201, 0.02, SizeOutcome.UNDECIDED),
-        (-0.02, 0.0201, SizeOutcome.UNDECIDED),
-        (0.01, 0.0201, SizeOutcome.DIFFER),
-        (-0.0201, -0.01, SizeOutcome.DIFFER),
-        (0.0, 0.0201, SizeOutcome.UNDECIDED),
+        (-0.02, 0.02, Outcome.AGREE),
+        (-0.0201, 0.02, Outcome.UNDECIDED),
+        (-0.02, 0.0201, Outcome.UNDECIDED),
+        (0.01, 0.0201, Outcome.DIFFER),
+        (-0.0201, -0.01, Outcome.DIFFER),
+        (0.0, 0.0201, Outcome.UNDECIDED),
     ],
 )
-def test_an_interval_of_a_ratio_of_effects(low: float, high: float, outcome: SizeOutcome) -> None:
+def test_an_interval_of_a_ratio_of_effects(low: float, high: float, outcome: Outcome) -> None:
     assert outcome_of(Interval(low, high), 0.02) is outcome
 
 

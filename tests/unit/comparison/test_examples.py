@@ -19,8 +19,7 @@ import pytest
 
 from swapstone import plan
 from swapstone.comparison import analyse, carry_over, precision
-from swapstone.comparison.agreement import signs
-from swapstone.comparison.clock_scales import clock_scales
+from swapstone.comparison.side_by_side import side_by_side
 from swapstone.model import Metric, Variant
 from tests.unit.comparison import examples
 from tests.unit.comparison.examples import EXAMPLES, Example
@@ -104,11 +103,13 @@ def test_the_agreement_of_two_records_equals_the_stored_one() -> None:
         for run in again.runs
     ]
     second = Example(other, again.workloads, slower, again.sizes)
-    found = signs((wall.experiment, analysed(wall)), (second.experiment, analysed(second)), wall.workloads)
+    found = side_by_side([(wall.experiment, analysed(wall)), (second.experiment, analysed(second))])
     compare("agreement", plain(found))
     clock = msgspec.structs.replace(virtual.experiment, clock="wall", target="host")
     on_host = Example(clock, virtual.workloads, virtual.runs)
-    found = signs((clock, analysed(on_host)), (virtual.experiment, analysed(virtual)), virtual.workloads)
+    found = side_by_side(
+        [(clock, analysed(on_host)), (virtual.experiment, analysed(virtual))], lambda: virtual.workloads
+    )
     compare("agreement-of-clocks", plain(found))
 
 
@@ -133,4 +134,4 @@ def test_rows_on_three_clocks_equal_the_stored_ones() -> None:
             for run in example.runs
         ]
         records.append((example.experiment, analysed(Example(example.experiment, example.workloads, runs))))
-    compare("clocks", plain(clock_scales(records)))
+    compare("clocks", plain(side_by_side(records)))

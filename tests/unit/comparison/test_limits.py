@@ -14,7 +14,6 @@ import pytest
 
 from swapstone import plan
 from swapstone.comparison import carry_over
-from swapstone.comparison.agreement import spread
 from swapstone.comparison.carry_over import Evidence
 from swapstone.comparison.conditions import check as check_conditions
 from swapstone.comparison.group_runs import group_runs
@@ -23,6 +22,7 @@ from swapstone.comparison.means import rarest_mode, runs_needed, summary, tail_p
 from swapstone.comparison.outputs import agreement
 from swapstone.comparison.rows import Row, scale_of
 from swapstone.comparison.run_columns import as_table
+from swapstone.comparison.side_by_side import spread
 from swapstone.comparison.verdicts import bounds, comparison, separation_needed, verdict_with_tail
 from swapstone.model import BALANCED_ORDER, CURRENT_RULES, Caveat, Experiment, OwnProgram, Sample, Scale, Verdict
 from swapstone.stats import Interval, MeanEffect, median

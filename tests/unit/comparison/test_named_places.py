@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from swapstone.comparison import carry_over, outputs
-from swapstone.comparison.agreement import signs
 from swapstone.comparison.cells import collect
 from swapstone.comparison.layout_spread import spread_of, spreads
 from swapstone.comparison.rows import run_rows
@@ -147,18 +146,3 @@ def test_a_run_is_known_by_its_status_its_histogram_and_its_series() -> None:
     table = as_table(made)
     assert table.extras.tolist() == [0, 1, 2, 3]
     assert [table.outputs[number][1] for number in table.output.tolist()] == [0.0, 0.0, 0.0, 3.0]
-
-
-def test_the_metric_that_leads_is_a_time_or_a_rate() -> None:
-    bench = Bench()
-    for name, metrics in (("timed", ("res", "wall", "cpu")), ("rated", ("res", "rate")), ("sized", ("res", "nivcsw"))):
-        bench.workload(name, *metrics)
-        for variant in ("libc=glibc", "libc=musl"):
-            for block in range(1, 7):
-                bench.run(name, variant, block, Status.OK, "idle", **{metric: float(block) for metric in metrics})
-    one = bench.experiment, bench.analysis()
-    found = {row.workload: row.first for row in signs(one, one, bench.workloads).rows}
-    assert {name: each is not None and each.metric.name in ("wall", "cpu", "rate") for name, each in found.items()} == {
-        "timed": True,
-        "rated": True,
-    }

@@ -23,9 +23,9 @@ from swapstone.comparison.failures import rates as rates_of
 from swapstone.comparison.layout_spread import spreads
 from swapstone.comparison.precision import missing_for_direction, workload_precision
 from swapstone.comparison.processors import Disturbance, ProcessorUse, disturbances, lacks_processors, neighbours
+from swapstone.comparison.row_judgements import sizes
 from swapstone.comparison.rows import Row
 from swapstone.comparison.run_columns import as_table
-from swapstone.comparison.size_agreement import sizes
 from swapstone.comparison.suite_index import index_estimates
 from swapstone.model import (
     ALL_PROCESSORS,
@@ -581,7 +581,7 @@ def test_effects_without_a_verdict_on_them_have_no_ratio(verdict: Verdict) -> No
     def obstacle(*pair: Comparison) -> str:
         first, second = pair
         place = (first.suite, first.workload, first.load, first.candidate)
-        return sizes({place: (first, second)}, ("first", "second"), margin=0.02, rate=0.05)[place].reason
+        return sizes({place: (first, second)}, ("first", "second"), 0.02, 0.05)[place].reason
 
     assert obstacle(good, good) == ""
     for changes in ({"verdict": verdict}, {"baseline_values": ()}, {"effect": None}):

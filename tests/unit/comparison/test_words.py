@@ -11,16 +11,15 @@ import pytest
 
 from swapstone import plan
 from swapstone.comparison import outputs
-from swapstone.comparison.agreement import AgreementTable, SignAgreement, sign_of, signs
-from swapstone.comparison.clock_scales import ScaleOutcome, clock_scales, scale_outcome
 from swapstone.comparison.outputs import Agreement, Relation
-from swapstone.comparison.size_agreement import SizeOutcome
+from swapstone.comparison.row_judgements import Judgement, Outcome, clock_judgement, sign_of, signs
+from swapstone.comparison.side_by_side import side_by_side
 from swapstone.comparison.suite_index import index_estimates
 from swapstone.comparison.verdicts import FEW_PAIRS, too_few_pairs_reason, undecided_reason
-from swapstone.model import CURRENT_RULES, Analysis, Comparison, Cpus, Experiment, OwnProgram, Scale, Verdict
+from swapstone.model import CURRENT_RULES, Analysis, Comparison, Experiment, OwnProgram, Scale, Verdict
 from swapstone.stats import Interval
 from tests.unit import builders
-from tests.unit.comparison.conftest import METRICS, Bench
+from tests.unit.comparison.conftest import Bench
 from tests.unit.comparison.test_limits import row
 
 
@@ -31,6 +30,7 @@ def compared(verdict: Verdict = Verdict.WORSE, effect: float | None = 1.5, **cha
     return msgspec.structs.replace(found, verdict=verdict, effect=effect, **changes)
 
 
+CLOCKS = ("1 ns", "2 ns", "4 ns")
 SIGNED = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED, Verdict.MIXED}
 WITHIN = {Verdict.EQUIVALENT, Verdict.SAME_MEDIAN}
 
@@ -40,145 +40,70 @@ def test_a_sign_is_that_of_the_effect_where_a_verdict_states_one(verdict: Verdic
     def sign(effect: float | None, scale: Scale = Scale.RATIO) -> int | None:
         return sign_of(compared(verdict, effect, scale=scale))
 
-    signs = [sign(1.5), sign(0.5), sign(0.5, Scale.DIFFERENCE), sign(-0.5, Scale.DIFFERENCE), sign(None)]
+    found = [sign(1.5), sign(0.5), sign(0.5, Scale.DIFFERENCE), sign(-0.5, Scale.DIFFERENCE), sign(None)]
     if verdict in WITHIN:
-        assert signs == [0] * 5
+        assert found == [0] * 5
     elif verdict in SIGNED:
-        assert signs == [1, -1, 1, -1, None]
+        assert found == [1, -1, 1, -1, None]
     else:
-        assert signs == [None] * 5
+        assert found == [None] * 5
 
 
-def agreement(
-    first: Comparison | None, second: Comparison | None, *, several: bool = False, **changes: Any
-) -> AgreementTable:
-    """Return the signs of two records, on the host and in a machine, which have another row in common."""
-    bench = Bench()
-    for name in ("common", "w"):
-        bench.workload(name, "wall", cpus=Cpus.ALL if several else Cpus.ONE)
-        bench.pairs(name, "wall", [1.0] * 6, [1.5] * 6)
-    analysis = bench.analysis()
-    (common,) = (each for each in analysis.comparisons if each.workload == "common")
-    sides = [
-        msgspec.structs.replace(analysis, comparisons=(common, *(() if each is None else (each,))))
-        for each in (first, second)
-    ]
-    changes = {"target": "vm", **({"clock": "virtual"} if several else {}), **changes}
-    host = msgspec.structs.replace(bench.experiment, target="host")
-    return signs((host, sides[0]), (msgspec.structs.replace(host, **changes), sides[1]), bench.workloads)
+EQUIVALENT, INCONCLUSIVE, INVALID = (
+    compared(each) for each in (Verdict.EQUIVALENT, Verdict.INCONCLUSIVE, Verdict.INVALID)
+)
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "several", "expected"),
+    ("sides", "outcome", "reason"),
     [
-        (None, compared(), False, (SignAgreement.NOT_COMPARABLE, "host: not measured", False)),
-        (compared(), None, False, (SignAgreement.NOT_COMPARABLE, "vm: not measured", False)),
+        ([None, compared()], Outcome.NOT_COMPARABLE, "1 ns: not measured, 2 ns: worse"),
+        ([compared(), None], Outcome.NOT_COMPARABLE, "1 ns: worse, 2 ns: not measured"),
+        ([INCONCLUSIVE, INVALID], Outcome.NOT_COMPARABLE, "1 ns: inconclusive, 2 ns: invalid"),
+        ([INVALID, INVALID], Outcome.NOT_COMPARABLE, "invalid"),
+        ([compared(), INVALID], Outcome.NOT_COMPARABLE, "1 ns: worse, 2 ns: invalid"),
+        ([compared(), compared()], Outcome.AGREE, ""),
+        ([EQUIVALENT, compared(Verdict.SAME_MEDIAN)], Outcome.AGREE, ""),
+        ([compared(), compared(), INCONCLUSIVE], Outcome.AGREE, "1 ns: worse, 2 ns: worse, 4 ns: inconclusive"),
         (
-            compared(),
-            compared(),
-            True,
-            (
-                SignAgreement.NOT_COMPARABLE,
-                "it uses several processors, and a machine on the virtual clock has one",
-                False,
-            ),
+            [compared(), compared(scale=Scale.DIFFERENCE), INCONCLUSIVE],
+            Outcome.AGREE,
+            "1 ns: worse, 2 ns: worse, 4 ns: inconclusive",
         ),
-        (
-            compared(),
-            compared(metric=METRICS["rate"]),
-            False,
-            (SignAgreement.NOT_COMPARABLE, "one side has wall, the other rate", False),
-        ),
-        (
-            compared(Verdict.INCONCLUSIVE),
-            compared(Verdict.UNAVAILABLE),
-            False,
-            (SignAgreement.NOT_COMPARABLE, "host: inconclusive, vm: unavailable", False),
-        ),
-        (
-            compared(),
-            compared(Verdict.INVALID),
-            False,
-            (SignAgreement.NOT_COMPARABLE, "vm: invalid", False),
-        ),
-        (compared(), compared(), False, (SignAgreement.AGREE, "", False)),
-        (compared(Verdict.EQUIVALENT), compared(Verdict.SAME_MEDIAN), False, (SignAgreement.AGREE, "", False)),
-        (compared(), compared(effect=0.5), False, (SignAgreement.DISAGREE, "opposite signs", True)),
-        (
-            compared(),
-            compared(Verdict.EQUIVALENT),
-            False,
-            (SignAgreement.DISAGREE, "only host has a difference", False),
-        ),
-        (compared(Verdict.EQUIVALENT), compared(), False, (SignAgreement.DISAGREE, "only vm has a difference", False)),
+        ([compared(effect=0.5), compared()], Outcome.OPPOSITE, "1 ns: worse, less, 2 ns: worse, more"),
+        ([compared(Verdict.BETTER, 0.5), compared()], Outcome.OPPOSITE, "1 ns: better, 2 ns: worse"),
+        ([compared(), EQUIVALENT], Outcome.DIFFER, "1 ns: worse, 2 ns: equivalent"),
+        ([EQUIVALENT, compared(Verdict.BETTER, 0.5)], Outcome.DIFFER, "1 ns: equivalent, 2 ns: better"),
     ],
 )
-def test_two_signs(
-    first: Comparison | None, second: Comparison | None, several: bool, expected: tuple[SignAgreement, str, bool]
-) -> None:
-    (*_, found) = agreement(first, second, several=several).rows
-    assert (found.sameness, found.reason, found.opposite) == expected
-
-
-def test_records_are_named_by_what_differs() -> None:
-    def names(**changes: Any) -> tuple[str, str]:
-        return agreement(None, None, **changes).names
-
-    assert names(target="host") == ("first", "second")
-    assert names(target="vm") == ("host", "vm")
-    assert names(clock="virtual", target="vm") == ("wall clock", "virtual clock")
-
-
-# Clocks
-
-
-AGREE, DIFFER, UNDECIDED = SizeOutcome.AGREE, SizeOutcome.DIFFER, SizeOutcome.UNDECIDED
+def test_signs(sides: list[Comparison | None], outcome: Outcome, reason: str) -> None:
+    assert signs(sides, CLOCKS[: len(sides)]) == Judgement(outcome=outcome, reason=reason)
+    on_clocks = clock_judgement(sides, [Outcome.AGREE] * (len(sides) - 1), CLOCKS[: len(sides)])
+    differs = outcome in {Outcome.OPPOSITE, Outcome.DIFFER}
+    undecided = outcome is Outcome.AGREE and reason
+    wanted = Outcome.VERDICT if differs else Outcome.UNDECIDED if undecided else outcome
+    assert on_clocks == Judgement(outcome=wanted, reason=reason)
 
 
 @pytest.mark.parametrize(
-    ("sides", "sizes", "expected"),
+    ("effects", "sizes", "outcome", "reason"),
     [
-        ([compared(effect=0.5), compared()], [AGREE], (ScaleOutcome.VERDICT, "1 ns: worse, less, 2 ns: worse, more")),
+        ([1.5, 1.5], [Outcome.DIFFER], Outcome.SIZE, "another size at 2 ns than at 1 ns"),
+        ([1.4, 1.5], [Outcome.AGREE], Outcome.AGREE, ""),
+        ([1.5, 1.5], [Outcome.UNDECIDED], Outcome.AGREE, ""),
+        ([1.4, 1.5], [Outcome.UNDECIDED], Outcome.UNDECIDED, "the sizes at 1 ns and 2 ns are not shown to be equal"),
+        ([1.5, 1.4, 1.3], [Outcome.DIFFER] * 2, Outcome.SIZE, "another size at 2 ns, 4 ns than at 1 ns"),
         (
-            [compared(Verdict.EQUIVALENT), compared()],
-            [AGREE],
-            (ScaleOutcome.VERDICT, "1 ns: equivalent, 2 ns: worse"),
-        ),
-        ([compared(), None], [AGREE], (ScaleOutcome.NOT_COMPARABLE, "1 ns: worse, 2 ns: not measured")),
-        (
-            [compared(Verdict.INVALID), compared(Verdict.INVALID)],
-            [AGREE],
-            (ScaleOutcome.NOT_COMPARABLE, "invalid"),
-        ),
-        ([compared(), compared()], [DIFFER], (ScaleOutcome.SIZE, "another size at 2 ns than at 1 ns")),
-        ([compared(effect=1.4), compared()], [AGREE], (ScaleOutcome.SAME, "")),
-        ([compared(), compared()], [UNDECIDED], (ScaleOutcome.SAME, "")),
-        (
-            [compared(effect=1.4), compared()],
-            [UNDECIDED],
-            (ScaleOutcome.UNDECIDED, "the sizes at 1 ns and 2 ns are not shown to be equal"),
-        ),
-        (
-            [compared(), compared(), compared(Verdict.INCONCLUSIVE)],
-            [AGREE, AGREE],
-            (ScaleOutcome.UNDECIDED, "1 ns: worse, 2 ns: worse, 4 ns: inconclusive"),
-        ),
-        (
-            [compared(), compared(effect=1.4), compared(effect=1.3)],
-            [DIFFER, DIFFER],
-            (ScaleOutcome.SIZE, "another size at 2 ns, 4 ns than at 1 ns"),
-        ),
-        (
-            [compared(), compared(effect=1.4), compared(effect=1.3)],
-            [AGREE, UNDECIDED],
-            (ScaleOutcome.UNDECIDED, "the sizes at 1 ns and 4 ns are not shown to be equal"),
+            [1.5, 1.4, 1.3],
+            [Outcome.AGREE, Outcome.UNDECIDED],
+            Outcome.UNDECIDED,
+            "the sizes at 1 ns and 4 ns are not shown to be equal",
         ),
     ],
 )
-def test_a_row_on_several_clocks(
-    sides: list[Comparison | None], sizes: list[SizeOutcome], expected: tuple[ScaleOutcome, str]
-) -> None:
-    assert scale_outcome(sides, sizes, (1, 2, 4)[: len(sides)]) == expected
+def test_sizes_on_several_clocks(effects: list[float], sizes: list[Outcome], outcome: Outcome, reason: str) -> None:
+    sides = [compared(effect=each) for each in effects]
+    assert clock_judgement(sides, sizes, CLOCKS[: len(sides)]) == Judgement(outcome=outcome, reason=reason)
 
 
 # Outputs
@@ -245,14 +170,14 @@ def test_ratios_of_any_positive_values_are_compared_between_clocks() -> None:
         analysis = msgspec.structs.replace(analysis, comparisons=(msgspec.structs.replace(found, **changes),))
         return msgspec.structs.replace(made.experiment, target="vm", ns_per_instruction=clock_ns), analysis
 
-    def outcome(**changes: Any) -> ScaleOutcome:
-        (found,) = clock_scales([record(1, 1.5), record(2, 1.9, **changes)]).rows
-        return found.outcome
+    def outcome(**changes: Any) -> Outcome:
+        (found,) = side_by_side([record(1, 1.5), record(2, 1.9, **changes)]).rows
+        return found.judgement.outcome
 
-    assert outcome() is ScaleOutcome.SIZE
+    assert outcome() is Outcome.SIZE
     # They are not separate: a ratio of 0 has no logarithm.
     assert outcome(scale=Scale.DIFFERENCE) is outcome(zero=0.0, scale=Scale.DIFFERENCE)
-    assert outcome(scale=Scale.DIFFERENCE) is ScaleOutcome.UNDECIDED
+    assert outcome(scale=Scale.DIFFERENCE) is Outcome.UNDECIDED
 
 
 def test_indices_of_each_load_and_copy_are_a_family() -> None:

@@ -14,9 +14,9 @@ import pytest
 from tests.golden import synthetic
 from tests.unit.model.test_safe_text import HOSTILE, steering
 
-from swapstone.comparison.agreement import signs
+from swapstone.comparison.side_by_side import side_by_side
 from swapstone.model import Analysis, Metric
-from swapstone.report import export, record_agreement, record_report
+from swapstone.report import export, record_report, side_by_side_table
 from swapstone.report.context import ReportContext, Selection
 from swapstone.report.document_texts import with_texts
 from swapstone.report.render import RENDERERS, terminal
@@ -136,10 +136,10 @@ def test_exports_of_lines_have_no_forged_lines() -> None:
 def test_the_comparison_of_two_records_neither() -> None:
     one, other = synthetic.analysis(), synthetic.analysis()
     experiment = synthetic.context().experiment
-    table = with_texts(signs((experiment, one), (experiment, other), {}), _hostile)
+    table = with_texts(side_by_side([(experiment, one), (experiment, other)]), _hostile)
     for text in (
-        record_agreement.to_csv(table),
-        record_agreement.to_json(table),
-        *(renderer.render(record_agreement.document_of(table)) for renderer in RENDERERS),
+        side_by_side_table.to_csv({"": table}),
+        side_by_side_table.to_json({"": table}),
+        *(renderer.render(side_by_side_table.document_of(table)) for renderer in RENDERERS),
     ):
         assert not steering(text, kept="\n\t")

@@ -117,18 +117,17 @@ def test_the_signs_of_two_records_are_compared(tmp_path: Path) -> None:
         tmp_path, target=f"fake:{tmp_path / 'reversed.toml'}", only=["b_string_strlen", "b_malloc_sparse"]
     )
 
-    def outcomes(first: swapstone.Record, second: swapstone.Record) -> dict[str, tuple[str, bool]]:
-        return {row.workload: (row.sameness.value, row.opposite) for row in first.agreement(second).rows}
+    def outcomes(first: swapstone.Record, second: swapstone.Record) -> dict[str, str]:
+        return {row.workload: row.signs.outcome.value for row in first.side_by_side(second).rows if row.signs}
 
-    assert outcomes(slower, again) == dict.fromkeys(ONLY, ("agree", False))
+    assert outcomes(slower, again) == dict.fromkeys(ONLY, "agree")
     assert outcomes(slower, faster) == {
-        "b_string_strlen": ("disagree", True),
-        "b_malloc_tiny1": ("not comparable", False),
-        "b_malloc_sparse": ("not comparable", False),
+        "b_string_strlen": "opposite signs",
+        "b_malloc_tiny1": "not comparable",
+        "b_malloc_sparse": "not comparable",
     }
-    (row,) = (row for row in slower.agreement(faster).rows if row.workload == "b_string_strlen")
-    assert row.first is not None and row.second is not None
-    assert row.first.effect == pytest.approx(1.5, rel=0.05) and row.second.effect == pytest.approx(0.5, rel=0.05)
+    (row,) = (row for row in slower.side_by_side(faster).rows if row.workload == "b_string_strlen")
+    assert [side and side.effect for side in row.sides] == [pytest.approx(1.5, rel=0.05), pytest.approx(0.5, rel=0.05)]
 
 
 @pytest.mark.slow

@@ -10,7 +10,6 @@ import pytest
 from swapstone.model import UnavailableError, UserError
 from swapstone.record import Manifest, RecordWriter
 from swapstone.session import explain_machine, explain_wakeup, recomputation
-from swapstone.session.agreement_output import agreement_of
 from swapstone.session.record_handle import Record
 from tests.unit import builders
 
@@ -23,28 +22,6 @@ def _record(path: Path, processors: int, **changes: object) -> Record:
         for run in builders.runs(subject, 8):
             writer.append(run)
     return Record(path)
-
-
-def test_records_of_different_numbers_of_processors_are_not_compared(tmp_path: Path) -> None:
-    one, two = _record(tmp_path / "one", 1), _record(tmp_path / "two", 2)
-    with pytest.raises(UserError, match=r"have 1 and 2 processors.*1/N of the speed") as caught:
-        agreement_of([one, two])
-    assert caught.value.hint == "Repeat one of them with the --smp of the other."
-    same = agreement_of([two, _record(tmp_path / "again", 2)])
-    assert "b_string_strlen" in same.text("markdown")
-
-
-def test_a_host_s_record_is_compared_with_one_of_several_processors(tmp_path: Path) -> None:
-    host = _record(tmp_path / "host", 1)
-    (tmp_path / "h").mkdir()
-    subject = builders.experiment()
-    with RecordWriter.create(tmp_path / "h" / "r", subject) as writer:
-        writer.write_manifest(Manifest(machine=(), tools=(), artifacts=(), passes=()))
-        for run in builders.runs(subject, 8):
-            writer.append(run)
-    two = _record(tmp_path / "two", 2)
-    assert host.experiment.virtual
-    assert "b_string_strlen" in agreement_of([Record(tmp_path / "h" / "r"), two]).text("markdown")
 
 
 @pytest.mark.parametrize("again", [False, True])

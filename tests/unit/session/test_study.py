@@ -370,10 +370,10 @@ def test_parts_on_several_clocks_have_a_table_in_the_index(
     whole = msgspec.structs.replace(planned, study=msgspec.structs.replace(planned.study, part=changed))
     index = study._write_index(whole, tmp_path / "s", made.parts, {})
     (table,) = index.clocks  # of one and four; a third part at 1 ns is no other clock
-    assert table.scales == (1, 4)
+    assert table.names == ("1 ns", "4 ns")
     assert {row.workload for row in table.rows} == {"b_string_strlen"}
     text = terminal.render(document_of(index), terminal.Terminal(width=100, every=True))
-    assert "is shown to depend on the clock (1 and 4 ns for each instruction)" in " ".join(text.split())
+    assert "agree at 1 and 4 ns for each instruction" in " ".join(text.split())
     assert "Which rows depend on the clock?" in text
     found = json.loads((tmp_path / "s" / "index.json").read_text())["index"]["clocks"]
-    assert [each["table"]["scales"] for each in found] == [[1, 4]]
+    assert [each["table"]["names"] for each in found] == [["1 ns", "4 ns"]]
