@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Slow tests that passed before with equal inputs are not run again: see CONTRIBUTING.md, "Reused results".
+"""Slow tests that passed before with equal inputs are not run again: see docs/test-suite.md.
 
 The process that starts the workers (or the only process) reads the file of passed tests, decides which are not run, passes their names to
 the workers, so that all collect the same, and appends tests to the file as they pass.

@@ -129,11 +129,13 @@ def test_rerun_reports_a_changed_machine_and_resume_refuses_it(tmp_path: Path, r
 
 def test_a_study_prints_published_and_measured_figures(tmp_path: Path) -> None:
     arguments = ("study", "musl-vs-glibc", "--only", "b_malloc_tiny1", "--blocks", "15", "--target", fake(tmp_path))
-    result = swapstone(tmp_path, *arguments)
+    result = swapstone(tmp_path, *arguments, "--out", str(tmp_path / "study"))
     assert "os: left out: none of its workloads matches --only" in result.stdout
-    whole = swapstone(tmp_path, "show", "last", "--all").stdout
+    whole = swapstone(tmp_path, "show", str(tmp_path / "study" / "libc"), "--all").stdout
     assert "signs agree with the page in 1 of 1 rows" in whole
     assert "1.51" in whole  # 0.006242797 s / 0.004129741 s
+    own = swapstone(tmp_path, "show", str(tmp_path / "study" / "size"), "--all").stdout
+    assert "b_malloc_tiny1" in own and "with the page" not in own  # which took the page's figures back
 
 
 def test_query_reads_all_records(tmp_path: Path, record: Path) -> None:

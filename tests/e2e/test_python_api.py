@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from swapstone.session.settings import PIECES
 from tests.e2e.cli import TOP, environment, fake
 
 BLOCKS = re.findall(r"```python\n(.*?)```", (TOP / "docs" / "python.md").read_text(), re.DOTALL)
@@ -20,7 +21,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", (TOP / "docs" / "python.md").read_te
 
 def _on_the_fake_target(target: str) -> str:
     """Return code that makes the fake target the default of `swapstone.compare`."""
-    return f"import functools, swapstone\nswapstone.compare = functools.partial(swapstone.compare, target={target!r})\n"
+    return f"import functools, swapstone\nswapstone.compare = functools.partial(swapstone.compare, swapstone.Place(target={target!r}))\n"
 
 
 def test_the_examples_run(tmp_path: Path) -> None:
@@ -51,8 +52,8 @@ def test_every_argument_and_export_is_documented() -> None:
 
     text = (TOP / "docs" / "python.md").read_text()
     named = set(re.findall(r"`(\w+)[`(]", text)) | set(re.findall(r"`swapstone\.(\w+)[`(]", text))
-    arguments = set(inspect.signature(swapstone.compare).parameters) - {"factors", "levels"}
-    assert arguments - {"build_timeout", "published"} <= named
+    assert set(inspect.signature(swapstone.compare).parameters) - {"settings", "factors"} <= named
+    assert {kind.__name__ for kind in PIECES.values()} <= named
     assert {name for name in dir(swapstone.Record) if not name.startswith("_")} - {
         "context",
         "name",

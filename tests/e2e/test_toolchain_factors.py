@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cli import environment, fake, runs_of, swapstone
-from tests.unit.recipes.contributing import copy_source
+from tests.unit.recipes.extending import copy_source
 
 CHOICES = ("libc=glibc,musl", "linking=dynamic,static", "compiler=gcc,clang", "optimization=O0,O2,O3,Os")
 

@@ -46,9 +46,8 @@ FACTORS: tuple[Factor, ...] = (
     IMAGE,
     FLOAT,
     PRIORITY,
-    *provided("factor", Factor),
 )
-"""Those of this program, then those of installed parts."""
+FACTORS += provided("factor", Factor)
 
 ROOT_FACTORS: tuple[str, ...] = (ROOTFS.name, IMAGE.name)
 """Names of the factors whose levels are root file systems of an own program."""

@@ -17,10 +17,8 @@ from swapstone.targets.target_kind import TargetKind, TargetOptions, TargetSpec
 from swapstone.targets.virtual_board import VIRTUAL_BOARD
 from swapstone.targets.vm.vm_kind import VM
 
-TARGETS: tuple[TargetKind, ...] = (
-    *(HOST, FAKE, VM, SSH, VIRTUAL_BOARD, LABGRID, BARE),
-    *provided("target", TargetKind),
-)
+TARGETS: tuple[TargetKind, ...] = (HOST, FAKE, VM, SSH, VIRTUAL_BOARD, LABGRID, BARE)
+TARGETS += provided("target", TargetKind)
 """All kinds of targets, those of installed parts last. Where the user names none, the first kind that has the capabilities is taken."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.recipes.contributing import run_python
+from tests.unit.recipes.extending import run_python
 
 SWAPSTONE = "import runpy; runpy.run_module('swapstone', run_name='__main__')"
 SPEC = """

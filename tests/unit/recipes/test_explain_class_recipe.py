@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""CONTRIBUTING's class of cost, added to a copy of the source: a stack belongs to it, and a finding has its wording."""
+"""docs/extending.md's class of cost, added to a copy of the source: a stack belongs to it, and a finding has its wording."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.recipes.contributing import code_blocks, copy_source, run_python
+from tests.unit.recipes.extending import code_blocks, copy_source, run_python
 
 SCRIPT = """
 import json

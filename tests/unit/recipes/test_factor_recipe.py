@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""CONTRIBUTING's factor, added to a copy of the source: its environment variable is observed in the process that ran."""
+"""docs/extending.md's factor, added to a copy of the source: its environment variable is observed in the process that ran."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cli import environment
-from tests.unit.recipes.contributing import code_blocks, copy_source, register
+from tests.unit.recipes.extending import code_blocks, copy_source, register
 
 pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the source with the file and the line of CONTRIBUTING.md."""
+    """A copy of the source with the file and the line of docs/extending.md."""
     file, line = code_blocks("Add a factor")
     top = tmp_path_factory.mktemp("copy")
     factors = copy_source(top) / "swapstone" / "factors"

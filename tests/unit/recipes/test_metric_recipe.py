@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""CONTRIBUTING's metric, added to a copy of the source: it is measured, compared, reported and exported."""
+"""docs/extending.md's metric, added to a copy of the source: it is measured, compared, reported and exported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.recipes.contributing import code_blocks, copy_source, run_python
+from tests.unit.recipes.extending import code_blocks, copy_source, run_python
 
 SWAPSTONE = "import runpy; runpy.run_module('swapstone', run_name='__main__')"
 SPEC = """

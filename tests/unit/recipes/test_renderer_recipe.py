@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""CONTRIBUTING's renderer, added to a copy of the source: it prints every block of a report."""
+"""docs/extending.md's renderer, added to a copy of the source: it prints every block of a report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.recipes.contributing import code_blocks, copy_source, register, run_python
+from tests.unit.recipes.extending import code_blocks, copy_source, register, run_python
 from tests.unit.recipes.fake_record import SWAPSTONE, make_record
 
 pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the source with the file and the line of CONTRIBUTING.md."""
+    """A copy of the source with the file and the line of docs/extending.md."""
     file, line = code_blocks("Add a report renderer")
     source = copy_source(tmp_path_factory.mktemp("copy"))
     render = source / "swapstone" / "report" / "render"

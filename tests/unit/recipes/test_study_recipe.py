@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""CONTRIBUTING's study, added to a copy of the source: it is listed and it runs; a broken one is listed as such."""
+"""docs/extending.md's study, added to a copy of the source: it is listed and it runs; a broken one is listed as such."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cli import fake
-from tests.unit.recipes.contributing import code_blocks, copy_source
+from tests.unit.recipes.extending import code_blocks, copy_source
 
 
 @pytest.fixture

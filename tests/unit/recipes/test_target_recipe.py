@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""CONTRIBUTING's target, added to a copy of the source: it is opened by its name and passes the contract tests."""
+"""docs/extending.md's target, added to a copy of the source: it is opened by its name and passes the contract tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.recipes.contributing import TOP, code_blocks, copy_source, register, run_python
+from tests.unit.recipes.extending import TOP, code_blocks, copy_source, register, run_python
 
 SWAPSTONE = "import runpy; runpy.run_module('swapstone', run_name='__main__')"
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the source and of the contract tests, with the file and the line of CONTRIBUTING.md."""
+    """A copy of the source and of the contract tests, with the file and the line of docs/extending.md."""
     file, line = code_blocks("Add a target")
     top = tmp_path_factory.mktemp("copy")
     targets = copy_source(top) / "swapstone" / "targets"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""CONTRIBUTING's topic, added to a copy of the source: every renderer and both exports have its section."""
+"""docs/extending.md's topic, added to a copy of the source: every renderer and both exports have its section."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.recipes.contributing import code_blocks, copy_source, register, run_python
+from tests.unit.recipes.extending import code_blocks, copy_source, register, run_python
 from tests.unit.recipes.fake_record import SWAPSTONE, make_record
 
 pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the source with the file and the line of CONTRIBUTING.md."""
+    """A copy of the source with the file and the line of docs/extending.md."""
     file, line = code_blocks("Add a report topic")
     source = copy_source(tmp_path_factory.mktemp("copy"))
     topics = source / "swapstone" / "report" / "topics"

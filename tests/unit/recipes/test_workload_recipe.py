@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""CONTRIBUTING's workload, added to a copy of the source: it is built, run and compared."""
+"""docs/extending.md's workload, added to a copy of the source: it is built, run and compared."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cli import environment
-from tests.unit.recipes.contributing import code_blocks, copy_source
+from tests.unit.recipes.extending import code_blocks, copy_source
 
 LAST_OF_SUITE = "    ),\n)\n"
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a copy of the source with the file and the entry of CONTRIBUTING.md."""
+    """Return a copy of the source with the file and the entry of docs/extending.md."""
     source, entry, *_ = code_blocks("Add a workload")
     top = tmp_path_factory.mktemp("copy")
     suite = copy_source(top) / "swapstone" / "workloads" / "suites" / "libc_extra.py"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Renderers: each prints a document in one format. CONTRIBUTING.md has a recipe for a new one."""
+"""Renderers: each prints a document in one format. docs/extending.md has a recipe for a new one."""
 
 from __future__ import annotations
 

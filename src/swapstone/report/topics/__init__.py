@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Topics: each builds the sections of one aspect of a report, for every format. CONTRIBUTING.md has a recipe for a new one."""
+"""Topics: each builds the sections of one aspect of a report, for every format. docs/extending.md has a recipe for a new one."""
 
 from __future__ import annotations
 

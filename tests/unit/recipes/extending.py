@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The code blocks of CONTRIBUTING.md, and copies of the source to carry a recipe out in."""
+"""The code blocks of docs/extending.md, and copies of the source to carry a recipe out in."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ TOP = Path(__file__).parents[3]
 
 
 def code_blocks(heading: str) -> list[str]:
-    """Return the code blocks of the section of CONTRIBUTING.md whose heading starts with a text."""
-    text = (TOP / "CONTRIBUTING.md").read_text()
+    """Return the code blocks of the section of docs/extending.md whose heading starts with a text."""
+    text = (TOP / "docs" / "extending.md").read_text()
     sections = [part for part in re.split(r"(?m)^## ", text) if part.startswith(heading)]
-    assert len(sections) == 1, f"CONTRIBUTING.md has {len(sections)} sections {heading!r}"
+    assert len(sections) == 1, f"docs/extending.md has {len(sections)} sections {heading!r}"
     return re.findall(r"(?ms)^```[a-z]*\n(.*?)^```$", sections[0])
 
 
