@@ -9,6 +9,7 @@ import msgspec
 
 from swapstone.model.bounds import Number
 from swapstone.model.ended_waits import EndedWaits, ProcessorTaken
+from swapstone.model.experiment import RunGroup
 from swapstone.model.frozen_struct import FrozenStruct
 
 Samples = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
@@ -205,12 +206,9 @@ class InstrumentCost(FrozenStruct, frozen=True, kw_only=True):
     trial_s: Number
 
 
-class RowKey(FrozenStruct, frozen=True, kw_only=True):
+class RowKey(RunGroup, frozen=True, kw_only=True):
     """The row of a record that is explained."""
 
-    suite: str
-    workload: str
-    load: str
     metric: str
     baseline: str
     candidate: str

@@ -11,7 +11,6 @@ from swapstone.workloads.loads import LOADS, find_load
 from swapstone.workloads.output_readers import TOOL_READERS, Figures, read_named_figures
 from swapstone.workloads.own_workload import own_names, own_samples, own_workload
 from swapstone.workloads.printed_numbers import METRIC_EXAMPLE, parse_metric, undirected
-from swapstone.workloads.report_samples import samples_of
 from swapstone.workloads.server_metrics import server_samples
 from swapstone.workloads.shared_machine_loads import filled_load, programs_of, shared_machine_load
 from swapstone.workloads.suites import SUITES
@@ -36,7 +35,6 @@ __all__ = [
     "parse_metric",
     "programs_of",
     "read_named_figures",
-    "samples_of",
     "server_samples",
     "shared_machine_load",
     "undirected",

@@ -4,57 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from swapstone.model import Metric, Sample
+from swapstone.wire import WorkloadReport
 from swapstone.workloads import metrics
 
 _BYTES_PER_NS_IN_MB_PER_S = 1000.0
 
 
-class _Pass(Protocol):
-    @property
-    def wall_ns(self) -> int: ...
-    @property
-    def cpu_ns(self) -> int: ...
-    @property
-    def run_delay_ns(self) -> int | None: ...
-    @property
-    def minflt(self) -> int: ...
-    @property
-    def majflt(self) -> int: ...
-    @property
-    def nvcsw(self) -> int: ...
-    @property
-    def nivcsw(self) -> int: ...
-
-
-class _Memory(Protocol):
-    @property
-    def virt_bytes(self) -> int: ...
-    @property
-    def res_bytes(self) -> int: ...
-    @property
-    def dirty_bytes(self) -> int: ...
-
-
-class Report(Protocol):
-    """The part of a decoded report (docs/wire.md, section 3) that `samples_of` reads."""
-
-    @property
-    def ops(self) -> int:
-        """Operations in one pass."""
-
-    @property
-    def passes(self) -> Sequence[_Pass]:
-        """The passes, in order."""
-
-    @property
-    def memory(self) -> _Memory | None:
-        """Memory at the end of the last pass."""
-
-
-def samples_of(report: Report, answer_facts: Mapping[str, int], operation_bytes: int = 0) -> tuple[Sample, ...]:
+def samples_of(report: WorkloadReport, answer_facts: Mapping[str, int], operation_bytes: int = 0) -> tuple[Sample, ...]:
     """Return the samples of one run.
 
     Wall and CPU time are divided by the operations of a pass. Run delay, faults and context switches count a whole
