@@ -7,7 +7,6 @@ from swapstone.answers.report_samples import samples_of
 from swapstone.wire import Memory, Pass, WorkloadReport
 from swapstone.workloads.metrics import COMPUTING, WAITING
 
-
 REPORT = WorkloadReport(
     ops=4,
     passes=(
