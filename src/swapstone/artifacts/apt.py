@@ -17,8 +17,8 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from swapstone.artifacts.cache_folder import locked, writable_folder
 from swapstone.artifacts.control_fields import paragraphs
-from swapstone.artifacts.file_lock import take_lock
 from swapstone.artifacts.image_catalog import suite_of
 from swapstone.artifacts.snapshot import Snapshot, archives_of
 from swapstone.model import FrozenStruct, UnavailableError, UserError
@@ -60,34 +60,6 @@ class PackageGoneError(UserError):
     """
 
     names: tuple[str, ...] = ()
-
-
-@contextlib.contextmanager
-def writable_folder(folder: Path) -> Iterator[Path]:
-    """Create a cache folder, and convert write errors inside the context to a `UserError`.
-
-    Args:
-        folder: created with its parents.
-
-    Raises:
-        UserError: it can't be created or written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield folder
-    except OSError as error:
-        raise UserError(
-            f"The cache folder {folder} can't be written: {error.strerror or error}.",
-            "Free space with `swapstone image gc`, or set XDG_CACHE_HOME to another folder.",
-        ) from error
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file; waits for it."""
-    with path.open("a") as handle:
-        take_lock(handle, path)
-        yield
 
 
 _ALIAS = "stable"

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from swapstone.artifacts.cache_folder import new_folder
 from swapstone.artifacts.tool_versions import first_line, header_folders, link_inputs
 from swapstone.factors.c_library_files import CLibraryTree
 from swapstone.model import UnavailableError
@@ -78,10 +78,7 @@ def compiler_script(name: str, command: Sequence[str]) -> Path:
     home = cache_dir().resolve() / "toolchains" / hashlib.sha256(f"{name}\n{text}".encode()).hexdigest()[:16]
     script = home / name
     if not script.is_file():
-        home.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=home, prefix=".making-") as temporary:
-            made = Path(temporary) / name
-            made.write_text(text)
-            made.chmod(0o755)
-            made.replace(script)
+        with new_folder(home, ".making-") as made:
+            (made / name).write_text(text)
+            (made / name).chmod(0o755)
     return script

@@ -11,11 +11,10 @@ import dataclasses
 import hashlib
 import shlex
 import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
-from swapstone.artifacts.apt import locked, writable_folder
+from swapstone.artifacts.cache_folder import locked, new_folder, writable_folder
 from swapstone.artifacts.image_assembly import Tree, add_parts, needed_packages
 from swapstone.artifacts.image_catalog import ARCHITECTURES, find_part
 from swapstone.artifacts.packages import Package, Progress, fetch, read_lock
@@ -84,12 +83,11 @@ def carried_programs(parts: Iterable[str], machine: str, progress: Progress) -> 
     with writable_folder(home.parent), locked(home.parent / ".lock"):
         if not (home / _SEAL).is_file():
             fetch(packages, progress)
-            with tempfile.TemporaryDirectory(dir=home.parent, prefix=".unpacking-") as work:
+            shutil.rmtree(home, ignore_errors=True)
+            with new_folder(home, ".unpacking-") as done:
                 tree = Tree()
-                add_parts(tree, wanted, packages, Path(work))
-                _write(tree, Path(work) / "done")
-                shutil.rmtree(home, ignore_errors=True)
-                (Path(work) / "done").rename(home)
+                add_parts(tree, wanted, packages, done.parent)
+                _write(tree, done)
     files = {path.name: path for path in sorted(home.iterdir()) if path.name != _SEAL}
     loader = next((name for name in files if name.startswith("ld-linux")), "")
     if not loader:
@@ -103,7 +101,6 @@ def _named(names: set[str], packages: Iterable[Package]) -> tuple[tuple[str, str
 
 def _write(tree: Tree, folder: Path) -> None:
     """Write the files of a tree into one folder, each executable: boards try that before a program is there."""
-    folder.mkdir()
     for path, entry in tree.entries.items():
         target = folder / PurePosixPath(path).name
         if not target.exists():

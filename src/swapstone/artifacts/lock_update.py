@@ -9,20 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.apt import Apt, PackageVersion, oldest, writable_folder
+from swapstone.artifacts.apt import Apt, PackageVersion, oldest
+from swapstone.artifacts.cache_folder import sha256_of, writable_folder
 from swapstone.artifacts.cross_musl import MUSL
 from swapstone.artifacts.elf_dependencies import read_dependencies, soname_of
 from swapstone.artifacts.image_catalog import PARTS, Architecture
-from swapstone.artifacts.packages import (
-    LOCK_VERSION,
-    Contents,
-    Lock,
-    Package,
-    Progress,
-    fetch,
-    package_file,
-    sha256_of,
-)
+from swapstone.artifacts.packages import LOCK_VERSION, Contents, Lock, Package, Progress, fetch, package_file
 from swapstone.artifacts.source_kernel import PATCHES, TOOL, TREE
 from swapstone.model import UserError
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import posixpath
 import shutil
 import subprocess
@@ -17,7 +16,8 @@ from typing import TypeVar
 
 import msgspec
 
-from swapstone.artifacts.apt import Apt, PackageGoneError, writable_folder
+from swapstone.artifacts.apt import Apt, PackageGoneError
+from swapstone.artifacts.cache_folder import sha256_of, writable_folder
 from swapstone.artifacts.mirror import from_mirror
 from swapstone.artifacts.snapshot import read_snapshots
 from swapstone.model import FrozenStruct, UnavailableError, UserError
@@ -166,12 +166,6 @@ def _quoted(text: str) -> str:
 def package_file(sha256: str) -> Path:
     """Return the path of a package in the cache."""
     return cache_dir() / "packages" / f"{sha256}.deb"
-
-
-def sha256_of(path: Path) -> str:
-    """Return a file's SHA-256."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def images_of(lock: Lock) -> dict[str, frozenset[str]]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.file_lock import take_lock
+from swapstone.artifacts.cache_folder import locked, new_folder, read_description
 from swapstone.artifacts.oci_layout import FindFile, LayoutError, is_layout, layers_of
 from swapstone.artifacts.root_tree import RootTree
 from swapstone.artifacts.tar_reader import Source, TarEntry, TarError, TarReader, decompressed
@@ -140,8 +140,7 @@ def _unpack_with_errors(source: str, architecture: str, *, archive: bool) -> Roo
         for folder in (roots, archives):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         note = archives / _archive_digest(Path(source), architecture) if archive else None
-        with (roots / "lock").open("w") as lock:
-            take_lock(lock, roots / "lock")
+        with locked(roots / "lock"):
             found = _known(note, roots) if note else None
             if found is None:
                 found = _collect(source, architecture, roots, archive=archive)
@@ -170,11 +169,8 @@ def _archive_digest(path: Path, architecture: str) -> str:
 
 def _known(note: Path, roots: Path) -> _Unpacked | None:
     """Return what was unpacked from an archive before, if it is still in the cache."""
-    try:
-        found = msgspec.json.decode(note.read_bytes(), type=_Unpacked)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return found if (roots / found.sha256 / _SEAL).is_file() else None
+    found = read_description(note, _Unpacked)
+    return found if found is not None and (roots / found.sha256 / _SEAL).is_file() else None
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -185,8 +181,8 @@ def _write(path: Path, data: bytes) -> None:
 
 def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> _Unpacked:
     """Unpack into a temporary folder, and move the root to its digest."""
-    work = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=roots))
-    try:
+    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=roots) as temporary:
+        work = Path(temporary)
         tree = read_tree(source, architecture, work, archive=archive)
         tree.check()
         digest = tree.sha256()
@@ -203,15 +199,11 @@ def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> _
         home = roots / digest
         if not (home / _SEAL).is_file():
             shutil.rmtree(home, ignore_errors=True)
-            made = work / "made"
-            made.mkdir()
-            tree.write(made / _ROOT)
-            (made / _LAYER).mkdir()
-            (made / _SEAL).write_bytes(b"")
-            made.rename(home)
+            with new_folder(home, ".unpacking-") as made:
+                tree.write(made / _ROOT)
+                (made / _LAYER).mkdir()
+                (made / _SEAL).write_bytes(b"")
         return found
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def read_tree(source: str, architecture: str, work: Path, *, archive: bool) -> RootTree:

@@ -7,14 +7,15 @@ import functools
 import hashlib
 import shlex
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.cache_folder import new_folder
 from swapstone.artifacts.cross_compilers import CROSS_COMPILERS, check_cross, cross_command
 from swapstone.artifacts.cross_musl import SHIM
+from swapstone.artifacts.distribution_packages import require_command
 from swapstone.artifacts.float_compilers import check_float, float_command, float_prefix
 from swapstone.artifacts.own_toolchain import is_own, own_compiler_command
 from swapstone.artifacts.tool_versions import first_line, header_folders, link_inputs
@@ -149,7 +150,8 @@ def clang_for_musl(cache: Path, musl_gcc: str = "musl-gcc", architecture: str = 
     Raises:
         UnavailableError: clang or musl-gcc is missing, or musl-gcc does not print the location of musl.
     """
-    clang, gcc = _tool("clang", "clang"), _tool(musl_gcc, "musl-tools")
+    what = "Compiling for musl with clang"
+    clang, gcc = require_command("clang", what, "clang"), require_command(musl_gcc, what, "musl-tools")
     triple, further = first_line([clang, "-dumpmachine"]), ""
     if architecture:
         cross = CROSS_COMPILERS[architecture]
@@ -171,16 +173,6 @@ def clang_for_musl(cache: Path, musl_gcc: str = "musl-gcc", architecture: str = 
         shim = f" -l:{SHIM}" if f"usr/lib/{SHIM}" in links else ""
         _make(home, script, links, (f"root/{of_gcc}/libgcc_s.so", _UNWINDER.format(shim)))
     return home / WRAPPER
-
-
-def _tool(command: str, package: str, what: str = "Compiling for musl with clang") -> str:
-    found = shutil.which(command)
-    if found is None:
-        raise UnavailableError(
-            f"{what} needs the command {command!r}, which is not installed.",
-            f"Install it: sudo apt-get install {package}",
-        )
-    return found
 
 
 def _places(gcc: str, of_gcc: str) -> dict[str, Path]:
@@ -207,18 +199,11 @@ def _stamp(path: Path) -> str:
 
 def _make(home: Path, script: str, links: Mapping[str, Path], unwinder: tuple[str, str]) -> None:
     """Create the folder under a temporary name and rename it, so that it is complete."""
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".making-") as temporary:
-        work = Path(temporary) / "whole"
+    with new_folder(home, ".making-") as made:
         for name, target in links.items():
-            link = work / "root" / name
+            link = made / "root" / name
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(target)
-        (work / unwinder[0]).write_text(unwinder[1])
-        (work / WRAPPER).write_text(script)
-        (work / WRAPPER).chmod(0o755)
-        try:
-            work.rename(home)
-        except OSError:
-            if not (home / WRAPPER).is_file():  # another process may have created it meanwhile
-                raise
+        (made / unwinder[0]).write_text(unwinder[1])
+        (made / WRAPPER).write_text(script)
+        (made / WRAPPER).chmod(0o755)

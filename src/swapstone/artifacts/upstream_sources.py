@@ -8,7 +8,6 @@ and don't change the system.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import os
 import re
@@ -16,13 +15,13 @@ import shlex
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.cache_folder import locked, sha256_of
 from swapstone.artifacts.control_fields import paragraphs
-from swapstone.artifacts.file_lock import take_lock
 from swapstone.artifacts.mirror import from_mirror
 from swapstone.artifacts.snapshot import Snapshot, read_snapshots
 from swapstone.model import FrozenStruct, UnavailableError, UserError
@@ -78,22 +77,19 @@ def tool_for(lock: str | Path) -> str:
     return f"tools/lock-{Path(lock).stem}"
 
 
-def is_fetched(source: Source) -> bool:
-    """Return whether the cache has an archive."""
-    return cache_path(source).is_file()
-
-
 def cache_path(source: Source) -> Path:
     """Return the path of an archive in the cache."""
     return cache_dir() / "sources" / f"{source.sha256[:16]}-{source.file}"
 
 
-def fetch(source: Source, lock: str = LOCK) -> Path:
+def fetch(source: Source, lock: str = LOCK, notify: Callable[[str], None] = lambda _: None, what: str = "") -> Path:
     """Return an archive with the digest of the lock, from the cache or fetched.
 
     Args:
         source: to fetch.
         lock: path of the lock, for error messages.
+        notify: called with a line for the user before a download.
+        what: whose sources they are, for that line.
 
     Raises:
         UnavailableError: it can't be fetched; gives the reason.
@@ -101,6 +97,8 @@ def fetch(source: Source, lock: str = LOCK) -> Path:
     """
     kept = cache_path(source)
     home = kept.parent
+    if not kept.is_file():
+        notify(f"fetching the sources of {what}")
     with locked(home / "lock"), tempfile.TemporaryDirectory(dir=home, prefix=".fetching-") as work:
         if not kept.is_file() and not from_mirror(source.sha256, kept):
             fetched = (
@@ -129,24 +127,29 @@ def unpack(archive: Path, folder: Path) -> Path:
     return tops[0]
 
 
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file; waits for it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = path.open("ab")
-    except OSError as error:
-        raise UserError(
-            f"{path.parent} can't be written: {error.strerror}.",
-            "Free some space there, or set XDG_CACHE_HOME to a writable folder.",
-        ) from error
-    with handle:
-        take_lock(handle, path)
-        yield
+def unpacked(source: Source, lock: str, name: str = "unpacked") -> Path:
+    """Return the folder of sources in the cache, which are fetched and unpacked once.
+
+    Args:
+        source: pins them.
+        lock: path of the lock.
+        name: how the folder's name begins.
+
+    Raises:
+        UnavailableError: they can't be fetched.
+    """
+    home = cache_dir() / "sources" / f"{name}-{source.sha256[:16]}"
+    if home.is_dir():
+        return home
+    archive = fetch(source, lock)
+    with locked(home.parent / "lock"), tempfile.TemporaryDirectory(dir=home.parent, prefix=".unpacking-") as work:
+        if not home.is_dir():
+            unpack(archive, Path(work)).rename(home)
+    return home
 
 
 def _check_digest(path: Path, source: Source, lock: str) -> None:
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    found = sha256_of(path)
     if found != source.sha256:
         raise UserError(
             f"{path} is not the {source.file} of {lock}: its SHA-256 is {found}, expected {source.sha256}.",
