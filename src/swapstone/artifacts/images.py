@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts import elf_dependencies, image_assembly, image_catalog, kernel_modules, kernels
+from swapstone.artifacts import dynamic_entries, image_assembly, image_catalog, kernel_modules, kernels
 from swapstone.artifacts.bundled_modules import build_module_source
 from swapstone.artifacts.cache_folder import locked, new_folder, sha256_of, writable_folder
 from swapstone.artifacts.image_assembly import KERNEL_PART, KERNEL_PATH, Overlay, Tree
@@ -458,6 +458,6 @@ def code_version() -> str:
     """Return a digest of the code that builds images, because another version may build a different image from the same input."""
     files = [
         Path(str(module.__file__))
-        for module in (image_assembly, cpio, kernels, kernel_modules, elf_dependencies, image_catalog)
+        for module in (image_assembly, cpio, kernels, kernel_modules, dynamic_entries, image_catalog)
     ]
     return _digest(b"".join(path.read_bytes() for path in (*files, Path(__file__))))

@@ -12,7 +12,7 @@ import msgspec
 from swapstone.artifacts.apt import Apt, PackageVersion, oldest
 from swapstone.artifacts.cache_folder import sha256_of, writable_folder
 from swapstone.artifacts.cross_musl import MUSL
-from swapstone.artifacts.elf_dependencies import read_dependencies, soname_of
+from swapstone.artifacts.dynamic_entries import read_dependencies
 from swapstone.artifacts.image_catalog import PARTS, Architecture
 from swapstone.artifacts.packages import LOCK_VERSION, Contents, Lock, Package, Progress, fetch, package_file
 from swapstone.artifacts.source_kernel import PATCHES, TOOL, TREE
@@ -222,7 +222,7 @@ class _LockUpdate:
                 resolved = contents.resolve(path) if path else None
                 if path and resolved:
                     content, _ = contents.read(resolved)
-                    if soname_of(content) in {soname, ""}:
+                    if read_dependencies(path, content).soname in {soname, ""}:
                         return name, path, content
         raise UserError(f"No dependency of {package} contains {soname}, for {self._architecture.debian}.")
 

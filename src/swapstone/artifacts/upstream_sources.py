@@ -18,15 +18,13 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
 from swapstone.artifacts.cache_folder import locked, sha256_of
 from swapstone.artifacts.control_fields import paragraphs
 from swapstone.artifacts.mirror import from_mirror
 from swapstone.artifacts.snapshot import Snapshot, read_snapshots
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
-from swapstone.model.toml_file import TomlError, decode_toml
+from swapstone.model.toml_file import read_toml
 
 LOCK = "native/allocators.toml"
 _FETCH_TIMEOUT_S = 600
@@ -66,10 +64,7 @@ def read_lock(path: Path | None = None) -> dict[str, Source]:
         UserError: it can't be read as a lock.
     """
     path = path or share_dir() / LOCK
-    try:
-        return msgspec.convert(decode_toml(path.read_bytes()), dict[str, Source])
-    except (OSError, TomlError, msgspec.ValidationError) as error:
-        raise UserError(f"{path} can't be read: {error}.", f"Write it again: {tool_for(path)}") from error
+    return read_toml(path, dict[str, Source], f"Write it again: {tool_for(path)}")
 
 
 def tool_for(lock: str | Path) -> str:
