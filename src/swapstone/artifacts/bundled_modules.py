@@ -24,6 +24,7 @@ from swapstone.artifacts.packages import Lock, Package, Progress, fetch, package
 from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
+from swapstone.model.regular_file import read_regular_file
 
 OWN_MODULES: tuple[str, ...] = ("planted",)
 """Names of the modules; the source is ``native/NAME/NAME.c``."""
@@ -120,11 +121,7 @@ def _text(source: Path) -> str:
         UserError: it can't be read, or is no text of at most 4 MiB.
     """
     try:
-        with source.open("rb") as handle:
-            data = handle.read(_LARGEST_SOURCE + 1)
-        if len(data) > _LARGEST_SOURCE:
-            raise UserError(f"The file {source} is larger than {_LARGEST_SOURCE >> 20} MiB.")
-        return data.decode()
+        return read_regular_file(source, _LARGEST_SOURCE).decode()
     except OSError as error:
         raise UserError(f"The file {source} can't be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:

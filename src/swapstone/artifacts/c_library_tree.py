@@ -15,20 +15,23 @@ from swapstone.model import UnavailableError
 from swapstone.model.directories import cache_dir
 
 
-def installed_musl() -> CLibraryTree:
-    """Return the musl that the command ``musl-gcc`` links.
+def installed_musl(command: str = "musl-gcc") -> CLibraryTree:
+    """Return the musl that a command links.
+
+    Args:
+        command: gcc for musl.
 
     Raises:
         UnavailableError: it does not print where its files are.
     """
-    gcc = ("musl-gcc",)
+    gcc = (command,)
     start = next((path.parent for path in link_inputs(gcc) if path.name.endswith("crt1.o")), None)
     headers = tuple(str(folder) for folder in header_folders(gcc) if (folder / "stdio.h").is_file())
     loader = next(iter(sorted(Path("/lib").glob("ld-musl-*.so.1"))), None)
     if start is None or not headers:
         raise UnavailableError(
-            "musl-gcc does not print the location of musl's headers and start-up objects.",
-            "Check the output of `musl-gcc -### -x c /dev/null`.",
+            f"{command} does not print the location of musl's headers and start-up objects.",
+            f"Check the output of `{command} -### -x c /dev/null`.",
         )
     return CLibraryTree(
         kind="musl", headers=headers, objects=str(start), libraries=(str(start),), loader=str(loader or "")

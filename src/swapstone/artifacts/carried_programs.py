@@ -11,10 +11,11 @@ import dataclasses
 import hashlib
 import shlex
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
 from swapstone.artifacts.cache_folder import locked, new_folder, writable_folder
+from swapstone.artifacts.carried_c_library import CarriedCLibrary
 from swapstone.artifacts.image_assembly import Tree, add_parts, needed_packages
 from swapstone.artifacts.image_catalog import ARCHITECTURES, find_part
 from swapstone.artifacts.packages import Package, Progress, fetch, read_lock
@@ -30,25 +31,14 @@ _KEY_DIGITS = 32
 
 
 @dataclasses.dataclass(frozen=True)
-class CarriedPrograms:
+class CarriedPrograms(CarriedCLibrary):
     """Programs with their loader and shared objects.
 
     Attributes:
-        loader: name of the loader.
-        files: files of this machine by their names; all are in one folder.
         packages: pairs (package, version) of the programs, without those of their libraries.
     """
 
-    loader: str
-    files: Mapping[str, Path]
     packages: tuple[tuple[str, str], ...]
-
-    def digest(self) -> str:
-        """Return the SHA-256 of all names and contents, in hexadecimal."""
-        digest = hashlib.sha256()
-        for name, path in sorted(self.files.items()):
-            digest.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-        return digest.hexdigest()
 
     def command(self, program: str, folder: str) -> str:
         """Return the words of a shell that start a program.

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from swapstone.model.explanation import RowKey
+from swapstone.model.explanation import TracedExplanation, TracedSide
 from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.modelled_cycles import ModelledCycles
 
@@ -61,7 +61,7 @@ class ArmCounts(FrozenStruct, frozen=True, kw_only=True):
         return sum(count for kind, count in self.kinds if kind in names or kind.partition(".")[0] in names)
 
 
-class CountedSide(FrozenStruct, frozen=True, kw_only=True):
+class CountedSide(TracedSide, frozen=True, kw_only=True):
     """One variant's run under the emulator's plugin.
 
     Attributes:
@@ -78,55 +78,35 @@ class CountedSide(FrozenStruct, frozen=True, kw_only=True):
         arm: the instructions by kind, on 32-bit ARM.
     """
 
-    variant: str
-    trial: str
-    run: str
-    output: str
     program_sha256: str
     operations: float
-    instructions: int
     clock_ns: int
     repeated: int
     lost: int
     arm: ArmCounts | None = None
 
 
-class InstructionExplanation(FrozenStruct, frozen=True, kw_only=True):
+class InstructionExplanation(TracedExplanation, frozen=True, kw_only=True):
     """Where the instructions of both variants of a row went.
 
     Attributes:
-        record: identity of the record.
-        chain: of the record's last run. If the record was resumed since, the explanation is out of date.
-        swapstone, created: the version that wrote it, and the time.
-        emulator: its version and digest.
-        place: the row.
         region: what was observed: `PASSES` or `WHOLE_RUN`.
         sides: baseline, then candidate.
         functions: all functions, the largest difference first. Their sums are the sides' instructions, without the lost ones.
-        ns_per_instruction: guest time of an instruction on the machine's clock.
         notes: what the numbers contain, as sentences.
         model: events of a modelled processor; None if they were not requested.
         no_graph: why there is no flame graph; empty if there is one.
     """
 
-    record: str
-    chain: str
-    swapstone: str
-    created: str
-    emulator: str
-    place: RowKey
     region: str
     sides: tuple[CountedSide, CountedSide]
     functions: tuple[FunctionCount, ...]
-    ns_per_instruction: int = 1
     notes: tuple[str, ...] = ()
     model: ModelledCycles | None = None
     no_graph: str = "the explanation is of an earlier version; run swapstone explain RECORD --again"
 
     def problem(self) -> str:
         """Return why the numbers contradict each other; empty if they don't."""
-        if not 1 <= self.ns_per_instruction < _MOST:
-            return "the clock's scale is not between 1 and 2^63"
         if len(self.notes) > MOST_NOTES or len(self.functions) > MOST_FUNCTIONS:
             return f"it has more than {MOST_NOTES} notes or {MOST_FUNCTIONS} functions"
         for number, side in enumerate(self.sides):

@@ -17,7 +17,9 @@ from swapstone.model import UserError
 
 TOP = Path(__file__).parents[3]
 SOURCE = TOP / "src" / "swapstone"
-_READS = re.compile(r"json\.decode\(|json\.loads\(|decode_toml\(|open_elf\(|csv\.reader\(|decompress\w*\(|read_toml\(|\btomllib\b")
+_READS = re.compile(
+    r"json\.decode\(|json\.loads\(|decode_toml\(|open_elf\(|csv\.reader\(|decompress\w*\(|read_toml\(|\btomllib\b"
+)
 
 # Each module that decodes JSON, TOML, CSV, ELF or compressed data: the decoder in the table that reaches it, or why none does.
 COVERED = {
