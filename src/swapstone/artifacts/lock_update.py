@@ -82,16 +82,11 @@ class _LockUpdate:
         ):
             programs = self._programs(Path(work))
         fetch(kernels, self._progress)
-        beside = [*self._development(programs), *self._debug(programs)]
+        musl = self._beside(programs, MUSL, _MUSL_HEADERS)
+        beside = [msgspec.structs.replace(one, builds=MUSL) for one in musl]
+        glibc = self._beside(programs, _GLIBC, _GLIBC_SYMBOLS)
+        beside += [msgspec.structs.replace(one, debug=_GLIBC) for one in glibc]
         return [*kernels, *headers, *source, *programs, *beside], unavailable
-
-    def _development(self, programs: Sequence[Package]) -> list[Package]:
-        """Return the package of musl's headers and objects, in the version that images contain; none if the archive lacks it."""
-        return [msgspec.structs.replace(one, builds=MUSL) for one in self._beside(programs, MUSL, _MUSL_HEADERS)]
-
-    def _debug(self, programs: Sequence[Package]) -> list[Package]:
-        """Return the package of glibc's symbols, in the version that images contain; none if the archive lacks it."""
-        return [msgspec.structs.replace(one, debug=_GLIBC) for one in self._beside(programs, _GLIBC, _GLIBC_SYMBOLS)]
 
     def _beside(self, programs: Sequence[Package], name: str, wanted: str) -> list[Package]:
         """Return the package `wanted` in the version of the package `name`; none if the archive lacks it."""

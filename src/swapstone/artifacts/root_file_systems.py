@@ -7,7 +7,6 @@ set-group-ID bits: docs/rootfs.md.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import re
@@ -91,10 +90,12 @@ def unpack_root(source: str, architecture: str = "") -> RootFileSystem:
             "Set XDG_CACHE_HOME to a folder without commas, colons and backslashes in its path.",
         )
     status = _status(source)
-    stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    if stat.S_ISDIR(status.st_mode):
-        return _unpack(source, architecture or os.uname().machine, None)
-    return _unpack(source, architecture or os.uname().machine, stamp)
+    archive = stat.S_ISREG(status.st_mode)
+    stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) if archive else ()
+    key = (source, architecture or os.uname().machine, stamp)
+    if key not in _unpacked or not Path(_unpacked[key].folder).is_dir():
+        _unpacked[key] = _unpack(source, key[1], archive=archive)
+    return _unpacked[key]
 
 
 def _status(source: str) -> os.stat_result:
@@ -109,32 +110,11 @@ def _status(source: str) -> os.stat_result:
     return status
 
 
-_folders: dict[tuple[str, str], RootFileSystem] = {}
+_unpacked: dict[tuple[str, str, tuple[int, ...]], RootFileSystem] = {}
+"""In one process a folder is read once, and an archive when its file has changed: by source, architecture and the file's state."""
 
 
-def _unpack(source: str, architecture: str, stamp: tuple[int, ...] | None) -> RootFileSystem:
-    """Unpack a source. In one process a folder is read once, and an archive when its file has changed."""
-    if stamp is not None:
-        return _unpack_archive(source, architecture, stamp)
-    key = (source, architecture)
-    if key not in _folders or not Path(_folders[key].folder).is_dir():
-        _folders[key] = _unpack_with_errors(source, architecture, archive=False)
-    return _folders[key]
-
-
-def forget_unpacked() -> None:
-    """Read each source again at its next use, as another process does."""
-    _folders.clear()
-    _unpack_archive.cache_clear()
-
-
-@functools.cache
-def _unpack_archive(source: str, architecture: str, stamp: tuple[int, ...]) -> RootFileSystem:
-    del stamp
-    return _unpack_with_errors(source, architecture, archive=True)
-
-
-def _unpack_with_errors(source: str, architecture: str, *, archive: bool) -> RootFileSystem:
+def _unpack(source: str, architecture: str, *, archive: bool) -> RootFileSystem:
     try:
         roots, archives = cache_dir() / "roots", cache_dir() / "root-archives"
         for folder in (roots, archives):

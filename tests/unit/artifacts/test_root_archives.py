@@ -18,7 +18,7 @@ import pytest
 from tools.root_archives import docker_image, files_of, oci_image, sha256, tar
 
 from swapstone.artifacts import root_file_systems, root_tree, tar_reader
-from swapstone.artifacts.root_file_systems import RootFileSystem, forget_unpacked, unpack_root
+from swapstone.artifacts.root_file_systems import RootFileSystem, unpack_root
 from swapstone.model import UserError
 from tests.programs import require
 
@@ -28,9 +28,7 @@ SMALL = (("etc", "folder", ""), ("etc/name", "file", "small"), ("bin/sh", "file"
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    forget_unpacked()
     yield tmp_path / "cache" / "swapstone"
-    forget_unpacked()
 
 
 def unpack(tmp_path: Path, data: bytes, name: str = "root.tar") -> RootFileSystem:
@@ -99,7 +97,6 @@ def test_zstd_is_read_by_its_program(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_an_archive_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = unpack(tmp_path, tar(*SMALL))
-    forget_unpacked()
     monkeypatch.setattr(root_file_systems, "read_tree", None)
     assert unpack(tmp_path, tar(*SMALL), "same.tar").folder == first.folder
 
@@ -107,7 +104,6 @@ def test_an_archive_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_root_that_was_removed_from_the_cache_is_unpacked_again(tmp_path: Path) -> None:
     first = unpack(tmp_path, tar(*SMALL))
     shutil.rmtree(Path(first.folder).parent)
-    forget_unpacked()
     assert "etc/name" in unpacked(tmp_path, tar(*SMALL))
 
 
