@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from swapstone.model.bounds import Number, PositiveInteger
+from swapstone.model.bounds import NonNegative, Number, PositiveInteger
 from swapstone.model.ended_waits import EndedWaits, ProcessorTaken
 from swapstone.model.experiment import RunGroup
 from swapstone.model.frozen_struct import FrozenStruct
@@ -248,7 +248,7 @@ class TracedSide(FrozenStruct, frozen=True, kw_only=True):
     trial: str
     run: str
     output: str
-    instructions: int
+    instructions: NonNegative
 
 
 class Reference(FrozenStruct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from swapstone.model.bounds import NonNegative
 from swapstone.model.explanation import TracedExplanation, TracedSide
 from swapstone.model.frozen_struct import FrozenStruct
 
@@ -77,16 +78,16 @@ class WakeupPath(TracedSide, frozen=True, kw_only=True):
         locks: pairs (function that takes or releases a lock, calls) on the path.
     """
 
-    latency_ns: int
+    latency_ns: NonNegative
     cycle: int
     cycles: int
     equal: int
-    phases: tuple[int, int, int, int]
+    phases: tuple[NonNegative, NonNegative, NonNegative, NonNegative]
     functions: tuple[PathFunction, ...]
     ended_by: tuple[str, str]
-    switches: int = 0
+    switches: NonNegative = 0
     disabled: DisabledSection | None = None
-    locks: tuple[tuple[str, int], ...] = ()
+    locks: tuple[tuple[str, NonNegative], ...] = ()
 
     def problem(self) -> str:
         """Return why the numbers contradict each other; empty if they don't."""
@@ -94,9 +95,6 @@ class WakeupPath(TracedSide, frozen=True, kw_only=True):
             return f"{self.variant} has no functions, or more than {MOST_FUNCTIONS}"
         if not 1 <= self.cycle <= self.cycles < _MOST or not 1 <= self.equal <= self.cycles:
             return f"the cycle of {self.variant} is not one of its cycles"
-        calls = [count for _, count in self.locks]
-        if not all(0 <= number < _MOST for number in (self.latency_ns, self.switches, *self.phases, *calls)):
-            return f"a number of {self.variant} is not between 0 and 2^53"
         if not 0 < self.instructions < _MOST or sum(self.phases) != self.instructions:
             return f"the phases of {self.variant} don't sum to its instructions"
         return self._problem_of_functions()
