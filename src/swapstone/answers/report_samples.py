@@ -28,31 +28,31 @@ def samples_of(report: WorkloadReport, answer_facts: Mapping[str, int], operatio
         without a `memory` line, the run delay if a pass has none, the peak without the agent's fact.
     """
     passes = report.passes
-    samples = [
-        _sample(metrics.WALL, [one.wall_ns / report.ops for one in passes]),
-        _sample(metrics.CPU, [one.cpu_ns / report.ops for one in passes]),
+    found: list[tuple[Metric, Sequence[float]]] = [
+        (metrics.WALL, [one.wall_ns / report.ops for one in passes]),
+        (metrics.CPU, [one.cpu_ns / report.ops for one in passes]),
     ]
     delays = [one.run_delay_ns for one in passes if one.run_delay_ns is not None]
     if len(delays) == len(passes):
-        samples.append(_sample(metrics.RUN_DELAY, delays))
+        found.append((metrics.RUN_DELAY, delays))
     if report.memory is not None:
-        samples.append(_sample(metrics.VIRT, [report.memory.virt_bytes]))
-        samples.append(_sample(metrics.RES, [report.memory.res_bytes]))
-        samples.append(_sample(metrics.DIRTY, [report.memory.dirty_bytes]))
-    samples.extend(
-        _sample(entry.metric, [answer_facts[entry.fact] * entry.scale])
+        found += [
+            (metrics.VIRT, [report.memory.virt_bytes]),
+            (metrics.RES, [report.memory.res_bytes]),
+            (metrics.DIRTY, [report.memory.dirty_bytes]),
+        ]
+    found += [
+        (entry.metric, [answer_facts[entry.fact] * entry.scale])
         for entry in metrics.FROM_AGENT
         if entry.fact in answer_facts
-    )
-    samples.append(_sample(metrics.MINFLT, [one.minflt for one in passes]))
-    samples.append(_sample(metrics.MAJFLT, [one.majflt for one in passes]))
-    samples.append(_sample(metrics.NVCSW, [one.nvcsw for one in passes]))
-    samples.append(_sample(metrics.NIVCSW, [one.nivcsw for one in passes]))
+    ]
+    found += [
+        (metrics.MINFLT, [one.minflt for one in passes]),
+        (metrics.MAJFLT, [one.majflt for one in passes]),
+        (metrics.NVCSW, [one.nvcsw for one in passes]),
+        (metrics.NIVCSW, [one.nivcsw for one in passes]),
+    ]
     if operation_bytes:
         moved = operation_bytes * report.ops * _BYTES_PER_NS_IN_MB_PER_S
-        samples.append(_sample(metrics.BANDWIDTH, [moved / one.wall_ns for one in passes]))
-    return tuple(samples)
-
-
-def _sample(metric: Metric, values: Sequence[float]) -> Sample:
-    return Sample(metric=metric.name, values=tuple(float(value) for value in values))
+        found.append((metrics.BANDWIDTH, [moved / one.wall_ns for one in passes]))
+    return tuple(Sample(metric=metric.name, values=tuple(map(float, values))) for metric, values in found)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import os
 import re
 import shlex
 import subprocess
@@ -18,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from swapstone.artifacts.apt import run_package_manager
 from swapstone.artifacts.cache_folder import locked, sha256_of
 from swapstone.artifacts.control_fields import paragraphs
 from swapstone.artifacts.mirror import from_mirror
@@ -158,26 +158,7 @@ def _run(command: Sequence[str], cwd: Path, **environment: str) -> subprocess.Co
     Raises:
         UnavailableError: it is not installed, or timed out.
     """
-    settings = {**os.environ, "LC_ALL": "C", **environment}
-    try:
-        return subprocess.run(
-            command,
-            cwd=cwd,
-            env=settings,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_FETCH_TIMEOUT_S,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise UnavailableError(
-            f"Sources are fetched with {command[0]}, which is not installed.",
-            f"On Debian: sudo apt-get install {'cargo' if command[0] == 'cargo' else 'apt'}",
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise UnavailableError(f"{command[0]} took more than {_FETCH_TIMEOUT_S} s to fetch sources.", _ONCE) from error
+    return run_package_manager(command, cwd, _FETCH_TIMEOUT_S, **environment)
 
 
 def failure_cause(output: str) -> str:

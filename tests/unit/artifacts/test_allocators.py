@@ -188,7 +188,7 @@ def test_a_package_manager_that_is_missing_is_named(
     kind: str, command: str, archive: tuple[Path, Source], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    with pytest.raises(UnavailableError, match=f"fetched with {command}, which is not installed") as caught:
+    with pytest.raises(UnavailableError, match=f"needs the command '{command}', which is not installed") as caught:
         fetch(msgspec.structs.replace(archive[1], kind=kind))
     assert "sudo apt-get install" in caught.value.hint
 
