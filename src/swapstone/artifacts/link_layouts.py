@@ -18,7 +18,7 @@ from elftools.elf.elffile import ELFFile
 
 from swapstone.artifacts.build_command import run_tool
 from swapstone.artifacts.cache_folder import new_folder
-from swapstone.artifacts.distribution_packages import install_command
+from swapstone.artifacts.distribution_packages import require_command
 from swapstone.factors import Recipe
 
 SECTIONS_FLAG = "-ffunction-sections"
@@ -152,8 +152,8 @@ def _sorted_copy(path: Path, folder: Path, seed: str) -> Path:
         names = [section.name for section in ELFFile(handle).iter_sections() if section.name.startswith(".text.")]
     made = folder / f"shuffled-{path.name}"
     renamed = [f"--rename-section={name}=.text.sorted.{_rank(seed, path.name, name)}" for name in names]
-    command = ["objcopy", *renamed, str(path), str(made)]
-    run_tool(command, f"Renaming the sections of {path.name}", hint=f"Install it: {install_command('binutils')}")
+    what = f"Renaming the sections of {path.name}"
+    run_tool([require_command("objcopy", what, "binutils"), *renamed, str(path), str(made)], what)
     return made
 
 

@@ -13,6 +13,7 @@ import msgspec
 from swapstone.artifacts.build_command import run_tool
 from swapstone.artifacts.c_library_tree import compiler_script, installed_musl, tree_options
 from swapstone.artifacts.cache_folder import new_folder
+from swapstone.artifacts.distribution_packages import require_command
 from swapstone.factors import Recipe
 from swapstone.factors.c_library_files import MARK, CLibraryTree, read_tree
 from swapstone.factors.compiler_probe import CompilerFacts, probe_compiler
@@ -145,8 +146,8 @@ def marked(tree: CLibraryTree) -> CLibraryTree:
 
 def _add_section(source: Path, content: Path, target: Path) -> None:
     options = (f"--add-section={MARK}={content}", f"--set-section-flags={MARK}=readonly")
-    command = ["objcopy", *options, str(source), str(target)]
-    run_tool(command, f"Marking {source}", hint="Install it: sudo apt-get install binutils")
+    command = [require_command("objcopy", f"Marking {source}", "binutils"), *options, str(source), str(target)]
+    run_tool(command, f"Marking {source}")
 
 
 def own_tools(recipes: Iterable[Recipe]) -> list[tuple[str, str]]:
