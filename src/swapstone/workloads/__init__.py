@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from swapstone.model import OWN_SUITE, Experiment, Suite, UserError, Workload, unknown
+from swapstone.model import OWN_SUITE, Experiment, Suite, UserError, Workload, find_named, unknown
 from swapstone.workloads.loads import LOADS, find_load
 from swapstone.workloads.output_readers import TOOL_READERS, Figures, read_named_figures
 from swapstone.workloads.own_workload import own_names, own_samples, own_workload
@@ -50,10 +50,7 @@ def find_suite(name: str) -> Suite:
     Raises:
         UserError: there is none; the hint gives near names.
     """
-    for suite in SUITES:
-        if suite.name == name:
-            return suite
-    raise unknown("suite", name, (suite.name for suite in SUITES))
+    return find_named("suite", name, {suite.name: suite for suite in SUITES})
 
 
 def find_workload(suite: str, name: str) -> Workload:
@@ -63,10 +60,7 @@ def find_workload(suite: str, name: str) -> Workload:
         UserError: there is no such suite, or it has no such workload; the hint gives near names.
     """
     workloads = find_suite(suite).workloads
-    for workload in workloads:
-        if workload.name == name:
-            return workload
-    raise unknown("workload", name, (workload.name for workload in workloads))
+    return find_named("workload", name, {workload.name: workload for workload in workloads})
 
 
 def workloads_of(experiment: Experiment) -> dict[tuple[str, str], Workload]:
