@@ -18,7 +18,6 @@ from tools.small_elf import AARCH64, small_elf
 
 from swapstone.artifacts import (
     dynamic_entries,
-    elf_dependencies,
     kernels,
     loader_cache,
     packages,
@@ -39,7 +38,6 @@ from swapstone.instruments import (
     unwind_tables,
 )
 from swapstone.model import (
-    UserError,
     cpio,
 )
 from swapstone.model.kernel_identity import identity_of_file, identity_of_running
@@ -95,13 +93,6 @@ def _members(data: bytes) -> object:
     found = list(archive_matching.members(data))
     library, companion = in_file(fuzz_binaries.elf(), "library"), in_file(data, "companion")
     return found, archive_matching.matches(library, companion)
-
-
-def _dependencies(data: bytes) -> object:
-    found = elf_dependencies.read_dependencies("prog", data), elf_dependencies.soname_of(data)
-    if not any(found[0].names()):
-        raise UserError("it needs nothing")
-    return found
 
 
 def _kernel(data: bytes) -> object:
@@ -204,7 +195,6 @@ IMAGE_DECODERS: tuple[Decoder, ...] = (
     ),
     Decoder("symbols", "ELF file", _symbols, _elves, errors=(DamagedElfError,)),
     Decoder("unwind tables", "ELF file", _unwind_tables, lambda: (fuzz_binaries.elf(),), errors=(DamagedElfError,)),
-    Decoder("dependencies", "ELF file", _dependencies, _elves),
     Decoder("dynamic entries", "ELF file", dynamic_entries.read_entries, _dynamic_elves, errors=(DamagedElfError,)),
     Decoder("loader cache", "ld.so.cache", loader_cache.decode_cache, _loader_caches),
     Decoder("root archive", "root file system", _root_archive, _root_archives),

@@ -222,6 +222,6 @@ def _build_allocator(archive: Path) -> None:
     from swapstone.artifacts.allocators import Plan
 
     step = ("cc", "-fPIC", "-w", "-c", "{source}/x.c", "-o", "x.o")
-    setattr(allocators, "fetch", lambda _: archive)  # noqa: B010 - this process is a fork, and ends after it
+    setattr(allocators, "fetch", lambda *_, **__: archive)  # noqa: B010 - this process is a fork, and ends after it
     allocators.PLANS["mimalloc"] = lambda *_: Plan(steps=((step,),), objects=("x.o",))
     resolve_recipe(msgspec.structs.replace(BASE_RECIPE, allocator="mimalloc"))

@@ -8,6 +8,7 @@ import dataclasses
 import re
 
 from swapstone.answers.endings import DISK_BYTES, OUTPUT_BYTES, server_trouble, trouble_of
+from swapstone.answers.report_samples import samples_of
 from swapstone.factors import PRIORITY_SEEN, level_of_stat
 from swapstone.model import (
     Crate,
@@ -25,7 +26,7 @@ from swapstone.model import (
 from swapstone.model.parts import load
 from swapstone.model.trial_conditions import interruption
 from swapstone.wire import AgentAnswer, ProcessOutcome, decode_workload_report
-from swapstone.workloads import TOOL_READERS, own_samples, read_named_figures, samples_of
+from swapstone.workloads import TOOL_READERS, own_samples, read_named_figures
 from swapstone.workloads.printed_numbers import printed_samples
 from swapstone.workloads.server_metrics import check_whole, server_samples
 

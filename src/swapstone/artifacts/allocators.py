@@ -9,19 +9,20 @@ import hashlib
 import os
 import platform
 import re
-import subprocess
-import tempfile
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.build_command import run_build
+from swapstone.artifacts.cache_folder import locked, new_folder, sha256_of
 from swapstone.artifacts.cross_compilers import cross_command, cross_compiler
 from swapstone.artifacts.elf_compatibility import check_preloadable
 from swapstone.artifacts.kernel_headers import link_kernel_headers
 from swapstone.artifacts.tool_versions import compiler_identity
-from swapstone.artifacts.upstream_sources import Source, fetch, is_fetched, locked, read_lock, unpack
+from swapstone.artifacts.upstream_sources import Source, fetch, read_lock, unpack
 from swapstone.factors import Recipe
 from swapstone.factors.allocator import DEFAULT
 from swapstone.model import UnavailableError
@@ -333,17 +334,13 @@ def allocator_tools(recipes: Iterable[Recipe]) -> tuple[tuple[str, str], ...]:
         if recipe.allocator == DEFAULT:
             continue
         if "/" in recipe.allocator:
-            found[f"allocator {recipe.allocator}"] = f"SHA-256 {_sha256(Path(recipe.allocator))}"
+            found[f"allocator {recipe.allocator}"] = f"SHA-256 {sha256_of(Path(recipe.allocator))}"
             continue
         inputs = _inputs(recipe.allocator, recipe.libc, recipe.architecture)
         name = OBJECT if recipe.linking == "static" else SHARED
-        digest = f"SHA-256 {_sha256(inputs.home / name)}, sources {inputs.source.file}"
+        digest = f"SHA-256 {sha256_of(inputs.home / name)}, sources {inputs.source.file}"
         found[f"allocator {recipe.allocator} ({recipe.libc}, {recipe.linking})"] = f"{inputs.source.version}, {digest}"
     return tuple(sorted(found.items()))
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @functools.cache
@@ -381,14 +378,14 @@ def _inputs(name: str, libc: str, architecture: str = "", notify: Notify = lambd
 def _build(what: str, inputs: _Inputs, notify: Notify) -> None:
     """Build in a temporary folder and rename it, so that the result is complete."""
     source, plan, home = inputs.source, inputs.plan, inputs.home
-    if not is_fetched(source):
-        notify(f"fetching the sources of {what}")
-    archive = fetch(source)
+    archive = fetch(source, notify=notify, what=what)
     notify(f"building {what} (only once)")
-    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
-        work = Path(temporary)
-        done = work / "done"
-        done.mkdir()
+    with new_folder(home) as done:
+        work = done.parent
+
+        def run(command: Command) -> tuple[int | None, bytes]:
+            return run_build(shlex.join(command), work, BUILD_TIMEOUT_S, {**os.environ, "LC_ALL": "C"})
+
         for name, text in plan.files:
             (work / name).parent.mkdir(exist_ok=True)
             (work / name).write_text(text)
@@ -400,52 +397,32 @@ def _build(what: str, inputs: _Inputs, notify: Notify) -> None:
             "{jobs}": str(len(os.sched_getaffinity(0))),
             "{kernel}": str(work / "kernel"),
         }
-        whole = (*inputs.link, "-nostdlib", "-r", "-o", f"done/{OBJECT}", "-Wl,--whole-archive", *plan.objects)
-        shared = (*inputs.link, "-shared", "-Wl,-z,defs", "-o", f"done/{SHARED}", f"done/{OBJECT}", *plan.shared)
+        whole = (*inputs.link, "-nostdlib", "-r", "-o", f"{done}/{OBJECT}", "-Wl,--whole-archive", *plan.objects)
+        shared = (*inputs.link, "-shared", "-Wl,-z,defs", "-o", f"{done}/{SHARED}", f"{done}/{OBJECT}", *plan.shared)
         with (done / LOG).open("wb") as log:
             for step in (*plan.steps, (whole,), (shared,)):
                 commands = [tuple(_filled(word, places) for word in command) for command in step]
                 with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-                    results = list(pool.map(functools.partial(_run, cwd=work), commands))
+                    results = list(pool.map(run, commands))
                 for command, (status, output) in zip(commands, results, strict=True):
                     log.write(f"$ {' '.join(command)}\n".encode() + output)
                     if status != 0:
                         log.flush()
-                        raise _failed(what, command, output, work, home)
-        if not home.exists():
-            done.rename(home)
+                        raise _failed(what, command, output, done, home)
 
 
 def _filled(word: str, places: dict[str, str]) -> str:
     return functools.reduce(lambda text, place: text.replace(*place), places.items(), word)
 
 
-def _run(command: Sequence[str], cwd: Path) -> tuple[int, bytes]:
-    """Run a command; return its status and output."""
-    try:
-        result = subprocess.run(
-            command,
-            cwd=cwd,
-            env={**os.environ, "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=BUILD_TIMEOUT_S,
-            check=False,
-        )
-    except OSError as error:
-        return 127, f"{command[0]}: {error.strerror}\n".encode()
-    except subprocess.TimeoutExpired:
-        return 124, f"{command[0]} took more than {BUILD_TIMEOUT_S} s\n".encode()
-    return result.returncode, result.stdout
-
-
-def _failed(what: str, command: Sequence[str], output: bytes, work: Path, home: Path) -> UnavailableError:
+def _failed(what: str, command: Sequence[str], output: bytes, done: Path, home: Path) -> UnavailableError:
     """Store the log of a failed build; return the error."""
     kept = home.with_suffix(".failed.log")
-    (work / "done" / LOG).replace(kept)
+    (done / LOG).replace(kept)
     lines = (
-        re.sub(rf"{re.escape(str(work))}/(source/[^/]+/)?", "", output.decode(errors="replace")).strip().splitlines()
+        re.sub(rf"{re.escape(str(done.parent))}/(source/[^/]+/)?", "", output.decode(errors="replace"))
+        .strip()
+        .splitlines()
     )
     error_lines = [line for line in lines if "error" in line.lower()] or lines or ["it printed nothing"]
     return UnavailableError(f"{what} can't be built: {command[0]}: {error_lines[0].strip()}", f"The log: {kept}")

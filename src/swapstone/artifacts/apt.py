@@ -14,11 +14,12 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from swapstone.artifacts.cache_folder import locked, writable_folder
 from swapstone.artifacts.control_fields import paragraphs
-from swapstone.artifacts.file_lock import take_lock
+from swapstone.artifacts.distribution_packages import require_command
 from swapstone.artifacts.image_catalog import suite_of
 from swapstone.artifacts.snapshot import Snapshot, archives_of
 from swapstone.model import FrozenStruct, UnavailableError, UserError
@@ -60,34 +61,6 @@ class PackageGoneError(UserError):
     """
 
     names: tuple[str, ...] = ()
-
-
-@contextlib.contextmanager
-def writable_folder(folder: Path) -> Iterator[Path]:
-    """Create a cache folder, and convert write errors inside the context to a `UserError`.
-
-    Args:
-        folder: created with its parents.
-
-    Raises:
-        UserError: it can't be created or written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        yield folder
-    except OSError as error:
-        raise UserError(
-            f"The cache folder {folder} can't be written: {error.strerror or error}.",
-            "Free space with `swapstone image gc`, or set XDG_CACHE_HOME to another folder.",
-        ) from error
-
-
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file; waits for it."""
-    with path.open("a") as handle:
-        take_lock(handle, path)
-        yield
 
 
 _ALIAS = "stable"
@@ -298,32 +271,44 @@ class Apt:
 
     def _suite_lines(self) -> str:
         """Return lines for the architecture's release at each mirror of Debian that the system fetches packages from."""
-        listed = _execute(["apt-get", "update", "--print-uris"], self.home)
+        listed = run_package_manager(["apt-get", "update", "--print-uris"], self.home)
         mirrors = sorted(set(re.findall(r"^'(\S+/debian/)dists/", listed.stdout, re.MULTILINE)))
         keys = next((f"[signed-by={keyring}] " for keyring in _KEYRINGS if Path(keyring).is_file()), "")
         return "".join(f"deb {keys}{mirror} {self._suite} main\n" for mirror in mirrors)
 
     def _run(self, program: str, *arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-        return _execute([program, "-c", str(self.home / "apt.conf"), *arguments], folder or self.home)
+        return run_package_manager([program, "-c", str(self.home / "apt.conf"), *arguments], folder or self.home)
 
 
-def _execute(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def run_package_manager(
+    command: Sequence[str], folder: Path, timeout_s: float = APT_TIMEOUT_S, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a program of apt, or cargo, with English output.
+
+    Args:
+        command: the program and its arguments.
+        folder: working directory.
+        timeout_s: time limit in seconds.
+        environment: further variables.
+
+    Raises:
+        UnavailableError: it is not installed, or does not end in time.
+    """
+    require_command(command[0], "Fetching packages", "cargo" if command[0] == "cargo" else "apt")
     try:
         return subprocess.run(
             command,
             cwd=folder,
-            env={**os.environ, **_CLASSIC},
+            env={**os.environ, **_CLASSIC, **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=APT_TIMEOUT_S,
+            timeout=timeout_s,
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise UserError(f"{command[0]} did not finish within {APT_TIMEOUT_S} s.") from error
-    except OSError as error:
-        raise UnavailableError(f"{command[0]} can't be run: {error.strerror}.") from error
+        raise UnavailableError(f"{command[0]} did not finish within {timeout_s} s.") from error
 
 
 def oldest(offers: Iterable[PackageVersion]) -> PackageVersion:

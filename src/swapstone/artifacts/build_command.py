@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Run the shell command of a build in an environment that does not depend on the user's."""
+"""Run tools, and the shell command of a build in an environment that does not depend on the user's."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import os
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from swapstone.model import UnavailableError, UserError
 
 _EPOCH = "315532800"  # 1980-01-01, for SOURCE_DATE_EPOCH: equal sources give equal programs
 
@@ -56,3 +58,49 @@ def run_build(
             process.wait()
         output.seek(0)
         return status, output.read()
+
+
+def run_tool(
+    command: Sequence[str],
+    what: str,
+    *,
+    hint: str = "",
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    timeout_s: float = 300,
+) -> str:
+    """Run a program to its end, and return what it printed.
+
+    Args:
+        command: the program and its arguments.
+        what: what it does, for messages: a noun phrase that starts with a capital letter.
+        hint: of the error if it fails.
+        folder: working directory; None for this one.
+        environment: None for this process's.
+        timeout_s: time limit in seconds.
+
+    Raises:
+        UnavailableError: it can't be run.
+        UserError: it fails, or does not end in time; the message has the last of what it printed.
+    """
+    try:
+        result = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UserError(f"{what} did not finish within {timeout_s} s.") from error
+    except OSError as error:
+        raise UnavailableError(f"{what} needs {command[0]}, which can't be run: {error.strerror}.", hint) from error
+    if result.returncode != 0:
+        raise UserError(
+            f"{what} failed: {(result.stderr or result.stdout).strip()[-2000:] or 'it printed nothing'}", hint
+        )
+    return result.stdout

@@ -10,11 +10,11 @@ import os
 import re
 import shlex
 import shutil
-import tempfile
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from swapstone.artifacts.cache_folder import new_folder
 from swapstone.artifacts.own_toolchain import libc_kind
 from swapstone.artifacts.tool_versions import header_folders, tool_of_compiler
 from swapstone.artifacts.toolchain import tool_prefix
@@ -198,19 +198,11 @@ def _files(tools: BuildTools) -> Path:
     )
     home = cache_dir().resolve() / "build-files" / address.hexdigest()[:16]
     if not (home / MESON_FILE).is_file():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=home.parent, prefix=".making-") as temporary:
-            work = Path(temporary) / "made"
-            work.mkdir()
+        with new_folder(home, ".making-") as work:
             for name, text in {**texts, CMAKE_FILE: _cmake(tools, home), MESON_FILE: _meson(tools, home)}.items():
                 (work / name).write_text(text)
             for name in commands:
                 (work / name).chmod(0o755)
-            try:
-                work.rename(home)
-            except OSError:
-                if not (home / MESON_FILE).is_file():  # another process may have created it meanwhile
-                    raise
     return home
 
 

@@ -11,12 +11,12 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from swapstone.artifacts.apt import writable_folder
+from swapstone.artifacts.build_command import run_tool
+from swapstone.artifacts.cache_folder import new_folder, writable_folder
 from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.image_catalog import ARCHITECTURES, KERNELS, Architecture
 from swapstone.artifacts.kernel_modules import Module, ModuleFile, read_module_file
@@ -24,6 +24,7 @@ from swapstone.artifacts.packages import Lock, Package, Progress, fetch, package
 from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
+from swapstone.model.regular_file import read_regular_file
 
 OWN_MODULES: tuple[str, ...] = ("planted",)
 """Names of the modules; the source is ``native/NAME/NAME.c``."""
@@ -90,9 +91,8 @@ def build_module_source(
         for one in {package.architecture for package in packages}:
             fetch([package for package in packages if package.architecture == one], progress)
         progress(f"building the module {name} for the kernel {kernel} for {architecture.name}")
-        with writable_folder(home.parent), tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as work:
-            _build(name, text, packages, prefix, Path(work))
-            _move(Path(work) / "done", home)
+        with writable_folder(home.parent), new_folder(home) as done:
+            _build(name, text, packages, prefix, done)
     with contextlib.suppress(OSError):  # a read-only cache can be used
         os.utime(home)  # `swapstone image gc` uses the time of the last use
     return read_module_file(file)
@@ -121,11 +121,7 @@ def _text(source: Path) -> str:
         UserError: it can't be read, or is no text of at most 4 MiB.
     """
     try:
-        with source.open("rb") as handle:
-            data = handle.read(_LARGEST_SOURCE + 1)
-        if len(data) > _LARGEST_SOURCE:
-            raise UserError(f"The file {source} is larger than {_LARGEST_SOURCE >> 20} MiB.")
-        return data.decode()
+        return read_regular_file(source, _LARGEST_SOURCE).decode()
     except OSError as error:
         raise UserError(f"The file {source} can't be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
@@ -158,9 +154,9 @@ def _header_packages(name: str, architecture: Architecture, kernel: str, lock: L
     return (*found, *programs)
 
 
-def _build(name: str, text: str, packages: Sequence[Package], prefix: str, work: Path) -> None:
+def _build(name: str, text: str, packages: Sequence[Package], prefix: str, done: Path) -> None:
     """Unpack the headers, and build the module from its source text."""
-    tree, copy = work / "tree", work / "copy"
+    tree, copy = done.parent / "tree", done.parent / "copy"
     for package in packages:
         _run(["dpkg-deb", "-x", str(package_file(package.sha256)), str(tree)], "unpacking the kernel's headers")
     top = next((found.parent for found in sorted(tree.glob("usr/src/*/Module.symvers"))), None)
@@ -178,8 +174,7 @@ def _build(name: str, text: str, packages: Sequence[Package], prefix: str, work:
     _run(["make", "-C", str(top), f"M={copy}", *tools, *_FLAGS, "modules"], f"building the module {name}")
     built = copy / f"{name}.ko"
     _run([f"{prefix}strip", "--strip-debug", str(built)], f"building the module {name}")
-    (work / "done").mkdir()
-    built.rename(work / "done" / built.name)
+    built.rename(done / built.name)
 
 
 def _compiler(prefix: str, config: Path) -> str:
@@ -201,29 +196,4 @@ def _compiler(prefix: str, config: Path) -> str:
 
 def _run(command: list[str], what: str) -> None:
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C.UTF-8", "TMPDIR": tempfile.gettempdir()}
-    try:
-        result = subprocess.run(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=BUILD_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UserError(f"{what[0].upper()}{what[1:]} did not finish within {BUILD_TIMEOUT_S} s.") from error
-    except OSError as error:
-        raise UnavailableError(f"{command[0]} can't be run: {error.strerror}.", f"It is needed for {what}.") from error
-    if result.returncode != 0:
-        output = (result.stderr or result.stdout).strip()[-1500:]
-        raise UserError(f"{what[0].upper()}{what[1:]} failed: {output or 'no reason given'}")
-
-
-def _move(done: Path, home: Path) -> None:
-    try:
-        done.rename(home)
-    except OSError:
-        if not home.is_dir():  # another process may have built the same module meanwhile
-            raise
+    run_tool(command, f"{what[0].upper()}{what[1:]}", environment=environment, timeout_s=BUILD_TIMEOUT_S)

@@ -5,30 +5,33 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from swapstone.artifacts.cache_folder import new_folder
 from swapstone.artifacts.tool_versions import first_line, header_folders, link_inputs
 from swapstone.factors.c_library_files import CLibraryTree
 from swapstone.model import UnavailableError
 from swapstone.model.directories import cache_dir
 
 
-def installed_musl() -> CLibraryTree:
-    """Return the musl that the command ``musl-gcc`` links.
+def installed_musl(command: str = "musl-gcc") -> CLibraryTree:
+    """Return the musl that a command links.
+
+    Args:
+        command: gcc for musl.
 
     Raises:
         UnavailableError: it does not print where its files are.
     """
-    gcc = ("musl-gcc",)
+    gcc = (command,)
     start = next((path.parent for path in link_inputs(gcc) if path.name.endswith("crt1.o")), None)
     headers = tuple(str(folder) for folder in header_folders(gcc) if (folder / "stdio.h").is_file())
     loader = next(iter(sorted(Path("/lib").glob("ld-musl-*.so.1"))), None)
     if start is None or not headers:
         raise UnavailableError(
-            "musl-gcc does not print the location of musl's headers and start-up objects.",
-            "Check the output of `musl-gcc -### -x c /dev/null`.",
+            f"{command} does not print the location of musl's headers and start-up objects.",
+            f"Check the output of `{command} -### -x c /dev/null`.",
         )
     return CLibraryTree(
         kind="musl", headers=headers, objects=str(start), libraries=(str(start),), loader=str(loader or "")
@@ -78,10 +81,7 @@ def compiler_script(name: str, command: Sequence[str]) -> Path:
     home = cache_dir().resolve() / "toolchains" / hashlib.sha256(f"{name}\n{text}".encode()).hexdigest()[:16]
     script = home / name
     if not script.is_file():
-        home.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=home, prefix=".making-") as temporary:
-            made = Path(temporary) / name
-            made.write_text(text)
-            made.chmod(0o755)
-            made.replace(script)
+        with new_folder(home, ".making-") as made:
+            (made / name).write_text(text)
+            (made / name).chmod(0o755)
     return script

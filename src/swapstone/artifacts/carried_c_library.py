@@ -12,20 +12,13 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts.c_library_tree import installed_musl
-from swapstone.artifacts.cross_compilers import cross_compiler
+from swapstone.artifacts.cross_compilers import CROSS_COMPILERS, cross_compiler
 from swapstone.artifacts.cross_musl import musl_specs
+from swapstone.artifacts.sdk_sysroot import loader_of
 from swapstone.artifacts.tool_versions import first_line
 from swapstone.artifacts.toolchain import cross_prefix
 from swapstone.factors import Recipe
 from swapstone.model import UnavailableError
-
-_LOADERS = {
-    "x86_64": ("ld-linux-x86-64.so.2", "ld-musl-x86_64.so.1"),
-    "aarch64": ("ld-linux-aarch64.so.1", "ld-musl-aarch64.so.1"),
-    "arm": ("ld-linux-armhf.so.3", "ld-musl-armhf.so.1"),
-    "riscv64": ("ld-linux-riscv64-lp64d.so.1", "ld-musl-riscv64.so.1"),
-}
-"""Names of the loaders of glibc and musl, by the machine's name in recipes."""
 
 _OF_GLIBC = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libgcc_s.so.1")
 
@@ -67,21 +60,21 @@ def carried_c_library(recipe: Recipe, notify: Callable[[str], None]) -> CarriedC
         UserError: musl of another architecture can't be fetched.
     """
     machine = recipe.architecture or os.uname().machine
-    if recipe.libc not in {"glibc", "musl"} or recipe.float_abi or machine not in _LOADERS:
+    if recipe.libc not in {"glibc", "musl"} or recipe.float_abi or machine not in CROSS_COMPILERS:
         raise UnavailableError(
             f"The shared objects of {recipe.libc} can't be carried to another machine.", "Add --hold linking=static."
         )
-    glibc_loader, musl_loader = _LOADERS[machine]
+    loader = Path(loader_of(CROSS_COMPILERS[machine], recipe.libc)).name
     if recipe.libc == "musl":
-        return CarriedCLibrary(musl_loader, {musl_loader: _musl(recipe, notify)})
+        return CarriedCLibrary(loader, {loader: _musl(recipe, notify)})
     files: dict[str, Path] = {}
-    for name in (glibc_loader, *_OF_GLIBC):
+    for name in (loader, *_OF_GLIBC):
         path = Path(first_line([f"{cross_prefix(recipe.architecture)}gcc", f"-print-file-name={name}"]))
         if path.is_absolute() and path.is_file():
             files[name] = path.resolve()
-    if missing := {glibc_loader, "libc.so.6"} - files.keys():
+    if missing := {loader, "libc.so.6"} - files.keys():
         raise UnavailableError(f"The shared objects of glibc for {machine} are not installed: {min(missing)}.")
-    return CarriedCLibrary(glibc_loader, files)
+    return CarriedCLibrary(loader, files)
 
 
 def _musl(recipe: Recipe, notify: Callable[[str], None]) -> Path:

@@ -11,11 +11,11 @@ import dataclasses
 import hashlib
 import shlex
 import shutil
-import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 
-from swapstone.artifacts.apt import locked, writable_folder
+from swapstone.artifacts.cache_folder import locked, new_folder, writable_folder
+from swapstone.artifacts.carried_c_library import CarriedCLibrary
 from swapstone.artifacts.image_assembly import Tree, add_parts, needed_packages
 from swapstone.artifacts.image_catalog import ARCHITECTURES, find_part
 from swapstone.artifacts.packages import Package, Progress, fetch, read_lock
@@ -31,25 +31,14 @@ _KEY_DIGITS = 32
 
 
 @dataclasses.dataclass(frozen=True)
-class CarriedPrograms:
+class CarriedPrograms(CarriedCLibrary):
     """Programs with their loader and shared objects.
 
     Attributes:
-        loader: name of the loader.
-        files: files of this machine by their names; all are in one folder.
         packages: pairs (package, version) of the programs, without those of their libraries.
     """
 
-    loader: str
-    files: Mapping[str, Path]
     packages: tuple[tuple[str, str], ...]
-
-    def digest(self) -> str:
-        """Return the SHA-256 of all names and contents, in hexadecimal."""
-        digest = hashlib.sha256()
-        for name, path in sorted(self.files.items()):
-            digest.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-        return digest.hexdigest()
 
     def command(self, program: str, folder: str) -> str:
         """Return the words of a shell that start a program.
@@ -84,12 +73,11 @@ def carried_programs(parts: Iterable[str], machine: str, progress: Progress) -> 
     with writable_folder(home.parent), locked(home.parent / ".lock"):
         if not (home / _SEAL).is_file():
             fetch(packages, progress)
-            with tempfile.TemporaryDirectory(dir=home.parent, prefix=".unpacking-") as work:
+            shutil.rmtree(home, ignore_errors=True)
+            with new_folder(home, ".unpacking-") as done:
                 tree = Tree()
-                add_parts(tree, wanted, packages, Path(work))
-                _write(tree, Path(work) / "done")
-                shutil.rmtree(home, ignore_errors=True)
-                (Path(work) / "done").rename(home)
+                add_parts(tree, wanted, packages, done.parent)
+                _write(tree, done)
     files = {path.name: path for path in sorted(home.iterdir()) if path.name != _SEAL}
     loader = next((name for name in files if name.startswith("ld-linux")), "")
     if not loader:
@@ -103,7 +91,6 @@ def _named(names: set[str], packages: Iterable[Package]) -> tuple[tuple[str, str
 
 def _write(tree: Tree, folder: Path) -> None:
     """Write the files of a tree into one folder, each executable: boards try that before a program is there."""
-    folder.mkdir()
     for path, entry in tree.entries.items():
         target = folder / PurePosixPath(path).name
         if not target.exists():

@@ -9,12 +9,11 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from swapstone.artifacts.cache_folder import locked, new_folder
 from swapstone.artifacts.distribution_packages import install_command, rust_command
-from swapstone.artifacts.file_lock import take_lock
 from swapstone.artifacts.lwip_source import LWIP_VARIABLE, lwip_source
 from swapstone.artifacts.tool_versions import first_line
 from swapstone.artifacts.upstream_sources import failure_cause
@@ -234,16 +233,14 @@ def build_with_cargo(
         UnavailableError: a crate or the source of lwIP can't be fetched.
         UserError: the build fails.
     """
-    target.mkdir(parents=True, exist_ok=True)
     environment = {
         **{name: value for name, value in os.environ.items() if name not in _TUNING},
         **variables,
         "CARGO_TARGET_DIR": str(target),
         LWIP_VARIABLE: str(lwip_source()),
     }
-    with (target / ".swapstone-lock").open("w") as lock:
+    with locked(target / ".swapstone-lock"):
         # Cargo locks its folder during a build; this lock also covers the copy of the program.
-        take_lock(lock, target / ".swapstone-lock")
         forget_other_sources(target, sources)
         try:
             done = subprocess.run(
@@ -267,9 +264,5 @@ def build_with_cargo(
             raise UserError(
                 f"{package} does not build:\n{done.stderr.strip()[-2000:]}", "`swapstone doctor` reports missing tools."
             )
-        with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
-            whole = Path(temporary) / "whole"
-            whole.mkdir()
+        with new_folder(home) as whole:
             shutil.copy2(made or target / "release" / package, whole / PROGRAM)
-            if not home.exists():
-                whole.rename(home)

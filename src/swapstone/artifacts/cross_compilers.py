@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from swapstone.artifacts.c_library_tree import compiler_script
 from swapstone.artifacts.cross_musl import check_musl, musl_specs
-from swapstone.artifacts.distribution_packages import install_command
+from swapstone.artifacts.distribution_packages import install_command, require_command
 from swapstone.artifacts.tool_versions import preprocesses
 from swapstone.model import FrozenStruct, UnavailableError
 
@@ -115,9 +115,9 @@ def check_cross(architecture: str, compiler: str, libc: str) -> None:
     if compiler not in {"cc", "gcc", "clang"} or libc not in {"glibc", "musl"}:
         raise UnavailableError(f"Swapstone can't compile for {libc} on {cross.name} with {compiler}.")
     what = f"Compiling for {cross.name}"
-    gcc = _require(f"{cross.prefix}gcc", cross.package, what)
+    gcc = require_command(f"{cross.prefix}gcc", what, cross.package)
     if compiler == "clang":
-        _require("clang", "clang", f"{what} with clang")
+        require_command("clang", f"{what} with clang", "clang")
     if libc == "musl":
         check_musl(cross.name)
     elif not preprocesses((gcc,), "stdio.h"):
@@ -151,13 +151,3 @@ def cross_command(architecture: str, compiler: str, libc: str, notify: Callable[
         options = ("--start-no-unused-arguments", f"--ld-path={linker}", "--end-no-unused-arguments")
         return (str(compiler_script(f"clang-{cross.name}", ("clang", *cross.clang, *options))),)
     return (gcc,)
-
-
-def _require(command: str, package: str, what: str) -> str:
-    found = shutil.which(command)
-    if found is None:
-        raise UnavailableError(
-            f"{what} needs the command {command!r}, which is not installed.",
-            f"Install it: {install_command(package)}",
-        )
-    return found

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from swapstone.artifacts.apt import locked, writable_folder
+from swapstone.artifacts.build_command import run_tool
+from swapstone.artifacts.cache_folder import locked, new_folder, writable_folder
 from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.packages import Contents, Package, fetch, package_file, read_lock
 from swapstone.model import UnavailableError, UserError
@@ -92,8 +91,9 @@ def _unpack(packages: tuple[Package, ...], triple: str, prefix: str, home: Path,
     """Copy the packages' headers and objects into a folder, and write the specs."""
     fetch(packages, notify)
     folders = (f"include/{triple}", f"lib/{triple}")
-    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".making-") as temporary:
-        work, made = Path(temporary), Path(temporary) / "made"
+    what = f"Preparing musl for {triple}"
+    with new_folder(home, ".making-") as made:
+        work = made.parent
         for package in packages:
             with Contents(package_file(package.sha256), work) as contents:
                 for name in contents.names():
@@ -111,21 +111,13 @@ def _unpack(packages: tuple[Package, ...], triple: str, prefix: str, home: Path,
         # The debug information of a newer release than the linker's has relocations that the linker can't read.
         objects = sorted(path for path in (made / folders[1]).iterdir() if path.suffix in {".o", ".a"})
         for path in objects:
-            _run([f"{prefix}objcopy", "--strip-debug", "--enable-deterministic-archives", str(path)], work)
+            run_tool(
+                [f"{prefix}objcopy", "--strip-debug", "--enable-deterministic-archives", str(path)], what, folder=work
+            )
         if triple in _SHIM_FOR:
             (work / "shim.c").write_text(_SHIM_SOURCE)
-            _run([f"{prefix}gcc", "-O2", "-fPIC", "-c", "shim.c", "-o", "shim.o"], work)
-            _run([f"{prefix}ar", "rcD", str(made / folders[1] / SHIM), "shim.o"], work)
-        made.rename(home)
-
-
-def _run(command: list[str], folder: Path) -> None:
-    try:
-        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace", check=False)
-    except OSError as error:
-        raise UnavailableError(f"{command[0]} can't be run: {error.strerror}.") from error
-    if result.returncode != 0:
-        raise UserError(f"{command[0]} can't prepare musl: {result.stderr.strip()[:500]}")
+            run_tool([f"{prefix}gcc", "-O2", "-fPIC", "-c", "shim.c", "-o", "shim.o"], what, folder=work)
+            run_tool([f"{prefix}ar", "rcD", str(made / folders[1] / SHIM), "shim.o"], what, folder=work)
 
 
 def rewritten_specs(specs: str, triple: str, home: Path) -> str:

@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 
+from swapstone.model import UnavailableError
+
 _APT_S = 30
 _IN_EVERY_DEBIAN = "base-files"
 _ALTERNATIVES = {"cargo-web": "cargo", "rustc-web": "rustc", "linux-perf": "linux-tools-generic"}
@@ -74,3 +76,23 @@ def rust_command(lowest: tuple[int, int]) -> str:
 def _newest(package: str) -> tuple[int, int]:
     found = [re.match(r"(?:[0-9]+:)?([0-9]+)\.([0-9]+)", version) for version in package_versions(package)]
     return max(((int(match[1]), int(match[2])) for match in found if match), default=(0, 0))
+
+
+def require_command(command: str, what: str, packages: str) -> str:
+    """Return the path of a command.
+
+    Args:
+        command: its name or path.
+        what: what needs it, for the message.
+        packages: that have it, separated by blanks; empty if no package is known.
+
+    Raises:
+        UnavailableError: it is not installed.
+    """
+    found = shutil.which(command)
+    if found is None:
+        raise UnavailableError(
+            f"{what} needs the command {command!r}, which is not installed.",
+            f"Install it: {install_command(packages)}" if packages else "",
+        )
+    return found

@@ -7,6 +7,7 @@ It reads the segments, as a loader does. A file without section headers is read 
 from __future__ import annotations
 
 import itertools
+import posixpath
 import struct
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +16,7 @@ from elftools.construct import Container
 from elftools.elf.elffile import ELFFile
 
 from swapstone.factors.elf_file import MOST_ENTRIES, DamagedElfError, open_elf
-from swapstone.model import FrozenStruct
+from swapstone.model import FrozenStruct, UserError
 
 _MOST_TEXT_BYTES = 4096
 """PATH_MAX of Linux: no path that a loader could open is longer."""
@@ -45,6 +46,10 @@ class DynamicEntries(FrozenStruct, frozen=True, kw_only=True):
     rpath: str = ""
     runpath: str = ""
     dynamic: bool = False
+
+    def names(self) -> tuple[str, ...]:
+        """Return the sonames of all needed objects; the loader is one of them."""
+        return (*self.needed, posixpath.basename(self.loader)) if self.loader else self.needed
 
 
 def read_entries(content: bytes) -> DynamicEntries | None:
@@ -114,3 +119,19 @@ def _text(content: bytes, at: int) -> str:
     if end < 0:
         raise ELFError(f"a text of its dynamic entries is longer than {_MOST_TEXT_BYTES} bytes")
     return content[at:end].decode(errors="surrogateescape")
+
+
+def read_dependencies(name: str, content: bytes) -> DynamicEntries:
+    """Read the entries of a file of an image; without any if it is no ELF file.
+
+    Args:
+        name: of the file, for the error.
+        content: of the file.
+
+    Raises:
+        UserError: its headers are damaged.
+    """
+    try:
+        return read_entries(content) or DynamicEntries(machine="", bits=0)
+    except DamagedElfError as error:
+        raise UserError(f"{name} is a damaged ELF file: {error}.") from error

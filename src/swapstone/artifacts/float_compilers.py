@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from swapstone.artifacts.distribution_packages import install_command
+from swapstone.artifacts.distribution_packages import install_command, require_command
 from swapstone.artifacts.tool_versions import preprocesses
 from swapstone.factors import FLOAT, Recipe, find_level
 from swapstone.factors.allocator import DEFAULT
@@ -39,32 +39,33 @@ def check_float(recipe: Recipe) -> None:
         UnavailableError: the combination does not exist, or a package is missing; the hint names it.
     """
     machine = recipe.architecture or os.uname().machine
-    if machine not in MACHINES:
-        raise UnavailableError(
+    limits = (
+        (
+            machine not in MACHINES,
             f"The factor float is for 32-bit ARM, not for {machine}.",
             "Run it in a virtual machine: --target vm --arch armhf",
-        )
-    if recipe.compiler not in {"cc", "gcc"} or recipe.libc != "glibc":
-        raise UnavailableError(
+        ),
+        (
+            recipe.compiler not in {"cc", "gcc"} or recipe.libc != "glibc",
             f"The factor float has the distribution's gcc and glibc only, not {recipe.compiler} and {recipe.libc}.",
             "Leave these factors out.",
-        )
-    if recipe.linking != "static":
-        raise UnavailableError(
+        ),
+        (
+            recipe.linking != "static",
             "Programs of the factor float are linked statically: images have no loader of soft and softfp.",
             "Leave linking out, or add --hold linking=static.",
-        )
-    if recipe.allocator != DEFAULT:
-        raise UnavailableError(
+        ),
+        (
+            recipe.allocator != DEFAULT,
             "Allocators are built for one floating-point ABI only, so the factor float can't be combined with them.",
             "Leave allocator out.",
-        )
+        ),
+    )
+    for unavailable, reason, hint in limits:
+        if unavailable:
+            raise UnavailableError(reason, hint)
     gcc, package = f"{float_prefix(recipe.float_abi)}gcc", find_level(FLOAT, recipe.float_abi).package
-    if shutil.which(gcc) is None:
-        raise UnavailableError(
-            f"float={recipe.float_abi} needs the command {gcc!r}, which is not installed.",
-            f"Install it: {install_command(package)}",
-        )
+    require_command(gcc, f"float={recipe.float_abi}", package)
     if not preprocesses((gcc,), "stdio.h"):
         raise UnavailableError(
             f"The C library's headers for {gcc} are not installed.", f"Install them: {install_command(package)}"

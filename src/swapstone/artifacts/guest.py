@@ -9,10 +9,10 @@ import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from swapstone.artifacts.cache_folder import new_folder
 from swapstone.artifacts.crates import (
     build_crate,
     build_with_cargo,
@@ -194,12 +194,9 @@ def build_bare(
     digest = hashlib.sha256(guest.read_bytes()).hexdigest()
     home = home_of(f"{program.sha256} {digest}", "")
     if not home.exists():
-        with tempfile.TemporaryDirectory(dir=home.parent, prefix=".joining-") as temporary:
-            whole = Path(temporary) / "whole"
-            whole.mkdir()
+        with new_folder(home) as whole:
             shutil.copy2(program.path, whole / PROGRAM)
             shutil.copy2(guest, whole / GUEST)
-            _move(whole, home)
     return dataclasses.replace(
         program,
         path=home / PROGRAM,
@@ -207,11 +204,3 @@ def build_bare(
         facts=read_facts(home / PROGRAM),
         beside=(home / GUEST,),
     )
-
-
-def _move(folder: Path, home: Path) -> None:
-    try:
-        folder.rename(home)
-    except OSError:
-        if not home.exists():  # another process was faster
-            raise

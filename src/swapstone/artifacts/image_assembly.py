@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from swapstone.artifacts.elf_dependencies import read_dependencies
+from swapstone.artifacts.dynamic_entries import read_dependencies
 from swapstone.artifacts.image_catalog import ImagePart
 from swapstone.artifacts.image_comparison import ImageFile
 from swapstone.artifacts.kernel_modules import Module

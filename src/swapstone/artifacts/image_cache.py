@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from swapstone.artifacts.apt import locked, writable_folder
+from swapstone.artifacts.cache_folder import locked, writable_folder
 from swapstone.artifacts.images import Image, images_dir, read_image
 from swapstone.model.directories import cache_dir
 

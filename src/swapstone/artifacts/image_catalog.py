@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from swapstone.model import FrozenStruct, unknown
+from swapstone.model import FrozenStruct, find_named
 
 MODULES: tuple[str, ...] = ("configfs", "qemu_fw_cfg", "null_blk", "lz4", "zstd", "zram", "ext4")
 """Kernel modules that measurements in a virtual machine need."""
@@ -131,10 +131,7 @@ def find_architecture(name: str) -> Architecture:
     Raises:
         UserError: there is no such architecture.
     """
-    for architecture in ARCHITECTURES:
-        if architecture.name == name:
-            return architecture
-    raise unknown("architecture", name, [architecture.name for architecture in ARCHITECTURES])
+    return find_named("architecture", name, {each.name: each for each in ARCHITECTURES})
 
 
 def suite_of(debian: str) -> str:
@@ -148,7 +145,4 @@ def find_part(name: str) -> ImagePart:
     Raises:
         UserError: there is no such part.
     """
-    for part in PARTS:
-        if part.name == name:
-            return part
-    raise unknown("part of an image", name, [part.name for part in PARTS])
+    return find_named("part of an image", name, {part.name: part for part in PARTS})

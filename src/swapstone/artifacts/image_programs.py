@@ -13,8 +13,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,16 +20,16 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.apt import locked, writable_folder
-from swapstone.artifacts.build_command import build_environment, run_build
-from swapstone.artifacts.distribution_packages import install_command
+from swapstone.artifacts.build_command import build_environment, run_build, run_tool
+from swapstone.artifacts.cache_folder import locked, new_folder, writable_folder
+from swapstone.artifacts.distribution_packages import require_command
 from swapstone.artifacts.image_program_table import PROGRAMS, ImageProgram
 from swapstone.artifacts.placeholders import fill
 from swapstone.artifacts.program_overlays import Patch, apply_patches, config_of, patches_of
 from swapstone.artifacts.sdk import BuiltSdk
 from swapstone.artifacts.tool_versions import compiler_version
-from swapstone.artifacts.upstream_sources import fetch, is_fetched, read_lock, unpack
-from swapstone.model import FrozenStruct, UnavailableError, UserError
+from swapstone.artifacts.upstream_sources import fetch, read_lock, unpack
+from swapstone.model import FrozenStruct, UserError
 from swapstone.model.directories import cache_dir, share_dir
 
 LOG = "build.log"
@@ -80,11 +78,7 @@ def check_build_tools(names: tuple[str, ...]) -> None:
     """
     for name in names:
         for command, package in PROGRAMS[name].build_tools:
-            if shutil.which(command) is None:
-                raise UnavailableError(
-                    f"{name} is built with the command {command!r}, which is not installed.",
-                    f"Install it: {install_command(package)}",
-                )
+            require_command(command, f"Building {name}", package)
 
 
 def fetch_sources(names: tuple[str, ...], notify: Callable[[str], None]) -> None:
@@ -95,10 +89,7 @@ def fetch_sources(names: tuple[str, ...], notify: Callable[[str], None]) -> None
     """
     for name in names:
         lock, entry = PROGRAMS[name].lock
-        source = read_lock(share_dir() / lock)[entry]
-        if not is_fetched(source):
-            notify(f"fetching the sources of {name}")
-        fetch(source, lock)
+        fetch(read_lock(share_dir() / lock)[entry], lock, notify, name)
 
 
 def build_program(name: str, sdk: BuiltSdk, compiler: str, notify: Callable[[str], None]) -> BuiltProgram:
@@ -143,17 +134,13 @@ def build_program(name: str, sdk: BuiltSdk, compiler: str, notify: Callable[[str
             f"The cache folder {home.parent} has a blank in its path, which the makefiles of programs can't have.",
             "Set XDG_CACHE_HOME to another folder.",
         )
-    with (
-        writable_folder(home.parent / _LOCKS),
-        locked(home.parent / _LOCKS / key),
-    ):  # other programs are built meanwhile
+    with locked(home.parent / _LOCKS / key), writable_folder(home.parent):  # other programs are built meanwhile
         if not (home / _SEAL).is_file():
             notify(f"building {name} {described.version} for {sdk.sdk.libc} of {sdk.sdk.architecture} with {compiler}")
             archive = fetch(source, lock)
-            with _reported(notify, name), tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as work:
-                _Build(program, sdk, compiler, Path(work), tuple(need.root for need in needs)).run(archive)
-                shutil.rmtree(home, ignore_errors=True)
-                (Path(work) / "done").rename(home)
+            shutil.rmtree(home, ignore_errors=True)
+            with _reported(notify, name), new_folder(home) as done:
+                _Build(program, sdk, compiler, done, tuple(need.root for need in needs)).run(archive)
         os.utime(home / _SEAL)
     return msgspec.structs.replace(described, key=key)
 
@@ -187,19 +174,19 @@ class _Build:
     program: ImageProgram
     sdk: BuiltSdk
     compiler: str
-    work: Path
+    done: Path
     needs: tuple[Path, ...]
 
     def run(self, archive: Path) -> None:
-        (self.work / "sources").mkdir()
-        tree = unpack(archive, self.work / "sources") / self.program.folder
+        work, done = self.done.parent, self.done
+        (work / "sources").mkdir()
+        tree = unpack(archive, work / "sources") / self.program.folder
         apply_patches(self.program.name, self.sdk.sdk.libc, tree)
-        (self.work / "config").write_text(config_of(self.program.name))
-        (self.work / "needs").mkdir()
+        (work / "config").write_text(config_of(self.program.name))
+        (work / "needs").mkdir()
         for root in self.needs:
-            shutil.copytree(root, self.work / "needs", symlinks=True, dirs_exist_ok=True)
-        done = self.work / "done"
-        (done / _INSTALLED).mkdir(parents=True)
+            shutil.copytree(root, work / "needs", symlinks=True, dirs_exist_ok=True)
+        (done / _INSTALLED).mkdir()
         command = fill(self.program.command, self._values(tree, done / _INSTALLED))
         status, output = run_build(command, tree, _TIMEOUT_S, build_environment(), options=("-e",))
         if status != 0:
@@ -210,10 +197,11 @@ class _Build:
 
     def _values(self, tree: Path, out: Path) -> dict[str, str]:
         """Return the values of the placeholders, in the shell's syntax."""
-        below = self.work / "needs"
+        work = self.done.parent
+        below = work / "needs"
         cflags = (*_CFLAGS, f"-ffile-prefix-map={tree}=.", *((f"-I{below}/include",) if self.needs else ()))
         paths = {name: self.sdk.command(name) for name in ("ar", "ld", "nm", "objcopy", "ranlib", "strip")}
-        paths |= {"cc": self.sdk.command(self.compiler), "config": self.work / "config", "needs": below, "out": out}
+        paths |= {"cc": self.sdk.command(self.compiler), "config": work / "config", "needs": below, "out": out}
         return {
             **{name: shlex.quote(str(path)) for name, path in paths.items()},
             "cflags": shlex.join(cflags),
@@ -242,6 +230,4 @@ def _strip(out: Path, sdk: BuiltSdk) -> None:
                 continue
         path.chmod(0o755)
         command = [str(sdk.command("strip")), "--strip-unneeded", "--remove-section=.note.gnu.build-id", str(path)]
-        result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        if result.returncode != 0:
-            raise UnavailableError(f"{path.name} can't be stripped: {result.stderr.strip()[:300]}")
+        run_tool(command, f"Stripping {path.name}")

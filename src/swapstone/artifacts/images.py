@@ -16,15 +16,15 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts import elf_dependencies, image_assembly, image_catalog, kernel_modules, kernels
-from swapstone.artifacts.apt import locked, writable_folder
+from swapstone.artifacts import dynamic_entries, image_assembly, image_catalog, kernel_modules, kernels
 from swapstone.artifacts.bundled_modules import build_module_source
+from swapstone.artifacts.cache_folder import locked, new_folder, sha256_of, writable_folder
 from swapstone.artifacts.image_assembly import KERNEL_PART, KERNEL_PATH, Overlay, Tree
 from swapstone.artifacts.image_catalog import KERNELS, PARTS, Architecture, ImagePart, find_architecture, find_part
 from swapstone.artifacts.image_comparison import ImageFile
 from swapstone.artifacts.kernel_modules import Module, ModuleFile, Modules, modules_for, read_module_file
 from swapstone.artifacts.kernels import Kernel, read_kernel
-from swapstone.artifacts.packages import Contents, Lock, Package, Progress, fetch, package_file, read_lock, sha256_of
+from swapstone.artifacts.packages import Contents, Lock, Package, Progress, fetch, package_file, read_lock
 from swapstone.model import FrozenStruct, UnavailableError, UserError, cpio
 from swapstone.model.directories import cache_dir
 from swapstone.model.regular_file import read_regular_file
@@ -362,8 +362,8 @@ def _check_release(kernel: Kernel, loaded: Sequence[Module]) -> None:
 
 def _build(plan: ImagePlan, home: Path, progress: Progress) -> Image:
     """Build in a temporary folder and rename it. The caller holds the lock."""
-    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
-        work = Path(temporary)
+    with new_folder(home) as done:
+        work = done.parent
         if plan.own is not None:
             (kernel, loaded), dynamic = plan.own, None
         else:
@@ -393,12 +393,9 @@ def _build(plan: ImagePlan, home: Path, progress: Progress) -> Image:
             packages=tuple((package.name, package.version, package.sha256) for package in used),
             files={KERNEL_PATH: kernel_file, **tree.files()},
         )
-        done = work / "done"
-        done.mkdir()
         for name, content in ((_KERNEL, kernel.image), (_INITRD, initrd), (_IMAGE, image.encoded())):
             write_through(done / name, content)
         write_through(done / _SEAL, _digest(image.encoded()).encode())
-        done.rename(home)
     return image
 
 
@@ -461,6 +458,6 @@ def code_version() -> str:
     """Return a digest of the code that builds images, because another version may build a different image from the same input."""
     files = [
         Path(str(module.__file__))
-        for module in (image_assembly, cpio, kernels, kernel_modules, elf_dependencies, image_catalog)
+        for module in (image_assembly, cpio, kernels, kernel_modules, dynamic_entries, image_catalog)
     ]
     return _digest(b"".join(path.read_bytes() for path in (*files, Path(__file__))))

@@ -15,6 +15,7 @@ from pathlib import Path
 from swapstone.factors.elf_file import DamagedElfError, content_of, open_elf
 from swapstone.model import FrozenStruct, UserError
 from swapstone.model.compression import CompressionError, decompress
+from swapstone.model.regular_file import read_regular_file
 
 _MODULE = re.compile(r"(?P<name>[^/]+)\.ko(?P<compressed>\.(?:xz|gz|zst))?\Z")
 _BUILT_IN = "modules.builtin"
@@ -125,12 +126,9 @@ def read_module_file(path: Path) -> ModuleFile:
         UserError: it can't be read, or is no module.
     """
     try:
-        with path.open("rb") as handle:
-            data = handle.read(_LARGEST_MODULE + 1)
+        data = read_regular_file(path, _LARGEST_MODULE)
     except OSError as error:
         raise UserError(f"The module {path} can't be read: {error.strerror}.") from error
-    if len(data) > _LARGEST_MODULE:
-        raise UserError(f"The module {path} is larger than {_LARGEST_MODULE >> 20} MiB.")
     content = _unpacked(str(path), data)
     facts = _facts(str(path), content)
     match = _MODULE.search(path.name)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import collections
 import re
-import stat
 import struct
 from pathlib import Path
 
 from swapstone.factors.elf_file import DamagedElfError, open_elf
 from swapstone.model import FrozenStruct, UserError
 from swapstone.model.compression import CompressionError, decompress
+from swapstone.model.regular_file import read_regular_file
 
 _X86_SIGNATURE = (0x202, b"HdrS")  # Documentation/arch/x86/boot.rst
 _X86_HEADER_BYTES = 0x250  # up to and with payload_length
@@ -96,12 +96,7 @@ def read_kernel(path: Path) -> Kernel:
 def _content(path: Path) -> bytes:
     """Return the bytes of a regular file."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
-            raise UserError(f"The kernel {path} is not a regular file.")
-        if found.st_size > _LARGEST_KERNEL:
-            raise UserError(f"The kernel {path} is larger than {_LARGEST_KERNEL >> 20} MiB.")
-        return path.read_bytes()
+        return read_regular_file(path, _LARGEST_KERNEL)
     except OSError as error:
         raise UserError(f"The kernel {path} can't be read: {error.strerror}.") from error
 

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from swapstone.artifacts.apt import locked, writable_folder
+from swapstone.artifacts.cache_folder import locked, writable_folder
 from swapstone.artifacts.image_assembly import Overlay
 from swapstone.artifacts.image_catalog import ARCHITECTURES, find_architecture
 from swapstone.artifacts.image_program_table import PROGRAMS

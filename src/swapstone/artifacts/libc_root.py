@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from swapstone.artifacts.cross_musl import MUSL
-from swapstone.artifacts.elf_dependencies import read_dependencies
+from swapstone.artifacts.dynamic_entries import read_dependencies
 from swapstone.artifacts.image_assembly import Overlay, Tree, add_base
 from swapstone.artifacts.packages import Contents, Package, package_file, plain_path, read_lock
 from swapstone.model import UserError, cpio

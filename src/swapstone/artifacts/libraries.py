@@ -7,7 +7,6 @@ needs: for dynamic linking the shared ones, for static linking the archives. So 
 
 from __future__ import annotations
 
-import contextlib
 import difflib
 import functools
 import hashlib
@@ -22,12 +21,13 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts.build_command import build_environment, run_build
+from swapstone.artifacts.cache_folder import locked, new_folder, read_description, sha256_of
 from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.kernel_headers import link_kernel_headers
 from swapstone.artifacts.library_table import LIBRARIES, Library
 from swapstone.artifacts.placeholders import fill
 from swapstone.artifacts.tool_versions import compiler_identity, preprocesses
-from swapstone.artifacts.upstream_sources import Source, fetch, is_fetched, locked, read_lock, unpack
+from swapstone.artifacts.upstream_sources import Source, fetch, read_lock, unpack
 from swapstone.factors import Recipe
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
@@ -172,10 +172,7 @@ def _source(name: str) -> Source:
 
 
 def _fetch(name: str, notify: Notify) -> None:
-    source = _source(name)
-    if not is_fetched(source):
-        notify(f"fetching the sources of {name}")
-    fetch(source, LOCK)
+    fetch(_source(name), LOCK, notify, name)
 
 
 def library_version(name: str) -> str:
@@ -193,15 +190,14 @@ def _library(name: str, recipe: Recipe, needs: tuple[Path, ...], notify: Notify)
     digest = hashlib.sha256("\n".join((*inputs, *flags)).encode(errors="surrogateescape")).hexdigest()[:32]
     home = cache_dir().resolve() / "libraries" / digest
     with locked(home.with_suffix(".lock")):
-        with contextlib.suppress(OSError, msgspec.DecodeError):
-            read_library(home)
+        if read_description(home / _FINISHED, BuiltLibrary) is not None:
             return home
         version = library_version(name)
         notify(f"building {name} {version} with {Path(recipe.command[0]).name} (only once)")
         archive = fetch(source, LOCK)
         ident = f"{IDENT} {name} {version} {digest}"
         _build(home, library, msgspec.structs.replace(recipe, ldflags=ldflags), needs, archive=archive, ident=ident)
-        files = tuple((path.name, _sha256(path)) for path in sorted((home / "lib").iterdir()) if _is_library(path))
+        files = tuple((path.name, sha256_of(path)) for path in sorted((home / "lib").iterdir()) if _is_library(path))
         description = BuiltLibrary(name=name, version=version, ident=ident, files=files)
         (home / f"{_FINISHED}.new").write_bytes(description.encoded())
         (home / f"{_FINISHED}.new").rename(home / _FINISHED)
@@ -211,10 +207,6 @@ def _library(name: str, recipe: Recipe, needs: tuple[Path, ...], notify: Notify)
 def _is_library(path: Path) -> bool:
     kind = _DYNAMIC.search(path.name) or _STATIC.search(path.name)
     return kind is not None and path.is_file() and not path.is_symlink()
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _build(home: Path, library: Library, recipe: Recipe, needs: tuple[Path, ...], *, archive: Path, ident: str) -> None:
@@ -303,9 +295,7 @@ def _linked_folder(homes: tuple[Path, ...], without: re.Pattern[str]) -> Path:
     folder = cache_dir().resolve() / "libraries" / f"set-{hashlib.sha256(address.encode()).hexdigest()[:28]}"
     if folder.is_dir():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".linking-") as temporary:
-        work = Path(temporary) / "whole"
+    with new_folder(folder, ".linking-") as work:
         for home in homes:
             for path in _files(home):
                 link = work / path.relative_to(home)
@@ -313,8 +303,6 @@ def _linked_folder(homes: tuple[Path, ...], without: re.Pattern[str]) -> Path:
                     continue
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(path)
-        with contextlib.suppress(OSError):  # another process may have made it meanwhile
-            work.rename(folder)
     return folder
 
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
-import subprocess
 import tarfile
-import tempfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
-from typing import IO
 
+from swapstone.artifacts.build_command import build_environment, run_build
 from swapstone.artifacts.c_library_tree import compiler_script, tree_options
+from swapstone.artifacts.cache_folder import locked, new_folder
+from swapstone.artifacts.distribution_packages import require_command
 from swapstone.artifacts.tool_versions import compiler_identity, first_line
-from swapstone.artifacts.upstream_sources import fetch, locked, read_lock
+from swapstone.artifacts.upstream_sources import fetch, read_lock
 from swapstone.artifacts.workload_build import run_compiler
 from swapstone.factors.c_library_files import CLibraryTree
 from swapstone.model import FrozenStruct, UnavailableError
@@ -60,11 +61,7 @@ def libstdcxx(tree: CLibraryTree, notify: Callable[[str], None] = lambda _: None
         UnavailableError: the source can't be fetched, a tool is missing, or the build fails; names the log.
     """
     for tool, package in (("g++", "g++"), ("gcc", "gcc"), ("make", "make"), ("awk", "mawk")):
-        if shutil.which(tool) is None:
-            raise UnavailableError(
-                f"The C++ library for {tree.kind} is built once, which needs the command {tool!r}.",
-                f"Install it: sudo apt-get install {package}",
-            )
+        require_command(tool, f"The C++ library for {tree.kind}, which is built once,", package)
     source = read_lock(share_dir() / LOCK)["libstdcxx"]
     described = "\n".join(("libstdc++ 3", source.sha256, *_identity(tree), compiler_identity(("g++",))))
     home = cache_dir().resolve() / "cxx-libraries" / hashlib.sha256(described.encode()).hexdigest()[:16]
@@ -73,8 +70,8 @@ def libstdcxx(tree: CLibraryTree, notify: Callable[[str], None] = lambda _: None
             what = f"libstdc++ {source.version} for {tree.root or tree.kind}"
             notify(f"building {what} (only once; it takes some minutes): fetching the source, 83 MiB")
             archive = fetch(source, LOCK)
-            with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
-                _Build(tree, what, Path(temporary), home, notify).run(archive)
+            with new_folder(home) as done:
+                _build(tree, what, archive, done, notify, failed=home.with_suffix(".failed.log"))
     return _library(home, source.version)
 
 
@@ -89,16 +86,11 @@ def unwinder_folder(tree: CLibraryTree) -> Path:
     described = "\n".join(("unwinder 2", source.read_text(), real, *_identity(tree), compiler_identity(("gcc",))))
     home = cache_dir().resolve() / "cxx-libraries" / hashlib.sha256(described.encode()).hexdigest()[:16]
     if not (home / "libgcc_eh.a").is_file():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
-            made = Path(temporary) / "made"
-            made.mkdir()
+        with new_folder(home) as made:
             options = [*tree_options(tree, ("gcc",), clang=False), "-O2", "-fPIC", "-c", str(source)]
             run_compiler(["gcc", *options, "-o", str(made / "find_object.o")])
             run_compiler(["ar", "rcsD", str(made / "libfind_object.a"), str(made / "find_object.o")])
             (made / "libgcc_eh.a").write_text(f"GROUP ( {real} {home}/libfind_object.a )\n")
-            if not home.exists():
-                made.rename(home)
     return home
 
 
@@ -121,64 +113,42 @@ def _library(home: Path, version: str) -> CxxLibrary:
     return CxxLibrary(headers=(str(top), str(target), str(top / "backward")), folder=str(home / "lib"), version=version)
 
 
-class _Build:
-    """One build, in a temporary folder that is renamed when it is complete."""
-
-    def __init__(self, tree: CLibraryTree, what: str, work: Path, home: Path, notify: Callable[[str], None]) -> None:
-        self._what, self._work, self._home, self._notify = what, work, home, notify
-        self._done = work / "done"
-        self._target = f"{os.uname().machine}-linux-{ {'glibc': 'gnu'}.get(tree.kind, tree.kind) }"
-        self._compilers = [
-            f"{variable}={compiler_script(f'{name}-{tree.kind}', (name, *tree_options(tree, (name,), clang=False)))}"
-            for variable, name in (("CC", "gcc"), ("CXX", "g++"))
-        ]
-
-    def run(self, archive: Path) -> None:
-        """Unpack, configure, compile, install."""
-        self._done.mkdir()
-        self._notify(f"building {self._what}: unpacking")
-        source = unpack_parts(archive, self._work / "source")
-        objects = self._work / "objects"
-        objects.mkdir()
-        with (self._done / LOG).open("ab") as log:
-            self._notify(f"building {self._what}: configuring")
-            options = [
-                "--disable-multilib",
-                "--disable-nls",
-                "--disable-libstdcxx-pch",
-                "--disable-shared",
-                "--with-pic",
-            ]
-            machines = [f"--build={os.uname().machine}-linux-gnu", f"--host={self._target}"]
-            tools = ["AR=ar", "RANLIB=ranlib", "NM=nm", "STRIP=strip", "AS=as", "LD=ld", "CFLAGS=-O2", "CXXFLAGS=-O2"]
-            configure = str(source / "libstdc++-v3" / "configure")
-            self._step(
-                log, objects, [configure, *machines, f"--prefix={self._done}", *options, *self._compilers, *tools]
-            )
-            self._notify(f"building {self._what}: compiling")
-            for goal in ("all", "install"):
-                for part in _PARTS:
-                    self._step(log, objects / part, ["make", f"-j{len(os.sched_getaffinity(0))}", goal])
-        for file in (self._done / "lib").glob("*.la"):
-            file.unlink()  # it names the temporary folder
-        self._done.rename(self._home)
-
-    def _step(self, log: IO[bytes], folder: Path, command: list[str]) -> None:
-        environment = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR") if name in os.environ}
-        result = subprocess.run(
-            command,
-            cwd=folder,
-            env={**environment, "LC_ALL": "C"},
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-        if result.returncode != 0:
-            kept = self._home.with_suffix(".failed.log")
-            shutil.copy(self._done / LOG, kept)
-            raise UnavailableError(f"{self._what} can't be built: {Path(command[0]).name} failed.", f"The log: {kept}")
+def _build(
+    tree: CLibraryTree, what: str, archive: Path, done: Path, notify: Callable[[str], None], *, failed: Path
+) -> None:
+    """Unpack, configure, compile, install to a folder; store the log of a failed build in a file."""
+    notify(f"building {what}: unpacking")
+    source = unpack_parts(archive, done.parent / "source")
+    objects = done.parent / "objects"
+    objects.mkdir()
+    options = [
+        "--disable-multilib",
+        "--disable-nls",
+        "--disable-libstdcxx-pch",
+        "--disable-shared",
+        "--with-pic",
+    ]
+    compilers = [
+        f"{variable}={compiler_script(f'{name}-{tree.kind}', (name, *tree_options(tree, (name,), clang=False)))}"
+        for variable, name in (("CC", "gcc"), ("CXX", "g++"))
+    ]
+    target = f"{os.uname().machine}-linux-{ {'glibc': 'gnu'}.get(tree.kind, tree.kind) }"
+    machines = [f"--build={os.uname().machine}-linux-gnu", f"--host={target}"]
+    tools = ["AR=ar", "RANLIB=ranlib", "NM=nm", "STRIP=strip", "AS=as", "LD=ld", "CFLAGS=-O2", "CXXFLAGS=-O2"]
+    configure = str(source / "libstdc++-v3" / "configure")
+    steps = [(objects, [configure, *machines, f"--prefix={done}", *options, *compilers, *tools])]
+    for goal in ("all", "install"):
+        steps += [(objects / part, ["make", f"-j{len(os.sched_getaffinity(0))}", goal]) for part in _PARTS]
+    for folder, command in steps:
+        notify(f"building {what}: {Path(command[0]).name} in {folder.name}")
+        status, output = run_build(shlex.join(command), folder, _TIMEOUT_S, build_environment())
+        with (done / LOG).open("ab") as log:
+            log.write(output)
+        if status != 0:
+            shutil.copy(done / LOG, failed)
+            raise UnavailableError(f"{what} can't be built: {Path(command[0]).name} failed.", f"The log: {failed}")
+    for file in (done / "lib").glob("*.la"):
+        file.unlink()  # it names the temporary folder
 
 
 def unpack_parts(archive: Path, folder: Path) -> Path:

@@ -10,17 +10,16 @@ from __future__ import annotations
 import hashlib
 import random
 import shlex
-import subprocess
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 from elftools.elf.elffile import ELFFile
 
-from swapstone.artifacts.distribution_packages import install_command
+from swapstone.artifacts.build_command import run_tool
+from swapstone.artifacts.cache_folder import new_folder
+from swapstone.artifacts.distribution_packages import require_command
 from swapstone.factors import Recipe
-from swapstone.model import UnavailableError, UserError
 
 SECTIONS_FLAG = "-ffunction-sections"
 
@@ -97,27 +96,15 @@ def with_layout_compiler(recipe: Recipe, seed: str, cache: Path) -> Recipe:
     home = cache / "layouts" / described
     script = home / "cc"
     if not script.is_file():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=home.parent, prefix=".making-") as temporary:
-            made = Path(temporary) / "made"
-            made.mkdir()
-            _make_padding(made, seed, lambda arguments: _compile([*recipe.command, *arguments]))
+        with new_folder(home, ".making-") as made:
+            _make_padding(
+                made, seed, lambda arguments: run_tool([*recipe.command, *arguments], "Compiling the padding")
+            )
             padding = shlex.quote(str(home / "padding.o"))
             text = _WRAPPER.format(real=real, seed=seed, number=number, padding=padding)
             (made / "cc").write_text(text)
             (made / "cc").chmod(0o755)
-            if not script.is_file():
-                made.rename(home)
     return msgspec.structs.replace(recipe, command=(str(script),))
-
-
-def _compile(command: Sequence[str]) -> None:
-    try:
-        result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)
-    except OSError as error:
-        raise UnavailableError(f"The compiler {command[0]!r} can't be run: {error.strerror}.") from error
-    if result.returncode != 0:
-        raise UserError(f"{shlex.join(command)} failed: {result.stderr.strip()}")
 
 
 def shuffle_objects(
@@ -165,16 +152,8 @@ def _sorted_copy(path: Path, folder: Path, seed: str) -> Path:
         names = [section.name for section in ELFFile(handle).iter_sections() if section.name.startswith(".text.")]
     made = folder / f"shuffled-{path.name}"
     renamed = [f"--rename-section={name}=.text.sorted.{_rank(seed, path.name, name)}" for name in names]
-    try:
-        result = subprocess.run(
-            ["objcopy", *renamed, str(path), str(made)], capture_output=True, text=True, timeout=60, check=False
-        )
-    except OSError as error:
-        raise UnavailableError(
-            f"objcopy can't be run: {error.strerror}.", f"Install it: {install_command('binutils')}"
-        ) from error
-    if result.returncode != 0:
-        raise UserError(f"objcopy could not rename the sections of {path.name}: {result.stderr.strip()}")
+    what = f"Renaming the sections of {path.name}"
+    run_tool([require_command("objcopy", what, "binutils"), *renamed, str(path), str(made)], what)
     return made
 
 

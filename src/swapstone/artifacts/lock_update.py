@@ -9,20 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.apt import Apt, PackageVersion, oldest, writable_folder
+from swapstone.artifacts.apt import Apt, PackageVersion, oldest
+from swapstone.artifacts.cache_folder import sha256_of, writable_folder
 from swapstone.artifacts.cross_musl import MUSL
-from swapstone.artifacts.elf_dependencies import read_dependencies, soname_of
+from swapstone.artifacts.dynamic_entries import read_dependencies
 from swapstone.artifacts.image_catalog import PARTS, Architecture
-from swapstone.artifacts.packages import (
-    LOCK_VERSION,
-    Contents,
-    Lock,
-    Package,
-    Progress,
-    fetch,
-    package_file,
-    sha256_of,
-)
+from swapstone.artifacts.packages import LOCK_VERSION, Contents, Lock, Package, Progress, fetch, package_file
 from swapstone.artifacts.source_kernel import PATCHES, TOOL, TREE
 from swapstone.model import UserError
 
@@ -90,16 +82,11 @@ class _LockUpdate:
         ):
             programs = self._programs(Path(work))
         fetch(kernels, self._progress)
-        beside = [*self._development(programs), *self._debug(programs)]
+        musl = self._beside(programs, MUSL, _MUSL_HEADERS)
+        beside = [msgspec.structs.replace(one, builds=MUSL) for one in musl]
+        glibc = self._beside(programs, _GLIBC, _GLIBC_SYMBOLS)
+        beside += [msgspec.structs.replace(one, debug=_GLIBC) for one in glibc]
         return [*kernels, *headers, *source, *programs, *beside], unavailable
-
-    def _development(self, programs: Sequence[Package]) -> list[Package]:
-        """Return the package of musl's headers and objects, in the version that images contain; none if the archive lacks it."""
-        return [msgspec.structs.replace(one, builds=MUSL) for one in self._beside(programs, MUSL, _MUSL_HEADERS)]
-
-    def _debug(self, programs: Sequence[Package]) -> list[Package]:
-        """Return the package of glibc's symbols, in the version that images contain; none if the archive lacks it."""
-        return [msgspec.structs.replace(one, debug=_GLIBC) for one in self._beside(programs, _GLIBC, _GLIBC_SYMBOLS)]
 
     def _beside(self, programs: Sequence[Package], name: str, wanted: str) -> list[Package]:
         """Return the package `wanted` in the version of the package `name`; none if the archive lacks it."""
@@ -230,7 +217,7 @@ class _LockUpdate:
                 resolved = contents.resolve(path) if path else None
                 if path and resolved:
                     content, _ = contents.read(resolved)
-                    if soname_of(content) in {soname, ""}:
+                    if read_dependencies(path, content).soname in {soname, ""}:
                         return name, path, content
         raise UserError(f"No dependency of {package} contains {soname}, for {self._architecture.debian}.")
 

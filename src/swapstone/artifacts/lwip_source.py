@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
-from swapstone.artifacts.upstream_sources import Source, fetch, locked, read_lock, unpack
-from swapstone.model.directories import cache_dir, share_dir
+from swapstone.artifacts.upstream_sources import read_lock, unpacked
+from swapstone.model.directories import share_dir
 
 LWIP_LOCK = "crates/swapstone-net-lwip-sys/source.toml"
 LWIP_VARIABLE = "LWIP_DIR"
@@ -26,21 +24,4 @@ def lwip_source() -> Path:
     """
     if given := os.environ.get(LWIP_VARIABLE):
         return Path(given)
-    return unpacked(read_lock(share_dir() / LWIP_LOCK)["lwip"])
-
-
-def unpacked(source: Source) -> Path:
-    """Return the folder with a source in the cache; fetch and unpack it the first time.
-
-    Args:
-        source: of lwIP.
-    """
-    home = cache_dir() / "sources"
-    folder = home / f"lwip-{source.sha256[:16]}"
-    if folder.is_dir():
-        return folder
-    archive = fetch(source, LWIP_LOCK)
-    with locked(home / "lock"), tempfile.TemporaryDirectory(dir=home, prefix=".unpacking-") as work:
-        if not folder.is_dir():
-            shutil.move(unpack(archive, Path(work)), folder)
-    return folder
+    return unpacked(read_lock(share_dir() / LWIP_LOCK)["lwip"], LWIP_LOCK, "lwip")

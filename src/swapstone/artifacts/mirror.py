@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, cast
 
-from swapstone.artifacts.apt import writable_folder
+from swapstone.artifacts.cache_folder import writable_folder
 from swapstone.model import UserError
 
 VARIABLE = "SWAPSTONE_MIRROR"

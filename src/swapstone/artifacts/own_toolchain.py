@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.build_command import run_tool
 from swapstone.artifacts.c_library_tree import compiler_script, installed_musl, tree_options
+from swapstone.artifacts.cache_folder import new_folder
+from swapstone.artifacts.distribution_packages import require_command
 from swapstone.factors import Recipe
 from swapstone.factors.c_library_files import MARK, CLibraryTree, read_tree
 from swapstone.factors.compiler_probe import CompilerFacts, probe_compiler
@@ -132,36 +133,21 @@ def marked(tree: CLibraryTree) -> CLibraryTree:
     digest = hashlib.sha256("\n".join(("marked 1", tree.mark(), *stamps)).encode()).hexdigest()[:16]
     home = cache_dir().resolve() / "toolchains" / digest
     if not home.is_dir():
-        home.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=home.parent, prefix=".making-") as temporary:
-            made = Path(temporary) / "made"
-            made.mkdir()
-            mark = Path(temporary) / "mark"
+        with new_folder(home, ".making-") as made:
+            mark = made.parent / "mark"
             mark.write_bytes(tree.mark().encode() + b"\0")
             for path in real.glob("*crt*.o"):
                 if path.name.endswith("crt1.o"):
                     _add_section(path, mark, made / path.name)
                 else:
                     (made / path.name).symlink_to(path.resolve())
-            if not home.is_dir():
-                made.rename(home)
     return msgspec.structs.replace(tree, objects=str(home))
 
 
 def _add_section(source: Path, content: Path, target: Path) -> None:
-    command = [
-        "objcopy",
-        f"--add-section={MARK}={content}",
-        f"--set-section-flags={MARK}=readonly",
-        str(source),
-        str(target),
-    ]
-    try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise UnavailableError("objcopy can't be run.", "Install it: sudo apt-get install binutils") from error
-    if result.returncode != 0:
-        raise UnavailableError(f"objcopy can't mark {source}: {result.stderr.strip()[:200]}")
+    options = (f"--add-section={MARK}={content}", f"--set-section-flags={MARK}=readonly")
+    command = [require_command("objcopy", f"Marking {source}", "binutils"), *options, str(source), str(target)]
+    run_tool(command, f"Marking {source}")
 
 
 def own_tools(recipes: Iterable[Recipe]) -> list[tuple[str, str]]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import posixpath
 import shutil
 import subprocess
@@ -17,12 +16,13 @@ from typing import TypeVar
 
 import msgspec
 
-from swapstone.artifacts.apt import Apt, PackageGoneError, writable_folder
+from swapstone.artifacts.apt import Apt, PackageGoneError
+from swapstone.artifacts.cache_folder import sha256_of, writable_folder
 from swapstone.artifacts.mirror import from_mirror
 from swapstone.artifacts.snapshot import read_snapshots
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
-from swapstone.model.toml_file import TomlError, decode_toml
+from swapstone.model.toml_file import read_toml
 
 LOCK_VERSION = 1
 MOST_LINKS = 20
@@ -117,12 +117,7 @@ def read_lock(path: Path | None = None) -> Lock:
     """
     path = path or lock_path()
     hint = "Write a new one: swapstone image lock"
-    try:
-        lock = msgspec.convert(decode_toml(path.read_bytes()), Lock)
-    except OSError as error:
-        raise UserError(f"The lock {path} can't be read: {error.strerror}.", hint) from error
-    except (TomlError, msgspec.ValidationError) as error:
-        raise UserError(f"The lock {path} is damaged: {error}.", hint) from error
+    lock = read_toml(path, Lock, hint)
     if lock.version != LOCK_VERSION:
         raise UserError(f"The lock {path} has version {lock.version}; this program reads {LOCK_VERSION}.", hint)
     return lock
@@ -166,12 +161,6 @@ def _quoted(text: str) -> str:
 def package_file(sha256: str) -> Path:
     """Return the path of a package in the cache."""
     return cache_dir() / "packages" / f"{sha256}.deb"
-
-
-def sha256_of(path: Path) -> str:
-    """Return a file's SHA-256."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def images_of(lock: Lock) -> dict[str, frozenset[str]]:

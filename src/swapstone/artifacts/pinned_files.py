@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from swapstone.artifacts.apt import PackageGoneError
+from swapstone.artifacts.cache_folder import sha256_of
 from swapstone.artifacts.image_program_table import LOCK as IMAGE_PROGRAMS
 from swapstone.artifacts.lwip_source import LWIP_LOCK
 from swapstone.artifacts.mirror import SUMS, chunks_of, copy_checked, read_sums, sums_text
-from swapstone.artifacts.packages import Lock, Package, Progress, fetch, images_of, package_file, sha256_of
+from swapstone.artifacts.packages import Lock, Package, Progress, fetch, images_of, package_file
 from swapstone.artifacts.source_kernel import PATCHES, fetch_patches
-from swapstone.artifacts.upstream_sources import LOCK, Source, cache_path, is_fetched, read_lock
+from swapstone.artifacts.upstream_sources import LOCK, Source, cache_path, read_lock
 from swapstone.artifacts.upstream_sources import fetch as fetch_source
 from swapstone.model import UserError
 from swapstone.model.directories import share_dir
@@ -157,9 +158,7 @@ def _fetch(lock: Lock, sources: Sequence[PinnedSource], progress: Progress) -> d
         if package.source == PATCHES:
             attempt(package.file_name, functools.partial(fetch_patches, package, progress))
     for one in sources:
-        if not is_fetched(one.source):
-            progress(f"fetching the sources of {one.product}")
-        attempt(one.source.file, functools.partial(fetch_source, one.source, one.lock))
+        attempt(one.source.file, functools.partial(fetch_source, one.source, one.lock, progress, one.product))
     return lacking
 
 

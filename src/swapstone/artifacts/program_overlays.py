@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
-from swapstone.artifacts.distribution_packages import install_command
-from swapstone.model import FrozenStruct, UnavailableError, UserError
+from swapstone.artifacts.build_command import run_tool
+from swapstone.artifacts.distribution_packages import require_command
+from swapstone.model import FrozenStruct, UserError
 from swapstone.model.directories import share_dir
 
 _FOLDER = "native/overlays"
@@ -60,18 +59,10 @@ def apply_patches(program: str, libc: str, tree: Path) -> None:
         UserError: one does not apply.
     """
     for path in _paths(program, libc):
-        if shutil.which("patch") is None:
-            raise UnavailableError(
-                f"{program} with {libc} is patched, and the command patch is not installed.",
-                f"Install it: {install_command('patch')}",
-            )
+        require_command("patch", f"Building {program} with {libc}", "patch")
         command = ["patch", "-p1", "--fuzz=0", "--forward", "--silent", "--no-backup-if-mismatch", "-i", str(path)]
-        result = subprocess.run(command, cwd=tree, capture_output=True, text=True, errors="replace", check=False)
-        if result.returncode != 0:
-            raise UserError(
-                f"{path.name} does not apply to the sources of {program}: {result.stdout.strip()[:300]}",
-                "A patch belongs to the sources that the lock pins. Write it again for other ones.",
-            )
+        hint = "A patch belongs to the sources that the lock pins. Write it again for other ones."
+        run_tool(command, f"Applying {path.name} to the sources of {program}", hint=hint, folder=tree)
 
 
 def _paths(program: str, libc: str) -> list[Path]:

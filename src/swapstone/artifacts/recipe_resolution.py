@@ -26,27 +26,33 @@ def check_recipe(recipe: Recipe, *, shares_files: bool, preloads: bool = True) -
     """
     if recipe.float_abi:
         check_float(recipe)
-    if "/" in recipe.libc and recipe.linking == "dynamic" and not shares_files:
-        raise UnavailableError(
-            f"The loader of {recipe.libc} is not in a virtual machine.", "Compare with linking=static there."
-        )
-    if recipe.allocator == DEFAULT:
-        return
-    if recipe.architecture and "/" in recipe.allocator:
-        raise UnavailableError(
-            f"A shared object as allocator works on this machine's architecture only, not on {recipe.architecture}."
-        )
-    if not preloads and recipe.linking != "static":
-        raise UnavailableError(
+    named, by_path = recipe.allocator != DEFAULT, "/" in recipe.allocator
+    limits = (
+        (
+            "/" in recipe.libc and recipe.linking == "dynamic" and not shares_files,
+            f"The loader of {recipe.libc} is not in a virtual machine.",
+            "Compare with linking=static there.",
+        ),
+        (
+            bool(recipe.architecture) and by_path,
+            f"A shared object as allocator works on this machine's architecture only, not on {recipe.architecture}.",
+            "",
+        ),
+        (
+            named and not preloads and recipe.linking != "static",
             "An allocator can't be preloaded into a program of this target.",
             "Add --hold linking=static: an allocator that is linked in works there.",
-        )
-    if "/" in recipe.libc and "/" not in recipe.allocator:
-        raise UnavailableError(
+        ),
+        (
+            named and "/" in recipe.libc and not by_path,
             f"The allocator {recipe.allocator} is built for the installed C libraries only, not for {recipe.libc}.",
             "Name a shared object that you built for it: allocator=default,/path/to/libNAME.so",
-        )
-    if "/" not in recipe.allocator:
+        ),
+    )
+    for unavailable, reason, hint in limits:
+        if unavailable:
+            raise UnavailableError(reason, hint)
+    if named and not by_path:
         check_allocator(recipe.allocator, recipe.libc, recipe.architecture)
 
 

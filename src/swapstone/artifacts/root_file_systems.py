@@ -7,7 +7,6 @@ set-group-ID bits: docs/rootfs.md.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import re
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.artifacts.file_lock import take_lock
+from swapstone.artifacts.cache_folder import locked, new_folder, read_description
 from swapstone.artifacts.oci_layout import FindFile, LayoutError, is_layout, layers_of
 from swapstone.artifacts.root_tree import RootTree
 from swapstone.artifacts.tar_reader import Source, TarEntry, TarError, TarReader, decompressed
@@ -91,10 +90,12 @@ def unpack_root(source: str, architecture: str = "") -> RootFileSystem:
             "Set XDG_CACHE_HOME to a folder without commas, colons and backslashes in its path.",
         )
     status = _status(source)
-    stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    if stat.S_ISDIR(status.st_mode):
-        return _unpack(source, architecture or os.uname().machine, None)
-    return _unpack(source, architecture or os.uname().machine, stamp)
+    archive = stat.S_ISREG(status.st_mode)
+    stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns) if archive else ()
+    key = (source, architecture or os.uname().machine, stamp)
+    if key not in _unpacked or not Path(_unpacked[key].folder).is_dir():
+        _unpacked[key] = _unpack(source, key[1], archive=archive)
+    return _unpacked[key]
 
 
 def _status(source: str) -> os.stat_result:
@@ -109,39 +110,17 @@ def _status(source: str) -> os.stat_result:
     return status
 
 
-_folders: dict[tuple[str, str], RootFileSystem] = {}
+_unpacked: dict[tuple[str, str, tuple[int, ...]], RootFileSystem] = {}
+"""In one process a folder is read once, and an archive when its file has changed: by source, architecture and the file's state."""
 
 
-def _unpack(source: str, architecture: str, stamp: tuple[int, ...] | None) -> RootFileSystem:
-    """Unpack a source. In one process a folder is read once, and an archive when its file has changed."""
-    if stamp is not None:
-        return _unpack_archive(source, architecture, stamp)
-    key = (source, architecture)
-    if key not in _folders or not Path(_folders[key].folder).is_dir():
-        _folders[key] = _unpack_with_errors(source, architecture, archive=False)
-    return _folders[key]
-
-
-def forget_unpacked() -> None:
-    """Read each source again at its next use, as another process does."""
-    _folders.clear()
-    _unpack_archive.cache_clear()
-
-
-@functools.cache
-def _unpack_archive(source: str, architecture: str, stamp: tuple[int, ...]) -> RootFileSystem:
-    del stamp
-    return _unpack_with_errors(source, architecture, archive=True)
-
-
-def _unpack_with_errors(source: str, architecture: str, *, archive: bool) -> RootFileSystem:
+def _unpack(source: str, architecture: str, *, archive: bool) -> RootFileSystem:
     try:
         roots, archives = cache_dir() / "roots", cache_dir() / "root-archives"
         for folder in (roots, archives):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         note = archives / _archive_digest(Path(source), architecture) if archive else None
-        with (roots / "lock").open("w") as lock:
-            take_lock(lock, roots / "lock")
+        with locked(roots / "lock"):
             found = _known(note, roots) if note else None
             if found is None:
                 found = _collect(source, architecture, roots, archive=archive)
@@ -170,11 +149,8 @@ def _archive_digest(path: Path, architecture: str) -> str:
 
 def _known(note: Path, roots: Path) -> _Unpacked | None:
     """Return what was unpacked from an archive before, if it is still in the cache."""
-    try:
-        found = msgspec.json.decode(note.read_bytes(), type=_Unpacked)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return found if (roots / found.sha256 / _SEAL).is_file() else None
+    found = read_description(note, _Unpacked)
+    return found if found is not None and (roots / found.sha256 / _SEAL).is_file() else None
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -185,8 +161,8 @@ def _write(path: Path, data: bytes) -> None:
 
 def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> _Unpacked:
     """Unpack into a temporary folder, and move the root to its digest."""
-    work = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=roots))
-    try:
+    with tempfile.TemporaryDirectory(prefix=".unpacking-", dir=roots) as temporary:
+        work = Path(temporary)
         tree = read_tree(source, architecture, work, archive=archive)
         tree.check()
         digest = tree.sha256()
@@ -203,15 +179,11 @@ def _collect(source: str, architecture: str, roots: Path, *, archive: bool) -> _
         home = roots / digest
         if not (home / _SEAL).is_file():
             shutil.rmtree(home, ignore_errors=True)
-            made = work / "made"
-            made.mkdir()
-            tree.write(made / _ROOT)
-            (made / _LAYER).mkdir()
-            (made / _SEAL).write_bytes(b"")
-            made.rename(home)
+            with new_folder(home, ".unpacking-") as made:
+                tree.write(made / _ROOT)
+                (made / _LAYER).mkdir()
+                (made / _SEAL).write_bytes(b"")
         return found
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def read_tree(source: str, architecture: str, work: Path, *, archive: bool) -> RootTree:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from swapstone.model import UserError
@@ -49,6 +49,36 @@ class Node:
     sha256: str = ""
     size_bytes: int = 0
     target: str = ""
+
+
+def resolve_inside(path: str, target: Callable[[str], str | None]) -> str | None:
+    """Return a path without links, as the kernel resolves it in a root. What does not exist is taken as a folder.
+
+    Args:
+        path: in the root.
+        target: returns the target of a link by its path in the root without a first slash, or None.
+
+    Returns:
+        The path without a first slash; None if more than 40 links are on the way, as for the kernel.
+    """
+    left = [part for part in path.split("/") if part not in {"", "."}]
+    at: list[str] = []
+    followed = 0
+    while left:
+        part = left.pop(0)
+        if part == "..":
+            at = at[:-1]
+            continue
+        link = target("/".join((*at, part)))
+        if link is None:
+            at.append(part)
+            continue
+        followed += 1
+        if followed > _MOST_LINKS:
+            return None
+        at = [] if link.startswith("/") else at
+        left = [each for each in link.split("/") if each not in {"", "."}] + left
+    return "/".join(at)
 
 
 class RootTree:
@@ -139,7 +169,7 @@ class RootTree:
 
     def find(self, path: str) -> Node | None:
         """Return what a path leads to, following links; None if there is nothing."""
-        return self.nodes.get(self._resolved(path.strip("/"), whole=True))
+        return self.nodes.get(self._resolved(path.strip("/")))
 
     def sha256(self) -> str:
         """Return the SHA-256 of all that is in the root: 64 hexadecimal digits."""
@@ -202,32 +232,22 @@ class RootTree:
             raise self.refuse(f"has a name of more than {_LONGEST_NAME} bytes: {path[:60]!r}")
         if not parts:
             return ""
-        above = self._resolved("/".join(parts[:-1]), whole=True)
+        above = self._resolved("/".join(parts[:-1]))
         return f"{above}/{parts[-1]}" if above else parts[-1]
 
-    def _resolved(self, path: str, *, whole: bool) -> str:
+    def _resolved(self, path: str) -> str:
         """Return a path without links, as the kernel resolves it in the root. What does not exist is taken as a folder."""
-        left = [part for part in path.split("/") if part not in {"", "."}]
-        at: list[str] = []
-        followed = 0
-        while left:
-            part = left.pop(0)
-            if part == "..":
-                at = at[:-1]
-                continue
-            node = self.nodes.get("/".join((*at, part)))
-            if node is not None and node.kind == "link" and (whole or left):
-                followed += 1
-                if followed > _MOST_LINKS:
-                    raise self.refuse(f"has links that lead to each other: {path[:60]!r}")
-                at = [] if node.target.startswith("/") else at
-                left = [each for each in node.target.split("/") if each not in {"", "."}] + left
-            else:
-                at.append(part)
-        return "/".join(at)
+        found = resolve_inside(path, self._target)
+        if found is None:
+            raise self.refuse(f"has links that lead to each other: {path[:60]!r}")
+        return found
+
+    def _target(self, key: str) -> str | None:
+        node = self.nodes.get(key)
+        return node.target if node is not None and node.kind == "link" else None
 
     def _leads_to_folder(self, key: str) -> bool:
-        found = self.nodes.get(self._resolved(key, whole=True))
+        found = self.nodes.get(self._resolved(key))
         return found is not None and found.kind == "folder"
 
     def _put(self, key: str, node: Node) -> None:

@@ -13,11 +13,11 @@ import msgspec
 
 from swapstone.artifacts.loader_cache import CACHE_PATH, decode_cache
 from swapstone.artifacts.program_closure import FileTree, resolve_closure
+from swapstone.artifacts.root_tree import resolve_inside
 from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import ROOT_FILES, UserError
 from swapstone.model.safe_text import safe
 
-_MOST_LINKS = 40
 _MOST_BYTES = 1 << 30
 _LINE_BYTES = 256
 _MOST_SCRIPTS = 4
@@ -58,29 +58,15 @@ class RootView:
 
     def real(self, path: str) -> str:
         """Return the path of a regular file without links; empty if there is none."""
-        left = [part for part in path.split("/") if part not in {"", "."}]
-        at: list[str] = []
-        followed = 0
-        while left:
-            part = left.pop(0)
-            if part == "..":
-                at = at[:-1]
-                continue
-            here = self._host("/" + "/".join((*at, part)))
-            if os.path.islink(here):  # noqa: PTH114 - texts of archives
-                followed += 1
-                if followed > _MOST_LINKS:
-                    return ""
-                target = os.readlink(here)  # noqa: PTH115 - a text, which pathlib would normalise
-                at = [] if target.startswith("/") else at
-                left = [each for each in target.split("/") if each not in {"", "."}] + left
-            else:
-                at.append(part)
-        found = "/" + "/".join(at)
+        inside = resolve_inside(path, self._target)
         try:
-            return found if stat.S_ISREG(self._host(found).lstat().st_mode) else ""
+            return f"/{inside}" if inside is not None and stat.S_ISREG(self._host(f"/{inside}").lstat().st_mode) else ""
         except OSError:
             return ""
+
+    def _target(self, path: str) -> str | None:
+        here = self._host(f"/{path}")
+        return os.readlink(here) if os.path.islink(here) else None  # noqa: PTH114, PTH115 - texts of archives
 
     def _host(self, path: str) -> Path:
         if self.files and (path == ROOT_FILES or path.startswith(f"{ROOT_FILES}/")):

@@ -11,14 +11,13 @@ import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from swapstone.artifacts import cross_musl, sdk_files, sdk_sysroot
-from swapstone.artifacts.apt import locked, writable_folder
+from swapstone.artifacts.cache_folder import locked, new_folder, read_description, writable_folder
 from swapstone.artifacts.cross_compilers import CROSS_COMPILERS, CrossCompiler, check_cross
 from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.artifacts.packages import read_lock
@@ -110,10 +109,8 @@ def build_sdk(architecture: str, libc: str, notify: Callable[[str], None]) -> Bu
         if read_sdk(home) is None:
             shutil.rmtree(home, ignore_errors=True)
             notify(f"making the SDK of {libc} for {cross.name}")
-            with tempfile.TemporaryDirectory(dir=home.parent, prefix=".making-") as work:
-                made = Path(work) / "sdk"
+            with new_folder(home, ".making-") as made:
                 _make(made, cross, libc, notify)
-                made.rename(home)
         os.utime(home)  # `swapstone image gc` uses the time of the last use
     found = read_sdk(home)
     assert found is not None
@@ -246,8 +243,5 @@ def _code() -> tuple[str, ...]:
 
 def read_sdk(home: Path) -> Sdk | None:
     """Return the description of an SDK in the cache; None if there is none, or it is damaged."""
-    try:
-        found = msgspec.json.decode((home / DESCRIPTION).read_bytes(), type=Sdk)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return found if content_digest(home) == found.content else None
+    found = read_description(home / DESCRIPTION, Sdk)
+    return found if found is not None and content_digest(home) == found.content else None

@@ -6,15 +6,15 @@ from __future__ import annotations
 import functools
 import hashlib
 import shutil
-import tempfile
 from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.cache_folder import new_folder
 from swapstone.artifacts.recipe_resolution import resolve_recipe
 from swapstone.artifacts.source_build import SOURCE_RECIPE, SourceBuilder
 from swapstone.artifacts.tool_versions import compiler_identity
-from swapstone.artifacts.upstream_sources import fetch, locked, read_lock, unpack
+from swapstone.artifacts.upstream_sources import read_lock, unpacked
 from swapstone.artifacts.workload_build import Built, run_compiler
 from swapstone.factors import Recipe
 from swapstone.model import LoadGenerator, OwnProgram, UnavailableError
@@ -67,13 +67,7 @@ def unpacked_builder(package: str, program: str, command: str, lock: str) -> Sou
     Raises:
         UnavailableError: the sources can't be fetched.
     """
-    source = read_lock(share_dir() / lock)[package]
-    archive = fetch(source, lock)
-    home = cache_dir() / "sources" / f"unpacked-{source.sha256[:16]}"
-    with locked(home.parent / "lock"):
-        if not home.is_dir():
-            with tempfile.TemporaryDirectory(dir=home.parent, prefix=".unpacking-") as work:
-                unpack(archive, Path(work)).rename(home)
+    home = unpacked(read_lock(share_dir() / lock)[package], lock)
     own = OwnProgram(name=package, arguments=(program,), source=str(home), build=command)
     return SourceBuilder(own)
 
@@ -160,9 +154,6 @@ def _build_pace(architecture: str, more: tuple[str, ...] = ()) -> Path:
     home = cache_dir() / "drivers" / hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
     program = home / PACE
     if not program.is_file():
-        home.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=home, prefix=".building-") as work:
-            made = Path(work) / PACE
-            run_compiler([*command, *flags, "-o", str(made), str(source)])
-            made.replace(program)
+        with new_folder(home) as made:
+            run_compiler([*command, *flags, "-o", str(made / PACE), str(source)])
     return program

@@ -17,7 +17,7 @@ import msgspec
 
 from swapstone.model import FrozenStruct, UserError
 from swapstone.model.directories import share_dir
-from swapstone.model.toml_file import TomlError, decode_toml
+from swapstone.model.toml_file import decode_toml, read_toml
 
 VARIABLE = "SWAPSTONE_SNAPSHOT"
 """Address of the service, for a mirror of it; ``none`` to use none."""
@@ -75,13 +75,9 @@ def read_snapshots(path: Path | None = None) -> tuple[Snapshot, ...]:
     Raises:
         UserError: the file can't be read.
     """
-    path = path or snapshots_path()
     if os.environ.get(VARIABLE) == NONE:
         return ()
-    try:
-        return msgspec.convert(decode_toml(path.read_bytes()), _Snapshots).snapshot
-    except (OSError, TomlError, msgspec.ValidationError) as error:
-        raise UserError(f"{path} can't be read: {error}.", "Write it again: swapstone image lock") from error
+    return read_toml(path or snapshots_path(), _Snapshots, "Write it again: swapstone image lock").snapshot
 
 
 def archives_of(sources: Iterable[str]) -> tuple[str, ...]:

@@ -14,12 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-import msgspec
-
 from swapstone.artifacts.build_command import build_environment, run_build
 from swapstone.artifacts.build_tools import build_tools, placeholder_values, tool_variables
+from swapstone.artifacts.cache_folder import read_description, take_lock
 from swapstone.artifacts.cxx_compiler import CXX_SUFFIXES, cxx_command
-from swapstone.artifacts.file_lock import take_lock
 from swapstone.artifacts.libraries import library_environment
 from swapstone.artifacts.missing_library import (
     missing_hint,
@@ -112,7 +110,7 @@ class SourceBuilder:
         address = "\n".join((*parts, compiler_identity(recipe.command)))
         home = cache_dir().resolve() / "own" / sha256(address.encode(errors="surrogateescape")).hexdigest()[:32]
         with lock_copy(home) as alone:
-            made = None if self._rebuild and alone else _made(home)
+            made = None if self._rebuild and alone else read_description(home / "made.json", FinishedBuild)
             if made is None and not alone:
                 raise _in_use_error(home)
             if made is None:
@@ -244,13 +242,6 @@ def _programs_in(tree: Path) -> list[str]:
     programs = [path for path in found if read_facts(path) is not None] or found
     names = [f"./{path.relative_to(tree)}" for path in programs]
     return [*names[:_NAMED], *(["..."] if len(names) > _NAMED else [])]
-
-
-def _made(home: Path) -> FinishedBuild | None:
-    try:
-        return msgspec.json.decode((home / "made.json").read_bytes(), type=FinishedBuild)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return None  # unfinished, or of another version of Swapstone
 
 
 def _in_use_error(home: Path) -> UserError:

@@ -17,10 +17,11 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-from swapstone.artifacts.apt import locked, writable_folder
+from swapstone.artifacts.build_command import run_tool
+from swapstone.artifacts.cache_folder import locked, sha256_of, writable_folder
 from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.mirror import from_mirror
-from swapstone.artifacts.packages import Lock, Package, Progress, fetch, from_archives, package_file, sha256_of
+from swapstone.artifacts.packages import Lock, Package, Progress, fetch, from_archives, package_file
 from swapstone.artifacts.tool_versions import compiler_version
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
@@ -41,6 +42,7 @@ _USUAL_OBJECTS = 1500
 _REPORT_S = 10.0
 _LAST_LINES = 12
 _KEY_DIGITS = 32
+_TIMEOUT_S = 3600
 
 _MOST_CONFIG_BYTES = 4 << 20
 """The configuration of a distribution's kernel has 0.3 MB."""
@@ -265,18 +267,7 @@ class _Build:
             raise UserError(f"Building the kernel failed; the log is {log}:\n" + "\n".join(last))
 
     def _run(self, command: list[str], what: str) -> None:
-        result = subprocess.run(
-            command,
-            env=self._environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-        if result.returncode != 0:
-            output = (result.stderr or result.stdout).strip()[-1500:]
-            raise UserError(f"{what[0].upper()}{what[1:]} failed: {output or 'no reason given'}")
+        run_tool(command, f"{what[0].upper()}{what[1:]}", environment=self._environment(), timeout_s=_TIMEOUT_S)
 
 
 def _how_far(done: int, elapsed_s: float) -> str:

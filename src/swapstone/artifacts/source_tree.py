@@ -11,12 +11,12 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from swapstone.artifacts.cache_folder import sha256_of as file_sha256
 from swapstone.model import UserError
 from swapstone.model.directories import cache_dir
 
 _VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".bzr", "CVS", "_darcs", ".jj"})
 _RECORD = frozenset({"record.json", "experiment.json", "runs.jsonl"})
-_CHUNK_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,14 +72,10 @@ def sha256_of(path: Path) -> str:
     Raises:
         UserError: it can't be read.
     """
-    digest = hashlib.sha256()
     try:
-        with path.open("rb") as handle:
-            while chunk := handle.read(_CHUNK_BYTES):
-                digest.update(chunk)
+        return file_sha256(path)
     except OSError as error:
         raise _unreadable(path, error) from error
-    return digest.hexdigest()
 
 
 def copy_sources(folder: Path, target: Path, *, everything: bool = False) -> None:

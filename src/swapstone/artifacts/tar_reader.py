@@ -7,17 +7,16 @@ describes them. Nothing is written: `swapstone.artifacts.root_tree` decides what
 
 from __future__ import annotations
 
-import lzma
 import os
 import re
 import subprocess
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
-from swapstone.model import FrozenStruct, UnavailableError
+from swapstone.artifacts.distribution_packages import require_command
+from swapstone.model import FrozenStruct
 
 _BLOCK = 512
 _CHUNK = 1 << 18
@@ -25,7 +24,6 @@ _MOST_HEADER_BYTES = 1 << 20
 """The limit of an extended header. A path has at most 4096 bytes; the rest are attributes, which are ignored."""
 
 _MOST_SIZE_BYTES = 1 << 60
-_DICTIONARY_BYTES = 256 << 20
 _LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL = b"L", b"K", b"x", b"g"
 _KINDS = {
     b"0": "file",
@@ -38,7 +36,14 @@ _KINDS = {
     b"5": "folder",
     b"6": "FIFO",
 }
-_MAGICS = ((b"\x1f\x8b", "gzip"), (b"\xfd7zXZ\0", "xz"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"BZh", "bzip2"))
+_DECOMPRESSORS = (
+    (b"\x1f\x8b", "gzip", ("--decompress", "--stdout")),
+    (b"\xfd7zXZ\0", "xz-utils", ("--decompress", "--stdout", "--memlimit-decompress=256MiB")),
+    (b"\x28\xb5\x2f\xfd", "zstd", ("--decompress", "--stdout", "--memory=256MB")),
+    (b"BZh", "bzip2", ("--decompress", "--stdout")),
+)
+"""First bytes of a compressed file, the package that decompresses it, whose program has the same name but for a suffix, and the program's
+arguments. A dictionary has at most 256 MiB."""
 
 
 class TarError(ValueError):
@@ -229,66 +234,11 @@ def _pax(header: bytes) -> dict[str, str]:
     return found
 
 
-class _Decompressed:
-    """Decompresses a file while it is read. gzip and xz may have several members, one after another.
-
-    Args:
-        file: the compressed data.
-        kind: ``gzip`` or ``xz``.
-    """
-
-    def __init__(self, file: BinaryIO, kind: str) -> None:
-        self._file = file
-        self._kind = kind
-        self._rest = b""
-        self._new()
-
-    def _new(self) -> None:
-        self._gzip = zlib.decompressobj(wbits=31)
-        self._xz = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_DICTIONARY_BYTES)
-
-    def read(self, size: int, /) -> bytes:
-        """Return up to `size` bytes; none at the end.
-
-        Raises:
-            TarError: the data is damaged or truncated.
-        """
-        try:
-            while True:
-                if self._ended():
-                    self._rest = self._unused().lstrip(b"\0") or self._file.read(_CHUNK).lstrip(b"\0")
-                    if not self._rest:
-                        return b""
-                    self._new()
-                data = self._rest or (self._file.read(_CHUNK) if self._hungry() else b"")
-                self._rest = b""
-                if not data and self._hungry():
-                    raise TarError("is truncated")
-                if self._kind == "gzip":
-                    found = self._gzip.decompress(data, size)
-                    self._rest = self._gzip.unconsumed_tail
-                else:
-                    found = self._xz.decompress(data, size)
-                if found:
-                    return found
-        except (zlib.error, lzma.LZMAError, EOFError, MemoryError) as error:
-            raise TarError(f"can't be decompressed: {error}") from error
-
-    def _hungry(self) -> bool:
-        return self._kind == "gzip" or self._xz.needs_input
-
-    def _ended(self) -> bool:
-        return self._gzip.eof if self._kind == "gzip" else self._xz.eof
-
-    def _unused(self) -> bytes:
-        return self._gzip.unused_data if self._kind == "gzip" else self._xz.unused_data
-
-
 class _Piped:
-    """Reads the output of zstd(1), which Python's library can't decompress."""
+    """Reads the output of a program that decompresses."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+    def __init__(self, process: subprocess.Popen[bytes], name: str) -> None:
+        self._process, self._name = process, name
 
     def read(self, size: int, /) -> bytes:
         """Return up to `size` bytes; none at the end.
@@ -299,45 +249,32 @@ class _Piped:
         assert self._process.stdout is not None
         data = self._process.stdout.read(size)
         if not data and self._process.wait() != 0:
-            raise TarError("can't be decompressed by zstd: it is damaged, truncated, or needs more than 256 MiB")
+            raise TarError(
+                f"can't be decompressed by {self._name}: it is damaged, truncated, or needs more than 256 MiB"
+            )
         return data
 
 
 @contextmanager
 def decompressed(path: Path) -> Iterator[Source]:
-    """Open a tar file that is plain or compressed with gzip, xz or zstd, by its first bytes.
+    """Open a tar file that is plain or compressed with gzip, xz, zstd or bzip2, by its first bytes.
 
     Raises:
-        OSError: it can't be read.
-        TarError: it is compressed with bzip2. `Source.read` raises for damage.
-        UnavailableError: it is compressed with zstd, and the program zstd is not installed.
+        OSError: it can't be read. `Source.read` raises `TarError` for damage.
+        UnavailableError: the program that decompresses it is not installed.
     """
     with path.open("rb") as file:
         head = file.read(8)
         file.seek(0)
-        kind = next((name for magic, name in _MAGICS if head.startswith(magic)), "")
-        if kind == "bzip2":
-            raise TarError("is compressed with bzip2, which is not read: compress it with gzip, xz or zstd")
-        if kind != "zstd":
-            yield _Decompressed(file, kind) if kind else file
+        package, arguments = next((each[1:] for each in _DECOMPRESSORS if head.startswith(each[0])), ("", ()))
+        if not package:
+            yield file
             return
+        name = package.removesuffix("-utils")
         os.lseek(file.fileno(), 0, os.SEEK_SET)  # the seek above moves within the buffer alone
-        with _zstd(file) as process:
+        command = [require_command(name, "Decompressing a root file system", package), *arguments]
+        with subprocess.Popen(command, stdin=file, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             try:
-                yield _Piped(process)
+                yield _Piped(process, name)
             finally:
                 process.kill()
-
-
-def _zstd(file: BinaryIO) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            ["zstd", "--decompress", "--stdout", "--memory=256MB"],
-            stdin=file,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-    except FileNotFoundError as error:
-        raise UnavailableError(
-            "The program zstd, which decompresses it, is not installed.", "On Debian: sudo apt-get install zstd"
-        ) from error

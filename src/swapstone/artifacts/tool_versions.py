@@ -11,9 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from swapstone.artifacts.distribution_packages import install_command
+from swapstone.artifacts.distribution_packages import require_command
 from swapstone.factors import Level, read_facts
-from swapstone.model import UnavailableError
 
 
 def require_tools(factor: str, level: Level) -> None:
@@ -23,11 +22,7 @@ def require_tools(factor: str, level: Level) -> None:
         UnavailableError: one is missing; the hint names its package.
     """
     for command in level.needs:
-        if shutil.which(command) is None:
-            raise UnavailableError(
-                f"{factor}={level.name} needs the command {command!r}, which is not installed.",
-                f"Install it: {install_command(level.package)}",
-            )
+        require_command(command, f"{factor}={level.name}", level.package)
 
 
 @functools.cache

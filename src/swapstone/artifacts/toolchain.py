@@ -7,17 +7,19 @@ import functools
 import hashlib
 import shlex
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
 
+from swapstone.artifacts.c_library_tree import installed_musl
+from swapstone.artifacts.cache_folder import new_folder
 from swapstone.artifacts.cross_compilers import CROSS_COMPILERS, check_cross, cross_command
 from swapstone.artifacts.cross_musl import SHIM
+from swapstone.artifacts.distribution_packages import require_command
 from swapstone.artifacts.float_compilers import check_float, float_command, float_prefix
 from swapstone.artifacts.own_toolchain import is_own, own_compiler_command
-from swapstone.artifacts.tool_versions import first_line, header_folders, link_inputs
+from swapstone.artifacts.tool_versions import first_line, link_inputs
 from swapstone.factors import Recipe
 from swapstone.model import UnavailableError
 from swapstone.model.directories import cache_dir
@@ -149,7 +151,8 @@ def clang_for_musl(cache: Path, musl_gcc: str = "musl-gcc", architecture: str = 
     Raises:
         UnavailableError: clang or musl-gcc is missing, or musl-gcc does not print the location of musl.
     """
-    clang, gcc = _tool("clang", "clang"), _tool(musl_gcc, "musl-tools")
+    what = "Compiling for musl with clang"
+    clang, gcc = require_command("clang", what, "clang"), require_command(musl_gcc, what, "musl-tools")
     triple, further = first_line([clang, "-dumpmachine"]), ""
     if architecture:
         cross = CROSS_COMPILERS[architecture]
@@ -173,31 +176,17 @@ def clang_for_musl(cache: Path, musl_gcc: str = "musl-gcc", architecture: str = 
     return home / WRAPPER
 
 
-def _tool(command: str, package: str, what: str = "Compiling for musl with clang") -> str:
-    found = shutil.which(command)
-    if found is None:
-        raise UnavailableError(
-            f"{what} needs the command {command!r}, which is not installed.",
-            f"Install it: sudo apt-get install {package}",
-        )
-    return found
-
-
 def _places(gcc: str, of_gcc: str) -> dict[str, Path]:
     """Return the links under the root, as pairs of location and target, from the output of `gcc` (which compiles for musl)."""
-    inputs = link_inputs((gcc,))
-    headers = [folder for folder in header_folders((gcc,)) if (folder / "stdio.h").is_file()]
-    ours = next((path.parent for path in inputs if path.name.endswith("crt1.o")), None)
-    theirs = next((path.parent for path in inputs if path.name.startswith("crtbegin")), None)
-    if ours is None or theirs is None or not headers:
-        raise UnavailableError(
-            "musl-gcc does not print the location of musl's headers and start-up objects, so clang can't use them.",
-            "Check the output of `musl-gcc -### -x c /dev/null`.",
-        )
-    files = {f"usr/lib/{file.name}": file for file in ours.iterdir() if file.suffix in {".o", ".a", ".so"}}
+    musl = installed_musl(gcc)
+    begins = (path.parent for path in link_inputs((gcc,)) if path.name.startswith("crtbegin"))
+    theirs = next(begins, Path(musl.objects))
+    files = {
+        f"usr/lib/{file.name}": file for file in Path(musl.objects).iterdir() if file.suffix in {".o", ".a", ".so"}
+    }
     files |= {f"{of_gcc}/{file.name}": file for file in theirs.glob("crt*.o")}
     files |= {f"{of_gcc}/{name}": theirs / name for name in ("libgcc.a", "libgcc_eh.a") if (theirs / name).exists()}
-    return {**files, "usr/include": headers[0]}
+    return {**files, "usr/include": Path(musl.headers[0])}
 
 
 def _stamp(path: Path) -> str:
@@ -207,18 +196,11 @@ def _stamp(path: Path) -> str:
 
 def _make(home: Path, script: str, links: Mapping[str, Path], unwinder: tuple[str, str]) -> None:
     """Create the folder under a temporary name and rename it, so that it is complete."""
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".making-") as temporary:
-        work = Path(temporary) / "whole"
+    with new_folder(home, ".making-") as made:
         for name, target in links.items():
-            link = work / "root" / name
+            link = made / "root" / name
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(target)
-        (work / unwinder[0]).write_text(unwinder[1])
-        (work / WRAPPER).write_text(script)
-        (work / WRAPPER).chmod(0o755)
-        try:
-            work.rename(home)
-        except OSError:
-            if not (home / WRAPPER).is_file():  # another process may have created it meanwhile
-                raise
+        (made / unwinder[0]).write_text(unwinder[1])
+        (made / WRAPPER).write_text(script)
+        (made / WRAPPER).chmod(0o755)

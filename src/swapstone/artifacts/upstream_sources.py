@@ -8,26 +8,23 @@ and don't change the system.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
-import os
 import re
 import shlex
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import msgspec
-
+from swapstone.artifacts.apt import run_package_manager
+from swapstone.artifacts.cache_folder import locked, sha256_of
 from swapstone.artifacts.control_fields import paragraphs
-from swapstone.artifacts.file_lock import take_lock
 from swapstone.artifacts.mirror import from_mirror
 from swapstone.artifacts.snapshot import Snapshot, read_snapshots
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir, share_dir
-from swapstone.model.toml_file import TomlError, decode_toml
+from swapstone.model.toml_file import read_toml
 
 LOCK = "native/allocators.toml"
 _FETCH_TIMEOUT_S = 600
@@ -67,10 +64,7 @@ def read_lock(path: Path | None = None) -> dict[str, Source]:
         UserError: it can't be read as a lock.
     """
     path = path or share_dir() / LOCK
-    try:
-        return msgspec.convert(decode_toml(path.read_bytes()), dict[str, Source])
-    except (OSError, TomlError, msgspec.ValidationError) as error:
-        raise UserError(f"{path} can't be read: {error}.", f"Write it again: {tool_for(path)}") from error
+    return read_toml(path, dict[str, Source], f"Write it again: {tool_for(path)}")
 
 
 def tool_for(lock: str | Path) -> str:
@@ -78,22 +72,19 @@ def tool_for(lock: str | Path) -> str:
     return f"tools/lock-{Path(lock).stem}"
 
 
-def is_fetched(source: Source) -> bool:
-    """Return whether the cache has an archive."""
-    return cache_path(source).is_file()
-
-
 def cache_path(source: Source) -> Path:
     """Return the path of an archive in the cache."""
     return cache_dir() / "sources" / f"{source.sha256[:16]}-{source.file}"
 
 
-def fetch(source: Source, lock: str = LOCK) -> Path:
+def fetch(source: Source, lock: str = LOCK, notify: Callable[[str], None] = lambda _: None, what: str = "") -> Path:
     """Return an archive with the digest of the lock, from the cache or fetched.
 
     Args:
         source: to fetch.
         lock: path of the lock, for error messages.
+        notify: called with a line for the user before a download.
+        what: whose sources they are, for that line.
 
     Raises:
         UnavailableError: it can't be fetched; gives the reason.
@@ -101,6 +92,8 @@ def fetch(source: Source, lock: str = LOCK) -> Path:
     """
     kept = cache_path(source)
     home = kept.parent
+    if not kept.is_file():
+        notify(f"fetching the sources of {what}")
     with locked(home / "lock"), tempfile.TemporaryDirectory(dir=home, prefix=".fetching-") as work:
         if not kept.is_file() and not from_mirror(source.sha256, kept):
             fetched = (
@@ -129,24 +122,29 @@ def unpack(archive: Path, folder: Path) -> Path:
     return tops[0]
 
 
-@contextlib.contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file; waits for it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle = path.open("ab")
-    except OSError as error:
-        raise UserError(
-            f"{path.parent} can't be written: {error.strerror}.",
-            "Free some space there, or set XDG_CACHE_HOME to a writable folder.",
-        ) from error
-    with handle:
-        take_lock(handle, path)
-        yield
+def unpacked(source: Source, lock: str, name: str = "unpacked") -> Path:
+    """Return the folder of sources in the cache, which are fetched and unpacked once.
+
+    Args:
+        source: pins them.
+        lock: path of the lock.
+        name: how the folder's name begins.
+
+    Raises:
+        UnavailableError: they can't be fetched.
+    """
+    home = cache_dir() / "sources" / f"{name}-{source.sha256[:16]}"
+    if home.is_dir():
+        return home
+    archive = fetch(source, lock)
+    with locked(home.parent / "lock"), tempfile.TemporaryDirectory(dir=home.parent, prefix=".unpacking-") as work:
+        if not home.is_dir():
+            unpack(archive, Path(work)).rename(home)
+    return home
 
 
 def _check_digest(path: Path, source: Source, lock: str) -> None:
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    found = sha256_of(path)
     if found != source.sha256:
         raise UserError(
             f"{path} is not the {source.file} of {lock}: its SHA-256 is {found}, expected {source.sha256}.",
@@ -160,26 +158,7 @@ def _run(command: Sequence[str], cwd: Path, **environment: str) -> subprocess.Co
     Raises:
         UnavailableError: it is not installed, or timed out.
     """
-    settings = {**os.environ, "LC_ALL": "C", **environment}
-    try:
-        return subprocess.run(
-            command,
-            cwd=cwd,
-            env=settings,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_FETCH_TIMEOUT_S,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise UnavailableError(
-            f"Sources are fetched with {command[0]}, which is not installed.",
-            f"On Debian: sudo apt-get install {'cargo' if command[0] == 'cargo' else 'apt'}",
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise UnavailableError(f"{command[0]} took more than {_FETCH_TIMEOUT_S} s to fetch sources.", _ONCE) from error
+    return run_package_manager(command, cwd, _FETCH_TIMEOUT_S, **environment)
 
 
 def failure_cause(output: str) -> str:

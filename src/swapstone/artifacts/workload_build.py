@@ -8,14 +8,14 @@ import dataclasses
 import functools
 import hashlib
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from swapstone.artifacts import link_layouts
+from swapstone.artifacts.build_command import run_tool
+from swapstone.artifacts.cache_folder import new_folder
 from swapstone.artifacts.program_size import sizes_of
 from swapstone.artifacts.tool_versions import compiler_identity, loader_version
 from swapstone.artifacts.toolchain import linked_dynamically, strip_command
@@ -248,9 +248,8 @@ def _shared_object(source: Path) -> str:
 def _compile(home: Path, job: Job) -> None:
     """Compile and link in a temporary folder and rename it, so that the result is complete."""
     recipe = job.recipe
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=home.parent, prefix=".building-") as temporary:
-        work = Path(temporary)
+    with new_folder(home) as done:
+        work = done.parent
         objects = _objects(job, job.objects or work)
         if job.layout:
             objects = link_layouts.shuffle_objects(
@@ -258,8 +257,6 @@ def _compile(home: Path, job: Job) -> None:
             )
         elif job.relinked:
             objects = [*_padding(work, recipe), *reversed(objects)]
-        done = work / "done"
-        done.mkdir()
         whole = work / "whole"
         run_compiler([*recipe.command, *recipe.cflags, *objects, "-o", str(whole), *recipe.ldflags, *job.libraries])
         facts = read_facts(whole)
@@ -281,11 +278,6 @@ def _compile(home: Path, job: Job) -> None:
             run_compiler([*recipe.command, *recipe.cflags, *shared, *recipe.ldflags])
         for program in job.beside:
             run_compiler([strip_command(recipe), "--strip-all", "-o", str(done / program.name), str(program)])
-        try:
-            done.rename(home)
-        except OSError:
-            if not (home / PROGRAM).is_file():  # another process may have built the same program meanwhile
-                raise
 
 
 def _objects(job: Job, folder: Path) -> list[str]:
@@ -329,17 +321,8 @@ def run_compiler(command: list[str]) -> None:
         UnavailableError: it can't be run.
         UserError: it failed; the message ends with its output.
     """
-    try:
-        result = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=BUILD_TIMEOUT_S, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise UserError(f"The compiler did not finish within {BUILD_TIMEOUT_S} s: {' '.join(command)}") from error
-    except OSError as error:
-        raise UnavailableError(f"The compiler {command[0]!r} can't be run: {error.strerror}.") from error
-    if result.returncode != 0:
-        output = (result.stderr or result.stdout).strip()[-2000:]
-        raise UserError(f"Building failed: {' '.join(command)}\n{output}", "`swapstone doctor` reports missing tools.")
+    what, hint = f"Building with `{' '.join(command)}`", "`swapstone doctor` reports missing tools."
+    run_tool(command, what, hint=hint, timeout_s=BUILD_TIMEOUT_S)
 
 
 @functools.cache

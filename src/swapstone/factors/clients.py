@@ -8,6 +8,7 @@ import re
 import msgspec
 
 from swapstone.factors.factor import Evidence, Level, Recipe, Stage
+from swapstone.factors.netstack_options import stack_level
 from swapstone.model import UserError
 
 VARIABLE = "CLIENTS"
@@ -19,10 +20,6 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,3}")
 _SEEN = "clients"
 
 
-def _level(name: str, description: str) -> Level:
-    return Level(name=name, description=description, needs=("cargo", "ip"), package="cargo-web rustc-web iproute2")
-
-
 class Clients:
     """The number of clients of an HTTP server."""
 
@@ -31,11 +28,11 @@ class Clients:
     description = "connections that the client of an HTTP server has at once"
     unseen = "Only workloads with HTTP on a network stack have clients: add `--suite netstack-clients`."
     levels: tuple[Level, ...] = (
-        _level("1", "one request after another"),
-        _level("10", "10 connections; any number up to 1000"),
-        _level("100", "100 connections, as the suite netstack has"),
+        stack_level("1", "one request after another"),
+        stack_level("10", "10 connections; any number up to 1000"),
+        stack_level("100", "100 connections, as the suite netstack has"),
     )
-    forms: tuple[Level, ...] = (_level("1000", "1000 connections"),)
+    forms: tuple[Level, ...] = (stack_level("1000", "1000 connections"),)
 
     def level_of_text(self, text: str) -> Level | None:
         """Return the level of a number.
@@ -51,7 +48,7 @@ class Clients:
                 f"The number of clients is 1 to {MOST}, and not {text!r}.",
                 "For example: swapstone compare clients=1,10,100",
             )
-        return _level(text, f"{text} connections")
+        return stack_level(text, f"{text} connections")
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Set the variable to the level, padded with spaces to the longest."""

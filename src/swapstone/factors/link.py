@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from swapstone.factors.factor import Evidence, Level, Recipe, Stage
+from swapstone.factors.netstack_options import stack_level
 from swapstone.model import UserError
 from swapstone.model.link_counters import counters
 
@@ -17,8 +18,6 @@ VARIABLE = "LINK"
 """The environment variable with the level. All values have the same length, so the environment has the same size."""
 
 CLEAN = "clean"
-_NEEDS = ("cargo", "ip")
-_PACKAGES = "cargo-web rustc-web iproute2"
 _SHARES = {"loss": "lost", "reorder": "reordered", "duplicate": "duplicated", "corrupt": "corrupted"}
 """Parts of a level that are a share of all frames, in canonical order, with the emulator's counter."""
 _DELAY = "delay"
@@ -36,10 +35,6 @@ _SLACK = 16
 """Frames that may pass between two readings of counters at the start or the end."""
 
 
-def _level(name: str, description: str) -> Level:
-    return Level(name=name, description=description, needs=_NEEDS, package=_PACKAGES)
-
-
 class Link:
     """The emulated link between a server and its client."""
 
@@ -48,15 +43,15 @@ class Link:
     description = "impairments of an emulated link between a server and its client"
     unseen = "Only workloads of servers on a network stack have a link: add `--suite netstack-link`."
     levels: tuple[Level, ...] = (
-        _level(CLEAN, "the emulated link without impairments"),
-        _level("loss:1%", "1 % of all frames are lost, in both directions; any share up to 50 %"),
-        _level("reorder:1%", "1 % of all frames are held by 1 ms, so that later ones overtake them"),
-        _level("delay:10ms", "each frame arrives 10 ms later: 20 ms more of round trip; up to 1000 ms"),
+        stack_level(CLEAN, "the emulated link without impairments"),
+        stack_level("loss:1%", "1 % of all frames are lost, in both directions; any share up to 50 %"),
+        stack_level("reorder:1%", "1 % of all frames are held by 1 ms, so that later ones overtake them"),
+        stack_level("delay:10ms", "each frame arrives 10 ms later: 20 ms more of round trip; up to 1000 ms"),
     )
     forms: tuple[Level, ...] = (
-        _level("duplicate:1%", "1 % of all frames arrive twice"),
-        _level("corrupt:1%", "one bit of 1 % of all IP packets is flipped"),
-        _level("loss:1%+delay:10ms", "several parts, joined by +"),
+        stack_level("duplicate:1%", "1 % of all frames arrive twice"),
+        stack_level("corrupt:1%", "one bit of 1 % of all IP packets is flipped"),
+        stack_level("loss:1%+delay:10ms", "several parts, joined by +"),
     )
 
     def level_of_text(self, text: str) -> Level | None:
@@ -68,7 +63,7 @@ class Link:
         parts = _parts(text)
         if parts is None:
             return None
-        return _level(canonical(parts), "defined by its parts")
+        return stack_level(canonical(parts), "defined by its parts")
 
     def apply(self, level: str, recipe: Recipe) -> Recipe:
         """Set the variable to the level, padded with spaces to the longest."""

@@ -11,7 +11,7 @@ import msgspec
 
 from swapstone.factors.factor import Evidence, Level, Recipe, Stage
 from swapstone.factors.netstack_fixes import FIXES, upstream_of
-from swapstone.factors.netstack_options import OPTIONS, SEPARATOR, option_text, options_text, parse_options
+from swapstone.factors.netstack_options import OPTIONS, SEPARATOR, option_text, options_text, parse_options, stack_level
 from swapstone.model import UserError, unknown
 
 KERNEL = "kernel"
@@ -48,12 +48,6 @@ _WITHOUT = "without-"
 _LONGEST = len(
     f"lwip:{_WITHOUT}reordering-window+checksum-on-copy=1+oversize=1460+ooseq=0+pools=16000+buffers=65536KiB"
 )
-_NEEDS = ("cargo", "ip")
-_PACKAGES = "cargo-web rustc-web iproute2"
-
-
-def _level(name: str, description: str) -> Level:
-    return Level(name=name, description=description, needs=_NEEDS, package=_PACKAGES)
 
 
 class Netstack:
@@ -64,28 +58,23 @@ class Netstack:
     description = "the network stack that a server runs on"
     unseen = "Only workloads of the suites netstack and netstack-counts use a stack: add `--suite netstack`."
     levels: tuple[Level, ...] = (
-        Level(
-            name=KERNEL,
-            description="Linux's sockets with cubic, over a pair of veth devices",
-            needs=_NEEDS,
-            package=_PACKAGES,
-        ),
-        *(_level(stack, f"{stack} in the server's process, over a TAP, with its fixes") for stack in FIXES),
-        *(_level(f"{stack}:{_SHIPPED}", f"{stack} without its fixes") for stack in FIXES),
+        stack_level(KERNEL, "Linux's sockets with cubic, over a pair of veth devices"),
+        *(stack_level(stack, f"{stack} in the server's process, over a TAP, with its fixes") for stack in FIXES),
+        *(stack_level(f"{stack}:{_SHIPPED}", f"{stack} without its fixes") for stack in FIXES),
     )
     forms: tuple[Level, ...] = (
         tuple(
-            _level(f"{stack}:{_WITHOUT}{fix}", f"all fixes but one: then {reason} ({upstream_of(stack, fix)})")
+            stack_level(f"{stack}:{_WITHOUT}{fix}", f"all fixes but one: then {reason} ({upstream_of(stack, fix)})")
             for stack, fixes in FIXES.items()
             for fix, reason in fixes.items()
         )
         + tuple(
-            _level(f"{stack}:{option_text(option, value)}", reason)
+            stack_level(f"{stack}:{option_text(option, value)}", reason)
             for stack, options in OPTIONS.items()
             for option in options
             for value, reason in option.listed
         )
-        + tuple(_level(f"{KERNEL}:{control}", f"Linux's sockets with {control}") for control in CONTROLS)
+        + tuple(stack_level(f"{KERNEL}:{control}", f"Linux's sockets with {control}") for control in CONTROLS)
     )
 
     def level_of_text(self, text: str) -> Level | None:
@@ -177,7 +166,7 @@ def _tuned(stack: str, parts: tuple[str, ...]) -> Level:
         )
     values = parse_options(stack, tuple(part for part in parts if "=" in part))
     rest = SEPARATOR.join(filter(None, (*fixes, options_text(stack, values))))
-    return _level(f"{stack}:{rest}" if rest else stack, "defined by its parts")
+    return stack_level(f"{stack}:{rest}" if rest else stack, "defined by its parts")
 
 
 def _with_options(level: str, options: str) -> str:

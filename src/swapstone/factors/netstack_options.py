@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from swapstone.factors.factor import Level
 from swapstone.model import FrozenStruct, UserError, unknown
 
 SEPARATOR = "+"
@@ -205,3 +206,8 @@ def build_variables(level: str) -> tuple[tuple[str, str], ...]:
         for option in OPTIONS.get(stack, ())
         if option.variable and option.name in values
     )
+
+
+def stack_level(name: str, description: str) -> Level:
+    """Return a level whose workloads are built by cargo and create network devices."""
+    return Level(name=name, description=description, needs=("cargo", "ip"), package="cargo-web rustc-web iproute2")

@@ -24,7 +24,15 @@ from swapstone.model.analysis import (
     WorkloadPrecision,
 )
 from swapstone.model.discarded_runs import counted_blocks, discarded_by_block
-from swapstone.model.errors import NothingComparableError, RecordError, UnavailableError, UserError, WireError, unknown
+from swapstone.model.errors import (
+    NothingComparableError,
+    RecordError,
+    UnavailableError,
+    UserError,
+    WireError,
+    find_named,
+    unknown,
+)
 from swapstone.model.experiment import (
     BALANCED_ORDER,
     BOOT_ORDER,
@@ -229,6 +237,7 @@ __all__ = [
     "discarded_by_block",
     "environment_variable",
     "filled_text",
+    "find_named",
     "layout_of",
     "percentile",
     "placeholders_in",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 
-from swapstone.model.experiment import Variant
+from swapstone.model.experiment import RunGroup, Variant
 from swapstone.model.failure_counts import FailureRates
 from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.metric import Metric
@@ -115,15 +115,11 @@ class CarryOver(FrozenStruct, frozen=True, kw_only=True):
     matters: bool
 
 
-class Comparison(FrozenStruct, frozen=True, kw_only=True):
-    """Baseline against candidate on one metric of one workload under one load.
+class Estimate(RunGroup, frozen=True, kw_only=True):
+    """An effect on one metric with its interval.
 
     Attributes:
-        suite, workload, load: of the runs.
         metric: of the values.
-        baseline, candidate: the two variants.
-        baseline_values, candidate_values: one number per run, paired by block, in the metric's unit. Runs without a partner
-            are left out. With layouts, one number per layout: the mean of its runs, geometric where no value is 0.
         scale: of `effect`, `low` and `high`.
         effect: Hodges-Lehmann estimate; a ratio (1.0: no difference) or a difference in the metric's unit; None without
             a single pair.
@@ -133,9 +129,31 @@ class Comparison(FrozenStruct, frozen=True, kw_only=True):
         smallest_visible: minimum detectable effect at 80 % power with this number of pairs and this noise, as a ratio above 1 or an
             absolute difference; None where it can't be computed.
         exact: whether every run of each side has the same value (sizes, most memory figures), so that no inference is needed.
-        verdict: the decision.
         reason: of an invalid, unavailable or inconclusive verdict.
         preferred: whether this is the time metric to read first (CPU time on a busy machine, else wall).
+    """
+
+    metric: Metric
+    scale: Scale
+    effect: float | None
+    low: float | None
+    high: float | None
+    confidence: float
+    p_value: float | None
+    smallest_visible: float | None
+    exact: bool
+    reason: str = ""
+    preferred: bool = False
+
+
+class Comparison(Estimate, frozen=True, kw_only=True):
+    """Baseline against candidate on one metric of one workload under one load.
+
+    Attributes:
+        baseline, candidate: the two variants.
+        baseline_values, candidate_values: one number per run, paired by block, in the metric's unit. Runs without a partner
+            are left out. With layouts, one number per layout: the mean of its runs, geometric where no value is 0.
+        verdict: the decision.
         mean_effect, mean_low, mean_high: ratio of the arithmetic means (a difference on the difference scale) and its interval; None where
             it can't be computed.
         tail_p_value: of equal distributions, by a statistic that rare large values dominate; two-sided, uncorrected.
@@ -148,25 +166,11 @@ class Comparison(FrozenStruct, frozen=True, kw_only=True):
         carry_over: how runs depend on what ran before them; None where it can't be tested.
     """
 
-    suite: str
-    workload: str
-    load: str
-    metric: Metric
     baseline: Variant
     candidate: Variant
     baseline_values: tuple[float, ...]
     candidate_values: tuple[float, ...]
-    scale: Scale
-    effect: float | None
-    low: float | None
-    high: float | None
-    confidence: float
-    p_value: float | None
-    smallest_visible: float | None
-    exact: bool
     verdict: Verdict
-    reason: str = ""
-    preferred: bool = False
     mean_effect: float | None = None
     mean_low: float | None = None
     mean_high: float | None = None
@@ -208,7 +212,7 @@ class Index(FrozenStruct, frozen=True, kw_only=True):
     incomplete: bool = False
 
 
-class LayoutSpread(FrozenStruct, frozen=True, kw_only=True):
+class LayoutSpread(RunGroup, frozen=True, kw_only=True):
     """The spread between pairs of links: the same code with functions and data in another order, at other addresses.
 
     Attributes:
@@ -226,9 +230,6 @@ class LayoutSpread(FrozenStruct, frozen=True, kw_only=True):
             None where no pair ran twice. Where both sides vary alike, a single link's is smaller by the square root of 2.
     """
 
-    suite: str
-    workload: str
-    load: str
     metric: str
     baseline: Variant
     candidate: Variant
@@ -255,63 +256,52 @@ class LevelChange(FrozenStruct, frozen=True, kw_only=True):
         return f"{self.factor}={self.level}"
 
 
-class FactorEffect(FrozenStruct, frozen=True, kw_only=True):
+class CrossedEstimate(Estimate, frozen=True, kw_only=True):
+    """An estimate where factors are crossed.
+
+    Attributes:
+        change: the level and its baseline level.
+        averaged: combinations of the remaining factors' levels that are averaged: those with numbers on both sides. One empty text
+            where no factor remains.
+        missing: combinations without numbers.
+        workloads: number of workloads.
+        blocks: number of blocks that are complete for every variant of the mean.
+    """
+
+    change: LevelChange
+    averaged: tuple[str, ...]
+    missing: tuple[str, ...]
+    workloads: int
+    blocks: int
+
+
+class FactorEffect(CrossedEstimate, frozen=True, kw_only=True):
     """The effect of a factor's level against its baseline level, where factors are crossed.
 
     A main effect is the mean, in each block, over all combinations of the other factors' levels. A simple effect holds levels of other
     factors fixed, and is the mean over the combinations of the rest.
 
     Attributes:
-        suite, workload, load: of the runs. An empty workload stands for the suite's index, the geometric mean over its workloads.
-        metric: of the values.
-        change: the level and its baseline level.
         held: pairs (factor, level), none for a main effect.
-        averaged: combinations of the remaining factors' levels that are averaged: those with numbers on both sides. One empty text
-            where no factor remains.
-        missing: combinations without numbers.
-        workloads: number of workloads.
-        blocks: number of blocks that are complete for every variant of the mean.
-        scale, effect, low, high, confidence, p_value, exact: as in `Comparison`.
-        smallest_visible: as in `Comparison`, for an inconclusive main effect only.
-        verdict, reason: as in `Comparison`.
-        preferred: whether this is the time metric to read first.
+        smallest_visible: for an inconclusive main effect only.
+        verdict: the decision.
         depends_on: of a main effect, the factors that have a level with a present interaction. The mean then describes no combination.
     """
 
-    suite: str
-    workload: str
-    load: str
-    metric: Metric
-    change: LevelChange
     held: tuple[tuple[str, str], ...]
-    averaged: tuple[str, ...]
-    missing: tuple[str, ...]
-    workloads: int
-    blocks: int
-    scale: Scale
-    effect: float | None
-    low: float | None
-    high: float | None
-    confidence: float
-    p_value: float | None
-    smallest_visible: float | None
-    exact: bool
     verdict: Verdict
-    reason: str = ""
-    preferred: bool = False
     depends_on: tuple[str, ...] = ()
 
 
-class Interaction(FrozenStruct, frozen=True, kw_only=True):
+class Interaction(CrossedEstimate, frozen=True, kw_only=True):
     """How the effect of one factor's level changes with another factor's level: a ratio of two ratios, or a difference of differences.
 
     Attributes:
-        suite, workload, load, metric, averaged, missing, workloads, blocks, confidence, p_value, exact, preferred: as in `FactorEffect`.
         change: a level of the factor that the experiment names first.
         by: a level of another factor, which changes the effect of `change`.
         scale, effect, low, high: (effect of `change` with `by`) / (its effect with the baseline level of `by`), 1.0 for no interaction,
             and its interval; on the difference scale one minus the other, 0.0 for none.
-        smallest_visible: minimum detectable interaction, as in `Comparison`, for an undecided one only.
+        smallest_visible: minimum detectable interaction, for an undecided one only.
         without, within: the effect of `change` with the baseline level of `by`, and with its other level: ratios or differences.
         closed: where the interaction is present and `without` is a difference: the share of that gap, as a logarithm, that `by` closes.
             1.0 for all of it, below 0 for a wider gap.
@@ -319,30 +309,11 @@ class Interaction(FrozenStruct, frozen=True, kw_only=True):
         reason: of an undecided or unavailable interaction.
     """
 
-    suite: str
-    workload: str
-    load: str
-    metric: Metric
-    change: LevelChange
     by: LevelChange
-    averaged: tuple[str, ...]
-    missing: tuple[str, ...]
-    workloads: int
-    blocks: int
-    scale: Scale
-    effect: float | None
-    low: float | None
-    high: float | None
-    confidence: float
-    p_value: float | None
-    smallest_visible: float | None
-    exact: bool
     without: float | None
     within: float | None
     closed: float | None
     presence: Presence
-    reason: str = ""
-    preferred: bool = False
 
 
 class NullResult(FrozenStruct, frozen=True, kw_only=True):
@@ -381,7 +352,7 @@ class Noise(FrozenStruct, frozen=True, kw_only=True):
     busy: bool
 
 
-class Latency(FrozenStruct, frozen=True, kw_only=True):
+class Latency(RunGroup, frozen=True, kw_only=True):
     """The wake-up latencies of one variant under one load, over all replicates.
 
     Attributes:
@@ -396,9 +367,6 @@ class Latency(FrozenStruct, frozen=True, kw_only=True):
             virtual clock.
     """
 
-    suite: str
-    workload: str
-    load: str
     variant: Variant
     blocks: tuple[int, ...]
     maxima: tuple[float, ...]
@@ -410,7 +378,7 @@ class Latency(FrozenStruct, frozen=True, kw_only=True):
     exceedance: float | None = None
 
 
-class TimeSeries(FrozenStruct, frozen=True, kw_only=True):
+class TimeSeries(RunGroup, frozen=True, kw_only=True):
     """Values sampled repeatedly during a run: one variant's, from the first block that has any.
 
     Attributes:
@@ -418,15 +386,12 @@ class TimeSeries(FrozenStruct, frozen=True, kw_only=True):
         series: pairs (name, values); all equally long.
     """
 
-    suite: str
-    workload: str
-    load: str
     variant: Variant
     block: int
     series: tuple[tuple[str, tuple[float, ...]], ...]
 
 
-class WorkloadPrecision(FrozenStruct, frozen=True, kw_only=True):
+class WorkloadPrecision(RunGroup, frozen=True, kw_only=True):
     """The precision of a workload's results while its experiment runs.
 
     Attributes:
@@ -440,9 +405,6 @@ class WorkloadPrecision(FrozenStruct, frozen=True, kw_only=True):
         at_resolution: whether one of these intervals counts as narrow enough because it is as narrow as its metric's resolution.
     """
 
-    suite: str
-    workload: str
-    load: str
     pairs: int
     half_width: float | None
     lost: str = ""

@@ -25,6 +25,7 @@ MOST_VALUES = 5_000_000
 
 Integer: TypeAlias = Annotated[int, msgspec.Meta(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)]
 NonNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_INTEGER)]
+PositiveInteger: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=LARGEST_INTEGER)]
 BlockNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MOST_BLOCKS)]
 Position: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=100_000_000)]
 Passes: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
 from swapstone.model.safe_text import safe
+
+Found = TypeVar("Found")
 
 
 class UserError(Exception):
@@ -85,3 +88,19 @@ def unknown(kind: str, name: str, known: Iterable[str], described: Mapping[str, 
     parts.append(f"Known: {shown} and {left} more." if left > 1 else f"Known: {shown}.")
     parts += [f"`swapstone list {_LISTS[kind]}` lists all."] if kind in _LISTS else []
     return UserError(f"There is no {kind} named {name!r}.", " ".join(parts))
+
+
+def find_named(kind: str, name: str, known: Mapping[str, Found]) -> Found:
+    """Return what has a name.
+
+    Args:
+        kind: what it is, for the error.
+        name: as the user typed it.
+        known: all that exist, by name.
+
+    Raises:
+        UserError: nothing has this name.
+    """
+    if name not in known:
+        raise unknown(kind, name, known)
+    return known[name]

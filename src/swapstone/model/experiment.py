@@ -77,6 +77,18 @@ class HeldVariant(Variant, frozen=True, kw_only=True):
         return (*self.levels, *self.held)
 
 
+class RunGroup(FrozenStruct, frozen=True, kw_only=True):
+    """The workload and the load of some runs.
+
+    Attributes:
+        suite, workload, load: their names. An empty workload stands for the suite's index, the geometric mean over its workloads.
+    """
+
+    suite: str
+    workload: str
+    load: str
+
+
 class FactorLevels(FrozenStruct, frozen=True, kw_only=True):
     """A factor with the levels to compare, the baseline first."""
 

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import msgspec
 
-from swapstone.model.bounds import Number
+from swapstone.model.bounds import NonNegative, Number, PositiveInteger
 from swapstone.model.ended_waits import EndedWaits, ProcessorTaken
+from swapstone.model.experiment import RunGroup
 from swapstone.model.frozen_struct import FrozenStruct
 
 Samples = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
@@ -205,15 +206,49 @@ class InstrumentCost(FrozenStruct, frozen=True, kw_only=True):
     trial_s: Number
 
 
-class RowKey(FrozenStruct, frozen=True, kw_only=True):
+class RowKey(RunGroup, frozen=True, kw_only=True):
     """The row of a record that is explained."""
 
-    suite: str
-    workload: str
-    load: str
     metric: str
     baseline: str
     candidate: str
+
+
+class TracedExplanation(FrozenStruct, frozen=True, kw_only=True):
+    """An explanation of a row by the instructions of virtual machines.
+
+    Attributes:
+        record: identity of the record.
+        chain: of the record's last run. If the record was resumed since, the explanation is out of date.
+        swapstone, created: the version that wrote it, and the time.
+        emulator: its version and digest.
+        place: the row.
+        ns_per_instruction: guest time of an instruction on the machine's clock.
+    """
+
+    record: str
+    chain: str
+    swapstone: str
+    created: str
+    emulator: str
+    place: RowKey
+    ns_per_instruction: PositiveInteger = 1
+
+
+class TracedSide(FrozenStruct, frozen=True, kw_only=True):
+    """One side of such an explanation.
+
+    Attributes:
+        variant, trial, run: the trial that was traced, and the identity of its run.
+        output: digest of its output.
+        instructions: that were counted.
+    """
+
+    variant: str
+    trial: str
+    run: str
+    output: str
+    instructions: NonNegative
 
 
 class Reference(FrozenStruct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from swapstone.model.experiment import Variant
+from swapstone.model.experiment import RunGroup, Variant
 from swapstone.model.frozen_struct import FrozenStruct
 
 
@@ -35,7 +35,7 @@ FAST_ONES = "the runs that succeed may be the fast ones"
 """How the reason of a row ends that failures make invalid."""
 
 
-class FailureRates(FrozenStruct, frozen=True, kw_only=True):
+class FailureRates(RunGroup, frozen=True, kw_only=True):
     """How often the runs of baseline and candidate fail, on one workload under one load.
 
     Attributes:
@@ -52,9 +52,6 @@ class FailureRates(FrozenStruct, frozen=True, kw_only=True):
             the other side: their rows are invalid.
     """
 
-    suite: str
-    workload: str
-    load: str
     baseline: Variant
     candidate: Variant
     baseline_runs: FailureCounts

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
-from swapstone.model.explanation import RowKey
+from typing import Annotated
+
+import msgspec
+
+from swapstone.model.bounds import LARGEST_INTEGER, NonNegative
+from swapstone.model.explanation import TracedExplanation, TracedSide
 from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.modelled_cycles import ModelledCycles
 
@@ -16,7 +21,6 @@ EXPLAINED_TIMES = frozenset({"wall", "cpu"})
 PASSES, WHOLE_RUN = "passes", "whole run"
 MOST_NOTES, MOST_FUNCTIONS = 100, 1 << 18
 """Of one row. A kernel has about 100,000 functions, and a run executes some thousand of them."""
-_MOST = 1 << 63
 
 
 class FunctionCount(FrozenStruct, frozen=True, kw_only=True):
@@ -33,9 +37,9 @@ class FunctionCount(FrozenStruct, frozen=True, kw_only=True):
     name: str
     file: str
     kind: str
-    baseline: int = 0
-    candidate: int = 0
-    entries: tuple[int, int] = (0, 0)
+    baseline: NonNegative = 0
+    candidate: NonNegative = 0
+    entries: tuple[NonNegative, NonNegative] = (0, 0)
 
     @property
     def difference(self) -> int:
@@ -52,16 +56,16 @@ class ArmCounts(FrozenStruct, frozen=True, kw_only=True):
         helper_calls: direct calls of libgcc's functions that replace the unit's instructions.
     """
 
-    kinds: tuple[tuple[str, int], ...]
-    load_runs: int
-    helper_calls: int
+    kinds: tuple[tuple[str, NonNegative], ...]
+    load_runs: NonNegative
+    helper_calls: NonNegative
 
     def of(self, *names: str) -> int:
         """Return the instructions of some kinds; a name without its precision stands for both."""
         return sum(count for kind, count in self.kinds if kind in names or kind.partition(".")[0] in names)
 
 
-class CountedSide(FrozenStruct, frozen=True, kw_only=True):
+class CountedSide(TracedSide, frozen=True, kw_only=True):
     """One variant's run under the emulator's plugin.
 
     Attributes:
@@ -78,63 +82,39 @@ class CountedSide(FrozenStruct, frozen=True, kw_only=True):
         arm: the instructions by kind, on 32-bit ARM.
     """
 
-    variant: str
-    trial: str
-    run: str
-    output: str
     program_sha256: str
-    operations: float
-    instructions: int
-    clock_ns: int
-    repeated: int
-    lost: int
+    operations: Annotated[float, msgspec.Meta(ge=1, le=LARGEST_INTEGER)]
+    clock_ns: NonNegative
+    repeated: NonNegative
+    lost: NonNegative
     arm: ArmCounts | None = None
 
 
-class InstructionExplanation(FrozenStruct, frozen=True, kw_only=True):
+class InstructionExplanation(TracedExplanation, frozen=True, kw_only=True):
     """Where the instructions of both variants of a row went.
 
     Attributes:
-        record: identity of the record.
-        chain: of the record's last run. If the record was resumed since, the explanation is out of date.
-        swapstone, created: the version that wrote it, and the time.
-        emulator: its version and digest.
-        place: the row.
         region: what was observed: `PASSES` or `WHOLE_RUN`.
         sides: baseline, then candidate.
         functions: all functions, the largest difference first. Their sums are the sides' instructions, without the lost ones.
-        ns_per_instruction: guest time of an instruction on the machine's clock.
         notes: what the numbers contain, as sentences.
         model: events of a modelled processor; None if they were not requested.
         no_graph: why there is no flame graph; empty if there is one.
     """
 
-    record: str
-    chain: str
-    swapstone: str
-    created: str
-    emulator: str
-    place: RowKey
     region: str
     sides: tuple[CountedSide, CountedSide]
     functions: tuple[FunctionCount, ...]
-    ns_per_instruction: int = 1
     notes: tuple[str, ...] = ()
     model: ModelledCycles | None = None
     no_graph: str = "the explanation is of an earlier version; run swapstone explain RECORD --again"
 
     def problem(self) -> str:
         """Return why the numbers contradict each other; empty if they don't."""
-        if not 1 <= self.ns_per_instruction < _MOST:
-            return "the clock's scale is not between 1 and 2^63"
         if len(self.notes) > MOST_NOTES or len(self.functions) > MOST_FUNCTIONS:
             return f"it has more than {MOST_NOTES} notes or {MOST_FUNCTIONS} functions"
         for number, side in enumerate(self.sides):
             counts = [(one.baseline, one.candidate)[number] for one in self.functions]
-            numbers = (*counts, side.instructions, side.clock_ns, side.repeated, side.lost)
-            entries = [one.entries[number] for one in self.functions]
-            if not all(0 <= value < _MOST for value in (*numbers, *entries)) or not 1 <= side.operations < _MOST:
-                return "a number is not between 0 and 2^63"
             if sum(counts) + side.lost != side.instructions:
                 return f"the functions of {side.variant} don't sum to its instructions"
             if side.arm and (trouble := _arm_problem(side.arm, side.instructions)):
@@ -145,8 +125,6 @@ class InstructionExplanation(FrozenStruct, frozen=True, kw_only=True):
 def _arm_problem(arm: ArmCounts, instructions: int) -> str:
     """Return why the kinds of instructions contradict each other; empty if they don't."""
     counts = [count for _, count in arm.kinds]
-    if not all(0 <= value < _MOST for value in (*counts, arm.load_runs, arm.helper_calls)):
-        return "a number of the kinds of instructions is not between 0 and 2^63"
     if len({kind for kind, _ in arm.kinds}) != len(counts) or sum(counts) > instructions:
         return "the kinds of instructions sum to more than the instructions"
     return ""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from swapstone.model.bounds import NonNegative
 from swapstone.model.explanation import Frame, Profile, Stack
 from swapstone.model.frozen_struct import FrozenStruct
 from swapstone.model.instruction_counts import InstructionExplanation
@@ -15,8 +16,6 @@ MOST_DEPTH = 512
 
 MOST_CALLS = 1 << 22
 """Calls of all paths of one variant together: a flame graph repeats the callers of each path."""
-
-_MOST = 1 << 63
 
 
 class PathTree(FrozenStruct, frozen=True, kw_only=True):
@@ -35,10 +34,10 @@ class PathTree(FrozenStruct, frozen=True, kw_only=True):
     frames: tuple[Frame, ...]
     above: tuple[int, ...]
     frame: tuple[int, ...]
-    own: tuple[int, ...]
-    least: int = 0
-    deep: int = 0
-    full: int = 0
+    own: tuple[NonNegative, ...]
+    least: NonNegative = 0
+    deep: NonNegative = 0
+    full: NonNegative = 0
 
     @property
     def total(self) -> int:
@@ -49,8 +48,6 @@ class PathTree(FrozenStruct, frozen=True, kw_only=True):
         """Return why it is no tree; empty if it is one."""
         if not len(self.above) == len(self.frame) == len(self.own) or len(self.own) > MOST_NODES:
             return "its lists have different lengths, or too many nodes"
-        if not all(0 <= value < _MOST for value in (*self.own, self.least, self.deep, self.full)):
-            return "a number is not between 0 and 2^63"
         if not all(0 <= number < len(self.frames) for number in self.frame):
             return "a function is none of its own"
         depths: list[int] = []

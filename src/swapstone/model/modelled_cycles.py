@@ -9,13 +9,15 @@ counts.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Annotated, TypeAlias
 
 import msgspec
 
+from swapstone.model.bounds import NonNegative, PositiveInteger
 from swapstone.model.frozen_struct import FrozenStruct
 
-_MOST = 1 << 63
-_MOST_WAYS, _MOST_CYCLES = 1 << 16, 1 << 20
+_MOST_CYCLES = 1 << 20
+_Cycles: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=_MOST_CYCLES)]
 
 EQUAL_INSTRUCTIONS = 1.05
 """Instructions of both sides are about equal if their ratio is between this number's reciprocal and this number."""
@@ -30,8 +32,8 @@ LEAST_SHARE = 0.25
 class CacheSize(FrozenStruct, frozen=True, kw_only=True):
     """Size of a cache in bytes, and its ways."""
 
-    bytes: int
-    ways: int
+    bytes: PositiveInteger
+    ways: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
 
 
 class Caches(FrozenStruct, frozen=True, kw_only=True):
@@ -46,8 +48,8 @@ class Caches(FrozenStruct, frozen=True, kw_only=True):
     l1i: CacheSize
     l1d: CacheSize
     l2: CacheSize
-    line_bytes: int
-    history_bits: int
+    line_bytes: PositiveInteger
+    history_bits: Annotated[int, msgspec.Meta(ge=0, lt=64)]
 
 
 class Costs(FrozenStruct, frozen=True, kw_only=True):
@@ -61,11 +63,11 @@ class Costs(FrozenStruct, frozen=True, kw_only=True):
         divides: a divide of each kind, in the order of `DIVIDES`.
     """
 
-    instruction: int = 1
-    l2: int = 20
-    memory: int = 150
-    misprediction: int = 15
-    divides: tuple[int, int, int, int, int, int] = (12, 20, 11, 18, 17, 32)
+    instruction: Annotated[int, msgspec.Meta(ge=1, le=_MOST_CYCLES)] = 1
+    l2: _Cycles = 20
+    memory: _Cycles = 150
+    misprediction: _Cycles = 15
+    divides: tuple[_Cycles, _Cycles, _Cycles, _Cycles, _Cycles, _Cycles] = (12, 20, 11, 18, 17, 32)
 
 
 DIVIDES = ("divides_32", "divides_64", "divides_single", "divides_double", "roots_single", "roots_double")
@@ -91,26 +93,26 @@ class ProcessorEvents(FrozenStruct, frozen=True, kw_only=True):
         divides_single, divides_double, roots_single, roots_double: of floating point; an instruction on a vector counts once.
     """
 
-    instructions: int
-    loads: int
-    stores: int
-    devices: int
-    unseen: int
-    l1i_accesses: int
-    l1i_misses: int
-    l1d_accesses: int
-    l1d_misses: int
-    l2_code_misses: int
-    l2_data_misses: int
-    branches: int
-    mispredictions: int
-    interrupted: int
-    divides_32: int
-    divides_64: int
-    divides_single: int
-    divides_double: int
-    roots_single: int
-    roots_double: int
+    instructions: NonNegative
+    loads: NonNegative
+    stores: NonNegative
+    devices: NonNegative
+    unseen: NonNegative
+    l1i_accesses: NonNegative
+    l1i_misses: NonNegative
+    l1d_accesses: NonNegative
+    l1d_misses: NonNegative
+    l2_code_misses: NonNegative
+    l2_data_misses: NonNegative
+    branches: NonNegative
+    mispredictions: NonNegative
+    interrupted: NonNegative
+    divides_32: NonNegative
+    divides_64: NonNegative
+    divides_single: NonNegative
+    divides_double: NonNegative
+    roots_single: NonNegative
+    roots_double: NonNegative
 
     @property
     def divides(self) -> int:
@@ -119,8 +121,6 @@ class ProcessorEvents(FrozenStruct, frozen=True, kw_only=True):
 
     def problem(self) -> str:
         """Return why the counts contradict each other; empty if they don't."""
-        if not all(0 <= number < _MOST for number in msgspec.structs.astuple(self)):
-            return "a count is not between 0 and 2^63"
         parts = (
             (self.l1i_misses, self.l1i_accesses),
             (self.l1d_misses, self.l1d_accesses),
@@ -146,20 +146,6 @@ class ModelledCycles(FrozenStruct, frozen=True, kw_only=True):
 
     def problem(self) -> str:
         """Return why the numbers contradict each other; empty if they don't."""
-        sizes = (self.caches.l1i, self.caches.l1d, self.caches.l2)
-        costs = (
-            self.costs.instruction,
-            self.costs.l2,
-            self.costs.memory,
-            self.costs.misprediction,
-            *self.costs.divides,
-        )
-        if not all(1 <= size.ways <= _MOST_WAYS and 1 <= size.bytes < _MOST for size in sizes):
-            return "the size of a cache is impossible"
-        if not (1 <= self.caches.line_bytes < _MOST and 0 <= self.caches.history_bits < 64):
-            return "the size of a line or of the predictor is impossible"
-        if not all(0 <= cost <= _MOST_CYCLES for cost in costs) or not self.costs.instruction:
-            return f"the cost of an event is not between 0 and {_MOST_CYCLES} cycles"
         return next(filter(None, (side.problem() for side in self.sides)), "")
 
 

@@ -4,7 +4,14 @@
 from __future__ import annotations
 
 import tomllib
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from swapstone.model.errors import UserError
+
+Decoded = TypeVar("Decoded")
 
 MOST_BYTES = 1 << 20
 """The largest file of this project, the lock of images, has 60 kB."""
@@ -58,3 +65,20 @@ def _require_integers(table: dict[str, Any]) -> None:
             left += value
         elif isinstance(value, int) and value not in _INTEGERS:
             raise TomlError("it has an integer of more than 64 bits")
+
+
+def read_toml(path: Path, kind: type[Decoded], hint: str) -> Decoded:
+    """Return what a TOML file of Swapstone contains.
+
+    Args:
+        path: of the file.
+        kind: the type of its contents.
+        hint: for the user if it can't be read.
+
+    Raises:
+        UserError: it can't be read, or is damaged.
+    """
+    try:
+        return msgspec.convert(decode_toml(path.read_bytes()), kind)
+    except (OSError, TomlError, msgspec.ValidationError) as error:
+        raise UserError(f"{path} can't be read: {getattr(error, 'strerror', None) or error}.", hint) from error

@@ -6,7 +6,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from swapstone.model.explanation import RowKey
+from swapstone.model.bounds import NonNegative
+from swapstone.model.explanation import TracedExplanation, TracedSide
 from swapstone.model.frozen_struct import FrozenStruct
 
 EXPLAINED_LATENCY = "max"
@@ -57,7 +58,7 @@ class DisabledSection(FrozenStruct, frozen=True, kw_only=True):
     instructions: int
 
 
-class WakeupPath(FrozenStruct, frozen=True, kw_only=True):
+class WakeupPath(TracedSide, frozen=True, kw_only=True):
     """The worst wake-up of one variant.
 
     Attributes:
@@ -77,21 +78,16 @@ class WakeupPath(FrozenStruct, frozen=True, kw_only=True):
         locks: pairs (function that takes or releases a lock, calls) on the path.
     """
 
-    variant: str
-    trial: str
-    run: str
-    output: str
-    latency_ns: int
+    latency_ns: NonNegative
     cycle: int
     cycles: int
     equal: int
-    instructions: int
-    phases: tuple[int, int, int, int]
+    phases: tuple[NonNegative, NonNegative, NonNegative, NonNegative]
     functions: tuple[PathFunction, ...]
     ended_by: tuple[str, str]
-    switches: int = 0
+    switches: NonNegative = 0
     disabled: DisabledSection | None = None
-    locks: tuple[tuple[str, int], ...] = ()
+    locks: tuple[tuple[str, NonNegative], ...] = ()
 
     def problem(self) -> str:
         """Return why the numbers contradict each other; empty if they don't."""
@@ -99,9 +95,6 @@ class WakeupPath(FrozenStruct, frozen=True, kw_only=True):
             return f"{self.variant} has no functions, or more than {MOST_FUNCTIONS}"
         if not 1 <= self.cycle <= self.cycles < _MOST or not 1 <= self.equal <= self.cycles:
             return f"the cycle of {self.variant} is not one of its cycles"
-        calls = [count for _, count in self.locks]
-        if not all(0 <= number < _MOST for number in (self.latency_ns, self.switches, *self.phases, *calls)):
-            return f"a number of {self.variant} is not between 0 and 2^53"
         if not 0 < self.instructions < _MOST or sum(self.phases) != self.instructions:
             return f"the phases of {self.variant} don't sum to its instructions"
         return self._problem_of_functions()
@@ -127,32 +120,17 @@ class WakeupPath(FrozenStruct, frozen=True, kw_only=True):
         return ""
 
 
-class WakeupExplanation(FrozenStruct, frozen=True, kw_only=True):
+class WakeupExplanation(TracedExplanation, frozen=True, kw_only=True):
     """The paths of the worst wake-ups of both variants of a row.
 
     Attributes:
-        record: identity of the record.
-        chain: of the record's last run. If the record was resumed since, the explanation is out of date.
-        swapstone, created: the version that wrote it, and the time.
-        emulator: its version and digest.
-        place: the row.
         sides: baseline, then candidate.
-        ns_per_instruction: guest time of an instruction on the machine's clock.
     """
 
-    record: str
-    chain: str
-    swapstone: str
-    created: str
-    emulator: str
-    place: RowKey
     sides: tuple[WakeupPath, WakeupPath]
-    ns_per_instruction: int = 1
 
     def problem(self) -> str:
         """Return why the numbers contradict each other; empty if they don't."""
-        if not 1 <= self.ns_per_instruction < _MOST:
-            return "the clock's scale is not between 1 and 2^53"
         return next(filter(None, (side.problem() for side in self.sides)), "")
 
 

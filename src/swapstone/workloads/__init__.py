@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from swapstone.model import OWN_SUITE, Experiment, Suite, UserError, Workload, unknown
+from swapstone.model import OWN_SUITE, Experiment, Suite, UserError, Workload, find_named, unknown
 from swapstone.workloads.loads import LOADS, find_load
 from swapstone.workloads.output_readers import TOOL_READERS, Figures, read_named_figures
 from swapstone.workloads.own_workload import own_names, own_samples, own_workload
 from swapstone.workloads.printed_numbers import METRIC_EXAMPLE, parse_metric, undirected
-from swapstone.workloads.report_samples import samples_of
 from swapstone.workloads.server_metrics import server_samples
 from swapstone.workloads.shared_machine_loads import filled_load, programs_of, shared_machine_load
 from swapstone.workloads.suites import SUITES
@@ -36,7 +35,6 @@ __all__ = [
     "parse_metric",
     "programs_of",
     "read_named_figures",
-    "samples_of",
     "server_samples",
     "shared_machine_load",
     "undirected",
@@ -52,10 +50,7 @@ def find_suite(name: str) -> Suite:
     Raises:
         UserError: there is none; the hint gives near names.
     """
-    for suite in SUITES:
-        if suite.name == name:
-            return suite
-    raise unknown("suite", name, (suite.name for suite in SUITES))
+    return find_named("suite", name, {suite.name: suite for suite in SUITES})
 
 
 def find_workload(suite: str, name: str) -> Workload:
@@ -65,10 +60,7 @@ def find_workload(suite: str, name: str) -> Workload:
         UserError: there is no such suite, or it has no such workload; the hint gives near names.
     """
     workloads = find_suite(suite).workloads
-    for workload in workloads:
-        if workload.name == name:
-            return workload
-    raise unknown("workload", name, (workload.name for workload in workloads))
+    return find_named("workload", name, {workload.name: workload for workload in workloads})
 
 
 def workloads_of(experiment: Experiment, *, installed: bool = False) -> dict[tuple[str, str], Workload]:

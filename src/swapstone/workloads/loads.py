@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.model import IDLE, Load, LoadIndicator, MachineNeeds, unknown
+from swapstone.model import IDLE, Load, LoadIndicator, MachineNeeds, find_named
 from swapstone.model.load import OTHERS_CPU_SECONDS
 
 _SHARED_MEMORY = "mkdir -p /dev/shm"  # C libraries create shared memory there; programs fail without it
@@ -120,7 +120,4 @@ def find_load(name: str) -> Load:
     Raises:
         UserError: there is none; the hint gives near names.
     """
-    for load in LOADS:
-        if load.name == name:
-            return load
-    raise unknown("load", name, (load.name for load in LOADS))
+    return find_named("load", name, {load.name: load for load in LOADS})

@@ -82,6 +82,6 @@ def test_a_machine_without_images_is_named() -> None:
 def test_a_missing_build_tool_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     check_build_tools(("lua",))
-    with pytest.raises(UnavailableError, match="sqlite is built with the command 'tclsh'") as caught:
+    with pytest.raises(UnavailableError, match="Building sqlite needs the command 'tclsh'") as caught:
         check_build_tools(("lua", "sqlite"))
     assert "tcl" in caught.value.hint

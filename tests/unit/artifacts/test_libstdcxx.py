@@ -50,7 +50,7 @@ def test_only_the_needed_parts_are_unpacked(tmp_path: Path) -> None:
 
 def test_a_missing_tool_is_named_before_anything_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None if name == "make" else f"/usr/bin/{name}")
-    with pytest.raises(UnavailableError, match="built once, which needs the command 'make'") as caught:
+    with pytest.raises(UnavailableError, match="built once, needs the command 'make'") as caught:
         libstdcxx(CLibraryTree(kind="musl", headers=(), objects="/x", libraries=()))
     assert caught.value.hint == "Install it: sudo apt-get install make"
 

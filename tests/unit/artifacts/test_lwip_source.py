@@ -39,15 +39,15 @@ def test_the_archive_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.Monkey
     path, source = archive(tmp_path)
     fetched = []
 
-    def fake_fetch(wanted: Source, lock: str) -> Path:
+    def fake_fetch(wanted: Source, lock: str, *_: object) -> Path:
         fetched.append((wanted.file, lock))
         return path
 
-    monkeypatch.setattr(lwip_source, "fetch", fake_fetch)
-    folder = lwip_source.unpacked(source)
+    monkeypatch.setattr(upstream_sources, "fetch", fake_fetch)
+    folder = upstream_sources.unpacked(source, lwip_source.LWIP_LOCK, "lwip")
     assert folder == tmp_path / "cache" / "swapstone" / "sources" / f"lwip-{source.sha256[:16]}"
     assert (folder / "src" / "core" / "tcp.c").is_file()
-    assert lwip_source.unpacked(source) == folder
+    assert upstream_sources.unpacked(source, lwip_source.LWIP_LOCK, "lwip") == folder
     assert fetched == [("lwip.tar.xz", "crates/swapstone-net-lwip-sys/source.toml")]
     assert [child.name for child in folder.parent.iterdir() if child.is_dir()] == [folder.name]
 

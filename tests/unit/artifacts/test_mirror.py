@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from swapstone.artifacts import packages, snapshot, upstream_sources
+from swapstone.artifacts import cache_folder, packages, snapshot, upstream_sources
 from swapstone.artifacts.apt import PackageGoneError
 from swapstone.artifacts.mirror import from_mirror
 from swapstone.artifacts.packages import Package, fetch, images_of, package_file, read_lock
@@ -59,7 +59,7 @@ def test_a_mirrors_folder_is_read_first(mirror: tuple[Path, Package], monkeypatc
     monkeypatch.setenv("SWAPSTONE_MIRROR", str(folder))
     monkeypatch.setattr(packages, "Apt", lambda *_: pytest.fail("the archive is used"))
     fetch([package], quiet)
-    assert packages.sha256_of(package_file(package.sha256)) == package.sha256
+    assert cache_folder.sha256_of(package_file(package.sha256)) == package.sha256
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_a_mirror_may_be_an_address(
     monkeypatch.setenv("SWAPSTONE_MIRROR", address)
     monkeypatch.setattr(packages, "Apt", lambda *_: pytest.fail("the archive is used"))
     fetch([package], quiet)
-    assert packages.sha256_of(package_file(package.sha256)) == package.sha256
+    assert cache_folder.sha256_of(package_file(package.sha256)) == package.sha256
     package_file(package.sha256).unlink()
     next(mirror[0].glob("*.deb")).unlink()
     with pytest.raises(UserError, match=r"tool_1%3a2\.0\+b1_amd64\.deb of the mirror http://.* can't be read: .*404"):

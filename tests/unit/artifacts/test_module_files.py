@@ -83,10 +83,9 @@ def test_a_c_file_that_is_no_text_is_refused_before_anything_is_fetched(tmp_path
 def test_another_text_or_name_of_a_c_file_is_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[str] = []
 
-    def build(name: str, text: str, _packages: object, _prefix: str, work: Path) -> None:
+    def build(name: str, text: str, _packages: object, _prefix: str, done: Path) -> None:
         built.append(f"{name}: {text}")
-        (work / "done").mkdir()
-        (work / "done" / f"{name}.ko").write_bytes(module(tmp_path, name, release="6.1.0-test"))
+        (done / f"{name}.ko").write_bytes(module(tmp_path, name, release="6.1.0-test"))
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(bundled_modules, "_build", build)

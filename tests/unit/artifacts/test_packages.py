@@ -273,8 +273,8 @@ def test_a_lock_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("version = ", "is damaged"),
-        ("version = 1\npackages = 3", "is damaged"),
+        ("version = ", "can't be read: "),
+        ("version = 1\npackages = 3", "can't be read: "),
         ("version = 2\npackages = []", "has version 2; this program reads 1"),
         (None, "can't be read: No such file"),
     ],

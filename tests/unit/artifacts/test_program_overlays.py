@@ -78,7 +78,7 @@ def test_a_patch_that_does_not_apply_is_an_error(tmp_path: Path, overlays: Path)
     require("patch")
     (overlays / "second.patch").write_text(PATCH.replace("@@ -1,0 +2 @@\n", "@@ -1 +1 @@\n-int other;\n"))
     (tmp_path / "x.c").write_text("int x;\n")
-    with pytest.raises(UserError, match=r"second.patch does not apply to the sources of prog"):
+    with pytest.raises(UserError, match=r"Applying second.patch to the sources of prog failed"):
         apply_patches("prog", "musl", tmp_path)
 
 
@@ -93,7 +93,7 @@ def test_without_the_command_it_names_the_package(
     tmp_path: Path, overlays: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(UnavailableError, match="patch is not installed") as error:
+    with pytest.raises(UnavailableError, match="needs the command 'patch', which is not installed") as error:
         apply_patches("prog", "musl", tmp_path)
     assert "install patch" in str(error.value.hint)
 

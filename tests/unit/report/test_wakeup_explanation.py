@@ -148,19 +148,26 @@ def test_text_from_a_record_is_not_printed_raw() -> None:
     [
         ({"functions": ()}, "no functions"),
         ({"instructions": 0}, "phases"),
-        ({"latency_ns": -1}, "between 0 and"),
         ({"cycle": 10}, "not one of its cycles"),
-        ({"switches": -1}, "between 0 and"),
         ({"equal": 0}, "not one of its cycles"),
         ({"phases": (0, 0, 0, 9)}, "phases"),
         ({"functions": (PathFunction(name="a", depth=1, own=9500, total=9500),)}, "no caller"),
         ({"functions": (PathFunction(name="a", depth=0, own=9, total=9500),)}, "don't sum to their callers"),
         ({"functions": (PathFunction(name="a", depth=0, own=9, total=9),)}, "don't sum to its instructions"),
         ({"functions": (PathFunction(name="a", depth=0, own=-1, total=-1),)}, "don't sum"),
-        ({"locks": (("lock", -1),)}, "between 0 and"),
     ],
 )
 def test_contradicting_numbers_are_named(change: dict[str, object], words: str) -> None:
     side: WakeupPath = msgspec.structs.replace(GENERIC, **change)
     assert words in msgspec.structs.replace(FOUND, sides=(RT, side)).problem()
-    assert "scale" in msgspec.structs.replace(FOUND, ns_per_instruction=0).problem()
+
+
+@pytest.mark.parametrize("change", [{"latency_ns": -1}, {"switches": -1}, {"locks": (("lock", -1),)}])
+def test_numbers_beyond_the_limits_are_refused(change: dict[str, object]) -> None:
+    side: WakeupPath = msgspec.structs.replace(GENERIC, **change)
+    for found in (
+        msgspec.structs.replace(FOUND, sides=(RT, side)),
+        msgspec.structs.replace(FOUND, ns_per_instruction=0),
+    ):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.json.decode(found.encoded(), type=WakeupExplanation)

@@ -1,44 +1,23 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
-from swapstone.workloads import samples_of
+from msgspec.structs import replace
+
+from swapstone.answers.report_samples import samples_of
+from swapstone.wire import Memory, Pass, WorkloadReport
 from swapstone.workloads.metrics import COMPUTING, WAITING
 
-
-@dataclass(frozen=True)
-class Pass:
-    wall_ns: int
-    cpu_ns: int
-    run_delay_ns: int | None
-    minflt: int
-    majflt: int
-    nvcsw: int
-    nivcsw: int
-
-
-@dataclass(frozen=True)
-class Memory:
-    virt_bytes: int
-    res_bytes: int
-    dirty_bytes: int
-
-
-@dataclass(frozen=True)
-class Report:
-    ops: int
-    passes: tuple[Pass, ...]
-    memory: Memory | None
-
-
-REPORT = Report(
+REPORT = WorkloadReport(
     ops=4,
-    passes=(Pass(1000, 902, 7, 5, 1, 2, 3), Pass(2000, 1800, 0, 6, 0, 4, 9)),
-    memory=Memory(40960, 8192, 4096),
+    passes=(
+        Pass(wall_ns=1000, cpu_ns=902, run_delay_ns=7, minflt=5, majflt=1, nvcsw=2, nivcsw=3),
+        Pass(wall_ns=2000, cpu_ns=1800, run_delay_ns=0, minflt=6, majflt=0, nvcsw=4, nivcsw=9),
+    ),
+    memory=Memory(virt_bytes=40960, res_bytes=8192, dirty_bytes=4096),
 )
 
 
-def values(report: Report, facts: Mapping[str, int]) -> dict[str, tuple[float, ...]]:
+def values(report: WorkloadReport, facts: Mapping[str, int]) -> dict[str, tuple[float, ...]]:
     return {sample.metric: sample.values for sample in samples_of(report, facts)}
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import apt, source_build, upstream_sources
-from swapstone.artifacts.file_lock import take_lock
+from swapstone.artifacts import cache_folder, source_build
+from swapstone.artifacts.cache_folder import new_folder, take_lock
 from swapstone.model import UserError
 
 
@@ -23,7 +23,7 @@ def test_a_lock_that_is_held_is_not_an_error(tmp_path: Path) -> None:
         assert take_lock(two, tmp_path / "lock", shared=True, wait=False)
 
 
-@pytest.mark.parametrize("locked", [apt.locked, upstream_sources.locked, source_build.lock_copy])
+@pytest.mark.parametrize("locked", [cache_folder.locked, source_build.lock_copy])
 def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locked: object) -> None:
     def refused(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
@@ -36,3 +36,18 @@ def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytes
     ):
         pass
     assert "XDG_CACHE_HOME" in caught.value.hint
+
+
+def test_a_folder_gets_its_place_when_it_is_complete(tmp_path: Path) -> None:
+    home = tmp_path / "cache" / "one"
+    with pytest.raises(ValueError, match="stopped"), new_folder(home) as made:
+        (made / "file").write_text("half")
+        raise ValueError("stopped")
+    assert not any((tmp_path / "cache").iterdir())
+    with new_folder(home) as made:
+        (made / "file").write_text("first")
+        assert not home.exists()
+        with new_folder(home) as other:
+            (other / "file").write_text("faster")
+    assert (home / "file").read_text() == "faster", "another process made it meanwhile"
+    assert [path.name for path in home.parent.iterdir()] == ["one"]
