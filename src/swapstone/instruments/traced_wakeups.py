@@ -7,7 +7,6 @@ The plugin runs twice: first to find the instruction of the program that counts 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.factors.elf_file import DamagedElfError, open_elf
@@ -24,8 +23,8 @@ from swapstone.instruments.counted_runs import (
 from swapstone.instruments.instruction_kinds import PROCESSORS
 from swapstone.instruments.wakeup_path import find_path
 from swapstone.instruments.wakeup_trace import MOST_BYTES, WakeupTrace, decode_wakeups, find_mark, matches
-from swapstone.model import Run, Status, UnavailableError, UserError
-from swapstone.model.wakeup_paths import EXPLAINED_LATENCY, WakeupPath
+from swapstone.model import Run, UnavailableError, UserError
+from swapstone.model.wakeup_paths import WakeupPath
 from swapstone.record import FileProblemError, read_regular
 from swapstone.targets import MachineConfig
 from swapstone.targets.vm.qemu import GuestRun
@@ -36,18 +35,6 @@ from swapstone.workloads.cyclictest import decode_cyclictest
 _PROGRAM = "/usr/bin/cyclictest"
 _BEFORE = 1_000_000
 """So many instructions before the path are kept too: they show by which calls its functions were entered."""
-
-
-def worst_run(runs: Sequence[Run], variant: str) -> Run | None:
-    """Return the run of a variant with the largest maximum, the first of several; None if none can be run again."""
-    usable = [
-        run for run in runs if run.trial.variant == variant and run.status is Status.OK and run.output and run.name
-    ]
-    return max(usable, key=_maximum, default=None)
-
-
-def _maximum(run: Run) -> float:
-    return max((max(sample.values) for sample in run.samples if sample.metric == EXPLAINED_LATENCY), default=0.0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,7 +18,7 @@ from swapstone.report.claim_verdicts import judge
 from swapstone.report.document import Document
 from swapstone.report.measured import Analysed, damaged, like_the_pages
 from swapstone.report.published_differences import Reason, decode_reasons, differences
-from swapstone.session.explained_rows import explained_rows
+from swapstone.session.explanation_files import explained_rows
 from swapstone.session.published_catalog import catalog
 from swapstone.session.published_catalog import published_coverage as coverage_of_pages
 from swapstone.session.record_handle import Record, open_record
