@@ -163,8 +163,7 @@ def _stack_heights(data: bytes) -> object:
     code = stack_heights.instructions(text_of(data).splitlines(keepends=True))
     entries = stack_heights.entries_in(code) | {one.at for one in code[:1]}
     known = stack_heights.states(code, entries)
-    fits = all(one.at < 1 << 31 for one in code)  # of tables with offsets of 32 bits
-    return entries, known, unwind_tables.unwind_tables(code, known, entries, 0x1000) if fits else b""
+    return entries, known, list(unwind_tables.directives(code, known, entries))
 
 
 def _plugin_counts(data: bytes) -> object:
