@@ -65,8 +65,7 @@ def _symbols(data: bytes) -> object:
     if table is None:
         raise DamagedElfError("no table")
     build = symbol_tables.missing_symbols(in_file(data))
-    debug = symbol_tables.Symbols()
-    symbol_tables._add_debug_file(debug, in_file(data))
+    debug = symbol_tables._of_debug_file(in_file(data))
     return (
         list(table),
         (len(debug), symbol_tables._has_build_id(in_file(data), build)),
