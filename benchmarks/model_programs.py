@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.plugin_equality import differences
 
-from swapstone.instruments.counted_runs import kernel_symbols, machine_target, mark_name, plugin_arguments
+from swapstone.instruments.counted_runs import kernel_symbols, machine_target, mark_name, mode_words, plugin_option
 from swapstone.instruments.model_counts import MOST_BYTES, ModelCounts, decode_model, require_modelled
 from swapstone.model.modelled_cycles import (
     BRANCHES,
@@ -199,7 +199,7 @@ def _observe(
             started = _emulators_s()
             plain = target.run_observed(request, DEFAULT_MACHINE)
             between = _emulators_s()
-            model = target.run_observed(request, DEFAULT_MACHINE, plugin_arguments(out, mark, "model"))
+            model = target.run_observed(request, DEFAULT_MACHINE, plugin_option(out, *mode_words(mark, "model")))
             ended = _emulators_s()
             name, _, elapsed = plain[0].stdout.split()
             if name.decode() != one.name:

@@ -38,6 +38,7 @@ from swapstone.instruments import (
     path_tree,
     perf,
     perf_script,
+    plugin_file,
     sched_events,
     stack_heights,
     syscalls,
@@ -228,7 +229,7 @@ def _code_file(data: bytes) -> object:
     found = code_files.read_code(data)
     if found is None:
         raise UserError("It is no program.")
-    block = block_counts.Block(0x401000, data[:64], bytes([64]), (1,))
+    block = plugin_file.Block(0x401000, data[:64], bytes([64]), (1,))
     return found, code_files.CodeMap([code_files.CodeFile("a", "a", *found, Path("a"))], [block]).owners(block)
 
 

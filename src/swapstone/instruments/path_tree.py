@@ -7,9 +7,9 @@ import collections
 import itertools
 from collections.abc import Sequence
 
-from swapstone.instruments.block_counts import Block
 from swapstone.instruments.call_paths import CallPaths, completed
 from swapstone.instruments.function_names import FunctionKey, NamesOf
+from swapstone.instruments.plugin_file import Block
 from swapstone.model import KERNEL, OWN_OBJECT, Frame
 from swapstone.model.instruction_counts import AMBIGUOUS, C_LIBRARY, KERNEL_CODE, PROGRAM, UNKNOWN
 from swapstone.model.instruction_paths import MOST_NODES, PathTree

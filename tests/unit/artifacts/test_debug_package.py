@@ -15,11 +15,11 @@ from swapstone.artifacts import debug_package
 from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.artifacts.images import ImageRequest, build_image, plan_image
 from swapstone.artifacts.packages import Lock, Package, package_file, read_lock
-from swapstone.instruments.block_counts import Block
 from swapstone.instruments.code_files import CodeFile, read_code
 from swapstone.instruments.counted_runs import by_function
 from swapstone.instruments.debug_files import DebugFiles
 from swapstone.instruments.kernel_symbols import KernelSymbols
+from swapstone.instruments.plugin_file import Block
 from swapstone.instruments.symbol_tables import companion_of, debug_name, missing_symbols, table_of
 from tests.unit.artifacts.archive import RELEASE, Archive, kernel_files, lock_of
 

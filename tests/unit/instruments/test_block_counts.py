@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from tools.plugin_output import block, counts_file
 
-from swapstone.instruments.block_counts import Block, decode_counts
+from swapstone.instruments.block_counts import decode_counts
 from swapstone.instruments.code_files import CodeFile, CodeMap, read_code
 from swapstone.instruments.counted_runs import CountedRun, by_function, paired, repeated_instructions
 from swapstone.instruments.kernel_symbols import KernelSymbols, decode_kallsyms
+from swapstone.instruments.plugin_file import Block
 from swapstone.model import UserError
 from swapstone.model.instruction_counts import PASSES, CountedSide
 
