@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benchmarks.plugin_equality import differences
 
-from swapstone.instruments.counted_runs import kernel_symbols, machine_target, mark_name, mode_words, plugin_option
+from swapstone.instruments.counted_runs import MARK, kernel_symbols, machine_target, mode_words, plugin_option
 from swapstone.instruments.model_counts import MOST_BYTES, ModelCounts, decode_model, require_modelled
 from swapstone.model.modelled_cycles import (
     BRANCHES,
@@ -180,7 +180,7 @@ def _observe(
     target: VmTarget, program: Path, chosen: Sequence[MicroProgram], scratch: Path, runs: int
 ) -> list[tuple[MicroProgram, tuple[Observed, Observed]]]:
     place = target.put(program)
-    mark = kernel_symbols(target, DEFAULT_MACHINE).address(mark_name(target.architecture))
+    mark = kernel_symbols(target, DEFAULT_MACHINE).address(MARK[target.architecture])
     found: list[tuple[MicroProgram, tuple[Observed, Observed]]] = []
     for one in chosen:
         sides: list[Observed] = []

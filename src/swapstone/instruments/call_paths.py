@@ -63,10 +63,8 @@ class CallPaths:
         found = collections.Counter[int]()
         for _, number, began, times in self.leaves:
             block = self.blocks[number]
-            address = block.address
-            for size in block.sizes[: completed(began, block)]:
+            for address in block.addresses[: completed(began, block)]:
                 found[address] += times
-                address += size
         return {address: count for address, count in found.items() if count}
 
 

@@ -8,7 +8,7 @@ import dataclasses
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from swapstone.artifacts import build_whole
@@ -16,14 +16,13 @@ from swapstone.instruments.arm_kinds import count_arm
 from swapstone.instruments.block_counts import MOST_BYTES, BlockCounts, decode_counts
 from swapstone.instruments.code_files import CodeFile, read_code
 from swapstone.instruments.debug_files import DebugFiles
-from swapstone.instruments.function_names import FunctionKey, NamesOf, TableOf, names_of
+from swapstone.instruments.function_names import FunctionKey, NamesOf, names_of
 from swapstone.instruments.kernel_symbols import COMMAND, KernelSymbols, decode_kallsyms
 from swapstone.instruments.kernel_symbols import MOST_BYTES as MOST_SYMBOL_BYTES
 from swapstone.instruments.model_counts import ModelCounts, read_model
 from swapstone.instruments.observed_paths import MODE as PATHS
 from swapstone.instruments.observed_paths import path_words, read_paths, unfollowed
 from swapstone.instruments.plugin_file import Block, read_output
-from swapstone.instruments.symbol_tables import table_of
 from swapstone.model import IDLE, Run, Source, UnavailableError, UserError
 from swapstone.model.cpio import Entry
 from swapstone.model.directories import cache_dir
@@ -192,7 +191,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     trial, architecture = ObservedTrial(context, run), context.target.architecture
     kernel, program, origin = trial.kernel, trial.program, trial.subject.workload.origin
     passes = isinstance(origin, Source) and origin.harness and run.trial.load == IDLE.name
-    mark = kernel.address(mark_name(architecture)) if passes else None
+    mark = kernel.address(MARK[architecture]) if passes else None
     counts = read_output(trial.observe("counts", *mode_words(mark)), MOST_BYTES, decode_counts)
     operations, clock_ns = 1.0, 0
     if mark is not None:
@@ -207,7 +206,7 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
     entries = context.target.files(trial.config)
     files = code_files(entries, trial.request, trial.folder, lambda copy: _with_symbols(origin, program, copy) or copy)
     names = names_of(counts.blocks, files, kernel, KERNEL_START[architecture], table=context.debug.table)
-    functions = _by_function(counts.blocks, names)
+    functions = by_function(counts.blocks, names)
     paths, no_paths = None, unfollowed(architecture, kernel)
     if not no_paths:
         words = mode_words(mark, PATHS, *path_words(architecture, kernel))
@@ -226,11 +225,6 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         arm=count_arm(counts.blocks, files, KERNEL_START["arm"]) if architecture == "arm" else None,
     )
     return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, model, paths, no_paths)
-
-
-def mark_name(architecture: str) -> str:
-    """Return the function of the kernel whose calls delimit passes."""
-    return MARK[architecture]
 
 
 def mode_words(mark: int | None = None, mode: str = "counts", *words: str) -> tuple[str, ...]:
@@ -344,44 +338,21 @@ def _add_archive(library: Path) -> None:
         shutil.copyfile(_ARCHIVE, library.with_name("libc.a"))
 
 
-def by_function(
-    blocks: Iterable[Block],
-    files: list[CodeFile],
-    kernel: KernelSymbols,
-    kernel_start: int,
-    *,
-    table: TableOf = lambda file: table_of(file.symbols),
-) -> dict[FunctionKey, tuple[int, int]]:
+def by_function(blocks: Iterable[Block], names: NamesOf) -> dict[FunctionKey, tuple[int, int]]:
     """Sum up instructions and entries by function.
 
     Args:
         blocks: with the executions of each instruction.
-        files: of user code.
-        kernel: functions of the kernel.
-        kernel_start: the lowest address of the kernel.
-        table: returns the functions of a file; called only for files whose code was executed.
+        names: names their functions.
     """
-    all_blocks = list(blocks)
-    return _by_function(all_blocks, names_of(all_blocks, files, kernel, kernel_start, table=table))
-
-
-def _by_function(blocks: Iterable[Block], names: NamesOf) -> dict[FunctionKey, tuple[int, int]]:
     instructions, entries = collections.Counter[FunctionKey](), collections.Counter[FunctionKey]()
     for block in blocks:
         name_at = names(block)
-        for address, count in _addresses(block):
+        for address, count in zip(block.addresses, block.counts, strict=True):
             key, is_entry = name_at(address)
             instructions[key] += count
             entries[key] += count if is_entry else 0
     return {key: (count, entries[key]) for key, count in instructions.items() if count}
-
-
-def _addresses(block: Block) -> Iterator[tuple[int, int]]:
-    """Yield address and count of each instruction of a block."""
-    address = block.address
-    for size, count in zip(block.sizes, block.counts, strict=True):
-        yield address, count
-        address += size
 
 
 def repeated_instructions(

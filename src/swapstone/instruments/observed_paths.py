@@ -88,8 +88,6 @@ def _by_address(blocks: Iterable[Block]) -> dict[int, int]:
     """Return how often the instruction at each address was completed."""
     found = collections.Counter[int]()
     for block in blocks:
-        address = block.address
-        for size, count in zip(block.sizes, block.counts, strict=True):
+        for address, count in zip(block.addresses, block.counts, strict=True):
             found[address] += count
-            address += size
     return {address: count for address, count in found.items() if count}

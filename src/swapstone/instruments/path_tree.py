@@ -90,13 +90,12 @@ def tree_of(paths: CallPaths, names_of: NamesOf, most: int = MOST_NODES) -> Path
 def _functions(block: Block, names_of: NamesOf) -> list[FunctionKey]:
     """Return the function of each instruction of a block."""
     name_at = names_of(block)
-    ends = itertools.accumulate(block.sizes)
-    return [name_at(block.address + end - size)[0] for end, size in zip(ends, block.sizes, strict=True)]
+    return [name_at(address)[0] for address in block.addresses]
 
 
 def _last_function(block: Block, names_of: NamesOf) -> FunctionKey:
     """Return the function of a block's last instruction, which is the call."""
-    return names_of(block)(block.address + len(block.code) - block.sizes[-1])[0]
+    return names_of(block)(block.addresses[-1])[0]
 
 
 def _totals(above: Sequence[int], own: Sequence[int]) -> list[int]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 import struct
 from collections.abc import Callable, Sequence
@@ -35,6 +36,11 @@ class Block:
     code: bytes
     sizes: bytes
     counts: tuple[int, ...] = ()
+
+    @property
+    def addresses(self) -> list[int]:
+        """Return the address of each instruction."""
+        return list(itertools.accumulate(self.sizes, initial=self.address))[:-1]
 
     @property
     def instructions(self) -> int:
