@@ -74,7 +74,7 @@ Change = Callable[[TrialRequest], TrialRequest]
 
 
 def unchanged(request: TrialRequest) -> TrialRequest:
-    """Return a request as it is."""
+    """Return a request without a change."""
     return request
 
 
