@@ -22,7 +22,7 @@ from pathlib import Path
 from benchmarks.plugin_equality import differences
 from benchmarks.shared import children_s, parser_of
 
-from swapstone.instruments.counted_runs import kernel_symbols, machine_target, mark_name, plugin_arguments
+from swapstone.instruments.counted_runs import MARK, kernel_symbols, machine_target, mode_words, plugin_option
 from swapstone.instruments.model_counts import MOST_BYTES, ModelCounts, decode_model, require_modelled
 from swapstone.model.modelled_cycles import (
     BRANCHES,
@@ -177,7 +177,7 @@ def _observe(
     target: VmTarget, program: Path, chosen: Sequence[MicroProgram], scratch: Path, runs: int
 ) -> list[tuple[MicroProgram, tuple[Observed, Observed]]]:
     place = target.put(program)
-    mark = kernel_symbols(target, DEFAULT_MACHINE).address(mark_name(target.architecture))
+    mark = kernel_symbols(target, DEFAULT_MACHINE).address(MARK[target.architecture])
     found: list[tuple[MicroProgram, tuple[Observed, Observed]]] = []
     for one in chosen:
         sides: list[Observed] = []
@@ -196,7 +196,7 @@ def _observe(
             started = children_s()
             plain = target.run_observed(request, DEFAULT_MACHINE)
             between = children_s()
-            model = target.run_observed(request, DEFAULT_MACHINE, plugin_arguments(out, mark, "model"))
+            model = target.run_observed(request, DEFAULT_MACHINE, plugin_option(out, *mode_words(mark, "model")))
             ended = children_s()
             name, _, elapsed = plain[0].stdout.split()
             if name.decode() != one.name:

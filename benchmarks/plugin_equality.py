@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.shared import children_s, parser_of
 from benchmarks.vm_equality import Trials, add_trials, experiment_of
 
-from swapstone.instruments.counted_runs import kernel_symbols, machine_target, plugin_arguments, plugin_option
+from swapstone.instruments.counted_runs import kernel_symbols, machine_target, mode_words, plugin_option
 from swapstone.instruments.observed_paths import MODE as PATHS
 from swapstone.instruments.observed_paths import path_words
 from swapstone.instruments.traced_wakeups import watched_program
@@ -96,7 +96,7 @@ def _pairs(chosen: Trials, target: VmTarget, trials: int, mode: str, ns_per_inst
                 tracing = program.tracing(marks[label], _KEPT_US, ns_per_instruction)
                 plugins[True] = plugin_option(Path(scratch) / mode, *tracing)
             else:
-                plugins[True] = plugin_arguments(Path(scratch) / mode, mode=mode, words=words.get(label, ()))
+                plugins[True] = plugin_option(Path(scratch) / mode, *mode_words(None, mode, *words.get(label, ())))
             for observed in (False, True) if number // len(labels) % 2 == 0 else (True, False):
                 before = children_s()
                 runs[observed] = target.run_observed(request, config, plugins[observed])

@@ -6,7 +6,6 @@ from __future__ import annotations
 import gzip
 import lzma
 import shutil
-import struct
 import tempfile
 from pathlib import Path
 
@@ -64,8 +63,7 @@ def _symbols(data: bytes) -> object:
     if table is None:
         raise DamagedElfError("no table")
     build = symbol_tables.missing_symbols(in_file(data))
-    debug = symbol_tables.Symbols()
-    symbol_tables._add_debug_file(debug, in_file(data))
+    debug = symbol_tables._of_debug_file(in_file(data))
     return (
         list(table),
         (len(debug), symbol_tables._has_build_id(in_file(data), build)),
@@ -80,13 +78,7 @@ def _unwind_tables(data: bytes) -> object:
     path = in_file(data)
     with open_elf(path) as elf:
         lacks = unwind_tables.lacks_tables(elf)
-    layout = unwind_tables.layout_of(path)
-    room = unwind_tables.Room(0, 0, 64)
-    try:
-        copy = unwind_tables.with_tables(data, room, bytes(64))
-    except (OSError, struct.error):
-        copy = b""
-    return lacks, layout, len(copy)
+    return lacks, unwind_tables.layout_of(path)
 
 
 def _members(data: bytes) -> object:

@@ -34,6 +34,7 @@ from swapstone.instruments import (
     path_tree,
     perf,
     perf_script,
+    plugin_file,
     sched_events,
     stack_heights,
     syscalls,
@@ -155,8 +156,7 @@ def _stack_heights(data: bytes) -> object:
     code = stack_heights.instructions(text_of(data).splitlines(keepends=True))
     entries = stack_heights.entries_in(code) | {one.at for one in code[:1]}
     known = stack_heights.states(code, entries)
-    fits = all(one.at < 1 << 31 for one in code)  # of tables with offsets of 32 bits
-    return entries, known, unwind_tables.unwind_tables(code, known, entries, 0x1000) if fits else b""
+    return entries, known, list(unwind_tables.directives(code, known, entries))
 
 
 def _plugin_counts(data: bytes) -> object:
@@ -221,7 +221,7 @@ def _code_file(data: bytes) -> object:
     found = code_files.read_code(data)
     if found is None:
         raise UserError("It is no program.")
-    block = block_counts.Block(0x401000, data[:64], bytes([64]), (1,))
+    block = plugin_file.Block(0x401000, data[:64], bytes([64]), (1,))
     return found, code_files.CodeMap([code_files.CodeFile("a", "a", *found, Path("a"))], [block]).owners(block)
 
 

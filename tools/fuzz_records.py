@@ -284,7 +284,9 @@ def _row_evidence(data: bytes) -> object:
     with named_record(room()):
         classes = load_classes()
         explanation = explain(evidence, classes)
-        return explanation, [len(content) for _, content in explanation_files._files(evidence, explanation, classes)]
+        return explanation, [
+            len(content) for _, content in explanation_files.evidence_pages(evidence, explanation, classes)
+        ]
 
 
 def _study_runs() -> tuple[bytes, ...]:

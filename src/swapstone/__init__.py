@@ -22,7 +22,6 @@ from swapstone.version import __version__
 if TYPE_CHECKING:
     from swapstone.model import RecordError, UnavailableError, UserError
     from swapstone.session.api import StudyResult, compare, explain, load, query, study
-    from swapstone.session.explain_machine import InstructionsByFunction
     from swapstone.session.explain_row import RowExplanation
     from swapstone.session.interrupted import Interrupted
     from swapstone.session.progress import NullProgress, Progress
@@ -38,7 +37,6 @@ _MODULES = {
     "query": "session.api",
     "study": "session.api",
     "Boards": "session.settings",
-    "InstructionsByFunction": "session.explain_machine",
     "Interrupted": "session.interrupted",
     "Measuring": "session.settings",
     "NullProgress": "session.progress",
@@ -61,7 +59,6 @@ _MODULES = {
 
 __all__ = [
     "Boards",
-    "InstructionsByFunction",
     "Interrupted",
     "Measuring",
     "NullProgress",

@@ -100,7 +100,7 @@ def _variant(variant: str, wall: float) -> RowVariant:
     request = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=1)
     return RowVariant(
         Tracee(variant, request, Region.PROGRAM),
-        lambda _: ReferenceRun({"wall": wall, "minflt": 3.0}, ()),
+        lambda *_: ReferenceRun({"wall": wall, "minflt": 3.0}, ()),
         wall,
         wall,
         "",

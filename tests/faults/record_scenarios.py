@@ -352,8 +352,8 @@ def _explain(record: Path) -> None:
     seen = explanation_files.read(folder, view)
     if seen is None:
         seen = ONE_THREAD
-        explanation_files.store(folder, view, seen)
-    explanation_files.write(folder, seen, explain(seen, classes), classes)
+        explanation_files.store(folder, explanation_files.evidence_files(view, seen))
+    explanation_files.write(folder, explanation_files.evidence_pages(seen, explain(seen, classes), classes))
 
 
 class CountedExplanation(Explain):
@@ -383,5 +383,6 @@ def _explain_counts(record: Path) -> None:
         found = msgspec.structs.replace(made, chain=view.last_chain, no_graph="")
         paths = msgspec.json.decode(PATHS_OF_ROW, type=InstructionPaths)
         paths = msgspec.structs.replace(paths, chain=view.last_chain)
-        explanation_files.store_counts(folder, found, paths)
-    explanation_files.write_counts(folder, found, paths)
+        files = {explanation_files.COUNTS: found.encoded(), explanation_files.PATHS: paths.encoded()}
+        explanation_files.store(folder, files)
+    explanation_files.write(folder, explanation_files.count_pages(found, paths))

@@ -185,7 +185,7 @@ def _explain(path: Path) -> None:
         place=place, unit="ns", ledger_metric="wall", references=(sides[0], sides[1]), runs=(), missing=()
     )
     view = load(path)
-    explanation_files.store(explanation_files.folder_of(view, place), view, seen)
+    explanation_files.store(explanation_files.folder_of(view, place), explanation_files.evidence_files(view, seen))
     record.reload().explain("b_malloc_tiny1")
 
 

@@ -70,27 +70,33 @@ class ReferenceRun:
     took_s: float = 0.0
 
 
+Change = Callable[[TrialRequest], TrialRequest]
+
+
+def unchanged(request: TrialRequest) -> TrialRequest:
+    """Return a request without a change."""
+    return request
+
+
 @dataclasses.dataclass(frozen=True)
 class RowVariant:
     """One variant of a row, ready to run.
 
     Attributes:
         tracee: what to run.
-        plain: makes a run without an instrument, in the way of a trial; its argument numbers the run.
+        run: makes a run without an instrument, in the way of a trial; its arguments are the run's number and a change of the request.
         recorded: median of the row's metric in the record.
         time_ns: time of an operation in the record, of the ledger's metric; None if the row is of another metric.
         program_sha256: digest of the program's file.
         preload: objects that the loader preloads.
-        changed: as `plain`, with a change of the request; None if the request can't be changed.
     """
 
     tracee: Tracee
-    plain: Callable[[int], ReferenceRun]
+    run: Callable[[int, Change], ReferenceRun]
     recorded: float
     time_ns: float | None
     program_sha256: str
     preload: tuple[str, ...] = ()
-    changed: Callable[[int, Callable[[TrialRequest], TrialRequest]], ReferenceRun] | None = None
 
 
 def run_instruments(
@@ -202,7 +208,7 @@ def _plain(variant: RowVariant, number: int) -> ReferenceRun:
     for last in (False, True):
         start = time.monotonic()
         try:
-            run = variant.plain(number)
+            run = variant.run(number, unchanged)
         except TargetError:
             if last:
                 raise

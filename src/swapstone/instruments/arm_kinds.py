@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from swapstone.factors.arm_code import KINDS, VFP_LOAD, branch_target, is_wide, kind_of, words_of
 from swapstone.factors.arm_facts import float_helper_addresses
 from swapstone.factors.elf_file import DamagedElfError, open_elf
-from swapstone.instruments.block_counts import Block
 from swapstone.instruments.code_files import CodeFile
+from swapstone.instruments.plugin_file import Block
 from swapstone.model.instruction_counts import PROGRAM, ArmCounts
 
 

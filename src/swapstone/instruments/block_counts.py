@@ -4,37 +4,14 @@
 from __future__ import annotations
 
 import dataclasses
-import struct
 
-from swapstone.instruments.plugin_file import damaged, decode_block, decode_numbers, require_end
+from swapstone.instruments.plugin_file import Block, decode_blocks, decode_numbers, require_end
 
 HEADER = b"swapstone-counts 1"
 MOST_BYTES = 300 << 20
 """The plugin writes less (native/plugin/counts.c, MOST_OUTPUT_BYTES)."""
 
 _NAMES = ("begins", "windows", "open", "left", "accesses", "lost", "blocks")
-
-
-@dataclasses.dataclass(frozen=True)
-class Block:
-    """Instructions that the emulator translated together.
-
-    Attributes:
-        address: virtual address of the first.
-        code: bytes of all.
-        sizes: bytes of each.
-        counts: how often each was completed.
-    """
-
-    address: int
-    code: bytes
-    sizes: bytes
-    counts: tuple[int, ...]
-
-    @property
-    def instructions(self) -> int:
-        """Return how many instructions were executed."""
-        return sum(self.counts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,10 +49,8 @@ def decode_counts(data: bytes) -> BlockCounts:
         UserError: it is damaged; the text names where.
     """
     values, at = decode_numbers(data, HEADER, _NAMES, most_bytes=MOST_BYTES, bits=64)
-    blocks, at = _blocks(data, at, values["blocks"])
+    blocks, at = decode_blocks(data, at, values["blocks"], counted=True)
     require_end(data, at, f"{values['blocks']} blocks")
-    if values["open"] > 1:
-        raise damaged(f"open is {values['open']}, not 0 or 1")
     return BlockCounts(
         begins=values["begins"],
         windows=values["windows"],
@@ -85,16 +60,3 @@ def decode_counts(data: bytes) -> BlockCounts:
         lost=values["lost"],
         blocks=blocks,
     )
-
-
-def _blocks(data: bytes, at: int, count: int) -> tuple[tuple[Block, ...], int]:
-    """Decode blocks with a count of each instruction; return them and the position after them."""
-    blocks = []
-    for number in range(count):
-        which = f"block {number} of {count}"
-        address, code, sizes, counts_at = decode_block(data, at, which)
-        at = counts_at + 8 * len(sizes)
-        if at > len(data):
-            raise damaged(f"it ends inside {which}")
-        blocks.append(Block(address, code, sizes, struct.unpack_from(f"<{len(sizes)}Q", data, counts_at)))
-    return tuple(blocks), at

@@ -8,8 +8,14 @@ import dataclasses
 import struct
 from collections.abc import Sequence
 
-from swapstone.instruments.block_counts import Block
-from swapstone.instruments.plugin_file import damaged, decode_block, decode_numbers, decode_table, require_end
+from swapstone.instruments.plugin_file import (
+    Block,
+    damaged,
+    decode_blocks,
+    decode_numbers,
+    decode_table,
+    require_end,
+)
 
 HEADER = b"swapstone-paths 1"
 MOST_BYTES = 256 << 20
@@ -57,10 +63,8 @@ class CallPaths:
         found = collections.Counter[int]()
         for _, number, began, times in self.leaves:
             block = self.blocks[number]
-            address = block.address
-            for size in block.sizes[: completed(began, block)]:
+            for address in block.addresses[: completed(began, block)]:
                 found[address] += times
-                address += size
         return {address: count for address, count in found.items() if count}
 
 
@@ -76,7 +80,7 @@ def decode_paths(data: bytes) -> CallPaths:
         UserError: it is damaged; the text names where.
     """
     values, at = decode_numbers(data, HEADER, _NAMES, most_bytes=MOST_BYTES, bits=63)
-    blocks, at = _blocks(data, at, values["blocks"])
+    blocks, at = decode_blocks(data, at, values["blocks"])
     rows, at = decode_table(data, at, values["paths"], _PATH)
     paths = _paths(rows, len(blocks))
     rows, at = decode_table(data, at, values["leaves"], _LEAF)
@@ -87,8 +91,6 @@ def decode_paths(data: bytes) -> CallPaths:
         if not 0 < began <= len(blocks[number].sizes):
             raise damaged(f"a leaf has {began} instructions of block {number + 1}")
     require_end(data, at, f"{len(leaves)} leaves")
-    if values["open"] > 1:
-        raise damaged(f"open is {values['open']}, not 0 or 1")
     return CallPaths(
         begins=values["begins"],
         windows=values["windows"],
@@ -113,12 +115,3 @@ def _paths(rows: Sequence[tuple[int, ...]], blocks: int) -> tuple[tuple[int, int
     if max(depths) > _MOST_DEPTH:
         raise damaged(f"a path has {max(depths)} calls")
     return tuple(found)
-
-
-def _blocks(data: bytes, at: int, count: int) -> tuple[tuple[Block, ...], int]:
-    """Decode blocks; return them and the position after them."""
-    blocks = []
-    for number in range(count):
-        address, code, sizes, at = decode_block(data, at, f"block {number} of {count}")
-        blocks.append(Block(address, code, sizes, ()))
-    return tuple(blocks), at

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from swapstone.factors.elf_file import DamagedElfError, open_elf
-from swapstone.instruments.block_counts import Block
+from swapstone.instruments.plugin_file import Block
 
 _PAGE = 4096
 _EXECUTABLE = 1  # PF_X of elf(5)

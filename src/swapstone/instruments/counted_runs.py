@@ -8,21 +8,21 @@ import dataclasses
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from swapstone.artifacts import build_whole
 from swapstone.instruments.arm_kinds import count_arm
-from swapstone.instruments.block_counts import MOST_BYTES, Block, BlockCounts, decode_counts
+from swapstone.instruments.block_counts import MOST_BYTES, BlockCounts, decode_counts
 from swapstone.instruments.code_files import CodeFile, read_code
 from swapstone.instruments.debug_files import DebugFiles
-from swapstone.instruments.function_names import FunctionKey, NamesOf, TableOf, names_of
+from swapstone.instruments.function_names import FunctionKey, NamesOf, names_of
 from swapstone.instruments.kernel_symbols import COMMAND, KernelSymbols, decode_kallsyms
 from swapstone.instruments.kernel_symbols import MOST_BYTES as MOST_SYMBOL_BYTES
 from swapstone.instruments.model_counts import ModelCounts, read_model
 from swapstone.instruments.observed_paths import MODE as PATHS
 from swapstone.instruments.observed_paths import path_words, read_paths, unfollowed
-from swapstone.instruments.symbol_tables import table_of
+from swapstone.instruments.plugin_file import Block, read_output
 from swapstone.model import IDLE, Run, Source, UnavailableError, UserError
 from swapstone.model.cpio import Entry
 from swapstone.model.directories import cache_dir
@@ -37,9 +37,9 @@ from swapstone.model.instruction_counts import (
 )
 from swapstone.model.instruction_paths import PathTree
 from swapstone.model.workload import Origin
-from swapstone.record import FileProblemError, read_regular, record_format
+from swapstone.record import record_format
 from swapstone.run.prepare import Prepared
-from swapstone.subjects import Program, Subject, TrialSpec, raw_output
+from swapstone.subjects import Program, TrialSpec, raw_output
 from swapstone.targets import MachineConfig, Target
 from swapstone.targets.agent_build import build_plugin
 from swapstone.targets.vm.qemu import GuestRun
@@ -121,39 +121,64 @@ def machine_target(target: Target) -> VmTarget:
     return target
 
 
-@dataclasses.dataclass(frozen=True)
-class TrialAgain:
-    """A trial of a record, ready to run again."""
+class ObservedTrial:
+    """A trial of a record, which runs again under the emulator's plugin. The plugin must not change the run.
 
-    subject: Subject
-    program: Program
-    request: TrialRequest
-    config: MachineConfig
+    Args:
+        context: what all runs of the record share.
+        run: of the record.
 
-
-def trial_again(context: CountContext, run: Run) -> TrialAgain:
-    """Return what runs a trial of a record again.
+    Attributes:
+        subject, program, request, config: what runs again.
+        kernel: functions of the machine's kernel.
+        folder: for what the plugin writes.
+        answer: to the trial without the plugin.
 
     Raises:
         UnavailableError: its program is missing.
     """
-    key = (run.trial.suite, run.trial.workload, run.trial.variant)
-    if key not in context.prepared.programs:
-        raise UnavailableError(
-            f"{run.trial.variant} can't be run again: {context.prepared.refused.get(key, 'its program is missing')}."
+
+    def __init__(self, context: CountContext, run: Run) -> None:
+        key = (run.trial.suite, run.trial.workload, run.trial.variant)
+        if key not in context.prepared.programs:
+            raise UnavailableError(
+                f"{run.trial.variant} can't be run again: {context.prepared.refused.get(key, 'its program is missing')}."
+            )
+        self._run, self._target = run, context.target
+        self.subject = context.prepared.subjects[key[:2]]
+        self.program = context.prepared.programs[key].in_block(run.trial.block)
+        spec = TrialSpec(
+            identity=run.trial.identity,
+            variant=context.prepared.variants[run.trial.variant],
+            program=self.program,
+            scratch=self._target.scratch(),
+            cpus=self._target.describe().cpus,
+            passes=run.passes,
+            load=find_load(run.trial.load),
         )
-    subject, program = context.prepared.subjects[key[:2]], context.prepared.programs[key].in_block(run.trial.block)
-    target = context.target
-    spec = TrialSpec(
-        identity=run.trial.identity,
-        variant=context.prepared.variants[run.trial.variant],
-        program=program,
-        scratch=target.scratch(),
-        cpus=target.describe().cpus,
-        passes=run.passes,
-        load=find_load(run.trial.load),
-    )
-    return TrialAgain(subject, program, subject.request(spec), subject.machine_config(spec))
+        self.request, self.config = self.subject.request(spec), self.subject.machine_config(spec)
+        self.kernel = kernel_symbols(self._target, self.config)
+        self.folder = context.scratch / f"run-{len(list(context.scratch.iterdir()))}"
+        self.folder.mkdir()
+        self.answer, self._plain = self._target.run_observed(self.request, self.config)
+
+    def observe(self, name: str, *words: str) -> Path:
+        """Run the trial under the plugin.
+
+        Args:
+            name: of the file that the plugin writes.
+            words: arguments of the plugin.
+
+        Returns:
+            The file.
+
+        Raises:
+            UserError: it is another run than in the record; the text names the first difference.
+        """
+        out = self.folder / name
+        answer, observed = self._target.run_observed(self.request, self.config, plugin_option(out, *words))
+        require_equal(self._run, answer, self._plain, observed)
+        return out
 
 
 def count_run(context: CountContext, run: Run) -> CountedRun:
@@ -163,80 +188,56 @@ def count_run(context: CountContext, run: Run) -> CountedRun:
         UnavailableError: its program is missing.
         UserError: under the plugin it is another run than in the record; the text names the first difference.
     """
-    again = trial_again(context, run)
-    subject, program, request, config = again.subject, again.program, again.request, again.config
-    target = context.target
-    kernel = kernel_symbols(target, config)
-    origin = subject.workload.origin
+    trial, architecture = ObservedTrial(context, run), context.target.architecture
+    kernel, program, origin = trial.kernel, trial.program, trial.subject.workload.origin
     passes = isinstance(origin, Source) and origin.harness and run.trial.load == IDLE.name
-    mark = kernel.address(mark_name(target.architecture)) if passes else None
-    folder = context.scratch / f"run-{len(list(context.scratch.iterdir()))}"
-    folder.mkdir()
-    _, plain = target.run_observed(request, config)
-    answer, observed = target.run_observed(request, config, plugin_arguments(folder / "counts", mark))
-    require_equal(run, answer, plain, observed)
-    counts = _read(folder / "counts")
+    mark = kernel.address(MARK[architecture]) if passes else None
+    counts = read_output(trial.observe("counts", *mode_words(mark)), MOST_BYTES, decode_counts)
     operations, clock_ns = 1.0, 0
     if mark is not None:
-        report = decode_workload_report(answer.stdout)
+        report = decode_workload_report(trial.answer.stdout)
         operations, clock_ns = float(report.ops * len(report.passes)), sum(each.wall_ns for each in report.passes)
         if (counts.begins, counts.windows, counts.open) != (4 * len(report.passes), len(report.passes), False):
             raise UserError(
                 f"{run.trial.key}: the passes can't be separated from the rest: {counts.begins} calls of getrusage for "
                 f"{len(report.passes)} passes."
             )
-    model = None
-    if context.model:
-        answer, observed = target.run_observed(request, config, plugin_arguments(folder / "model", mark, "model"))
-        require_equal(run, answer, plain, observed)
-        model = read_model(folder / "model", counts)
-    files = code_files(target.files(config), request, folder, lambda copy: _with_symbols(origin, program, copy) or copy)
-    names = names_of(counts.blocks, files, kernel, KERNEL_START[target.architecture], table=context.debug.table)
-    functions = _by_function(counts.blocks, names)
-    paths, no_paths = None, unfollowed(target.architecture, kernel)
+    model = read_model(trial.observe("model", *mode_words(mark, "model")), counts) if context.model else None
+    entries = context.target.files(trial.config)
+    files = code_files(entries, trial.request, trial.folder, lambda copy: _with_symbols(origin, program, copy) or copy)
+    names = names_of(counts.blocks, files, kernel, KERNEL_START[architecture], table=context.debug.table)
+    functions = by_function(counts.blocks, names)
+    paths, no_paths = None, unfollowed(architecture, kernel)
     if not no_paths:
-        option = plugin_arguments(folder / PATHS, mark, PATHS, path_words(target.architecture, kernel))
-        answer, observed = target.run_observed(request, config, option)
-        require_equal(run, answer, plain, observed)
-        paths, no_paths = read_paths(folder / PATHS, counts, names)
+        words = mode_words(mark, PATHS, *path_words(architecture, kernel))
+        paths, no_paths = read_paths(trial.observe(PATHS, *words), counts, names)
     side = CountedSide(
         variant=run.trial.variant,
         trial=run.trial.key,
-        run=answer.name,
+        run=run.name,
         output=run.output,
         program_sha256=program.artifact.sha256 if program.artifact else "",
         operations=operations,
         instructions=counts.instructions,
         clock_ns=clock_ns,
-        repeated=repeated_instructions(counts, functions, target.architecture),
+        repeated=repeated_instructions(counts, functions, architecture),
         lost=counts.lost,
-        arm=count_arm(counts.blocks, files, KERNEL_START["arm"]) if target.architecture == "arm" else None,
+        arm=count_arm(counts.blocks, files, KERNEL_START["arm"]) if architecture == "arm" else None,
     )
     return CountedRun(side, functions, PASSES if mark is not None else WHOLE_RUN, model, paths, no_paths)
 
 
-def mark_name(architecture: str) -> str:
-    """Return the function of the kernel whose calls delimit passes."""
-    return MARK[architecture]
-
-
-def plugin_arguments(
-    out: Path, mark: int | None = None, mode: str = "counts", words: tuple[str, ...] = ()
-) -> tuple[str, ...]:
-    """Return QEMU's arguments that load the plugin for the windows of passes; it is compiled first.
+def mode_words(mark: int | None = None, mode: str = "counts", *words: str) -> tuple[str, ...]:
+    """Return the plugin's arguments for the windows of passes.
 
     Args:
-        out: the file that it writes.
         mark: the address whose executions delimit passes: each begins with the second of four, and ends with the third. None for the
             whole run.
-        mode: what it observes: a file of native/plugin.
+        mode: what the plugin observes: a file of native/plugin.
         words: other arguments of the mode.
-
-    Raises:
-        UserError: it can't be compiled.
     """
     window = () if mark is None else (f"begin={mark:#x}", f"end={mark:#x}", "cycle=4", "first=2", "last=3")
-    return plugin_option(out, f"mode={mode}", *window, *words)
+    return (f"mode={mode}", *window, *words)
 
 
 def plugin_option(out: Path, *words: str) -> tuple[str, ...]:
@@ -288,13 +289,6 @@ def require_equal(run: Run, answer: AgentAnswer, plain: GuestRun, observed: Gues
             )
 
 
-def _read(path: Path) -> BlockCounts:
-    try:
-        return decode_counts(read_regular(path, MOST_BYTES))
-    except (OSError, FileProblemError) as error:
-        raise UserError(f"The emulator's plugin wrote no counts: {error}.") from error
-
-
 def _with_symbols(origin: Origin, program: Program, copy: Path) -> Path | None:
     """Build a program again with its symbols; return None if that gives other code."""
     if not isinstance(origin, Source):
@@ -344,44 +338,21 @@ def _add_archive(library: Path) -> None:
         shutil.copyfile(_ARCHIVE, library.with_name("libc.a"))
 
 
-def by_function(
-    blocks: Iterable[Block],
-    files: list[CodeFile],
-    kernel: KernelSymbols,
-    kernel_start: int,
-    *,
-    table: TableOf = lambda file: table_of(file.symbols),
-) -> dict[FunctionKey, tuple[int, int]]:
+def by_function(blocks: Iterable[Block], names: NamesOf) -> dict[FunctionKey, tuple[int, int]]:
     """Sum up instructions and entries by function.
 
     Args:
         blocks: with the executions of each instruction.
-        files: of user code.
-        kernel: functions of the kernel.
-        kernel_start: the lowest address of the kernel.
-        table: returns the functions of a file; called only for files whose code was executed.
+        names: names their functions.
     """
-    all_blocks = list(blocks)
-    return _by_function(all_blocks, names_of(all_blocks, files, kernel, kernel_start, table=table))
-
-
-def _by_function(blocks: Iterable[Block], names: NamesOf) -> dict[FunctionKey, tuple[int, int]]:
     instructions, entries = collections.Counter[FunctionKey](), collections.Counter[FunctionKey]()
     for block in blocks:
         name_at = names(block)
-        for address, count in _addresses(block):
+        for address, count in zip(block.addresses, block.counts, strict=True):
             key, is_entry = name_at(address)
             instructions[key] += count
             entries[key] += count if is_entry else 0
     return {key: (count, entries[key]) for key, count in instructions.items() if count}
-
-
-def _addresses(block: Block) -> Iterator[tuple[int, int]]:
-    """Yield address and count of each instruction of a block."""
-    address = block.address
-    for size, count in zip(block.sizes, block.counts, strict=True):
-        yield address, count
-        address += size
 
 
 def repeated_instructions(

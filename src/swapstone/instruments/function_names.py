@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from swapstone.instruments.block_counts import Block
 from swapstone.instruments.code_files import CodeFile, CodeMap
 from swapstone.instruments.kernel_symbols import KernelSymbols
+from swapstone.instruments.plugin_file import Block
 from swapstone.instruments.symbol_tables import Table
 from swapstone.model.instruction_counts import AMBIGUOUS, KERNEL_CODE, UNKNOWN
 

@@ -65,7 +65,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     barrier = requirements.missing_perf()
     if barrier is not None:
         raise UnavailableError(barrier.reason, barrier.remedy)
-    if tracee.region in {Region.DRIVEN, Region.ATTACHED}:
+    if tracee.region is Region.DRIVEN:
         raise UnavailableError("the counters are of whole runs; a server's start and end would be counted as requests")
     tracee = reference.passes_for(tracee, WORK_NS)
     file = reference.folder / "perf-stat"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Callable, Iterator
 
 
@@ -67,72 +68,69 @@ def _x86(code: bytes) -> Kind:
     return Kind.RETURN if code[0] == 0xC2 else Kind.OTHER
 
 
-def _arm64(code: bytes) -> Kind:
-    word = int.from_bytes(code, "little")
-    if word >> 26 == 0b100101 or word & 0xFFFFFC1F == 0xD63F0000:  # BL, BLR
-        return Kind.CALL
-    if word & 0xFFFFFC1F == 0xD65F0000 or word in {0xD65F0BFF, 0xD65F0FFF}:  # RET, RETAA, RETAB
-        return Kind.RETURN
-    if word in {0xD69F03E0, 0xD69F0BFF, 0xD69F0FFF}:  # ERET, ERETAA, ERETAB
-        return Kind.LEAVE
-    if word & 0xFFFFF0FF == 0xD50340DF:  # MSR DAIFSet
-        return Kind.DISABLE if word & 0x200 else Kind.OTHER
-    if word & 0xFFFFF0FF == 0xD50340FF:  # MSR DAIFClr
-        return Kind.ENABLE if word & 0x200 else Kind.OTHER
-    if word & 0xFFFFFFE0 == 0xD51B4220:  # MSR DAIF, Xt
-        return Kind.ENABLE
-    if word in {0xD503207F, 0xD503205F}:  # WFI, WFE
-        return Kind.WAIT
-    return Kind.CLOCK if _is_counter(word) else Kind.OTHER
+Row = tuple[int, int, Kind]
+"""A mask, the instructions that have this value under it, and their kind. The first row that fits counts."""
+
+_ALL = 0xFFFFFFFF
+
+_ARM64: tuple[Row, ...] = (
+    (0xFC000000, 0x94000000, Kind.CALL),  # BL
+    (0xFFFFFC1F, 0xD63F0000, Kind.CALL),  # BLR
+    (0xFFFFFC1F, 0xD65F0000, Kind.RETURN),  # RET
+    (0xFFFFFBFF, 0xD65F0BFF, Kind.RETURN),  # RETAA, RETAB
+    (_ALL, 0xD69F03E0, Kind.LEAVE),  # ERET
+    (0xFFFFFBFF, 0xD69F0BFF, Kind.LEAVE),  # ERETAA, ERETAB
+    (0xFFFFF2FF, 0xD50342DF, Kind.DISABLE),  # MSR DAIFSet, bit I
+    (0xFFFFF2FF, 0xD50342FF, Kind.ENABLE),  # MSR DAIFClr, bit I
+    (0xFFFFFFE0, 0xD51B4220, Kind.ENABLE),  # MSR DAIF, Xt
+    (_ALL, 0xD503207F, Kind.WAIT),  # WFI
+    (_ALL, 0xD503205F, Kind.WAIT),  # WFE
+    *((0xFFFFFFE0, 0xD53BE000 | number << 5, Kind.CLOCK) for number in (1, 2, 5, 6)),  # MRS of CNT{P,V}CT{,SS}_EL0
+)
+
+_ARM: tuple[Row, ...] = (  # of the set A32, of which the kernel is built
+    (0x0F000000, 0x0B000000, Kind.CALL),  # BL
+    (0x0FFFFFF0, 0x012FFF30, Kind.CALL),  # BLX
+    (0x0E508000, 0x08508000, Kind.LEAVE),  # LDM with PC, of another mode's registers
+    (_ALL, 0xE12FFF1E, Kind.RETURN),  # BX LR; a conditional return is found by its address
+    (0xFE508000, 0xE8108000, Kind.RETURN),  # LDM with PC
+    (0xFFFFFE80, 0xF10C0080, Kind.DISABLE),  # CPSID I
+    (0xFFFFFE80, 0xF1080080, Kind.ENABLE),  # CPSIE I
+    (0x0FFFFFF0, 0x0121F000, Kind.ENABLE),  # MSR CPSR_c
+    (0x0FFFFFFF, 0x0320F003, Kind.WAIT),  # WFI
+    (0x0FF00FEF, 0x0C500F0E, Kind.CLOCK),  # MRRC of CNTPCT or CNTVCT
+)
+
+_RISCV: tuple[Row, ...] = (
+    (0x00000FFF, 0x000000EF, Kind.CALL),  # JAL ra
+    (0x00000FFF, 0x000000E7, Kind.CALL),  # JALR ra
+    (_ALL, 0x00008067, Kind.RETURN),
+    (_ALL, 0x10200073, Kind.LEAVE),  # SRET
+    (_ALL, 0x10500073, Kind.WAIT),  # WFI
+    (0xFFFFF07F, 0xC0102073, Kind.CLOCK),  # RDTIME
+    (0xFFF1707F, 0x10017073, Kind.DISABLE),  # CSRRCI of sstatus, bit SIE
+    (0xFFF1707F, 0x10016073, Kind.ENABLE),  # CSRRSI of sstatus, bit SIE
+    (0xFFFFF07F, 0x10002073, Kind.OTHER),  # CSRR of sstatus
+    (0xFFF0707F, 0x10002073, Kind.ENABLE),  # CSRRS of sstatus, by a register
+)
+_RISCV_COMPRESSED: tuple[Row, ...] = (
+    (0xFFFF, 0x8082, Kind.RETURN),  # C.JR ra
+    (0xFFFF, 0x9002, Kind.OTHER),  # C.EBREAK
+    (0xF07F, 0x9002, Kind.CALL),  # C.JALR
+)
 
 
-def _is_counter(word: int) -> bool:
-    """Return whether it is MRS of CNTPCT_EL0, CNTVCT_EL0, CNTPCTSS_EL0 or CNTVCTSS_EL0."""
-    return word & 0xFFFFFFE0 in {0xD53BE020, 0xD53BE040, 0xD53BE0A0, 0xD53BE0C0}
+def _by_rows(words: tuple[Row, ...], halves: tuple[Row, ...] = ()) -> Callable[[bytes], Kind]:
+    """Return what finds the kind of an instruction in the rows for its length: four bytes or two."""
+    tables = {4: words, 2: halves}
 
+    @functools.lru_cache(maxsize=1 << 16)
+    def kind(code: bytes) -> Kind:
+        word = int.from_bytes(code, "little")
+        rows = tables.get(len(code), ())
+        return next((found for mask, value, found in rows if word & mask == value), Kind.OTHER)
 
-_ALWAYS = 0xE
-"""The condition of an instruction of A32 that is always executed."""
-
-
-def _arm(code: bytes) -> Kind:
-    """Decode instructions of four bytes as those of the set A32, of which the kernel is built."""
-    word = int.from_bytes(code, "little")
-    if len(code) != 4:
-        return Kind.OTHER
-    if word & 0x0F000000 == 0x0B000000 or word & 0x0FFFFFF0 == 0x012FFF30:  # BL, BLX
-        return Kind.CALL
-    if word & 0x0FFFFFFF == 0x012FFF1E or word & 0x0E108000 == 0x08108000:  # BX LR, LDM with PC
-        if word & 0x00400000:
-            return Kind.LEAVE
-        return Kind.RETURN if word >> 28 == _ALWAYS else Kind.OTHER  # a conditional return is found by its address
-    if word & 0xFFFFFE00 == 0xF10C0000 and word & 0x80:  # CPSID I
-        return Kind.DISABLE
-    if (word & 0xFFFFFE00 == 0xF1080000 and word & 0x80) or word & 0x0FF0FFF0 == 0x0121F000:  # CPSIE I, MSR CPSR_c
-        return Kind.ENABLE
-    if word & 0x0FFFFFFF == 0x0320F003:  # WFI
-        return Kind.WAIT
-    return Kind.CLOCK if word & 0x0FF00FEF == 0x0C500F0E else Kind.OTHER  # MRRC of CNTPCT or CNTVCT
-
-
-def _riscv(code: bytes) -> Kind:
-    word = int.from_bytes(code, "little")
-    if len(code) == 2:
-        if word == 0x8082:  # C.JR ra
-            return Kind.RETURN
-        return Kind.CALL if word & 0xF07F == 0x9002 and word & 0xF80 else Kind.OTHER  # C.JALR
-    if word & 0xFFF in {0x0EF, 0x0E7}:  # JAL ra, JALR ra
-        return Kind.CALL
-    known = {0x00008067: Kind.RETURN, 0x10200073: Kind.LEAVE, 0x10500073: Kind.WAIT}
-    if word & 0xFFFFF07F == 0xC0102073:  # RDTIME
-        return Kind.CLOCK
-    if word & 0xFFF0707F == 0x10007073 and word & 0x10000:  # CSRRCI of sstatus, bit SIE
-        return Kind.DISABLE
-    if word & 0xFFF0707F == 0x10006073 and word & 0x10000:  # CSRRSI of sstatus, bit SIE
-        return Kind.ENABLE
-    if word & 0xFFF0707F == 0x10002073 and word & 0xF8000:  # CSRRS of sstatus, by a register
-        return Kind.ENABLE
-    return known.get(word, Kind.OTHER)
+    return kind
 
 
 PROCESSORS = {
@@ -141,11 +139,14 @@ PROCESSORS = {
         ("asm_exc_", "asm_sysvec_", "asm_common_interrupt", "asm_spurious_interrupt", "entry_SYSCALL_64"),
         ("irq_entries_start", "spurious_entries_start"),
     ),
-    "aarch64": Processor(_arm64, (), ("vectors",)),
+    "aarch64": Processor(_by_rows(_ARM64), (), ("vectors",)),
     "arm": Processor(
-        _arm, ("__irq_", "__dabt_", "__pabt_", "__und_", "vector_swi"), ("__vectors_start",), vectors=0xFFFF0000
+        _by_rows(_ARM),
+        ("__irq_", "__dabt_", "__pabt_", "__und_", "vector_swi"),
+        ("__vectors_start",),
+        vectors=0xFFFF0000,
     ),
-    "riscv64": Processor(_riscv, ("handle_exception",), ()),
+    "riscv64": Processor(_by_rows(_RISCV, _RISCV_COMPRESSED), ("handle_exception",), ()),
 }
 """By the architecture of a machine."""
 

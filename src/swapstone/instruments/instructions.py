@@ -167,7 +167,7 @@ def measure(
     barrier = requirements.missing_tool("valgrind", "valgrind")
     if barrier is not None:
         raise UnavailableError(barrier.reason, barrier.remedy)
-    if tracee.region in {Region.ATTACHED, Region.DRIVEN}:
+    if tracee.region is Region.DRIVEN:
         raise UnavailableError("callgrind counts whole runs; a server's start and end would be counted as requests")
     problems = []
     for counter in COUNTERS:
@@ -220,9 +220,10 @@ def _run(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> tuple[Ta
     helpers = whole[: len(whole) - len(request.arguments)]
     ended = run(
         (*helpers, *tool, *request.arguments),
-        _with_inner_command(tracee),
+        tracee,
         reference.folder,
         reference.limit(),
+        complete=True,
     )
     found = Tally()
     for file in sorted(files.iterdir()):
@@ -235,11 +236,6 @@ def _run(tracee: Tracee, reference: ReferenceRuns, counter: Counter) -> tuple[Ta
     if ended.status != 0 or not found.instructions:
         raise UserError(f"valgrind ended with status {ended.status}; its last words: {ended.stderr.strip()[-200:]}")
     return found, ended
-
-
-def _with_inner_command(tracee: Tracee) -> Tracee:
-    """Return the tracee with its complete command."""
-    return dataclasses.replace(tracee, region=Region.ATTACHED)
 
 
 def _amounts(tracee: Tracee, counted: Tally) -> tuple[Amount, ...]:

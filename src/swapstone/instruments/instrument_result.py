@@ -120,14 +120,13 @@ def result(
         notes: what was lost or left out.
     """
     took = runs.took_ns / runs.operations
-    attached = tracee.region is Region.ATTACHED
     return InstrumentResult(
         instrument=name,
         tool=requirements.version_of("perf"),
         variant=tracee.variant,
         command=runs.command,
         operations=runs.operations,
-        overhead=took / reference.wall_ns if reference.wall_ns and not attached else None,
+        overhead=took / reference.wall_ns if reference.wall_ns else None,
         amounts=amounts,
         profile=profile,
         elapsed=elapsed,

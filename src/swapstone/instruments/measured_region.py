@@ -64,9 +64,6 @@ def windows(events: Sequence[Event], region: Region, program: str) -> MeasuredWi
     Returns:
         The windows; none if the markers are missing.
     """
-    if region is Region.ATTACHED:
-        times = [event.time_ns for event in events if event.time_ns and event.what not in {"map", "fork", "exec"}]
-        return MeasuredWindows(((min(times), max(times) + 1),)) if times else MeasuredWindows(())
     started = [event for event in events if event.what == "exec" and event.trace == program]
     if not started:
         return MeasuredWindows(())

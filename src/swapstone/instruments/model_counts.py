@@ -4,25 +4,21 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from pathlib import Path
 
 import msgspec
 
 from swapstone.instruments.block_counts import BlockCounts
+from swapstone.instruments.plugin_file import damaged, decode_numbers, read_output, require_end
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.modelled_cycles import Caches, CacheSize, ProcessorEvents
-from swapstone.record import FileProblemError, read_regular
 
-HEADER = b"swapstone-model 1\n"
+HEADER = b"swapstone-model 1"
 MOST_BYTES = 1 << 12
 """The plugin writes less: one short line for each name."""
 
 _WINDOWS = ("begins", "windows", "open")
 _CACHES = ("l1i_bytes", "l1i_ways", "l1d_bytes", "l1d_ways", "l2_bytes", "l2_ways", "line_bytes", "history_bits")
-_LINE = re.compile(rb"([a-z0-9_]+) (0|[1-9][0-9]{0,18})\n")
-_END = b"end\n"
-
 
 _MODELLED = {"x86_64": "x86_64", "aarch64": "arm64"}
 """Architectures whose instructions native/plugin/instruction.c decodes, with the names of `--arch`."""
@@ -69,26 +65,13 @@ def decode_model(data: bytes) -> ModelCounts:
     Raises:
         UserError: it is damaged; the text names where.
     """
-    if len(data) > MOST_BYTES:
-        raise _damaged(f"it has more than {MOST_BYTES} bytes")
-    if not data.startswith(HEADER):
-        raise _damaged(f"it starts with {data[:24]!r} and not with {HEADER!r}")
     events = tuple(field.name for field in msgspec.structs.fields(ProcessorEvents))
     names = (*_WINDOWS, *_CACHES, events[0], "lost", *events[1:])
-    at, found = len(HEADER), dict[str, int]()
-    for name in names:
-        line = _LINE.match(data, at)
-        if line is None or line[1] != name.encode() or int(line[2]) >= 1 << 63:
-            raise _damaged(f"at byte {at} it has {data[at : at + 24]!r} and not the number of {name}")
-        found[name] = int(line[2])
-        at = line.end()
-    if data[at:] != _END:
-        raise _damaged(f"at byte {at} it does not end")
-    if found["open"] > 1:
-        raise _damaged(f"open is {found['open']}, not 0 or 1")
+    found, at = decode_numbers(data, HEADER, names, most_bytes=MOST_BYTES, bits=63, more=False)
+    require_end(data, at, "the numbers")
     decoded = ProcessorEvents(**{name: found[name] for name in events})
     if problem := decoded.problem():
-        raise _damaged(problem)
+        raise damaged(problem)
     caches = Caches(
         l1i=CacheSize(bytes=found["l1i_bytes"], ways=found["l1i_ways"]),
         l1d=CacheSize(bytes=found["l1d_bytes"], ways=found["l1d_ways"]),
@@ -105,10 +88,7 @@ def read_model(path: Path, counts: BlockCounts) -> ModelCounts:
     Raises:
         UserError: there is none, it is damaged, or it is of another run; the text has the first difference.
     """
-    try:
-        found = decode_model(read_regular(path, MOST_BYTES))
-    except (OSError, FileProblemError) as error:
-        raise UserError(f"The emulator's plugin wrote no events of the model: {error}.") from error
+    found = read_output(path, MOST_BYTES, decode_model)
     facts = (
         ("executions of the mark", counts.begins, found.begins),
         ("passes", counts.windows, found.windows),
@@ -120,7 +100,3 @@ def read_model(path: Path, counts: BlockCounts) -> ModelCounts:
     if found.lost:
         raise UserError(f"The model has no room for {found.lost} instructions: the program executes too much code.")
     return found
-
-
-def _damaged(what: str) -> UserError:
-    return UserError(f"The output of the emulator's plugin is damaged: {what}.")

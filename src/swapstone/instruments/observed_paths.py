@@ -7,14 +7,13 @@ import collections
 from collections.abc import Iterable
 from pathlib import Path
 
-from swapstone.instruments.block_counts import Block, BlockCounts
+from swapstone.instruments.block_counts import BlockCounts
 from swapstone.instruments.call_paths import MOST_BYTES, decode_paths
 from swapstone.instruments.function_names import NamesOf
 from swapstone.instruments.kernel_symbols import KernelSymbols
 from swapstone.instruments.path_tree import tree_of
-from swapstone.model import UserError
+from swapstone.instruments.plugin_file import Block, read_output
 from swapstone.model.instruction_paths import PathTree
-from swapstone.record import FileProblemError, read_regular
 
 MODE = "paths"
 
@@ -64,10 +63,7 @@ def read_paths(path: Path, counts: BlockCounts, names_of: NamesOf) -> tuple[Path
     Raises:
         UserError: there is no file, or it is damaged.
     """
-    try:
-        found = decode_paths(read_regular(path, MOST_BYTES))
-    except (OSError, FileProblemError) as error:
-        raise UserError(f"The emulator's plugin wrote no call paths: {error}.") from error
+    found = read_output(path, MOST_BYTES, decode_paths)
     if found.lost:
         return None, f"{found.lost} instructions found no room in the plugin's table of call paths"
     facts = (
@@ -92,8 +88,6 @@ def _by_address(blocks: Iterable[Block]) -> dict[int, int]:
     """Return how often the instruction at each address was completed."""
     found = collections.Counter[int]()
     for block in blocks:
-        address = block.address
-        for size, count in zip(block.sizes, block.counts, strict=True):
+        for address, count in zip(block.addresses, block.counts, strict=True):
             found[address] += count
-            address += size
     return {address: count for address, count in found.items() if count}

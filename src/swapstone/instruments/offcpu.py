@@ -167,16 +167,6 @@ class Timeline:
         self._parts, self._part = parts, 0
         self.sums = ElapsedSums() if sums is None else sums
 
-    @property
-    def off(self) -> ProfileBuilder:
-        """Return the stacks of waiting and of preempted threads."""
-        return self.sums.off
-
-    def elapsed(self, operations: float, notes: tuple[str, ...]) -> ElapsedTime:
-        """Return the division of the elapsed time of this recording, if it is the only one."""
-        self.follow()
-        return self.sums.elapsed(operations, notes)
-
     def follow(self) -> None:
         """Add the recording to the sums."""
         before, windows = 0, self._recording.windows
@@ -212,11 +202,11 @@ class Timeline:
             else:
                 self.sums.add(thread.doing, length_ns / len(working))
                 if thread.doing == "ready":
-                    self.off.add((*thread.stack, PREEMPTED), length_ns / len(working))
+                    self.sums.off.add((*thread.stack, PREEMPTED), length_ns / len(working))
 
     def _charge(self, thread: _Thread, length_ns: float) -> None:
         self.sums.waits.add(thread.stack, length_ns)
-        self.off.add(thread.stack, length_ns)
+        self.sums.off.add(thread.stack, length_ns)
 
     def _charge_idle(self, threads: list[_Thread]) -> None:
         """Attribute time in which no thread was active to the thread that ended it, or to all threads equally if none did."""

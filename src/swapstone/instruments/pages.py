@@ -99,8 +99,6 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         raise UnavailableError(
             "this kernel has no /proc/PID/smaps_rollup", "Linux 4.14 or newer, with CONFIG_PROC_PAGE_MONITOR"
         )
-    if tracee.region is Region.ATTACHED:
-        raise UnavailableError("processes that are attached to are not read")
     tracee = reference.passes_for(tracee, WORK_NS)
     reader = _Reader(reference.folder / PID_FILE)
     start = time.monotonic_ns()

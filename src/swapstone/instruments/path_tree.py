@@ -7,9 +7,9 @@ import collections
 import itertools
 from collections.abc import Sequence
 
-from swapstone.instruments.block_counts import Block
 from swapstone.instruments.call_paths import CallPaths, completed
 from swapstone.instruments.function_names import FunctionKey, NamesOf
+from swapstone.instruments.plugin_file import Block
 from swapstone.model import KERNEL, OWN_OBJECT, Frame
 from swapstone.model.instruction_counts import AMBIGUOUS, C_LIBRARY, KERNEL_CODE, PROGRAM, UNKNOWN
 from swapstone.model.instruction_paths import MOST_NODES, PathTree
@@ -90,13 +90,12 @@ def tree_of(paths: CallPaths, names_of: NamesOf, most: int = MOST_NODES) -> Path
 def _functions(block: Block, names_of: NamesOf) -> list[FunctionKey]:
     """Return the function of each instruction of a block."""
     name_at = names_of(block)
-    ends = itertools.accumulate(block.sizes)
-    return [name_at(block.address + end - size)[0] for end, size in zip(ends, block.sizes, strict=True)]
+    return [name_at(address)[0] for address in block.addresses]
 
 
 def _last_function(block: Block, names_of: NamesOf) -> FunctionKey:
     """Return the function of a block's last instruction, which is the call."""
-    return names_of(block)(block.address + len(block.code) - block.sizes[-1])[0]
+    return names_of(block)(block.addresses[-1])[0]
 
 
 def _totals(above: Sequence[int], own: Sequence[int]) -> list[int]:

@@ -102,10 +102,7 @@ def record(
     if tracee.region is Region.DRIVEN:
         markers = ("-k", "CLOCK_MONOTONIC")  # the clock of the load generator's start and end
     data = folder / _DATA
-    attached = (
-        ("-p", str(tracee.pid), "--", "sleep", str(tracee.seconds)) if tracee.region is Region.ATTACHED else ("--",)
-    )
-    command = (*wrapper, "perf", "record", "-q", "-N", "-o", str(data), *options, *markers, *attached)
+    command = (*wrapper, "perf", "record", "-q", "-N", "-o", str(data), *options, *markers, "--")
     ended = run(command, tracee, folder, limit, note_pid=whole_machine)
     if (ended.status != 0 and ended.driven is None) or not data.is_file():
         last_lines = ended.stderr.strip().splitlines()[-1:] or ["nothing"]

@@ -3,15 +3,62 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import re
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 from swapstone.model import UserError
+from swapstone.record import FileProblemError, read_regular
 
-_LINE = re.compile(rb"([a-z]+) (0|[1-9][0-9]{0,19})\n")
+_LINE = re.compile(rb"([a-z0-9_]+) (0|[1-9][0-9]{0,19})\n")
 _BLOCK = struct.Struct("<QHH")
 _END = b"end\n"
+
+Decoded = TypeVar("Decoded")
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """Instructions that the emulator translated together.
+
+    Attributes:
+        address: virtual address of the first.
+        code: bytes of all.
+        sizes: bytes of each.
+        counts: how often each was completed; empty where that is not counted by block.
+    """
+
+    address: int
+    code: bytes
+    sizes: bytes
+    counts: tuple[int, ...] = ()
+
+    @property
+    def addresses(self) -> list[int]:
+        """Return the address of each instruction."""
+        return list(itertools.accumulate(self.sizes, initial=self.address))[:-1]
+
+    @property
+    def instructions(self) -> int:
+        """Return how many instructions were executed."""
+        return sum(self.counts)
+
+
+def read_output(path: Path, most_bytes: int, decode: Callable[[bytes], Decoded]) -> Decoded:
+    """Read and decode a file that the plugin wrote.
+
+    Raises:
+        UserError: there is none, or it is damaged.
+    """
+    try:
+        data = read_regular(path, most_bytes)
+    except (OSError, FileProblemError) as error:
+        raise UserError(f"The emulator's plugin wrote no {path.name}: {error}.") from error
+    return decode(data)
 
 
 def damaged(what: str) -> UserError:
@@ -20,19 +67,20 @@ def damaged(what: str) -> UserError:
 
 
 def decode_numbers(
-    data: bytes, header: bytes, names: Sequence[str], *, most_bytes: int, bits: int
+    data: bytes, header: bytes, names: Sequence[str], *, most_bytes: int, bits: int, more: bool = True
 ) -> tuple[dict[str, int], int]:
-    """Decode the header and the lines ``NAME NUMBER`` up to an empty line.
+    """Decode the header and the lines ``NAME NUMBER``.
 
     Args:
         data: the whole file.
         header: its first line, without the newline.
         names: of the numbers, in their order.
         most_bytes: the largest size of a file.
-        bits: each number is below 2 to this power.
+        bits: each number is below 2 to this power; that of ``open`` is 0 or 1.
+        more: whether an empty line follows, and tables.
 
     Returns:
-        The numbers by name, and the position after the empty line.
+        The numbers by name, and the position after them and the empty line.
 
     Raises:
         UserError: the file is damaged; the text names where.
@@ -48,9 +96,11 @@ def decode_numbers(
             raise damaged(f"at byte {at} it has {data[at : at + 24]!r} and not the number of {name}")
         values[name] = int(line[2])
         at = line.end()
-    if data[at : at + 1] != b"\n":
+    if more and data[at : at + 1] != b"\n":
         raise damaged(f"at byte {at} it has no empty line")
-    return values, at + 1
+    if values.get("open", 0) > 1:
+        raise damaged(f"open is {values['open']}, not 0 or 1")
+    return values, at + more
 
 
 def decode_table(data: bytes, at: int, count: int, row: struct.Struct) -> tuple[tuple[tuple[int, ...], ...], int]:
@@ -65,31 +115,38 @@ def decode_table(data: bytes, at: int, count: int, row: struct.Struct) -> tuple[
     return tuple(row.iter_unpack(data[at:end])), end
 
 
-def decode_block(data: bytes, at: int, which: str) -> tuple[int, bytes, bytes, int]:
-    """Decode a block of code.
+def decode_blocks(data: bytes, at: int, count: int, *, counted: bool = False) -> tuple[tuple[Block, ...], int]:
+    """Decode blocks of code.
 
     Args:
         data: the whole file.
-        at: where the block starts.
-        which: the block in an error, for example ``block 3 of 7``, counted from 0.
+        at: where the first block starts.
+        count: number of blocks.
+        counted: whether a count of each instruction follows each block.
 
     Returns:
-        The address, the code, the size of each instruction in bytes, and the position after the block.
+        The blocks, and the position after them.
 
     Raises:
-        UserError: the file ends before, or the sizes are not those of the code.
+        UserError: the file ends before, or the sizes are not those of the code; the text has the number of the block, from 0.
     """
-    if at + _BLOCK.size > len(data):
-        raise damaged(f"it ends before {which}")
-    address, instructions, code_size = _BLOCK.unpack_from(data, at)
-    code_at = at + _BLOCK.size + instructions
-    end = code_at + code_size
-    if end > len(data):
-        raise damaged(f"it ends inside {which}")
-    sizes = data[at + _BLOCK.size : code_at]
-    if not instructions or sum(sizes) != code_size or 0 in sizes or address + code_size > 1 << 64:
-        raise damaged(f"{which} at byte {at} has {code_size} bytes of code for {instructions} instructions")
-    return address, data[code_at:end], sizes, end
+    blocks = []
+    for number in range(count):
+        which = f"block {number} of {count}"
+        if at + _BLOCK.size > len(data):
+            raise damaged(f"it ends before {which}")
+        address, instructions, code_size = _BLOCK.unpack_from(data, at)
+        code_at = at + _BLOCK.size + instructions
+        end = code_at + code_size
+        counts_of = struct.Struct(f"<{instructions * counted}Q")
+        if end + counts_of.size > len(data):
+            raise damaged(f"it ends inside {which}")
+        sizes = data[at + _BLOCK.size : code_at]
+        if not instructions or sum(sizes) != code_size or 0 in sizes or address + code_size > 1 << 64:
+            raise damaged(f"{which} at byte {at} has {code_size} bytes of code for {instructions} instructions")
+        blocks.append(Block(address, data[code_at:end], sizes, counts_of.unpack_from(data, end)))
+        at = end + counts_of.size
+    return tuple(blocks), at
 
 
 def require_end(data: bytes, at: int, after: str) -> None:

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from swapstone.artifacts import build_whole
-from swapstone.instruments.acquisition import ReferenceRun, RowVariant
+from swapstone.instruments.acquisition import Change, ReferenceRun, RowVariant, unchanged
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.model import (
     IDLE,
@@ -109,12 +108,11 @@ def prepare_row(context: RowContext, comparison: Comparison) -> tuple[RowVariant
         found.append(
             RowVariant(
                 tracee,
-                functools.partial(_as_it_is, changed),
+                changed,
                 recorded,
                 time_of(comparison, recorded) if values else None,
                 digest,
                 program.recipe.preload,
-                changed,
             )
         )
     return found[0], found[1]
@@ -167,16 +165,7 @@ def _spec(context: RowContext, variant: Variant, program: Program, number: int =
     )
 
 
-Change = Callable[[TrialRequest], TrialRequest]
 Changed = Callable[[int, Change], ReferenceRun]
-
-
-def _as_it_is(changed: Changed, number: int) -> ReferenceRun:
-    return changed(number, _unchanged)
-
-
-def _unchanged(request: TrialRequest) -> TrialRequest:
-    return request
 
 
 def _run(
@@ -219,7 +208,7 @@ def _passes(context: RowContext, comparison: Comparison, variant: Variant, progr
             metrics | (spent if inside_ns >= _MOSTLY * spent.get("counted", 0.0) else {}), report.mapped
         )
 
-    operations = changed(0, _unchanged).metrics["operations"]
+    operations = changed(0, unchanged).metrics["operations"]
     layout = program.artifact.layout if program.artifact else 0
     symbols = None if layout else _with_symbols(context, origin, variant, program)
     request = subject.request(_spec(context, variant, program))

@@ -35,11 +35,6 @@ class ProfileBuilder:
         """Return the number of weights that were added."""
         return sum(self._samples)
 
-    @property
-    def runs(self) -> int:
-        """Return the number of runs that have begun."""
-        return len(self._runs)
-
     def profile(self, kind: str, unit: str, operations: float, notes: tuple[str, ...] = ()) -> Profile:
         """Return the profile, heaviest stacks first."""
         whole: collections.Counter[tuple[Frame, ...]] = collections.Counter()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.instruments.acquisition import ReferenceRun, RowVariant
+from swapstone.instruments.acquisition import Change, RowVariant, unchanged
 from swapstone.instruments.remedy_objects import (
     BUFFERS,
     HUGE_MAPPINGS,
@@ -157,9 +157,6 @@ def remedies_for(explanation: Explanation) -> tuple[Remedy, ...]:
     return tuple(dict.fromkeys(found))
 
 
-Change = Callable[[TrialRequest], TrialRequest]
-
-
 def change_of(remedy: Remedy, folder: Path) -> tuple[Change, str]:
     """Return what changes a request, and the path of the object that must then be mapped; empty for none.
 
@@ -231,8 +228,8 @@ def _tried(remedy: Remedy, gap: Gap, folder: Path, notify: Callable[[str], None]
     try:
         change, path = change_of(remedy, folder)
         for number in _rounds():
-            times = [variant.plain(number).metrics.get(gap.metric) for variant in (gap.fast, gap.slow)]
-            with_it = _changed(gap.slow, number, change)
+            times = [variant.run(number, unchanged).metrics.get(gap.metric) for variant in (gap.fast, gap.slow)]
+            with_it = gap.slow.run(number, change)
             if problem := _no_effect(remedy, path, with_it.objects):
                 raise UserError(problem)
             times.append(with_it.metrics.get(gap.metric))
@@ -257,12 +254,6 @@ def _no_effect(remedy: Remedy, path: str, objects: Sequence[str]) -> str:
     if remedy.of_glibc and not any(Path(each).name in {"libc.so.6", "libc.so.6.1"} for each in objects):
         return "the slower variant has no shared glibc, which alone heeds it"
     return ""
-
-
-def _changed(variant: RowVariant, number: int, change: Change) -> ReferenceRun:
-    if variant.changed is None:
-        raise UserError("this kind of workload can't be run with a remedy")
-    return variant.changed(number, change)
 
 
 def _rounds() -> Iterator[int]:

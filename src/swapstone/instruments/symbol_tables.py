@@ -7,13 +7,11 @@ import bisect
 import contextlib
 import functools
 import re
-from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import NoteSection
 
@@ -24,7 +22,6 @@ from swapstone.model.directories import cache_dir
 
 _RESOLVER = 10  # STT_GNU_IFUNC
 _FUNCTIONS = (2, _RESOLVER)  # STT_FUNC
-_ADDRESSES = (1 << 64) - 1
 _BUILD_ID = re.compile(r"[0-9a-f]{8,128}")
 DEBUG = Path("/usr/lib/debug")
 
@@ -38,58 +35,6 @@ class Symbol(NamedTuple):
     resolver: bool = False
 
 
-class Symbols:
-    """Symbols in columns, because files have up to millions of them: 25 bytes each, and their names, each between two zero bytes."""
-
-    def __init__(self) -> None:
-        self.addresses, self.sizes, self.ends = array("Q"), array("Q"), array("Q")
-        self.resolvers, self.names = bytearray(), bytearray(b"\0")
-
-    def __len__(self) -> int:
-        return len(self.addresses)
-
-    def extend(self, symbols: Iterable[Symbol]) -> None:
-        """Add symbols, all or none: if reading them raises, those that were read are removed."""
-        count, end = len(self), len(self.names)
-        try:
-            for address, size, name, resolver in symbols:
-                self.names += name.encode(errors="replace")
-                self.ends.append(len(self.names))
-                self.names.append(0)
-                self.addresses.append(address & _ADDRESSES)
-                self.sizes.append(size & _ADDRESSES)
-                self.resolvers.append(resolver)
-        except BaseException:
-            del self.addresses[count:], self.sizes[count:], self.ends[count:], self.resolvers[count:], self.names[end:]
-            raise
-
-    def name(self, number: int) -> bytes:
-        """Return the name of a symbol."""
-        return bytes(self.names[self.ends[number - 1] + 1 if number else 1 : self.ends[number]])
-
-    def in_order(self) -> Symbols:
-        """Return them by address, the larger first, then those that begin without an underscore, then by name."""
-        addresses, sizes = (np.array(each, dtype=np.uint64) for each in (self.addresses, self.sizes))
-        order = np.lexsort((~sizes, addresses))
-        equal = (np.diff(addresses[order]) == 0) & (np.diff(sizes[order]) == 0)
-        edges = np.flatnonzero(np.diff(np.concatenate(([False], equal, [False])).astype(np.int8))).tolist()
-        for begin, last in zip(edges[::2], edges[1::2], strict=True):
-            order[begin : last + 1] = sorted(order[begin : last + 1].tolist(), key=self._by_name)
-        found = Symbols()
-        found.addresses.frombytes(addresses[order].tobytes())
-        found.sizes.frombytes(sizes[order].tobytes())
-        for number in order.tolist():
-            found.names += self.name(number)
-            found.ends.append(len(found.names))
-            found.names.append(0)
-            found.resolvers.append(self.resolvers[number])
-        return found
-
-    def _by_name(self, number: int) -> tuple[bool, bytes]:
-        name = self.name(number)
-        return name.startswith(b"_"), name
-
-
 class Table:
     """The functions of one file, by address.
 
@@ -98,23 +43,17 @@ class Table:
         segments: triples (offset in the file, address, size) of the loadable segments.
     """
 
-    def __init__(self, symbols: Symbols, segments: tuple[tuple[int, int, int], ...]) -> None:
-        self._symbols = symbols.in_order()
+    def __init__(self, symbols: Iterable[Symbol], segments: tuple[tuple[int, int, int], ...]) -> None:
+        # by address, the larger first, then those that begin without an underscore, then by name
+        self._symbols = sorted(symbols, key=lambda one: (one.address, -one.size, one.name.startswith("_"), one.name))
+        self._addresses = [one.address for one in self._symbols]
         self._segments = segments
 
     def __len__(self) -> int:
         return len(self._symbols)
 
     def __iter__(self) -> Iterator[Symbol]:
-        return map(self._symbol, range(len(self)))
-
-    def _symbol(self, number: int) -> Symbol:
-        columns = self._symbols
-        resolver = bool(columns.resolvers[number])
-        return Symbol(columns.addresses[number], columns.sizes[number], self._name(number), resolver)
-
-    def _name(self, number: int) -> str:
-        return self._symbols.name(number).decode(errors="replace")
+        return iter(self._symbols)
 
     def address_of(self, offset: int) -> int:
         """Return the unrelocated address of an offset in the file."""
@@ -131,35 +70,27 @@ class Table:
 
         A function without a size (as in assembler) extends to the next one, but at most 4096 bytes.
         """
-        addresses, sizes = self._symbols.addresses, self._symbols.sizes
+        addresses = self._addresses
         at = bisect.bisect_right(addresses, address)
         for number in range(at - 1, max(0, at - 8) - 1, -1):
-            if address < addresses[number] + sizes[number]:
+            if address < addresses[number] + self._symbols[number].size:
                 return self._first_name(number)
-        if at and not sizes[at - 1] and address - addresses[at - 1] < 4096:
+        if at and not self._symbols[at - 1].size and address - addresses[at - 1] < 4096:
             return self._first_name(at - 1)
         return ""
 
     def _first_name(self, number: int) -> str:
         """Return the preferred name of several symbols at one address."""
-        addresses = self._symbols.addresses
-        return self._name(bisect.bisect_left(addresses, addresses[number]))
+        return self._symbols[bisect.bisect_left(self._addresses, self._addresses[number])].name
 
     def begins_at(self, address: int) -> bool:
         """Return whether a function begins at an address. The resolver of an indirect function is none."""
-        addresses = self._symbols.addresses
-        at = bisect.bisect_left(addresses, address)
-        return at < len(addresses) and addresses[at] == address and not self._symbols.resolvers[at]
+        at = bisect.bisect_left(self._addresses, address)
+        return at < len(self) and self._addresses[at] == address and not self._symbols[at].resolver
 
     def address(self, name: str) -> int | None:
         """Return the address of a function."""
-        columns, wanted, at = self._symbols, b"\0" + name.encode(errors="replace") + b"\0", 0
-        while (at := columns.names.find(wanted, at)) >= 0:
-            number = bisect.bisect_right(columns.ends, at)
-            if not columns.resolvers[number]:
-                return columns.addresses[number]
-            at += 1
-        return None
+        return next((one.address for one in self._symbols if one.name == name and not one.resolver), None)
 
 
 def table_of(path: Path) -> Table | None:
@@ -177,7 +108,6 @@ def table_of(path: Path) -> Table | None:
 
 @functools.cache
 def _table(path: Path, _changed_ns: int) -> Table | None:
-    symbols = Symbols()
     try:
         with open_elf(path) as elf:
             segments = tuple(
@@ -185,19 +115,19 @@ def _table(path: Path, _changed_ns: int) -> Table | None:
                 for each in elf.iter_segments()
                 if each["p_type"] == "PT_LOAD"
             )
-            symbols.extend(_symbols(elf))
+            symbols = list(_symbols(elf))
             whole = elf.get_section_by_name(".symtab") is not None
             debug = None if whole else _debug_file(elf, path)
     except (OSError, DamagedElfError):
         return None
     if debug is not None:
-        _add_debug_file(symbols, debug)
+        symbols += _of_debug_file(debug)
     elif (
         not whole
         and (companion := path.with_name("libc.a")).is_file()
         and path.name in {"libc.so", "ld-musl-x86_64.so.1"}
     ):
-        symbols.extend(Symbol(*each) for each in _matched(path, companion))
+        symbols += (Symbol(*each) for each in _matched(path, companion))
     return Table(symbols, segments)
 
 
@@ -210,10 +140,11 @@ def _symbols(elf: ELFFile) -> Iterator[Symbol]:
                 yield Symbol(one.address & mask, one.size, one.name, one.kind == _RESOLVER)
 
 
-def _add_debug_file(symbols: Symbols, path: Path) -> None:
-    """Add the symbols of a debug file; none if it is damaged."""
+def _of_debug_file(path: Path) -> list[Symbol]:
+    """Return the symbols of a debug file; none if it is damaged."""
     with contextlib.suppress(OSError, DamagedElfError), open_elf(path) as elf:
-        symbols.extend(_symbols(elf))
+        return list(_symbols(elf))
+    return []
 
 
 def missing_symbols(path: Path) -> str:

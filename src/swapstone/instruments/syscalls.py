@@ -64,10 +64,7 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
     try:
         return _by_tracepoints(tracee, reference)
     except UnavailableError as error:
-        if requirements.missing_tool("strace", "strace") is not None or tracee.region in {
-            Region.ATTACHED,
-            Region.DRIVEN,
-        }:
+        if requirements.missing_tool("strace", "strace") is not None or tracee.region is Region.DRIVEN:
             raise
         return _by_ptrace(tracee, reference, error.message)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from swapstone.instruments.run_limit import RunLimit, limit_of, wait_for_end
 from swapstone.instruments.server_run import ServerRun, drive_server
 from swapstone.instruments.static_launcher import launched
-from swapstone.instruments.tracee import Region, Tracee
+from swapstone.instruments.tracee import Tracee
 from swapstone.model import UnavailableError, UserError
 
 _KILL_S = 5.0
@@ -57,16 +57,23 @@ def inner_command(tracee: Tracee, pid_file: Path | None = None) -> tuple[str, ..
 
 
 def run(
-    before: Sequence[str], tracee: Tracee, folder: Path, limit: RunLimit | None = None, *, note_pid: bool = False
+    before: Sequence[str],
+    tracee: Tracee,
+    folder: Path,
+    limit: RunLimit | None = None,
+    *,
+    note_pid: bool = False,
+    complete: bool = False,
 ) -> TracedRun:
     """Run a tracee to its end under an instrument.
 
     Args:
-        before: the instrument's command; the tracee's command is appended, except for `Region.ATTACHED`.
+        before: the instrument's command; the tracee's command is appended.
         tracee: what to run.
         folder: a scratch folder for its output. It runs in the folder that its request names.
         limit: of the run's duration; None for one that follows from the request's time-out.
         note_pid: whether the result has the number of the program's first process.
+        complete: whether `before` has the tracee's command, too.
 
     Returns:
         How it ended.
@@ -81,7 +88,7 @@ def run(
     limit = limit_of(request.timeout_ms / 1000, lambda _: None) if limit is None else limit
     pid_file = folder / PID_FILE if note_pid or request.load_generator is not None else None
     command = [*before]
-    if tracee.region is not Region.ATTACHED:
+    if not complete:
         by_launcher = launched(tracee.request, pid_file) if "perf" in before else None
         command += by_launcher or inner_command(tracee, pid_file)
     start = time.monotonic_ns()

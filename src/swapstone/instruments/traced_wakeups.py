@@ -7,7 +7,6 @@ The plugin runs twice: first to find the instruction of the program that counts 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.factors.elf_file import DamagedElfError, open_elf
@@ -15,39 +14,21 @@ from swapstone.instruments.code_files import read_code
 from swapstone.instruments.counted_runs import (
     KERNEL_START,
     CountContext,
-    TrialAgain,
-    kernel_symbols,
-    plugin_option,
-    require_equal,
-    trial_again,
+    ObservedTrial,
 )
 from swapstone.instruments.instruction_kinds import PROCESSORS
+from swapstone.instruments.plugin_file import read_output
 from swapstone.instruments.wakeup_path import find_path
-from swapstone.instruments.wakeup_trace import MOST_BYTES, WakeupTrace, decode_wakeups, find_mark, matches
-from swapstone.model import Run, Status, UnavailableError, UserError
-from swapstone.model.wakeup_paths import EXPLAINED_LATENCY, WakeupPath
-from swapstone.record import FileProblemError, read_regular
+from swapstone.instruments.wakeup_trace import MOST_BYTES, decode_wakeups, find_mark, matches
+from swapstone.model import Run, UnavailableError
+from swapstone.model.wakeup_paths import WakeupPath
 from swapstone.targets import MachineConfig
-from swapstone.targets.vm.qemu import GuestRun
 from swapstone.targets.vm.vm_target import VmTarget
-from swapstone.wire import AgentAnswer
 from swapstone.workloads.cyclictest import decode_cyclictest
 
 _PROGRAM = "/usr/bin/cyclictest"
 _BEFORE = 1_000_000
 """So many instructions before the path are kept too: they show by which calls its functions were entered."""
-
-
-def worst_run(runs: Sequence[Run], variant: str) -> Run | None:
-    """Return the run of a variant with the largest maximum, the first of several; None if none can be run again."""
-    usable = [
-        run for run in runs if run.trial.variant == variant and run.status is Status.OK and run.output and run.name
-    ]
-    return max(usable, key=_maximum, default=None)
-
-
-def _maximum(run: Run) -> float:
-    return max((max(sample.values) for sample in run.samples if sample.metric == EXPLAINED_LATENCY), default=0.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,18 +94,14 @@ class WakeupTracer:
             UnavailableError: its program is missing, or the instructions do not fit to what the program reported.
             UserError: under the plugin it is another run than in the record; the text names the first difference.
         """
-        target = self._context.target
-        again = trial_again(self._context, run)
-        kernel = kernel_symbols(target, again.config)
-        folder = self._context.scratch / f"run-{len(list(self._context.scratch.iterdir()))}"
-        folder.mkdir()
-        plain = target.run_observed(again.request, again.config)
-        histogram = decode_cyclictest(plain[0].stdout).histogram
+        target, trial = self._context.target, ObservedTrial(self._context, run)
+        histogram = decode_cyclictest(trial.answer.stdout).histogram
         latency_us, equal = histogram[-1]
-        program = watched_program(target, again.config, folder)
+        program = watched_program(target, trial.config, trial.folder)
         mark = self._marks.get(program.content)
         if mark is None:
-            found = find_mark(self._observe(run, again, plain[1], folder / "writes", *program.words).writes, histogram)
+            written = read_output(trial.observe("writes", *program.words), MOST_BYTES, decode_wakeups)
+            found = find_mark(written.writes, histogram)
             if found is None:
                 raise UnavailableError(
                     f"No instruction of {_PROGRAM} wrote to memory as the program's histogram requires: the wake-up with the maximum "
@@ -132,7 +109,7 @@ class WakeupTracer:
                 )
             mark = self._marks[program.content] = found
         words = program.tracing(mark, latency_us, self._scale)
-        trace = self._observe(run, again, plain[1], folder / "trace", *words)
+        trace = read_output(trial.observe("trace", *words), MOST_BYTES, decode_wakeups)
         if not matches(trace.bins, histogram) or not trace.steps:
             raise UnavailableError(
                 f"The latencies that {_PROGRAM} counted under the plugin are not those that it printed: the wake-up with the maximum "
@@ -140,7 +117,7 @@ class WakeupTracer:
             )
         path = find_path(
             trace,
-            kernel,
+            trial.kernel,
             PROCESSORS[target.architecture],
             kernel_start=KERNEL_START[target.architecture],
             latency_us=latency_us,
@@ -149,7 +126,7 @@ class WakeupTracer:
         return WakeupPath(
             variant=run.trial.variant,
             trial=run.trial.key,
-            run=plain[0].name,
+            run=run.name,
             output=run.output,
             latency_ns=latency_us * 1000,
             cycle=trace.cycle,
@@ -163,14 +140,3 @@ class WakeupTracer:
             disabled=path.disabled,
             locks=path.locks,
         )
-
-    def _observe(self, run: Run, again: TrialAgain, plain: GuestRun, out: Path, *words: str) -> WakeupTrace:
-        """Run a trial under the plugin, check that it is the same run, and return what the plugin wrote."""
-        observed: tuple[AgentAnswer, GuestRun] = self._context.target.run_observed(
-            again.request, again.config, plugin_option(out, *words)
-        )
-        require_equal(run, observed[0], plain, observed[1])
-        try:
-            return decode_wakeups(read_regular(out, MOST_BYTES))
-        except (OSError, FileProblemError) as error:
-            raise UserError(f"The emulator's plugin wrote no trace: {error}.") from error

@@ -20,7 +20,6 @@ class Region(enum.Enum):
     PASSES = "passes"  # each pass: the harness calls getrusage before and after it
     PROGRAM = "program"  # the whole run of the program
     DRIVEN = "driven"  # of a server: while its load generator runs
-    ATTACHED = "attached"  # as long as the instrument is attached to a running process
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,8 +34,6 @@ class Tracee:
         symbols: an unstripped build of the program with the same addresses; None if the program has symbols.
         renew: makes a new request for each run, if the request names a port; else None.
         load_generator: sends the requests, for `Region.DRIVEN`.
-        pid: process to attach to, for `Region.ATTACHED`.
-        seconds: how long to stay attached.
     """
 
     variant: str
@@ -46,8 +43,6 @@ class Tracee:
     symbols: Path | None = None
     renew: Callable[[], TrialRequest] | None = None
     load_generator: LoadGenerator | None = None
-    pid: int = 0
-    seconds: float = 0.0
 
     @property
     def program(self) -> str:

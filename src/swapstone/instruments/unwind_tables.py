@@ -13,10 +13,10 @@ import bisect
 import dataclasses
 import hashlib
 import itertools
-import os
 import struct
 import subprocess
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from elftools.dwarf.callframe import FDE
@@ -25,7 +25,6 @@ from elftools.elf.relocation import RelocationSection
 
 from swapstone.factors.elf_file import DamagedElfError, open_elf
 from swapstone.instruments.stack_heights import (
-    RSP,
     FrameState,
     Instruction,
     entries_in,
@@ -35,7 +34,7 @@ from swapstone.instruments.stack_heights import (
 from swapstone.instruments.symbol_tables import table_of
 from swapstone.model.directories import cache_dir
 
-_VERSION = "2"
+_VERSION = "3"
 """Changes with the tables that are derived from the same file."""
 
 MOST_TABLES = 0.02
@@ -44,14 +43,9 @@ MOST_TABLES = 0.02
 _SMALLEST_LIBRARY, _LARGEST_TEXT = 1 << 16, 1 << 23
 _MOST_ENTRIES = 4096  # entries of a directory on the way to a copy
 _LONGEST_S = 120
-_RETURN_ADDRESS = 16
 _ALIGNMENT = -8
-_ADVANCE, _ADVANCE_1, _ADVANCE_4, _OFFSET, _RESTORE, _DEF_CFA = 0x40, 0x02, 0x04, 0x80, 0xC0, 0x0C  # DWARF 5, 7.24
-_PLAIN_4, _PC_RELATIVE_4, _DATA_RELATIVE_4 = 0x03, 0x1B, 0x3B  # DW_EH_PE_udata4; pcrel, datarel | sdata4
-_HEADER_BYTES = 12
-_SECTION_HEADER, _SHDR = 64, "<IIQQQQ"  # size of Elf64_Shdr, and its members sh_name to sh_size
-_E_SHOFF, _E_SHENTSIZE, _SH_OFFSET = 0x28, 0x3A, 24
-_INDEX = b".eh_frame_hdr\0"
+_HEADER, _ENCODINGS = "<BBBBiI", (0x1B, 0x03, 0x3B)  # DW_EH_PE_pcrel | sdata4; udata4; datarel | sdata4
+_CODE, _INDEX = "swapstone_code", ".eh_frame_hdr"
 _PAGE = 4096
 _READABLE = 4  # PF_R alone
 _RELATIVE = 8  # R_X86_64_RELATIVE
@@ -122,7 +116,7 @@ def _make(path: Path, copy: Path) -> None:
     """Derive a file's tables, and write the copy.
 
     Raises:
-        OSError, subprocess.SubprocessError: objdump fails, or the tables are too large; DamagedElfError: the file is damaged.
+        OSError, subprocess.SubprocessError: a program of binutils fails, or the tables are too large; DamagedElfError: the file is damaged.
     """
     code = disassembled(path)
     layout = layout_of(path)
@@ -135,15 +129,30 @@ def _make(path: Path, copy: Path) -> None:
         number = bisect.bisect_right(starts, one.at)
         if number and one.at < kept[number - 1].end:
             known.pop(one.at, None)
-    for room in layout.rooms:
-        tables = unwind_tables(code, known, entries, room.address, kept)
-        if len(tables) <= room.size:
-            break
-    else:
-        raise OSError("there is no room for the tables")
-    part = copy.with_name(f"{copy.name}.{os.getpid()}")
-    part.write_bytes(with_tables(path.read_bytes(), room, tables))
-    part.replace(copy)
+    with tempfile.TemporaryDirectory(dir=copy.parent) as folder:
+        source, made = Path(folder, "tables.s"), Path(folder, "copy")
+        source.write_text("".join(f"{line}\n" for line in directives(code, known, entries)))
+        _output("as", "-o", source.with_suffix(".o"), source)
+        for room in layout.rooms:
+            frames, index = _tables(source.with_suffix(".o"), code[0].at, room.address, kept)
+            if len(frames) + len(index) <= room.size:
+                break
+        else:
+            raise OSError("there is no room for the tables")
+        source.write_bytes(index)
+        _output(
+            "objcopy",
+            f"--remove-section={_INDEX}",
+            f"--add-section={_INDEX}={source}",
+            f"--set-section-flags={_INDEX}=alloc,readonly",
+            f"--change-section-address={_INDEX}={room.address + len(frames):#x}",
+            path,
+            made,
+        )
+        with made.open("r+b") as file:
+            file.seek(room.offset)
+            file.write(frames + index)
+        made.replace(copy)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,63 +233,16 @@ def _rooms(elf: ELFFile) -> list[Room]:
     return sorted(found, key=lambda room: room.size)
 
 
-def with_tables(content: bytes, room: Room, tables: bytes) -> bytes:
-    """Return a file with tables in a place, and with a section header ``.eh_frame_hdr`` that leads to them.
-
-    Args:
-        content: of an ELF file, 64 bits, little endian.
-        room: where the tables are to be; large enough.
-        tables: as `unwind_tables` returns them.
-
-    Raises:
-        OSError: the file's section headers are damaged, or it ends before the place.
-        struct.error: the file is too short.
-    """
-    headers_at, (size, number, names_index) = (
-        _number(content, _E_SHOFF),
-        struct.unpack_from("<HHH", content, _E_SHENTSIZE),
-    )
-    end = headers_at + number * _SECTION_HEADER
-    if (
-        size != _SECTION_HEADER
-        or names_index >= number
-        or end > len(content)
-        or room.offset + len(tables) > len(content)
-    ):
-        raise OSError("the section headers are damaged, or there is no room for the tables")
-    headers = [bytearray(content[at : at + size]) for at in range(headers_at, end, size)]
-    names_at, names_size = struct.unpack_from("<QQ", headers[names_index], _SH_OFFSET)
-    names = content[names_at : names_at + names_size]
-    mine = next((each for each in headers if names[_number(each, 0, "<I") :].startswith(_INDEX)), None)
-    if mine is None:
-        mine = bytearray(_SECTION_HEADER)
-        headers.append(mine)
-    struct.pack_into(
-        _SHDR, mine, 0, len(names), 1, 2, room.address, room.offset, len(tables)
-    )  # SHT_PROGBITS, SHF_ALLOC
-    found = bytearray(content)
-    found[room.offset : room.offset + len(tables)] = tables
-    struct.pack_into("<QQ", headers[names_index], _SH_OFFSET, len(found), len(names) + len(_INDEX))
-    found += names + _INDEX
-    struct.pack_into("<Q", found, _E_SHOFF, len(found))
-    struct.pack_into("<H", found, _E_SHENTSIZE + 2, len(headers))
-    return bytes(found) + b"".join(headers)
-
-
-def _number(content: bytes | bytearray, at: int, form: str = "<Q") -> int:
-    return int(struct.unpack_from(form, content, at)[0])
-
-
 def disassembled(path: Path) -> list[Instruction]:
     """Return the instructions of a file's section ``.text``.
 
     Raises:
         OSError, subprocess.SubprocessError: objdump can't be run, or fails.
     """
-    return instructions(_output(("objdump", "-d", "--no-show-raw-insn", "-j", ".text", str(path))).splitlines())
+    return instructions(_output("objdump", "-d", "--no-show-raw-insn", "-j", ".text", path).splitlines())
 
 
-def _output(command: tuple[str, ...]) -> str:
+def _output(*command: str | Path) -> str:
     return subprocess.run(
         command, check=True, capture_output=True, text=True, errors="replace", timeout=_LONGEST_S
     ).stdout
@@ -297,14 +259,8 @@ def _pointers(elf: ELFFile) -> set[int]:
     }
 
 
-def unwind_tables(
-    code: Sequence[Instruction],
-    known: Mapping[int, FrameState],
-    entries: Collection[int],
-    address: int,
-    kept: Sequence[Kept] = (),
-) -> bytes:
-    """Return ``.eh_frame_hdr`` and ``.eh_frame`` behind it (Linux Standard Base 5.0, 10.6).
+def directives(code: Sequence[Instruction], known: Mapping[int, FrameState], entries: Collection[int]) -> Iterator[str]:
+    """Yield the states in the language of GNU as: call frame information of a section `_CODE` that begins with the first instruction.
 
     Each run of consecutive instructions with states is an entry of its own; so is each function.
 
@@ -312,95 +268,48 @@ def unwind_tables(
         code: in order of addresses.
         known: states by address.
         entries: addresses at which functions begin.
-        address: at which the tables are to be.
-        kept: entries that the file has, for other functions.
     """
-    pieces = list(_pieces(code, known, entries))
-    frames_at = address + _HEADER_BYTES + 8 * (len(pieces) + len(kept))
-    frames = bytearray(_common_entry())
-    rows_of = [(one.start, one.at) for one in kept]
-    for start, rows, end in pieces:
-        here = frames_at + len(frames)
-        rows_of.append((start, here))
-        head = struct.pack("<IiI", len(frames) + 4, start - (here + 8), end - start) + _uleb(0)
-        frames += _padded(head + _program(start, rows))
-    frames += bytes(4)  # the end of .eh_frame
-    header = struct.pack(
-        "<BBBBiI", 1, _PC_RELATIVE_4, _PLAIN_4, _DATA_RELATIVE_4, frames_at - (address + 4), len(rows_of)
-    )
-    table = b"".join(struct.pack("<ii", start - address, at - address) for start, at in sorted(rows_of))
-    return header + table + bytes(frames)
-
-
-def _common_entry() -> bytes:
-    """Return the common information entry: at a function's first instruction the CFA is 8 bytes above the stack pointer."""
-    cie = bytes((0, 0, 0, 0, 1)) + b"zR\0" + _uleb(1) + _sleb(_ALIGNMENT) + _uleb(_RETURN_ADDRESS) + _uleb(1)
-    cie += bytes((_PC_RELATIVE_4, _DEF_CFA)) + _uleb(RSP) + _uleb(8) + bytes((_OFFSET | _RETURN_ADDRESS,)) + _uleb(1)
-    return _padded(cie)
-
-
-def _pieces(
-    code: Sequence[Instruction], known: Mapping[int, FrameState], entries: Collection[int]
-) -> Iterable[tuple[int, list[tuple[int, FrameState]], int]]:
-    """Yield start, rows and end of each run of consecutive instructions that have states."""
-    rows: list[tuple[int, FrameState]] = []
-    for one, after in itertools.zip_longest(code, code[1:]):
+    yield f'.section {_CODE},"ax",@nobits'
+    before: FrameState | None = None
+    for one in code:
         state = known.get(one.at)
-        if rows and (state is None or one.at in entries):
-            yield rows[0][0], rows, one.at
-            rows = []
-        if state is not None:
-            if not rows or rows[-1][1] != state:
-                rows.append((one.at, state))
-            if after is None:
-                yield rows[0][0], rows, one.at + 1
-
-
-def _program(start: int, rows: Sequence[tuple[int, FrameState]]) -> bytes:
-    """Return the call frame instructions of a function."""
-    found, at, before = b"", start, FrameState()
-    for address, state in rows:
-        if address > at:
-            found += _advanced(address - at)
-            at = address
-        if (state.register, state.offset) != (before.register, before.offset):
-            found += bytes((_DEF_CFA,)) + _uleb(state.register) + _uleb(state.offset)
+        if before is not None and (state is None or one.at in entries):
+            yield f".org {one.at - code[0].at}\n.cfi_endproc"
+            before = None
+        if state is None or state == before:
+            continue
+        yield f".org {one.at - code[0].at}"
+        if before is None:
+            before = FrameState()
+            yield ".cfi_startproc"
+        yield f".cfi_def_cfa {state.register}, {state.offset}"
         saved, other = dict(state.saved), dict(before.saved)
-        for number in other.keys() - saved.keys():
-            found += bytes((_RESTORE | number,))
+        yield from (f".cfi_restore {number}" for number in other.keys() - saved.keys())
         for number, place in saved.items():
             if other.get(number) != place and place % _ALIGNMENT == 0 and place < 0:
-                found += bytes((_OFFSET | number,)) + _uleb(place // _ALIGNMENT)
+                yield f".cfi_offset {number}, {place}"
         before = state
-    return found
+    if before is not None:
+        yield f".org {code[-1].at + 1 - code[0].at}\n.cfi_endproc"
 
 
-def _advanced(by: int) -> bytes:
-    if by < 1 << 6:
-        return bytes((_ADVANCE | by,))
-    return struct.pack("<BB", _ADVANCE_1, by) if by < 1 << 8 else struct.pack("<BI", _ADVANCE_4, by)
+def _tables(assembled: Path, start: int, address: int, kept: Sequence[Kept]) -> tuple[bytes, bytes]:
+    """Return ``.eh_frame`` and ``.eh_frame_hdr``, which is to follow it (Linux Standard Base 5.0, 10.6).
 
-
-def _padded(content: bytes) -> bytes:
-    """Return an entry with its length, padded to a multiple of 4 bytes."""
-    content += b"\0" * (-len(content) % 4)
-    return struct.pack("<I", len(content)) + content
-
-
-def _uleb(value: int) -> bytes:
-    found = bytearray()
-    while True:
-        value, low = value >> 7, value & 0x7F
-        found.append(low | (0x80 if value else 0))
-        if not value:
-            return bytes(found)
-
-
-def _sleb(value: int) -> bytes:
-    found = bytearray()
-    while True:
-        low, value = value & 0x7F, value >> 7
-        last = (value == 0 and not low & 0x40) or (value == -1 and bool(low & 0x40))
-        found.append(low | (0 if last else 0x80))
-        if last:
-            return bytes(found)
+    Args:
+        assembled: what as made of `directives`.
+        start: address of the first instruction.
+        address: at which the tables are to be.
+        kept: entries that the file has, for other functions; the index leads to them too.
+    """
+    linked = assembled.with_suffix(".linked")
+    places = (f"--section-start={_CODE}={start:#x}", f"--section-start=.eh_frame={address:#x}")
+    _output("ld", "--no-check-sections", "-e", "0", *places, "-o", linked, assembled)
+    with open_elf(linked) as elf:
+        section = elf.get_section_by_name(".eh_frame")  # none if no state is known
+        begin = address if section is None else int(section["sh_addr"])
+        frames = bytes(begin - address) + (b"" if section is None else section.data()) + bytes(4)  # 0: the end
+        rows = sorted((one.start, one.at) for one in (*_kept(elf), *kept))
+        index = address + len(frames)
+        header = struct.pack(_HEADER, 1, *_ENCODINGS, begin - (index + 4), len(rows))
+        return frames, header + b"".join(struct.pack("<ii", from_ - index, at - index) for from_, at in rows)

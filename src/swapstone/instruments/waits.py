@@ -11,7 +11,7 @@ from swapstone.instruments import sched_events
 from swapstone.instruments.instrument_result import ReferenceRuns, recorded, result
 from swapstone.instruments.perf import COMM_BYTES, Recording, TooLargeError, record
 from swapstone.instruments.symbolizer import Symbolizer
-from swapstone.instruments.tracee import Region, Tracee
+from swapstone.instruments.tracee import Tracee
 from swapstone.instruments.wait_chains import WaitChains
 from swapstone.model import InstrumentResult, UnavailableError
 
@@ -37,8 +37,6 @@ def measure(tracee: Tracee, reference: ReferenceRuns) -> InstrumentResult:
         UnavailableError: tracepoints of the whole machine can't be used, or there are too many events.
         UserError: the run failed.
     """
-    if tracee.region is Region.ATTACHED:
-        raise UnavailableError("processes that are attached to are not followed across threads")
     tracee = reference.passes_for(tracee, WORK_NS)
     notes: tuple[str, ...] = ()
     try:

@@ -12,7 +12,14 @@ import dataclasses
 import struct
 from collections.abc import Sequence
 
-from swapstone.instruments.plugin_file import damaged, decode_block, decode_numbers, decode_table, require_end
+from swapstone.instruments.plugin_file import (
+    Block,
+    damaged,
+    decode_blocks,
+    decode_numbers,
+    decode_table,
+    require_end,
+)
 
 HEADER = b"swapstone-wakeups 1"
 MOST_BYTES = 96 << 20
@@ -47,21 +54,6 @@ class MemoryWrite:
 
 
 @dataclasses.dataclass(frozen=True)
-class TracedBlock:
-    """Instructions that the emulator translated together.
-
-    Attributes:
-        address: virtual address of the first.
-        code: bytes of all.
-        sizes: bytes of each.
-    """
-
-    address: int
-    code: bytes
-    sizes: bytes
-
-
-@dataclasses.dataclass(frozen=True)
 class WakeupTrace:
     """What the plugin observed.
 
@@ -83,7 +75,7 @@ class WakeupTrace:
     writes: tuple[MemoryWrite, ...]
     bins: tuple[tuple[int, int], ...]
     cut: bool
-    blocks: tuple[TracedBlock, ...]
+    blocks: tuple[Block, ...]
     steps: tuple[tuple[int, int], ...]
 
 
@@ -96,7 +88,7 @@ def decode_wakeups(data: bytes) -> WakeupTrace:
     values, at = decode_numbers(data, HEADER, _NAMES, most_bytes=MOST_BYTES, bits=64)
     writes, at = decode_table(data, at, values["writes"], _WRITE)
     bins, at = decode_table(data, at, values["bins"], _BIN)
-    blocks, at = _blocks(data, at, values["blocks"])
+    blocks, at = decode_blocks(data, at, values["blocks"])
     steps, at = decode_table(data, at, values["steps"], _STEP)
     require_end(data, at, f"{len(steps)} steps")
     for number, executed in steps:
@@ -112,15 +104,6 @@ def decode_wakeups(data: bytes) -> WakeupTrace:
         blocks=blocks,
         steps=tuple((number - 1, executed) for number, executed in steps),
     )
-
-
-def _blocks(data: bytes, at: int, count: int) -> tuple[tuple[TracedBlock, ...], int]:
-    """Decode blocks; return them and the position after them."""
-    blocks = []
-    for number in range(count):
-        address, code, sizes, at = decode_block(data, at, f"block {number} of {count}")
-        blocks.append(TracedBlock(address, code, sizes))
-    return tuple(blocks), at
 
 
 def find_mark(writes: Sequence[MemoryWrite], histogram: Histogram) -> int | None:

@@ -32,9 +32,7 @@ from swapstone.session.study_run import STUDY
 from swapstone.session.values import duration_ns
 
 if TYPE_CHECKING:
-    from swapstone.session.explain_machine import InstructionsByFunction
     from swapstone.session.explain_row import RowExplanation
-    from swapstone.session.explain_wakeup import WorstWakeups
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,7 +229,7 @@ def explain(
     modelled_cycles: bool = False,
     confirm: bool = False,
     progress: ProgressLike = None,
-) -> RowExplanation | InstructionsByFunction | WorstWakeups:
+) -> RowExplanation:
     """Explain a row of a record: see `Record.explain`.
 
     Raises:

@@ -1,60 +1,41 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Explaining a row: running its two variants under instruments, and splitting the difference into causes."""
+"""Which row of a record is explained, and its explanation."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import fnmatch
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 
-import msgspec
-
-from swapstone.explanation import explain as split_difference
-from swapstone.explanation import load_classes
-from swapstone.instruments import INSTRUMENTS, RowVariant, run_instruments
-from swapstone.instruments.prepare_row import RowContext, ledger_metric, prepare_row, require_host_record
-from swapstone.instruments.remedies import Gap, remedies_for, try_remedies
 from swapstone.model import (
     Analysis,
     Comparison,
     Explanation,
-    MissingInstrument,
-    RemedyRuns,
     RowKey,
     RowMeasurements,
+    Run,
+    Status,
     UserError,
     Verdict,
+    Workload,
     unknown,
 )
+from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.model.safe_text import safe
-from swapstone.model.temporary_folder import TemporaryFolder
+from swapstone.model.wakeup_paths import WakeupExplanation
 from swapstone.record import FileProblemError, RecordView, read_regular
-from swapstone.report import row_explanation
 from swapstone.report.document import Document
-from swapstone.run import prepare
+from swapstone.report.render import RENDERERS, find_renderer
 from swapstone.session import explanation_files
-from swapstone.session.explanation_formats import explanation_text
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.trust import require_trust
-from swapstone.session.unusable_values import named_record
-from swapstone.subjects import Program
-from swapstone.targets import open_target
+from swapstone.workloads import workloads_of
 
-__all__ = [
-    "DEFAULT_OPTIONS",
-    "EXCLUDED",
-    "INSTRUMENTS",
-    "ExplainOptions",
-    "RowExplanation",
-    "choose_row",
-    "explain_record",
-]
-
-EXCLUDED = "it was left out by --without"
-_DIFFERENT = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}
+DIFFERENT = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}
+"""Verdicts of rows that differ."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,24 +71,97 @@ DEFAULT_OPTIONS = ExplainOptions()
 
 
 @dataclasses.dataclass(frozen=True)
+class ExplainedRow:
+    """A row of a record that is explained.
+
+    Attributes:
+        view: the record.
+        comparison: the row.
+        options: how it is explained.
+        progress: receives events.
+    """
+
+    view: RecordView
+    comparison: Comparison
+    options: ExplainOptions = DEFAULT_OPTIONS
+    progress: Progress = NO_PROGRESS
+
+    @cached_property
+    def place(self) -> RowKey:
+        """Return the row's key."""
+        row = self.comparison
+        return RowKey(
+            suite=row.suite,
+            workload=row.workload,
+            load=row.load,
+            metric=row.metric.name,
+            baseline=row.baseline.label,
+            candidate=row.candidate.label,
+        )
+
+    @property
+    def folder(self) -> Path:
+        """Return where its explanation is stored."""
+        return explanation_files.folder_of(self.view, self.place)
+
+    @property
+    def workload(self) -> Workload:
+        """Return its workload."""
+        return workloads_of(self.view.experiment)[self.place.suite, self.place.workload]
+
+    def runs(self) -> list[Run]:
+        """Return the runs of the row that can be run again and compared with the record: they are ok, with output and name."""
+        key = (self.place.suite, self.place.workload, self.place.load)
+        return [
+            run
+            for run in self.view.runs
+            if (run.trial.suite, run.trial.workload, run.trial.load) == key
+            and run.status is Status.OK
+            and run.output
+            and run.name
+        ]
+
+    def require_runnable(self, needs: str) -> None:
+        """Check that the row's programs may run again.
+
+        Args:
+            needs: what would run, as the error has it.
+
+        Raises:
+            UntrustedRecordError: the user did not make the record here, or it was damaged or edited.
+            UserError: nothing was built.
+        """
+        require_trust(self.view, "explain the row", trust=self.options.trust, more=[needs])
+        if self.view.manifest is None:
+            raise UserError(f"{self.view.path} ended before anything was built: there is nothing to run again.")
+
+
+@dataclasses.dataclass(frozen=True)
 class RowExplanation:
     """The explanation of a row.
 
     Attributes:
-        folder: where the evidence, the flame graphs and the explanation are stored.
-        evidence: what the instruments measured.
-        explanation: the ledger and the findings.
+        folder: where the evidence, the pages and the flame graphs are stored.
+        explanation: the ledger and the findings; of a record on the exact clock, the instructions of both variants by function, or the
+            paths of their worst wake-ups.
         files: everything that was written, in the order of writing.
+        printed: all of it, for any renderer.
+        json: all of it, as JSON.
+        no_profile: returns the error that there is no profile of a kind, with the reason.
+        evidence: what the instruments of this machine measured; None on the exact clock.
     """
 
     folder: Path
-    evidence: RowMeasurements
-    explanation: Explanation
+    explanation: Explanation | InstructionExplanation | WakeupExplanation
     files: tuple[Path, ...]
+    printed: Document
+    json: str
+    no_profile: Callable[[str], UserError]
+    evidence: RowMeasurements | None = None
 
     def document(self) -> Document:
         """Return the explanation as a document that any renderer prints."""
-        return row_explanation.document_of(self.evidence, self.explanation)
+        return self.printed
 
     def report(self, format: str = "text") -> str:
         """Return the explanation as ``json``, or in a format of `swapstone report --format`.
@@ -115,52 +169,29 @@ class RowExplanation:
         Raises:
             UserError: there is no such format.
         """
-        if format == "html":  # links to the flame graphs beside it
-            place = self.folder / explanation_files.PAGES[0][0]
-            try:
-                return read_regular(place, explanation_files.MOST_BYTES).decode(errors="backslashreplace")
-            except (FileNotFoundError, FileProblemError) as error:
-                raise UserError(f"{place} can't be read: {error}.", "Explain the row again.") from error
-        return explanation_text(format, self.document, lambda: row_explanation.to_json(self.evidence, self.explanation))
+        if format == "json":
+            return self.json
+        names = [renderer.name for renderer in RENDERERS]
+        if format not in names:
+            raise UserError(f"There is no format {format!r}.", f"The formats are json, {', '.join(names)}.")
+        if format != "html":
+            return find_renderer(format).render(self.printed)
+        page = self.folder / explanation_files.PAGES[0][0]  # links to the flame graphs beside it
+        try:
+            return read_regular(page, explanation_files.MOST_BYTES).decode(errors="backslashreplace")
+        except (FileNotFoundError, FileProblemError) as error:
+            raise UserError(f"{page} can't be read: {error}.", "Explain the row again.") from error
 
     def profiles(self, kind: str) -> tuple[Path, ...]:
-        """Return the files of the profiles of a kind: ``on-cpu``, ``off-cpu``, ``allocations`` or ``syscalls``.
+        """Return the files of the profiles of a kind: ``on-cpu``, ``off-cpu``, ``allocations``, ``syscalls`` or ``instructions``.
 
         Raises:
             UserError: there is no profile of this kind, with the reason.
         """
         written = tuple(sorted(path for path in self.files if path.name.startswith(f"{kind}-")))
         if not written:
-            missing = next((each for each in self.evidence.missing if each.instrument == kind), None)
-            unfollowed = "callgrind counts them without their callers" if kind == "instructions" else ""
-            reason = unfollowed or (missing.reason if missing else "neither side has any stack")
-            raise UserError(f"There is no profile {kind}: {reason}.", missing.remedy if missing else "")
+            raise self.no_profile(kind)
         return written
-
-
-def explain_record(
-    view: RecordView,
-    analysis: Analysis,
-    options: ExplainOptions = DEFAULT_OPTIONS,
-    progress: Progress = NO_PROGRESS,
-) -> RowExplanation:
-    """Explain a row of a record, from stored evidence or by running its two variants under instruments.
-
-    Raises:
-        UntrustedRecordError: no evidence is stored, and the user did not make the record here, or it was damaged or edited.
-        UserError: no row matches the options, none of them differs, or the row can't be run under instruments.
-    """
-    chosen = choose_row(analysis, options)
-    classes = load_classes(options.classes)
-    folder, evidence = _evidence(view, chosen, options, progress)
-    with named_record(view.path):  # stored evidence may come from a stranger
-        explanation = split_difference(evidence, classes)
-    if options.confirm and evidence.remedies is None:
-        evidence = _with_remedies(view, chosen, options, progress, (folder, evidence, explanation))
-    with named_record(view.path):
-        explanation = split_difference(evidence, classes)
-        files = explanation_files.write(folder, evidence, explanation, classes)
-    return RowExplanation(folder, evidence, explanation, tuple(files))
 
 
 def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool = False) -> Comparison:
@@ -204,7 +235,7 @@ def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool =
                 f"Metrics: {', '.join(dict.fromkeys(row.metric.name for row in rows)) or 'none'}."
             ),
         )
-    different = [row for row in matching if row.verdict in _DIFFERENT]
+    different = [row for row in matching if row.verdict in DIFFERENT]
     if not different and not undecided and (workload is None or len(matching) > 1):
         raise UserError(
             f"There is no difference to explain: none of the {len(matching)} rows that match has a different median.",
@@ -255,96 +286,3 @@ def _distance(row: Comparison) -> float:
     if row.effect is None:
         return 0.0
     return abs(math.log(row.effect)) if row.scale.value == "ratio" and row.effect > 0 else abs(row.effect)
-
-
-def _evidence(
-    view: RecordView, row: Comparison, options: ExplainOptions, progress: Progress
-) -> tuple[Path, RowMeasurements]:
-    """Return the folder of a row's evidence, and the evidence: stored, or measured now."""
-    place = RowKey(
-        suite=row.suite,
-        workload=row.workload,
-        load=row.load,
-        metric=row.metric.name,
-        baseline=row.baseline.label,
-        candidate=row.candidate.label,
-    )
-    folder = explanation_files.folder_of(view, place)
-    stored = None if options.again or options.without else explanation_files.read(folder, view)
-    if stored is not None and not any(each.reason == EXCLUDED for each in stored.missing):
-        return folder, stored
-    if not options.again and (problem := explanation_files.unusable(folder, view)):
-        progress.note(safe(f"{problem}: it is measured again"))
-    with _prepared_pair(view, row, options, progress) as (pair, _):
-        only = [name for name in INSTRUMENTS if name not in options.without]
-        seen = run_instruments(place, row.metric.unit, ledger_metric(row), pair, progress.note, only=only)
-    excluded = tuple(MissingInstrument(instrument=name, reason=EXCLUDED) for name in options.without)
-    no_result = f"{row.verdict.value}: {row.reason}" if row.effect is None else ""
-    differs = row.verdict in _DIFFERENT or bool(no_result)
-    seen = msgspec.structs.replace(seen, differs=differs, no_result=no_result, missing=(*seen.missing, *excluded))
-    explanation_files.store(folder, view, seen)
-    return folder, seen
-
-
-@contextlib.contextmanager
-def _prepared_pair(
-    view: RecordView, row: Comparison, options: ExplainOptions, progress: Progress
-) -> Iterator[tuple[tuple[RowVariant, RowVariant], Path]]:
-    """Prepare both variants of a row to run again.
-
-    Yields:
-        The variants, and a scratch folder that programs can read.
-
-    Raises:
-        UntrustedRecordError: the record's commands may not run.
-        UserError: the row can't be run again.
-    """
-    require_trust(view, "explain the row", trust=options.trust, more=[f"run all of it under: {', '.join(INSTRUMENTS)}"])
-    require_host_record(view.experiment, row.load)
-    if view.manifest is None:
-        raise UserError(f"{view.path} ended before anything was built: there is nothing to run again.")
-    passes = {(suite, name): count for suite, name, count in view.manifest.passes}
-    with open_target("host") as target, TemporaryFolder("symbols") as scratch:
-        prepared = prepare(view.experiment, target, lambda *_: None, progress.note)
-        _note_other_programs(view, prepared.programs, progress)
-        context = RowContext(view.experiment, prepared, target, passes.get((row.suite, row.workload), 1), Path(scratch))
-        yield prepare_row(context, row), Path(scratch)
-
-
-def _with_remedies(
-    view: RecordView,
-    row: Comparison,
-    options: ExplainOptions,
-    progress: Progress,
-    found: tuple[Path, RowMeasurements, Explanation],
-) -> RowMeasurements:
-    """Try the remedies that belong to what is named, and store what they gave with the evidence."""
-    folder, evidence, explanation = found
-    remedies = remedies_for(explanation)
-    tried: tuple[RemedyRuns, ...] = ()
-    if remedies:
-        ledger = explanation.ledger
-        slow = int(ledger is None or ledger.difference >= 0)
-        with _prepared_pair(view, row, options, progress) as (pair, scratch):
-            gap = Gap(pair[slow], pair[1 - slow], ledger_metric(row))
-            tried = try_remedies(remedies, gap, scratch, progress.note)
-    evidence = msgspec.structs.replace(evidence, remedies=tried)
-    explanation_files.store(folder, view, evidence)
-    return evidence
-
-
-def _note_other_programs(
-    view: RecordView, programs: Mapping[tuple[str, str, str], Program], progress: Progress
-) -> None:
-    """Report the programs whose bytes differ from those of the record."""
-    assert view.manifest is not None
-    before = {(a.suite, a.workload, a.variant): a.sha256 for a in view.manifest.artifacts if not a.layout}
-    other = [
-        key
-        for key, program in programs.items()
-        if program.artifact and before.get(key) not in {None, program.artifact.sha256}
-    ]
-    for _, workload, variant in other[:3]:
-        progress.note(
-            f"note: {workload} on {variant} is not the record's program: it was built again, and the bytes differ"
-        )

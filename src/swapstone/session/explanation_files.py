@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -61,6 +62,7 @@ PAGES = (
 
 
 Decoded = TypeVar("Decoded")
+OnClock = TypeVar("OnClock", InstructionExplanation, WakeupExplanation)
 
 
 class _ExplanationFile(msgspec.Struct):
@@ -82,11 +84,37 @@ def read(folder: Path, view: RecordView) -> RowMeasurements | None:
     Returns:
         None if there is none, if the record was resumed since, or if its files can't be read.
     """
-    try:
-        with RecordFolder(view.path) as record:
-            return _evidence(record, f"{FOLDER}/{folder.name}", view)
-    except FileProblemError:
-        return None
+    return _read(folder, view, _evidence)
+
+
+def read_counts(folder: Path, view: RecordView) -> InstructionExplanation | None:
+    """Return the stored instructions of a row by function; None as `read`, and if the file contradicts itself."""
+    return _read(folder, view, functools.partial(_consistent, kind=InstructionExplanation))
+
+
+def read_wakeups(folder: Path, view: RecordView) -> WakeupExplanation | None:
+    """Return the stored paths of the worst wake-ups of a row; None as `read_counts`."""
+    return _read(folder, view, functools.partial(_consistent, kind=WakeupExplanation))
+
+
+def read_paths(folder: Path, view: RecordView, found: InstructionExplanation) -> InstructionPaths | None:
+    """Return the stored call paths of a row whose instructions by function are stored; None as `read_counts`."""
+    paths = _read(folder, view, lambda record, place, _: _decoded(record.read(f"{place}/{PATHS}"), InstructionPaths))
+    return paths if paths is not None and not paths.problem(found) else None
+
+
+def _read(
+    folder: Path, view: RecordView, read: Callable[[RecordFolder, str, RecordView], Decoded | None]
+) -> Decoded | None:
+    with contextlib.suppress(FileProblemError), RecordFolder(view.path) as record:
+        return read(record, f"{FOLDER}/{folder.name}", view)
+    return None
+
+
+def _consistent(record: RecordFolder, folder: str, view: RecordView, kind: type[OnClock]) -> OnClock | None:
+    """Return an explanation on the exact clock from a folder of the record; None if there is none, or none that can be used."""
+    found = _decoded(record.read(f"{folder}/{COUNTS if kind is InstructionExplanation else WAKEUPS}"), kind)
+    return found if found is not None and found.chain == view.last_chain and not found.problem() else None
 
 
 def unusable(folder: Path, view: RecordView) -> str:
@@ -141,14 +169,23 @@ def reasons_of(view: RecordView, beside: Path | None = None) -> tuple[Explanatio
         beside: the folder of the report that links to the pages; None for paths that start with the record's.
     """
     found: list[ExplanationSummary] = []
-    try:
-        with RecordFolder(view.path) as record:
-            for name in record.subfolders(FOLDER):
-                with contextlib.suppress(FileProblemError):
-                    found += _summary(record, name, view, beside)
-    except FileProblemError:
-        pass  # the folder is a link or can't be listed: it has no explanation of this record
+    with contextlib.suppress(FileProblemError), RecordFolder(view.path) as record:
+        for name in record.subfolders(FOLDER):
+            with contextlib.suppress(FileProblemError):
+                found += _summary(record, name, view, beside)
     return tuple(found)
+
+
+def explained_rows(view: RecordView) -> tuple[tuple[RowMeasurements, ...], tuple[InstructionExplanation, ...]]:
+    """Return the rows with measurements under instruments, and those with counted instructions.
+
+    Rows from before the record was resumed are left out, and those whose files can't be read.
+    """
+    folders: list[Path] = []
+    with contextlib.suppress(FileProblemError), RecordFolder(view.path) as record:
+        folders = [view.path / FOLDER / name for name in record.subfolders(FOLDER)]
+    profiled = tuple(filter(None, (read(folder, view) for folder in folders)))
+    return profiled, tuple(filter(None, (read_counts(folder, view) for folder in folders)))
 
 
 def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | None) -> Iterator[ExplanationSummary]:
@@ -156,161 +193,88 @@ def _summary(record: RecordFolder, name: str, view: RecordView, beside: Path | N
     place, folder = f"{FOLDER}/{name}", view.path / FOLDER / name
     relative = "" if beside is None else os.path.relpath(folder.resolve(), beside.resolve())
     base = quote(os.fsencode(relative)) if relative else utf8_path(folder)
-    if (counts := _counts(record, place, view)) is not None:
-        yield instruction_explanation.summary_of(counts, _pages(record, place, base))
-        return
-    if (wakeups := _wakeups(record, place, view)) is not None:
-        page = (f"{base}/{PAGES[0][0]}", PAGES[0][1])
-        yield wakeup_explanation.summary_of(wakeups, [page] if record.is_regular(f"{place}/{PAGES[0][0]}") else [])
-        return
-    if _evidence(record, place, view) is None:
-        return
-    kept = _decoded(record.read(f"{place}/{EXPLANATION}"), _ExplanationFile)
-    if kept is None:
-        return
-    yield row_explanation.summary_of(kept.explanation, _pages(record, place, base))
+    pages = [(f"{base}/{page}", words) for page, words in PAGES if record.is_regular(f"{place}/{page}")]
+    if (counts := _consistent(record, place, view, InstructionExplanation)) is not None:
+        yield instruction_explanation.summary_of(counts, pages)
+    elif (wakeups := _consistent(record, place, view, WakeupExplanation)) is not None:
+        yield wakeup_explanation.summary_of(wakeups, pages)
+    elif _evidence(record, place, view) is not None and (
+        kept := _decoded(record.read(f"{place}/{EXPLANATION}"), _ExplanationFile)
+    ):
+        yield row_explanation.summary_of(kept.explanation, pages)
 
 
-def _pages(record: RecordFolder, place: str, base: str) -> list[tuple[str, str]]:
-    """Return the pages in a folder of the record, each with the text of a link to it."""
-    return [(f"{base}/{page}", words) for page, words in PAGES if record.is_regular(f"{place}/{page}")]
+def store(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write what was observed, in the place of an earlier explanation and of everything that was computed from it.
 
-
-def read_counts(folder: Path, view: RecordView) -> InstructionExplanation | None:
-    """Return the stored instructions of a row by function.
-
-    Returns:
-        None if there are none, if the record was resumed since, or if the file can't be read or contradicts itself.
-    """
-    try:
-        with RecordFolder(view.path) as record:
-            return _counts(record, f"{FOLDER}/{folder.name}", view)
-    except FileProblemError:
-        return None
-
-
-def _counts(record: RecordFolder, folder: str, view: RecordView) -> InstructionExplanation | None:
-    found = _decoded(record.read(f"{folder}/{COUNTS}"), InstructionExplanation)
-    return found if found is not None and found.chain == view.last_chain and not found.problem() else None
-
-
-def read_paths(folder: Path, view: RecordView, found: InstructionExplanation) -> InstructionPaths | None:
-    """Return the stored call paths of a row whose instructions by function are stored; None as `read_counts`."""
-    try:
-        with RecordFolder(view.path) as record:
-            paths = _decoded(record.read(f"{FOLDER}/{folder.name}/{PATHS}"), InstructionPaths)
-    except FileProblemError:
-        return None
-    return paths if paths is not None and not paths.problem(found) else None
-
-
-def read_wakeups(folder: Path, view: RecordView) -> WakeupExplanation | None:
-    """Return the stored paths of the worst wake-ups of a row; None as `read_counts`."""
-    try:
-        with RecordFolder(view.path) as record:
-            return _wakeups(record, f"{FOLDER}/{folder.name}", view)
-    except FileProblemError:
-        return None
-
-
-def _wakeups(record: RecordFolder, folder: str, view: RecordView) -> WakeupExplanation | None:
-    found = _decoded(record.read(f"{folder}/{WAKEUPS}"), WakeupExplanation)
-    return found if found is not None and found.chain == view.last_chain and not found.problem() else None
-
-
-def store_wakeups(folder: Path, found: WakeupExplanation) -> None:
-    """Write the paths of the worst wake-ups of a row, in the place of an earlier explanation.
+    Args:
+        folder: of the row.
+        files: content by name.
 
     Raises:
         UserError: the record's folder can't be written.
     """
     with open_evidence_folder(folder) as opened:
-        _clear(opened)
-        replace_in(opened, WAKEUPS, msgspec.json.format(found.encoded(), indent=1))
+        for old in os.listdir(opened):  # noqa: PTH208 - of a descriptor
+            os.unlink(old, dir_fd=opened)  # of a link, the link
+        for name, content in files.items():
+            replace_in(opened, name, content)
 
 
-def write_wakeups(folder: Path, found: WakeupExplanation) -> list[Path]:
-    """Write the pages that are computed from the paths, and return all files.
+def write(folder: Path, pages: Iterable[tuple[str, str]]) -> list[Path]:
+    """Write everything that is computed from what was observed, and return the files.
 
-    Raises:
-        UserError: the record's folder can't be written.
-    """
-    return _write_pages(folder, wakeup_explanation.document_of(found), WAKEUPS)
-
-
-def store_counts(folder: Path, found: InstructionExplanation, paths: InstructionPaths | None) -> None:
-    """Write the instructions of a row by function and by call path, in the place of an earlier explanation.
-
-    Raises:
-        UserError: the record's folder can't be written.
-    """
-    with open_evidence_folder(folder) as opened:
-        _clear(opened)
-        replace_in(opened, COUNTS, msgspec.json.format(found.encoded(), indent=1))
-        if paths is not None:
-            replace_in(opened, PATHS, paths.encoded())
-
-
-def write_counts(folder: Path, found: InstructionExplanation, paths: InstructionPaths | None) -> list[Path]:
-    """Write the pages and flame graphs that are computed from the instructions, and return all files.
-
-    Raises:
-        UserError: the record's folder can't be written.
-    """
-    written = _write_pages(folder, instruction_explanation.document_of(found), COUNTS)
-    if paths is None:
-        return written
-    variants = (found.place.baseline, found.place.candidate)
-    graphs = list(_graphs("instructions", found.place.workload, variants, paths.profiles(found), load_classes()))
-    with open_evidence_folder(folder) as opened:
-        for name, content in graphs:
-            replace_in(opened, name, content.encode("utf-8", "backslashreplace"))
-    return [*written, folder / PATHS, *(folder / name for name, _ in graphs)]
-
-
-def _write_pages(folder: Path, document: Document, stored: str) -> list[Path]:
-    """Write a document beside the file that it is computed from; return that file and the pages."""
-    pages = {"explanation.md": markdown.render(document), PAGES[0][0]: html.render(document)}
-    with open_evidence_folder(folder) as opened:
-        for name, content in pages.items():
-            replace_in(opened, name, content.encode("utf-8", "backslashreplace"))
-    return [folder / name for name in (stored, *pages)]
-
-
-def _clear(opened: int) -> None:
-    """Remove the files of a folder."""
-    for old in os.listdir(opened):
-        os.unlink(old, dir_fd=opened)  # of a link, the link
-
-
-def store(folder: Path, view: RecordView, seen: RowMeasurements) -> None:
-    """Write the evidence and its manifest.
-
-    Raises:
-        UserError: the record's folder can't be written.
-    """
-    data = seen.encoded()
-    manifest = manifest_of(view, seen, data)
-    with open_evidence_folder(folder) as opened:
-        _clear(opened)
-        replace_in(opened, SEEN, data)
-        replace_in(opened, MANIFEST, msgspec.json.format(manifest.encoded(), indent=1))
-
-
-def write(folder: Path, seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> list[Path]:
-    """Write everything that is computed from the evidence, and return the files.
+    Args:
+        folder: of the row.
+        pages: pairs (name, content).
 
     Raises:
         UserError: the record's folder can't be written.
     """
     written = []
     with open_evidence_folder(folder) as opened:
-        for old in filter(_TEMPORARY.fullmatch, os.listdir(opened)):  # noqa: PTH208 - of a descriptor
+        for old in filter(_TEMPORARY.fullmatch, os.listdir(opened)):  # noqa: PTH208 - as above
             os.unlink(old, dir_fd=opened)
-        for name, content in _files(seen, explanation, classes):
+        for name, content in pages:
             replace_in(opened, name, content.encode("utf-8", "backslashreplace"))
             written.append(folder / name)
     return written
+
+
+def evidence_files(view: RecordView, seen: RowMeasurements) -> dict[str, bytes]:
+    """Return the evidence of a row and its manifest as they are stored."""
+    data = seen.encoded()
+    return {SEEN: data, MANIFEST: msgspec.json.format(manifest_of(view, seen, data).encoded(), indent=1)}
+
+
+def evidence_pages(seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:
+    """Yield everything that is computed from evidence: name and content."""
+    classes = classes.for_row(seen)
+    yield EXPLANATION, row_explanation.to_json(seen, explanation)
+    yield "explanation.md", markdown.render(row_explanation.document_of(seen, explanation))
+    pages = []
+    variants = (seen.references[0].variant, seen.references[1].variant)
+    for kind in KINDS:
+        pair = profiles(seen, kind)
+        notes = flame_graph.total_notes(pair, explanation.ledger)
+        graphs = list(_graphs(kind, seen.place.workload, variants, pair, classes, notes=notes))
+        yield from graphs
+        pages += [(name, kind) for name, _ in graphs if name == f"{kind}-difference.html"]
+    yield PAGES[0][0], html.render(row_explanation.document_of(seen, explanation, pages))
+
+
+def count_pages(found: InstructionExplanation, paths: InstructionPaths | None) -> Iterator[tuple[str, str]]:
+    """Yield the pages and flame graphs that are computed from instructions: name and content."""
+    yield from document_pages(instruction_explanation.document_of(found))
+    if paths is not None:
+        variants = (found.place.baseline, found.place.candidate)
+        yield from _graphs("instructions", found.place.workload, variants, paths.profiles(found), load_classes())
+
+
+def document_pages(document: Document) -> Iterator[tuple[str, str]]:
+    """Yield the pages of a document: name and content."""
+    yield "explanation.md", markdown.render(document)
+    yield PAGES[0][0], html.render(document)
 
 
 @contextlib.contextmanager
@@ -345,21 +309,6 @@ def open_evidence_folder(folder: Path) -> Iterator[int]:
         raise UserError(
             f"{folder} can't be written: {error.strerror}.", "Copy the record to a folder that you can write."
         ) from error
-
-
-def _files(seen: RowMeasurements, explanation: Explanation, classes: CostClasses) -> Iterator[tuple[str, str]]:
-    classes = classes.for_row(seen)
-    yield EXPLANATION, row_explanation.to_json(seen, explanation)
-    yield "explanation.md", markdown.render(row_explanation.document_of(seen, explanation))
-    pages = []
-    variants = (seen.references[0].variant, seen.references[1].variant)
-    for kind in KINDS:
-        pair = profiles(seen, kind)
-        notes = flame_graph.total_notes(pair, explanation.ledger)
-        graphs = list(_graphs(kind, seen.place.workload, variants, pair, classes, notes=notes))
-        yield from graphs
-        pages += [(name, kind) for name, _ in graphs if name == f"{kind}-difference.html"]
-    yield "explanation.html", html.render(row_explanation.document_of(seen, explanation, pages))
 
 
 def _graphs(

@@ -14,7 +14,7 @@ from swapstone.report.claim_verdicts import judge
 from swapstone.report.document import Document
 from swapstone.report.measured import Analysed, damaged, like_the_pages
 from swapstone.report.published_differences import differences, shipped_reasons
-from swapstone.session.explained_rows import explained_rows
+from swapstone.session.explanation_files import explained_rows
 from swapstone.session.record_handle import Record, open_record
 
 Output = tuple[Document, str]

@@ -42,9 +42,7 @@ from swapstone.session.values import Duration, duration_ns, duration_seconds, pa
 from swapstone.session.works import works_of
 
 if TYPE_CHECKING:
-    from swapstone.session.explain_machine import InstructionsByFunction
     from swapstone.session.explain_row import RowExplanation
-    from swapstone.session.explain_wakeup import WorstWakeups
     from swapstone.session.progress import ProgressLike
     from swapstone.session.query import Relation
     from swapstone.session.verification import Verification
@@ -316,7 +314,7 @@ class Record:
         modelled_cycles: bool = False,
         confirm: bool = False,
         progress: ProgressLike = None,
-    ) -> RowExplanation | InstructionsByFunction | WorstWakeups:
+    ) -> RowExplanation:
         """Explain a row: run its two variants under instruments, and split the difference into causes.
 
         Args:
@@ -335,7 +333,7 @@ class Record:
         Raises:
             UserError: no row matches, the row can't be run under instruments, or the record is not trusted.
         """
-        from swapstone.session.explain_machine import explain_record  # noqa: PLC0415 - as above
+        from swapstone.session.explain import explain_record  # noqa: PLC0415 - as above
         from swapstone.session.explain_row import ExplainOptions  # noqa: PLC0415 - as above
         from swapstone.session.progress import as_progress  # noqa: PLC0415 - as above
 

@@ -15,11 +15,12 @@ from swapstone.artifacts import debug_package
 from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.artifacts.images import ImageRequest, build_image, plan_image
 from swapstone.artifacts.packages import Lock, Package, package_file, read_lock
-from swapstone.instruments.block_counts import Block
 from swapstone.instruments.code_files import CodeFile, read_code
 from swapstone.instruments.counted_runs import by_function
 from swapstone.instruments.debug_files import DebugFiles
+from swapstone.instruments.function_names import names_of
 from swapstone.instruments.kernel_symbols import KernelSymbols
+from swapstone.instruments.plugin_file import Block
 from swapstone.instruments.symbol_tables import companion_of, debug_name, missing_symbols, table_of
 from tests.unit.artifacts.archive import RELEASE, Archive, kernel_files, lock_of
 
@@ -97,7 +98,7 @@ def test_instructions_are_counted_by_these_names(archive: Archive, locked: list[
     at = inner - start
     blocks = [Block(base + inner, code[at : at + 3], b"\x01\x02", (5, 4)), Block(base + start, code, b"", ())]
     blocks.append(Block(base + start + 1, code[1:], b"", ()))
-    found = by_function(blocks, [file], KernelSymbols([]), 1 << 63, table=symbols.table)
+    found = by_function(blocks, names_of(blocks, [file], KernelSymbols([]), 1 << 63, table=symbols.table))
     assert found == {("inner", "libc.so.6", "C library"): (9, 5)}
 
 

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 from tools.plugin_output import block, counts_file
 
-from swapstone.instruments.block_counts import Block, decode_counts
+from swapstone.instruments.block_counts import decode_counts
 from swapstone.instruments.code_files import CodeFile, CodeMap, read_code
 from swapstone.instruments.counted_runs import CountedRun, by_function, paired, repeated_instructions
+from swapstone.instruments.debug_files import DebugFiles
+from swapstone.instruments.function_names import FunctionKey, names_of
 from swapstone.instruments.kernel_symbols import KernelSymbols, decode_kallsyms
+from swapstone.instruments.plugin_file import Block
 from swapstone.model import UserError
 from swapstone.model.instruction_counts import PASSES, CountedSide
 
@@ -85,12 +88,14 @@ def test_code_belongs_to_the_file_with_the_same_bytes_at_its_address() -> None:
 
 def test_sums_by_function_are_the_whole() -> None:
     kernel = KernelSymbols([(KERNEL, "first", ""), (KERNEL + 0x10, "second", "zram"), (KERNEL + 0x10, "_marker", "")])
-    functions = by_function(
-        decode_counts(FILE).blocks, [_file("prog", ADD + LONG, fixed=True, start=0x401000)], kernel, KERNEL
-    )
+    blocks, table = decode_counts(FILE).blocks, DebugFiles("x86_64", Path(), print).table
+
+    def summed(*files: CodeFile) -> dict[FunctionKey, tuple[int, int]]:
+        return by_function(blocks, names_of(blocks, list(files), kernel, KERNEL, table=table))
+
+    functions = summed(_file("prog", ADD + LONG, fixed=True, start=0x401000))
     assert functions == {("", "prog", "prog"): (5, 0), ("second", "zram", "kernel"): (7, 7)}
-    unknown = by_function(decode_counts(FILE).blocks, [], kernel, KERNEL)
-    assert unknown["", "", "unknown"] == (5, 0)
+    assert summed()["", "", "unknown"] == (5, 0)
 
 
 def test_what_faulted_inside_a_block_is_not_counted_twice() -> None:

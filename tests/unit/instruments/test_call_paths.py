@@ -175,7 +175,7 @@ def test_paths_must_have_the_counted_instructions(paths: bytes, counts: bytes, r
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="wrote no call paths"):
+    with pytest.raises(UserError, match="wrote no paths"):
         read_paths(tmp_path / "paths", decode_counts(COUNTS), _names())
 
 

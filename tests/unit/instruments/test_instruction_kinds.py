@@ -50,6 +50,7 @@ def _word(number: int) -> bytes:
         ("arm", _word(0xE8FD8000), Kind.LEAVE),  # ldm sp!, {pc}^
         ("arm", _word(0xF10C0080), Kind.DISABLE),
         ("arm", _word(0xF1080080), Kind.ENABLE),
+        ("arm", _word(0xE121F003), Kind.ENABLE),  # msr cpsr_c, r3
         ("arm", _word(0xE320F003), Kind.WAIT),
         ("arm", _word(0xEC510F1E), Kind.CLOCK),  # mrrc p15, 1, r0, r1, c14
         ("riscv64", _word(0x010000EF), Kind.CALL),  # jal ra

@@ -66,7 +66,9 @@ def _timeline(*events: Event) -> Timeline:
 
 
 def _passing(*events: Event) -> ElapsedTime:
-    return _timeline(*events).elapsed(1.0, ())
+    timeline = _timeline(*events)
+    timeline.follow()
+    return timeline.sums.elapsed(1.0, ())
 
 
 def _at(time_ns: int, what: str, tid: int = 1, *names: str) -> Event:
@@ -150,9 +152,10 @@ def test_the_graph_shows_what_a_thread_was_at_when_its_processor_was_taken() -> 
         _at(401, "in"),
         _at(1000, "exit"),
     )
-    elapsed = timeline.elapsed(1.0, ())
+    timeline.follow()
+    elapsed = timeline.sums.elapsed(1.0, ())
     assert (elapsed.ready_ns, elapsed.waits.stacks) == (300, ())  # it waited for nothing
-    profile = timeline.off.profile("off-cpu", "ns", 1.0)
+    profile = timeline.sums.off.profile("off-cpu", "ns", 1.0)
     (stack_,) = profile.stacks
     assert stack_.weight == 300
     names = [profile.frames[number].symbol for number in stack_.frames]

@@ -46,22 +46,23 @@ def _built(folder: Path, *flags: str, source: str = SOURCE, compiler: str = "cc"
 
 
 def _rows(path: Path) -> dict[int, tuple[int, int]]:
-    """Return register and offset of the CFA by address, of the entries that the index of a file lists."""
+    """Return register and offset of the CFA by address, of the entries that the index of a file lists. The frames are before the index."""
     with path.open("rb") as file:
         elf = ELFFile(file)
         index = _section(elf, ".eh_frame_hdr")
         content, at = index.data(), index["sh_addr"]
-        number = struct.unpack_from("<I", content, 8)[0]
+        to_frames, number = struct.unpack_from("<iI", content, 4)
         table = [struct.unpack_from("<ii", content, 12 + 8 * each) for each in range(number)]
         assert [start for start, _ in table] == sorted(start for start, _ in table)
-        frames = content[12 + 8 * number :]
-        section = CallFrameInfo(
-            io.BytesIO(frames), len(frames), at + 12 + 8 * number, DWARFStructs(True, 64, 8), for_eh_frame=True
-        )
+        address = at + 4 + to_frames
+        *_, segment = (each for each in elf.iter_segments("PT_LOAD") if each["p_vaddr"] <= address)
+        file.seek(address - segment["p_vaddr"] + segment["p_offset"])
+        frames = file.read(at - address)
+        section = CallFrameInfo(io.BytesIO(frames), len(frames), address, DWARFStructs(True, 64, 8), for_eh_frame=True)
         found = {}
         for entry in section.get_entries():
             if isinstance(entry, FDE):
-                assert (entry["initial_location"] - at, entry.offset + 12 + 8 * number) in table
+                assert (entry["initial_location"] - at, address + entry.offset - at) in table
                 for row in entry.get_decoded().table:
                     found[row["pc"]] = (row["cfa"].reg, row["cfa"].offset)
         return found

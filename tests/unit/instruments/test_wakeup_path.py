@@ -10,8 +10,9 @@ import pytest
 
 from swapstone.instruments.instruction_kinds import PROCESSORS
 from swapstone.instruments.kernel_symbols import KernelSymbols
+from swapstone.instruments.plugin_file import Block
 from swapstone.instruments.wakeup_path import FoundPath, _codes, find_path
-from swapstone.instruments.wakeup_trace import TracedBlock, WakeupTrace
+from swapstone.instruments.wakeup_trace import WakeupTrace
 from swapstone.model import UnavailableError
 from swapstone.model.wakeup_paths import DisabledSection
 
@@ -43,14 +44,14 @@ class Trace:
     """Builds a trace: blocks in the order of execution."""
 
     def __init__(self) -> None:
-        self._blocks: list[TracedBlock] = []
+        self._blocks: list[Block] = []
         self._steps: list[tuple[int, int]] = []
         self._returns: list[int] = []
 
     def run(self, name: str, count: int, last: bytes = NOP, *, at: int = 0, executed: int = 0) -> Trace:
         """Execute a block: `count` instructions, of which `last` is the last one, `at` bytes after the function's begin."""
         address = (PLACES[name] if name else 0x401000) + at
-        block = TracedBlock(address, NOP * (count - 1) + last, b"\1" * (count - 1) + bytes([len(last)]))
+        block = Block(address, NOP * (count - 1) + last, b"\1" * (count - 1) + bytes([len(last)]))
         self._blocks.append(block)
         self._steps.append((len(self._blocks) - 1, executed or count))
         if last == CALL:
@@ -220,7 +221,7 @@ def test_a_conditional_call_that_is_not_executed_enters_nothing() -> None:
 
 
 def test_the_page_of_vectors_of_arm_is_an_entry() -> None:
-    block = TracedBlock(0xFFFF0018, b"\x00\x00\x00\xea", b"\4")  # b
+    block = Block(0xFFFF0018, b"\x00\x00\x00\xea", b"\4")  # b
     trace = WakeupTrace(0, 1, 1, (), (), False, (block, dataclasses.replace(block, address=0xC0000018)), ())
     names = KernelSymbols([(0xC0000000, "first", "")])
     codes = _codes(trace, names, 0xBF000000, PROCESSORS["arm"])

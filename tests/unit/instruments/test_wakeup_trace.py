@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 from tools.plugin_output import traced_block, wakeups_file
 
-from swapstone.instruments.wakeup_trace import MemoryWrite, TracedBlock, decode_wakeups, find_mark, matches
+from swapstone.instruments.plugin_file import Block
+from swapstone.instruments.wakeup_trace import MemoryWrite, decode_wakeups, find_mark, matches
 from swapstone.model import UserError
 
 NOP, RET = b"\x90", b"\xc3"
@@ -26,7 +27,7 @@ WRITES = wakeups_file(writes=[(0x10, 3, 4104, 4096, 4104, -16)])
 def test_a_file_is_decoded() -> None:
     found = decode_wakeups(FILE)
     assert (found.base, found.marks, found.cycle, found.cut) == (0x400000, 3, 2, True)
-    assert found.blocks == (TracedBlock(0x401000, NOP + RET, b"\1\1"), TracedBlock(1 << 63, RET, b"\1"))
+    assert found.blocks == (Block(0x401000, NOP + RET, b"\1\1"), Block(1 << 63, RET, b"\1"))
     assert found.steps == ((0, 2), (1, 1), (-1, 9))
     assert found.bins == ((4096, 2), (4104, 1))
     assert decode_wakeups(WRITES).writes == (MemoryWrite(0x10, 3, 4104, 4096, 4104, -16),)

@@ -13,8 +13,16 @@ import swapstone
 from swapstone.explanation import load_classes
 from swapstone.model import InstrumentCost, RowMeasurements, Stack
 from swapstone.report.flame_graph import page
-from swapstone.session.explained_rows import explained_rows
-from swapstone.session.explanation_files import MANIFEST, SEEN, folder_of, read, store, unusable
+from swapstone.session.explanation_files import (
+    MANIFEST,
+    SEEN,
+    evidence_files,
+    explained_rows,
+    folder_of,
+    read,
+    store,
+    unusable,
+)
 from swapstone.session.stored_evidence import MOST_DEPTH, MOST_STACKS, is_usable
 from tests.e2e.cli import fake
 from tests.small_records import compared
@@ -30,7 +38,7 @@ def record(tmp_path: Path) -> swapstone.Record:
 def test_a_stored_row_is_found_beside_damaged_ones(record: swapstone.Record) -> None:
     assert explained_rows(record.view) == ((), ())
     seen = row((1.0, 2.0), ({OWN: 1.0}, {OWN: 2.0}))
-    store(folder_of(record.view, seen.place), record.view, seen)
+    store(folder_of(record.view, seen.place), evidence_files(record.view, seen))
     for name, content in (("a", b"{}"), ("b", b"\xff")):
         (record.path / "explain" / name).mkdir()
         for file in ("seen.json", "manifest.json", "instructions.json"):
@@ -41,7 +49,7 @@ def test_a_stored_row_is_found_beside_damaged_ones(record: swapstone.Record) -> 
 def test_rows_of_an_earlier_state_of_the_record_are_left_out(record: swapstone.Record) -> None:
     seen = row((1.0, 2.0), ({OWN: 1.0}, {OWN: 2.0}))
     folder = folder_of(record.view, seen.place)
-    store(folder, record.view, seen)
+    store(folder, evidence_files(record.view, seen))
     manifest = folder / MANIFEST
     manifest.write_text(manifest.read_text().replace(record.view.last_chain, "0" * len(record.view.last_chain)))
     assert explained_rows(record.view) == ((), ())
@@ -56,7 +64,7 @@ def test_why_stored_evidence_is_measured_again(record: swapstone.Record) -> None
     seen = row((1.0, 2.0), ({OWN: 1.0}, {OWN: 2.0}))
     folder = folder_of(record.view, seen.place)
     assert unusable(folder, record.view) == ""  # there is none
-    store(folder, record.view, seen)
+    store(folder, evidence_files(record.view, seen))
     assert (unusable(folder, record.view), read(folder, record.view)) == ("", seen)
     whole = (folder / SEEN).read_bytes()
     for damage in (whole[:-9], b"", whole.replace(b"2.0", b"3.0")):
@@ -101,7 +109,7 @@ def test_the_manifest_has_the_cost_of_each_instrument(record: swapstone.Record) 
     )
     seen = msgspec.structs.replace(row((1.0, 2.0), ({OWN: 1.0}, {OWN: 2.0})), costs=costs)
     folder = folder_of(record.view, seen.place)
-    store(folder, record.view, seen)
+    store(folder, evidence_files(record.view, seen))
     assert json.loads((folder / MANIFEST).read_text())["costs"] == [
         {"instrument": "on-cpu", "seconds": 30.0, "trials": 20.0, "slower": [["a", 1.0], ["b", 1.0]]},
         {"instrument": "instructions", "seconds": 9.0, "trials": None, "slower": []},

@@ -9,7 +9,7 @@ import pytest
 
 from swapstone.model import UnavailableError, UserError
 from swapstone.record import Manifest, RecordWriter
-from swapstone.session import explain_machine, explain_wakeup, recomputation
+from swapstone.session import explain, recomputation
 from swapstone.session.record_handle import Record
 from tests.unit import builders
 
@@ -28,7 +28,7 @@ def _record(path: Path, processors: int, **changes: object) -> Record:
 def test_rows_of_machines_with_several_processors_are_not_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, again: bool
 ) -> None:
-    monkeypatch.setattr(explain_machine, "open_experiment_target", lambda *_: pytest.fail("a machine was started"))
+    monkeypatch.setattr(explain, "open_experiment_target", lambda *_: pytest.fail("a machine was started"))
     record = _record(tmp_path / "r", 2)
     with pytest.raises(UnavailableError, match="machines with 2 processors can't be explained") as caught:
         record.explain("b_string_strlen", metric="wall", again=again)
@@ -39,7 +39,7 @@ def test_rows_of_machines_with_several_processors_are_not_explained(
 def test_worst_wake_ups_of_several_processors_are_not_explained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(explain_wakeup, "open_experiment_target", lambda *_: pytest.fail("a machine was started"))
+    monkeypatch.setattr(explain, "open_experiment_target", lambda *_: pytest.fail("a machine was started"))
     record = _record(tmp_path / "r", 4, workloads=(("latency", "cyclictest"),))
     with pytest.raises(UnavailableError, match="machines with 4 processors can't be explained"):
         record.explain(metric="max")

@@ -24,7 +24,7 @@ from swapstone.model import (
 )
 from swapstone.record import Manifest, RecordWriter, load
 from swapstone.session import experiment as experiments
-from swapstone.session import explain_row, rerun, study, trust
+from swapstone.session import explain, rerun, study, trust
 from swapstone.session.planned_commands import planned_commands, planned_study_commands
 from swapstone.session.run_options import RunOptions
 from swapstone.session.study_file import decode_study
@@ -332,7 +332,7 @@ def test_explain_runs_nothing_of_an_untrusted_record(tmp_path: Path, monkeypatch
     target = fake(tmp_path)
     record = compared(libc="glibc,musl", out=tmp_path / "r", only="b_string_strlen", blocks=6, seed=1, target=target)
     _foreign(record.path)
-    monkeypatch.setattr(explain_row, "require_host_record", lambda *_: pytest.fail("it went on"))
+    monkeypatch.setattr(explain, "require_host_record", lambda *_: pytest.fail("it went on"))
     with pytest.raises(UntrustedRecordError, match="run all of it under: ") as caught:
         swapstone.explain(record, "b_string_strlen")
     assert not (record.path / "explain").exists()
