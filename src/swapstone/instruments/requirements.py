@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 from swapstone.artifacts import install_command
 
@@ -18,8 +18,7 @@ KERNEL_EVENT = "cpu-clock:k"
 """An event that is refused unless the kernel may be sampled."""
 
 
-@dataclasses.dataclass(frozen=True)
-class MissingRequirement:
+class MissingRequirement(NamedTuple):
     """Why a tool or a kernel feature can't be used, and a command or setting that enables it."""
 
     reason: str
