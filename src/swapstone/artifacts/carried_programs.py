@@ -44,12 +44,10 @@ class CarriedPrograms:
     files: Mapping[str, Path]
     packages: tuple[tuple[str, str], ...]
 
-    def digest(self) -> str:
-        """Return the SHA-256 of all names and contents, in hexadecimal."""
-        digest = hashlib.sha256()
-        for name, path in sorted(self.files.items()):
-            digest.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-        return digest.hexdigest()
+    @property
+    def what(self) -> str:
+        """What is carried, for `swapstone.targets.Target.install`: the names of the programs."""
+        return f"packaged {', '.join(sorted(name for name in self.files if '.so' not in name))}"
 
     def command(self, program: str, folder: str) -> str:
         """Return the words of a shell that start a program.

@@ -35,7 +35,7 @@ def placed_loads(experiment: Experiment, target: Target, notify: Callable[[str],
         return loads
     carried = carried_programs(programs, target.architecture, notify)
     notify(f"{', '.join(f'{name} {version}' for name, version in carried.packages)}: programs of Debian for loads")
-    folder = target.put_programs(carried.files, carried.digest())
+    folder = target.install(carried.files, carried.what)
     commands = {program: carried.command(program, folder) for program in programs}
     if _CYCLICTEST in commands:
         words = f"{commands[_CYCLICTEST]} --quiet --mlockall --priority=99 --threads=1 --interval=100 --loops=1"

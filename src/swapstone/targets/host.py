@@ -104,7 +104,7 @@ class HostTarget(AgentTarget):
         """Return the digests of the agent's sources and of its program, its compiler, and the facts of the load generators' machine."""
         path = self._agent_path()
         agent = f"{path.parent.name}, SHA-256 {self._agent_sha256}, built by {agent_compiler(_compiler())}"
-        return (("agent", agent), *self._carried_tools(), *(self.driver.facts() if self.driver else ()))
+        return (("agent", agent), *sorted(self._installed.items()), *(self.driver.facts() if self.driver else ()))
 
     def put(self, path: Path, beside: Sequence[Path] = ()) -> str:  # noqa: ARG002 - its files are those of this machine
         """Return the program's absolute path: nothing is copied."""

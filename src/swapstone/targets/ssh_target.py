@@ -7,7 +7,6 @@ import contextlib
 import dataclasses
 import fnmatch
 import functools
-import hashlib
 import os
 import shlex
 import subprocess
@@ -25,7 +24,7 @@ from swapstone.model.safe_text import safe, safe_excerpt
 from swapstone.model.ssh_address import parse_ssh_address
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.agent_build import agent_compiler, build_agent, sha256_of
-from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
+from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget, digest_of_files
 from swapstone.targets.beside import COUNTERS
 from swapstone.targets.board import Board, BoardFolder, mirror
 from swapstone.targets.board_answer import check_machine, cpus_of, former_governors, machine_of, sensor_facts, uname_of
@@ -105,8 +104,6 @@ class SshTarget(AgentTarget):
         """What the board must be after a reconnection; None for what it was when the target was opened."""
         self._here: dict[str, Path] = {}
         """Files of this machine by their paths there."""
-        self._libraries: dict[str, str] = {}
-        """Digests of the C libraries that were copied, by one of their files."""
         self.board = Board(place)
         self._swap = BoardSwap(self.board)
         try:
@@ -165,7 +162,6 @@ class SshTarget(AgentTarget):
         """Return the digests of the agent's sources and of its program, its compiler, and the board."""
         agent = self._agent
         built = f"{agent.parent.name}, SHA-256 {sha256_of(agent)}, built by {agent_compiler(self._compiler())}"
-        libraries = ((f"C library of {name}", f"SHA-256 {digest}") for name, digest in sorted(self._libraries.items()))
         former = former_governors(self.board.answer)
         governors = (
             (("governor of the board", f"{self.board.place.governor}, before the session {former}"),) if former else ()
@@ -175,8 +171,7 @@ class SshTarget(AgentTarget):
             ("board", f"{self.board.place.name}, folder {self.board.folder}"),
             *governors,
             *self._swap.tools(),
-            *libraries,
-            *self._carried_tools(),
+            *sorted(self._installed.items()),
         )
 
     @functools.cached_property
@@ -194,13 +189,7 @@ class SshTarget(AgentTarget):
         """
         if not os.access(path, os.X_OK) or not path.is_file():
             raise UserError(f"{path} is not an executable file.")
-        if not beside:
-            return self._put(path)
-        names = sorted((each.name, sha256_of(each)) for each in (path, *beside))
-        digest = hashlib.sha256(repr(names).encode()).hexdigest()
-        for each in beside:
-            self._put(each, digest=digest)
-        return self._put(path, digest=digest)
+        return self._copied({each.name: each for each in (*beside, path)}, path.name) if beside else self._put(path)
 
     def put_library(self, path: Path, *, keep_path: bool) -> str:
         """Copy a shared object; see `Target.put_library`."""
@@ -211,17 +200,15 @@ class SshTarget(AgentTarget):
             )
         return self._put(path)
 
-    def put_loader(self, files: Mapping[str, Path], digest: str) -> str:
-        """Copy a C library into one folder; see `Target.put_loader`."""
-        self._libraries[min(files)] = digest
-        folders = {self._put(path, name, digest).rpartition("/")[0] for name, path in files.items()}
-        return min(folders)
+    def install(self, files: Mapping[str, Path], what: str) -> str:
+        """Copy files into one folder, and keep their digest for `tools`; see `Target.install`."""
+        self._installed[what] = f"SHA-256 {digest_of_files(files)}"
+        return self._copied(files, next(iter(files))).rpartition("/")[0]
 
-    def put_programs(self, files: Mapping[str, Path], digest: str) -> str:
-        """Copy programs of packages, their loader and shared objects into one folder; see `Target.put_programs`."""
-        self._note_programs(files, digest)
-        folders = {self._put(path, name, digest).rpartition("/")[0] for name, path in files.items()}
-        return min(folders)
+    def _copied(self, files: Mapping[str, Path], name: str) -> str:
+        """Copy files into one folder, and return the path of one of them there."""
+        digest = digest_of_files(files)
+        return {each: self._put(path, each, digest) for each, path in files.items()}[name]
 
     def load_folder(self) -> str:
         """Return the folder beside the scratch folder."""

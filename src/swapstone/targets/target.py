@@ -168,7 +168,7 @@ class Target(abc.ABC):
         shares_files: whether this machine's files have the same paths on the target.
         carries_files: whether `put_files` gives it files of this machine at their own paths, if it does not share them.
         takes_libraries: whether `put_library` gives it shared objects of this machine, if it does not share files.
-        takes_loaders: whether `put_loader` gives it the C library of a dynamic program, if it does not share files.
+        takes_loaders: whether `install` gives it the C library of a dynamic program, if it does not share files.
         probes_architecture: whether the architecture that programs are built for is known only when it is open.
         boots: whether it boots a machine for each trial, and so accepts another configuration than `DEFAULT_MACHINE`.
         reboots: whether its one machine is booted anew for a `MachineConfig` with a kernel or a root, which takes long: see `begin`.
@@ -285,36 +285,22 @@ class Target(abc.ABC):
             )
         return str(path)
 
-    def put_loader(self, files: Mapping[str, Path], digest: str) -> str:
-        """Copy a C library to the target, which its programs then use instead of one that is there.
+    def install(self, files: Mapping[str, Path], what: str) -> str:
+        """Copy files to the target into one folder, if its files are not shared: programs of packages, or a C library.
 
         Args:
-            files: files of this machine by their names in the folder: the loader and shared objects.
-            digest: of the contents, in hexadecimal.
+            files: files of this machine by their names in the folder, at least one: programs, loader and shared objects. All are in one
+                folder here, too, if its files are shared.
+            what: they are, for the manifest.
 
         Returns:
-            The folder's absolute path on the target. The paths of all C libraries are equally long.
-
-        Raises:
-            UserError: it takes none, or there is no room for it.
-        """
-        raise UnavailableError(f"The target {self.name} takes no C library ({digest[:12]}, {len(files)} files).")
-
-    def put_programs(self, files: Mapping[str, Path], digest: str) -> str:
-        """Copy programs of packages with their loader and shared objects to the target, if its files are not shared.
-
-        Args:
-            files: files of this machine by their names; all are in one folder.
-            digest: of the contents, in hexadecimal.
-
-        Returns:
-            The folder's absolute path on the target.
+            The folder's absolute path on the target. All such paths are equally long on a target that copies.
 
         Raises:
             UserError: it takes none, or there is no room for them.
         """
         if not self.shares_files:
-            raise UnavailableError(f"The target {self.name} takes no programs of packages ({digest[:12]}).")
+            raise UnavailableError(f"The target {self.name} takes no {safe(what)}.")
         return str(next(iter(files.values())).parent)
 
     def load_folder(self) -> str:
