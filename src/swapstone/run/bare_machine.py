@@ -25,7 +25,7 @@ def check_bare(experiment: Experiment, subjects: Iterable[Subject], target: Capa
     Raises:
         UnavailableError: a workload, factor or load needs an operating system; or the baseline does, or every other level.
     """
-    if not target.bare:
+    if "bare" not in target.offers:
         return
     for choice in experiment.applied_factors:
         if choice.factor != NETSTACK.name:
@@ -53,7 +53,7 @@ def check_bare(experiment: Experiment, subjects: Iterable[Subject], target: Capa
 
 def left_out_levels(experiment: Experiment, target: Capabilities) -> Iterator[str]:
     """Yield a sentence for each level that a target without an operating system leaves out of an experiment that it accepts."""
-    for level in _levels(experiment) if target.bare else ():
+    for level in _levels(experiment) if "bare" in target.offers else ():
         if reason := needs_system(level):
             yield f"Note: {NETSTACK.name}={level} is {reason}. The other levels are measured."
 

@@ -263,7 +263,7 @@ class Engine:
         outcome = attempt.outcome or Outcome(self._without_answer(attempt.error), None, b"")
         if not isinstance(attempt.error, TargetError):
             self._breaks = 0
-        outcome = self._under_equal_conditions(outcome, trial.variant if self._target.reboots else "")
+        outcome = self._under_equal_conditions(outcome, trial.variant if "reboots" in self._target.offers else "")
         output = self._writer.keep_raw(outcome.output)
         passes = self._passes[trial.suite, trial.workload]
         run = run_of(trial, outcome, passes=passes, times=attempt.times, output=output)
@@ -272,7 +272,7 @@ class Engine:
     def _under_equal_conditions(self, outcome: Outcome, start: str) -> Outcome:
         """Refuse a run that inherited other conditions than the first run of this session. A booted machine has its own."""
         judgement, answer = outcome.judgement, outcome.answer
-        if judgement.status is not Status.OK or answer is None or self._target.boots:
+        if judgement.status is not Status.OK or answer is None or "boots" in self._target.offers:
             return outcome
         facts = dict(answer.facts)
         first = self._conditions.setdefault(start, facts)

@@ -27,7 +27,7 @@ def placed_loads(experiment: Experiment, target: Target, notify: Callable[[str],
             priorities.
         UserError: the packages can't be fetched or copied.
     """
-    if target.boots or not target.runs_loads:
+    if "boots" in target.offers or "runs_loads" not in target.offers:
         return {name: find_load(name) for name in experiment.loads}
     loads = {name: found for name in experiment.loads if (found := shared_machine_load(name)) is not None}
     programs = sorted({program for load in loads.values() for program in programs_of(load)})

@@ -95,7 +95,7 @@ def explain_record(
         UserError: no row matches the options, none of them differs, or the row can't be run again.
         UnavailableError: the machines have several processors, or the row is of a metric that instructions don't explain.
     """
-    if not (view.experiment.virtual and find_target_kind(view.experiment.target).opens.boots):
+    if not (view.experiment.virtual and "boots" in find_target_kind(view.experiment.target).opens.offers):
         if options.modelled_cycles:
             raise UserError(
                 "Cycles are modelled for records of virtual machines on the exact clock only.",

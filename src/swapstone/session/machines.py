@@ -252,7 +252,7 @@ def parse_module_files(texts: Iterable[str], target: str) -> tuple[str, ...]:
     """
     if not (paths := [Path(text).expanduser() for text in texts]):
         return ()
-    if not find_target_kind(target).opens.boots:
+    if "boots" not in find_target_kind(target).opens.offers:
         raise UserError("--module loads a kernel module into a virtual machine.", "Add: --target vm")
     return tuple(str(_checked_module(path.resolve())) for path in paths)
 

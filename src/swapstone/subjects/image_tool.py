@@ -42,7 +42,7 @@ class ImageProgram(DeclaredProgram):
         Raises:
             UserError: it doesn't.
         """
-        if not (self._origin.package and target.runs_loads):
+        if not (self._origin.package and "runs_loads" in target.offers):
             super().check(experiment, target)
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
@@ -53,7 +53,7 @@ class ImageProgram(DeclaredProgram):
                 target does not permit a real-time priority.
         """
         target = context.target
-        if target.boots:
+        if "boots" in target.offers:
             if PRIORITY.name in dict(variant.applied):
                 raise UnavailableError(
                     f"{self.workload.name} has the priority 99 in virtual machines",

@@ -157,17 +157,17 @@ class Subject(abc.ABC):
         Raises:
             UserError: it can't; the message states why, and the hint what to try.
         """
-        if not self.workload.machine or target.boots:
+        if not self.workload.machine or "boots" in target.offers:
             return
         swaps = any(choice.factor == SWAP.name for choice in experiment.applied_factors)
         needs = self.workload.machine
         only_memory = needs.memory_bytes and not (needs.modules or needs.own_modules or needs.prepare)
-        if target.sets_swap and only_memory and swaps:
+        if "sets_swap" in target.offers and only_memory and swaps:
             return
         raise UnavailableError(
             f"The target {target.name} starts no machine of its own, and the workload {self.workload.name} needs one.",
             "Compare swap devices, which come with a limit of the memory: swap=file,zram:lzo-rle"
-            if target.sets_swap and only_memory
+            if "sets_swap" in target.offers and only_memory
             else "Measure on --target vm.",
         )
 
@@ -248,9 +248,9 @@ class Subject(abc.ABC):
         if (refused := self.before(trial, target)) is not None:
             return refused
         config = self.machine_config(trial)
-        if target.sets_swap:
+        if "sets_swap" in target.offers:
             config = on_board(config, trial.program.recipe.swap)
-        if target.reboots:
+        if "reboots" in target.offers:
             config = msgspec.structs.replace(config, root=trial.program.recipe.root)
         answer = target.run(change(self.request(trial)), config)
         kept = self.kept(answer)

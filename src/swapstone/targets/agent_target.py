@@ -60,7 +60,7 @@ class AgentTarget(Target):
         stop_timeout_s: limit for the agent to exit.
     """
 
-    runs_loads = True
+    offers = Target.offers | {"runs_loads"}
 
     def __init__(self, slack_s: float = SLACK_S, stop_timeout_s: float = STOP_TIMEOUT_S) -> None:
         self._slack_s = slack_s

@@ -97,7 +97,7 @@ class FakeTarget(Target):
     """
 
     name = "fake"
-    needs_build = False
+    offers = Target.offers - {"runs_programs"}
 
     def __init__(self, path: Path) -> None:
         self.name = f"fake:{path}"

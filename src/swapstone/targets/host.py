@@ -65,8 +65,7 @@ class HostTarget(AgentTarget):
     """
 
     name = "host"
-    runs_instruments = True
-    limits_memory = True
+    offers = AgentTarget.offers | {"runs_instruments", "limits_memory"}
 
     def __init__(
         self,

@@ -97,7 +97,7 @@ class LabgridTarget(SshTarget):
     """
 
     name = "labgrid"
-    reboots = True
+    offers = SshTarget.offers | {"reboots"}
 
     def __init__(
         self,

@@ -44,7 +44,9 @@ def default_target(*, boots: bool, bare: bool = False) -> str:
         boots: whether trials need a machine that is booted for each of them.
         bare: whether their servers run without an operating system.
     """
-    return next(kind.name for kind in TARGETS if kind.opens.boots == boots and kind.opens.bare == bare)
+    return next(
+        kind.name for kind in TARGETS if ("boots" in kind.opens.offers, "bare" in kind.opens.offers) == (boots, bare)
+    )
 
 
 def clock_of(text: str, clock: str = "") -> str:

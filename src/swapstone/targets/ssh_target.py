@@ -82,12 +82,9 @@ class SshTarget(AgentTarget):
     """
 
     name = "ssh"
-    shares_files = False
-    takes_libraries = True
-    takes_loaders = True
-    probes_architecture = True
-    has_load_generators = False
-    sets_swap = True
+    offers = frozenset(
+        {"runs_programs", "runs_loads", "takes_libraries", "takes_loaders", "probes_architecture", "sets_swap"}
+    )
 
     def __init__(
         self,

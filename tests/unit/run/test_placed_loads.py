@@ -47,8 +47,7 @@ def target(cpus: int = 2, **changes: Any) -> tuple[Any, list[object]]:
         return "/there"
 
     fields = {
-        "boots": False,
-        "runs_loads": True,
+        "offers": frozenset({"runs_loads"}),
         "architecture": "aarch64",
         "install": install,
         "describe": lambda: SimpleNamespace(cpus=tuple(range(cpus))),
@@ -59,11 +58,11 @@ def target(cpus: int = 2, **changes: Any) -> tuple[Any, list[object]]:
     return SimpleNamespace(**{**fields, **changes}), put
 
 
-@pytest.mark.parametrize("changes", [{"boots": True}, {"runs_loads": False}, {"boots": True, "runs_loads": False}])
+@pytest.mark.parametrize("offers", [{"boots", "runs_loads"}, set(), {"boots"}])
 def test_a_machine_that_is_booted_has_the_loads_of_its_image(
-    carried: list[tuple[list[str], str]], changes: dict[str, bool]
+    carried: list[tuple[list[str], str]], offers: set[str]
 ) -> None:
-    place, put = target(**changes)
+    place, put = target(offers=offers)
     found = placed_loads(builders.experiment(loads=("idle", "cpu")), place, lambda _: None)
     assert found == {"idle": find_load("idle"), "cpu": find_load("cpu")}
     assert (put, carried) == ([], [])

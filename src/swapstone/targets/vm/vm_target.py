@@ -106,11 +106,7 @@ class VmTarget(Target):
     """
 
     name = "vm"
-    shares_files = False
-    carries_files = True
-    takes_libraries = True
-    boots = True
-    has_load_generators = False
+    offers = frozenset({"runs_programs", "carries_files", "takes_libraries", "boots"})
 
     def __init__(
         self,
