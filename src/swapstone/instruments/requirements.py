@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from swapstone.artifacts import install_command
+from swapstone.model.regular_file import text_of
 
 TRACING = "/sys/kernel/tracing"
 _PROBE_S = 30
@@ -56,7 +57,7 @@ def missing_perf() -> MissingRequirement | None:
     result = _run(("perf", "stat", "-e", KERNEL_EVENT, "--", "true"))
     if result is not None and result.returncode == 0 and "<not" not in result.stderr:
         return None
-    setting = _read("/proc/sys/kernel/perf_event_paranoid")
+    setting = text_of(Path("/proc/sys/kernel/perf_event_paranoid"))
     user = _run(("perf", "stat", "-e", "cpu-clock:u", "--", "true"))
     refused = "samples of the kernel" if user is not None and user.returncode == 0 else "perf events"
     return MissingRequirement(
@@ -131,13 +132,6 @@ def missing_kernel_names(symbols: Path = Path("/proc/kallsyms")) -> MissingRequi
         "the kernel hides its symbol addresses, so kernel functions in stacks have no names",
         "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1; or start swapstone as root",
     )
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return ""
 
 
 def _run(command: tuple[str, ...]) -> subprocess.CompletedProcess[str] | None:

@@ -91,12 +91,12 @@ def _open(text: str, notify: Callable[[str], None]) -> SshTarget:
     if find_target_kind(text) is LABGRID:
         spec = parse_lab(text.partition(":")[2])
         notify(f"labgrid acquires {spec.lab.place}, and boots its board")
-        return spec.board()
+        return spec.open(None)
     if find_target_kind(text) is not VIRTUAL_BOARD:
         return SshTarget(parse_board(_detail(text)))
     virtual = VIRTUAL_BOARD.parse(text.partition(":")[2], TargetOptions())
     assert isinstance(virtual, VirtualBoardSpec)
-    return virtual.board(lambda request: board_image(request, notify))
+    return virtual.open(lambda request: board_image(request, notify))
 
 
 def _lab(target: LabgridTarget) -> Iterator[Finding]:

@@ -35,15 +35,27 @@ class BoardFolder(SshAddress, frozen=True, kw_only=True):
     Attributes:
         folder: absolute path on the board; empty for ``swapstone-board`` in the user's cache folder.
         governor: of the processors' frequency during a session; empty to leave it alone.
+        own_target: the target's text, without options, where the address may be another one after each boot; else empty.
     """
 
     folder: str = ""
     governor: str = ""
+    own_target: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the board in messages."""
+        return self.own_target or self.address
+
+    @property
+    def address(self) -> str:
+        """Return where ssh reaches it, as ``USER@HOST:PORT``."""
+        return super().name
 
     @property
     def target(self) -> str:
         """Return the target's text, without the folder."""
-        return f"ssh:{self.name}"
+        return self.own_target or f"ssh:{self.name}"
 
 
 class Cleaned(FrozenStruct, frozen=True, kw_only=True):
@@ -95,18 +107,10 @@ class Board:
         """Return the path of the folder of programs beside a trial."""
         return f"{self.folder}/load-{self._session}"
 
-    def tolerate(self, silent_s: float) -> None:
-        """Let the ssh server not answer for so long; see `SshConnection.tolerate`."""
-        self.connection.tolerate(silent_s)
-
     def move(self, place: BoardFolder) -> None:
         """Reach the board at another address, from the next `connect` on."""
         self.place = place
         self.connection.move(place)
-
-    def disconnect(self) -> None:
-        """End the connection, before the board is switched off; `connect` makes it again."""
-        self.connection.disconnect()
 
     def connect(self) -> None:
         """Connect, also again: take the lock, end what an earlier connection of this object left, and check the copied files.
@@ -188,10 +192,6 @@ class Board:
             self.placed[there] = content
         return there
 
-    def command(self, words: str) -> tuple[str, ...]:
-        """Return the command of this machine that runs a shell's command there as a session of the connection."""
-        return self.connection.session(words)
-
     def agent_command(self, agent: str, which: str = "", group: str = "") -> tuple[str, ...]:
         """Return the command of this machine that runs an agent there; `connect` ends what a lost connection left of it.
 
@@ -202,7 +202,7 @@ class Board:
         """
         note = f"{self.folder}/agent-{self._session}{which}"
         enter = f"echo $$ >{group}/cgroup.procs && " if group else ""
-        return self.command(_in_sh(f"{enter}cd / && echo $$ >{note} && exec env -i {agent} -"))
+        return self.connection.session(_in_sh(f"{enter}cd / && echo $$ >{note} && exec env -i {agent} -"))
 
     def close(self) -> None:
         """End the connection; the board then removes the scratch folder and the lock. May be called twice."""

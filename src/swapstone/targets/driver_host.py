@@ -16,6 +16,7 @@ from typing import IO
 
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.driver_target import DriverTarget
+from swapstone.model.regular_file import text_of
 from swapstone.model.safe_text import safe_excerpt
 from swapstone.targets.driver_answer import FACTS, MOST_BYTES, decode_driver_answer, decode_program
 from swapstone.targets.driver_scripts import END, keeper_script, octal
@@ -70,7 +71,7 @@ class DriverHost:
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Return pairs (what, text) of what was observed of the machine and of the load generators there."""
-        same = self._facts.get("boot", "") == _boot_id()
+        same = self._facts.get("boot", "") == text_of(Path("/proc/sys/kernel/random/boot_id"))
         return (
             ("load generators on", self.driver.name),
             *((f"load generators' machine: {key}", self._facts[key]) for key in FACTS if self._facts.get(key)),
@@ -201,10 +202,3 @@ def _check_address(address: str, *, given: bool) -> None:
             raise UnavailableError(
                 f"{what} is no address of this machine on which a server can listen.", hint
             ) from error
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from swapstone.model import FrozenStruct, UserError
+from swapstone.model.regular_file import text_of
 
 
 class State(enum.Enum):
@@ -53,10 +54,7 @@ class HostFiles:
 
     def text(self, path: str) -> str:
         """Return a file's text without leading and trailing space; empty if it does not exist or can't be read."""
-        try:
-            return (self.root / path.lstrip("/")).read_text(errors="replace").strip()
-        except OSError:
-            return ""
+        return text_of(self.root / path.lstrip("/"))
 
     def processors(self) -> int:
         """Return how many processors trials may use."""

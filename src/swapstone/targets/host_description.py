@@ -7,6 +7,7 @@ import os
 import platform
 from pathlib import Path
 
+from swapstone.model.regular_file import text_of
 from swapstone.targets.target import TargetDescription
 
 
@@ -48,13 +49,6 @@ def describe_machine(root: Path, kernel: str, architecture: str, cpus: tuple[int
     )
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
-
-
 def _pairs(text: str, separator: str) -> dict[str, str]:
     """Parse lines of ``key SEPARATOR value``; the first line of each key counts."""
     found: dict[str, str] = {}
@@ -66,22 +60,22 @@ def _pairs(text: str, separator: str) -> dict[str, str]:
 
 
 def _first_processor(path: Path) -> dict[str, str]:
-    return _pairs(_text(path), ":")
+    return _pairs(text_of(path), ":")
 
 
 def _governors(root: Path) -> str:
     paths = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
-    return ",".join(sorted({_text(path) for path in paths} - {""}))
+    return ",".join(sorted({text_of(path) for path in paths} - {""}))
 
 
 def _mitigations(folder: Path) -> str:
-    return "; ".join(f"{path.name}: {_text(path)}" for path in sorted(folder.glob("*")))
+    return "; ".join(f"{path.name}: {text_of(path)}" for path in sorted(folder.glob("*")))
 
 
 def _virtualization(root: Path, cpu: dict[str, str]) -> str:
-    kind = _text(root / "sys/hypervisor/type")
+    kind = text_of(root / "sys/hypervisor/type")
     maker = " ".join(
-        filter(None, (_text(root / f"sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")))
+        filter(None, (text_of(root / f"sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")))
     )
     flags = cpu.get("flags", "").split()
     if kind or "hypervisor" in flags:
@@ -90,9 +84,9 @@ def _virtualization(root: Path, cpu: dict[str, str]) -> str:
 
 
 def _memory_bytes(path: Path) -> int:
-    number, _, unit = _pairs(_text(path), ":").get("MemTotal", "").partition(" ")
+    number, _, unit = _pairs(text_of(path), ":").get("MemTotal", "").partition(" ")
     return int(number) * 1024 if number.isdecimal() and len(number) < 16 and unit == "kB" else 0
 
 
 def _system(path: Path) -> str:
-    return _pairs(_text(path), "=").get("PRETTY_NAME", "").strip('"')
+    return _pairs(text_of(path), "=").get("PRETTY_NAME", "").strip('"')

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fnmatch
 import functools
 import os
@@ -57,17 +56,6 @@ _EXAMPLE = "--target ssh:pi@board.example"
 _FORM = "names no board: it has the form ssh:[USER@]HOST[:PORT][,folder=/PATH][,governor=NAME]"
 
 
-@dataclasses.dataclass
-class _Losses:
-    """Connections and boots that were lost since the target was opened.
-
-    Attributes:
-        boots: how often the board was found with another boot identifier.
-    """
-
-    boots: int = 0
-
-
 class SshTarget(AgentTarget):
     """Runs trials on a board through an agent there, whose pipes are those of an ssh session.
 
@@ -94,7 +82,8 @@ class SshTarget(AgentTarget):
         stop_timeout_s: float = STOP_TIMEOUT_S,
     ) -> None:
         super().__init__(slack_s, stop_timeout_s)
-        self._losses = _Losses()
+        self._boots = 0
+        """How often the board was found with another boot identifier."""
         self._silent_s = 0.0
         """How long the ssh server may not answer, besides the usual limit."""
         self._expected: TargetDescription | None = None
@@ -253,7 +242,7 @@ class SshTarget(AgentTarget):
         require_default_machine(msgspec.structs.replace(config.without_load(), swap=""), self.name)
         if config.real_time:
             self._tolerate(request.timeout_ms / 1000)
-        reconnects, boots = 0, self._losses.boots
+        reconnects, boots = 0, self._boots
         while True:
             try:
                 answer = self._under_load(request, config, functools.partial(self._observed, config.swap))
@@ -264,14 +253,14 @@ class SshTarget(AgentTarget):
                 reconnects += 1
                 self._reconnect(error)
                 if reconnects == ATTEMPTS:
-                    rebooted = self._losses.boots - boots
+                    rebooted = self._boots - boots
                     times = "once" if rebooted == 1 else f"{rebooted} times"
                     raise TargetError(
                         f"The connection to {self.board.place.name} ended {reconnects} times during this trial"
                         + (f", and the board rebooted {times}." if rebooted else "."),
                         self._next_step(real_time=config.real_time),
                     ) from error
-        more = {"reconnects": reconnects, "board_boots": self._losses.boots, "board_emulated": int(self.emulated)}
+        more = {"reconnects": reconnects, "board_boots": self._boots, "board_emulated": int(self.emulated)}
         facts = (*answer.facts, *((name, value) for name, value in more.items() if value))
         return msgspec.structs.replace(answer, facts=facts)
 
@@ -285,7 +274,7 @@ class SshTarget(AgentTarget):
             return
         self._silent_s = silent_s
         self._stop()
-        self.board.tolerate(silent_s)
+        self.board.connection.tolerate(silent_s)
         try:
             self.board.connect()
         except UserError as error:
@@ -352,7 +341,7 @@ class SshTarget(AgentTarget):
             ) from cause
         if self.board.boot != self._boot:
             self._boot = self.board.boot
-            self._losses.boots += 1
+            self._boots += 1
         now = self._describe_now()
         if (now.kernel, now.architecture, now.cpus) != (before.kernel, before.architecture, before.cpus):
             raise AgentStartError(

@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from swapstone.model import UserError
+from swapstone.targets.agent_build import sha256_of
 from swapstone.targets.vm import qemu, snapshot
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.vm.run_cache import mark_used
-from swapstone.targets.vm.run_name import digest_of, digest_of_file
+from swapstone.targets.vm.run_name import digest_of
 from swapstone.targets.vm.saved_machine import not_written, save_checked
 
 _LOOK_S = 0.1
@@ -102,7 +103,7 @@ class MachineRunner:
         if state in self._saved:
             return state.exists()
         try:
-            whole = digest_of_file(state).hex() == state.with_name(f"{state.name}.sha256").read_text()
+            whole = sha256_of(state) == state.with_name(f"{state.name}.sha256").read_text()
         except (UserError, OSError):
             return False
         if whole:
