@@ -122,7 +122,7 @@ class Engine:
         self._first_runs = first_runs
         self._conditions: dict[str, Mapping[str, int]] = {}
         """The facts of this session's first run that is ok, by variant where each has a kernel of its own: all must have its conditions."""
-        self._ahead: TrialsAhead[Attempt] = TrialsAhead(self._attempt, target)
+        self._ahead: TrialsAhead[Trial, Attempt] = TrialsAhead(self._attempt, target, lambda trial: trial.key)
         self._began_ns: int
         self._paused_ns = 0
         self._earlier = tuple((run.trial.block, run.elapsed_ns) for run in earlier)

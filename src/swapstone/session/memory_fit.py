@@ -17,7 +17,6 @@ from swapstone.report.printed_json import printed_json
 from swapstone.run import Prepared, check_levels, prepare
 from swapstone.run.memory_fit import LEAST_TIMEOUT_MS, LONGER, MemoryRule, MemorySearch, search_all
 from swapstone.run.memory_trials import MemoryTrials
-from swapstone.run.side_by_side import side_by_side
 from swapstone.session.command_text import command_line
 from swapstone.session.experiment import check_experiment
 from swapstone.session.machines import open_experiment_target
@@ -84,7 +83,7 @@ def fit_memory(
         trials = MemoryTrials(prepared, target)
         searches = [MemorySearch(key, rule, trials.run) for key in prepared.programs]
         report = functools.partial(_report, progress, prepared)
-        complete = search_all(searches, functools.partial(side_by_side, target=target), report)
+        complete = search_all(searches, target, report)
         return MemoryFit(
             program=command_line(experiment),
             target=experiment.target,

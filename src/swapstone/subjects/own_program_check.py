@@ -155,23 +155,20 @@ def _check_options(own: OwnProgram, target: Capabilities) -> None:
     Raises:
         UnavailableError: one is given; the message gives the reason.
     """
-    for given, option in ((own.setup, "--setup"), (own.prepare, "--prepare"), (own.conclude, "--conclude")):
+    bare = "each trial has a machine of its own, which has no shell"
+    same = "Each trial starts from the same files: name them with --files."
+    gone, printed = "the files of a machine are gone with it", "Let the program print what is to be compared."
+    programs = "the machine has no shell, and not the programs that it would start"
+    for given, option, why, hint in (
+        (own.setup, "--setup", bare, f"Leave --setup out. {same}"),
+        (own.prepare, "--prepare", bare, f"Leave --prepare out. {same}"),
+        (own.conclude, "--conclude", bare, f"Leave --conclude out. {same}"),
+        (own.shell, "--shell", programs, "Name the program itself."),
+        (own.output not in {"", os.devnull}, "--output FILE", gone, printed),
+        (own.artifacts, "--artifact", gone, printed),
+    ):
         if given:
-            raise UnavailableError(
-                f"{option} is unavailable on the target {target.name}: each trial has a machine of its own, which has no shell.",
-                f"Leave {option} out. Each trial starts from the same files: name them with --files.",
-            )
-    if own.shell:
-        raise UnavailableError(
-            f"--shell is unavailable on the target {target.name}: the machine has no shell, and not the programs that it would start.",
-            "Name the program itself.",
-        )
-    for used, option in ((own.output not in {"", os.devnull}, "--output FILE"), (bool(own.artifacts), "--artifact")):
-        if used:
-            raise UnavailableError(
-                f"{option} is unavailable on the target {target.name}: the files of a machine are gone with it.",
-                "Let the program print what is to be compared.",
-            )
+            raise UnavailableError(f"{option} is unavailable on the target {target.name}: {why}.", hint)
 
 
 def _check_source(own: OwnProgram) -> None:

@@ -21,7 +21,7 @@ import msgspec
 from swapstone.model import WireError
 from swapstone.model.trial_conditions import changed_conditions
 from swapstone.targets.agent_build import sha256_of
-from swapstone.targets.beside import BesideCommands
+from swapstone.targets.beside import BesideCommands, end_agents
 from swapstone.targets.target import AgentStartError, MachineConfig, Target, TargetError
 from swapstone.wire import NONCE_BYTES, AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
 
@@ -262,15 +262,7 @@ class AgentTarget(Target):
         if process is None:
             return
         _continue_group(process)
-        for stream in (process.stdout, process.stdin):
-            assert stream is not None
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()
-        try:
-            process.wait(self._stop_timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_agents([process], self._stop_timeout_s)
 
 
 def digest_of_files(files: Mapping[str, Path]) -> str:

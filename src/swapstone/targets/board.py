@@ -289,41 +289,49 @@ def check_answer(answer: BoardAnswer, place: BoardFolder) -> None:
         UserError: it is in use, or its folder can't be used.
     """
     refused = next((name for name in REFUSED if name in answer.parts), "")
+    if not refused:
+        return
     why = answer.text(refused)
-    folder = f"Name a folder where programs may be written and run: --target {place.target},folder=/path"
-    if refused == "locked":
-        process, _, owner = why.partition(" ")
-        process = process if process.isdecimal() else "unknown"
-        raise UserError(
-            f"The board {place.name} is in use by {safe_excerpt(owner, 100) or 'another session'}.",
-            f"Wait until that session ends. If it hangs, its process there is {process}: ssh {place.words} kill {process}",
-        )
-    if refused == "no-proc":
-        raise UnavailableError(
-            f"The board {place.name} has no /proc, and the agent needs it.",
-            f"Mount it: ssh {place.words} mount -t proc proc /proc",
-        )
-    if refused == "missing":
-        raise UnavailableError(
-            f"The board {place.name} lacks the program {why}.", "Install busybox or coreutils there."
-        )
-    if refused == "no-folder":
-        raise UnavailableError(f"The folder on {place.name} can't be written: {why or 'no reason given'}.", folder)
-    if refused == "no-exec":
-        raise UnavailableError(f"No program can run in the folder on {place.name} (noexec?): {why}.", folder)
-    if refused == "no-cpufreq":
-        raise UnavailableError(
-            f"The kernel of {place.name} has no frequency governors (cpufreq).", "Leave governor= out of the target."
-        )
-    if refused == "no-governor":
-        user, _, rest = why.partition(" ")
-        now, _, known = rest.partition(" ")
-        raise UnavailableError(
-            f"The frequency governor of {place.name} can't be changed from {safe_excerpt(now, 30)} to {place.governor}.",
-            f"It has: {safe_excerpt(known, 200) or 'no list of governors'}."
-            if user == "0"
-            else f"It needs root: log in as root, --target ssh:root@{place.host},governor={place.governor}",
-        )
+    first, _, rest = why.partition(" ")
+    second, _, third = rest.partition(" ")
+    values = {
+        "place": place,
+        "why": why or "no reason given",
+        "process": first if first.isdecimal() else "unknown",
+        "owner": safe_excerpt(rest, 100) or "another session",
+        "now": safe_excerpt(second, 30),
+        "known": safe_excerpt(third, 200) or "no list of governors",
+    }
+    message, hint = _REFUSALS[refused if refused != "no-governor" or first == "0" else "no-root"]
+    kind = UserError if refused == "locked" else UnavailableError
+    raise kind(message.format_map(values), hint.format_map(values))
+
+
+_FOLDER_HINT = "Name a folder where programs may be written and run: --target {place.target},folder=/path"
+_GOVERNOR = "The frequency governor of {place.name} can't be changed from {now} to {place.governor}."
+_REFUSALS = {
+    "locked": (
+        "The board {place.name} is in use by {owner}.",
+        "Wait until that session ends. If it hangs, its process there is {process}: ssh {place.words} kill {process}",
+    ),
+    "no-proc": (
+        "The board {place.name} has no /proc, and the agent needs it.",
+        "Mount it: ssh {place.words} mount -t proc proc /proc",
+    ),
+    "missing": ("The board {place.name} lacks the program {why}.", "Install busybox or coreutils there."),
+    "no-folder": ("The folder on {place.name} can't be written: {why}.", _FOLDER_HINT),
+    "no-exec": ("No program can run in the folder on {place.name} (noexec?): {why}.", _FOLDER_HINT),
+    "no-cpufreq": (
+        "The kernel of {place.name} has no frequency governors (cpufreq).",
+        "Leave governor= out of the target.",
+    ),
+    "no-governor": (_GOVERNOR, "It has: {known}."),
+    "no-root": (
+        _GOVERNOR,
+        "It needs root: log in as root, --target ssh:root@{place.host},governor={place.governor}",
+    ),
+}
+"""Why a board runs no trials, and what to do, by the part of its answer."""
 
 
 def mirror(files: Mapping[str, bytes], root: Path) -> None:

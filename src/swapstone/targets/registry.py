@@ -99,23 +99,32 @@ def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
     """
     name, _, detail = text.partition(":")
     kind = find_target_kind(name)
-    if options.clock:
-        clock_of(text, options.clock)
-    if options.architecture and not kind.has_architectures:
-        names = " or ".join(other.name for other in TARGETS if other.has_architectures)
-        raise UserError("--arch is the architecture of a virtual machine or a board.", f"Add: --target {names}")
-    if options.cpu_model and (not kind.has_architectures or options.clock == WALL_CLOCK):
-        raise UserError("--cpu-model is of an emulated machine on the virtual clock.", "Add: --target vm")
-    if options.ns_per_instruction != 1 and clock_of(text, options.clock) != VIRTUAL_CLOCK:
-        raise UserError(
+    names = " or ".join(other.name for other in TARGETS if other.has_architectures)
+    measures = clock_of(text, options.clock) != VIRTUAL_CLOCK
+    for refused, message, add in (
+        (
+            options.architecture and not kind.has_architectures,
+            "--arch is the architecture of a virtual machine or a board.",
+            names,
+        ),
+        (
+            options.cpu_model and (not kind.has_architectures or options.clock == WALL_CLOCK),
+            "--cpu-model is of an emulated machine on the virtual clock.",
+            "vm",
+        ),
+        (
+            options.ns_per_instruction != 1 and measures,
             "--ns-per-instruction is of the virtual clock, which counts instructions.",
-            "Add: --target vm --clock virtual",
-        )
-    if options.processors != 1 and clock_of(text, options.clock) != VIRTUAL_CLOCK:
-        raise UserError(
+            "vm --clock virtual",
+        ),
+        (
+            options.processors != 1 and measures,
             "--smp is of an emulated machine on the virtual clock; other targets have the processors that they have.",
-            "Add: --target vm --clock virtual",
-        )
+            "vm --clock virtual",
+        ),
+    ):
+        if refused:
+            raise UserError(message, f"Add: --target {add}")
     return kind.parse(detail, options)
 
 

@@ -224,6 +224,10 @@ class VmTarget(Target):
                 f"{path.name} needs {', '.join(missing)}, and the machine's image does not contain it.",
                 "Link it statically, or use an image with its C library.",
             )
+        return self._added(path, digest, entries)
+
+    def _added(self, path: Path, digest: str, entries: Mapping[str, Entry]) -> str:
+        """Add the folder of a file to the initrd, and return the file's path there."""
         place = guest.guest_path(path, digest)
         self._folders[place.rpartition("/")[0]] = entries
         self._programs[place] = path
@@ -251,11 +255,7 @@ class VmTarget(Target):
             check_place(str(path))
             self.put_files(CarriedFiles({str(path): entry}, from_image=needed))
             return str(path)
-        place = guest.guest_path(path, hashlib.sha256(entry.content).hexdigest())
-        self._folders[place.rpartition("/")[0]] = {path.name: entry}
-        self._programs[place] = path
-        self._archives.clear()
-        return place
+        return self._added(path, hashlib.sha256(entry.content).hexdigest(), {path.name: entry})
 
     def put_root(self, folder: Path, name: str) -> str:
         """Add a root file system to the initrd; see `Target.put_root`."""
