@@ -192,7 +192,7 @@ def _run(
         raise UserError(
             f"{comparison.workload} can't be run again with {spec.variant.label}: {outcome.judgement.reason}"
         )
-    return outcome.judgement.samples, outcome.answer
+    return outcome.judgement.measured.samples, outcome.answer
 
 
 def _with_symbols(context: RowContext, origin: Source, variant: Variant, program: Program) -> Path | None:

@@ -165,7 +165,7 @@ def check_machine(experiment: Experiment, target: Capabilities) -> None:
     Raises:
         UnavailableError: a factor acts when a machine starts, or a load runs beside. Or the target is open, and can't set a swap device.
     """
-    swaps = [level for choice in experiment.applied_factors if choice.factor == SWAP.name for level in choice.levels]
+    swaps = experiment.levels_of(SWAP.name)
     if "boots" in target.offers:
         _check_swaps(swaps, target, is_machine_level, "Measure on a board: --target ssh:root@BOARD")
         return
@@ -218,8 +218,7 @@ def _check_kernels(experiment: Experiment, target: Capabilities) -> None:
         UnavailableError: one is neither a file nor a kernel that a lab may name, or it has boot parameters, which a board takes from its
             boot loader.
     """
-    levels = [level for choice in experiment.applied_factors if choice.factor == KERNEL.name for level in choice.levels]
-    for level in levels:
+    for level in experiment.levels_of(KERNEL.name):
         kernel, options = split_kernel(level)
         if ("/" not in kernel and kernel not in PACKAGED) or options:
             raise UnavailableError(
@@ -235,8 +234,7 @@ def _check_roots(experiment: Experiment, target: Capabilities) -> None:
     Raises:
         UnavailableError: one is a folder; a strategy deploys files.
     """
-    levels = [level for choice in experiment.applied_factors if choice.factor == ROOTFS.name for level in choice.levels]
-    for level in levels:
+    for level in experiment.levels_of(ROOTFS.name):
         if "/" in level and Path(level).is_dir():
             raise UnavailableError(
                 f"The target {target.name} can't boot {level}: it is a folder, and a strategy deploys files.",

@@ -111,7 +111,7 @@ class TrialSpecs:
             outcome = self._prepared.subjects[key].run(spec, self._target)
             if outcome.judgement.status is not Status.OK or outcome.answer is None:
                 return 1, check  # its trials will fail the same way, and the report will state why
-            check = check or outcome.judgement.check
+            check = check or outcome.judgement.measured.check
             took_ns = max(1, dict(outcome.answer.facts).get("wall_ns", WORK_NS))
             better = max(1, min(most, round(passes * (WORK_NS // 4) / took_ns)))
             if attempt == 2 or better <= passes:

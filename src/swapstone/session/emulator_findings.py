@@ -13,7 +13,7 @@ from swapstone.artifacts import install_command
 from swapstone.artifacts.cross_compilers import CROSS_COMPILERS, check_cross, cross_compiler
 from swapstone.artifacts.image_cache import cached_images
 from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture
-from swapstone.artifacts.images import BuiltImage, Image
+from swapstone.artifacts.images import BuiltImage
 from swapstone.artifacts.packages import read_lock
 from swapstone.model import MOST_PROCESSORS, UserError
 from swapstone.session.machines import vm_image_of
@@ -91,7 +91,11 @@ def kvm_finding(options: VmOptions = _DEFAULT, device: Path = KVM_DEVICE) -> Fin
         return Finding(name=name, state=State.UNKNOWN, found=f"there are no images for this processor, {machine}")
     trouble = kvm_device_trouble(machine, device)
     if not trouble:
-        image = next((kept for kept in cached_images() if _is_generic(kept.image, architecture.name)), None)
+        wanted = (architecture.name, "generic")
+        image = next(
+            (kept for kept in cached_images() if kept.image and (kept.image.architecture, kept.image.kernel) == wanted),
+            None,
+        )
         if image is None or image.image is None:
             found = f"{device} opens; a kernel can be started under it once there is an image"
             return Finding(name=name, state=State.UNKNOWN, found=found, remedy="swapstone image build")
@@ -106,7 +110,3 @@ def kvm_finding(options: VmOptions = _DEFAULT, device: Path = KVM_DEVICE) -> Fin
     meaning = "virtual machines have the virtual clock only, and --clock wall is unavailable for them"
     remedy = 'sudo usermod -aG kvm "$USER", and log in again' if "Permission denied" in trouble else ""
     return Finding(name=name, state=State.MISSING, found=f"unavailable: {trouble}", meaning=meaning, remedy=remedy)
-
-
-def _is_generic(image: Image | None, architecture: str) -> bool:
-    return image is not None and (image.architecture, image.kernel) == (architecture, "generic")

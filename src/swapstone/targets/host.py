@@ -326,14 +326,6 @@ def _parse(detail: str, options: TargetOptions) -> HostSpec:  # noqa: ARG001 - s
     return HostSpec(driver=parse_host_detail(detail) if detail else None)
 
 
-def _does(detail: str) -> str:
-    return f"connect by ssh to another machine, and run load generators there: {detail}" if detail else ""
-
-
-def _driver(detail: str) -> str:
-    return parse_host_detail(detail).name if detail else ""
-
-
 HOST = TargetKind(
     name="host",
     description="this machine, on its own clock",
@@ -344,6 +336,6 @@ HOST = TargetKind(
         ("host", "this machine, on its own clock"),
         ("host:driver=ssh:USER@HOST", "this machine, with load generators on another one"),
     ),
-    does=_does,
-    driver=_driver,
+    does=lambda detail: f"connect by ssh to another machine, and run load generators there: {detail}" if detail else "",
+    driver=lambda detail: parse_host_detail(detail).name if detail else "",
 )

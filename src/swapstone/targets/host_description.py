@@ -34,7 +34,8 @@ def describe_machine(root: Path, kernel: str, architecture: str, cpus: tuple[int
         architecture: as ``uname -m`` prints it.
         cpus: numbers of the processors that trials may use.
     """
-    cpu = _first_processor(root / "proc/cpuinfo")
+    cpu = _pairs(text_of(root / "proc/cpuinfo"), ":")
+    vulnerabilities = root / "sys/devices/system/cpu/vulnerabilities"
     return TargetDescription(
         kernel=kernel,
         architecture=architecture,
@@ -42,7 +43,7 @@ def describe_machine(root: Path, kernel: str, architecture: str, cpus: tuple[int
         cpus=cpus,
         microcode=cpu.get("microcode", ""),
         governor=_governors(root),
-        mitigations=_mitigations(root / "sys/devices/system/cpu/vulnerabilities"),
+        mitigations="; ".join(f"{path.name}: {text_of(path)}" for path in sorted(vulnerabilities.glob("*"))),
         virtualization=_virtualization(root, cpu),
         memory_bytes=_memory_bytes(root / "proc/meminfo"),
         system=_system(root / "etc/os-release"),
@@ -59,17 +60,9 @@ def _pairs(text: str, separator: str) -> dict[str, str]:
     return found
 
 
-def _first_processor(path: Path) -> dict[str, str]:
-    return _pairs(text_of(path), ":")
-
-
 def _governors(root: Path) -> str:
     paths = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
     return ",".join(sorted({text_of(path) for path in paths} - {""}))
-
-
-def _mitigations(folder: Path) -> str:
-    return "; ".join(f"{path.name}: {text_of(path)}" for path in sorted(folder.glob("*")))
 
 
 def _virtualization(root: Path, cpu: dict[str, str]) -> str:

@@ -152,15 +152,10 @@ def spec_of(
         no_cache=no_cache,
         guest_timeout_s=guest_timeout_s,
         snapshots=snapshots,
-        kernels=_levels(experiment, "kernel"),
-        roots=_levels(experiment, "rootfs"),
+        kernels=experiment.levels_of("kernel"),
+        roots=experiment.levels_of("rootfs"),
     )
     return parse_target(experiment.target, options)
-
-
-def _levels(experiment: Experiment, factor: str) -> tuple[str, ...]:
-    """Return the levels of a factor; none if the experiment does not have it."""
-    return next((choice.levels for choice in experiment.applied_factors if choice.factor == factor), ())
 
 
 def target_below(text: str, directory: str) -> str:

@@ -187,7 +187,7 @@ def test_swap_devices_of_a_board_are_not_those_of_a_virtual_machine() -> None:
 def test_an_open_board_sets_each_swap_device_before_anything_is_built() -> None:
     board = mock.create_autospec(Target, instance=True, offers=frozenset({"sets_swap"}))
     prepare.check_machine(_swaps("file", "none"), board)
-    board.check_swap.assert_called_once_with(["file", "none"])
+    board.check_swap.assert_called_once_with(("file", "none"))
     prepare.check_machine(builders.experiment(), board)
     board.check_swap.assert_called_once()
 

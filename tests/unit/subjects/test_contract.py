@@ -170,7 +170,7 @@ def test_a_judgement_is_a_status_with_its_reason(
     judgement = subject.judge(spec, answer, lambda _: None)
     assert judgement.status is status
     assert judgement.reason.startswith(reason) and bool(judgement.reason) == bool(reason)
-    assert bool(judgement.samples) == (status is Status.OK)
+    assert bool(judgement.measured.samples) == (status is Status.OK)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from swapstone.model import UserError
-from swapstone.targets.agent_build import sha256_of
+from swapstone.targets.agent_build import is_whole
 from swapstone.targets.vm import qemu, snapshot
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.vm.run_cache import mark_used
@@ -102,11 +101,7 @@ class MachineRunner:
         """Return whether a snapshot exists and matches its digest; checked once."""
         if state in self._saved:
             return state.exists()
-        try:
-            whole = sha256_of(state) == state.with_name(f"{state.name}.sha256").read_text()
-        except (UserError, OSError):
-            return False
-        if whole:
+        if whole := is_whole(state):
             mark_used(state)
             self._saved.add(state)
         return whole
