@@ -283,17 +283,14 @@ class Engine:
         return dataclasses.replace(outcome, judgement=Judgement(Status.REFUSED, reason, observed=judgement.observed))
 
     def _without_answer(self, error: TargetError | MachineConfigError | None) -> Judgement:
-        assert error is not None
-        if isinstance(error, MachineConfigError):
-            return Judgement(Status.REFUSED if isinstance(error, UnequalRunsError) else Status.FAILED, error.message)
-        return self._broken(error)
-
-    def _broken(self, error: TargetError) -> Judgement:
-        """Count a failure of the target.
+        """Return what a trial without an answer amounts to; count a failure of the target.
 
         Raises:
             UserError: the target broke too often in a row.
         """
+        assert error is not None
+        if isinstance(error, MachineConfigError):
+            return Judgement(Status.REFUSED if isinstance(error, UnequalRunsError) else Status.FAILED, error.message)
         self._breaks += 1
         if self._breaks >= BREAKS:
             raise UserError(f"The target broke {self._breaks} times in a row: {error.message}", error.hint) from error

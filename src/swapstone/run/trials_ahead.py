@@ -29,7 +29,7 @@ class TrialsAhead(Generic[Job, Result]):
     Args:
         make: runs one trial; called by several threads if the target runs several trials at once.
         target: stopped at the end if a trial runs then, which counts no more.
-        key: returns what tells a trial apart from others.
+        key: returns what distinguishes a trial from others.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from swapstone.targets.health import Finding, State, ability, examine
 from swapstone.targets.kernel_noise import TOOLS, unavailable
 from swapstone.wire import ProcessOutcome, TrialRequest
 
-__all__ = ["Finding", "State", "agent_findings", "capabilities", "examine", "noise_findings", "plain", "summary"]
+__all__ = ["Finding", "State", "agent_findings", "capabilities", "examine", "noise_findings", "summary"]
 
 
 def capabilities() -> list[Finding]:
@@ -152,11 +152,3 @@ def summary(found: list[Finding], noise: list[Finding]) -> str:
         f"{len(noisy)} of {len(noise)} checks found noise: {', '.join(noisy)}." if noisy else "No check found noise."
     )
     return f"{can}\n{disturbed}"
-
-
-def plain(findings: list[Finding]) -> list[dict[str, str]]:
-    """Return findings as JSON has them."""
-    return [
-        {"name": f.name, "state": f.state.value, "found": f.found, "meaning": f.meaning, "remedy": f.remedy}
-        for f in findings
-    ]

@@ -299,8 +299,8 @@ class VmTarget(Target):
         if not plugin:
             name, run = self._run_or_cached(order)
         else:
-            setup, inputs = self._setup(order)
-            name, run = digest_of(inputs), self._runner.make(dataclasses.replace(setup, plugin=plugin), inputs)
+            named = self._named(order)
+            name, run = named.name, self._runner.make(dataclasses.replace(named.setup, plugin=plugin), named.inputs)
         return self._answer_of(request, config, order, (name, run)), run
 
     def files(self, config: MachineConfig = DEFAULT_MACHINE) -> dict[str, Entry]:
@@ -346,7 +346,7 @@ class VmTarget(Target):
 
     def run_name(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> str:
         """Return the digest of all inputs of a trial's run: 64 hexadecimal digits."""
-        return digest_of(self._setup(self._trial_order(request, config))[1])
+        return self._named(self._trial_order(request, config)).name
 
     def stop(self) -> None:
         """End all machines; see `Target.stop`."""
@@ -433,10 +433,6 @@ class VmTarget(Target):
         if known is None and self._exact and run.end is GuestEnd.FINISHED:  # other ends may depend on this host
             self._runs.put(named.name, run)
         return named.name, run
-
-    def _setup(self, order: _Order) -> tuple[Setup, dict[str, bytes]]:
-        named = self._named(order)
-        return named.setup, dict(named.inputs)
 
     def _named(self, order: _Order) -> NamedRun:
         image = order.boot_image
