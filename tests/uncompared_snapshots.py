@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from swapstone.model import UserError
+from swapstone.targets.agent_build import sha256_of
 from swapstone.targets.vm import saved_machine, snapshot
 from swapstone.targets.vm.machine_runner import MachineRunner
 from swapstone.targets.vm.qemu import GuestRun, Limits, Setup
-from swapstone.targets.vm.run_name import digest_of_file
 
 COMPARED = "TESTS_COMPARE_COLD_STARTS"
 """A variable: if it is set, nothing is left out."""
@@ -48,7 +48,7 @@ def _saved_once(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
     if failed is None:
         place = _digest_of(state)
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(digest_of_file(state).hex())
+        place.write_text(sha256_of(state))
     return failed
 
 
@@ -57,6 +57,6 @@ def is_whole_or_ours(runner: MachineRunner, state: Path) -> bool:
     if _is_whole(runner, state):
         return True
     try:
-        return _digest_of(state).read_text() == digest_of_file(state).hex()
+        return _digest_of(state).read_text() == sha256_of(state)
     except (UserError, OSError):
         return False

@@ -67,7 +67,6 @@ from swapstone.session.parameters import parse_free_factors, parse_parameters
 from swapstone.session.values import parse_age_s, parse_confidence, parse_duration_ns, parse_ratio
 from swapstone.targets.board_answer import cpus_of, decode_board_answer, machine_of, sensor_facts, uname_of
 from swapstone.targets.board_roots import root_identity_of
-from swapstone.targets.driver_answer import decode_driver_answer, decode_program
 from swapstone.targets.fake_spec import decode_spec
 from swapstone.wire.own_program_output import OutputDigests
 from swapstone.workloads import parse_metric
@@ -259,11 +258,6 @@ def _output(data: bytes) -> object:
     return OutputDigests().of_bytes("stdout", data)
 
 
-def _driver_answer(data: bytes) -> object:
-    found = decode_driver_answer(data)
-    return found, decode_program(data) if "path" in found else None
-
-
 def _board_answer(data: bytes) -> object:
     found = decode_board_answer(data, fuzz_seeds.BOARD_WORD)
     read = cpus_of(found), uname_of(found), machine_of(found), sensor_facts(found.files, "before")
@@ -307,7 +301,6 @@ PROGRAM_DECODERS: tuple[Decoder, ...] = (
         lambda data: decode_known(data, ["rfc1/a"]),
         constant(b'[lwip]\n"rfc1/a" = "why"\n'),
     ),
-    Decoder("driver host", "load generator", _driver_answer, constant(*fuzz_seeds.DRIVER_ANSWERS)),
     Decoder("board", "board", _board_answer, constant(fuzz_seeds.BOARD_ANSWER)),
     Decoder("driver target", "user", _driver_target, constant(b"ssh:me@board.example:2222", b"ssh:[fe80::1]")),
     Decoder("perf script", "perf", _perf, constant(fuzz_seeds.PERF)),

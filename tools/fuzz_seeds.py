@@ -133,11 +133,6 @@ Disassembly of section .text:
     1030:\tbnd jmp 1000 <malloc>
 """
 
-DRIVER_ANSWERS = (
-    b"swapstone-driver 1\nkernel 4c696e757820362e31\narchitecture 7838365f3634\nclient 3132372e302e302e31\nmissing 6f64\nend\n",
-    b"swapstone-driver 1\npath 2f62696e2f77726b\nsha256 " + b"6162" * 32 + b"\nend\n",
-)
-
 BOARD_WORD = "swapstone-0"
 
 BOARD_ANSWER = b"""Welcome

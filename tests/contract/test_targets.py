@@ -37,7 +37,7 @@ def target(
 @pytest.fixture(scope="module")
 def program(target: Target, shared: Shared) -> Callable[[str], str]:
     """Return the path on the target of a program that succeeds (`empty`), crashes (`crash`), or is missing (any other name)."""
-    if not target.needs_build:
+    if "runs_programs" not in target.offers:
         return lambda name: target.path_of("libc=glibc", name)
     programs = contract_programs(shared)
     return lambda name: target.put(programs[name]) if name in programs else f"/nonexistent/{name}"
@@ -104,7 +104,7 @@ def test_pinning_and_priority_are_observed(target: Target, program: Callable[[st
 def test_standard_input_and_output_may_be_files(target: Target, program: Callable[[str], str], tmp_path: Path) -> None:
     given = tmp_path / "in"
     given.write_bytes(b"")
-    path = str(given) if target.shares_files else "/dev/null"
+    path = str(given) if "shares_files" in target.offers else "/dev/null"
     answer = target.run(asked(target, program("empty"), stdin=path, stdout="/dev/null"))
     assert (answer.outcome, answer.code) == (ProcessOutcome.EXITED, 0)
     with pytest.raises(WireError, match="a path is not absolute"):
@@ -114,7 +114,7 @@ def test_standard_input_and_output_may_be_files(target: Target, program: Callabl
 def test_only_regular_files_that_a_trial_wrote_are_opened(target: Target, tmp_path: Path) -> None:
     """The words are the end of a sentence about the file."""
     (tmp_path / "file").write_bytes(b"content")
-    if not target.shares_files:
+    if "shares_files" not in target.offers:
         with pytest.raises(UserError, match=r"is on the target .*, whose files can't be read"):
             target.open_file(str(tmp_path / "file"))
         return
@@ -140,7 +140,7 @@ def test_only_regular_files_that_a_trial_wrote_are_opened(target: Target, tmp_pa
 def test_all_program_paths_have_the_same_length(kind: str, tmp_path: Path, shared: Shared) -> None:
     paths = []
     with open_kind(kind, tmp_path, shared) as target:
-        if not target.needs_build:
+        if "runs_programs" not in target.offers:
             pytest.skip("nothing is put there")
         for name in ("one", "two"):
             (tmp_path / name).write_bytes(b"")

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -23,37 +21,20 @@ from swapstone.model import UnavailableError
 _OF_GLIBC = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libgcc_s.so.1")
 
 
-@dataclasses.dataclass(frozen=True)
-class CarriedCLibrary:
-    """A C library's files.
-
-    Attributes:
-        loader: name of the loader.
-        files: files of this machine by their names: the loader and shared objects.
-    """
-
-    loader: str
-    files: dict[str, Path]
-
-    def digest(self) -> str:
-        """Return the SHA-256 of all names and contents, in hexadecimal."""
-        digest = hashlib.sha256()
-        for name, path in sorted(self.files.items()):
-            digest.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-        return digest.hexdigest()
-
-
 def needs_c_library(recipe: Recipe) -> bool:
     """Return whether programs of a recipe need a loader and shared objects."""
     return bool(recipe.command) and recipe.linking != "static"
 
 
-def carried_c_library(recipe: Recipe, notify: Callable[[str], None]) -> CarriedCLibrary:
+def carried_c_library(recipe: Recipe, notify: Callable[[str], None]) -> tuple[str, dict[str, Path]]:
     """Return the C library with which a recipe's dynamic programs run on a machine that does not have it.
 
     Args:
         recipe: resolved.
         notify: called with a line for the user before a download.
+
+    Returns:
+        The name of its loader, and files of this machine by their names: the loader and shared objects.
 
     Raises:
         UnavailableError: its files are not known, or not installed.
@@ -66,7 +47,7 @@ def carried_c_library(recipe: Recipe, notify: Callable[[str], None]) -> CarriedC
         )
     loader = Path(loader_of(CROSS_COMPILERS[machine], recipe.libc)).name
     if recipe.libc == "musl":
-        return CarriedCLibrary(loader, {loader: _musl(recipe, notify)})
+        return loader, {loader: _musl(recipe, notify)}
     files: dict[str, Path] = {}
     for name in (loader, *_OF_GLIBC):
         path = Path(first_line([f"{cross_prefix(recipe.architecture)}gcc", f"-print-file-name={name}"]))
@@ -74,7 +55,7 @@ def carried_c_library(recipe: Recipe, notify: Callable[[str], None]) -> CarriedC
             files[name] = path.resolve()
     if missing := {loader, "libc.so.6"} - files.keys():
         raise UnavailableError(f"The shared objects of glibc for {machine} are not installed: {min(missing)}.")
-    return CarriedCLibrary(loader, files)
+    return loader, files
 
 
 def _musl(recipe: Recipe, notify: Callable[[str], None]) -> Path:

@@ -11,11 +11,10 @@ import dataclasses
 import hashlib
 import shlex
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from swapstone.artifacts.cache_folder import locked, new_folder, writable_folder
-from swapstone.artifacts.carried_c_library import CarriedCLibrary
 from swapstone.artifacts.image_assembly import Tree, add_parts, needed_packages
 from swapstone.artifacts.image_catalog import ARCHITECTURES, find_part
 from swapstone.artifacts.packages import Package, Progress, fetch, read_lock
@@ -31,14 +30,23 @@ _KEY_DIGITS = 32
 
 
 @dataclasses.dataclass(frozen=True)
-class CarriedPrograms(CarriedCLibrary):
+class CarriedPrograms:
     """Programs with their loader and shared objects.
 
     Attributes:
+        loader: its name.
+        files: of this machine by their names: the loader and shared objects.
         packages: pairs (package, version) of the programs, without those of their libraries.
     """
 
+    loader: str
+    files: Mapping[str, Path]
     packages: tuple[tuple[str, str], ...]
+
+    @property
+    def what(self) -> str:
+        """What is carried, for `swapstone.targets.Target.install`: the names of the programs."""
+        return f"packaged {', '.join(sorted(name for name in self.files if '.so' not in name))}"
 
     def command(self, program: str, folder: str) -> str:
         """Return the words of a shell that start a program.

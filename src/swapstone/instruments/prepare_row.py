@@ -36,13 +36,13 @@ def require_host_record(experiment: Experiment, load: str) -> None:
         UnavailableError: they ran elsewhere.
     """
     kind = find_target_kind(experiment.target)
-    reachable = kind.opens.runs_instruments
+    reachable = "runs_instruments" in kind.opens.offers
     if driver_of(experiment.target):
         raise UnavailableError(
             "The load generator of this row ran on another machine, which instruments don't use.",
             "Measure it without --driver-target, and explain that record.",
         )
-    if kind.opens.bare:
+    if "bare" in kind.opens.offers:
         raise UnavailableError(
             "Instruments attach to processes of this machine; this row was measured on an emulated one without an operating system.",
             "Compare the network stacks on --target host, and explain that record. `./swapstone docs netstack` has a profile of such a "
@@ -181,7 +181,7 @@ def _run(
         raise UserError(
             f"{comparison.workload} can't be run again with {spec.variant.label}: {outcome.judgement.reason}"
         )
-    return outcome.judgement.samples, outcome.answer
+    return outcome.judgement.measured.samples, outcome.answer
 
 
 def _with_symbols(context: RowContext, origin: Source, variant: Variant, program: Program) -> Path | None:

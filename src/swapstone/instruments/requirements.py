@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 from swapstone.artifacts import install_command
+from swapstone.model.regular_file import text_of
 
 TRACING = "/sys/kernel/tracing"
 _PROBE_S = 30
@@ -18,8 +19,7 @@ KERNEL_EVENT = "cpu-clock:k"
 """An event that is refused unless the kernel may be sampled."""
 
 
-@dataclasses.dataclass(frozen=True)
-class MissingRequirement:
+class MissingRequirement(NamedTuple):
     """Why a tool or a kernel feature can't be used, and a command or setting that enables it."""
 
     reason: str
@@ -57,7 +57,7 @@ def missing_perf() -> MissingRequirement | None:
     result = _run(("perf", "stat", "-e", KERNEL_EVENT, "--", "true"))
     if result is not None and result.returncode == 0 and "<not" not in result.stderr:
         return None
-    setting = _read("/proc/sys/kernel/perf_event_paranoid")
+    setting = text_of(Path("/proc/sys/kernel/perf_event_paranoid"))
     user = _run(("perf", "stat", "-e", "cpu-clock:u", "--", "true"))
     refused = "samples of the kernel" if user is not None and user.returncode == 0 else "perf events"
     return MissingRequirement(
@@ -132,13 +132,6 @@ def missing_kernel_names(symbols: Path = Path("/proc/kallsyms")) -> MissingRequi
         "the kernel hides its symbol addresses, so kernel functions in stacks have no names",
         "sudo sysctl kernel.kptr_restrict=0 kernel.perf_event_paranoid=1; or start swapstone as root",
     )
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return ""
 
 
 def _run(command: tuple[str, ...]) -> subprocess.CompletedProcess[str] | None:

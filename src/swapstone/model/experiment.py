@@ -201,6 +201,10 @@ class Experiment(FrozenStruct, frozen=True, kw_only=True):
     failures_count: bool = False
     wakeups: int = 0
 
+    def levels_of(self, factor: str) -> tuple[str, ...]:
+        """Return the levels of an applied factor; none if the experiment does not have it."""
+        return next((choice.levels for choice in self.applied_factors if choice.factor == factor), ())
+
     @property
     def applied_factors(self) -> tuple[FactorLevels, ...]:
         """Return the factors that are varied, then those that are held, which have one level."""

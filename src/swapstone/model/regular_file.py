@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Files that a user names or that lie in the cache: read whole, if they are regular files of a limited size."""
+"""Files that a user names or that lie in the cache, read whole if they are regular files of a limited size; and small texts."""
 
 from __future__ import annotations
 
@@ -33,3 +33,21 @@ def read_regular_file(path: Path, most_bytes: int) -> bytes:
         return b"".join(parts)
     finally:
         os.close(handle)
+
+
+def text_of(path: Path) -> str:
+    """Return a file's text without leading and trailing space; empty if it does not exist or can't be read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def tail_of(path: Path, most_bytes: int) -> str:
+    """Return the end of a file as text, with bytes that are not UTF-8 as escapes; empty if it does not exist or can't be read."""
+    try:
+        with path.open("rb") as handle:
+            handle.seek(max(0, path.stat().st_size - most_bytes))
+            return handle.read().decode(errors="backslashreplace").replace("\r\n", "\n")
+    except OSError:
+        return ""

@@ -12,6 +12,7 @@ from swapstone.targets import Capabilities
 from swapstone.workloads import BARE_SUITE
 
 _HOST = "Measure on --target host."
+_DEFAULT = ("kernel",)
 
 
 def check_bare(experiment: Experiment, subjects: Iterable[Subject], target: Capabilities) -> None:
@@ -25,7 +26,7 @@ def check_bare(experiment: Experiment, subjects: Iterable[Subject], target: Capa
     Raises:
         UnavailableError: a workload, factor or load needs an operating system; or the baseline does, or every other level.
     """
-    if not target.bare:
+    if "bare" not in target.offers:
         return
     for choice in experiment.applied_factors:
         if choice.factor != NETSTACK.name:
@@ -41,7 +42,7 @@ def check_bare(experiment: Experiment, subjects: Iterable[Subject], target: Capa
                 f"The target {target.name} has no operating system, which {subject.workload.name} needs.",
                 f"Select the workloads that it runs: --suite {BARE_SUITE}. Or measure on --target host.",
             )
-    levels = _levels(experiment)
+    levels = experiment.levels_of(NETSTACK.name) or _DEFAULT
     refused = {level: reason for level in levels if (reason := needs_system(level))}
     if levels[0] in refused or (len(levels) > 1 and all(level in refused for level in levels[1:])):
         level = levels[0] if levels[0] in refused else levels[1]
@@ -53,11 +54,6 @@ def check_bare(experiment: Experiment, subjects: Iterable[Subject], target: Capa
 
 def left_out_levels(experiment: Experiment, target: Capabilities) -> Iterator[str]:
     """Yield a sentence for each level that a target without an operating system leaves out of an experiment that it accepts."""
-    for level in _levels(experiment) if target.bare else ():
+    for level in (experiment.levels_of(NETSTACK.name) or _DEFAULT) if "bare" in target.offers else ():
         if reason := needs_system(level):
             yield f"Note: {NETSTACK.name}={level} is {reason}. The other levels are measured."
-
-
-def _levels(experiment: Experiment) -> tuple[str, ...]:
-    found = [choice.levels for choice in experiment.applied_factors if choice.factor == NETSTACK.name]
-    return found[0] if found else ("kernel",)

@@ -122,7 +122,7 @@ class Engine:
         self._first_runs = first_runs
         self._conditions: dict[str, Mapping[str, int]] = {}
         """The facts of this session's first run that is ok, by variant where each has a kernel of its own: all must have its conditions."""
-        self._ahead: TrialsAhead[Attempt] = TrialsAhead(self._attempt, target)
+        self._ahead: TrialsAhead[Trial, Attempt] = TrialsAhead(self._attempt, target, lambda trial: trial.key)
         self._began_ns: int
         self._paused_ns = 0
         self._earlier = tuple((run.trial.block, run.elapsed_ns) for run in earlier)
@@ -263,7 +263,7 @@ class Engine:
         outcome = attempt.outcome or Outcome(self._without_answer(attempt.error), None, b"")
         if not isinstance(attempt.error, TargetError):
             self._breaks = 0
-        outcome = self._under_equal_conditions(outcome, trial.variant if self._target.reboots else "")
+        outcome = self._under_equal_conditions(outcome, trial.variant if "reboots" in self._target.offers else "")
         output = self._writer.keep_raw(outcome.output)
         passes = self._passes[trial.suite, trial.workload]
         run = run_of(trial, outcome, passes=passes, times=attempt.times, output=output)
@@ -272,7 +272,7 @@ class Engine:
     def _under_equal_conditions(self, outcome: Outcome, start: str) -> Outcome:
         """Refuse a run that inherited other conditions than the first run of this session. A booted machine has its own."""
         judgement, answer = outcome.judgement, outcome.answer
-        if judgement.status is not Status.OK or answer is None or self._target.boots:
+        if judgement.status is not Status.OK or answer is None or "boots" in self._target.offers:
             return outcome
         facts = dict(answer.facts)
         first = self._conditions.setdefault(start, facts)
@@ -283,17 +283,14 @@ class Engine:
         return dataclasses.replace(outcome, judgement=Judgement(Status.REFUSED, reason, observed=judgement.observed))
 
     def _without_answer(self, error: TargetError | MachineConfigError | None) -> Judgement:
-        assert error is not None
-        if isinstance(error, MachineConfigError):
-            return Judgement(Status.REFUSED if isinstance(error, UnequalRunsError) else Status.FAILED, error.message)
-        return self._broken(error)
-
-    def _broken(self, error: TargetError) -> Judgement:
-        """Count a failure of the target.
+        """Return what a trial without an answer amounts to; count a failure of the target.
 
         Raises:
             UserError: the target broke too often in a row.
         """
+        assert error is not None
+        if isinstance(error, MachineConfigError):
+            return Judgement(Status.REFUSED if isinstance(error, UnequalRunsError) else Status.FAILED, error.message)
         self._breaks += 1
         if self._breaks >= BREAKS:
             raise UserError(f"The target broke {self._breaks} times in a row: {error.message}", error.hint) from error

@@ -22,7 +22,11 @@ def with_noise(manifest: Manifest, experiment: Experiment, target: Target) -> Ma
         experiment: only one with the suite latency on the wall clock is concerned.
         target: of the experiment, where no trial runs now.
     """
-    if experiment.virtual or not target.runs_loads or all(suite != _SUITE for suite, _ in experiment.workloads):
+    if (
+        experiment.virtual
+        or "runs_loads" not in target.offers
+        or all(suite != _SUITE for suite, _ in experiment.workloads)
+    ):
         return manifest
     found = dict.fromkeys(TOOLS, _OWN_BOOTS) if experiment.order == BOOT_ORDER else measure(target)
     return msgspec.structs.replace(manifest, machine=(*manifest.machine, *found.items()))

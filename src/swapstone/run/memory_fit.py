@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Sequence
 
 from swapstone.model import TriedMemory, VariantMemory
 from swapstone.plan.memory_search import Resolution, next_size, sizes_left, threshold
 from swapstone.run.memory_trials import Expected, MemoryRun, expected_of
 from swapstone.run.phase_summary import summary
 from swapstone.run.prepare import Key
+from swapstone.run.trials_ahead import TrialsAhead
+from swapstone.targets import Target
 
 LONGER = 20
 """A run counts as failed if it takes so many times as long as the longest one without a limit, and at least `LEAST_TIMEOUT_MS`: a program
@@ -46,8 +47,6 @@ class MemoryRule:
 
 RunOnce = Callable[[Key, int, int], MemoryRun]
 """Runs a program with a memory in bytes and a time-out in ms: `swapstone.run.memory_trials.MemoryTrials.run`."""
-
-SideBySide = Callable[[Callable[[Key], None], Iterable[Key]], AbstractContextManager[Iterator[None]]]
 
 
 class MemorySearch:
@@ -173,14 +172,14 @@ def varies_from(sizes: Iterable[TriedMemory]) -> int:
 
 def search_all(
     searches: Sequence[MemorySearch],
-    side_by_side: SideBySide,
+    target: Target,
     progress: Callable[[MemorySearch, int, float], None],
 ) -> bool:
     """Search for all variants in turns until each is complete.
 
     Args:
         searches: one for each variant.
-        side_by_side: runs several at once, where the target can.
+        target: where they run, several at once if it can.
         progress: called after each part with its search, an estimate of the parts left, and the mean time of a part in s.
 
     Returns:
@@ -194,8 +193,8 @@ def search_all(
 
     try:
         while waiting := [search.key for search in searches if not search.done]:
-            with side_by_side(step, waiting) as results:
-                for key, _ in zip(waiting, results, strict=True):
+            with TrialsAhead(step, target) as ahead:
+                for key, _ in zip(waiting, ahead.results(waiting), strict=True):
                     parts += 1
                     left = sum(search.left for search in searches if not search.done)
                     progress(by_key[key], left, (time.monotonic() - began) / parts)

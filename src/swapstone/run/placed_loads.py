@@ -27,7 +27,7 @@ def placed_loads(experiment: Experiment, target: Target, notify: Callable[[str],
             priorities.
         UserError: the packages can't be fetched or copied.
     """
-    if target.boots or not target.runs_loads:
+    if "boots" in target.offers or "runs_loads" not in target.offers:
         return {name: find_load(name) for name in experiment.loads}
     loads = {name: found for name in experiment.loads if (found := shared_machine_load(name)) is not None}
     programs = sorted({program for load in loads.values() for program in programs_of(load)})
@@ -35,7 +35,7 @@ def placed_loads(experiment: Experiment, target: Target, notify: Callable[[str],
         return loads
     carried = carried_programs(programs, target.architecture, notify)
     notify(f"{', '.join(f'{name} {version}' for name, version in carried.packages)}: programs of Debian for loads")
-    folder = target.put_programs(carried.files, carried.digest())
+    folder = target.install(carried.files, carried.what)
     commands = {program: carried.command(program, folder) for program in programs}
     if _CYCLICTEST in commands:
         words = f"{commands[_CYCLICTEST]} --quiet --mlockall --priority=99 --threads=1 --interval=100 --loops=1"

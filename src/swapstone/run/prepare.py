@@ -88,17 +88,19 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
     for subject in subjects:
         subject.check(experiment, target)
     base = base_recipe(experiment.architecture)
-    for choice in experiment.applied_factors if target.needs_build else ():
+    for choice in experiment.applied_factors if "runs_programs" in target.offers else ():
         if choice.factor == COMPILER.name:
             COMPILER.check_levels(choice.levels)
         missing = [missing_tools(choice.factor, level, base) for level in choice.levels]
         decisive = missing[:1] if None in missing[1:] else missing
         for reason in filter(None, decisive):
             raise reason
-    if target.needs_build:
+    if "runs_programs" in target.offers:
         compiled = [subject for subject in subjects if subject.needs_compiler]
         has_files = has_files_for(subjects, target)
-        check = functools.partial(check_recipe, shares_files=has_files, preloads=has_files or target.takes_libraries)
+        check = functools.partial(
+            check_recipe, shares_files=has_files, preloads=has_files or "takes_libraries" in target.offers
+        )
         check_variants(experiment, base, compiled, check)
 
 
@@ -125,7 +127,9 @@ def check_variants(
 
 def has_files_for(subjects: Iterable[Subject], target: Capabilities) -> bool:
     """Return whether the target has the files of this machine that its programs need: shared, or carried for each of them."""
-    return target.shares_files or (target.carries_files and all(subject.carries_files for subject in subjects))
+    return "shares_files" in target.offers or (
+        "carries_files" in target.offers and all(subject.carries_files for subject in subjects)
+    )
 
 
 def _impossible(
@@ -161,28 +165,28 @@ def check_machine(experiment: Experiment, target: Capabilities) -> None:
     Raises:
         UnavailableError: a factor acts when a machine starts, or a load runs beside. Or the target is open, and can't set a swap device.
     """
-    swaps = [level for choice in experiment.applied_factors if choice.factor == SWAP.name for level in choice.levels]
-    if target.boots:
+    swaps = experiment.levels_of(SWAP.name)
+    if "boots" in target.offers:
         _check_swaps(swaps, target, is_machine_level, "Measure on a board: --target ssh:root@BOARD")
         return
-    if target.sets_swap:
+    if "sets_swap" in target.offers:
         _check_swaps(
             swaps, target, is_board_level, "Name levels of boards: swap=file,zram:lzo-rle. Or measure on --target vm."
         )
-    if target.reboots:
+    if "reboots" in target.offers:
         _check_kernels(experiment, target)
         _check_roots(experiment, target)
     needs = [
         f"the factor {choice.factor}"
         for choice in experiment.applied_factors
         if find_factor(choice.factor).stage is Stage.BOOT
-        and not (target.reboots and choice.factor == KERNEL.name)
-        and not (target.sets_swap and choice.factor == SWAP.name)
+        and not ("reboots" in target.offers and choice.factor == KERNEL.name)
+        and not ("sets_swap" in target.offers and choice.factor == SWAP.name)
     ]
     needs += [
         f"the load {load}"
         for load in experiment.loads
-        if load != IDLE.name and not (target.runs_loads and shared_machine_load(load) is not None)
+        if load != IDLE.name and not ("runs_loads" in target.offers and shared_machine_load(load) is not None)
     ]
     if needs:
         hint = _OTHER_BOOTS if needs[0] == f"the factor {KERNEL.name}" else "Measure on --target vm."
@@ -214,8 +218,7 @@ def _check_kernels(experiment: Experiment, target: Capabilities) -> None:
         UnavailableError: one is neither a file nor a kernel that a lab may name, or it has boot parameters, which a board takes from its
             boot loader.
     """
-    levels = [level for choice in experiment.applied_factors if choice.factor == KERNEL.name for level in choice.levels]
-    for level in levels:
+    for level in experiment.levels_of(KERNEL.name):
         kernel, options = split_kernel(level)
         if ("/" not in kernel and kernel not in PACKAGED) or options:
             raise UnavailableError(
@@ -231,8 +234,7 @@ def _check_roots(experiment: Experiment, target: Capabilities) -> None:
     Raises:
         UnavailableError: one is a folder; a strategy deploys files.
     """
-    levels = [level for choice in experiment.applied_factors if choice.factor == ROOTFS.name for level in choice.levels]
-    for level in levels:
+    for level in experiment.levels_of(ROOTFS.name):
         if "/" in level and Path(level).is_dir():
             raise UnavailableError(
                 f"The target {target.name} can't boot {level}: it is a folder, and a strategy deploys files.",
@@ -269,7 +271,7 @@ def prepare(
         notify(note)
     variants = {variant.label: variant for variant in plan.run_variants(experiment)}
     subjects = subjects_of(workloads_of(experiment))
-    compiles = target.needs_build and any(subject.needs_compiler for subject in subjects.values())
+    compiles = "runs_programs" in target.offers and any(subject.needs_compiler for subject in subjects.values())
     with_empty = compiles and any(subject.empty_programs for subject in subjects.values())
     recipes = VariantRecipes(
         base_recipe(experiment.architecture),

@@ -90,10 +90,10 @@ class VariantRecipes:
             if recipe.preload and not self._has_files:
                 put = functools.partial(self._target.put_library, keep_path="/" in recipe.allocator)
                 recipe = msgspec.structs.replace(recipe, preload=tuple(put(Path(each)) for each in recipe.preload))
-            if self._target.takes_loaders and needs_c_library(recipe):
-                library = carried_c_library(recipe, self._notify)
-                folder = self._target.put_loader(library.files, library.digest())
-                recipe = linked_for_folder(recipe, library.loader, folder)
+            if "takes_loaders" in self._target.offers and needs_c_library(recipe):
+                loader, files = carried_c_library(recipe, self._notify)
+                folder = self._target.install(files, f"C library of {min(files)}")
+                recipe = linked_for_folder(recipe, loader, folder)
         except UserError as error:
             known = {label for _, label in self._impossible}
             self._impossible[key] = " ".join(filter(None, (error.message, error.hint)))

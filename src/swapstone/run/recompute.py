@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from swapstone.model import FrozenStruct, Run, Status
 from swapstone.record import record_format
 from swapstone.run.prepare import Prepared
-from swapstone.subjects import TrialSpec, raw_output
+from swapstone.run.trial_specs import TrialSpecs
+from swapstone.subjects import raw_output
 from swapstone.targets import Target
-from swapstone.workloads import find_load
 
 
 class Recomputed(FrozenStruct, frozen=True, kw_only=True):
@@ -64,20 +64,11 @@ def recompute(
         TargetError: the target broke.
     """
     found = []
-    cpus = target.describe().cpus
+    specs = TrialSpecs(prepared, target)
     for done, run in enumerate(runs):
         progress(done, len(runs), run.trial.key)
         subject = prepared.subjects[run.trial.suite, run.trial.workload]
-        load = find_load(run.trial.load)
-        spec = TrialSpec(
-            identity=run.trial.identity,
-            variant=prepared.variants[run.trial.variant],
-            program=prepared.programs[run.trial.suite, run.trial.workload, run.trial.variant].in_block(run.trial.block),
-            scratch=target.scratch(),
-            cpus=cpus,
-            passes=run.passes,
-            load=load,
-        )
+        spec = specs.spec(run.trial, run.trial.identity, run.passes)
         answer = target.run(subject.request(spec), subject.machine_config(spec))
         now = record_format.file_sha256(raw_output(answer))
         same = answer.name == run.name if answer.name and run.name else None

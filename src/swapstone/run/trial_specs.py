@@ -10,7 +10,7 @@ from swapstone.model import IDLE, Experiment, Status, Trial
 from swapstone.plan import WORK_NS
 from swapstone.plan.stopping import first_block
 from swapstone.run.prepare import Prepared
-from swapstone.run.side_by_side import side_by_side
+from swapstone.run.trials_ahead import TrialsAhead
 from swapstone.subjects import TrialSpec
 from swapstone.targets import Target
 
@@ -84,7 +84,8 @@ class TrialSpecs:
         unknown = [
             (number, key) for number, key in enumerate(keys) if not (key in found and (key in checks or key in once))
         ]
-        with side_by_side(self._calibrated, unknown, self._target) as results:
+        with TrialsAhead(self._calibrated, self._target) as ahead:
+            results = ahead.results(unknown)
             for done, (_, key) in enumerate(unknown, start=len(keys) - len(unknown)):
                 progress(done, len(keys), key[1])
                 number, measured[key] = next(results)
@@ -110,7 +111,7 @@ class TrialSpecs:
             outcome = self._prepared.subjects[key].run(spec, self._target)
             if outcome.judgement.status is not Status.OK or outcome.answer is None:
                 return 1, check  # its trials will fail the same way, and the report will state why
-            check = check or outcome.judgement.check
+            check = check or outcome.judgement.measured.check
             took_ns = max(1, dict(outcome.answer.facts).get("wall_ns", WORK_NS))
             better = max(1, min(most, round(passes * (WORK_NS // 4) / took_ns)))
             if attempt == 2 or better <= passes:

@@ -9,36 +9,43 @@ Where several trials can run at once, a run is a function of its inputs, so runn
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
-from swapstone.model import Trial
 from swapstone.targets import Target
 
+Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 AHEAD = 2
 """So many trials of later blocks for each processor run, or wait to run: while the longest of a block runs, the others have work."""
 
 
-class TrialsAhead(Generic[Result]):
+class TrialsAhead(Generic[Job, Result]):
     """Runs trials block by block, as a context manager; those of later blocks begin early.
 
     Args:
         make: runs one trial; called by several threads if the target runs several trials at once.
         target: stopped at the end if a trial runs then, which counts no more.
+        key: returns what distinguishes a trial from others.
     """
 
-    def __init__(self, make: Callable[[Trial], Result], target: Target) -> None:
+    def __init__(
+        self,
+        make: Callable[[Job], Result],
+        target: Target,
+        key: Callable[[Job], Hashable] = lambda job: job,
+    ) -> None:
         self._make = make
+        self._key = key
         self._target = target
-        self._started: dict[str, Future[Result]] = {}
+        self._started: dict[Hashable, Future[Result]] = {}
         self._discarded: list[Future[Result]] = []
         self._pool = ThreadPoolExecutor(target.at_once, thread_name_prefix="trial") if target.at_once > 1 else None
 
-    def results(self, trials: Sequence[Trial], later: Iterable[Trial]) -> Iterator[Result]:
+    def results(self, trials: Sequence[Job], later: Iterable[Job] = ()) -> Iterator[Result]:
         """Return the results of trials, in their order.
 
         Args:
@@ -51,13 +58,15 @@ class TrialsAhead(Generic[Result]):
         """
         if self._pool is None:
             return map(self._make, trials)
-        wanted = {trial.key: trial for trial in (*trials, *itertools.islice(later, AHEAD * self._target.at_once))}
+        wanted = {
+            self._key(trial): trial for trial in (*trials, *itertools.islice(later, AHEAD * self._target.at_once))
+        }
         gone = [self._started.pop(key) for key in list(self._started) if key not in wanted]
         self._discarded = [each for each in (*self._discarded, *gone) if not (each.cancel() or each.done())]
         for key, trial in wanted.items():
             if key not in self._started:
                 self._started[key] = self._pool.submit(self._make, trial)
-        due = [self._started.pop(trial.key) for trial in trials]
+        due = [self._started.pop(self._key(trial)) for trial in trials]
         return (each.result() for each in due)
 
     def __enter__(self) -> Self:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,7 @@ from swapstone.targets import TargetOptions, find_target_kind
 from swapstone.targets.board import clean_board, mirror
 from swapstone.targets.board_answer import BoardAnswer, sensor_facts
 from swapstone.targets.board_swap import PROBE_STEP, has_zram, missing_for_swap
-from swapstone.targets.health import Finding, HostFiles, State, examine
+from swapstone.targets.health import Finding, HostFiles, State, ability, examine, trouble_of
 from swapstone.targets.labgrid_target import LABGRID, LabgridTarget, parse_lab, with_environment
 from swapstone.targets.ssh_target import SSH, SshTarget, parse_board
 from swapstone.targets.virtual_board import VIRTUAL_BOARD, VirtualBoardSpec
@@ -90,12 +91,12 @@ def _open(text: str, notify: Callable[[str], None]) -> SshTarget:
     if find_target_kind(text) is LABGRID:
         spec = parse_lab(text.partition(":")[2])
         notify(f"labgrid acquires {spec.lab.place}, and boots its board")
-        return spec.board()
+        return spec.open(None)
     if find_target_kind(text) is not VIRTUAL_BOARD:
         return SshTarget(parse_board(_detail(text)))
     virtual = VIRTUAL_BOARD.parse(text.partition(":")[2], TargetOptions())
     assert isinstance(virtual, VirtualBoardSpec)
-    return virtual.board(lambda request: board_image(request, notify))
+    return virtual.open(lambda request: board_image(request, notify))
 
 
 def _lab(target: LabgridTarget) -> Iterator[Finding]:
@@ -105,35 +106,33 @@ def _lab(target: LabgridTarget) -> Iterator[Finding]:
     place = held if lab.coordinator else "needs no coordinator"
     yield _found("place", f"{lab.place}: {place}")
     yield _found("environment", f"{target.environment}, target {lab.role}: {', '.join((*lab.drivers, *lab.resources))}")
-    if lab.strategy:
-        yield _found("strategy", f"{lab.strategy}, state {lab.state}")
-    else:
-        meaning = "the board must run already, and the factors kernel and rootfs are unavailable"
-        yield Finding(name="strategy", state=State.MISSING, found="none", meaning=meaning)
+    without = ("the board must run already, and the factors kernel and rootfs are unavailable", "")
+    strategy = functools.partial(_shown, f"{lab.strategy}, state {lab.state}")
+    yield ability("strategy", None if lab.strategy else without, strategy, absent="none")
     yield _found("address", f"{target.address}, from {lab.source}")
     for factor, does, image in (("kernel", "boots", lab.image), ("rootfs", "deploys", lab.root_image)):
-        if image:
-            yield _found(f"{factor}=FILE", f"the strategy {does} each file in place of {image}")
-        else:
-            yield Finding(
-                name=f"{factor}=FILE",
-                state=State.MISSING,
-                found="the environment names no image",
-                meaning=f"the factor {factor} is unavailable",
-            )
+        yield ability(
+            f"{factor}=FILE",
+            None if image else (f"the factor {factor} is unavailable", ""),
+            functools.partial(_shown, f"the strategy {does} each file in place of {image}"),
+            absent="the environment names no image",
+        )
 
 
 def swap_finding(answer: BoardAnswer, *, is_root: bool) -> Finding:
     """Return whether swap devices can be compared."""
-    reason, hint = missing_for_swap(answer, is_root=is_root)
-    if reason:
-        return Finding(name="swap=LEVEL", state=State.MISSING, found="unavailable", meaning=reason, remedy=hint)
+    trouble = missing_for_swap(answer, is_root=is_root)
     zram = "zram is there" if has_zram(answer) else "modprobe zram is tried when a level is set"
-    return _found("swap=LEVEL", f"none, zram:ALGORITHM ({zram}), and file if the folder's file system takes swap files")
+    found = f"none, zram:ALGORITHM ({zram}), and file if the folder's file system takes swap files"
+    return ability("swap=LEVEL", trouble if any(trouble) else None, lambda: found)
 
 
 def _found(name: str, text: str) -> Finding:
-    return Finding(name=name, state=State.GOOD, found=safe(text)[:1000])
+    return Finding(name=name, state=State.GOOD, found=_shown(text))
+
+
+def _shown(text: str) -> str:
+    return safe(text)[:1000]
 
 
 class _BoardFiles(HostFiles):
@@ -199,16 +198,19 @@ def _level(machine: str, factor: str, level: str) -> Finding:
     architecture = next((each.name for each in ARCHITECTURES if each.machine == machine), "")
     recipe = base_recipe(architecture)
     changed: Recipe = msgspec.structs.replace(recipe, **{factor: level})
-    name = f"{factor}={level}"
-    try:
+
+    def check() -> None:
         if machine == os.uname().machine:
             require_tools(factor, find_level(find_factor(factor), level))
         check_compiler(changed)
-    except UserError as error:
-        return Finding(name=name, state=State.MISSING, found="missing", meaning=error.message, remedy=error.hint)
-    gcc = f"{cross_prefix(recipe.architecture)}gcc"
-    found = f"programs for {architecture or machine} by {compiler_version((level if level == 'clang' else gcc,))}"
-    return Finding(name=name, state=State.GOOD, found=found)
+
+    compiler = "clang" if level == "clang" else f"{cross_prefix(recipe.architecture)}gcc"
+    return ability(
+        f"{factor}={level}",
+        trouble_of(check),
+        lambda: f"programs for {architecture or machine} by {compiler_version((compiler,))}",
+        absent="missing",
+    )
 
 
 def _sensor(name: str, facts: dict[str, int]) -> Finding:

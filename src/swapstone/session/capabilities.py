@@ -18,11 +18,11 @@ from swapstone.session.emulator_findings import emulator_findings, kvm_finding
 from swapstone.session.tool_findings import instrument_findings, load_generator_findings
 from swapstone.targets import Target, open_target
 from swapstone.targets.bare import BARE, emulator_version
-from swapstone.targets.health import Finding, State, examine
+from swapstone.targets.health import Finding, State, ability, examine
 from swapstone.targets.kernel_noise import TOOLS, unavailable
 from swapstone.wire import ProcessOutcome, TrialRequest
 
-__all__ = ["Finding", "State", "agent_findings", "capabilities", "examine", "noise_findings", "plain", "summary"]
+__all__ = ["Finding", "State", "agent_findings", "capabilities", "examine", "noise_findings", "summary"]
 
 
 def capabilities() -> list[Finding]:
@@ -34,51 +34,34 @@ def capabilities() -> list[Finding]:
 
 
 def _levels() -> list[Finding]:
-    findings = []
-    for factor in FACTORS:
-        for level in factor.levels:
-            absent = [command for command in level.needs if shutil.which(command) is None]
-            name = f"{factor.name}={level.name}"
-            if absent:
-                meaning = f"{name} is unavailable: the command {absent[0]!r} is not installed"
-                remedy = install_command(level.package)
-                findings.append(
-                    Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, remedy=remedy)
-                )
-            else:
-                found = _found(factor.name, level)
-                findings.append(Finding(name=name, state=State.GOOD, found=found))
-    return findings
+    return [_level(factor.name, level) for factor in FACTORS for level in factor.levels]
+
+
+def _level(factor: str, level: Level) -> Finding:
+    name = f"{factor}={level.name}"
+    absent = [command for command in level.needs if shutil.which(command) is None]
+    trouble = (
+        (f"{name} is unavailable: the command {absent[0]!r} is not installed", install_command(level.package))
+        if absent
+        else None
+    )
+    return ability(name, trouble, lambda: _found(factor, level), absent="missing")
 
 
 def _network() -> Finding:
     """Return whether trials of network stacks can run; `_levels` checks the commands that they need."""
-    name, trouble = "network stacks", missing_crate_requirement()
-    if trouble is None:
-        return Finding(name=name, state=State.GOOD, found=f"{compiler_version(('rustc',))}, root, a TAP")
-    message, remedy = trouble
-    return Finding(
-        name=name,
-        state=State.MISSING,
-        found="unavailable",
-        meaning=f"{message.rstrip('.')}: no netstack=",
-        remedy=remedy,
+    return ability(
+        "network stacks",
+        missing_crate_requirement(),
+        lambda: f"{compiler_version(('rustc',))}, root, a TAP",
+        "{}: no netstack=",
     )
 
 
 def bare_finding() -> Finding:
     """Return whether the target without an operating system can be built and booted."""
-    name, trouble = f"target {BARE.name}", missing_guest_requirement()
-    if trouble is None:
-        return Finding(name=name, state=State.GOOD, found=emulator_version())
-    message, remedy = trouble
-    return Finding(
-        name=name,
-        state=State.MISSING,
-        found="unavailable",
-        meaning=f"{message.rstrip('.')}: no network stack without an operating system",
-        remedy=remedy,
-    )
+    meaning = "{}: no network stack without an operating system"
+    return ability(f"target {BARE.name}", missing_guest_requirement(), emulator_version, meaning)
 
 
 def _found(factor: str, level: Level) -> str:
@@ -97,14 +80,17 @@ def _agent() -> list[Finding]:
         return _no_agent(error)
 
 
-_OBSERVING = "observing a trial"
-
-
 def _no_agent(error: UserError) -> list[Finding]:
-    found = "the agent does not run"
-    return [
-        Finding(name=_OBSERVING, state=State.MISSING, found=found, meaning=error.message, remedy=error.hint),
-    ]
+    return [ability(_OBSERVING, (error.message, error.hint), str, absent="the agent does not run")]
+
+
+_OBSERVING = "observing a trial"
+_RECORDED = {
+    "run_delay_ns": "run-queue delay",
+    "psi_cpu_us": "pressure around a trial",
+    "steal_ticks": "steal",
+}
+"""Facts of an answer that not every kernel reports."""
 
 
 def agent_findings(target: Target, arguments: tuple[str, ...]) -> list[Finding]:
@@ -114,7 +100,6 @@ def agent_findings(target: Target, arguments: tuple[str, ...]) -> list[Finding]:
         target: where.
         arguments: of the program there, with its path first; it has no effect.
     """
-    name = _OBSERVING
     request = TrialRequest(
         id="doctor",
         arguments=arguments,
@@ -130,41 +115,31 @@ def agent_findings(target: Target, arguments: tuple[str, ...]) -> list[Finding]:
         answer = target.run(request)
     except UserError as error:
         return _no_agent(error)
-    facts = dict(answer.facts)
-    findings = []
-    if answer.outcome is ProcessOutcome.EXITED and answer.objects:
-        findings.append(
-            Finding(name=name, state=State.GOOD, found=f"the agent read {len(answer.objects)} mapped objects")
-        )
-    else:
-        meaning = (
-            "; ".join(answer.notes) or "the agent could not read what a program has mapped: no level can be confirmed"
-        )
-        remedy = "sudo sysctl kernel.yama.ptrace_scope=1; in a container: --cap-add SYS_PTRACE"
-        findings.append(
-            Finding(name=name, state=State.MISSING, found="nothing observed", meaning=meaning, remedy=remedy)
-        )
-    for fact, what in (
-        ("run_delay_ns", "run-queue delay"),
-        ("psi_cpu_us", "pressure around a trial"),
-        ("steal_ticks", "steal"),
-    ):
-        state, found = (State.GOOD, "recorded") if fact in facts else (State.UNKNOWN, "this kernel does not report it")
-        findings.append(Finding(name=what, state=state, found=found))
-    return findings
+    observed = answer.outcome is ProcessOutcome.EXITED and answer.objects
+    notes = "; ".join(answer.notes) or "the agent could not read what a program has mapped: no level can be confirmed"
+    trouble = (notes, "sudo sysctl kernel.yama.ptrace_scope=1; in a container: --cap-add SYS_PTRACE")
+    mapped = f"the agent read {len(answer.objects)} mapped objects"
+    facts, unknown = dict(answer.facts), (State.UNKNOWN, "this kernel does not report it")
+    recorded = [(what, (State.GOOD, "recorded") if fact in facts else unknown) for fact, what in _RECORDED.items()]
+    return [
+        ability(_OBSERVING, None if observed else trouble, lambda: mapped, absent="nothing observed"),
+        *(Finding(name=what, state=state, found=found) for what, (state, found) in recorded),
+    ]
 
 
 def noise_findings(target: Target) -> list[Finding]:
     """Return whether rtla can measure the noise of kernel and hardware on a target, as the suite latency does."""
-    findings = []
-    for name, reason in unavailable(target).items():
-        if reason:
-            meaning = f"{TOOLS[name]} measures nothing before the suite latency"
-            found = Finding(name=name, state=State.MISSING, found=f"unavailable: {reason}", meaning=meaning)
-        else:
-            found = Finding(name=name, state=State.GOOD, found=f"{TOOLS[name]}, before the suite latency")
-        findings.append(found)
-    return findings
+    return [_noise(name, reason) for name, reason in unavailable(target).items()]
+
+
+def _noise(name: str, reason: str) -> Finding:
+    return ability(
+        name,
+        (reason, "") if reason else None,
+        lambda: f"{TOOLS[name]}, before the suite latency",
+        f"{TOOLS[name]} measures nothing before the suite latency",
+        f"unavailable: {reason}",
+    )
 
 
 def summary(found: list[Finding], noise: list[Finding]) -> str:
@@ -177,11 +152,3 @@ def summary(found: list[Finding], noise: list[Finding]) -> str:
         f"{len(noisy)} of {len(noise)} checks found noise: {', '.join(noisy)}." if noisy else "No check found noise."
     )
     return f"{can}\n{disturbed}"
-
-
-def plain(findings: list[Finding]) -> list[dict[str, str]]:
-    """Return findings as JSON has them."""
-    return [
-        {"name": f.name, "state": f.state.value, "found": f.found, "meaning": f.meaning, "remedy": f.remedy}
-        for f in findings
-    ]

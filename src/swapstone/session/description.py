@@ -80,10 +80,10 @@ def _place(experiment: Experiment, metrics: Iterable[Metric]) -> PlaceFacts:
     with contextlib.suppress(UserError):  # of a record that someone edited
         driver = driver_of(experiment.target)
     on_the_clock = experiment.virtual and any(metric.name in EXPLAINED_TIMES for metric in metrics)
-    here = not experiment.virtual and kind.runs_instruments and not driver
+    here = not experiment.virtual and "runs_instruments" in kind.offers and not driver
     return PlaceFacts(
         exact=experiment.virtual,
-        boots=kind.boots,
-        bare=kind.bare,
+        boots="boots" in kind.offers,
+        bare="bare" in kind.offers,
         explains=measures_wakeups(experiment) or on_the_clock or here,
     )

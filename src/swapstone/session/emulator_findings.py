@@ -3,19 +3,21 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from swapstone.artifacts import install_command
 from swapstone.artifacts.cross_compilers import CROSS_COMPILERS, check_cross, cross_compiler
 from swapstone.artifacts.image_cache import cached_images
 from swapstone.artifacts.image_catalog import ARCHITECTURES, Architecture
-from swapstone.artifacts.images import BuiltImage, Image
+from swapstone.artifacts.images import BuiltImage
 from swapstone.artifacts.packages import read_lock
 from swapstone.model import MOST_PROCESSORS, UserError
 from swapstone.session.machines import vm_image_of
-from swapstone.targets.health import Finding, State
+from swapstone.targets.health import Finding, State, ability, trouble_of
 from swapstone.targets.vm.emulator import SEVERAL, find_emulator
 from swapstone.targets.vm.kvm import KVM_DEVICE, kvm_device_trouble, kvm_trouble
 from swapstone.targets.vm.machine_models import EmulatedMachine
@@ -29,59 +31,51 @@ def emulator_findings() -> list[Finding]:
     try:
         lock = read_lock()
     except UserError as error:
-        return [
-            Finding(name="images", state=State.MISSING, found="no lock", meaning=error.message, remedy=error.hint),
-        ]
-    findings = []
-    for architecture in ARCHITECTURES:
-        name = f"virtual {architecture.name}"
-        if architecture.debian in lock.unavailable:
-            found = f"no images: {lock.unavailable[architecture.debian]}"
-            findings.append(Finding(name=name, state=State.UNKNOWN, found=found))
-        elif shutil.which(architecture.emulator) is None:
-            meaning = f"virtual machines of {architecture.name} are unavailable: no {architecture.emulator}"
-            remedy = install_command(architecture.emulator_package)
-            findings.append(Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, remedy=remedy))
-        else:
-            findings += [
-                Finding(name=name, state=State.GOOD, found=architecture.emulator),
-                *several_processors(architecture),
-                *_programs(architecture),
-            ]
-    return findings
+        return [ability("images", (error.message, error.hint), str, absent="no lock")]
+    return [finding for architecture in ARCHITECTURES for finding in _machine(architecture, lock.unavailable)]
+
+
+def _machine(architecture: Architecture, without_images: Mapping[str, str]) -> list[Finding]:
+    name, emulator = f"virtual {architecture.name}", architecture.emulator
+    if why := without_images.get(architecture.debian):
+        return [Finding(name=name, state=State.UNKNOWN, found=f"no images: {why}")]
+    if shutil.which(emulator) is None:
+        meaning = f"virtual machines of {architecture.name} are unavailable: no {emulator}"
+        return [ability(name, (meaning, install_command(architecture.emulator_package)), str, absent="missing")]
+    found = Finding(name=name, state=State.GOOD, found=emulator)
+    return [found, *several_processors(architecture), *_programs(architecture)]
 
 
 def several_processors(architecture: Architecture) -> list[Finding]:
     """Return whether the emulator can emulate several processors; nothing for architectures that never have more than one."""
     if architecture.machine not in SEVERAL:
         return []
-    name = f"--smp of {architecture.name}"
-    try:
-        emulator = find_emulator(EmulatedMachine(architecture=architecture.machine, processors=2))
-    except UserError as error:
-        meaning = f"machines of {architecture.name} have one processor: {error.message}"
-        return [Finding(name=name, state=State.MISSING, found="unavailable", meaning=meaning, remedy=error.hint)]
-    return [Finding(name=name, state=State.GOOD, found=f"1 to {MOST_PROCESSORS} processors, {emulator.version}")]
+    machine = EmulatedMachine(architecture=architecture.machine, processors=2)
+    return [
+        ability(
+            f"--smp of {architecture.name}",
+            trouble_of(lambda: find_emulator(machine)),
+            lambda: f"1 to {MOST_PROCESSORS} processors, {find_emulator(machine).version}",
+            f"machines of {architecture.name} have one processor: {{}}",
+        )
+    ]
 
 
 def _programs(architecture: Architecture) -> list[Finding]:
     """Return whether programs for another architecture's machines can be built here, with each C library."""
-    if architecture.machine == os.uname().machine or architecture.machine not in CROSS_COMPILERS:
+    machine = architecture.machine
+    if machine == os.uname().machine or machine not in CROSS_COMPILERS:
         return []
-    findings = []
-    for libc in ("glibc", "musl"):
-        name = f"{libc} for {architecture.name}"
-        try:
-            check_cross(architecture.machine, "gcc", libc)
-        except UserError as error:
-            meaning = f"programs for {architecture.name} with {libc} are unavailable: {error.message}"
-            findings.append(
-                Finding(name=name, state=State.MISSING, found="missing", meaning=meaning, remedy=error.hint)
-            )
-        else:
-            found = f"{cross_compiler(architecture.machine).prefix}gcc"
-            findings.append(Finding(name=name, state=State.GOOD, found=found))
-    return findings
+    return [
+        ability(
+            f"{libc} for {architecture.name}",
+            trouble_of(functools.partial(check_cross, machine, "gcc", libc)),
+            lambda: f"{cross_compiler(machine).prefix}gcc",
+            f"programs for {architecture.name} with {libc} are unavailable: {{}}",
+            "missing",
+        )
+        for libc in ("glibc", "musl")
+    ]
 
 
 def kvm_finding(options: VmOptions = _DEFAULT, device: Path = KVM_DEVICE) -> Finding:
@@ -97,7 +91,11 @@ def kvm_finding(options: VmOptions = _DEFAULT, device: Path = KVM_DEVICE) -> Fin
         return Finding(name=name, state=State.UNKNOWN, found=f"there are no images for this processor, {machine}")
     trouble = kvm_device_trouble(machine, device)
     if not trouble:
-        image = next((kept for kept in cached_images() if _is_generic(kept.image, architecture.name)), None)
+        wanted = (architecture.name, "generic")
+        image = next(
+            (kept for kept in cached_images() if kept.image and (kept.image.architecture, kept.image.kernel) == wanted),
+            None,
+        )
         if image is None or image.image is None:
             found = f"{device} opens; a kernel can be started under it once there is an image"
             return Finding(name=name, state=State.UNKNOWN, found=found, remedy="swapstone image build")
@@ -112,7 +110,3 @@ def kvm_finding(options: VmOptions = _DEFAULT, device: Path = KVM_DEVICE) -> Fin
     meaning = "virtual machines have the virtual clock only, and --clock wall is unavailable for them"
     remedy = 'sudo usermod -aG kvm "$USER", and log in again' if "Permission denied" in trouble else ""
     return Finding(name=name, state=State.MISSING, found=f"unavailable: {trouble}", meaning=meaning, remedy=remedy)
-
-
-def _is_generic(image: Image | None, architecture: str) -> bool:
-    return image is not None and (image.architecture, image.kernel) == (architecture, "generic")

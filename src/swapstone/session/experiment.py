@@ -103,7 +103,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
     target = with_environment(place.target or default_target_of(factors, loads, works, architecture))
     if not machine.architecture and not find_target_kind(target).has_architectures:
         architecture = ""
-    boots = find_target_kind(target).opens.boots
+    boots = "boots" in find_target_kind(target).opens.offers
     left_out = set() if wanted.only else {work.name for work in works if _is_left_out(work, factors, boots=boots)}
     works = [work for work in works if work.name not in left_out]
     chosen = tuple(each for each in chosen if each[1] not in left_out)
@@ -157,12 +157,12 @@ def resolve(request: ExperimentRequest) -> Experiment:
 
 def _may_boot(target: str | None) -> bool:
     """Return whether trials can have a machine that is booted for them, with a load beside them."""
-    return target is None or find_target_kind(target).opens.boots
+    return target is None or "boots" in find_target_kind(target).opens.offers
 
 
 def is_bare(target: str | None) -> bool:
     """Return whether the user named a target whose servers run without an operating system."""
-    return bool(target) and find_target_kind(target or "").opens.bare
+    return bool(target) and "bare" in find_target_kind(target or "").opens.offers
 
 
 def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLevels], clock: str) -> str:
@@ -174,7 +174,7 @@ def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLeve
     measuring = request.settings.measuring
     order = check_order(measuring.order, measuring.layouts or 0, clock)
     boots_variants = any(choice.factor in (KERNEL, ROOTFS.name) for choice in factors)
-    if not find_target_kind(target).opens.reboots or not boots_variants:
+    if "reboots" not in find_target_kind(target).opens.offers or not boots_variants:
         return order
     if order != RANDOM_ORDER:
         raise UserError(
@@ -238,12 +238,12 @@ def check_experiment(experiment: Experiment) -> None:
         UserError: it can't.
     """
     kind = find_target_kind(experiment.target).opens
-    (check_machine if kind.probes_architecture else check_levels)(experiment, kind)
+    (check_machine if "probes_architecture" in kind.offers else check_levels)(experiment, kind)
 
 
 def on_target(experiment: Experiment, target: Target) -> Experiment:
     """Return an experiment with the architecture that its target was found to have; empty for this machine's."""
-    if not target.probes_architecture:
+    if "probes_architecture" not in target.offers:
         return experiment
     known = {each.machine: each.name for each in ARCHITECTURES if each.machine != os.uname().machine}
     return msgspec.structs.replace(experiment, architecture=known.get(target.architecture, ""))
@@ -298,7 +298,7 @@ def start_by_block(
     with open_experiment_target(experiment, progress.note, **options.of_target()) as target:
         experiment = on_target(experiment, target)
         check_levels(experiment, target)
-        if experiment.layouts and not target.needs_build:
+        if experiment.layouts and "runs_programs" not in target.offers:
             raise UserError(
                 f"The target {target.name} runs no programs that Swapstone builds: --layouts has nothing to link."
             )

@@ -107,7 +107,7 @@ def explain_record(
         UntrustedRecordError: nothing is stored, and the user did not make the record here, or it was damaged or edited.
         UserError: no row matches the options, none of them differs, or the row can't be run under instruments.
     """
-    machine = view.experiment.virtual and find_target_kind(view.experiment.target).opens.boots
+    machine = view.experiment.virtual and "boots" in find_target_kind(view.experiment.target).opens.offers
     _check_options(view, options, machine=machine)
     row = ExplainedRow(
         view, choose_row(analysis, options, undecided=measures_wakeups(view.experiment)), options, progress

@@ -119,16 +119,17 @@ def build_images(experiment: Experiment, spec: VmSpec | BoardImageRequest, notif
 def build_vm_images(experiment: Experiment, spec: VmSpec, notify: Callable[[str], None]) -> VmImages:
     """Build an image for each kernel of an experiment, and compare the images."""
     architecture = find_architecture(spec.architecture or _here())
-    if architecture.machine not in MACHINE_MODELS:
+    names = [known.name for known in ARCHITECTURES if known.machine in MACHINE_MODELS]
+    if architecture.name not in names:
         raise UnavailableError(
-            f"Experiments run in virtual machines of {', '.join(_run_experiments())}, and not of {architecture.name}.",
+            f"Experiments run in virtual machines of {', '.join(names)}, and not of {architecture.name}.",
             f"Where the lock has packages for it, an image can be booted by hand: swapstone image boot --arch {architecture.name}",
         )
     if spec.clock == WALL_CLOCK:
         require_kvm(kvm_device_trouble(architecture.machine))
     cpu = _processor(architecture, spec)
     _check_programs(experiment, architecture)
-    levels = next((choice.levels for choice in experiment.applied_factors if choice.factor == KERNEL), ())
+    levels = experiment.levels_of(KERNEL)
     if spec.kernel and levels:
         raise UserError("The kernel is what is compared: the target can't name one too.", "Write: --target vm")
     parsed = {level: _kernel_level(level, architecture, spec) for level in levels or (spec.kernel or "generic",)}
@@ -252,7 +253,7 @@ def parse_module_files(texts: Iterable[str], target: str) -> tuple[str, ...]:
     """
     if not (paths := [Path(text).expanduser() for text in texts]):
         return ()
-    if not find_target_kind(target).opens.boots:
+    if "boots" not in find_target_kind(target).opens.offers:
         raise UserError("--module loads a kernel module into a virtual machine.", "Add: --target vm")
     return tuple(str(_checked_module(path.resolve())) for path in paths)
 
@@ -282,10 +283,6 @@ def _notify_of_equal_banners(
                 f"note: {other} and {level} have the same banner ({built.image.banner[:80]}): the guest can't observe which one runs;"
                 " the digests in the record's manifest differ"
             )
-
-
-def _run_experiments() -> list[str]:
-    return [known.name for known in ARCHITECTURES if known.machine in MACHINE_MODELS]
 
 
 def _here() -> str:

@@ -17,7 +17,6 @@ from swapstone.report.printed_json import printed_json
 from swapstone.run import Prepared, check_levels, prepare
 from swapstone.run.memory_fit import LEAST_TIMEOUT_MS, LONGER, MemoryRule, MemorySearch, search_all
 from swapstone.run.memory_trials import MemoryTrials
-from swapstone.run.side_by_side import side_by_side
 from swapstone.session.command_text import command_line
 from swapstone.session.experiment import check_experiment
 from swapstone.session.machines import open_experiment_target
@@ -75,7 +74,7 @@ def fit_memory(
         )
     check_experiment(experiment)
     kind = find_target_kind(experiment.target).opens
-    nearness = parse_resolution(resolution, machine=kind.boots)
+    nearness = parse_resolution(resolution, machine="boots" in kind.offers)
     _require_limit(kind)
     with open_experiment_target(experiment, progress.note, snapshots=False, **options.of_target()) as target:
         check_levels(experiment, target)
@@ -84,15 +83,15 @@ def fit_memory(
         trials = MemoryTrials(prepared, target)
         searches = [MemorySearch(key, rule, trials.run) for key in prepared.programs]
         report = functools.partial(_report, progress, prepared)
-        complete = search_all(searches, functools.partial(side_by_side, target=target), report)
+        complete = search_all(searches, target, report)
         return MemoryFit(
             program=command_line(experiment),
             target=experiment.target,
             clock=experiment.clock,
             limited="memory of the machine, with its kernel and files"
-            if target.boots
+            if "boots" in target.offers
             else "memory cgroup, without swap",
-            rule=rule_text(rule, machine=target.boots),
+            rule=rule_text(rule, machine="boots" in target.offers),
             resolution=resolution_text(nearness),
             most_bytes=rule.most_bytes,
             variants=_in_order(prepared, searches),
@@ -110,9 +109,9 @@ def _require_limit(target: Capabilities) -> None:
         UnavailableError: it can't; the message gives the reason.
         UserError: the target has no way to limit it.
     """
-    if target.boots:
+    if "boots" in target.offers:
         return
-    if not target.limits_memory:
+    if "limits_memory" not in target.offers:
         raise UserError(
             f"The target {target.name} can't limit a program's memory.", "Use --target host or --target vm."
         )
@@ -128,7 +127,7 @@ def _prepared(experiment: Experiment, target: Target, options: RunOptions, progr
 
 
 def _rule(experiment: Experiment, own: OwnProgram, target: Target, resolution: Resolution) -> MemoryRule:
-    if target.boots:
+    if "boots" in target.offers:
         usual = own.memory_bytes or USUAL_MEMORY_BYTES
         more = (usual + _OTHER_MACHINE_BYTES,) if experiment.virtual else (usual,) * (REPEATS - 1)
         if experiment.virtual and (own.output or own.output_may_differ):
@@ -138,7 +137,7 @@ def _rule(experiment: Experiment, own: OwnProgram, target: Target, resolution: R
         unlimited, most = (NO_LIMIT_BYTES,) * REPEATS, target.describe().memory_bytes or _MOST_BYTES
     return MemoryRule(
         unlimited=unlimited,
-        tries_unlimited=target.boots,
+        tries_unlimited="boots" in target.offers,
         repeats=1 if experiment.virtual else REPEATS,
         most_bytes=resolution.down(most),
         resolution=resolution,

@@ -30,9 +30,9 @@ def check_root_levels(factors: Sequence[FactorLevels], target: str | None, *, ow
         return
     if rooted.factor == ROOTFS.name:
         opens = find_target_kind(target or "host").opens
-        if opens.reboots:
+        if "reboots" in opens.offers:
             return
-        if not opens.shares_files and not opens.boots:
+        if opens.offers.isdisjoint({"shares_files", "boots"}):
             raise UnavailableError(
                 f"The target {opens.name} boots no root file systems.",
                 f"Measure on a board of a lab, whose strategy deploys them: --target {LABGRID.name}:PLACE",

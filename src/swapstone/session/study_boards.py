@@ -33,7 +33,7 @@ def check_boards(planned: Planned, parts: Collection[str], notify: Callable[[str
         if name not in parts or not isinstance(each, Experiment):
             continue
         kind = find_target_kind(each.target).opens
-        if not kind.probes_architecture and not kind.bare:
+        if kind.offers.isdisjoint({"probes_architecture", "bare"}):
             continue
         try:
             check_experiment(each)
@@ -42,7 +42,7 @@ def check_boards(planned: Planned, parts: Collection[str], notify: Callable[[str
             continue
         for note in left_out_levels(each, kind):
             notify(f"The part {name}: {note}")
-        if kind.probes_architecture:
+        if "probes_architecture" in kind.offers:
             shared.setdefault(each.target, {})[name] = each
     for experiments in shared.values():
         if len(experiments) > 1:

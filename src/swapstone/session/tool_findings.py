@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+
+import msgspec
 
 from swapstone.artifacts import install_command
 from swapstone.instruments import requirements
 from swapstone.instruments.requirements import MissingRequirement
-from swapstone.targets.health import Finding, State
+from swapstone.targets.health import Finding, State, ability
 from swapstone.workloads.load_generators import LOAD_GENERATORS
 
 _VERSIONS = {"wrk": "-v", "ab": "-V"}
@@ -23,32 +25,20 @@ def load_generator_findings() -> list[Finding]:
 
 
 def _load_generator(name: str) -> Finding:
-    if shutil.which(name) is None:
-        return Finding(
-            name=f"load generator {name}",
-            state=State.MISSING,
-            found="missing",
-            meaning=f"{name} can't send requests to servers",
-            remedy=install_command(LOAD_GENERATORS[name].package),
-        )
+    missing = shutil.which(name) is None
+    trouble = (f"{name} can't send requests to servers", install_command(LOAD_GENERATORS[name].package))
+    return ability(f"load generator {name}", trouble if missing else None, lambda: _version(name), absent="missing")
+
+
+def _version(name: str) -> str:
     printed = subprocess.run(
         [name, _VERSIONS[name]], capture_output=True, text=True, errors="replace", timeout=30, check=False
     )
     line = (printed.stdout + printed.stderr).strip().partition("\n")[0]  # wrk prints it and exits with status 1
-    return Finding(
-        name=f"load generator {name}", state=State.GOOD, found=line.partition(" Copyright")[0] or "it prints no version"
-    )
+    return line.partition(" Copyright")[0] or "it prints no version"
 
 
 Probe = Callable[[], MissingRequirement | None]
-
-
-def _strace() -> MissingRequirement | None:
-    return requirements.missing_tool("strace", "strace")
-
-
-def _valgrind() -> MissingRequirement | None:
-    return requirements.missing_tool("valgrind", "valgrind")
 
 
 WITHOUT = {
@@ -65,10 +55,10 @@ def instrument_findings(
     perf: Probe = requirements.missing_perf,
     names: Probe = requirements.missing_kernel_names,
     tracepoints: Probe = requirements.missing_tracepoints,
-    strace: Probe = _strace,
+    strace: Probe = lambda: requirements.missing_tool("strace", "strace"),
     probes: Probe = requirements.missing_uprobes,
-    valgrind: Probe = _valgrind,
-) -> Iterator[Finding]:
+    valgrind: Probe = lambda: requirements.missing_tool("valgrind", "valgrind"),
+) -> list[Finding]:
     """Return for each instrument of `swapstone explain` whether it works on this machine, or what would enable it.
 
     Args:
@@ -79,40 +69,30 @@ def instrument_findings(
         probes: whether calls of malloc can be counted.
         valgrind: whether callgrind is installed.
     """
-    refused = perf()
-    for instrument in ("on-cpu", "off-cpu"):
-        yield _finding(
-            instrument,
-            refused,
-            f"{requirements.version_of('perf')}; needs no tracepoints, no hardware counters, no bpftrace",
-        )
-    hidden = names()
-    if hidden is not None:
-        yield _finding("kernel's names", hidden, "", meaning=hidden.reason)
-    else:
-        yield _finding("kernel's names", None, "shown in stacks")
     traced, stopped = tracepoints(), strace()
-    if traced is None:
-        yield _finding("syscalls", None, "counted by tracepoints")
-    elif stopped is None:
-        yield Finding(
-            name="explain syscalls",
-            state=State.NOISY,
-            found="strace",
-            meaning=f"counted by strace, which stops threads at each call, and not of servers: {traced.reason}",
-            remedy=traced.remedy,
-        )
-    else:
-        yield _finding(
-            "syscalls", traced, "", meaning=f"explain counts no system calls: {traced.reason}; {stopped.reason}"
-        )
-    yield _finding("allocations", probes(), "counted by probes on malloc and memcpy")
-    yield _finding("instructions", valgrind(), f"{requirements.version_of('valgrind')}, callgrind; not for servers")
+    calls = ability(
+        "explain syscalls",
+        traced and (f"{traced.reason}; {stopped.reason}" if stopped else traced.reason, traced.remedy),
+        lambda: "counted by tracepoints",
+        "explain counts no system calls: {}",
+    )
+    if traced and stopped is None:
+        meaning = f"counted by strace, which stops threads at each call, and not of servers: {traced.reason}"
+        calls = msgspec.structs.replace(calls, state=State.NOISY, found="strace", meaning=meaning)
+    profiles = f"{requirements.version_of('perf')}; needs no tracepoints, no hardware counters, no bpftrace"
+    counted = f"{requirements.version_of('valgrind')}, callgrind; not for servers"
+    refused = perf()
+    return [
+        _finding("on-cpu", refused, profiles),
+        _finding("off-cpu", refused, profiles),
+        _finding("kernel's names", names(), "shown in stacks"),
+        calls,
+        _finding("allocations", probes(), "counted by probes on malloc and memcpy"),
+        _finding("instructions", valgrind(), counted),
+    ]
 
 
-def _finding(instrument: str, missing: MissingRequirement | None, found: str, meaning: str = "") -> Finding:
-    name = f"explain {instrument}"
-    if missing is None:
-        return Finding(name=name, state=State.GOOD, found=found)
-    text = meaning or f"{WITHOUT[instrument]}: {missing.reason}"
-    return Finding(name=name, state=State.MISSING, found="unavailable", meaning=text, remedy=missing.remedy)
+def _finding(instrument: str, missing: MissingRequirement | None, found: str) -> Finding:
+    without = WITHOUT.get(instrument)
+    meaning = f"{without}: {{}}" if without else "{}"
+    return ability(f"explain {instrument}", missing, lambda: found, meaning)

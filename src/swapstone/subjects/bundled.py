@@ -37,7 +37,7 @@ class Bundled(BuiltProgram):
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
         """Build the program, and the links that take turns if the experiment has layouts."""
         program = super().build(variant, recipe, context)
-        if self._origin.reader and context.target.runs_loads:
+        if self._origin.reader and "runs_loads" in context.target.offers:
             require_real_time(self.workload.name, context.target, self._probe(program, context.target.scratch()))
         if not context.layout_seeds or program.artifact is None:
             return program

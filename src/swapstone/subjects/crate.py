@@ -37,12 +37,12 @@ class CrateProgram(BuiltProgram):
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise unless this machine is the target and can run the crate's trials, and no other link is requested."""
         name = self.workload.name
-        if self._origin.bare and not target.bare:
+        if self._origin.bare and "bare" not in target.offers:
             raise UnavailableError(
                 f"{name} has a server without an operating system, which the target {target.name} does not have.",
                 "Measure on --target bare-riscv64.",
             )
-        if target.boots or not target.needs_build or not target.shares_files:
+        if not {"runs_programs", "shares_files"} <= target.offers:
             raise UnavailableError(
                 f"{name} is built by cargo for this machine, and not for the target {target.name}.",
                 "Measure on --target host.",

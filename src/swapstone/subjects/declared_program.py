@@ -85,7 +85,7 @@ class BuiltProgram(DeclaredProgram):
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
         """Build the program; on a target that needs no build, only name it."""
-        if not context.target.needs_build:
+        if "runs_programs" not in context.target.offers:
             path = context.target.path_of(variant.applied_label, self.workload.name)
             return Program(path, recipe, None, context.target.inspect(path))
         return self.installed(variant, recipe, context, self.compile(variant, recipe, context))

@@ -42,7 +42,7 @@ class ImageProgram(DeclaredProgram):
         Raises:
             UserError: it doesn't.
         """
-        if not (self._origin.package and target.runs_loads):
+        if not (self._origin.package and "runs_loads" in target.offers):
             super().check(experiment, target)
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
@@ -53,7 +53,7 @@ class ImageProgram(DeclaredProgram):
                 target does not permit a real-time priority.
         """
         target = context.target
-        if target.boots:
+        if "boots" in target.offers:
             if PRIORITY.name in dict(variant.applied):
                 raise UnavailableError(
                     f"{self.workload.name} has the priority 99 in virtual machines",
@@ -71,7 +71,7 @@ class ImageProgram(DeclaredProgram):
                 f"{self.workload.name} makes no histogram without a real-time priority", "Compare the workload wakeup."
             )
         carried = carried_programs((self._origin.package,), target.architecture, context.notify)
-        command = carried.command(self._origin.package, target.put_programs(carried.files, carried.digest()))
+        command = carried.command(self._origin.package, target.install(carried.files, carried.what))
         probe = probe_request(("/bin/sh", "-c", _PROBE.replace("{command}", command)), target.scratch())
         require_real_time(self.workload.name, target, probe)
         return Program("/bin/sh", recipe, None, target.inspect("/bin/sh"), carried=command)

@@ -38,7 +38,7 @@ def machine_config_for(workload: Workload, recipe: Recipe, load: Load, memory_by
 
 
 def on_board(config: MachineConfig, swap: str) -> MachineConfig:
-    """Return the machine of a trial on a target that `sets_swap`: it sets the device and the limit of the memory itself.
+    """Return the machine of a trial on a target that sets swap devices: it sets the device and the limit of the memory itself.
 
     Args:
         config: as for a virtual machine.

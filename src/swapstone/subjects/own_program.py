@@ -144,7 +144,7 @@ class UserProgram(Subject):
             return failed
         if change := self.file_change(trial.program):
             return Outcome(Judgement(Status.REFUSED, change), None, b"")
-        if not own.load_generators and (not target.shares_files or trial.program.root):
+        if not own.load_generators and ("shares_files" not in target.offers or trial.program.root):
             self._state.before[trial.identity] = BeforeRun({}, ())
         elif not own.load_generators:
             paths = _artifact_paths(own, trial)

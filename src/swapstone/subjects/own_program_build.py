@@ -124,7 +124,7 @@ class OwnProgramBuild:
         facts = read_facts(Path(artifact.path).resolve())
         _check_preload(artifact.path, recipe, static=facts is not None and facts.interp is None)
         target, path = context.target, artifact.path
-        if target.shares_files:
+        if "shares_files" in target.offers:
             path = target.put(Path(path))
         else:
             self._carry(own, path, folder, recipe, target)

@@ -66,7 +66,7 @@ def check_own(own: OwnProgram, workload: Workload, experiment: Experiment, targe
         _check_placeholders(own, experiment.factors)
     else:
         _check_built(own, experiment, dict.fromkeys(each.arguments[0] for each in every))
-    if not target.shares_files:
+    if "shares_files" not in target.offers:
         architecture = (
             find_architecture(experiment.architecture).machine if experiment.architecture else os.uname().machine
         )
@@ -130,19 +130,19 @@ def check_programs(own: OwnProgram, programs: Mapping[str, Program]) -> None:
 
 def _check_target(own: OwnProgram, target: Capabilities) -> None:
     hint = "Leave --target out: your program runs on this machine."
-    if not target.needs_build:
+    if "runs_programs" not in target.offers:
         raise UserError(
             f"The target {target.name} makes up the answers of the workloads of this project; it can't simulate a program of yours.",
             hint,
         )
-    if not target.shares_files and not target.carries_files:
+    if target.offers.isdisjoint({"shares_files", "carries_files"}):
         raise UserError(
             f"A program of yours can't run on the target {target.name}: it may need files that are missing there.", hint
         )
-    if not target.shares_files:
+    if "shares_files" not in target.offers:
         _check_options(own, target)
     for given, option in ((own.files, "--files"), (own.memory_bytes, "--memory")):
-        if given and not target.boots:
+        if given and "boots" not in target.offers:
             raise UserError(
                 f"{option} is for virtual machines; on the target {target.name} the program finds this machine's files and memory.",
                 f"Leave {option} out, or add --target vm.",
@@ -155,23 +155,20 @@ def _check_options(own: OwnProgram, target: Capabilities) -> None:
     Raises:
         UnavailableError: one is given; the message gives the reason.
     """
-    for given, option in ((own.setup, "--setup"), (own.prepare, "--prepare"), (own.conclude, "--conclude")):
+    bare = "each trial has a machine of its own, which has no shell"
+    same = "Each trial starts from the same files: name them with --files."
+    gone, printed = "the files of a machine are gone with it", "Let the program print what is to be compared."
+    programs = "the machine has no shell, and not the programs that it would start"
+    for given, option, why, hint in (
+        (own.setup, "--setup", bare, f"Leave --setup out. {same}"),
+        (own.prepare, "--prepare", bare, f"Leave --prepare out. {same}"),
+        (own.conclude, "--conclude", bare, f"Leave --conclude out. {same}"),
+        (own.shell, "--shell", programs, "Name the program itself."),
+        (own.output not in {"", os.devnull}, "--output FILE", gone, printed),
+        (own.artifacts, "--artifact", gone, printed),
+    ):
         if given:
-            raise UnavailableError(
-                f"{option} is unavailable on the target {target.name}: each trial has a machine of its own, which has no shell.",
-                f"Leave {option} out. Each trial starts from the same files: name them with --files.",
-            )
-    if own.shell:
-        raise UnavailableError(
-            f"--shell is unavailable on the target {target.name}: the machine has no shell, and not the programs that it would start.",
-            "Name the program itself.",
-        )
-    for used, option in ((own.output not in {"", os.devnull}, "--output FILE"), (bool(own.artifacts), "--artifact")):
-        if used:
-            raise UnavailableError(
-                f"{option} is unavailable on the target {target.name}: the files of a machine are gone with it.",
-                "Let the program print what is to be compared.",
-            )
+            raise UnavailableError(f"{option} is unavailable on the target {target.name}: {why}.", hint)
 
 
 def _check_source(own: OwnProgram) -> None:

@@ -58,7 +58,7 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
         UserError: a root or the program in it can't be used; the message names what is missing.
     """
     levels = root_levels(experiment)
-    if not target.shares_files and not target.boots:
+    if target.offers.isdisjoint({"shares_files", "boots"}):
         raise UnavailableError(
             f"The factor {levels[0].factor} is unavailable on the target {target.name}, which takes no root file system.",
             "Leave --target out, or measure on --target vm",
@@ -80,7 +80,7 @@ def check_rooted(own: OwnProgram, every: Sequence[OwnProgram], experiment: Exper
             )
         for each in every:
             _check_program(each, levels[number], root, architecture)
-    if target.shares_files:
+    if "shares_files" in target.offers:
         if isinstance(target, Target):
             _check_mounts(roots[0], target)
     else:
@@ -197,7 +197,7 @@ def rooted_program(own: OwnProgram, recipe: Recipe, artifact: Artifact, target: 
     file = view.place(path)
     assert file is not None  # `find_program` found it
     place = target.put_root(Path(root.folder), root.sha256)
-    files = own.directory if target.shares_files else _carry(own, target)
+    files = own.directory if "shares_files" in target.offers else _carry(own, target)
     return Program(
         path,
         recipe,
@@ -212,7 +212,7 @@ def rooted_program(own: OwnProgram, recipe: Recipe, artifact: Artifact, target: 
         ROOT_FILES,
         stamp_of(str(file)),
         file=str(file),
-        root=ProgramRoot(place, root.layer if target.shares_files else "", files, view),
+        root=ProgramRoot(place, root.layer if "shares_files" in target.offers else "", files, view),
     )
 
 

@@ -34,7 +34,7 @@ class Packaged(BuiltProgram):
 
     def build(self, variant: Variant, recipe: Recipe, context: BuildContext) -> Program:
         """Build the program; refuse layouts."""
-        if context.layout_seeds and context.target.needs_build:
+        if context.layout_seeds and "runs_programs" in context.target.offers:
             raise UserError(
                 "--layouts links the programs of this project anew, and this one is built by its own build system."
             )

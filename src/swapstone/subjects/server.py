@@ -89,12 +89,12 @@ class Server(Subject):
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise also if the target has no load generators."""
         self._inner.check(experiment, target)
-        if not target.has_load_generators and not target.carries_files:
+        if target.offers.isdisjoint({"has_load_generators", "carries_files"}):
             raise UnavailableError(
                 f"{self.workload.name} is a server, and the target {target.name} has no load generators.",
                 "Leave --target out: servers are measured on this machine.",
             )
-        if target.needs_build and target.driver is None:
+        if "runs_programs" in target.offers and target.driver is None:
             check_load_generator(self._generator)
 
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
@@ -113,9 +113,9 @@ class Server(Subject):
             return self._inner.build(variant, recipe, context)
         program = self._inner.build(variant, recipe, context)
         simulated = f"/fake/{self._generator.command[0]}"
-        if not target.needs_build:
+        if "runs_programs" not in target.offers:
             generator = simulated
-        elif target.shares_files:
+        elif "shares_files" in target.offers:
             generator = target.put(find_load_generator(self._generator))
         else:
             if self._generator.template:

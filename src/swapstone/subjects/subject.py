@@ -16,7 +16,7 @@ import msgspec
 
 from swapstone.answers import Measured, reader_of
 from swapstone.factors import SWAP, Evidence, ProgramFacts, Recipe
-from swapstone.model import IDLE, Cpus, Experiment, Load, Sample, Status, UnavailableError, UserError, Variant, Workload
+from swapstone.model import IDLE, Cpus, Experiment, Load, Status, UnavailableError, UserError, Variant, Workload
 from swapstone.model.trial_conditions import changed_conditions, describe_conditions, interruption
 from swapstone.subjects.evidence import evidence_of, observed_levels, wrong_level
 from swapstone.subjects.load_check import missing_load
@@ -89,19 +89,17 @@ class TrialSpec:
         return (max(self.cpus),) if cpus is Cpus.ONE and self.cpus else ()
 
 
+NOTHING = Measured()
+
+
 @dataclasses.dataclass(frozen=True)
 class Judgement:
-    """What a trial's answer amounts to: a status with its reason, or samples. Fields are those of `Run`."""
+    """What a trial's answer amounts to: a status with its reason, or what was measured. Fields are those of `Run`."""
 
     status: Status
     reason: str = ""
-    samples: tuple[Sample, ...] = ()
+    measured: Measured = NOTHING
     observed: tuple[tuple[str, str], ...] = ()
-    check: str = ""
-    histogram: tuple[tuple[int, int], ...] = ()
-    by_processor: tuple[tuple[int, tuple[tuple[int, int], ...]], ...] = ()
-    series: tuple[Sample, ...] = ()
-    seen: tuple[tuple[str, str], ...] = ()
     digests: tuple[tuple[str, str], ...] = ()
     found_files: tuple[str, ...] = ()
 
@@ -157,17 +155,17 @@ class Subject(abc.ABC):
         Raises:
             UserError: it can't; the message states why, and the hint what to try.
         """
-        if not self.workload.machine or target.boots:
+        if not self.workload.machine or "boots" in target.offers:
             return
-        swaps = any(choice.factor == SWAP.name for choice in experiment.applied_factors)
+        swaps = experiment.levels_of(SWAP.name)
         needs = self.workload.machine
         only_memory = needs.memory_bytes and not (needs.modules or needs.own_modules or needs.prepare)
-        if target.sets_swap and only_memory and swaps:
+        if "sets_swap" in target.offers and only_memory and swaps:
             return
         raise UnavailableError(
             f"The target {target.name} starts no machine of its own, and the workload {self.workload.name} needs one.",
             "Compare swap devices, which come with a limit of the memory: swap=file,zram:lzo-rle"
-            if target.sets_swap and only_memory
+            if "sets_swap" in target.offers and only_memory
             else "Measure on --target vm.",
         )
 
@@ -248,9 +246,9 @@ class Subject(abc.ABC):
         if (refused := self.before(trial, target)) is not None:
             return refused
         config = self.machine_config(trial)
-        if target.sets_swap:
+        if "sets_swap" in target.offers:
             config = on_board(config, trial.program.recipe.swap)
-        if target.reboots:
+        if "reboots" in target.offers:
             config = msgspec.structs.replace(config, root=trial.program.recipe.root)
         answer = target.run(change(self.request(trial)), config)
         kept = self.kept(answer)
@@ -328,17 +326,8 @@ class Subject(abc.ABC):
             return Judgement(Status.FAILED, unreadable, observed=observed)
         if trial.check and measured.check != trial.check:
             reason = f"it did other work: its checksum is {measured.check or 'missing'}, not {trial.check}"
-            return Judgement(Status.REFUSED, reason, observed=observed, check=measured.check)
-        return Judgement(
-            Status.OK,
-            samples=measured.samples,
-            observed=observed,
-            check=measured.check,
-            histogram=measured.histogram,
-            by_processor=measured.by_processor,
-            series=measured.series,
-            seen=measured.seen,
-        )
+            return Judgement(Status.REFUSED, reason, Measured(check=measured.check), observed)
+        return Judgement(Status.OK, measured=measured, observed=observed)
 
     def _read(self, answer: AgentAnswer) -> tuple[Measured, str]:
         try:

@@ -20,15 +20,8 @@ LONGEST_PADDING = 120_000
 
 POINTER_BYTES = 8
 
-
-@dataclasses.dataclass(frozen=True)
-class FileStamp:
-    """Identity, size and time of a file: equal stamps mean that the file was not changed in between."""
-
-    device: int
-    inode: int
-    size_bytes: int
-    modified_ns: int
+FileStamp = tuple[int, int, int, int]
+"""Device, inode, size in bytes and time of change in ns of a file: equal stamps mean that the file was not changed in between."""
 
 
 def environment_bytes(recipe: Recipe) -> int:
@@ -42,7 +35,7 @@ def stamp_of(path: str) -> FileStamp | None:
         status = Path(path).stat()
     except OSError:
         return None
-    return FileStamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 class View(Protocol):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.directories import share_dir
+from swapstone.model.regular_file import text_of
 from swapstone.model.system_errors import remedy
 from swapstone.targets.vm.run_cache import mark_used, write_whole
 
@@ -88,7 +89,7 @@ def _build(name: str, sources: Sequence[Path], directory: Path, command: Sequenc
     for source in sources:
         digest.update(f"\0{source.name}\0".encode() + source.read_bytes())
     built = directory / digest.hexdigest()[:16] / name
-    if _is_whole(built):
+    if os.access(built, os.X_OK) and is_whole(built):
         mark_used(built.parent)
         return built
     try:
@@ -139,13 +140,9 @@ def has_sha256(program: Path, sha256: str) -> bool:
         return False
 
 
-def _is_whole(built: Path) -> bool:
-    """Return whether a compiled program exists and is the file that was compiled."""
-    try:
-        mark = _mark_of(built).read_text(errors="replace")
-    except OSError:
-        return False
-    return os.access(built, os.X_OK) and has_sha256(built, mark)
+def is_whole(path: Path) -> bool:
+    """Return whether a file exists and has the SHA-256 that is in the file ``NAME.sha256`` beside it."""
+    return has_sha256(path, text_of(_mark_of(path)))
 
 
 def agent_compiler(compiler: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import hashlib
 import math
 import os
 import secrets
@@ -19,7 +20,8 @@ import msgspec
 
 from swapstone.model import WireError
 from swapstone.model.trial_conditions import changed_conditions
-from swapstone.targets.beside import BesideCommands
+from swapstone.targets.agent_build import sha256_of
+from swapstone.targets.beside import BesideCommands, end_agents
 from swapstone.targets.target import AgentStartError, MachineConfig, Target, TargetError
 from swapstone.wire import NONCE_BYTES, AgentAnswer, AnswerReader, TrialRequest, encode_plan_header, encode_request
 
@@ -58,7 +60,7 @@ class AgentTarget(Target):
         stop_timeout_s: limit for the agent to exit.
     """
 
-    runs_loads = True
+    offers = Target.offers | {"runs_loads"}
 
     def __init__(self, slack_s: float = SLACK_S, stop_timeout_s: float = STOP_TIMEOUT_S) -> None:
         self._slack_s = slack_s
@@ -69,24 +71,13 @@ class AgentTarget(Target):
         self._reader = AnswerReader()
         self._heard = False
         """Whether the agent has written anything."""
-        self._carried_programs: dict[str, str] = {}
-        """Digests of the programs of packages that it has, by their names."""
+        self._installed: dict[str, str] = {}
+        """Digests of what `install` copied, by what it is."""
 
-    def put_programs(self, files: Mapping[str, Path], digest: str) -> str:
-        """Give the target programs of packages; see `Target.put_programs`."""
-        folder = super().put_programs(files, digest)
-        self._note_programs(files, digest)
-        return folder
-
-    def _note_programs(self, files: Mapping[str, Path], digest: str) -> None:
-        names = sorted(name for name in files if ".so" not in name)
-        self._carried_programs[", ".join(names)] = digest
-
-    def _carried_tools(self) -> tuple[tuple[str, str], ...]:
-        """Return the digests of programs of packages, for `tools`."""
-        return tuple(
-            (f"packaged {names}", f"SHA-256 {digest}") for names, digest in sorted(self._carried_programs.items())
-        )
+    def install(self, files: Mapping[str, Path], what: str) -> str:
+        """Copy files into one folder, and keep their digest for `tools`; see `Target.install`."""
+        self._installed[what] = f"SHA-256 {digest_of_files(files)}"
+        return super().install(files, what)
 
     @abc.abstractmethod
     def _start_load_agent(self, number: int) -> subprocess.Popen[bytes]:
@@ -271,15 +262,15 @@ class AgentTarget(Target):
         if process is None:
             return
         _continue_group(process)
-        for stream in (process.stdout, process.stdin):
-            assert stream is not None
-            with contextlib.suppress(BrokenPipeError):
-                stream.close()
-        try:
-            process.wait(self._stop_timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_agents([process], self._stop_timeout_s)
+
+
+def digest_of_files(files: Mapping[str, Path]) -> str:
+    """Return the SHA-256 of all names and contents, in hexadecimal."""
+    digest = hashlib.sha256()
+    for name, path in sorted(files.items()):
+        digest.update(f"{name}\0{sha256_of(path)}\n".encode())
+    return digest.hexdigest()
 
 
 def _continue_group(process: subprocess.Popen[bytes]) -> None:

@@ -25,11 +25,7 @@ class BareTarget(HostTarget):
     """Runs trials on this machine, whose servers are emulated machines."""
 
     name = "bare-riscv64"
-    bare = True
-    runs_instruments = False
-    limits_memory = False
-    runs_loads = False
-    has_load_generators = False
+    offers = frozenset({"runs_programs", "shares_files", "bare"})
 
     def tools(self) -> tuple[tuple[str, str], ...]:
         """Return those of this machine, and the emulator with its version."""

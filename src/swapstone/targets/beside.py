@@ -116,17 +116,27 @@ class BesideCommands:
     def _end(self) -> None:
         """Close the pipes of all agents, then wait for each: they end their trials at the same time."""
         running, self._running = self._running, []
-        for _, process, _ in running:
-            for stream in (process.stdin, process.stdout):
-                assert stream is not None
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
-        for _, process, _ in running:
-            try:
-                process.wait(self._stop_timeout_s)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        end_agents([process for _, process, _ in running], self._stop_timeout_s)
+
+
+def end_agents(agents: Sequence[subprocess.Popen[bytes]], stop_timeout_s: float) -> None:
+    """Close the pipes of agents, and wait until they have ended their trials and exited.
+
+    Args:
+        agents: with pipes as standard input and output.
+        stop_timeout_s: one that does not exit within this time is killed.
+    """
+    for agent in agents:
+        for stream in (agent.stdout, agent.stdin):
+            assert stream is not None
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
+    for agent in agents:
+        try:
+            agent.wait(stop_timeout_s)
+        except subprocess.TimeoutExpired:
+            agent.kill()
+            agent.wait()
 
 
 def _early(command: str, answer: AgentAnswer) -> str:

@@ -35,15 +35,27 @@ class BoardFolder(SshAddress, frozen=True, kw_only=True):
     Attributes:
         folder: absolute path on the board; empty for ``swapstone-board`` in the user's cache folder.
         governor: of the processors' frequency during a session; empty to leave it alone.
+        own_target: the target's text, without options, where the address may be another one after each boot; else empty.
     """
 
     folder: str = ""
     governor: str = ""
+    own_target: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the name of the board in messages."""
+        return self.own_target or self.address
+
+    @property
+    def address(self) -> str:
+        """Return where ssh reaches it, as ``USER@HOST:PORT``."""
+        return super().name
 
     @property
     def target(self) -> str:
         """Return the target's text, without the folder."""
-        return f"ssh:{self.name}"
+        return self.own_target or f"ssh:{self.name}"
 
 
 class Cleaned(FrozenStruct, frozen=True, kw_only=True):
@@ -95,18 +107,10 @@ class Board:
         """Return the path of the folder of programs beside a trial."""
         return f"{self.folder}/load-{self._session}"
 
-    def tolerate(self, silent_s: float) -> None:
-        """Let the ssh server not answer for so long; see `SshConnection.tolerate`."""
-        self.connection.tolerate(silent_s)
-
     def move(self, place: BoardFolder) -> None:
         """Reach the board at another address, from the next `connect` on."""
         self.place = place
         self.connection.move(place)
-
-    def disconnect(self) -> None:
-        """End the connection, before the board is switched off; `connect` makes it again."""
-        self.connection.disconnect()
 
     def connect(self) -> None:
         """Connect, also again: take the lock, end what an earlier connection of this object left, and check the copied files.
@@ -188,10 +192,6 @@ class Board:
             self.placed[there] = content
         return there
 
-    def command(self, words: str) -> tuple[str, ...]:
-        """Return the command of this machine that runs a shell's command there as a session of the connection."""
-        return self.connection.session(words)
-
     def agent_command(self, agent: str, which: str = "", group: str = "") -> tuple[str, ...]:
         """Return the command of this machine that runs an agent there; `connect` ends what a lost connection left of it.
 
@@ -202,7 +202,7 @@ class Board:
         """
         note = f"{self.folder}/agent-{self._session}{which}"
         enter = f"echo $$ >{group}/cgroup.procs && " if group else ""
-        return self.command(_in_sh(f"{enter}cd / && echo $$ >{note} && exec env -i {agent} -"))
+        return self.connection.session(_in_sh(f"{enter}cd / && echo $$ >{note} && exec env -i {agent} -"))
 
     def close(self) -> None:
         """End the connection; the board then removes the scratch folder and the lock. May be called twice."""
@@ -289,41 +289,49 @@ def check_answer(answer: BoardAnswer, place: BoardFolder) -> None:
         UserError: it is in use, or its folder can't be used.
     """
     refused = next((name for name in REFUSED if name in answer.parts), "")
+    if not refused:
+        return
     why = answer.text(refused)
-    folder = f"Name a folder where programs may be written and run: --target {place.target},folder=/path"
-    if refused == "locked":
-        process, _, owner = why.partition(" ")
-        process = process if process.isdecimal() else "unknown"
-        raise UserError(
-            f"The board {place.name} is in use by {safe_excerpt(owner, 100) or 'another session'}.",
-            f"Wait until that session ends. If it hangs, its process there is {process}: ssh {place.words} kill {process}",
-        )
-    if refused == "no-proc":
-        raise UnavailableError(
-            f"The board {place.name} has no /proc, and the agent needs it.",
-            f"Mount it: ssh {place.words} mount -t proc proc /proc",
-        )
-    if refused == "missing":
-        raise UnavailableError(
-            f"The board {place.name} lacks the program {why}.", "Install busybox or coreutils there."
-        )
-    if refused == "no-folder":
-        raise UnavailableError(f"The folder on {place.name} can't be written: {why or 'no reason given'}.", folder)
-    if refused == "no-exec":
-        raise UnavailableError(f"No program can run in the folder on {place.name} (noexec?): {why}.", folder)
-    if refused == "no-cpufreq":
-        raise UnavailableError(
-            f"The kernel of {place.name} has no frequency governors (cpufreq).", "Leave governor= out of the target."
-        )
-    if refused == "no-governor":
-        user, _, rest = why.partition(" ")
-        now, _, known = rest.partition(" ")
-        raise UnavailableError(
-            f"The frequency governor of {place.name} can't be changed from {safe_excerpt(now, 30)} to {place.governor}.",
-            f"It has: {safe_excerpt(known, 200) or 'no list of governors'}."
-            if user == "0"
-            else f"It needs root: log in as root, --target ssh:root@{place.host},governor={place.governor}",
-        )
+    first, _, rest = why.partition(" ")
+    second, _, third = rest.partition(" ")
+    values = {
+        "place": place,
+        "why": why or "no reason given",
+        "process": first if first.isdecimal() else "unknown",
+        "owner": safe_excerpt(rest, 100) or "another session",
+        "now": safe_excerpt(second, 30),
+        "known": safe_excerpt(third, 200) or "no list of governors",
+    }
+    message, hint = _REFUSALS[refused if refused != "no-governor" or first == "0" else "no-root"]
+    kind = UserError if refused == "locked" else UnavailableError
+    raise kind(message.format_map(values), hint.format_map(values))
+
+
+_FOLDER_HINT = "Name a folder where programs may be written and run: --target {place.target},folder=/path"
+_GOVERNOR = "The frequency governor of {place.name} can't be changed from {now} to {place.governor}."
+_REFUSALS = {
+    "locked": (
+        "The board {place.name} is in use by {owner}.",
+        "Wait until that session ends. If it hangs, its process there is {process}: ssh {place.words} kill {process}",
+    ),
+    "no-proc": (
+        "The board {place.name} has no /proc, and the agent needs it.",
+        "Mount it: ssh {place.words} mount -t proc proc /proc",
+    ),
+    "missing": ("The board {place.name} lacks the program {why}.", "Install busybox or coreutils there."),
+    "no-folder": ("The folder on {place.name} can't be written: {why}.", _FOLDER_HINT),
+    "no-exec": ("No program can run in the folder on {place.name} (noexec?): {why}.", _FOLDER_HINT),
+    "no-cpufreq": (
+        "The kernel of {place.name} has no frequency governors (cpufreq).",
+        "Leave governor= out of the target.",
+    ),
+    "no-governor": (_GOVERNOR, "It has: {known}."),
+    "no-root": (
+        _GOVERNOR,
+        "It needs root: log in as root, --target ssh:root@{place.host},governor={place.governor}",
+    ),
+}
+"""Why a board runs no trials, and what to do, by the part of its answer."""
 
 
 def mirror(files: Mapping[str, bytes], root: Path) -> None:

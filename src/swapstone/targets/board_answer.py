@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the scripts on a board print, decoded strictly: the board may be hostile."""
+"""What the scripts on a board or on the machine of load generators print, decoded strictly: that machine may be hostile."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _HIGHEST_CPU = 4095
 
 @dataclasses.dataclass(frozen=True)
 class BoardAnswer:
-    """An answer of a board's shell.
+    """An answer of a shell on another machine.
 
     Attributes:
-        parts: contents by name, as the board printed them.
+        parts: contents by name, as it printed them.
         files: contents of files in ``/proc``, ``/sys`` and ``/etc`` by path.
     """
 
@@ -62,10 +62,10 @@ def decode_board_answer(data: bytes, word: str) -> BoardAnswer:
         WireError: it is longer than `MOST_ANSWER_BYTES`, cut off, or has another form.
     """
     if len(data) > MOST_ANSWER_BYTES or not data.endswith(ending(word)):
-        raise WireError("The board's answer is too long or cut off.")
+        raise WireError("The other machine's answer is too long or cut off.")
     _, *pieces = data[: -len(ending(word))].split(f"\n{word} ".encode())
     if len(pieces) > _MOST_PARTS:
-        raise WireError("The board's answer has too many parts.")
+        raise WireError("The other machine's answer has too many parts.")
     parts: dict[str, bytes] = {}
     files: dict[str, bytes] = {}
     for piece in pieces:
@@ -77,7 +77,7 @@ def decode_board_answer(data: bytes, word: str) -> BoardAnswer:
         elif _KEY.fullmatch(name) and name not in parts:
             parts[name] = content
         else:
-            raise WireError(f"The board's answer has a part that is not valid: {safe_excerpt(name, 80)!r}.")
+            raise WireError(f"The other machine's answer has a part that is not valid: {safe_excerpt(name, 80)!r}.")
     return BoardAnswer(parts, files)
 
 

@@ -9,20 +9,27 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 import socket
 from pathlib import Path
 from typing import IO
 
-from swapstone.model import FrozenStruct, UnavailableError, UserError
+from swapstone.model import FrozenStruct, UnavailableError, UserError, WireError
 from swapstone.model.driver_target import DriverTarget
+from swapstone.model.regular_file import text_of
 from swapstone.model.safe_text import safe_excerpt
-from swapstone.targets.driver_answer import FACTS, MOST_BYTES, decode_driver_answer, decode_program
-from swapstone.targets.driver_scripts import END, keeper_script, octal
+from swapstone.targets.board_answer import BoardAnswer, decode_board_answer, ending
+from swapstone.targets.driver_scripts import keeper_script, octal
 from swapstone.targets.ssh_connection import SshConnection
 
 _MOST_COMMAND_BYTES = 100_000
 """Of the words of a load generator: they are one argument of ssh, which may have 128 KiB."""
+
+_FACTS = ("kernel", "architecture", "system", "cpu", "cpus", "memory")
+"""Facts of the machine that a record keeps, in the order in which reports print them."""
+
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 class RemoteProgram(FrozenStruct, frozen=True, kw_only=True):
@@ -53,6 +60,7 @@ class DriverHost:
         self._connection = SshConnection(driver, "The load generators' machine", "driver")
         self._endless = self._connection.folder / "endless"
         self._there = f"/tmp/swapstone-driver-{secrets.token_hex(16)}"  # noqa: S108 - there; mkdir fails if it exists
+        self._word = f"swapstone-{secrets.token_hex(16)}"
         self._programs: dict[str, RemoteProgram] = {}
         try:
             os.mkfifo(self._endless, 0o600)
@@ -70,10 +78,10 @@ class DriverHost:
 
     def facts(self) -> tuple[tuple[str, str], ...]:
         """Return pairs (what, text) of what was observed of the machine and of the load generators there."""
-        same = self._facts.get("boot", "") == _boot_id()
+        same = self._facts.get("boot", "") == text_of(Path("/proc/sys/kernel/random/boot_id"))
         return (
             ("load generators on", self.driver.name),
-            *((f"load generators' machine: {key}", self._facts[key]) for key in FACTS if self._facts.get(key)),
+            *((f"load generators' machine: {key}", self._facts[key]) for key in _FACTS if self._facts.get(key)),
             *([("load generators' machine: same kernel as the servers'", "yes")] if same else []),
             ("servers listen on", self.address),
             *(
@@ -132,8 +140,13 @@ class DriverHost:
         return program
 
     def _find(self, name: str) -> RemoteProgram | None:
-        found = decode_program(self._call("find", octal(name)))
-        return RemoteProgram(path=found[0], sha256=found[1]) if found else None
+        found = self._decoded(self._call("find", octal(name)))
+        if not found.parts:
+            return None
+        path, digest = found.text("path"), found.text("sha256")
+        if not path.startswith("/") or not _SHA256.fullmatch(digest):
+            raise WireError("The load generators' machine answered no path and digest of a program.")
+        return RemoteProgram(path=path, sha256=digest)
 
     def command(self, program: RemoteProgram, words: tuple[str, ...], limit_s: int) -> tuple[str, ...]:
         """Return the command of this machine that executes a load generator there, with its output and status.
@@ -168,18 +181,21 @@ class DriverHost:
 
     def _connect(self) -> dict[str, str]:
         """Open the connection; return what the machine printed of itself."""
-        found = decode_driver_answer(
-            self._connection.open(keeper_script(self._there).encode(), f"\n{END}\n".encode(), MOST_BYTES)
-        )
+        script = keeper_script(self._there, self._word).encode()
+        answer = self._decoded(self._connection.open(script, ending(self._word)))
+        found = {key: answer.text(key) for key in answer.parts}
         if missing := found.get("missing"):
             raise UnavailableError(
                 f"{self.driver.name} lacks programs: {missing}.", "Install coreutils and util-linux there."
             )
         return found
 
+    def _decoded(self, data: bytes) -> BoardAnswer:
+        return decode_board_answer(b"\n" + data, self._word)
+
     def _call(self, script: str, argument: str, content: IO[bytes] | None = None) -> bytes:
         """Run a script there and return its output."""
-        return self._connection.call(self._script(script, argument), content, MOST_BYTES)
+        return self._connection.call(self._script(script, argument), content)
 
 
 def _check_address(address: str, *, given: bool) -> None:
@@ -201,10 +217,3 @@ def _check_address(address: str, *, given: bool) -> None:
             raise UnavailableError(
                 f"{what} is no address of this machine on which a server can listen.", hint
             ) from error
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

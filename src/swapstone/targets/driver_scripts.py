@@ -2,16 +2,13 @@
 """The shell scripts that run on the machine of the load generators. Each is POSIX sh, and needs the programs of `NEEDED`.
 
 No text of a user is a part of a command that a shell reads. Words of a load generator are written in octal, three digits a byte after a
-``w``, and what the scripts print about that machine in hexadecimal.
+``w``. What the scripts print has the form of a board's answers: see `swapstone.targets.board_answer`.
 """
 
 from __future__ import annotations
 
-NEEDED = ("sha256sum", "setsid", "env", "sed", "od", "tr", "head", "sleep", "rm", "cat", "chmod", "readlink")
+NEEDED = ("sha256sum", "setsid", "env", "sed", "tr", "head", "sleep", "rm", "cat", "chmod", "readlink")
 """Programs that the scripts use; those of busybox do."""
-
-HEADER, END = "swapstone-driver 1", "end"
-"""First and last line of what a script prints."""
 
 _DECODE = r"""
 count=$#
@@ -23,8 +20,8 @@ while [ "$count" -gt 0 ]; do
 done
 """
 
-_LINE = r"""
-line() { printf '%s %s\n' "$1" "$(printf '%s' "$2" | head -c 400 | od -An -v -tx1 | tr -d ' \n')"; }
+_PART = r"""
+part() { printf '\n%s %s\n' '@WORD@' "$1"; }
 """
 
 RUN = rf"""# run DIGEST SECONDS WORD...: execute a load generator until it ends, or the connection or the time does
@@ -64,13 +61,12 @@ exit "$status"
 
 FIND = rf"""# find WORD: print the path of a program and the SHA-256 of its file
 {_DECODE}
-{_LINE}
-echo '{HEADER}'
+{_PART}
 path=$(command -v -- "$1") && path=$(readlink -f -- "$path") && [ -f "$path" ] && sum=$(sha256sum <"$path") && {{
-    line path "$path"
-    line sha256 "${{sum%% *}}"
+    part path; printf '%s' "$path"
+    part sha256; printf '%s' "${{sum%% *}}"
 }}
-echo '{END}'
+part end
 """
 
 TAKE = """# take DIGEST: store standard input as a program
@@ -85,34 +81,35 @@ mkdir "$folder" || exit 3
 trap 'rm -rf "$folder"' EXIT
 trap 'exit 3' HUP INT TERM
 @FILES@
-{_LINE}
-echo '{HEADER}'
-line kernel "$(uname -srv)"
-line architecture "$(uname -m)"
-line system "$(sed -n 's/^PRETTY_NAME="*\([^"]*\)"*$/\1/p' /etc/os-release)"
-line cpu "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
-line cpus "$(sed -n 's/^processor[^:]*: //p' /proc/cpuinfo | tr '\n' ' ' | sed 's/ $//')"
-line memory "$(sed -n 's/^MemTotal: *//p' /proc/meminfo)"
-line boot "$(cat /proc/sys/kernel/random/boot_id)"
-line client "${{SSH_CONNECTION%% *}}"
+{_PART}
+part kernel; uname -srv
+part architecture; uname -m
+part system; sed -n 's/^PRETTY_NAME="*\([^"]*\)"*$/\1/p' /etc/os-release
+part cpu; sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1
+part cpus; sed -n 's/^processor[^:]*: //p' /proc/cpuinfo | tr '\n' ' '
+part memory; sed -n 's/^MemTotal: *//p' /proc/meminfo
+part boot; cat /proc/sys/kernel/random/boot_id
+part client; printf '%s' "${{SSH_CONNECTION%% *}}"
+part missing
 for program in {" ".join(NEEDED)}; do
-    command -v "$program" >/dev/null || line missing "$program"
+    command -v "$program" >/dev/null || printf '%s ' "$program"
 done
-echo '{END}'
+part end
 """
 
 
-def keeper_script(folder: str) -> str:
+def keeper_script(folder: str, word: str) -> str:
     """Return the script of the session that lasts as long as the connection: it makes a folder, prints facts, and removes it at its end.
 
     Args:
         folder: absolute path, of letters, digits, ``/`` and ``-``.
+        word: that begins the parts of the answers: random letters and digits.
     """
     files = "\n".join(
         f"cat >\"$folder/{name}\" <<'{name.upper()}_ENDS'\n{content}{name.upper()}_ENDS"
         for name, content in (("run", RUN), ("find", FIND), ("take", TAKE))
     )
-    return _KEEP.replace("@FOLDER@", folder).replace("@FILES@", files)
+    return _KEEP.replace("@FOLDER@", folder).replace("@FILES@", files).replace("@WORD@", word)
 
 
 def octal(word: str) -> str:

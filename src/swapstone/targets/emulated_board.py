@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shlex
 import socket
 import subprocess
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from swapstone.model import FrozenStruct, UnavailableError, cpio
 from swapstone.model.directories import share_dir
+from swapstone.model.regular_file import tail_of
 from swapstone.model.safe_text import safe_excerpt
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.board import BoardFolder
@@ -42,26 +42,6 @@ class BoardImageRequest(FrozenStruct, frozen=True, kw_only=True):
     """
 
     architecture: str
-
-
-class VirtualBoardPlace(BoardFolder, frozen=True, kw_only=True):
-    """How a virtual board is reached.
-
-    Attributes:
-        architecture: as the user typed it.
-    """
-
-    architecture: str
-
-    @property
-    def name(self) -> str:
-        """Return the name of the target: its address is another one after each start."""
-        return f"virtual-board:{self.architecture}"
-
-    @property
-    def target(self) -> str:
-        """Return what follows ``--target``."""
-        return self.name
 
 
 class EmulatedBoard:
@@ -99,14 +79,14 @@ class EmulatedBoard:
             raise
 
     @property
-    def place(self) -> VirtualBoardPlace:
+    def place(self) -> BoardFolder:
         """How it is reached, until it is switched off."""
-        return VirtualBoardPlace(
+        return BoardFolder(
             host=_ADDRESS,
             user="root",
             port=self._port,
             config=str(self._keys.config),
-            architecture=self._architecture,
+            own_target=f"virtual-board:{self._architecture}",
         )
 
     @property
@@ -192,7 +172,9 @@ class EmulatedBoard:
 
     def _messages(self) -> str:
         """Return the last lines of the emulator's messages and of the console."""
-        return last_lines("\n".join(_tail(path) for path in (self._console, self._console.with_suffix(".errors"))))
+        return last_lines(
+            "\n".join(tail_of(path, _TAIL_BYTES) for path in (self._console, self._console.with_suffix(".errors")))
+        )
 
 
 def added_files(keys: BoardKeys) -> dict[str, cpio.Entry]:
@@ -229,10 +211,3 @@ def free_port() -> int:
 def _word(path: Path) -> str:
     """Return a path inside an option of the emulator, in which two commas are one."""
     return str(path).replace(",", ",,")
-
-
-def _tail(path: Path) -> str:
-    with contextlib.suppress(OSError), path.open("rb") as handle:
-        handle.seek(max(0, os.fstat(handle.fileno()).st_size - _TAIL_BYTES))
-        return handle.read().decode(errors="replace")
-    return ""

@@ -27,7 +27,7 @@ from swapstone.factors import ProgramFacts
 from swapstone.factors.factor import FloatFacts
 from swapstone.model import FrozenStruct, ObservationKind, UserError, WireError
 from swapstone.targets.fake_server import server_answer
-from swapstone.targets.fake_spec import ResolvedBehaviour, Spec, load_spec
+from swapstone.targets.fake_spec import Spec, load_spec
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
     MachineConfig,
@@ -97,7 +97,7 @@ class FakeTarget(Target):
     """
 
     name = "fake"
-    needs_build = False
+    offers = Target.offers - {"runs_programs"}
 
     def __init__(self, path: Path) -> None:
         self.name = f"fake:{path}"
@@ -196,8 +196,9 @@ def _wander(seed: int, block: int, correlation: float) -> float:
     return total
 
 
-def _level_of(behaviour: ResolvedBehaviour, trial: _Trial) -> float:
+def _level_of(trial: _Trial) -> float:
     """Return the factor of a run's times: noise, drift and wander together."""
+    behaviour = trial.behaviour
     logarithm = behaviour.noise * trial.random_source("noise").gauss(0, 1)
     logarithm += trial.block * math.log1p(behaviour.drift)
     if behaviour.wander:
@@ -207,7 +208,7 @@ def _level_of(behaviour: ResolvedBehaviour, trial: _Trial) -> float:
 
 def _passes(trial: _Trial) -> tuple[Pass, ...]:
     behaviour, source = trial.behaviour, trial.random_source("passes")
-    level = _level_of(behaviour, trial)
+    level = _level_of(trial)
     made = []
     for _ in range(trial.passes):
         wall_ns = max(1, round(behaviour.wall_ns * level * math.exp(behaviour.pass_noise * source.gauss(0, 1))))
@@ -368,7 +369,7 @@ def _fault(trial: _Trial) -> str:
     for number, fault in enumerate(trial.behaviour.faults):
         named = any(fnmatch.fnmatchcase(trial.request.id, pattern) for pattern in fault.trials)
         if named or trial.random_source(f"fault {number}").random() < fault.probability:
-            return fault.kind
+            return str(fault.kind)
     return ""
 
 
@@ -424,10 +425,9 @@ def _answer_bytes(spec: Spec, request: TrialRequest) -> bytes:
     if request.load_generator is not None:
         answer = server_answer(answer, request, trial.behaviour, report.passes[0].wall_ns)
         answer = _change_server(answer, _FAULT_CHANGES[fault])
-        encoded = encode_answer(answer)
-        return encoded[: len(encoded) // 2] if fault == "broken" else encoded
-    answer = _changed(answer, stdout=encode_workload_report(report))
-    encoded = encode_answer(_FAULT_CHANGES[fault](answer))
+    else:
+        answer = _FAULT_CHANGES[fault](_changed(answer, stdout=encode_workload_report(report)))
+    encoded = encode_answer(answer)
     return encoded[: len(encoded) // 2] if fault == "broken" else encoded
 
 

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
 import msgspec
 
 from swapstone.model import UserError
-from swapstone.targets.fake_spec import ResolvedBehaviour
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
 
 _WINDOW_NS = 1_000_000_000
@@ -18,9 +18,7 @@ _SHARES = (("50%", 1.0), ("75%", 1.25), ("90%", 1.5), ("99%", 3.0))
 _MOST_SHARE = 4.0
 
 
-def server_answer(
-    answer: AgentAnswer, request: TrialRequest, behaviour: ResolvedBehaviour, wall_ns: int
-) -> AgentAnswer:
+def server_answer(answer: AgentAnswer, request: TrialRequest, behaviour: SimpleNamespace, wall_ns: int) -> AgentAnswer:
     """Turn the answer of a program into the answer of a server under one second of load from wrk.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fnmatch
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated
 
 import msgspec
@@ -54,7 +55,7 @@ class Fault(FrozenStruct, frozen=True, kw_only=True):
 class Behaviour(FrozenStruct, frozen=True, kw_only=True):
     """How programs behave whose workload and variant match.
 
-    A None is taken from an earlier behaviour that matches, or else from `DEFAULTS`. `wall_ns` has no default.
+    A None is taken from an earlier behaviour that matches, or else from `_DEFAULTS`. `wall_ns` has no default.
 
     Attributes:
         workload: shell pattern of workload names.
@@ -101,27 +102,26 @@ class Behaviour(FrozenStruct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...] | None = None
 
 
-class ResolvedBehaviour(FrozenStruct, frozen=True, kw_only=True):
-    """The resolved behaviour of one program. The defaults are those of an idle machine."""
-
-    wall_ns: int
-    cpu_share: float = 1.0
-    start_ns: int = 500_000
-    noise: float = 0.0
-    pass_noise: float = 0.0
-    drift: float = 0.0
-    wander: float = 0.0
-    autocorrelation: float = 0.0
-    ops: int = 1
-    virt_bytes: int = 1 << 20
-    res_bytes: int = 1 << 19
-    dirty_bytes: int = 1 << 19
-    maxrss_bytes: int = 1 << 21
-    minflt: int = 0
-    nvcsw: int = 0
-    pressure: float = 0.0
-    others: float = 0.0
-    faults: tuple[Fault, ...] = ()
+_DEFAULTS = Behaviour(
+    cpu_share=1.0,
+    start_ns=500_000,
+    noise=0.0,
+    pass_noise=0.0,
+    drift=0.0,
+    wander=0.0,
+    autocorrelation=0.0,
+    ops=1,
+    virt_bytes=1 << 20,
+    res_bytes=1 << 19,
+    dirty_bytes=1 << 19,
+    maxrss_bytes=1 << 21,
+    minflt=0,
+    nvcsw=0,
+    pressure=0.0,
+    others=0.0,
+    faults=(),
+)
+"""Of programs on an idle machine."""
 
 
 _MACHINE = TargetDescription(kernel="fake", architecture="fake", cpu="fake", cpus=(0, 1), system="a fake target")
@@ -140,14 +140,14 @@ class Spec(FrozenStruct, frozen=True, kw_only=True):
     machine: TargetDescription = _MACHINE
     behaviour: tuple[Behaviour, ...]
 
-    def resolve(self, variant: str, workload: str) -> ResolvedBehaviour:
-        """Return how a program behaves.
+    def resolve(self, variant: str, workload: str) -> SimpleNamespace:
+        """Return how a program behaves: the attributes of `Behaviour`, none of them None.
 
         Raises:
             UserError: no behaviour sets ``wall_ns``.
         """
         found: dict[str, object] = {}
-        for one in self.behaviour:
+        for one in (_DEFAULTS, *self.behaviour):
             if fnmatch.fnmatchcase(workload, one.workload) and fnmatch.fnmatchcase(variant, one.variant):
                 found |= {name: value for name, value in msgspec.structs.asdict(one).items() if value is not None}
         if "wall_ns" not in found:
@@ -155,8 +155,7 @@ class Spec(FrozenStruct, frozen=True, kw_only=True):
                 f"The fake target's file gives no wall_ns for {workload} of {variant}.",
                 "Add a [[behaviour]] that matches it, or one without patterns first.",
             )
-        del found["workload"], found["variant"]
-        return ResolvedBehaviour(**found)  # type: ignore[arg-type] # the same attributes with the same types, none of them None
+        return SimpleNamespace(**found)
 
 
 def load_spec(path: Path) -> Spec:

@@ -7,10 +7,12 @@ import enum
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
-from swapstone.model import FrozenStruct
+from swapstone.model import FrozenStruct, UserError
+from swapstone.model.regular_file import text_of
 
 
 class State(enum.Enum):
@@ -40,10 +42,6 @@ class Finding(FrozenStruct, frozen=True, kw_only=True):
     remedy: str = ""
 
 
-_COUNT = re.compile("[0-9]{1,20}")
-_PERCENTAGE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,2})?")
-
-
 class HostFiles:
     """The files of ``/proc`` and ``/sys`` that the checks read.
 
@@ -56,10 +54,7 @@ class HostFiles:
 
     def text(self, path: str) -> str:
         """Return a file's text without leading and trailing space; empty if it does not exist or can't be read."""
-        try:
-            return (self.root / path.lstrip("/")).read_text(errors="replace").strip()
-        except OSError:
-            return ""
+        return text_of(self.root / path.lstrip("/"))
 
     def processors(self) -> int:
         """Return how many processors trials may use."""
@@ -74,221 +69,281 @@ class HostFiles:
         return [self.text(str(path.relative_to(self.root))) for path in sorted(self.root.glob(pattern.lstrip("/")))]
 
 
+class _Seen(NamedTuple):
+    """What a machine shows: how severe that is, in words, and a detail for the remedy."""
+
+    state: State
+    found: str
+    detail: str = ""
+
+
+class _Check(NamedTuple):
+    """A check: what it reads, and for states what they mean and the command that changes them; ``{}`` in it is the detail."""
+
+    name: str
+    probe: Callable[[HostFiles], _Seen]
+    advice: Mapping[State, tuple[str, str]]
+
+
 def examine(machine: HostFiles | None = None) -> tuple[Finding, ...]:
     """Run all checks.
 
     Returns:
         One finding for each check, in a fixed order.
     """
-    return tuple(check(machine or HostFiles()) for check in _CHECKS)
+    files, findings = machine or HostFiles(), []
+    for check in _CHECKS:
+        state, found, detail = check.probe(files)
+        meaning, remedy = check.advice.get(state, ("", ""))
+        remedy = remedy.format(detail)
+        findings.append(Finding(name=check.name, state=state, found=found, meaning=meaning, remedy=remedy))
+    return tuple(findings)
 
 
-def _governor(machine: HostFiles) -> Finding:
-    governors = sorted(set(machine.texts("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")))
-    if not governors:
-        return Finding(
-            name="governor",
-            state=State.UNKNOWN,
-            found="no cpufreq",
-            meaning="the host of a virtual machine controls the clock rate",
-        )
-    if governors == ["performance"]:
-        return Finding(name="governor", state=State.GOOD, found="performance")
-    return Finding(
-        name="governor",
-        state=State.NOISY,
-        found=", ".join(governors),
-        meaning="the clock rate follows the load, so the first milliseconds of a trial run slower",
-        remedy="sudo cpupower frequency-set -g performance",
-    )
+def ability(
+    name: str,
+    trouble: tuple[str, str] | None,
+    found: Callable[[], str],
+    meaning: str = "{}",
+    absent: str = "unavailable",
+) -> Finding:
+    """Return whether something can be used.
+
+    Args:
+        name: of the finding.
+        trouble: why it can't, and what enables it; None if it can.
+        found: returns the observed value if it can.
+        meaning: consequence if it can't; ``{}`` in it stands for the first text of `trouble`.
+        absent: the observed value if it can't.
+    """
+    if trouble is None:
+        return Finding(name=name, state=State.GOOD, found=found())
+    reason, remedy = trouble
+    text = meaning.format(reason if meaning.endswith("{}") else reason.rstrip("."))
+    return Finding(name=name, state=State.MISSING, found=absent, meaning=text, remedy=remedy)
 
 
-def _turbo(machine: HostFiles) -> Finding:
-    switches = (
-        (
-            "/sys/devices/system/cpu/intel_pstate/no_turbo",
-            "0",
-            "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo",
-        ),
-        ("/sys/devices/system/cpu/cpufreq/boost", "1", "echo 0 | sudo tee /sys/devices/system/cpu/cpufreq/boost"),
-    )
-    for path, on, remedy in switches:
-        value = machine.text(path)
-        if value == on:
-            meaning = "the clock rate depends on heat and on what the other cores do"
-            return Finding(name="turbo", state=State.NOISY, found="on", meaning=meaning, remedy=remedy)
-        if value:
-            return Finding(name="turbo", state=State.GOOD, found="off")
-    return Finding(name="turbo", state=State.UNKNOWN, found="no switch for it")
-
-
-def _smt(machine: HostFiles) -> Finding:
-    active = machine.text("/sys/devices/system/cpu/smt/active")
-    if active == "1":
-        return Finding(
-            name="SMT",
-            state=State.NOISY,
-            found="on",
-            meaning="another thread on the same core takes part of its time without showing as load",
-            remedy="echo off | sudo tee /sys/devices/system/cpu/smt/control",
-        )
-    if active == "0":
-        return Finding(name="SMT", state=State.GOOD, found="off, or none")
-    return Finding(name="SMT", state=State.UNKNOWN, found="not reported by this kernel")
-
-
-def _pressure(machine: HostFiles) -> Finding:
-    line = machine.text("/proc/pressure/cpu").split("\n")[0]
-    fields = dict(part.split("=", 1) for part in line.split() if "=" in part)
-    share = _share(fields.get("avg10", ""))
-    if share is None:
-        return Finding(
-            name="CPU pressure",
-            state=State.UNKNOWN,
-            found="no /proc/pressure",
-            meaning="a report can't show whether the machine was busy",
-            remedy="boot a kernel with CONFIG_PSI=y, with psi=1 on its command line",
-        )
-    if share <= 5:
-        return Finding(name="CPU pressure", state=State.GOOD, found=f"{share:g} % of the last 10 s")
-    return Finding(
-        name="CPU pressure",
-        state=State.NOISY,
-        found=f"{share:g} % of the last 10 s",
-        meaning="other tasks compete for the processors; above 20 % a report leads with CPU time",
-        remedy="find them with: top -o %CPU",
-    )
-
-
-def _share(text: str) -> float | None:
-    """Return a percentage as the kernel prints it; None for another text."""
-    return float(text) if _PERCENTAGE.fullmatch(text) else None
-
-
-def _virtual(machine: HostFiles) -> Finding:
-    if " hypervisor" not in machine.text("/proc/cpuinfo"):
-        return Finding(name="virtual machine", state=State.GOOD, found="none seen")
-    maker = machine.text("/sys/class/dmi/id/sys_vendor") or "unnamed hypervisor"
-    return Finding(
-        name="virtual machine",
-        state=State.NOISY,
-        found=maker,
-        meaning="its host may preempt the processor at any time; steal time is recorded around every trial",
-    )
-
-
-def _steal(machine: HostFiles) -> Finding:
-    fields = machine.text("/proc/stat").split("\n")[0].split()
-    if len(fields) < 9 or not all(map(_COUNT.fullmatch, fields[1:])):
-        return Finding(name="stolen time", state=State.UNKNOWN, found="not reported by this kernel")
-    times = [int(field) for field in fields[1:]]
-    share = 100 * times[7] / max(1, sum(times))
-    state = State.NOISY if share > 1 else State.GOOD
-    meaning = "the hypervisor took this share of the processors since boot" if share > 1 else ""
-    return Finding(name="stolen time", state=state, found=f"{share:.2f} % since boot", meaning=meaning)
-
-
-def _aslr(machine: HostFiles) -> Finding:
-    value = machine.text("/proc/sys/kernel/randomize_va_space")
-    if value == "2":
-        return Finding(
-            name="ASLR",
-            state=State.GOOD,
-            found="on",
-            meaning="each run has a random layout, so the intervals include that spread; without ASLR one layout would be measured",
-        )
-    if value:
-        return Finding(
-            name="ASLR",
-            state=State.NOISY,
-            found="off" if value == "0" else "partly on",
-            meaning="every run has the same layout: a difference may be that of two layouts, not of two levels",
-            remedy="sudo sysctl kernel.randomize_va_space=2",
-        )
-    return Finding(name="ASLR", state=State.UNKNOWN, found="not reported by this kernel")
-
-
-def _clock(machine: HostFiles) -> Finding:
-    source = machine.text("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-    slow = source in {"hpet", "acpi_pm", "jiffies"}
-    return Finding(
-        name="clock source",
-        state=State.NOISY if slow else State.GOOD if source else State.UNKNOWN,
-        found=source or "not reported by this kernel",
-        meaning="reading the time takes a system call of a microsecond" if slow else "",
-        remedy="boot with tsc=reliable, if the processor's TSC is" if slow else "",
-    )
-
-
-def _swap(machine: HostFiles) -> Finding:
-    fields = dict(line.split(":", 1) for line in machine.text("/proc/meminfo").splitlines() if ":" in line)
+def trouble_of(attempt: Callable[[], object]) -> tuple[str, str] | None:
+    """Return message and hint of the `UserError` that an attempt raises; None if it raises none."""
     try:
-        used_kib = int(fields["SwapTotal"].split()[0]) - int(fields["SwapFree"].split()[0])
-    except (KeyError, ValueError, IndexError):
-        return Finding(name="swap in use", state=State.UNKNOWN, found="not reported by this kernel")
-    if used_kib < 1024:
-        return Finding(name="swap in use", state=State.GOOD, found="none")
-    return Finding(
-        name="swap in use",
-        state=State.NOISY,
-        found=f"{used_kib // 1024} MiB",
-        meaning="a trial may wait for the disk",
-        remedy="sudo swapoff -a && sudo swapon -a, when there is memory enough",
-    )
+        attempt()
+    except UserError as error:
+        return error.message, error.hint
+    return None
 
 
-def _huge_pages(machine: HostFiles) -> Finding:
-    text = machine.text("/sys/kernel/mm/transparent_hugepage/enabled")
-    chosen = text.partition("[")[2].partition("]")[0]
-    if chosen == "always":
-        return Finding(
-            name="huge pages",
-            state=State.NOISY,
-            found="always",
-            meaning="memory figures depend on when the kernel merges pages, and allocators differ in that",
-            remedy="echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled",
-        )
-    return Finding(name="huge pages", state=State.GOOD if chosen else State.UNKNOWN, found=chosen or "none")
+_UNREPORTED = _Seen(State.UNKNOWN, "not reported by this kernel")
+_OTHER = ""
+"""Key of a table of `_looked_up` for all texts that the table does not have."""
 
 
-def _cores(machine: HostFiles) -> Finding:
+def _looked_up(path: str, table: Mapping[str | None, _Seen], form: str = "(.+)") -> Callable[[HostFiles], _Seen]:
+    """Return a probe that looks a file's text up, or what a group of a regular expression finds in it; ``{}`` stands for it."""
+
+    def probe(machine: HostFiles) -> _Seen:
+        match = re.search(form, machine.text(path))
+        state, found, detail = table.get(match[1], table[_OTHER]) if match else table.get(None, _UNREPORTED)
+        return _Seen(state, found.format(match and match[1]), detail)
+
+    return probe
+
+
+def _up_to(most: float, value: float | None, found: str, absent: _Seen = _UNREPORTED) -> _Seen:
+    """Return the severity of a number of which more than `most` disturbs."""
+    if value is None:
+        return absent
+    return _Seen(State.NOISY if value > most else State.GOOD, found.format(value))
+
+
+def _governor(machine: HostFiles) -> _Seen:
+    found = sorted(set(machine.texts("/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor")))
+    if not found:
+        return _Seen(State.UNKNOWN, "no cpufreq")
+    return _Seen(State.GOOD if found == ["performance"] else State.NOISY, ", ".join(found))
+
+
+_TURBO_SWITCHES = (("intel_pstate/no_turbo", "0", "1"), ("cpufreq/boost", "1", "0"))
+"""Files with their contents while turbo is on, and off."""
+
+
+def _turbo(machine: HostFiles) -> _Seen:
+    for name, on, off in _TURBO_SWITCHES:
+        path = f"/sys/devices/system/cpu/{name}"
+        if value := machine.text(path):
+            noisy = _Seen(State.NOISY, "on", f"echo {off} | sudo tee {path}")
+            return noisy if value == on else _Seen(State.GOOD, "off")
+    return _Seen(State.UNKNOWN, "no switch for it")
+
+
+def _pressure(machine: HostFiles) -> _Seen:
+    found = re.match(r".*\bavg10=([0-9]{1,3}(?:\.[0-9]{1,2})?)(?!\S)", machine.text("/proc/pressure/cpu"))
+    absent = _Seen(State.UNKNOWN, "no /proc/pressure")
+    return _up_to(5, float(found[1]) if found else None, "{:g} % of the last 10 s", absent)
+
+
+def _steal(machine: HostFiles) -> _Seen:
+    found = re.match(r"\S+((?: +[0-9]{1,20}){8,}) *$", machine.text("/proc/stat"), re.MULTILINE)
+    times = [int(field) for field in found[1].split()] if found else []
+    return _up_to(1, 100 * times[7] / max(1, sum(times)) if times else None, "{:.2f} % since boot")
+
+
+def _swap(machine: HostFiles) -> _Seen:
+    kib = dict(re.findall(r"^(SwapTotal|SwapFree): *([0-9]{1,18})\b", machine.text("/proc/meminfo"), re.MULTILINE))
+    used_mib = (int(kib["SwapTotal"]) - int(kib["SwapFree"])) // 1024 if len(kib) == 2 else None
+    return _up_to(0, used_mib, "{} MiB" if used_mib and used_mib > 0 else "none")
+
+
+def _cores(machine: HostFiles) -> _Seen:
     count = machine.processors()
-    if count > 1:
-        return Finding(name="processors", state=State.GOOD, found=str(count))
-    return Finding(
-        name="processors",
-        state=State.NOISY,
-        found="1",
-        meaning="the trials share their processor with all other processes, and threads can't run in parallel",
-    )
+    return _Seen(State.GOOD if count > 1 else State.NOISY, str(count))
 
 
-def _disk(machine: HostFiles) -> Finding:
+def _disk(machine: HostFiles) -> _Seen:
     free = machine.free_bytes()
     if free is None:
-        return Finding(name="free disk", state=State.UNKNOWN, found="not reported")
+        return _Seen(State.UNKNOWN, "not reported")
     if free > 1024**3:
-        return Finding(name="free disk", state=State.GOOD, found=f"{free / 1024**3:.0f} GiB")
-    return Finding(
-        name="free disk",
-        state=State.MISSING,
-        found=f"{free / 1024**2:.0f} MiB",
-        meaning="a record of a whole study takes some tens of MiB, and a trial may write up to 1 GiB",
-        remedy="free some space, or name another disk with --out",
-    )
+        return _Seen(State.GOOD, f"{free / 1024**3:.0f} GiB")
+    return _Seen(State.MISSING, f"{free / 1024**2:.0f} MiB")
 
 
-_CHECKS: tuple[Callable[[HostFiles], Finding], ...] = (
-    _cores,
-    _virtual,
-    _steal,
-    _pressure,
-    _governor,
-    _turbo,
-    _smt,
-    _aslr,
-    _huge_pages,
-    _swap,
-    _clock,
-    _disk,
+def _virtual(machine: HostFiles) -> _Seen:
+    if " hypervisor" not in machine.text("/proc/cpuinfo"):
+        return _Seen(State.GOOD, "none seen")
+    return _Seen(State.NOISY, machine.text("/sys/class/dmi/id/sys_vendor") or "unnamed hypervisor")
+
+
+_HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
+_SLOW_CLOCK = _Seen(State.NOISY, "{}")
+_GOOD_AS_READ = _Seen(State.GOOD, "{}")
+
+_CHECKS = (
+    _Check(
+        "processors",
+        _cores,
+        {
+            State.NOISY: (
+                "the trials share their processor with all other processes, and threads can't run in parallel",
+                "",
+            )
+        },
+    ),
+    _Check(
+        "virtual machine",
+        _virtual,
+        {
+            State.NOISY: (
+                "its host may preempt the processor at any time; steal time is recorded around every trial",
+                "",
+            )
+        },
+    ),
+    _Check("stolen time", _steal, {State.NOISY: ("the hypervisor took this share of the processors since boot", "")}),
+    _Check(
+        "CPU pressure",
+        _pressure,
+        {
+            State.UNKNOWN: (
+                "a report can't show whether the machine was busy",
+                "boot a kernel with CONFIG_PSI=y, with psi=1 on its command line",
+            ),
+            State.NOISY: (
+                "other tasks compete for the processors; above 20 % a report leads with CPU time",
+                "find them with: top -o %CPU",
+            ),
+        },
+    ),
+    _Check(
+        "governor",
+        _governor,
+        {
+            State.UNKNOWN: ("the host of a virtual machine controls the clock rate", ""),
+            State.NOISY: (
+                "the clock rate follows the load, so the first milliseconds of a trial run slower",
+                "sudo cpupower frequency-set -g performance",
+            ),
+        },
+    ),
+    _Check("turbo", _turbo, {State.NOISY: ("the clock rate depends on heat and on what the other cores do", "{}")}),
+    _Check(
+        "SMT",
+        _looked_up(
+            "/sys/devices/system/cpu/smt/active",
+            {"1": _Seen(State.NOISY, "on"), "0": _Seen(State.GOOD, "off, or none"), _OTHER: _UNREPORTED},
+        ),
+        {
+            State.NOISY: (
+                "another thread on the same core takes part of its time without showing as load",
+                "echo off | sudo tee /sys/devices/system/cpu/smt/control",
+            )
+        },
+    ),
+    _Check(
+        "ASLR",
+        _looked_up(
+            "/proc/sys/kernel/randomize_va_space",
+            {
+                "2": _Seen(State.GOOD, "on"),
+                "0": _Seen(State.NOISY, "off"),
+                _OTHER: _Seen(State.NOISY, "partly on"),
+            },
+        ),
+        {
+            State.GOOD: (
+                "each run has a random layout, so the intervals include that spread; without ASLR one layout would be measured",
+                "",
+            ),
+            State.NOISY: (
+                "every run has the same layout: a difference may be that of two layouts, not of two levels",
+                "sudo sysctl kernel.randomize_va_space=2",
+            ),
+        },
+    ),
+    _Check(
+        "huge pages",
+        _looked_up(
+            _HUGE_PAGES,
+            {"always": _Seen(State.NOISY, "always"), _OTHER: _GOOD_AS_READ, None: _Seen(State.UNKNOWN, "none")},
+            r"\[(.+?)\]",
+        ),
+        {
+            State.NOISY: (
+                "memory figures depend on when the kernel merges pages, and allocators differ in that",
+                f"echo madvise | sudo tee {_HUGE_PAGES}",
+            )
+        },
+    ),
+    _Check(
+        "swap in use",
+        _swap,
+        {
+            State.NOISY: (
+                "a trial may wait for the disk",
+                "sudo swapoff -a && sudo swapon -a, when there is memory enough",
+            )
+        },
+    ),
+    _Check(
+        "clock source",
+        _looked_up(
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+            {**dict.fromkeys(("hpet", "acpi_pm", "jiffies"), _SLOW_CLOCK), _OTHER: _GOOD_AS_READ},
+        ),
+        {
+            State.NOISY: (
+                "reading the time takes a system call of a microsecond",
+                "boot with tsc=reliable, if the processor's TSC is",
+            )
+        },
+    ),
+    _Check(
+        "free disk",
+        _disk,
+        {
+            State.MISSING: (
+                "a record of a whole study takes some tens of MiB, and a trial may write up to 1 GiB",
+                "free some space, or name another disk with --out",
+            )
+        },
+    ),
 )

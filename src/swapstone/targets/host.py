@@ -65,8 +65,7 @@ class HostTarget(AgentTarget):
     """
 
     name = "host"
-    runs_instruments = True
-    limits_memory = True
+    offers = AgentTarget.offers | {"runs_instruments", "limits_memory"}
 
     def __init__(
         self,
@@ -104,7 +103,7 @@ class HostTarget(AgentTarget):
         """Return the digests of the agent's sources and of its program, its compiler, and the facts of the load generators' machine."""
         path = self._agent_path()
         agent = f"{path.parent.name}, SHA-256 {self._agent_sha256}, built by {agent_compiler(_compiler())}"
-        return (("agent", agent), *self._carried_tools(), *(self.driver.facts() if self.driver else ()))
+        return (("agent", agent), *sorted(self._installed.items()), *(self.driver.facts() if self.driver else ()))
 
     def put(self, path: Path, beside: Sequence[Path] = ()) -> str:  # noqa: ARG002 - its files are those of this machine
         """Return the program's absolute path: nothing is copied."""
@@ -327,14 +326,6 @@ def _parse(detail: str, options: TargetOptions) -> HostSpec:  # noqa: ARG001 - s
     return HostSpec(driver=parse_host_detail(detail) if detail else None)
 
 
-def _does(detail: str) -> str:
-    return f"connect by ssh to another machine, and run load generators there: {detail}" if detail else ""
-
-
-def _driver(detail: str) -> str:
-    return parse_host_detail(detail).name if detail else ""
-
-
 HOST = TargetKind(
     name="host",
     description="this machine, on its own clock",
@@ -345,6 +336,6 @@ HOST = TargetKind(
         ("host", "this machine, on its own clock"),
         ("host:driver=ssh:USER@HOST", "this machine, with load generators on another one"),
     ),
-    does=_does,
-    driver=_driver,
+    does=lambda detail: f"connect by ssh to another machine, and run load generators there: {detail}" if detail else "",
+    driver=lambda detail: parse_host_detail(detail).name if detail else "",
 )

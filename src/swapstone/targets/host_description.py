@@ -7,6 +7,7 @@ import os
 import platform
 from pathlib import Path
 
+from swapstone.model.regular_file import text_of
 from swapstone.targets.target import TargetDescription
 
 
@@ -33,7 +34,8 @@ def describe_machine(root: Path, kernel: str, architecture: str, cpus: tuple[int
         architecture: as ``uname -m`` prints it.
         cpus: numbers of the processors that trials may use.
     """
-    cpu = _first_processor(root / "proc/cpuinfo")
+    cpu = _pairs(text_of(root / "proc/cpuinfo"), ":")
+    vulnerabilities = root / "sys/devices/system/cpu/vulnerabilities"
     return TargetDescription(
         kernel=kernel,
         architecture=architecture,
@@ -41,18 +43,11 @@ def describe_machine(root: Path, kernel: str, architecture: str, cpus: tuple[int
         cpus=cpus,
         microcode=cpu.get("microcode", ""),
         governor=_governors(root),
-        mitigations=_mitigations(root / "sys/devices/system/cpu/vulnerabilities"),
+        mitigations="; ".join(f"{path.name}: {text_of(path)}" for path in sorted(vulnerabilities.glob("*"))),
         virtualization=_virtualization(root, cpu),
         memory_bytes=_memory_bytes(root / "proc/meminfo"),
         system=_system(root / "etc/os-release"),
     )
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace").strip()
-    except OSError:
-        return ""
 
 
 def _pairs(text: str, separator: str) -> dict[str, str]:
@@ -65,23 +60,15 @@ def _pairs(text: str, separator: str) -> dict[str, str]:
     return found
 
 
-def _first_processor(path: Path) -> dict[str, str]:
-    return _pairs(_text(path), ":")
-
-
 def _governors(root: Path) -> str:
     paths = (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
-    return ",".join(sorted({_text(path) for path in paths} - {""}))
-
-
-def _mitigations(folder: Path) -> str:
-    return "; ".join(f"{path.name}: {_text(path)}" for path in sorted(folder.glob("*")))
+    return ",".join(sorted({text_of(path) for path in paths} - {""}))
 
 
 def _virtualization(root: Path, cpu: dict[str, str]) -> str:
-    kind = _text(root / "sys/hypervisor/type")
+    kind = text_of(root / "sys/hypervisor/type")
     maker = " ".join(
-        filter(None, (_text(root / f"sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")))
+        filter(None, (text_of(root / f"sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")))
     )
     flags = cpu.get("flags", "").split()
     if kind or "hypervisor" in flags:
@@ -90,9 +77,9 @@ def _virtualization(root: Path, cpu: dict[str, str]) -> str:
 
 
 def _memory_bytes(path: Path) -> int:
-    number, _, unit = _pairs(_text(path), ":").get("MemTotal", "").partition(" ")
+    number, _, unit = _pairs(text_of(path), ":").get("MemTotal", "").partition(" ")
     return int(number) * 1024 if number.isdecimal() and len(number) < 16 and unit == "kB" else 0
 
 
 def _system(path: Path) -> str:
-    return _pairs(_text(path), "=").get("PRETTY_NAME", "").strip('"')
+    return _pairs(text_of(path), "=").get("PRETTY_NAME", "").strip('"')

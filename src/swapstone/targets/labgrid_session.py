@@ -20,6 +20,7 @@ import msgspec
 
 from swapstone.model import FrozenStruct, UnavailableError, UserError
 from swapstone.model.directories import cache_dir
+from swapstone.model.regular_file import tail_of
 from swapstone.model.safe_text import safe, safe_excerpt
 from swapstone.model.temporary_folder import TemporaryFolder
 
@@ -219,10 +220,7 @@ class LabSession:
 
     def _tail(self) -> str:
         """Return the last lines that labgrid and its drivers printed."""
-        with contextlib.suppress(OSError), self._log.open("rb") as handle:
-            handle.seek(max(0, os.fstat(handle.fileno()).st_size - _TAIL_BYTES))
-            return " / ".join(handle.read().decode(errors="replace").strip().splitlines()[-4:])
-        return ""
+        return " / ".join(tail_of(self._log, _TAIL_BYTES).strip().splitlines()[-4:])
 
 
 def decode_answer(line: bytes) -> LabBoard:

@@ -31,7 +31,7 @@ from swapstone.targets.board_scripts import is_board_path, is_governor
 from swapstone.targets.labgrid_session import LabBoard, LabPlace, LabSession, require_labgrid
 from swapstone.targets.ssh_connection import ConnectionEndedError, SshConnection, UnreachableError
 from swapstone.targets.ssh_target import SshTarget, recipe_architecture
-from swapstone.targets.target import DEFAULT_MACHINE, REBOOTED, AgentStartError, MachineConfig, Target, TargetError
+from swapstone.targets.target import DEFAULT_MACHINE, REBOOTED, AgentStartError, MachineConfig, TargetError
 from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
 from swapstone.wire import AgentAnswer, TrialRequest
 
@@ -47,31 +47,6 @@ _STATE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _ENVIRONMENT_PATH = re.compile(r"[^,\0-\x1f\x7f]{1,4000}")
 _FORM = "names no place of a lab: it has the form labgrid:PLACE[,env=FILE][,state=NAME][,folder=/PATH][,governor=NAME]"
 _EXAMPLE = "--target labgrid:rpi4 --lg-env lab.yaml"
-
-
-class LabgridBoard(BoardFolder, frozen=True, kw_only=True):
-    """How a board of a lab is reached.
-
-    Attributes:
-        place: of the lab.
-    """
-
-    place: str
-
-    @property
-    def name(self) -> str:
-        """Return the name of the target: its address may be another one after each boot."""
-        return f"labgrid:{self.place}"
-
-    @property
-    def target(self) -> str:
-        """Return what follows ``--target``."""
-        return self.name
-
-    @property
-    def address(self) -> str:
-        """Return where ssh reaches it, as ``USER@HOST:PORT``."""
-        return super().name
 
 
 class LabgridTarget(SshTarget):
@@ -97,7 +72,7 @@ class LabgridTarget(SshTarget):
     """
 
     name = "labgrid"
-    reboots = True
+    offers = SshTarget.offers | {"reboots"}
 
     def __init__(
         self,
@@ -171,8 +146,7 @@ class LabgridTarget(SshTarget):
     @property
     def address(self) -> str:
         """Where ssh reaches the board, as ``USER@HOST:PORT``."""
-        place = self.board.place
-        return place.address if isinstance(place, LabgridBoard) else place.name
+        return self.board.place.address
 
     @property
     def environment(self) -> str:
@@ -235,7 +209,7 @@ class LabgridTarget(SshTarget):
         """
         self._stop()
         self._kernel = self._root = ""
-        self.board.disconnect()
+        self.board.connection.disconnect()
         folder = self.board.folder
         try:
             self._session.boot(self._paths.get(kernel, kernel), self._root_paths.get(root, root))
@@ -291,19 +265,19 @@ class LabgridTarget(SshTarget):
             )
             self.board.move(self._place())
 
-    def _place(self) -> LabgridBoard:
+    def _place(self) -> BoardFolder:
         lab, user = self._session.board, f"{self._session.board.user}@" if self._session.board.user else ""
         host = f"[{lab.address}]" if ":" in lab.address else lab.address
         port = f":{lab.port}" if lab.port and lab.port != _SSH_PORT else ""
         found = parse_ssh_address(f"{user}{host}{port}", "is no address of an ssh server", "a NetworkService")
-        return LabgridBoard(
+        return BoardFolder(
             host=found.host,
             user=found.user,
             port=found.port,
             config=lab.config,
             folder=self._folder,
             governor=self._governor,
-            place=self._session.place.place,
+            own_target=f"labgrid:{self._session.place.place}",
         )
 
     def __exit__(
@@ -347,11 +321,7 @@ class LabgridSpec(FrozenStruct, frozen=True, kw_only=True):
     kernels: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
 
-    def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - labgrid boots it
-        """Acquire the place, and boot the board."""
-        return self.board()
-
-    def board(self) -> LabgridTarget:
+    def open(self, build_images: ImageBuilder | None) -> LabgridTarget:  # noqa: ARG002 - labgrid boots it
         """Acquire the place, and boot the board."""
         return LabgridTarget(
             self.lab, self.folder, self.governor, self.architecture, kernels=self.kernels, roots=self.roots

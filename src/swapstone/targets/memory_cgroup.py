@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from swapstone.model import UnavailableError
+from swapstone.model.regular_file import text_of
 from swapstone.model.temporary_folder import is_left_over, name_of_this_process
 
 PURPOSE = "memory"
@@ -144,12 +145,12 @@ class MemoryCgroup:
 
     def oom_kills(self) -> int:
         """Return how many of its processes the kernel has killed because the limit was reached."""
-        found = re.search(r"^oom_kill ([0-9]{1,9})$", _text(self.path / self._place.files.events), re.MULTILINE)
+        found = re.search(r"^oom_kill ([0-9]{1,9})$", text_of(self.path / self._place.files.events), re.MULTILINE)
         return int(found[1]) if found else 0
 
     def report(self) -> tuple[tuple[str, str], ...]:
         """Return pairs (name, number): the kills, and the highest use in bytes where the kernel has it."""
-        peak = _text(self.path / self._place.files.peak).strip()
+        peak = text_of(self.path / self._place.files.peak)
         return (
             (OOM_KILLS, str(self.oom_kills())),
             *(((PEAK_BYTES, peak),) if re.fullmatch("[0-9]{1,18}", peak) else ()),
@@ -177,7 +178,7 @@ def usable_place() -> Place:
     Raises:
         UnavailableError: there is none; the message gives the reason for each place.
     """
-    places = find_places(_text(Path("/proc/self/mountinfo")), _text(Path("/proc/self/cgroup")))
+    places = find_places(text_of(Path("/proc/self/mountinfo")), text_of(Path("/proc/self/cgroup")))
     troubles = []
     for place in places:
         remove_left_groups(place.top)
@@ -269,9 +270,9 @@ def _folders(path: str) -> Iterator[os.DirEntry[str]]:
 
 def _trouble(place: Place) -> str:
     """Return why no group can be made in a place; empty if one can."""
-    if place.version == 2 and "memory" not in _text(place.path / "cgroup.subtree_control").split():
+    if place.version == 2 and "memory" not in text_of(place.path / "cgroup.subtree_control").split():
         control = place.path / "cgroup.subtree_control"
-        has_it = "memory" in _text(place.path / "cgroup.controllers").split()
+        has_it = "memory" in text_of(place.path / "cgroup.controllers").split()
         return f"{place.path} gives no memory controller to its groups{f' (echo +memory >{control})' if has_it else ''}"
     try:
         path, lock = _made(place.path)
@@ -314,15 +315,8 @@ def _remove(path: Path) -> bool:
                 return False
         else:
             return True
-        for word in _text(path / "cgroup.procs").split():
+        for word in text_of(path / "cgroup.procs").split():
             if re.fullmatch("[1-9][0-9]{0,9}", word):
                 with contextlib.suppress(OSError):
                     os.kill(int(word), signal.SIGKILL)
         time.sleep(_REMOVE_POLL_S)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""

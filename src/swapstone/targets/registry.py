@@ -46,7 +46,9 @@ def default_target(*, boots: bool, bare: bool = False) -> str:
         boots: whether trials need a machine that is booted for each of them.
         bare: whether their servers run without an operating system.
     """
-    return next(kind.name for kind in TARGETS if kind.opens.boots == boots and kind.opens.bare == bare)
+    return next(
+        kind.name for kind in TARGETS if ("boots" in kind.opens.offers, "bare" in kind.opens.offers) == (boots, bare)
+    )
 
 
 def clock_of(text: str, clock: str = "") -> str:
@@ -99,23 +101,32 @@ def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
     """
     name, _, detail = text.partition(":")
     kind = find_target_kind(name)
-    if options.clock:
-        clock_of(text, options.clock)
-    if options.architecture and not kind.has_architectures:
-        names = " or ".join(other.name for other in TARGETS if other.has_architectures)
-        raise UserError("--arch is the architecture of a virtual machine or a board.", f"Add: --target {names}")
-    if options.cpu_model and (not kind.has_architectures or options.clock == WALL_CLOCK):
-        raise UserError("--cpu-model is of an emulated machine on the virtual clock.", "Add: --target vm")
-    if options.ns_per_instruction != 1 and clock_of(text, options.clock) != VIRTUAL_CLOCK:
-        raise UserError(
+    names = " or ".join(other.name for other in TARGETS if other.has_architectures)
+    measures = clock_of(text, options.clock) != VIRTUAL_CLOCK
+    for refused, message, add in (
+        (
+            options.architecture and not kind.has_architectures,
+            "--arch is the architecture of a virtual machine or a board.",
+            names,
+        ),
+        (
+            options.cpu_model and (not kind.has_architectures or options.clock == WALL_CLOCK),
+            "--cpu-model is of an emulated machine on the virtual clock.",
+            "vm",
+        ),
+        (
+            options.ns_per_instruction != 1 and measures,
             "--ns-per-instruction is of the virtual clock, which counts instructions.",
-            "Add: --target vm --clock virtual",
-        )
-    if options.processors != 1 and clock_of(text, options.clock) != VIRTUAL_CLOCK:
-        raise UserError(
+            "vm --clock virtual",
+        ),
+        (
+            options.processors != 1 and measures,
             "--smp is of an emulated machine on the virtual clock; other targets have the processors that they have.",
-            "Add: --target vm --clock virtual",
-        )
+            "vm --clock virtual",
+        ),
+    ):
+        if refused:
+            raise UserError(message, f"Add: --target {add}")
     return kind.parse(detail, options)
 
 
@@ -143,15 +154,10 @@ def spec_of(
         no_cache=no_cache,
         guest_timeout_s=guest_timeout_s,
         snapshots=snapshots,
-        kernels=_levels(experiment, "kernel"),
-        roots=_levels(experiment, "rootfs"),
+        kernels=experiment.levels_of("kernel"),
+        roots=experiment.levels_of("rootfs"),
     )
     return parse_target(experiment.target, options)
-
-
-def _levels(experiment: Experiment, factor: str) -> tuple[str, ...]:
-    """Return the levels of a factor; none if the experiment does not have it."""
-    return next((choice.levels for choice in experiment.applied_factors if choice.factor == factor), ())
 
 
 def target_below(text: str, directory: str) -> str:

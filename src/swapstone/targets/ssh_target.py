@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import fnmatch
 import functools
-import hashlib
 import os
 import shlex
 import subprocess
@@ -25,7 +23,7 @@ from swapstone.model.safe_text import safe, safe_excerpt
 from swapstone.model.ssh_address import parse_ssh_address
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.agent_build import agent_compiler, build_agent, sha256_of
-from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
+from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget, digest_of_files
 from swapstone.targets.beside import COUNTERS
 from swapstone.targets.board import Board, BoardFolder, mirror
 from swapstone.targets.board_answer import check_machine, cpus_of, former_governors, machine_of, sensor_facts, uname_of
@@ -58,17 +56,6 @@ _EXAMPLE = "--target ssh:pi@board.example"
 _FORM = "names no board: it has the form ssh:[USER@]HOST[:PORT][,folder=/PATH][,governor=NAME]"
 
 
-@dataclasses.dataclass
-class _Losses:
-    """Connections and boots that were lost since the target was opened.
-
-    Attributes:
-        boots: how often the board was found with another boot identifier.
-    """
-
-    boots: int = 0
-
-
 class SshTarget(AgentTarget):
     """Runs trials on a board through an agent there, whose pipes are those of an ssh session.
 
@@ -83,12 +70,9 @@ class SshTarget(AgentTarget):
     """
 
     name = "ssh"
-    shares_files = False
-    takes_libraries = True
-    takes_loaders = True
-    probes_architecture = True
-    has_load_generators = False
-    sets_swap = True
+    offers = frozenset(
+        {"runs_programs", "runs_loads", "takes_libraries", "takes_loaders", "probes_architecture", "sets_swap"}
+    )
 
     def __init__(
         self,
@@ -98,15 +82,14 @@ class SshTarget(AgentTarget):
         stop_timeout_s: float = STOP_TIMEOUT_S,
     ) -> None:
         super().__init__(slack_s, stop_timeout_s)
-        self._losses = _Losses()
+        self._boots = 0
+        """How often the board was found with another boot identifier."""
         self._silent_s = 0.0
         """How long the ssh server may not answer, besides the usual limit."""
         self._expected: TargetDescription | None = None
         """What the board must be after a reconnection; None for what it was when the target was opened."""
         self._here: dict[str, Path] = {}
         """Files of this machine by their paths there."""
-        self._libraries: dict[str, str] = {}
-        """Digests of the C libraries that were copied, by one of their files."""
         self.board = Board(place)
         self._swap = BoardSwap(self.board)
         try:
@@ -165,7 +148,6 @@ class SshTarget(AgentTarget):
         """Return the digests of the agent's sources and of its program, its compiler, and the board."""
         agent = self._agent
         built = f"{agent.parent.name}, SHA-256 {sha256_of(agent)}, built by {agent_compiler(self._compiler())}"
-        libraries = ((f"C library of {name}", f"SHA-256 {digest}") for name, digest in sorted(self._libraries.items()))
         former = former_governors(self.board.answer)
         governors = (
             (("governor of the board", f"{self.board.place.governor}, before the session {former}"),) if former else ()
@@ -175,8 +157,7 @@ class SshTarget(AgentTarget):
             ("board", f"{self.board.place.name}, folder {self.board.folder}"),
             *governors,
             *self._swap.tools(),
-            *libraries,
-            *self._carried_tools(),
+            *sorted(self._installed.items()),
         )
 
     @functools.cached_property
@@ -194,13 +175,7 @@ class SshTarget(AgentTarget):
         """
         if not os.access(path, os.X_OK) or not path.is_file():
             raise UserError(f"{path} is not an executable file.")
-        if not beside:
-            return self._put(path)
-        names = sorted((each.name, sha256_of(each)) for each in (path, *beside))
-        digest = hashlib.sha256(repr(names).encode()).hexdigest()
-        for each in beside:
-            self._put(each, digest=digest)
-        return self._put(path, digest=digest)
+        return self._copied({each.name: each for each in (*beside, path)}, path.name) if beside else self._put(path)
 
     def put_library(self, path: Path, *, keep_path: bool) -> str:
         """Copy a shared object; see `Target.put_library`."""
@@ -211,17 +186,15 @@ class SshTarget(AgentTarget):
             )
         return self._put(path)
 
-    def put_loader(self, files: Mapping[str, Path], digest: str) -> str:
-        """Copy a C library into one folder; see `Target.put_loader`."""
-        self._libraries[min(files)] = digest
-        folders = {self._put(path, name, digest).rpartition("/")[0] for name, path in files.items()}
-        return min(folders)
+    def install(self, files: Mapping[str, Path], what: str) -> str:
+        """Copy files into one folder, and keep their digest for `tools`; see `Target.install`."""
+        self._installed[what] = f"SHA-256 {digest_of_files(files)}"
+        return self._copied(files, next(iter(files))).rpartition("/")[0]
 
-    def put_programs(self, files: Mapping[str, Path], digest: str) -> str:
-        """Copy programs of packages, their loader and shared objects into one folder; see `Target.put_programs`."""
-        self._note_programs(files, digest)
-        folders = {self._put(path, name, digest).rpartition("/")[0] for name, path in files.items()}
-        return min(folders)
+    def _copied(self, files: Mapping[str, Path], name: str) -> str:
+        """Copy files into one folder, and return the path of one of them there."""
+        digest = digest_of_files(files)
+        return {each: self._put(path, each, digest) for each, path in files.items()}[name]
 
     def load_folder(self) -> str:
         """Return the folder beside the scratch folder."""
@@ -269,7 +242,7 @@ class SshTarget(AgentTarget):
         require_default_machine(msgspec.structs.replace(config.without_load(), swap=""), self.name)
         if config.real_time:
             self._tolerate(request.timeout_ms / 1000)
-        reconnects, boots = 0, self._losses.boots
+        reconnects, boots = 0, self._boots
         while True:
             try:
                 answer = self._under_load(request, config, functools.partial(self._observed, config.swap))
@@ -280,14 +253,14 @@ class SshTarget(AgentTarget):
                 reconnects += 1
                 self._reconnect(error)
                 if reconnects == ATTEMPTS:
-                    rebooted = self._losses.boots - boots
+                    rebooted = self._boots - boots
                     times = "once" if rebooted == 1 else f"{rebooted} times"
                     raise TargetError(
                         f"The connection to {self.board.place.name} ended {reconnects} times during this trial"
                         + (f", and the board rebooted {times}." if rebooted else "."),
                         self._next_step(real_time=config.real_time),
                     ) from error
-        more = {"reconnects": reconnects, "board_boots": self._losses.boots, "board_emulated": int(self.emulated)}
+        more = {"reconnects": reconnects, "board_boots": self._boots, "board_emulated": int(self.emulated)}
         facts = (*answer.facts, *((name, value) for name, value in more.items() if value))
         return msgspec.structs.replace(answer, facts=facts)
 
@@ -301,7 +274,7 @@ class SshTarget(AgentTarget):
             return
         self._silent_s = silent_s
         self._stop()
-        self.board.tolerate(silent_s)
+        self.board.connection.tolerate(silent_s)
         try:
             self.board.connect()
         except UserError as error:
@@ -368,7 +341,7 @@ class SshTarget(AgentTarget):
             ) from cause
         if self.board.boot != self._boot:
             self._boot = self.board.boot
-            self._losses.boots += 1
+            self._boots += 1
         now = self._describe_now()
         if (now.kernel, now.architecture, now.cpus) != (before.kernel, before.architecture, before.cpus):
             raise AgentStartError(

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Self, TypeAlias
+from typing import BinaryIO, Literal, Self, TypeAlias
 
 import msgspec
 
@@ -52,11 +52,11 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         kernel: a level of the factor ``kernel``; empty for the target's default.
-        root: a level of the factor ``rootfs`` that the machine boots, on a target that `reboots`; empty for the one that it has.
-        memory_bytes: of a machine that boots, whole MiB; else the limit of the trial's memory cgroup, where the target `limits_memory`;
+        root: a level of the factor ``rootfs`` that the machine boots, on a target that reboots; empty for the one that it has.
+        memory_bytes: of a machine that boots, whole MiB; else the limit of the trial's memory cgroup, where the target limits it;
             0 for the target's default.
-        swap: a level of the factor ``swap``, on a target that `sets_swap`; with it comes a limit of the trial's memory. Empty to leave the
-            machine's swap alone.
+        swap: a level of the factor ``swap``, on a target that sets swap devices; with it comes a limit of the trial's memory.
+            Empty to leave the machine's swap alone.
         own_modules: names of kernel modules of this project, files that the machine has as ``/NAME.ko``.
         prepare: shell commands that run one after another before the trial.
         beside: shell commands that run during the trial.
@@ -84,7 +84,7 @@ class MachineConfig(FrozenStruct, frozen=True, kw_only=True):
 DEFAULT_MACHINE = MachineConfig()
 
 REBOOTED = "rebooted by"
-"""Name of what the answer of a target that `reboots` has of its machine: it counts no loads around a trial, and runs none."""
+"""Name of what the answer of a target that reboots has of its machine: it counts no loads around a trial, and runs none."""
 
 NO_LIMIT_BYTES = 1 << 62
 """As `MachineConfig.memory_bytes`: a memory cgroup without a limit, which reports the highest use."""
@@ -144,6 +144,42 @@ class TargetDescription(FrozenStruct, frozen=True, kw_only=True):
         return tuple((name, value) for name, value in pairs if value)
 
 
+Offer: TypeAlias = Literal[
+    "runs_programs",
+    "shares_files",
+    "carries_files",
+    "takes_libraries",
+    "takes_loaders",
+    "probes_architecture",
+    "boots",
+    "reboots",
+    "sets_swap",
+    "limits_memory",
+    "runs_loads",
+    "bare",
+    "runs_instruments",
+    "has_load_generators",
+]
+"""What a target can do:
+
+- ``runs_programs``: programs are built and `Target.put` there; without it, `Target.path_of` names them.
+- ``shares_files``: this machine's files have the same paths on the target.
+- ``carries_files``: `Target.put_files` gives it files of this machine at their own paths, if it does not share them.
+- ``takes_libraries``: `Target.put_library` gives it shared objects of this machine, if it does not share files.
+- ``takes_loaders``: `Target.install` gives it the C library of a dynamic program, if it does not share files.
+- ``probes_architecture``: the architecture that programs are built for is known only when it is open.
+- ``boots``: it boots a machine for each trial, and so accepts another configuration than `DEFAULT_MACHINE`.
+- ``reboots``: its one machine is booted anew for a `MachineConfig` with a kernel or a root, which takes long: see `Target.begin`.
+- ``sets_swap``: it accepts `MachineConfig.swap`; see `Target.check_swap`.
+- ``limits_memory``: it accepts `MachineConfig.memory_bytes` though it boots no machine.
+- ``runs_loads``: it accepts `MachineConfig.beside` and `MachineConfig.settle_ms` though it boots no machine.
+- ``bare``: the servers of its trials run without an operating system: it runs the workloads of crates that are
+  `swapstone.model.Crate.bare`, and no others.
+- ``runs_instruments``: perf, strace and the like on this machine reach its processes.
+- ``has_load_generators``: the programs that load a server can run there.
+"""
+
+
 class Target(abc.ABC):
     """A place where trials run, one after another.
 
@@ -164,40 +200,13 @@ class Target(abc.ABC):
 
     Attributes:
         name: as the user typed it, e.g. ``host``.
-        needs_build: whether programs must be built and `put`; if not, `path_of` names them.
-        shares_files: whether this machine's files have the same paths on the target.
-        carries_files: whether `put_files` gives it files of this machine at their own paths, if it does not share them.
-        takes_libraries: whether `put_library` gives it shared objects of this machine, if it does not share files.
-        takes_loaders: whether `put_loader` gives it the C library of a dynamic program, if it does not share files.
-        probes_architecture: whether the architecture that programs are built for is known only when it is open.
-        boots: whether it boots a machine for each trial, and so accepts another configuration than `DEFAULT_MACHINE`.
-        reboots: whether its one machine is booted anew for a `MachineConfig` with a kernel or a root, which takes long: see `begin`.
-        sets_swap: whether it accepts `MachineConfig.swap`; see `check_swap`.
-        limits_memory: whether it accepts `MachineConfig.memory_bytes` though it boots no machine.
-        runs_loads: whether it accepts `MachineConfig.beside` and `MachineConfig.settle_ms` though it boots no machine.
-        bare: whether the servers of its trials run without an operating system: it runs the workloads of crates that are
-            `swapstone.model.Crate.bare`, and no others.
-        runs_instruments: whether perf, strace and the like on this machine reach its processes.
-        has_load_generators: whether the programs that load a server can run there.
+        offers: what it can do, and needs are compared with; see `Offer`.
         driver: the other machine on which load generators run; None where they run beside the servers.
         at_once: number of trials that it can run at the same time; as many threads may call `run`.
     """
 
     name: str
-    needs_build: bool = True
-    shares_files: bool = True
-    carries_files: bool = False
-    takes_libraries: bool = False
-    takes_loaders: bool = False
-    probes_architecture: bool = False
-    boots: bool = False
-    reboots: bool = False
-    sets_swap: bool = False
-    limits_memory: bool = False
-    runs_loads: bool = False
-    bare: bool = False
-    runs_instruments: bool = False
-    has_load_generators: bool = True
+    offers: frozenset[Offer] = frozenset({"runs_programs", "shares_files", "has_load_generators"})
     driver: DriverHost | None = None
     at_once: int = 1
 
@@ -215,7 +224,7 @@ class Target(abc.ABC):
         """
 
     def check_architecture(self, architecture: str) -> None:  # noqa: B027 - most targets have one of their own
-        """Check that a target that `probes_architecture` runs programs of an architecture.
+        """Check that a target that probes its architecture runs programs of an architecture.
 
         Args:
             architecture: a name of the image catalog; empty for the target's own.
@@ -225,7 +234,7 @@ class Target(abc.ABC):
         """
 
     def check_swap(self, levels: Sequence[str]) -> None:  # noqa: B027 - most targets set none
-        """Check that a target that `sets_swap` can set some levels of the factor ``swap``, by doing so.
+        """Check that a target that sets swap devices can set some levels of the factor ``swap``, by doing so.
 
         Args:
             levels: in the order of the experiment.
@@ -278,43 +287,29 @@ class Target(abc.ABC):
         Raises:
             UserError: it takes no shared objects, has no room for it, or lacks a library that it needs.
         """
-        if not self.shares_files:
+        if "shares_files" not in self.offers:
             raise UnavailableError(
                 f"An object can't be preloaded on the target {self.name} ({safe(path.name)}).",
                 "Add --hold linking=static: an allocator that is linked in works there.",
             )
         return str(path)
 
-    def put_loader(self, files: Mapping[str, Path], digest: str) -> str:
-        """Copy a C library to the target, which its programs then use instead of one that is there.
+    def install(self, files: Mapping[str, Path], what: str) -> str:
+        """Copy files to the target into one folder, if its files are not shared: programs of packages, or a C library.
 
         Args:
-            files: files of this machine by their names in the folder: the loader and shared objects.
-            digest: of the contents, in hexadecimal.
+            files: files of this machine by their names in the folder, at least one: programs, loader and shared objects. All are in one
+                folder here, too, if its files are shared.
+            what: they are, for the manifest.
 
         Returns:
-            The folder's absolute path on the target. The paths of all C libraries are equally long.
-
-        Raises:
-            UserError: it takes none, or there is no room for it.
-        """
-        raise UnavailableError(f"The target {self.name} takes no C library ({digest[:12]}, {len(files)} files).")
-
-    def put_programs(self, files: Mapping[str, Path], digest: str) -> str:
-        """Copy programs of packages with their loader and shared objects to the target, if its files are not shared.
-
-        Args:
-            files: files of this machine by their names; all are in one folder.
-            digest: of the contents, in hexadecimal.
-
-        Returns:
-            The folder's absolute path on the target.
+            The folder's absolute path on the target. All such paths are equally long on a target that copies.
 
         Raises:
             UserError: it takes none, or there is no room for them.
         """
-        if not self.shares_files:
-            raise UnavailableError(f"The target {self.name} takes no programs of packages ({digest[:12]}).")
+        if "shares_files" not in self.offers:
+            raise UnavailableError(f"The target {self.name} takes no {safe(what)}.")
         return str(next(iter(files.values())).parent)
 
     def load_folder(self) -> str:
@@ -338,7 +333,7 @@ class Target(abc.ABC):
         Raises:
             UserError: it takes no root file system, or there is no room for it.
         """
-        if not self.shares_files:
+        if "shares_files" not in self.offers:
             raise UnavailableError(f"The target {self.name} takes no root file system ({name[:12]}).")
         return str(folder)
 
@@ -381,7 +376,7 @@ class Target(abc.ABC):
             UserError: it is missing, can't be read, or is no regular file: a link, FIFO, socket, device or folder. The message is the
                 end of a sentence whose subject is the file, such as "is missing".
         """
-        if not self.shares_files:
+        if "shares_files" not in self.offers:
             raise UnavailableError(f"is on the target {self.name}, whose files can't be read")
         return _open_regular(path)
 
@@ -390,7 +385,7 @@ class Target(abc.ABC):
         """Return the folder on the target that every trial finds empty."""
 
     def begin(self, start: str) -> None:  # noqa: B027 - optional: for most targets all trials are alike
-        """Name the start of the machine that the next trials belong to. Only a target that `reboots` has a use for it.
+        """Name the start of the machine that the next trials belong to. Only a target that reboots has a use for it.
 
         Args:
             start: equal for trials on one start of the machine.
@@ -402,7 +397,7 @@ class Target(abc.ABC):
 
         Args:
             request: what to run; its paths are paths on the target.
-            config: the machine; must be `DEFAULT_MACHINE` unless the target `boots`.
+            config: the machine; must be `DEFAULT_MACHINE` unless the target boots machines.
 
         Returns:
             The agent's answer, with the request's identifier.

@@ -7,43 +7,16 @@ import dataclasses
 from collections.abc import Callable
 from typing import Protocol
 
-from swapstone.model import WALL_CLOCK, FrozenStruct
+from swapstone.model import WALL_CLOCK
 from swapstone.targets.emulated_board import BoardImageRequest
 from swapstone.targets.target import Target
+from swapstone.targets.target_options import TargetOptions
 from swapstone.targets.vm.spec import VmImages, VmSpec
+
+__all__ = ["ImageBuilder", "TargetKind", "TargetOptions", "TargetSpec"]
 
 ImageBuilder = Callable[[VmSpec | BoardImageRequest], VmImages]
 """Builds what virtual machines and virtual boards boot. It comes from above: targets may not import `swapstone.artifacts`."""
-
-
-class TargetOptions(FrozenStruct, frozen=True, kw_only=True):
-    """What a user may add to a target's name. Most kinds accept only some of it.
-
-    Attributes:
-        clock: `WALL_CLOCK` or `VIRTUAL_CLOCK`; empty for the kind's default.
-        architecture: of a machine that is emulated.
-        cpu_model: of a machine that is emulated; empty for the default.
-        ns_per_instruction: guest time of an instruction on the virtual clock: one of `swapstone.model.CLOCK_SCALES`.
-        processors: of a machine that is emulated.
-        modules: pairs (path of a kernel, folder of its modules).
-        no_cache: run every trial anew; kinds without a cache of runs ignore it.
-        guest_timeout_s: limit of a machine's run, in seconds of this machine's time; 0 for the default. Kinds without machines ignore it.
-        snapshots: whether machines are restored from a snapshot, which is worth it where several trials have an equal machine.
-        kernels: levels of the factor ``kernel``, for kinds whose one machine reboots.
-        roots: levels of the factor ``rootfs``, for the same kinds.
-    """
-
-    clock: str = ""
-    architecture: str = ""
-    cpu_model: str = ""
-    ns_per_instruction: int = 1
-    processors: int = 1
-    modules: tuple[tuple[str, str], ...] = ()
-    no_cache: bool = False
-    guest_timeout_s: float = 0.0
-    snapshots: bool = True
-    kernels: tuple[str, ...] = ()
-    roots: tuple[str, ...] = ()
 
 
 class TargetSpec(Protocol):

@@ -6,7 +6,6 @@ from __future__ import annotations
 from swapstone.model import FrozenStruct, UserError, unknown
 from swapstone.targets.emulated_board import BoardImageRequest, EmulatedBoard
 from swapstone.targets.ssh_target import SshTarget
-from swapstone.targets.target import Target
 from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
 from swapstone.targets.vm.boot_image import VmImage
 
@@ -66,11 +65,7 @@ class VirtualBoardSpec(FrozenStruct, frozen=True, kw_only=True):
 
     architecture: str = ARCHITECTURES[0]
 
-    def open(self, build_images: ImageBuilder | None) -> Target:
-        """Build the image and boot the machine."""
-        return self.board(build_images)
-
-    def board(self, build_images: ImageBuilder | None) -> VirtualBoardTarget:
+    def open(self, build_images: ImageBuilder | None) -> VirtualBoardTarget:
         """Build the image and boot the machine.
 
         Raises:

@@ -15,6 +15,7 @@ from swapstone.artifacts.carried_c_library import carried_c_library, linked_for_
 from swapstone.artifacts.recipe_resolution import resolve_recipe
 from swapstone.factors import Recipe, read_facts
 from swapstone.model import UnavailableError
+from swapstone.targets.agent_target import digest_of_files
 
 
 def resolved(libc: str, architecture: str = "") -> Recipe:
@@ -24,13 +25,13 @@ def resolved(libc: str, architecture: str = "") -> Recipe:
 @pytest.mark.parametrize("libc", ["glibc", "musl"])
 def test_a_program_runs_with_the_copies_in_a_folder(tmp_path: Path, libc: str) -> None:
     recipe = resolved(libc)
-    library = carried_c_library(recipe, lambda _: None)
+    loader, files = carried_c_library(recipe, lambda _: None)
     folder = tmp_path / "there"
     folder.mkdir()
-    for name, path in library.files.items():
+    for name, path in files.items():
         shutil.copy(path, folder / name)
         (folder / name).chmod(0o700)
-    linked = linked_for_folder(recipe, library.loader, str(folder))
+    linked = linked_for_folder(recipe, loader, str(folder))
     (tmp_path / "p.c").write_text(
         '#include <stdio.h>\nint main(void){int c;FILE*f=fopen("/proc/self/maps","r");while((c=getc(f))!=EOF)putchar(c);}'
     )
@@ -39,17 +40,17 @@ def test_a_program_runs_with_the_copies_in_a_folder(tmp_path: Path, libc: str) -
     maps = subprocess.run([tmp_path / "p"], env={}, capture_output=True, text=True, check=True).stdout
     mapped = {line.split()[-1] for line in maps.splitlines() if ".so" in line}
     assert mapped and all(Path(path).parent == folder for path in mapped)
-    facts = read_facts(folder / library.loader)
+    facts = read_facts(folder / loader)
     assert facts is not None and facts.machine
 
 
 def test_the_digest_depends_on_names_and_contents(tmp_path: Path) -> None:
-    library = carried_c_library(resolved("glibc"), lambda _: None)
+    _, files = carried_c_library(resolved("glibc"), lambda _: None)
     other = tmp_path / "libc.so.6"
     other.write_bytes(b"other")
-    changed = type(library)(library.loader, {**library.files, "libc.so.6": other})
-    renamed = type(library)(library.loader, {f"{name}x": path for name, path in library.files.items()})
-    assert len({library.digest(), changed.digest(), renamed.digest()}) == 3
+    changed = {**files, "libc.so.6": other}
+    renamed = {f"{name}x": path for name, path in files.items()}
+    assert len({digest_of_files(files), digest_of_files(changed), digest_of_files(renamed)}) == 3
 
 
 def test_what_can_t_be_carried_is_unavailable() -> None:

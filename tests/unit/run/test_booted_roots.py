@@ -27,7 +27,7 @@ ROOTS = (FactorLevels(factor="rootfs", levels=("musl", "/images/glibc.img")),)
 class Board(FakeTarget):
     """A board whose strategy deploys the root that a trial names, or always the same one."""
 
-    reboots = True
+    offers = FakeTarget.offers | {"reboots"}
 
     def __init__(self, path: Path, deployed: str = "") -> None:
         super().__init__(path)

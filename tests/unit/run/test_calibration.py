@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from swapstone.answers import Measured
 from swapstone.model import Run, Status
 from swapstone.plan.stop_decision import StopDecision
 from swapstone.record import RecordView, RecordWriter, load
@@ -108,7 +109,7 @@ def test_the_checksum_is_that_of_the_first_attempt_which_has_one() -> None:
     answer = SimpleNamespace(facts=(("wall_ns", 1000),))
     subject = SimpleNamespace(
         max_passes=10**9,
-        run=lambda *_: Outcome(Judgement(Status.OK, check=next(checks)), answer, b""),  # type: ignore[arg-type]
+        run=lambda *_: Outcome(Judgement(Status.OK, measured=Measured(check=next(checks))), answer, b""),  # type: ignore[arg-type]
     )
     specs: Any = SimpleNamespace(
         _prepared=SimpleNamespace(subjects={key: subject}, variants={"libc=glibc": None}),
@@ -120,7 +121,9 @@ def test_the_checksum_is_that_of_the_first_attempt_which_has_one() -> None:
 
 def test_a_calibration_without_an_answer_makes_one_pass() -> None:
     key = ("libc", NAME)
-    subject = SimpleNamespace(max_passes=9, run=lambda *_: Outcome(Judgement(Status.OK, check="c"), None, b""))
+    subject = SimpleNamespace(
+        max_passes=9, run=lambda *_: Outcome(Judgement(Status.OK, measured=Measured(check="c")), None, b"")
+    )
     specs: Any = SimpleNamespace(
         _prepared=SimpleNamespace(subjects={key: subject}, variants={"libc=glibc": None}),
         spec=lambda *_: None,

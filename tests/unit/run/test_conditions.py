@@ -64,7 +64,7 @@ def made(folder: Path, changes: Mapping[str, Mapping[str, int | None]], *, boots
     (folder / "fake.toml").write_text("[[behaviour]]\nwall_ns = 3_000_000\n")
     subject = experiment(target=f"fake:{folder / 'fake.toml'}")
     target = Changing(folder / "fake.toml", changes)
-    target.boots = boots
+    target.offers |= {"boots"} if boots else set()
     shown = LineProgress(print)
     shown.experiment_started(subject, "")
     path = folder / "record"
@@ -150,7 +150,7 @@ def test_conditions_of_a_machine_that_is_booted_for_each_trial_are_not_compared(
 def test_a_run_that_failed_under_other_conditions_failed(status: Status) -> None:
     answer = AgentAnswer(id="a", outcome=ProcessOutcome.EXITED, code=0, facts=tuple({**FIRST, "agent_nice": 5}.items()))
     outcome = Outcome(Judgement(status, "why", observed=(("libc", "musl"),)), answer, b"")
-    engine: Any = SimpleNamespace(_target=SimpleNamespace(boots=False), _conditions={"": FIRST})
+    engine: Any = SimpleNamespace(_target=SimpleNamespace(offers=frozenset()), _conditions={"": FIRST})
     found = Engine._under_equal_conditions(engine, outcome, "")
     if status is not Status.OK:
         assert found is outcome

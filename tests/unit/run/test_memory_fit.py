@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -37,16 +37,13 @@ def ok(**changes: object) -> MemoryRun:
     return MemoryRun(**{"digests": SAME, "rss_bytes": 60 * MIB, "wall_ns": 5_000_000, **changes})  # type: ignore[arg-type]
 
 
-@contextlib.contextmanager
-def in_turn(make: Callable[[Key], None], keys: Iterable[Key]) -> Iterator[Iterator[None]]:
-    """Run one after another."""
-    yield map(make, keys)
+IN_TURN: Any = SimpleNamespace(at_once=1)
 
 
 def searched(run: Callable[[Key, int, int], MemoryRun], rule: MemoryRule = RULE, *keys: Key) -> list[MemorySearch]:
     """Search to the end."""
     searches = [MemorySearch(key, rule, run) for key in keys or (ONE,)]
-    assert search_all(searches, in_turn, lambda search, left, seconds: None)
+    assert search_all(searches, IN_TURN, lambda search, left, seconds: None)
     return searches
 
 
@@ -164,7 +161,7 @@ def test_progress_counts_the_parts_and_states_their_mean_time(monkeypatch: pytes
     monkeypatch.setattr("swapstone.run.memory_fit.time", SimpleNamespace(monotonic=lambda: next(clock)))
     shown: list[tuple[Key, int, float]] = []
     searches = [MemorySearch(key, RULE, needs(size)) for key, size in ((ONE, 9), (OTHER, 51))]
-    assert search_all(searches, in_turn, lambda search, left, seconds: shown.append((search.key, left, seconds)))
+    assert search_all(searches, IN_TURN, lambda search, left, seconds: shown.append((search.key, left, seconds)))
     assert {seconds for _, _, seconds in shown} == {2.0}  # the clock moves by 2 s for each part
     parts = [1 + len(search.result().sizes) for search in searches]
     assert [sum(key == each for key, _, _ in shown) for each in (ONE, OTHER)] == parts
@@ -210,7 +207,7 @@ def test_sigint_keeps_what_is_known() -> None:
         return ok()
 
     search = MemorySearch(ONE, RULE, run)
-    assert not search_all([search], in_turn, lambda search, left, seconds: None)
+    assert not search_all([search], IN_TURN, lambda search, left, seconds: None)
     assert (search.result().smallest_bytes, search.result().complete) == (30 * MIB, False)
 
 

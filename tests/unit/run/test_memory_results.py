@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -122,16 +121,14 @@ def test_a_machine_that_broke_is_told_from_a_program_that_failed(*, ended: bool)
     assert {each.by_machine for each in found.sizes if each.survived} == {False}
 
 
-@contextlib.contextmanager
-def in_turn(make: Callable[[Key], None], keys: Iterable[Key]) -> Iterator[Iterator[None]]:
-    yield map(make, keys)
+IN_TURN: Any = SimpleNamespace(at_once=1)
 
 
 def test_progress_names_each_part_with_what_is_left() -> None:
     other: Key = ("own", "prog", "libc=musl")
     searches = [MemorySearch(key, RULE, lambda *_: ok()) for key in (KEY, other)]
     seen: list[tuple[Key, int]] = []
-    assert search_all(searches, in_turn, lambda search, left, _: seen.append((search.key, left)))
+    assert search_all(searches, IN_TURN, lambda search, left, _: seen.append((search.key, left)))
     assert [key for key, _ in seen[:4]] == [KEY, other] * 2
     assert seen[0][1] == sizes_left({}, first_bytes=8 * MIB, most_bytes=64 * MIB, resolution=Resolution()) + 10
     assert seen[-1][1] == 0

@@ -19,7 +19,7 @@ module: Any = importlib.import_module("swapstone.run.placed_loads")
 CARRIED: Any = SimpleNamespace(
     files={"stress-ng": "/cache/stress-ng", "ld.so": "/cache/ld.so"},
     packages=(("stress-ng", "0.15"), ("rt-tests", "2.5")),
-    digest=lambda: "d" * 64,
+    what="packaged stress-ng",
     command=lambda program, folder: f"{folder}/start {program}",
 )
 
@@ -42,15 +42,14 @@ def target(cpus: int = 2, **changes: Any) -> tuple[Any, list[object]]:
     """Return a target that is not booted, and what is put there."""
     put: list[object] = []
 
-    def put_programs(files: object, digest: str) -> str:
-        put.append((files, digest))
+    def install(files: object, what: str) -> str:
+        put.append((files, what))
         return "/there"
 
     fields = {
-        "boots": False,
-        "runs_loads": True,
+        "offers": frozenset({"runs_loads"}),
         "architecture": "aarch64",
-        "put_programs": put_programs,
+        "install": install,
         "describe": lambda: SimpleNamespace(cpus=tuple(range(cpus))),
         "load_folder": lambda: "/there/load",
         "scratch": lambda: "/scratch",
@@ -59,11 +58,11 @@ def target(cpus: int = 2, **changes: Any) -> tuple[Any, list[object]]:
     return SimpleNamespace(**{**fields, **changes}), put
 
 
-@pytest.mark.parametrize("changes", [{"boots": True}, {"runs_loads": False}, {"boots": True, "runs_loads": False}])
+@pytest.mark.parametrize("offers", [{"boots", "runs_loads"}, set(), {"boots"}])
 def test_a_machine_that_is_booted_has_the_loads_of_its_image(
-    carried: list[tuple[list[str], str]], changes: dict[str, bool]
+    carried: list[tuple[list[str], str]], offers: set[str]
 ) -> None:
-    place, put = target(**changes)
+    place, put = target(offers=offers)
     found = placed_loads(builders.experiment(loads=("idle", "cpu")), place, lambda _: None)
     assert found == {"idle": find_load("idle"), "cpu": find_load("cpu")}
     assert (put, carried) == ([], [])
@@ -84,7 +83,7 @@ def test_the_programs_of_all_loads_are_carried_once_and_their_commands_have_no_p
     lines: list[str] = []
     found = placed_loads(builders.experiment(loads=("cpu", "memory", "network")), place, lines.append)
     assert carried == [(["iperf3", "memtester", "stress-ng"], "aarch64")]
-    assert put == [(CARRIED.files, "d" * 64)]
+    assert put == [(CARRIED.files, CARRIED.what)]
     assert lines == ["a download", "stress-ng 0.15, rt-tests 2.5: programs of Debian for loads"]
     assert set(found) == {"idle", "cpu", "memory", "network"} and found["idle"] is IDLE
     assert found["cpu"].beside == (

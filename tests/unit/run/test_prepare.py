@@ -112,19 +112,8 @@ def test_an_empty_program_that_can_not_be_linked_is_left_out(monkeypatch: pytest
 # Machines and levels
 
 
-def target(**changes: Any) -> Any:
-    fields = {
-        "boots": False,
-        "bare": False,
-        "name": "host",
-        "shares_files": False,
-        "carries_files": False,
-        "takes_libraries": False,
-        "reboots": False,
-        "sets_swap": False,
-        "runs_loads": False,
-    }
-    return SimpleNamespace(**{**fields, **changes})
+def target(*offers: str) -> Any:
+    return SimpleNamespace(name="host", offers=frozenset(offers))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +129,7 @@ def test_a_target_that_boots_nothing_has_no_factor_of_the_boot_and_no_load(
     changes: dict[str, object], needs: str | None
 ) -> None:
     asked = builders.experiment(**changes)
-    prepare.check_machine(asked, target(boots=True))
+    prepare.check_machine(asked, target("boots"))
     if needs is None:
         prepare.check_machine(asked, target())
         return
@@ -153,27 +142,27 @@ def test_a_target_that_boots_nothing_has_no_factor_of_the_boot_and_no_load(
 
 def test_a_shared_machine_runs_loads_and_a_board_of_a_lab_boots_kernels() -> None:
     loaded = builders.experiment(loads=("idle", "cpu"))
-    prepare.check_machine(loaded, target(runs_loads=True))
+    prepare.check_machine(loaded, target("runs_loads"))
     other = builders.experiment(loads=("idle", "nonsense"))
     with pytest.raises(UnavailableError, match="the load nonsense needs one"):
-        prepare.check_machine(other, target(runs_loads=True))
+        prepare.check_machine(other, target("runs_loads"))
     kernels = builders.experiment(factors=(FactorLevels(factor="kernel", levels=("./a", "./b")),))
-    prepare.check_machine(kernels, target(reboots=True))
+    prepare.check_machine(kernels, target("reboots"))
     named = builders.experiment(factors=(FactorLevels(factor="kernel", levels=("generic", "rt")),))
-    prepare.check_machine(named, target(reboots=True))  # images of a lab's environment
+    prepare.check_machine(named, target("reboots"))  # images of a lab's environment
     for level, why in (("none", "can't boot none: it needs boot"), ("./a+quiet", "its boot loader has its own")):
         named = builders.experiment(factors=(FactorLevels(factor="kernel", levels=("./a", level)),))
         with pytest.raises(UnavailableError, match=why):
-            prepare.check_machine(named, target(reboots=True))
+            prepare.check_machine(named, target("reboots"))
 
 
 def test_a_board_of_a_lab_boots_roots_that_are_files(tmp_path: Path) -> None:
     (tmp_path / "root.img").write_text("")
     roots = builders.experiment(factors=(FactorLevels(factor="rootfs", levels=("musl", f"{tmp_path}/root.img")),))
-    prepare.check_machine(roots, target(reboots=True))
+    prepare.check_machine(roots, target("reboots"))
     folder = builders.experiment(factors=(FactorLevels(factor="rootfs", levels=("musl", str(tmp_path))),))
     with pytest.raises(UnavailableError, match="it is a folder, and a strategy deploys files"):
-        prepare.check_machine(folder, target(reboots=True))
+        prepare.check_machine(folder, target("reboots"))
 
 
 def _swaps(*levels: str) -> Experiment:
@@ -181,47 +170,47 @@ def _swaps(*levels: str) -> Experiment:
 
 
 def test_swap_devices_of_a_board_are_not_those_of_a_virtual_machine() -> None:
-    prepare.check_machine(_swaps("none", "file", "zram:842"), target(sets_swap=True))
-    prepare.check_machine(_swaps("none", "file", "zram:842"), target(sets_swap=True, reboots=True))
-    prepare.check_machine(_swaps("flash", "flash:3", "zram:842"), target(boots=True))
+    prepare.check_machine(_swaps("none", "file", "zram:842"), target("sets_swap"))
+    prepare.check_machine(_swaps("none", "file", "zram:842"), target("sets_swap", "reboots"))
+    prepare.check_machine(_swaps("flash", "flash:3", "zram:842"), target("boots"))
     with pytest.raises(UnavailableError, match="has no swap device flash:3") as caught:
-        prepare.check_machine(_swaps("file", "flash:3"), target(sets_swap=True))
+        prepare.check_machine(_swaps("file", "flash:3"), target("sets_swap"))
     assert caught.value.hint.startswith("Name levels of boards: swap=file,zram:lzo-rle")
     for level in ("none", "file"):
         with pytest.raises(UnavailableError, match=f"has no swap device {level}") as caught:
-            prepare.check_machine(_swaps("flash", level), target(boots=True))
+            prepare.check_machine(_swaps("flash", level), target("boots"))
         assert caught.value.hint == "Measure on a board: --target ssh:root@BOARD"
     with pytest.raises(UnavailableError, match="the factor swap needs one"):
         prepare.check_machine(_swaps("flash", "zram:lz4"), target())
 
 
 def test_an_open_board_sets_each_swap_device_before_anything_is_built() -> None:
-    board = mock.create_autospec(Target, instance=True, **{"boots": False, "reboots": False, "sets_swap": True})
+    board = mock.create_autospec(Target, instance=True, offers=frozenset({"sets_swap"}))
     prepare.check_machine(_swaps("file", "none"), board)
-    board.check_swap.assert_called_once_with(["file", "none"])
+    board.check_swap.assert_called_once_with(("file", "none"))
     prepare.check_machine(builders.experiment(), board)
     board.check_swap.assert_called_once()
 
 
 @pytest.mark.parametrize(
-    ("shares", "carries", "subjects", "has"),
+    ("offers", "subjects", "has"),
     [
-        (True, False, (False,), True),
-        (False, True, (True, True), True),
-        (False, True, (True, False), False),
-        (False, False, (True,), False),
+        (("shares_files",), (False,), True),
+        (("carries_files",), (True, True), True),
+        (("carries_files",), (True, False), False),
+        ((), (True,), False),
     ],
 )
 def test_files_of_the_machine_are_shared_or_carried_for_each_subject(
-    shares: bool, carries: bool, subjects: tuple[bool, ...], has: bool
+    offers: tuple[str, ...], subjects: tuple[bool, ...], has: bool
 ) -> None:
     every = [SimpleNamespace(carries_files=each) for each in subjects]
-    assert prepare.has_files_for(every, target(shares_files=shares, carries_files=carries)) == has
+    assert prepare.has_files_for(every, target(*offers)) == has
 
 
-@pytest.mark.parametrize("needs_build", [True, False])
+@pytest.mark.parametrize("builds", [True, False])
 def test_each_subject_and_each_recipe_is_checked_before_anything_is_made(
-    monkeypatch: pytest.MonkeyPatch, *, needs_build: bool
+    monkeypatch: pytest.MonkeyPatch, *, builds: bool
 ) -> None:
     asked: list[object] = []
 
@@ -238,14 +227,14 @@ def test_each_subject_and_each_recipe_is_checked_before_anything_is_made(
     monkeypatch.setattr(prepare, "subjects_of", lambda _: {"a": subject("a"), "b": subject("b")})
     monkeypatch.setattr(prepare, "check_recipe", check)
     monkeypatch.setattr(prepare, "missing_tools", lambda *_: None)
-    for fields, found in (
-        ({}, (False, False)),
-        ({"takes_libraries": True}, (False, True)),
-        ({"shares_files": True}, (True, True)),
+    for offers, found in (
+        ((), (False, False)),
+        (("takes_libraries",), (False, True)),
+        (("shares_files",), (True, True)),
     ):
         asked.clear()
-        prepare.check_levels(builders.experiment(), target(needs_build=needs_build, **fields))
-        assert asked == [("a", "compare", "host"), ("b", "compare", "host"), *([found] * 2 * needs_build)]
+        prepare.check_levels(builders.experiment(), target(*offers, *(["runs_programs"] * builds)))
+        assert asked == [("a", "compare", "host"), ("b", "compare", "host"), *([found] * 2 * builds)]
 
 
 @pytest.mark.parametrize(
@@ -339,7 +328,7 @@ def resolved(*, has_files: bool = True) -> tuple[Any, list[str]]:
     made = recipes.VariantRecipes(
         BASE,
         [builders.variant(label) for label in labels],
-        SimpleNamespace(put_library=lambda path, keep_path: f"{Path(path).name} {keep_path}", takes_loaders=False),  # type: ignore[arg-type]
+        SimpleNamespace(put_library=lambda path, keep_path: f"{Path(path).name} {keep_path}", offers=frozenset()),  # type: ignore[arg-type]
         resolve,
         notes.append,
         has_files=has_files,

@@ -35,7 +35,7 @@ def _block(number: int, size: int = 1) -> list[Trial]:
 
 def test_one_at_a_time_nothing_runs_before_its_result_is_requested() -> None:
     made: list[str] = []
-    with TrialsAhead(lambda trial: made.append(trial.key), _Place(1)) as ahead:  # type: ignore[arg-type] # what it uses of a target
+    with TrialsAhead[Trial, None](lambda trial: made.append(trial.key), _Place(1)) as ahead:  # type: ignore[arg-type] # what it uses of a target
         results = ahead.results(_block(1, 2), _block(2))
         next(results)
         assert made == [_trial(1, 0).key]
@@ -136,7 +136,7 @@ def test_trials_of_later_blocks_begin_for_each_processor() -> None:
         def shutdown(self, **options: bool) -> None:
             self._pool.shutdown(**options)
 
-    with TrialsAhead(lambda trial: trial.key, _Place(2)) as ahead:  # type: ignore[arg-type] # as above
+    with TrialsAhead[Trial, str](lambda trial: trial.key, _Place(2)) as ahead:  # type: ignore[arg-type] # as above
         assert ahead._pool is not None
         pool = Pool(ahead._pool)
         ahead._pool = pool  # type: ignore[assignment] # what it uses of a pool
@@ -148,7 +148,7 @@ def test_trials_of_later_blocks_begin_for_each_processor() -> None:
 def test_an_error_stops_what_runs_and_what_is_only_about_to_run() -> None:
     place = _Place(2)
     with pytest.raises(KeyboardInterrupt):  # noqa: SIM117 - the error is raised inside
-        with TrialsAhead(lambda trial: trial.key, place) as ahead:  # type: ignore[arg-type] # as above
+        with TrialsAhead[Trial, str](lambda trial: trial.key, place) as ahead:  # type: ignore[arg-type] # as above
             list(ahead.results(_block(1), []))
             raise KeyboardInterrupt
     assert place.over.is_set()
@@ -156,6 +156,6 @@ def test_an_error_stops_what_runs_and_what_is_only_about_to_run() -> None:
 
 def test_nothing_is_stopped_if_nothing_runs() -> None:
     place = _Place(2)
-    with TrialsAhead(lambda trial: trial.key, place) as ahead:  # type: ignore[arg-type] # as above
+    with TrialsAhead[Trial, str](lambda trial: trial.key, place) as ahead:  # type: ignore[arg-type] # as above
         assert len(list(ahead.results(_block(1, 3), []))) == 3
     assert not place.over.is_set()

@@ -170,7 +170,7 @@ def test_a_judgement_is_a_status_with_its_reason(
     judgement = subject.judge(spec, answer, lambda _: None)
     assert judgement.status is status
     assert judgement.reason.startswith(reason) and bool(judgement.reason) == bool(reason)
-    assert bool(judgement.samples) == (status is Status.OK)
+    assert bool(judgement.measured.samples) == (status is Status.OK)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_a_workload_with_a_machine_of_its_own_is_refused_on_the_host(suite: str,
 
 def test_a_workload_that_needs_memory_only_runs_on_boards_that_compare_swap_devices() -> None:
     workloads = (("swap", "fill (50 % random)"), ("swap", "touch (random, 1.25)"))
-    board: Any = SimpleNamespace(name="ssh", boots=False, sets_swap=True)
+    board: Any = SimpleNamespace(name="ssh", offers=frozenset({"sets_swap"}))
     swaps = (FactorLevels(factor="swap", levels=("file", "none")),)
     for name in workloads:
         subject_of(find_workload(*name)).check(experiment(workloads=(name,), factors=swaps), board)

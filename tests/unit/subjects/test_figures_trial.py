@@ -38,8 +38,8 @@ def test_no_number_of_passes_is_told_to_it() -> None:
 def test_figures_are_samples_and_series_of_the_run() -> None:
     found = SUBJECT.judge(SPEC, ANSWER, lambda _: None)
     assert (found.status, found.observed) == (Status.OK, (("swap", "zram:lz4"),))
-    assert [(sample.metric, sample.values[0]) for sample in found.samples] == list(FIGURES)
-    assert found.series == (Sample(metric="so", values=(0.0, 8.0)),)
+    assert [(sample.metric, sample.values[0]) for sample in found.measured.samples] == list(FIGURES)
+    assert found.measured.series == (Sample(metric="so", values=(0.0, 8.0)),)
 
 
 @pytest.mark.parametrize("size", [0, 1, len(OUTPUT) // 2, len(OUTPUT) - 1])
@@ -47,7 +47,7 @@ def test_figures_that_are_not_whole_are_a_failed_run(size: int) -> None:
     found = SUBJECT.judge(SPEC, msgspec.structs.replace(ANSWER, stdout=OUTPUT[:size]), lambda _: None)
     assert found.status is Status.FAILED
     assert found.reason.startswith("its output is unreadable: ")
-    assert found.samples == ()
+    assert found.measured.samples == ()
 
 
 def test_another_algorithm_than_was_asked_for_is_refused() -> None:
@@ -68,5 +68,5 @@ def test_what_the_program_saw_of_the_server_decides_its_stack() -> None:
             trial_spec(Variant(levels=(("netstack", "lwip"),)), PROGRAM), answer, lambda _: None
         )
         assert found.status is status, found.reason
-        assert found.seen == (seen if status is Status.OK else ())
+        assert found.measured.seen == (seen if status is Status.OK else ())
     assert "netstack=lwip was requested, but lwip on the kernel's sockets was in force" in found.reason

@@ -210,7 +210,7 @@ def verdict(load: str, grown: Mapping[str, int]) -> tuple[Status, str]:
     program = Program("/bin/sh", Recipe(compiler="cc"), None, None)
     spec = trial_spec(variant, program, load=find_load(load))
     outcome = subject_of(find_workload("latency", "cyclictest")).judge(spec, answer, lambda _path: None)
-    assert bool(outcome.samples) == bool(outcome.histogram) == (outcome.status is Status.OK)
+    assert bool(outcome.measured.samples) == bool(outcome.measured.histogram) == (outcome.status is Status.OK)
     return outcome.status, outcome.reason
 
 

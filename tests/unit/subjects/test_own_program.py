@@ -267,7 +267,7 @@ def judged(
     started = Program("/bin/sh", Recipe(command=("musl-gcc",)), None, facts, "/", stamp_of("/bin/sh"))
     spec = trial_spec(Variant(levels=(("libc", "musl"),)), started)
     verdict = user_program(subject).judge(spec, answer, lambda _: None)
-    assert (verdict.samples == ()) == (verdict.status is not Status.OK)
+    assert (verdict.measured.samples == ()) == (verdict.status is not Status.OK)
     return verdict.status, verdict.reason
 
 
@@ -327,7 +327,7 @@ def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
     file.write_text("#!/bin/sh\necho another\n")
     spec = trial_spec(Variant(levels=()), started)
     verdict = user_program(subject).judge(spec, answer(), lambda _: None)
-    assert (verdict.status, verdict.samples) == (Status.REFUSED, ())
+    assert (verdict.status, verdict.measured.samples) == (Status.REFUSED, ())
     assert "was changed since the comparison began" in verdict.reason
     file.unlink()
     assert "is gone since" in user_program(subject).judge(spec, answer(), lambda _: None).reason

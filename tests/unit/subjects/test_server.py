@@ -129,9 +129,7 @@ def test_a_port_is_free_and_has_five_digits() -> None:
 class Guest(FakeTarget):
     """A target that gets files; it keeps them."""
 
-    needs_build = True
-    shares_files = False
-    carries_files = True
+    offers = frozenset({"runs_programs", "carries_files", "has_load_generators"})
 
     def __init__(self) -> None:
         self.carried = CarriedFiles({})
@@ -224,8 +222,7 @@ def test_one_that_is_not_built_here_must_be_on_the_other_machine(monkeypatch: py
 
 def test_a_target_that_can_neither_run_nor_take_load_generators_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = subject_of(find_workload("server", "http(paced)"))
-    monkeypatch.setattr(Guest, "has_load_generators", False)
-    monkeypatch.setattr(Guest, "carries_files", False)
+    monkeypatch.setattr(Guest, "offers", frozenset({"runs_programs"}))
     with pytest.raises(UnavailableError, match="has no load generators"):
         subject.check(experiment(), Guest())
 

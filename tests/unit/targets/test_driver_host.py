@@ -136,22 +136,21 @@ def test_the_end_removes_the_folder_there_and_can_be_repeated(host: DriverHost) 
         ("printf 'a\\033[31mb\\n' >&2; exit 255\n", UnavailableError, r"a\\x1b\[31mb"),
         ("exit 0\n", UnavailableError, "without a message"),
         ("echo Welcome; cat >/dev/null\n", UnavailableError, "did not answer within"),
-        ("echo Welcome; echo end; exec cat >/dev/null\n", WireError, "begins with 'Welcome'"),
         ("exec yes\n", WireError, "more than 16384 bytes"),
         ("exec yes >&2\n", WireError, "more than 16384 bytes"),
-        ("printf 'swapstone-driver 1\\ncpu 4\\nend\\n'; exec cat >/dev/null\n", WireError, "not valid"),
+        ("printf '\\nswapstone-0 CPU\\n4\\nswapstone-0 end\\n'; exec cat >/dev/null\n", WireError, "not valid"),
         (
-            "printf 'swapstone-driver 1\\nmissing 6f64\\nend\\n'; exec cat >/dev/null\n",
+            "printf '\\nswapstone-0 missing\\nod\\nswapstone-0 end\\n'; exec cat >/dev/null\n",
             UnavailableError,
             "lacks programs: od",
         ),
         (
-            "printf 'swapstone-driver 1\\nclient 382e382e382e38\\nend\\n'; exec cat >/dev/null\n",
+            "printf '\\nswapstone-0 client\\n8.8.8.8\\nswapstone-0 end\\n'; exec cat >/dev/null\n",
             UnavailableError,
             "8.8.8.8, is no address of this machine",
         ),
         (
-            "printf 'swapstone-driver 1\\nclient 246024\\nend\\n'; exec cat >/dev/null\n",
+            "printf '\\nswapstone-0 client\\n$`$\\nswapstone-0 end\\n'; exec cat >/dev/null\n",
             UnavailableError,
             "is no address of this machine",
         ),
@@ -161,6 +160,7 @@ def test_hostile_and_failing_machines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest: str, error: type[UserError], message: str
 ) -> None:
     install(tmp_path, monkeypatch, rest)
+    monkeypatch.setattr("swapstone.targets.driver_host.secrets.token_hex", lambda _: "0")
     monkeypatch.setattr(ssh_connection, "ANSWER_S", 1.0 if "cat >/dev/null\n" in rest and "end" not in rest else 30.0)
     with pytest.raises(error, match=message) as raised:
         DriverHost(DriverTarget(host="board"))

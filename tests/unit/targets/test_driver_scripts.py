@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.targets.driver_answer import decode_program
+from swapstone.targets.board_answer import decode_board_answer
 from swapstone.targets.driver_scripts import FIND, RUN, TAKE, keeper_script, octal
 from tests.processes import ends
 
@@ -135,8 +135,10 @@ def test_the_time_limit_kills_the_load_generator(tmp_path: Path) -> None:
 
 def test_a_program_is_found_by_name_and_by_path_and_its_absence_is_known(tmp_path: Path) -> None:
     def found(name: str) -> tuple[str, str] | None:
-        words = ["/bin/sh", str(script(tmp_path, FIND)), octal(name)]
-        return decode_program(subprocess.run(words, capture_output=True, check=True, cwd=tmp_path).stdout)
+        words = ["/bin/sh", str(script(tmp_path, FIND.replace("@WORD@", "word"))), octal(name)]
+        answer = subprocess.run(words, capture_output=True, check=True, cwd=tmp_path).stdout
+        parts = decode_board_answer(answer, "word")
+        return (parts.text("path"), parts.text("sha256")) if parts.parts else None
 
     cat = found("cat")
     assert cat is not None
@@ -152,11 +154,15 @@ def test_a_program_is_stored_and_the_folder_vanishes_with_its_session(tmp_path: 
     folder = tmp_path / "there"
     session = subprocess.Popen(["/bin/sh", "-s"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert session.stdin and session.stdout
-    session.stdin.write(keeper_script(str(folder)).encode())
+    session.stdin.write(keeper_script(str(folder), "word").encode())
     session.stdin.flush()
-    while session.stdout.readline() not in {b"end\n", b""}:
+    while session.stdout.readline() not in {b"word end\n", b""}:
         pass
-    assert {each.name: each.read_text() for each in folder.iterdir()} == {"run": RUN, "find": FIND, "take": TAKE}
+    assert {each.name: each.read_text() for each in folder.iterdir()} == {
+        "run": RUN,
+        "find": FIND.replace("@WORD@", "word"),
+        "take": TAKE,
+    }
     assert folder.stat().st_mode & 0o777 == 0o700
     subprocess.run(["/bin/sh", str(folder / "take"), "ab12"], input=b"\0\xffprogram", check=True)
     stored = folder / "driver-ab12"

@@ -102,9 +102,10 @@ def test_the_default_depends_on_whether_machines_are_booted() -> None:
 
 def test_capabilities_are_read_before_a_target_is_open() -> None:
     host, vm = find_target_kind("host").opens, find_target_kind("vm:rt").opens
-    assert (host.boots, host.shares_files, host.runs_instruments, host.has_load_generators) == (False, True, True, True)
-    assert (vm.boots, vm.shares_files, vm.runs_instruments, vm.has_load_generators) == (True, False, False, False)
-    assert not find_target_kind("fake:x").opens.runs_instruments
+    shown = {"boots", "shares_files", "runs_instruments", "has_load_generators"}
+    assert host.offers & shown == shown - {"boots"}
+    assert vm.offers & shown == {"boots"}
+    assert "runs_instruments" not in find_target_kind("fake:x").opens.offers
 
 
 def test_a_virtual_machine_needs_an_image_builder() -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import UserError
+from swapstone.targets.agent_build import sha256_of
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun
 from swapstone.targets.vm.run_cache import RunCache
-from swapstone.targets.vm.run_name import digest_of, digest_of_file
+from swapstone.targets.vm.run_name import digest_of
 
 INPUTS = {"kernel": b"k" * 40, "initrd": b"i" * 40, "arguments": b"-m\x00256M", "order": b"swapstone-order 1\n"}
 RUN = GuestRun(end=GuestEnd.FINISHED, output=bytes(range(256)), console="a\nb")
@@ -76,7 +77,7 @@ def test_an_unwritable_cache_is_an_error(tmp_path: Path) -> None:
 
 def test_an_unreadable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="can't be read"):
-        digest_of_file(tmp_path / "none")
+        sha256_of(tmp_path / "none")
 
 
 def test_reading_a_run_updates_its_time_of_use(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from swapstone.model import Trial, UserError, WireError
 from swapstone.model.cpio import archive, folder
-from swapstone.run.side_by_side import side_by_side
+from swapstone.run.trials_ahead import TrialsAhead
 from swapstone.targets import MachineConfig, MachineConfigError, TargetError
 from swapstone.targets.vm import snapshot
 from swapstone.targets.vm.boot_image import VmImage
@@ -470,7 +470,8 @@ def test_stopping_ends_all_concurrent_machines(bench: Bench, snapshots: bool) ->
     trials = [Trial(suite="s", workload="w", load="idle", variant="v", block=block, position=0) for block in range(4)]
     with bench.target(at_once=2, snapshots=snapshots) as target:
         until = time.monotonic() + 300
-        with pytest.raises(KeyboardInterrupt), side_by_side(make, trials, target):
+        with pytest.raises(KeyboardInterrupt), TrialsAhead(make, target) as ahead:
+            ahead.results(trials)
             while len(pids(bench)) < (1 if snapshots else 2):
                 assert time.monotonic() < until
                 time.sleep(0.01)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from swapstone.model import UserError
 from swapstone.model.cpio import unpack
+from swapstone.targets.agent_build import sha256_of
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.run_cache import write_whole
-from swapstone.targets.vm.run_name import digest_of_file
 
 Part = tuple[str, bytes]
 Parts = tuple[Part, Part]
@@ -54,7 +54,7 @@ class BootImage:
 
     def __init__(self, source: VmImage, folder: Path) -> None:
         self.source = source
-        self.kernel_digest = digest_of_file(source.kernel)
+        self.kernel_digest = bytes.fromhex(sha256_of(source.kernel))
         try:
             self.base = source.initrd.read_bytes()
         except OSError as error:

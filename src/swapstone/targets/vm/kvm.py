@@ -12,10 +12,11 @@ import msgspec
 
 from swapstone.model import UserError
 from swapstone.model.directories import cache_dir
+from swapstone.targets.agent_build import sha256_of
 from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.qemu import GuestEnd, Limits
 from swapstone.targets.vm.run_cache import write_whole
-from swapstone.targets.vm.run_name import digest_of, digest_of_file
+from swapstone.targets.vm.run_name import digest_of
 from swapstone.targets.vm.run_output import decode_run
 from swapstone.targets.vm.vm_target import VmOptions, VmTarget
 from swapstone.wire import encode_plan_header
@@ -91,7 +92,7 @@ def kvm_trouble(
 def _key(image: VmImage, emulator: str, boot_id: Path) -> str:
     """Return the key of a result: it is valid for one kernel and one emulator until this host is rebooted."""
     started = boot_id.read_bytes() if boot_id.exists() else b""
-    return digest_of({"host": started, "emulator": emulator.encode(), "kernel": digest_of_file(image.kernel)})
+    return digest_of({"host": started, "emulator": emulator.encode(), "kernel": bytes.fromhex(sha256_of(image.kernel))})
 
 
 def _read_answer(cached: Path) -> str | None:

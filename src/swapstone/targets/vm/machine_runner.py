@@ -11,11 +11,11 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from swapstone.model import UserError
+from swapstone.targets.agent_build import is_whole
 from swapstone.targets.vm import qemu, snapshot
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.vm.run_cache import mark_used
-from swapstone.targets.vm.run_name import digest_of, digest_of_file
+from swapstone.targets.vm.run_name import digest_of
 from swapstone.targets.vm.saved_machine import not_written, save_checked
 
 _LOOK_S = 0.1
@@ -101,11 +101,7 @@ class MachineRunner:
         """Return whether a snapshot exists and matches its digest; checked once."""
         if state in self._saved:
             return state.exists()
-        try:
-            whole = digest_of_file(state).hex() == state.with_name(f"{state.name}.sha256").read_text()
-        except (UserError, OSError):
-            return False
-        if whole:
+        if whole := is_whole(state):
             mark_used(state)
             self._saved.add(state)
         return whole

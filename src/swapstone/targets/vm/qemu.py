@@ -22,6 +22,7 @@ from typing import Self
 
 from swapstone.factors.kernel_parameters import kept_options
 from swapstone.model import FrozenStruct
+from swapstone.model.regular_file import tail_of
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.vm.emulator import BARE, Emulator, clock_options
 from swapstone.targets.vm.machine_models import CHANNEL_START, EmulatedMachine, MachineModel
@@ -292,7 +293,7 @@ class Guest:
     def ended(self, stopped: LimitReached | None = None) -> GuestRun:
         """Kill it if it still runs, and return the result. `stopped` is the limit, if it exceeded one."""
         self._kill()
-        console, complaints = _tail(self._console), _tail(self._complaints)
+        console, complaints = (tail_of(path, _TAIL_BYTES) for path in (self._console, self._complaints))
         if stopped:
             return GuestRun(end=stopped.end, reason=stopped.reason, console=last_lines(console))
         end, reason = judge_end(self.process.returncode, console, complaints, self._model)
@@ -329,16 +330,6 @@ def _write_order(channel: Path, start: int, order: bytes, channel_bytes: int) ->
 def _size(path: Path) -> int:
     """Return a file's size in bytes; 0 if it does not exist."""
     return path.stat().st_size if path.exists() else 0
-
-
-def _tail(path: Path) -> str:
-    """Return the last bytes of a file as text; empty if it does not exist."""
-    try:
-        with path.open("rb") as handle:
-            handle.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-            return handle.read().decode(errors="backslashreplace").replace("\r\n", "\n")
-    except FileNotFoundError:
-        return ""
 
 
 def last_lines(text: str) -> str:

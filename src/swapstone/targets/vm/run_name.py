@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from pathlib import Path
 
-from swapstone.model import UserError
 from swapstone.targets.vm import qemu
 
 _SCHEME = b"swapstone-run 1"
@@ -24,19 +22,6 @@ def digest_of(inputs: Mapping[str, bytes]) -> str:
         for part in (name.encode(), inputs[name]):
             digest.update(len(part).to_bytes(8) + part)
     return digest.hexdigest()
-
-
-def digest_of_file(path: Path) -> bytes:
-    """Return the SHA-256 of a file.
-
-    Raises:
-        UserError: it can't be read.
-    """
-    try:
-        with path.open("rb") as handle:
-            return hashlib.file_digest(handle, "sha256").digest()
-    except OSError as error:
-        raise UserError(f"{path} can't be read: {error.strerror}.") from error
 
 
 def run_inputs(setup: qemu.Setup, *, kernel: bytes, initrd: bytes) -> dict[str, bytes]:

@@ -7,10 +7,10 @@ import dataclasses
 from pathlib import Path
 
 from swapstone.model import UserError
+from swapstone.targets.agent_build import sha256_of
 from swapstone.targets.vm import guest, snapshot
 from swapstone.targets.vm.qemu import GuestRun, Limits, Setup
 from swapstone.targets.vm.run_cache import write_whole
-from swapstone.targets.vm.run_name import digest_of_file
 from swapstone.wire import encode_plan_header
 
 SLACK_MS = 60_000
@@ -64,5 +64,5 @@ def _saved_once(setup: Setup, limits: Limits, state: Path) -> GuestRun | None:
     if failed:
         state.unlink()
         return failed
-    write_whole(state.with_name(f"{state.name}.sha256"), digest_of_file(state).hex().encode())
+    write_whole(state.with_name(f"{state.name}.sha256"), sha256_of(state).encode())
     return None

@@ -6,8 +6,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from swapstone.model import WALL_CLOCK, FrozenStruct, ImageDifference, UnavailableError, UserError
+from swapstone.model import WALL_CLOCK, ImageDifference, UnavailableError, UserError
 from swapstone.targets.target import Target
+from swapstone.targets.target_options import TargetOptions
 from swapstone.targets.vm.boot_image import VmImage
 from swapstone.targets.vm.kvm import by_kvm, kvm_trouble
 from swapstone.targets.vm.qemu import HOST_LIMIT_S, Limits
@@ -27,32 +28,14 @@ class VmImages:
     differences: tuple[ImageDifference, ...] = ()
 
 
-class VmSpec(FrozenStruct, frozen=True, kw_only=True):
-    """A virtual machine as a target.
+class VmSpec(TargetOptions, frozen=True, kw_only=True):
+    """A virtual machine as a target, with the options that the user added; its clock is never empty.
 
     Attributes:
         kernel: name of a packaged kernel, or path of a kernel's file; empty for the default kernel.
-        architecture: a name of `swapstone.artifacts.parts.ARCHITECTURES`; empty for this machine's.
-        cpu_model: value of QEMU's option ``-cpu``; empty for the architecture's default.
-        ns_per_instruction: one of `swapstone.model.CLOCK_SCALES`.
-        processors: of the machine.
-        modules: pairs (absolute path of a kernel, folder of its modules), where that is not the folder beside the kernel.
-        clock: `swapstone.model.VIRTUAL_CLOCK`, or `swapstone.model.WALL_CLOCK`, which needs KVM.
-        no_cache: run every trial anew, even if an equal run is in the cache.
-        guest_timeout_s: limit of each machine's run, in seconds of this machine's time; 0 for `swapstone.targets.vm.qemu.HOST_LIMIT_S`.
-        snapshots: as `VmOptions.snapshots`.
     """
 
     kernel: str = ""
-    architecture: str = ""
-    cpu_model: str = ""
-    ns_per_instruction: int = 1
-    processors: int = 1
-    modules: tuple[tuple[str, str], ...] = ()
-    clock: str
-    no_cache: bool = False
-    guest_timeout_s: float = 0.0
-    snapshots: bool = True
 
     def open(self, build_images: Callable[[VmSpec], VmImages] | None) -> Target:
         """Build the images and open the target.

@@ -14,13 +14,14 @@ import msgspec
 
 from swapstone.model import CLOCK_SCALES, MOST_PROCESSORS, FrozenStruct, UnavailableError, WireError
 from swapstone.model.safe_text import safe_excerpt
+from swapstone.targets.agent_build import sha256_of
 from swapstone.targets.vm.boot_image import Part, Parts
 from swapstone.targets.vm.content_store import RUNS, TRIALS, ContentStore, DamagedEntryError
 from swapstone.targets.vm.emulator import check_cpu, find_emulator
 from swapstone.targets.vm.machine_models import EmulatedMachine
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Setup
 from swapstone.targets.vm.run_cache import decode_run, encode_run, mark_used, write_whole
-from swapstone.targets.vm.run_name import digest_of, digest_of_file, run_inputs
+from swapstone.targets.vm.run_name import digest_of, run_inputs
 from swapstone.version import __version__
 
 MOST_MEMORY_BYTES = 64 << 30
@@ -166,7 +167,7 @@ def decode_trial(data: bytes, entry: str) -> StoredTrial:
     return trial
 
 
-_digest_at = functools.cache(digest_of_file)
+_digest_at = functools.cache(sha256_of)
 
 
 def put_run(store: ContentStore, name: str, run: GuestRun) -> None:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK
 from swapstone.targets.target_kind import TargetKind, TargetOptions
 from swapstone.targets.vm.machine_models import check_processors, check_scale
@@ -11,18 +13,9 @@ from swapstone.targets.vm.vm_target import VmTarget
 
 
 def _parse(detail: str, options: TargetOptions) -> VmSpec:
-    return VmSpec(
-        kernel=detail,
-        architecture=options.architecture,
-        cpu_model=options.cpu_model,
-        ns_per_instruction=check_scale(options.ns_per_instruction),
-        processors=check_processors(options.processors),
-        modules=options.modules,
-        clock=options.clock or VIRTUAL_CLOCK,
-        no_cache=options.no_cache,
-        guest_timeout_s=options.guest_timeout_s,
-        snapshots=options.snapshots,
-    )
+    check_scale(options.ns_per_instruction)
+    check_processors(options.processors)
+    return VmSpec(**{**msgspec.structs.asdict(options), "kernel": detail, "clock": options.clock or VIRTUAL_CLOCK})
 
 
 VM = TargetKind(

@@ -106,11 +106,7 @@ class VmTarget(Target):
     """
 
     name = "vm"
-    shares_files = False
-    carries_files = True
-    takes_libraries = True
-    boots = True
-    has_load_generators = False
+    offers = frozenset({"runs_programs", "carries_files", "takes_libraries", "boots"})
 
     def __init__(
         self,
@@ -228,6 +224,10 @@ class VmTarget(Target):
                 f"{path.name} needs {', '.join(missing)}, and the machine's image does not contain it.",
                 "Link it statically, or use an image with its C library.",
             )
+        return self._added(path, digest, entries)
+
+    def _added(self, path: Path, digest: str, entries: Mapping[str, Entry]) -> str:
+        """Add the folder of a file to the initrd, and return the file's path there."""
         place = guest.guest_path(path, digest)
         self._folders[place.rpartition("/")[0]] = entries
         self._programs[place] = path
@@ -255,11 +255,7 @@ class VmTarget(Target):
             check_place(str(path))
             self.put_files(CarriedFiles({str(path): entry}, from_image=needed))
             return str(path)
-        place = guest.guest_path(path, hashlib.sha256(entry.content).hexdigest())
-        self._folders[place.rpartition("/")[0]] = {path.name: entry}
-        self._programs[place] = path
-        self._archives.clear()
-        return place
+        return self._added(path, hashlib.sha256(entry.content).hexdigest(), {path.name: entry})
 
     def put_root(self, folder: Path, name: str) -> str:
         """Add a root file system to the initrd; see `Target.put_root`."""
@@ -304,8 +300,7 @@ class VmTarget(Target):
             name, run = self._run_or_cached(order)
         else:
             named = self._named(order)
-            name = named.name
-            run = self._runner.make(dataclasses.replace(named.setup, plugin=plugin), named.inputs)
+            name, run = named.name, self._runner.make(dataclasses.replace(named.setup, plugin=plugin), named.inputs)
         return self._answer_of(request, config, order, (name, run)), run
 
     def files(self, config: MachineConfig = DEFAULT_MACHINE) -> dict[str, Entry]:
