@@ -137,10 +137,10 @@ def get_trial(store: ContentStore, name: str, folder: Path) -> tuple[Setup, dict
     if machine.cpu:
         check_cpu(emulator, machine)
     for path, parts in ((setup.kernel, (trial.kernel,)), (setup.initrd, trial.parts)):
-        if not path.exists() or _digest_at(path).hex() != path.name:  # files are replaced, never changed
+        if not path.exists() or _digest_at(path) != path.name:  # files are replaced, never changed
             write_whole(path, b"".join(map(store.get_object, parts)))
             _digest_at.cache_clear()
-        if _digest_at(path).hex() != path.name:
+        if _digest_at(path) != path.name:
             raise DamagedEntryError(entry, "the parts of its initrd have another digest")
         mark_used(path)
     return setup, inputs
