@@ -65,11 +65,9 @@ def test_a_kernel_that_hangs_is_ended_by_the_limit(tmp_path: Path) -> None:
     link = ("-static", "-nostdlib", "-Wl,--build-id=none,-Ttext=0x200000,-e,start", "-no-pie")
     subprocess.run(["cc", *link, str(tmp_path / "hangs.s"), "-o", str(kernel)], check=True)
     record = tmp_path / "r"
-    seeded = (*LATENCY, "--seed", "1")
-    # The packaged kernel's runs are in the cache afterwards, so that the short limit ends no boot of it.
-    swapstone(tmp_path, "compare", "kernel=generic,generic+threadirqs", *seeded, "--out", str(tmp_path / "whole"))
-    asked = (f"kernel=generic,{kernel}+threadirqs", *seeded, "--guest-timeout", "5s", "--out", str(record))
+    # The packaged kernel boots in less, also beside other work.
+    asked = (f"kernel=generic,{kernel}+threadirqs", *LATENCY, "--guest-timeout", "40s", "--out", str(record))
     swapstone(tmp_path, "compare", *asked, expect=4)
     (run,) = (run for run in runs_of(record) if str(kernel) in run["trial"]["variant"])
     assert run["status"] == "failed"
-    assert "it ran for more than 5 s of this machine's time (--guest-timeout)" in run["reason"]
+    assert "it ran for more than 40 s of this machine's time (--guest-timeout)" in run["reason"]
