@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The factors that experiments can vary: one file each, and one entry in `FACTORS`."""
+"""The factors that experiments can vary: one file each, named in the manifest of a part."""
 
 from __future__ import annotations
 
@@ -7,22 +7,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.factors.allocator import ALLOCATOR
-from swapstone.factors.clients import CLIENTS
 from swapstone.factors.command import COMMAND_FACTOR, COMMAND_LINE
-from swapstone.factors.compiler import COMPILER
 from swapstone.factors.factor import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths, TakesTexts
 from swapstone.factors.facts import RECORDED, RELEVANT_SYMBOLS, read_facts
 from swapstone.factors.float_abi import FLOAT
 from swapstone.factors.free_factor import NOT_OBSERVED, free_factor, is_unobserved
 from swapstone.factors.image import IMAGE
-from swapstone.factors.kernel import KERNEL
-from swapstone.factors.libc import LIBC
-from swapstone.factors.link import LINK
-from swapstone.factors.linking import LINKING
 from swapstone.factors.netstack import NETSTACK, missing_control, needs_system
 from swapstone.factors.netstack_options import BUILD_VARIABLES, build_variables
-from swapstone.factors.optimization import OPTIMIZATION
 from swapstone.factors.priority import PRIORITY, PRIORITY_VARIABLE, level_of_stat
 from swapstone.factors.priority import SEEN as PRIORITY_SEEN
 from swapstone.factors.program import PROGRAM
@@ -31,23 +23,7 @@ from swapstone.factors.swap import SWAP, swap_commands, swap_memory_bytes
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 from swapstone.model.parts import provided
 
-FACTORS: tuple[Factor, ...] = (
-    LIBC,
-    ALLOCATOR,
-    LINKING,
-    COMPILER,
-    OPTIMIZATION,
-    KERNEL,
-    SWAP,
-    NETSTACK,
-    LINK,
-    CLIENTS,
-    ROOTFS,
-    IMAGE,
-    FLOAT,
-    PRIORITY,
-)
-FACTORS += provided("factor", Factor)
+FACTORS: tuple[Factor, ...] = (*provided("factor", Factor), PRIORITY)
 
 ROOT_FACTORS: tuple[str, ...] = (ROOTFS.name, IMAGE.name)
 """Names of the factors whose levels are root file systems of an own program."""

@@ -7,19 +7,13 @@ from pathlib import Path
 
 from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UserError, unknown
 from swapstone.model.parts import provided
-from swapstone.targets.bare import BARE
 from swapstone.targets.fake import FAKE
 from swapstone.targets.host import HOST
-from swapstone.targets.labgrid_target import LABGRID
-from swapstone.targets.ssh_target import SSH
 from swapstone.targets.target import Target
 from swapstone.targets.target_kind import TargetKind, TargetOptions, TargetSpec
-from swapstone.targets.virtual_board import VIRTUAL_BOARD
-from swapstone.targets.vm.vm_kind import VM
 
-TARGETS: tuple[TargetKind, ...] = (HOST, FAKE, VM, SSH, VIRTUAL_BOARD, LABGRID, BARE)
-TARGETS += provided("target", TargetKind)
-"""All kinds of targets, those of installed parts last. Where the user names none, the first kind that has the capabilities is taken."""
+TARGETS: tuple[TargetKind, ...] = (HOST, FAKE, *provided("target", TargetKind))
+"""All kinds of targets, those of parts last. Where the user names none, the first kind that has the capabilities is taken."""
 
 
 def find_target_kind(text: str) -> TargetKind:

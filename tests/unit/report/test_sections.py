@@ -46,7 +46,7 @@ def with_toy(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (context.record_id, analysis) == (CONTEXT.record_id, ANALYSIS)
         return (TOY,)
 
-    toy = Topic("toy", sections)
+    toy = Topic("toy", 0, sections)
     monkeypatch.setattr(topics, "TOPICS", (toy, toy, *topics.TOPICS))
 
 
