@@ -50,6 +50,7 @@ from swapstone.model.experiment import (
     HeldVariant,
     Trial,
     Variant,
+    check_scale,
     cycle_of,
     layout_of,
 )
@@ -232,6 +233,7 @@ __all__ = [
     "Workload",
     "WorkloadPrecision",
     "cgroup_file",
+    "check_scale",
     "counted_blocks",
     "cycle_of",
     "discarded_by_block",

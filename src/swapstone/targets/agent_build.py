@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from swapstone.model import UnavailableError, UserError
+from swapstone.model.cached_files import mark_used, write_whole
 from swapstone.model.directories import share_dir
 from swapstone.model.regular_file import text_of
 from swapstone.model.system_errors import remedy
-from swapstone.targets.vm.run_cache import mark_used, write_whole
 
 # No C library: the agent must contain none of the compared factors. The other flags keep the compiler from calling one.
 _FLAGS = (

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from swapstone.factors import Level
 from swapstone.model import FrozenStruct, UserError
 from swapstone.model.regular_file import text_of
 
@@ -98,6 +99,20 @@ def examine(machine: HostFiles | None = None) -> tuple[Finding, ...]:
         remedy = remedy.format(detail)
         findings.append(Finding(name=check.name, state=state, found=found, meaning=meaning, remedy=remedy))
     return tuple(findings)
+
+
+class Examination(NamedTuple):
+    """What a part examines on this machine.
+
+    Attributes:
+        order: findings are listed by it.
+        examine: returns what works and what does not.
+        of_levels: by factor, a function that describes a level whose tools are all installed.
+    """
+
+    order: int
+    examine: Callable[[], list[Finding]] = list
+    of_levels: Mapping[str, Callable[[Level], str]] = {}
 
 
 def ability(

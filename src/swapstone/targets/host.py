@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from swapstone.model import FrozenStruct, UnavailableError, UserError, process_file
+from swapstone.model import Experiment, FrozenStruct, UnavailableError, UserError, process_file
 from swapstone.model.directories import cache_dir
 from swapstone.model.driver_target import DriverTarget, parse_host_detail
 from swapstone.model.system_errors import remedy
@@ -39,7 +39,7 @@ from swapstone.targets.target import (
     TargetError,
     require_default_machine,
 )
-from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOptions
+from swapstone.targets.target_kind import Notify, TargetKind, TargetOptions
 from swapstone.wire import AgentAnswer, TrialRequest
 
 _OF_THE_GENERATOR = frozenset({"driver_user_us", "driver_system_us", "driven_ns"})
@@ -311,7 +311,7 @@ class HostSpec(FrozenStruct, frozen=True, kw_only=True):
 
     driver: DriverTarget | None = None
 
-    def open(self, build_images: ImageBuilder | None) -> Target:  # noqa: ARG002 - see `TargetSpec`
+    def open(self, experiment: Experiment | None, notify: Notify) -> Target:  # noqa: ARG002 - see `TargetSpec`
         """Open the target, and the connection to the load generators' machine.
 
         Raises:

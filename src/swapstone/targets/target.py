@@ -159,6 +159,7 @@ Offer: TypeAlias = Literal[
     "bare",
     "runs_instruments",
     "has_load_generators",
+    "shares_runs",
 ]
 """What a target can do:
 
@@ -177,6 +178,7 @@ Offer: TypeAlias = Literal[
   `swapstone.model.Crate.bare`, and no others.
 - ``runs_instruments``: perf, strace and the like on this machine reach its processes.
 - ``has_load_generators``: the programs that load a server can run there.
+- ``shares_runs``: its runs on the virtual clock are functions of their inputs, so that other machines can make them.
 """
 
 
