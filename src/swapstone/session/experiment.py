@@ -8,7 +8,7 @@ import math
 import os
 import secrets
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -28,6 +28,7 @@ from swapstone.model import (
     UserError,
     Workload,
 )
+from swapstone.model.parts import provided
 from swapstone.model.system_errors import as_user_error
 from swapstone.record import (
     Manifest,
@@ -65,14 +66,28 @@ from swapstone.session.request import (
 )
 from swapstone.session.root_levels import check_root_levels
 from swapstone.session.run_options import DEFAULT_OPTIONS, RunOptions
-from swapstone.session.settings import Workloads
+from swapstone.session.settings import Boards, Workloads
 from swapstone.session.trust import require_own_record, require_trust
 from swapstone.session.values import duration_ns
 from swapstone.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
-from swapstone.targets.labgrid_target import with_environment
 from swapstone.workloads import find_workloads, own_names, workloads_of
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
+
+
+def complete_target(target: str, boards: Boards) -> str:
+    """Return a target whose text names what a user names elsewhere, such as the environment of a lab.
+
+    Args:
+        target: as typed; empty for the default one.
+        boards: options of the user.
+
+    Raises:
+        UserError: an option is wrong, or does not fit the target.
+    """
+    for complete in provided("target-text", Callable):
+        target = complete(target, boards)
+    return target
 
 
 def resolve(request: ExperimentRequest) -> Experiment:
@@ -100,7 +115,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
     loads = check_loads(place.loads)
     confidence = default_confidence(measuring.correction)
     architecture = machine.architecture or default_architecture(factors)
-    target = with_environment(place.target or default_target_of(factors, loads, works, architecture))
+    target = complete_target(place.target or default_target_of(factors, loads, works, architecture), Boards())
     if not machine.architecture and not find_target_kind(target).has_architectures:
         architecture = ""
     boots = "boots" in find_target_kind(target).opens.offers

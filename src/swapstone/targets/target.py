@@ -17,7 +17,7 @@ from swapstone.factors import ProgramFacts, read_facts
 from swapstone.model import FrozenStruct, ImageDifference, UnavailableError, UserError
 from swapstone.model.safe_text import safe
 from swapstone.targets.carried_files import CarriedFiles
-from swapstone.targets.driver_host import DriverHost
+from swapstone.targets.load_driver import LoadDriver
 from swapstone.wire import AgentAnswer, TrialRequest
 
 
@@ -207,7 +207,7 @@ class Target(abc.ABC):
 
     name: str
     offers: frozenset[Offer] = frozenset({"runs_programs", "shares_files", "has_load_generators"})
-    driver: DriverHost | None = None
+    driver: LoadDriver | None = None
     at_once: int = 1
 
     @property
