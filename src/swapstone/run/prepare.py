@@ -29,7 +29,6 @@ from swapstone.factors.rootfs import ROOTFS
 from swapstone.factors.swap import SWAP, is_board_level, is_machine_level
 from swapstone.model import IDLE, Copy, Experiment, Load, NothingComparableError, UnavailableError, UserError, Variant
 from swapstone.record import Artifact
-from swapstone.run.bare_machine import check_bare, left_out_levels
 from swapstone.run.placed_loads import placed_loads
 from swapstone.run.recipes import VariantRecipes, base_recipe
 from swapstone.subjects import BuildContext, KeepLog, Program, Subject, subjects_of
@@ -83,7 +82,7 @@ def check_levels(experiment: Experiment, target: Capabilities) -> None:
         UserError: something is wrong with a user's own program.
     """
     subjects = subjects_of(workloads_of(experiment)).values()
-    check_bare(experiment, subjects, target)
+    target.check_experiment(experiment, [each.workload.name for each in subjects if not each.runs_bare])
     check_machine(experiment, target)
     for subject in subjects:
         subject.check(experiment, target)
@@ -267,7 +266,7 @@ def prepare(
     Raises:
         NothingComparableError: nothing at all could be built.
     """
-    for note in left_out_levels(experiment, target):
+    for note in target.left_out_levels(experiment):
         notify(note)
     variants = {variant.label: variant for variant in plan.run_variants(experiment)}
     subjects = subjects_of(workloads_of(experiment))

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from swapstone.artifacts import build_package, missing_crate_requirement
-from swapstone.factors import NETSTACK
+from swapstone.factors.netstack import NETSTACK
 from swapstone.model import UnavailableError, UserError
 from swapstone.model.conformance import (
     PASSED,

@@ -107,7 +107,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
     else:
         suites = wanted.suites or default_suites(
-            factors, wanted.only, boots=_may_boot(place.target), bare=is_bare(place.target)
+            factors, wanted.only, boots=_may_boot(place.target), of_target=suites_of(place.target)
         )
         found = find_workloads(suites, wanted.only)
         chosen = tuple((suite, workload.name) for suite, workload in found)
@@ -175,9 +175,9 @@ def _may_boot(target: str | None) -> bool:
     return target is None or "boots" in find_target_kind(target).opens.offers
 
 
-def is_bare(target: str | None) -> bool:
-    """Return whether the user named a target whose servers run without an operating system."""
-    return bool(target) and "bare" in find_target_kind(target or "").opens.offers
+def suites_of(target: str | None) -> tuple[str, ...]:
+    """Return the suites of a request that names a target, and no suite; empty for those of its factors."""
+    return find_target_kind(target).opens.suites if target else ()
 
 
 def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLevels], clock: str) -> str:

@@ -7,7 +7,9 @@ import functools
 from typing import ClassVar
 
 from swapstone.artifacts import Built, build_bare, build_crate, require_crate, require_guest
-from swapstone.factors import NETSTACK, Recipe, build_variables, missing_control, needs_system
+from swapstone.factors import Recipe
+from swapstone.factors.netstack import NETSTACK, missing_control, needs_system
+from swapstone.factors.netstack_options import build_variables
 from swapstone.model import Copy, Crate, Experiment, UnavailableError, Variant, Workload
 from swapstone.subjects.declared_program import BuiltProgram
 from swapstone.subjects.subject import BuildContext

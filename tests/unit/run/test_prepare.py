@@ -113,7 +113,7 @@ def test_an_empty_program_that_can_not_be_linked_is_left_out(monkeypatch: pytest
 
 
 def target(*offers: str) -> Any:
-    return SimpleNamespace(name="host", offers=frozenset(offers))
+    return SimpleNamespace(name="host", offers=frozenset(offers), check_experiment=lambda *_: None)
 
 
 @pytest.mark.parametrize(
