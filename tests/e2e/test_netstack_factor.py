@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from swapstone.artifacts import build_crate, missing_crate_requirement
+from swapstone.artifacts.crates import build_crate, missing_crate_requirement
 from swapstone.factors import parse_choice
 from swapstone.factors.netstack_fixes import FIXES
 from swapstone.factors.netstack_options import build_variables

@@ -7,6 +7,7 @@ Of experiments by the first rules (`Experiment.rules`) only failures are counted
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 from swapstone.comparison import carry_over, conditions, failures, outputs, overload, processors, storage
@@ -20,11 +21,13 @@ from swapstone.model.parts import provided
 __all__ = ["Findings", "Group", "Place", "check", "checked"]
 
 
-_CHECKS: tuple[Check, ...] = (
-    *(module.check for module in (failures, outputs, storage, conditions)),
-    *provided("check", Callable),
-    *(module.check for module in (overload, processors, carry_over)),
-)
+@functools.cache
+def _checks() -> tuple[Check, ...]:
+    return (
+        *(module.check for module in (failures, outputs, storage, conditions)),
+        *provided("check", Callable),
+        *(module.check for module in (overload, processors, carry_over)),
+    )
 
 
 def check(
@@ -41,7 +44,7 @@ def check(
     if experiment.rules < CURRENT_RULES:
         return Findings(failure_rates=failures.rates(experiment, variants, runs))
     table = as_table(runs)
-    found = [each(experiment, variants, workloads, table) for each in _CHECKS]
+    found = [each(experiment, variants, workloads, table) for each in _checks()]
     excluded: dict[Place, tuple[Verdict, str]] = {}
     for each in found:
         for place, exclusion in each.excluded.items():

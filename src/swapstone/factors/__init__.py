@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import msgspec
@@ -21,7 +22,16 @@ from swapstone.factors.swap import SWAP, swap_commands, swap_memory_bytes
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 from swapstone.model.parts import provided
 
-FACTORS: tuple[Factor, ...] = (*provided("factor", Factor), PRIORITY)
+
+@functools.cache
+def all_factors() -> tuple[Factor, ...]:
+    """Return every factor, in the order of ``list factors``.
+
+    Raises:
+        UserError: a part can't be loaded.
+    """
+    return (*provided("factor", Factor), PRIORITY)
+
 
 ROOT_FACTORS: tuple[str, ...] = (ROOTFS.name, IMAGE.name)
 """Names of the factors whose levels are root file systems of an own program."""
@@ -29,7 +39,6 @@ ROOT_FACTORS: tuple[str, ...] = (ROOTFS.name, IMAGE.name)
 __all__ = [
     "COMMAND_FACTOR",
     "COMMAND_LINE",
-    "FACTORS",
     "FLOAT",
     "IMAGE",
     "NOT_OBSERVED",
@@ -50,6 +59,7 @@ __all__ = [
     "Stage",
     "TakesPaths",
     "TakesTexts",
+    "all_factors",
     "check_values",
     "find_factor",
     "find_level",
@@ -72,12 +82,12 @@ def find_factor(name: str) -> Factor:
     Raises:
         UserError: there is none; names the nearest.
     """
-    for factor in (*FACTORS, PROGRAM, COMMAND_FACTOR):
+    for factor in (*all_factors(), PROGRAM, COMMAND_FACTOR):
         if factor.name == name:
             return factor
     if (free := free_factor(name)) is not None:
         return free
-    raise unknown("factor", name, [factor.name for factor in FACTORS])
+    raise unknown("factor", name, [factor.name for factor in all_factors()])
 
 
 def find_level(factor: Factor, name: str) -> Level:

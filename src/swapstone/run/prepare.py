@@ -28,8 +28,8 @@ from swapstone.factors.libc import LIBC
 from swapstone.factors.rootfs import ROOTFS
 from swapstone.factors.swap import SWAP, is_board_level, is_machine_level
 from swapstone.model import IDLE, Copy, Experiment, Load, NothingComparableError, UnavailableError, UserError, Variant
+from swapstone.model.parts import provided
 from swapstone.record import Artifact
-from swapstone.run.placed_loads import placed_loads
 from swapstone.run.recipes import VariantRecipes, base_recipe
 from swapstone.subjects import BuildContext, KeepLog, Program, Subject, subjects_of
 from swapstone.subjects.declared_program import artifact_of
@@ -283,7 +283,9 @@ def prepare(
     recipes.resolve(subjects.values(), with_default=with_empty)
     for subject in subjects.values():
         subject.check_recipes(variants.values(), recipes.by_label(subject))
-    loads = placed_loads(experiment, target, notify)
+    loads: Mapping[str, Load] = {}
+    for place_loads in provided("loads", Callable):
+        loads = place_loads(experiment, target, notify)
     build = _Build(experiment, target, progress, notify, keep_log, rebuild)
     programs, refused = build.all_programs(subjects, variants, recipes)
     refuse_incomparable(subjects, variants, programs, refused)

@@ -322,13 +322,15 @@ class HostSpec(FrozenStruct, frozen=True, kw_only=True):
         return HostTarget(driver=_driver_kind().connect(self.driver) if self.driver else None)
 
 
-_DRIVER_KINDS: tuple[LoadDriverKind, ...] = provided("load-driver", LoadDriverKind)
+@functools.cache
+def _driver_kinds() -> tuple[LoadDriverKind, ...]:
+    return provided("load-driver", LoadDriverKind)
 
 
 def _driver_kind() -> LoadDriverKind:
-    if not _DRIVER_KINDS:
+    if not _driver_kinds():
         raise UserError("The target host takes nothing after its name.", "Write: --target host")
-    return _DRIVER_KINDS[0]
+    return _driver_kinds()[0]
 
 
 def _driver(detail: str) -> str:
@@ -346,10 +348,7 @@ HOST = TargetKind(
     opens=HostTarget,
     parse=_parse,
     usage="host",
-    usages=(
-        ("host", "this machine, on its own clock"),
-        *((kind.usage, kind.description) for kind in _DRIVER_KINDS),
-    ),
+    more_usages=lambda: tuple((kind.usage, kind.description) for kind in _driver_kinds()),
     does=lambda detail: f"connect by ssh to another machine, and run load generators there: {detail}" if detail else "",
     driver=_driver,
 )

@@ -47,7 +47,8 @@ def with_toy(monkeypatch: pytest.MonkeyPatch) -> None:
         return (TOY,)
 
     toy = Topic("toy", 0, sections)
-    monkeypatch.setattr(topics, "TOPICS", (toy, toy, *topics.TOPICS))
+    every = (toy, toy, *topics.all_topics())
+    monkeypatch.setattr(topics, "all_topics", lambda: every)
 
 
 @pytest.mark.usefixtures("with_toy")

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from swapstone.model.parts import provided
 from swapstone.report.topics.comparisons import COMPARISONS
 from swapstone.report.topics.factorial import FACTORIAL
@@ -12,7 +14,7 @@ from swapstone.report.topics.result_rows import RESULTS
 from swapstone.report.topics.topic import Topic
 from swapstone.report.topics.trade_off import TRADE_OFF
 
-__all__ = ["TOPICS", "Topic"]
+__all__ = ["Topic", "all_topics"]
 
 _OWN = (
     TRADE_OFF,
@@ -25,5 +27,9 @@ _OWN = (
     FAILED_TRIALS,
     ENVIRONMENT,
 )
-TOPICS: tuple[Topic, ...] = tuple(sorted((*_OWN, *provided("topic", Topic)), key=lambda topic: topic.order))
-"""Every topic, in the order in which a report prints them."""
+
+
+@functools.cache
+def all_topics() -> tuple[Topic, ...]:
+    """Return every topic, in the order in which a report prints them."""
+    return tuple(sorted((*_OWN, *provided("topic", Topic)), key=lambda topic: topic.order))

@@ -3,8 +3,17 @@
 
 from __future__ import annotations
 
+import functools
+
 from swapstone.model import Suite
 from swapstone.model.parts import provided
 
-SUITES: tuple[Suite, ...] = provided("suite", Suite)
-"""In the order of ``swapstone list workloads``."""
+
+@functools.cache
+def all_suites() -> tuple[Suite, ...]:
+    """Return every suite, in the order of ``swapstone list workloads``.
+
+    Raises:
+        UserError: a part can't be loaded.
+    """
+    return provided("suite", Suite)
