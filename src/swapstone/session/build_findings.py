@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from swapstone.artifacts.allocators import cached_libcs
 from swapstone.factors import Level
-from swapstone.targets.health import Examination
+from swapstone.targets.health import MachineFindings
 
 
 def _allocator(level: Level) -> str:
@@ -15,4 +15,4 @@ def _allocator(level: Level) -> str:
     return f"built for {built}" if built else "not built yet; the first comparison that needs it builds it"
 
 
-EXAMINATION = Examination(order=10, of_levels={"allocator": _allocator})
+FINDINGS = MachineFindings(0, of_levels={"allocator": _allocator})

@@ -12,7 +12,7 @@ from swapstone.factors import Level, all_factors
 from swapstone.model import UserError
 from swapstone.model.parts import provided
 from swapstone.targets import Target, open_target
-from swapstone.targets.health import Examination, Finding, State, ability, examine
+from swapstone.targets.health import Finding, MachineFindings, State, ability, examine
 from swapstone.targets.kernel_noise import TOOLS, unavailable
 from swapstone.wire import ProcessOutcome, TrialRequest
 
@@ -21,11 +21,11 @@ __all__ = ["Finding", "State", "agent_findings", "capabilities", "examine", "noi
 
 def capabilities() -> list[Finding]:
     """Return what this machine can and can't do, each with the command that would enable it."""
-    parts: list[Examination] = sorted(provided("finding", Examination), key=lambda part: part.order)
+    parts: list[MachineFindings] = sorted(provided("findings", MachineFindings), key=lambda part: part.order)
     described = {factor: describe for part in parts for factor, describe in part.of_levels.items()}
     return [
         *(*_levels(described), *_agent()),
-        *(finding for part in parts for finding in part.examine()),
+        *(finding for part in parts for finding in part.find()),
     ]
 
 

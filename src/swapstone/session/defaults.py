@@ -12,7 +12,7 @@ from swapstone.factors import FLOAT, PRIORITY, Stage, find_factor
 from swapstone.factors.float_abi import ARCHITECTURE, MACHINES
 from swapstone.model import FAMILY_CORRECTION, IDLE, REPORT_CORRECTION, Crate, FactorLevels, Workload, unknown
 from swapstone.targets import default_target
-from swapstone.workloads import BARE_SUITE, all_suites
+from swapstone.workloads import all_suites
 
 BUDGET_PER_VARIANT_NS = 60_000_000_000
 """Time for measuring, for each variant."""
@@ -54,7 +54,7 @@ SUITES_OF_BOARDS = {"kernel": "os", "rootfs": "os"}
 
 
 def default_suites(
-    factors: Iterable[FactorLevels], only: Sequence[str], *, boots: bool = True, bare: bool = False
+    factors: Iterable[FactorLevels], only: Sequence[str], *, boots: bool = True, of_target: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
     """Return the suites of a request that names none: those in which its factors make a difference, else ``libc``.
 
@@ -64,10 +64,10 @@ def default_suites(
         factors: of the request.
         only: patterns of workloads.
         boots: whether the target starts a machine for each trial.
-        bare: whether the servers of the target run without an operating system.
+        of_target: `Target.suites`.
     """
-    if bare:
-        return (BARE_SUITE,)
+    if of_target:
+        return of_target
     known = {suite.name: suite for suite in all_suites()}
     suites = SUITES_OF_FACTORS if boots else {**SUITES_OF_FACTORS, **SUITES_OF_BOARDS}
     names = [choice.factor for choice in factors]

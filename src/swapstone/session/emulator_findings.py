@@ -17,7 +17,7 @@ from swapstone.artifacts.images import BuiltImage
 from swapstone.artifacts.packages import read_lock
 from swapstone.model import MOST_PROCESSORS, UserError
 from swapstone.session.vm_images import vm_image_of
-from swapstone.targets.health import Examination, Finding, State, ability, trouble_of
+from swapstone.targets.health import Finding, MachineFindings, State, ability, trouble_of
 from swapstone.targets.vm.emulator import SEVERAL, find_emulator
 from swapstone.targets.vm.kvm import KVM_DEVICE, kvm_device_trouble, kvm_trouble
 from swapstone.targets.vm.machine_models import EmulatedMachine
@@ -112,4 +112,4 @@ def kvm_finding(options: VmOptions = _DEFAULT, device: Path = KVM_DEVICE) -> Fin
     return Finding(name=name, state=State.MISSING, found=f"unavailable: {trouble}", meaning=meaning, remedy=remedy)
 
 
-EXAMINATION = Examination(order=20, examine=lambda: [*emulator_findings(), kvm_finding()])
+FINDINGS = MachineFindings(10, lambda: [*emulator_findings(), kvm_finding()])

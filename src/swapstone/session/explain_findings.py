@@ -9,7 +9,7 @@ import msgspec
 
 from swapstone.instruments import requirements
 from swapstone.instruments.requirements import MissingRequirement
-from swapstone.targets.health import Examination, Finding, State, ability
+from swapstone.targets.health import Finding, MachineFindings, State, ability
 
 Probe = Callable[[], MissingRequirement | None]
 
@@ -71,4 +71,4 @@ def _finding(instrument: str, missing: MissingRequirement | None, found: str) ->
     return ability(f"explain {instrument}", missing, lambda: found, meaning)
 
 
-EXAMINATION = Examination(order=50, examine=instrument_findings)
+FINDINGS = MachineFindings(40, instrument_findings)

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 from swapstone.artifacts.distribution_packages import install_command
-from swapstone.targets.health import Examination, Finding, ability
+from swapstone.targets.health import Finding, MachineFindings, ability
 from swapstone.workloads.load_generators import LOAD_GENERATORS
 
 _VERSIONS = {"wrk": "-v", "ab": "-V"}
@@ -33,4 +33,4 @@ def _version(name: str) -> str:
     return line.partition(" Copyright")[0] or "it prints no version"
 
 
-EXAMINATION = Examination(order=40, examine=load_generator_findings)
+FINDINGS = MachineFindings(30, load_generator_findings)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import msgspec
 
-from swapstone.artifacts import carried_programs
+from swapstone.artifacts.carried_programs import carried_programs
 from swapstone.factors import PRIORITY, PRIORITY_VARIABLE, ROOTFS, Recipe, Stage, find_factor
 from swapstone.model import Experiment, ImageTool, UnavailableError, Variant, Workload
 from swapstone.subjects.declared_program import DeclaredProgram

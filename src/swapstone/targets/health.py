@@ -7,7 +7,7 @@ import enum
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,6 +41,20 @@ class Finding(FrozenStruct, frozen=True, kw_only=True):
     found: str
     meaning: str = ""
     remedy: str = ""
+
+
+class MachineFindings(NamedTuple):
+    """What a part finds of this machine, which it provides as the kind ``findings``.
+
+    Attributes:
+        order: findings are printed by it.
+        find: makes the checks.
+        of_levels: by factor, a function that describes a level whose tools are all installed.
+    """
+
+    order: int
+    find: Callable[[], Sequence[Finding]] = tuple
+    of_levels: Mapping[str, Callable[[Level], str]] = {}
 
 
 class HostFiles:
@@ -99,20 +113,6 @@ def examine(machine: HostFiles | None = None) -> tuple[Finding, ...]:
         remedy = remedy.format(detail)
         findings.append(Finding(name=check.name, state=state, found=found, meaning=meaning, remedy=remedy))
     return tuple(findings)
-
-
-class Examination(NamedTuple):
-    """What a part examines on this machine.
-
-    Attributes:
-        order: findings are listed by it.
-        examine: returns what works and what does not.
-        of_levels: by factor, a function that describes a level whose tools are all installed.
-    """
-
-    order: int
-    examine: Callable[[], list[Finding]] = list
-    of_levels: Mapping[str, Callable[[Level], str]] = {}
 
 
 def ability(

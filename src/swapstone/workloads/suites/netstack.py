@@ -225,11 +225,8 @@ def _emulated(metrics: tuple[Metric, ...]) -> tuple[Metric, ...]:
     return (_INSTRUCTIONS, *client)
 
 
-BARE_SUITE = "netstack-bare"
-"""The only suite of a target without an operating system."""
-
 BARE = Suite(
-    name=BARE_SUITE,
+    name="netstack-bare",
     description="an HTTP server on a machine without an operating system: the target bare-riscv64",
     workloads=(
         _work(
