@@ -87,7 +87,6 @@ from swapstone.model.image_difference import ImageDifference
 from swapstone.model.load import IDLE, Load, LoadIndicator
 from swapstone.model.load_generator import LoadGenerator
 from swapstone.model.machine_needs import USUAL_MEMORY_BYTES, MachineNeeds
-from swapstone.model.memory_fit import MemoryFit, TriedMemory, VariantMemory
 from swapstone.model.memory_phases import MemorySeries, PhaseMemory
 from swapstone.model.metric import Direction, Metric, Quantity
 from swapstone.model.observation import (
@@ -188,7 +187,6 @@ __all__ = [
     "LoadGenerator",
     "LoadIndicator",
     "MachineNeeds",
-    "MemoryFit",
     "MemorySeries",
     "Metric",
     "MissingInstrument",
@@ -221,12 +219,10 @@ __all__ = [
     "Suite",
     "TimeSeries",
     "Trial",
-    "TriedMemory",
     "UnavailableError",
     "UserError",
     "UserSupplied",
     "Variant",
-    "VariantMemory",
     "Verdict",
     "WireError",
     "WorkSpec",

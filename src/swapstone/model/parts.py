@@ -30,7 +30,6 @@ KINDS = (
     "subject",
     "suite",
     "target",
-    "target-text",
     "topic",
 )
 _OUTSIDE = ("factor", "suite", "target")

@@ -8,7 +8,7 @@ import math
 import os
 import secrets
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -29,7 +29,6 @@ from swapstone.model import (
     Workload,
 )
 from swapstone.model.architectures import ARCHITECTURES, find_architecture
-from swapstone.model.parts import provided
 from swapstone.model.system_errors import as_user_error
 from swapstone.record import (
     Manifest,
@@ -86,8 +85,8 @@ def complete_target(target: str, boards: Boards) -> str:
     Raises:
         UserError: an option is wrong, or does not fit the target.
     """
-    for complete in provided("target-text", Callable):
-        target = complete(target, boards)
+    for rules in rules_of_parts():
+        target = rules.target(target, boards)
     return target
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from swapstone.model import USUAL_MEMORY_BYTES, Experiment, MemoryFit, OwnProgram, UserError, VariantMemory
+from swapstone.model import USUAL_MEMORY_BYTES, Experiment, OwnProgram, UserError
+from swapstone.model.memory_fit import MemoryFit, VariantMemory
 from swapstone.model.memory_size import size_text
 from swapstone.plan.memory_search import MIB, Resolution
 from swapstone.report.printed_json import printed_json

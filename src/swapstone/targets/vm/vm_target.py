@@ -21,7 +21,7 @@ from swapstone.model.cpio import Entry, archive, unpack
 from swapstone.model.directories import cache_dir
 from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
-from swapstone.targets.agent_build import build_agent, build_init, sha256_of
+from swapstone.targets.agent_build import build_agent, sha256_of
 from swapstone.targets.carried_files import CarriedFiles, check_place
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
@@ -33,6 +33,7 @@ from swapstone.targets.target import (
 from swapstone.targets.vm import guest
 from swapstone.targets.vm.boot_image import BootImage, VmImage
 from swapstone.targets.vm.emulator import Emulator, find_emulator
+from swapstone.targets.vm.first_process import build_init
 from swapstone.targets.vm.guest import GuestCommands
 from swapstone.targets.vm.image_tree import placed, resolve
 from swapstone.targets.vm.machine_facts import (
