@@ -9,7 +9,8 @@ from swapstone.model import Experiment, UserError
 from swapstone.model.parts import provided
 from swapstone.model.run_sharing import NO_SHARING, RunSharing
 from swapstone.session.experiment_rules import rules_of_parts
-from swapstone.targets import Target, find_target_kind, spec_of, target_kinds
+from swapstone.targets import Target, find_target_kind, spec_of
+from swapstone.targets.hints import target_hint
 from swapstone.targets.target_kind import RunSharer
 
 
@@ -69,10 +70,9 @@ def check_sharing(experiment: Experiment, sharing: RunSharing) -> None:
     """
     if not sharing or has_exact_runs(experiment):
         return
-    names = " or ".join(kind.name for kind in target_kinds() if "shares_runs" in kind.opens.offers)
     raise UserError(
         f"{sharing.options()[0]} is of the virtual clock, on which a run is the same on every machine; a measured time is not.",
-        f"Add: --target {names}" if names else "",
+        target_hint("shares_runs", "Add: {}"),
     )
 
 

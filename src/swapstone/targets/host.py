@@ -24,6 +24,7 @@ from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets.agent_build import agent_compiler, build_agent, has_sha256, sha256_of
 from swapstone.targets.agent_target import SLACK_S, STOP_TIMEOUT_S, AgentTarget
 from swapstone.targets.beside import COUNTERS
+from swapstone.targets.hints import target_hint
 from swapstone.targets.host_description import describe_host
 from swapstone.targets.load_driver import LoadDriver, LoadDriverKind
 from swapstone.targets.memory_cgroup import MemoryCgroup
@@ -298,7 +299,8 @@ def check_nice() -> None:
     if refused:
         raise UnavailableError(
             f"Trials on this machine run with the nice value 0. This process has {nice}, and may not lower it.",
-            "Start it without nice, or as root. In a virtual machine the nice value changes no result: --target vm",
+            "Start it without nice, or as root."
+            + target_hint("boots", " In a virtual machine the nice value changes no result: {}"),
         )
 
 

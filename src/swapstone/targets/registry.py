@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UserError, unknown
+from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UnavailableError, UserError, unknown
 from swapstone.model.parts import provided
 from swapstone.targets.fake import FAKE
 from swapstone.targets.host import HOST
@@ -47,11 +47,16 @@ def default_target(*, boots: bool, bare: bool = False) -> str:
     Args:
         boots: whether trials need a machine that is booted for each of them.
         bare: whether their servers run without an operating system.
+
+    Raises:
+        UnavailableError: no part has such a target.
     """
-    return next(
-        kind.name
-        for kind in target_kinds()
-        if ("boots" in kind.opens.offers, "bare" in kind.opens.offers) == (boots, bare)
+    for kind in target_kinds():
+        if ("boots" in kind.opens.offers, "bare" in kind.opens.offers) == (boots, bare):
+            return kind.name
+    raise UnavailableError(
+        "No part that is installed has a target that boots a machine for each trial, which this experiment needs.",
+        "Name one: --target NAME",
     )
 
 
