@@ -23,8 +23,7 @@ from swapstone.session.interrupted import Interrupted
 from swapstone.session.outcome import check_fail_if, parse_fail_if
 from swapstone.session.progress import NullProgress, Progress
 from swapstone.session.record_handle import Record
-from swapstone.session.run_options import RunOptions
-from swapstone.session.sharing import parse_sharing
+from swapstone.session.run_options import RunOptions, parse_sharing
 from swapstone.session.values import Duration, duration_ns, duration_seconds
 from swapstone.session.works import works_of
 

@@ -15,8 +15,8 @@ from swapstone.model.safe_text import safe_excerpt
 from swapstone.targets.target import Target, TargetError, UnequalRunsError
 from swapstone.targets.target_kind import Notify, RunSharer
 from swapstone.targets.vm.content_store import OBJECTS, RUNS, TRIALS, ContentStore, DamagedEntryError
-from swapstone.targets.vm.named_run import NamedRun
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits
+from swapstone.targets.vm.run_name import NamedRun
 from swapstone.targets.vm.stored_trial import get_run, put_run, put_trial
 from swapstone.targets.vm.vm_target import VmTarget
 from swapstone.targets.vm.worker_pools import WorkerPool, is_custom, open_workers

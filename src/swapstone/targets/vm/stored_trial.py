@@ -18,10 +18,9 @@ from swapstone.targets.vm.boot_image import Part
 from swapstone.targets.vm.content_store import RUNS, TRIALS, ContentStore, DamagedEntryError
 from swapstone.targets.vm.emulator import check_cpu, find_emulator
 from swapstone.targets.vm.machine_models import EmulatedMachine
-from swapstone.targets.vm.named_run import NamedRun
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Setup
 from swapstone.targets.vm.run_cache import decode_run, encode_run
-from swapstone.targets.vm.run_name import digest_of, run_inputs
+from swapstone.targets.vm.run_name import NamedRun, digest_of, run_inputs
 from swapstone.version import __version__
 
 MOST_MEMORY_BYTES = 64 << 30

@@ -48,11 +48,10 @@ from swapstone.targets.vm.machine_facts import (
 )
 from swapstone.targets.vm.machine_models import COMPILERS, EmulatedMachine
 from swapstone.targets.vm.machine_runner import MachineRunner
-from swapstone.targets.vm.named_run import NamedRun, RunSource
 from swapstone.targets.vm.qemu import GuestEnd, GuestRun, Limits, Setup
 from swapstone.targets.vm.replicates import block_of
 from swapstone.targets.vm.run_cache import RunCache
-from swapstone.targets.vm.run_name import digest_of, run_inputs
+from swapstone.targets.vm.run_name import NamedRun, RunSource, digest_of, run_inputs
 from swapstone.targets.vm.run_output import TRIAL, check_run, decode_run
 from swapstone.targets.vm.saved_machine import QUIT, SLACK_MS
 from swapstone.wire import AgentAnswer, TrialRequest, encode_plan_header, encode_request
