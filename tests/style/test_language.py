@@ -27,6 +27,7 @@ CLEAN = (
     "docs/index.md",
     "docs/latency-report.md",
     "docs/latency.md",
+    "docs/measurements",
     "docs/own-program.md",
     "docs/servers.md",
     "docs/stability.md",
