@@ -35,6 +35,8 @@ CLEAN = (
     "docs/swap.md",
     "docs/testing.md",
     "docs/tutorial.md",
+    "docs/workloads-libc.md",
+    "docs/workloads-system.md",
     "docs/workloads.md",
     "src/swapstone/artifacts",
     "src/swapstone/comparison",

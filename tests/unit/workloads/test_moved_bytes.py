@@ -103,7 +103,7 @@ def test_an_operation_moves_the_documented_bytes(name: str, level: str, shared: 
 
 
 def _operations_of_os() -> dict[str, int]:
-    text = (share_dir() / "docs" / "workloads.md").read_text()
+    text = (share_dir() / "docs" / "workloads-system.md").read_text()
     text = text[text.index("## Suite `os`") : text.index("## Suite `unix`")]
     return {name: int(number) for name, number in re.findall(r"^\| `([^`]+)` \| [^|]+ \| (\d+) \|", text, re.MULTILINE)}
 
