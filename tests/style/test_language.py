@@ -28,6 +28,7 @@ CLEAN = (
     "docs/latency-report.md",
     "docs/latency.md",
     "docs/measurements",
+    "docs/own-program-vm.md",
     "docs/own-program.md",
     "docs/servers.md",
     "docs/stability.md",
