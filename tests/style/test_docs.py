@@ -15,6 +15,7 @@ from swapstone.cli.main import cli
 
 TOP = Path(__file__).parents[2]
 WIDTH = 80
+MOST_BYTES = 25_000
 PAGES = sorted(
     path
     for folder in (".", "docs", "docs/measurements", "crates", "tests/recorded", ".gitlab/issue_templates")
@@ -143,6 +144,13 @@ def test_the_index_names_every_page() -> None:
         for path in (TOP / folder).glob("*.md")
     }
     assert {name for name in names - {"index.md"} if f"({name})" not in index} == set()
+
+
+def test_a_page_is_at_most_25000_bytes() -> None:
+    sizes = {path.name: path.stat().st_size for path in (TOP / "docs").glob("*.md")}
+    assert {name: size for name, size in sizes.items() if size > MOST_BYTES} == {}, (
+        "move measured tables to docs/measurements"
+    )
 
 
 def test_the_files_that_architecture_names_exist() -> None:

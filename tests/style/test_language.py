@@ -39,6 +39,7 @@ CLEAN = (
     "docs/swap.md",
     "docs/testing.md",
     "docs/tutorial.md",
+    "docs/virtual-machine-processors.md",
     "docs/workloads-libc.md",
     "docs/workloads-system.md",
     "docs/workloads.md",
