@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import swapstone
-from swapstone.factors import FACTORS
+from swapstone.factors import all_factors
 from swapstone.model import FactorLevels, OwnProgram
 from swapstone.session.request import ExperimentRequest
 from swapstone.session.settings import PIECES, settings_from
 
-_ARGUMENTS = {"out", "progress", *(factor.name for factor in FACTORS)}
+_ARGUMENTS = {"out", "progress", *(factor.name for factor in all_factors())}
 
 
 def compared(**arguments: Any) -> swapstone.Record:

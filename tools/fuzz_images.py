@@ -27,7 +27,7 @@ from swapstone.artifacts import (
 )
 from swapstone.artifacts.apt import offers_in
 from swapstone.artifacts.kernel_modules import Modules
-from swapstone.factors import FACTORS, Evidence, arm_attributes
+from swapstone.factors import Evidence, all_factors, arm_attributes
 from swapstone.factors import facts as program_facts
 from swapstone.factors.elf_file import DamagedElfError, open_elf
 from swapstone.instruments import (
@@ -55,7 +55,7 @@ def _facts(data: bytes) -> object:
     if facts is None:
         raise DamagedElfError("no facts")
     evidence = Evidence(interp=facts.interp, objects=("/lib/x.so",), program=facts, libraries=(facts,))
-    return facts, [factor.observe(evidence) for factor in FACTORS]
+    return facts, [factor.observe(evidence) for factor in all_factors()]
 
 
 def _symbols(data: bytes) -> object:

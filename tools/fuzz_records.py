@@ -16,7 +16,7 @@ from tools import fuzz_seeds
 from tools.fuzz_decoder import RECORDED, TOP, Decoder, constant, recorded, repair_figures, room, sections, text_of
 
 from swapstone.explanation import explain, load_classes
-from swapstone.factors import FACTORS, Evidence
+from swapstone.factors import Evidence, all_factors
 from swapstone.model import (
     Experiment,
     FactorLevels,
@@ -128,7 +128,7 @@ def _channel(data: bytes) -> object:
     report, answers = decode_channel(data)
     facts = answers[0].facts if answers else ()
     evidence = Evidence(interp=None, objects=(), machine=report.pairs(), facts=facts)
-    levels = [factor.observe(evidence) for factor in FACTORS]
+    levels = [factor.observe(evidence) for factor in all_factors()]
     return report, answers, levels, [missing_load(load, evidence) for load in LOADS]
 
 

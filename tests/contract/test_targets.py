@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.model import UserError, WireError, environment_variable
-from swapstone.targets import TARGETS, Target
+from swapstone.targets import Target, target_kinds
 from swapstone.wire import FACTS, ProcessOutcome, TrialRequest
 from tests.contract.programs import contract_programs
 from tests.contract.target_openers import EXHAUSTIVE, SLOW, open_kind
@@ -22,7 +22,7 @@ KINDS = [
         marks=[pytest.mark.slow] * (kind.name in SLOW | EXHAUSTIVE)
         + [pytest.mark.exhaustive] * (kind.name in EXHAUSTIVE),
     )
-    for kind in TARGETS
+    for kind in target_kinds()
 ]
 
 

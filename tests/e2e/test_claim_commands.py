@@ -14,7 +14,7 @@ from swapstone.cli.main import cli
 from swapstone.model import UserError
 from swapstone.published.claims import PageClaim, page_claims
 from swapstone.session.study_file import load_study
-from swapstone.workloads import SUITES, find_workloads
+from swapstone.workloads import all_suites, find_workloads
 
 CLAIMS = page_claims()
 
@@ -44,7 +44,7 @@ def _measured(command: str) -> set[str]:
     found = set()
     for part in chosen:
         wanted = part.settings.workloads
-        suites = wanted.suites or tuple(suite.name for suite in SUITES)
+        suites = wanted.suites or tuple(suite.name for suite in all_suites())
         names = {each.name for _, each in find_workloads(suites, wanted.only)}
         with contextlib.suppress(UserError):  # a part may have none of the workloads that --only names
             found |= names & {each.name for _, each in find_workloads(suites, only)}

@@ -139,7 +139,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
 def _import_everything() -> None:
     from swapstone.cli.main import COMMANDS
 
-    for module in (*(f"swapstone.cli.{module}" for module, _ in COMMANDS.values()), *LATE):
+    for module in (*(module for module, _ in COMMANDS.values()), *LATE):
         importlib.import_module(module)
     gc.freeze()  # a fork that collects garbage would copy all of this
 

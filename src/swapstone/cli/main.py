@@ -14,39 +14,37 @@ import click
 
 from swapstone.cli.command_name import as_typed, set_command_name
 from swapstone.cli.interrupts import MESSAGE, ending_at_once, raise_interrupts
+from swapstone.manifests import shipped_parts
 from swapstone.version import __version__
 
 EXIT_BUG, EXIT_USER, EXIT_NO_RESULT, EXIT_INTERRUPT = 1, 2, 4, 130
 COMPLETION = "_SWAPSTONE_COMPLETE"
 """The variable by which a shell requests completions."""
 
-# name: (module under swapstone.cli, one line for --help). The order is that of --help.
+# name: (module, one line for --help). The order is that of --help.
 COMMANDS = {
-    "compare": ("compare", "Compare levels of a factor: ratios, intervals and verdicts."),
-    "study": ("study", "Run a study: a shipped experiment, or one from a file."),
-    "explain": ("explain", "Find out why a row differs: run its two variants under instruments."),
-    "profile": ("explain", "Write a row's flame graphs, and their difference."),
-    "show": ("show", "Print a record's table again."),
-    "report": ("show", "Write a record's report as HTML or Markdown."),
-    "export": ("show", "Write a record's figures for other tools."),
-    "verify": ("verify", "Check that a record is whole, unaltered and gives the same verdicts."),
-    "agree": ("agree", "Compare the signs of the differences in two records."),
-    "rerun": ("rerun", "Run a record's experiment again and compare the two."),
-    "query": ("query", "Run an SQL query over all records."),
-    "list": ("listing", "List factors, levels, workloads, suites, studies, records or published figures."),
-    "published": ("published", "List the published figures, and check them."),
-    "image": ("image", "Build, list and boot images of virtual machines."),
-    "sdk": ("image", "Make an SDK: a C library and compiler commands, with which images are built."),
-    "target": ("target", "Remove what was copied to a board."),
-    "conform": ("conform", "Run packetdrill scripts on network stacks: what the RFCs require."),
-    "plan": ("many_machines", "Write a comparison's runs into a store, to be made on many machines."),
-    "run-trial": ("many_machines", "Make planned runs on this machine."),
-    "collect": ("many_machines", "Make the record of a plan from the runs in a store."),
-    "completion": ("shell_completion", "Print the completion script of bash, zsh or fish."),
-    "man": ("man_pages", "Print or write man pages."),
-    "docs": ("docs", "Print a page of the documentation, or list the pages."),
-    "doctor": ("doctor", "Check what this machine can do and what makes its timings noisy."),
+    "compare": ("swapstone.cli.compare", "Compare levels of a factor: ratios, intervals and verdicts."),
+    "study": ("swapstone.cli.study", "Run a study: a shipped experiment, or one from a file."),
+    "show": ("swapstone.cli.show", "Print a record's table again."),
+    "report": ("swapstone.cli.show", "Write a record's report as HTML or Markdown."),
+    "export": ("swapstone.cli.show", "Write a record's figures for other tools."),
+    "verify": ("swapstone.cli.verify", "Check that a record is whole, unaltered and gives the same verdicts."),
+    "agree": ("swapstone.cli.agree", "Compare the signs of the differences in two records."),
+    "rerun": ("swapstone.cli.rerun", "Run a record's experiment again and compare the two."),
+    "query": ("swapstone.cli.query", "Run an SQL query over all records."),
+    "list": (
+        "swapstone.cli.listing",
+        "List factors, levels, workloads, suites, studies, records or published figures.",
+    ),
+    "completion": ("swapstone.cli.shell_completion", "Print the completion script of bash, zsh or fish."),
+    "man": ("swapstone.cli.man_pages", "Print or write man pages."),
+    "docs": ("swapstone.cli.docs", "Print a page of the documentation, or list the pages."),
+    "doctor": ("swapstone.cli.doctor", "Check what this machine can do and what makes its timings noisy."),
 }
+for _part in shipped_parts():
+    COMMANDS |= _part.commands
+_LAST = ("completion", "man", "docs", "doctor")
+COMMANDS = {name: COMMANDS[name] for name in sorted(COMMANDS, key=lambda each: each in _LAST)}
 
 
 class LazyGroup(click.Group):
@@ -62,7 +60,7 @@ class LazyGroup(click.Group):
             return None
         with ending_at_once():
             importlib.import_module("swapstone.model.system_errors").require_memory()
-            module = importlib.import_module(f"swapstone.cli.{COMMANDS[cmd_name][0]}")
+            module = importlib.import_module(COMMANDS[cmd_name][0])
         command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         assert isinstance(command, click.Command)
         _prepare_help(command)

@@ -117,7 +117,7 @@ def _matching(names: Iterable[tuple[str, str]], incomplete: str, prefix: str = "
 
 def complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete ``FACTOR=LEVEL,LEVEL``: factors that are not named yet, then levels that are not in the list yet; or a program's path."""
-    from swapstone.session.catalog import FACTORS  # noqa: PLC0415 - imports all parts, which only a completion needs
+    from swapstone.session.catalog import all_factors  # noqa: PLC0415 - imports all parts, which only a completion needs
 
     name, equals, typed = incomplete.partition("=")
     if "/" in name:
@@ -126,12 +126,12 @@ def complete_factors(ctx: click.Context, param: click.Parameter, incomplete: str
         used = {text.partition("=")[0] for text in ctx.params.get(param.name or "") or ()}
         return [
             CompletionItem(f"{factor.name}=", type=PART, help=factor.description)
-            for factor in FACTORS
+            for factor in all_factors()
             if factor.name.startswith(name) and factor.name not in used
         ]
     before, comma, last = typed.rpartition(",")
     taken = before.split(",")
-    levels = [level for factor in FACTORS if factor.name == name for level in factor.levels]
+    levels = [level for factor in all_factors() if factor.name == name for level in factor.levels]
     return _matching(
         ((level.name, level.description) for level in levels if level.name not in taken),
         last,
@@ -164,32 +164,32 @@ def complete_libraries(ctx: click.Context, param: click.Parameter, incomplete: s
 
 def complete_suites(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a suite."""
-    from swapstone.session.catalog import SUITES  # noqa: PLC0415 - imports all parts, which only a completion needs
+    from swapstone.session.catalog import all_suites  # noqa: PLC0415 - imports all parts, which only a completion needs
 
     del ctx, param
-    return _matching(((suite.name, suite.description) for suite in SUITES), incomplete)
+    return _matching(((suite.name, suite.description) for suite in all_suites()), incomplete)
 
 
 def complete_workloads(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a workload, of the suites on the command line if there are any."""
-    from swapstone.session.catalog import SUITES  # noqa: PLC0415 - imports all parts, which only a completion needs
+    from swapstone.session.catalog import all_suites  # noqa: PLC0415 - imports all parts, which only a completion needs
 
     del param
-    suites = ctx.params.get("suites") or [suite.name for suite in SUITES]
-    found = {work.name: work.description for suite in SUITES if suite.name in suites for work in suite.workloads}
+    suites = ctx.params.get("suites") or [suite.name for suite in all_suites()]
+    found = {work.name: work.description for suite in all_suites() if suite.name in suites for work in suite.workloads}
     return _matching(found.items(), incomplete)
 
 
 def complete_targets(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a target, and the file after its colon."""
-    from swapstone.session.catalog import TARGETS  # noqa: PLC0415 - imports all parts, which only a completion needs
+    from swapstone.session.catalog import target_kinds  # noqa: PLC0415 - imports all parts, which only a completion needs
 
     del ctx, param
     name, colon, path = incomplete.partition(":")
     if not colon:
-        return _matching(((kind.name, kind.usage) for kind in TARGETS), incomplete)
+        return _matching(((kind.name, kind.usage) for kind in target_kinds()), incomplete)
     folder = Path(path).parent if not path.endswith("/") else Path(path)
-    pattern = next((kind.file_pattern for kind in TARGETS if kind.name == name), "")
+    pattern = next((kind.file_pattern for kind in target_kinds() if kind.name == name), "")
     files = sorted(folder.glob(pattern)) if pattern and folder.is_dir() else []
     return _matching(((str(file), "") for file in files), path, f"{name}:")
 

@@ -1,28 +1,21 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The factors that experiments can vary: one file each, and one entry in `FACTORS`."""
+"""The factors that experiments can vary: one file each, named in the manifest of a part."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import msgspec
 
-from swapstone.factors.allocator import ALLOCATOR
-from swapstone.factors.clients import CLIENTS
 from swapstone.factors.command import COMMAND_FACTOR, COMMAND_LINE
-from swapstone.factors.compiler import COMPILER
 from swapstone.factors.factor import Evidence, Factor, Level, ProgramFacts, Recipe, Stage, TakesPaths, TakesTexts
 from swapstone.factors.facts import RECORDED, RELEVANT_SYMBOLS, read_facts
 from swapstone.factors.float_abi import FLOAT
 from swapstone.factors.free_factor import NOT_OBSERVED, free_factor, is_unobserved
 from swapstone.factors.image import IMAGE
-from swapstone.factors.kernel import KERNEL
-from swapstone.factors.libc import LIBC
-from swapstone.factors.link import LINK
-from swapstone.factors.linking import LINKING
 from swapstone.factors.netstack import NETSTACK, missing_control, needs_system
 from swapstone.factors.netstack_options import BUILD_VARIABLES, build_variables
-from swapstone.factors.optimization import OPTIMIZATION
 from swapstone.factors.priority import PRIORITY, PRIORITY_VARIABLE, level_of_stat
 from swapstone.factors.priority import SEEN as PRIORITY_SEEN
 from swapstone.factors.program import PROGRAM
@@ -31,23 +24,16 @@ from swapstone.factors.swap import SWAP, swap_commands, swap_memory_bytes
 from swapstone.model import FactorLevels, UserError, Variant, unknown
 from swapstone.model.parts import provided
 
-FACTORS: tuple[Factor, ...] = (
-    LIBC,
-    ALLOCATOR,
-    LINKING,
-    COMPILER,
-    OPTIMIZATION,
-    KERNEL,
-    SWAP,
-    NETSTACK,
-    LINK,
-    CLIENTS,
-    ROOTFS,
-    IMAGE,
-    FLOAT,
-    PRIORITY,
-)
-FACTORS += provided("factor", Factor)
+
+@functools.cache
+def all_factors() -> tuple[Factor, ...]:
+    """Return every factor, in the order of ``list factors``.
+
+    Raises:
+        UserError: a part can't be loaded.
+    """
+    return (*provided("factor", Factor), PRIORITY)
+
 
 ROOT_FACTORS: tuple[str, ...] = (ROOTFS.name, IMAGE.name)
 """Names of the factors whose levels are root file systems of an own program."""
@@ -56,7 +42,6 @@ __all__ = [
     "BUILD_VARIABLES",
     "COMMAND_FACTOR",
     "COMMAND_LINE",
-    "FACTORS",
     "FLOAT",
     "IMAGE",
     "NETSTACK",
@@ -78,6 +63,7 @@ __all__ = [
     "Stage",
     "TakesPaths",
     "TakesTexts",
+    "all_factors",
     "build_variables",
     "check_values",
     "find_factor",
@@ -103,12 +89,12 @@ def find_factor(name: str) -> Factor:
     Raises:
         UserError: there is none; names the nearest.
     """
-    for factor in (*FACTORS, PROGRAM, COMMAND_FACTOR):
+    for factor in (*all_factors(), PROGRAM, COMMAND_FACTOR):
         if factor.name == name:
             return factor
     if (free := free_factor(name)) is not None:
         return free
-    raise unknown("factor", name, [factor.name for factor in FACTORS])
+    raise unknown("factor", name, [factor.name for factor in all_factors()])
 
 
 def find_level(factor: Factor, name: str) -> Level:

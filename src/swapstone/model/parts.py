@@ -1,41 +1,31 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Parts from elsewhere: packages that add factors, suites with works of a new kind, and targets, without a change here.
+"""What parts provide: the parts in the folder ``parts``, and packages from elsewhere, which need no change here.
 
-A package names its manifest, a `Part`, by an entry point of the group `GROUP`. The manifest is read where any of these kinds is looked
-up; what it provides is imported then, and by no command that only reads records. docs/extending.md has an example of each.
+A package names its manifest, a `Part`, by an entry point of the group `GROUP`. What a part provides is imported where its kind is looked
+up. docs/extending.md has an example of each kind.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
+from swapstone.manifests import Part, shipped_parts
 from swapstone.model.errors import UserError
-from swapstone.model.frozen_struct import FrozenStruct
+
+__all__ = ["GROUP", "KINDS", "Part", "installed_parts", "load", "missing_parts", "parts_of", "provided"]
 
 GROUP = "swapstone.parts"
-KINDS = ("factor", "suite", "target")
-
-
-class Part(FrozenStruct, frozen=True, kw_only=True):
-    """The manifest of a part.
-
-    Attributes:
-        name: as the entry point's.
-        version: of the part; records keep it.
-        provides: by one of `KINDS`, where each object is: ``package.module:NAME``.
-    """
-
-    name: str
-    version: str
-    provides: Mapping[str, tuple[str, ...]]
+KINDS = ("factor", "suite", "target", "topic")
+_OUTSIDE = ("factor", "suite", "target")
+"""The kinds that parts from elsewhere provide: to look for packages takes 25 ms, and commands that read records do without."""
 
 
 @functools.cache
 def installed_parts() -> tuple[Part, ...]:
-    """Return the manifests of all installed parts, by name.
+    """Return the manifests of all parts from elsewhere, by name.
 
     Raises:
         UserError: one can't be read.
@@ -45,14 +35,14 @@ def installed_parts() -> tuple[Part, ...]:
     found = []
     for point in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda each: each.name):
         part = load(point.name, point.value)
-        if not isinstance(part, Part) or part.name != point.name or not part.provides.keys() <= set(KINDS):
-            raise _broken(point.name, f"{point.value} is no manifest of this name with the kinds {', '.join(KINDS)}")
+        if not isinstance(part, Part) or part.name != point.name or not part.provides.keys() <= set(_OUTSIDE):
+            raise _broken(point.name, f"{point.value} is no manifest of this name with the kinds {', '.join(_OUTSIDE)}")
         found.append(part)
     return tuple(found)
 
 
 def provided(kind: str, of: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a class or a protocol, and its instances
-    """Return what all installed parts provide of a kind.
+    """Return what all parts provide of a kind, those from elsewhere last.
 
     Args:
         kind: one of `KINDS`.
@@ -61,7 +51,8 @@ def provided(kind: str, of: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a class o
     Raises:
         UserError: a part or an object of it can't be loaded, or has another class.
     """
-    return tuple(load(part.name, place, of) for part in installed_parts() for place in part.provides.get(kind, ()))
+    parts = (*shipped_parts(), *(installed_parts() if kind in _OUTSIDE else ()))
+    return tuple(load(part.name, place, of) for part in parts for place in part.provides.get(kind, ()))
 
 
 def load(part: str, place: str, of: Any = object) -> Any:  # noqa: ANN401 - as `provided`
@@ -94,23 +85,22 @@ def parts_of(names: Iterable[tuple[str, str]]) -> tuple[Part, ...]:
     wanted = set(names)
     return tuple(
         part
-        for part in installed_parts()
+        for part in (*shipped_parts(), *installed_parts())
         if any(
             (kind, getattr(load(part.name, place), "name", "")) in wanted
-            for kind, places in part.provides.items()
-            for place in places
+            for kind in _OUTSIDE
+            for place in part.provides.get(kind, ())
         )
     )
 
 
 def missing_parts(parts: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return "NAME VERSION" of each of these parts, pairs (name, version), that is not installed."""
-    needed = tuple(parts)
+    known = {part.name for part in shipped_parts()}
+    needed = [(name, version) for name, version in parts if name not in known]
     installed = {part.name for part in installed_parts()} if needed else set()
     return tuple(f"{name} {version}" for name, version in needed if name not in installed)
 
 
 def _broken(part: str, problem: str) -> UserError:
-    return UserError(
-        f"The installed part {part} can't be used: {problem}.", "Install a version of it that fits, or remove it."
-    )
+    return UserError(f"The part {part} can't be used: {problem}.", "Install a version of it that fits, or remove it.")

@@ -102,7 +102,7 @@ def sections_of(context: ReportContext, analysis: Analysis) -> tuple[Section, ..
 
 
 def _sections(context: ReportContext, analysis: Analysis) -> Iterator[_Found]:
-    for topic in topics.TOPICS:
+    for topic in topics.all_topics():
         yield topic, topic.sections(context, analysis)
 
 
@@ -126,7 +126,7 @@ def _notices(context: ReportContext, analysis: Analysis, sections: Iterable[Sect
 
 def _answer(context: ReportContext, analysis: Analysis) -> Answer:
     """Return the answer of the first topic that has one. It begins with how often runs fail, where rows are invalid for that."""
-    for topic in topics.TOPICS:
+    for topic in topics.all_topics():
         if topic.answer is not None and (found := topic.answer(context, analysis)) is not None:
             return msgspec.structs.replace(found, sentence=failing.sentence(analysis) + found.sentence)
     return Answer(sentence=nothing_measured(analysis))

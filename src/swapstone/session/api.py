@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from swapstone.factors import FACTORS
+from swapstone.factors import all_factors
 from swapstone.model import UserError, unknown
 from swapstone.record import default_root, find_record, new_record_path
 from swapstone.report.study_index import StudyIndex
@@ -77,7 +77,7 @@ def compare(
         UserError: an argument is wrong, or the experiment can't run here.
         Interrupted: a signal ended it (a `KeyboardInterrupt`); the record is sealed, and its path is in the exception.
     """
-    known = [factor.name for factor in FACTORS]
+    known = [factor.name for factor in all_factors()]
     if wrong := next((name for name in factors if name not in known), None):
         if piece := next((kind for kind in PIECES.values() if wrong in dict(options_of(kind))), None):
             raise UserError(

@@ -12,7 +12,7 @@ from swapstone.artifacts import (
     missing_crate_requirement,
     missing_guest_requirement,
 )
-from swapstone.factors import FACTORS, Level
+from swapstone.factors import Level, all_factors
 from swapstone.model import UserError
 from swapstone.session.emulator_findings import emulator_findings, kvm_finding
 from swapstone.session.tool_findings import instrument_findings, load_generator_findings
@@ -34,7 +34,7 @@ def capabilities() -> list[Finding]:
 
 
 def _levels() -> list[Finding]:
-    return [_level(factor.name, level) for factor in FACTORS for level in factor.levels]
+    return [_level(factor.name, level) for factor in all_factors() for level in factor.levels]
 
 
 def _level(factor: str, level: Level) -> Finding:

@@ -10,29 +10,29 @@ import msgspec
 
 from swapstone.artifacts import LIBRARIES, library_version
 from swapstone.artifacts.image_catalog import ARCHITECTURES
-from swapstone.factors import FACTORS
+from swapstone.factors import all_factors
 from swapstone.model import RecordError
 from swapstone.record import default_root, list_records, load, record_name
 from swapstone.report.document import Document
 from swapstone.session.command_text import command_line
 from swapstone.session.study_file import BadStudy, list_studies
 from swapstone.session.values import format_duration
-from swapstone.targets import TARGETS
-from swapstone.workloads import LOADS, SUITES
+from swapstone.targets import target_kinds
+from swapstone.workloads import LOADS, all_suites
 
 __all__ = [
     "ARCHITECTURES",
-    "FACTORS",
     "LIBRARIES",
     "LISTS",
     "LOADS",
-    "SUITES",
-    "TARGETS",
     "Rows",
+    "all_factors",
+    "all_suites",
     "check_published",
     "default_root",
     "list_records",
     "record_name",
+    "target_kinds",
 ]
 
 Rows = tuple[list[str], list[list[object]]]
@@ -41,14 +41,16 @@ Rows = tuple[list[str], list[list[object]]]
 
 def _factors() -> Rows:
     head = ["factor", "stage", "levels", "what it is"]
-    return head, [[f.name, f.stage.value, ",".join(level.name for level in f.levels), f.description] for f in FACTORS]
+    return head, [
+        [f.name, f.stage.value, ",".join(level.name for level in f.levels), f.description] for f in all_factors()
+    ]
 
 
 def _levels() -> Rows:
     head = ["factor", "level", "needs", "package", "what it is"]
     return head, [
         [factor.name, level.name, " ".join(level.needs), level.package, level.description]
-        for factor in FACTORS
+        for factor in all_factors()
         for level in (*factor.levels, *getattr(factor, "forms", ()))
     ]
 
@@ -57,7 +59,7 @@ def _workloads() -> Rows:
     head = ["suite", "workload", "processors", "what one pass does"]
     return head, [
         [suite.name, workload.name, workload.cpus.value, workload.description]
-        for suite in SUITES
+        for suite in all_suites()
         for workload in suite.workloads
     ]
 
@@ -70,12 +72,12 @@ def _loads() -> Rows:
 
 def _targets() -> Rows:
     head = ["target", "usage", "clocks", "what it is"]
-    return head, [[kind.name, kind.usage, ",".join(kind.clocks), kind.description] for kind in TARGETS]
+    return head, [[kind.name, kind.usage, ",".join(kind.clocks), kind.description] for kind in target_kinds()]
 
 
 def _suites() -> Rows:
     return ["suite", "workloads", "what it is"], [
-        [suite.name, len(suite.workloads), suite.description] for suite in SUITES
+        [suite.name, len(suite.workloads), suite.description] for suite in all_suites()
     ]
 
 

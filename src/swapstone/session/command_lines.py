@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from swapstone.factors import FACTORS
+from swapstone.factors import all_factors
 from swapstone.model import CommandLine, UserError, placeholders_in, unknown
 from swapstone.model.substitution import NAME
 
@@ -69,7 +69,7 @@ def split_arguments(texts: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, .
 
 def _is_factor(text: str) -> bool:
     name, equals, _ = text.partition("=")
-    known = {*(factor.name for factor in FACTORS), "program", "command"}
+    known = {*(factor.name for factor in all_factors()), "program", "command"}
     return bool(equals) and (name.strip() in known or (name.startswith(("env:", "{")) and not re.search(r"\s", name)))
 
 
@@ -78,7 +78,7 @@ def _require_command(text: str) -> None:
     name, equals, _ = text.partition("=")
     if not text.strip():
         raise UserError("A command is empty.", FORMS)
-    names = [factor.name for factor in FACTORS]
+    names = [factor.name for factor in all_factors()]
     hint = unknown("factor", name, names).hint
     near = hint.partition("?")[0] + "? " if "Did you mean" in hint else ""
     mistyped = equals and near and re.fullmatch(NAME, name, re.ASCII) and "/" not in text

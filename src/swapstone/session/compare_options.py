@@ -29,7 +29,7 @@ from swapstone.session.requested_run import run_request, run_request_by_block
 from swapstone.session.run_options import RunOptions, run_options_of
 from swapstone.session.settings import Settings, settings_from, typed
 from swapstone.session.worst_wakeups import require_wakeups
-from swapstone.targets import TARGETS, clock_of, find_target_kind
+from swapstone.targets import clock_of, find_target_kind, target_kinds
 from swapstone.targets.labgrid_target import LABGRID
 from swapstone.targets.vm.machine_models import check_scale
 
@@ -178,7 +178,7 @@ def parse_boards(text: str) -> tuple[str, ...]:
     """
     if text and text.startswith(_FAKE) and Path(text.removeprefix(_FAKE)).exists():
         return (text,)  # its path may contain a comma and a kind of target
-    kinds = "|".join(re.escape(kind.name) for kind in TARGETS)
+    kinds = "|".join(re.escape(kind.name) for kind in target_kinds())
     boards = tuple(re.split(rf",(?=(?:{kinds})(?:[:,]|\Z))", text)) if text else ()
     if twice := next((board for board in boards if boards.count(board) > 1), ""):
         raise UserError(f"--target names {safe(twice)} twice.", "Name each board once.")

@@ -12,7 +12,7 @@ from swapstone.factors import FLOAT, PRIORITY, Stage, find_factor
 from swapstone.factors.float_abi import ARCHITECTURE, MACHINES
 from swapstone.model import FAMILY_CORRECTION, IDLE, REPORT_CORRECTION, Crate, FactorLevels, Workload, unknown
 from swapstone.targets import default_target
-from swapstone.workloads import BARE_SUITE, SUITES
+from swapstone.workloads import BARE_SUITE, all_suites
 
 BUDGET_PER_VARIANT_NS = 60_000_000_000
 """Time for measuring, for each variant."""
@@ -68,7 +68,7 @@ def default_suites(
     """
     if bare:
         return (BARE_SUITE,)
-    known = {suite.name: suite for suite in SUITES}
+    known = {suite.name: suite for suite in all_suites()}
     suites = SUITES_OF_FACTORS if boots else {**SUITES_OF_FACTORS, **SUITES_OF_BOARDS}
     names = [choice.factor for choice in factors]
     replaced = {other for name, others in _NARROWS.items() if name in names for other in others}

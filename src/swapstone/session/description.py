@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from swapstone import workloads
 from swapstone.artifacts import EMPTY_PROGRAMS, EMPTY_SUITE, SIZE_METRICS
-from swapstone.factors import FACTORS
+from swapstone.factors import all_factors
 from swapstone.model import Experiment, Metric, UserError, WorkSpec
 from swapstone.model.instruction_counts import EXPLAINED_TIMES
 from swapstone.model.parts import parts_of
@@ -20,7 +20,7 @@ from swapstone.record.record_format import PlaceFacts, StoredLevel, StoredWork
 from swapstone.session.own_program_request import report_notes
 from swapstone.session.server_program import server_notes
 from swapstone.session.worst_wakeups import measures_wakeups
-from swapstone.targets import TARGETS, driver_of
+from swapstone.targets import driver_of, target_kinds
 
 
 def describe(experiment: Experiment) -> Description:
@@ -64,7 +64,7 @@ def _stored(suite: str, work: WorkSpec, metrics: Iterable[int]) -> StoredWork:
 
 
 def _levels(experiment: Experiment) -> Iterator[StoredLevel]:
-    texts = {(factor.name, level.name): level.description for factor in FACTORS for level in factor.levels}
+    texts = {(factor.name, level.name): level.description for factor in all_factors() for level in factor.levels}
     for choice in experiment.applied_factors:
         for level in choice.levels:
             yield StoredLevel(factor=choice.factor, level=level, description=texts.get((choice.factor, level), ""))
@@ -73,7 +73,7 @@ def _levels(experiment: Experiment) -> Iterator[StoredLevel]:
 def _place(experiment: Experiment, metrics: Iterable[Metric]) -> PlaceFacts:
     """Return the facts of a target; of one that this version does not have, that it boots and explains nothing."""
     name = experiment.target.partition(":")[0]
-    kind = next((each.opens for each in TARGETS if each.name == name), None)
+    kind = next((each.opens for each in target_kinds() if each.name == name), None)
     if kind is None:
         return PlaceFacts(exact=experiment.virtual)
     driver = "unknown"

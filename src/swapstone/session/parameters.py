@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
 from swapstone.artifacts import KNOWN_PLACEHOLDERS
-from swapstone.factors import FACTORS, check_values, free_levels
+from swapstone.factors import all_factors, check_values, free_levels
 from swapstone.model import FactorLevels, OwnProgram, UserError, placeholders_in
 from swapstone.model.substitution import NAME
 
@@ -87,7 +87,7 @@ def _grouped(option: str, texts: Iterable[str], *, prefix: bool = False) -> dict
 
 
 def _require_free_name(option: str, name: str, values: str) -> None:
-    if name in {factor.name for factor in FACTORS}:
+    if name in {factor.name for factor in all_factors()}:
         raise UserError(
             f"{option} {name}: {name} is a factor of Swapstone.",
             f"Leave {option} out: swapstone compare {name}={values}",

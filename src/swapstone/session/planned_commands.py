@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from swapstone.model import COMMAND, CommandLine, Experiment, FactorLevels, OwnProgram
 from swapstone.model.safe_text import safe
 from swapstone.session.study_file import StudyPart
-from swapstone.targets import TARGETS
+from swapstone.targets import target_kinds
 
 _SHELL = "by /bin/sh -c"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]*")
@@ -91,7 +91,7 @@ def _level_lines(factors: Iterable[FactorLevels]) -> Iterator[str]:
 
 def _target_lines(target: str, modules: Iterable[tuple[str, str]], files: Iterable[str]) -> Iterator[str]:
     name, _, detail = target.partition(":")
-    yield from (does for kind in TARGETS if kind.name == name and (does := kind.does(detail)))
+    yield from (does for kind in target_kinds() if kind.name == name and (does := kind.does(detail)))
     yield from (f"load the modules of the kernel {kernel} from {folder}" for kernel, folder in modules)
     yield from (f"load in the virtual machine the kernel module {path}" for path in files)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from swapstone.factors import FACTORS, find_factor, find_level, parse_choice
+from swapstone.factors import all_factors, find_factor, find_level, parse_choice
 from swapstone.model import (
     BALANCED_ORDER,
     RANDOM_ORDER,
@@ -81,7 +81,7 @@ def parse_held(texts: Iterable[str], varied: Sequence[FactorLevels]) -> tuple[tu
         name, equals, level = (part.strip() for part in text.partition("="))
         if not equals or not level:
             raise UserError(f"{text!r} is not FACTOR=LEVEL.", "For example: --hold optimization=Os")
-        if name not in {factor.name for factor in FACTORS}:
+        if name not in {factor.name for factor in all_factors()}:
             find_factor(name)  # raises for a name that is unknown
             raise UserError(
                 f"{name} can't be held: its levels are yours.",

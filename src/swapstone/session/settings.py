@@ -33,7 +33,7 @@ from swapstone.session.given_values import (
 from swapstone.session.option_table import between, declared, given_of, options_of
 from swapstone.session.sharing import WORKERS_USAGE
 from swapstone.session.values import duration_of
-from swapstone.targets import TARGETS
+from swapstone.targets import target_kinds
 
 _WORKLOADS, _COMMANDS, _PROGRAM = "Workloads", "Your own commands", "Your own program"
 _SERVER, _DRIVER = "Your own server", "The machine of the load generator"
@@ -516,7 +516,7 @@ class Place:
         metadata=declared(
             "--target TARGET",
             _MEASURING,
-            f"{'; '.join(kind.usage for kind in TARGETS)}.  [host; vm where only a virtual machine will do]",
+            f"{'; '.join(kind.usage for kind in target_kinds())}.  [host; vm where only a virtual machine will do]",
             'target = "vm"',
             complete="targets",
         ),

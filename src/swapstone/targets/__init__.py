@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from swapstone.targets.registry import (
-    TARGETS,
     clock_of,
     default_target,
     driver_of,
@@ -13,6 +12,7 @@ from swapstone.targets.registry import (
     parse_target,
     spec_of,
     target_below,
+    target_kinds,
 )
 from swapstone.targets.target import (
     DEFAULT_MACHINE,
@@ -29,7 +29,6 @@ from swapstone.targets.target_kind import ImageBuilder, TargetKind, TargetOption
 
 __all__ = [
     "DEFAULT_MACHINE",
-    "TARGETS",
     "AgentStartError",
     "Capabilities",
     "ImageBuilder",
@@ -50,4 +49,5 @@ __all__ = [
     "parse_target",
     "spec_of",
     "target_below",
+    "target_kinds",
 ]

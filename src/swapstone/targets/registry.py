@@ -3,23 +3,25 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 from swapstone.model import VIRTUAL_CLOCK, WALL_CLOCK, Experiment, UserError, unknown
 from swapstone.model.parts import provided
-from swapstone.targets.bare import BARE
 from swapstone.targets.fake import FAKE
 from swapstone.targets.host import HOST
-from swapstone.targets.labgrid_target import LABGRID
-from swapstone.targets.ssh_target import SSH
 from swapstone.targets.target import Target
 from swapstone.targets.target_kind import TargetKind, TargetOptions, TargetSpec
-from swapstone.targets.virtual_board import VIRTUAL_BOARD
-from swapstone.targets.vm.vm_kind import VM
 
-TARGETS: tuple[TargetKind, ...] = (HOST, FAKE, VM, SSH, VIRTUAL_BOARD, LABGRID, BARE)
-TARGETS += provided("target", TargetKind)
-"""All kinds of targets, those of installed parts last. Where the user names none, the first kind that has the capabilities is taken."""
+
+@functools.cache
+def target_kinds() -> tuple[TargetKind, ...]:
+    """Return all kinds of targets. Where the user names none, the first kind that has the capabilities is taken.
+
+    Raises:
+        UserError: a part can't be loaded.
+    """
+    return (HOST, FAKE, *provided("target", TargetKind))
 
 
 def find_target_kind(text: str) -> TargetKind:
@@ -32,11 +34,11 @@ def find_target_kind(text: str) -> TargetKind:
         UserError: there is no such kind; the hint has what the user types for each target, and what it is for.
     """
     name = text.partition(":")[0]
-    for kind in TARGETS:
+    for kind in target_kinds():
         if kind.name == name:
             return kind
-    usages = {usage: what for kind in TARGETS for usage, what in kind.all_usages}
-    raise unknown("target", name, (kind.name for kind in TARGETS), usages)
+    usages = {usage: what for kind in target_kinds() for usage, what in kind.all_usages}
+    raise unknown("target", name, (kind.name for kind in target_kinds()), usages)
 
 
 def default_target(*, boots: bool, bare: bool = False) -> str:
@@ -47,7 +49,9 @@ def default_target(*, boots: bool, bare: bool = False) -> str:
         bare: whether their servers run without an operating system.
     """
     return next(
-        kind.name for kind in TARGETS if ("boots" in kind.opens.offers, "bare" in kind.opens.offers) == (boots, bare)
+        kind.name
+        for kind in target_kinds()
+        if ("boots" in kind.opens.offers, "bare" in kind.opens.offers) == (boots, bare)
     )
 
 
@@ -65,7 +69,7 @@ def clock_of(text: str, clock: str = "") -> str:
     if not clock:
         return kind.clocks[0]
     if clock not in kind.clocks:
-        others = [other.name for other in TARGETS if clock in other.clocks]
+        others = [other.name for other in target_kinds() if clock in other.clocks]
         hint = f"The {clock} clock is that of --target {' or '.join(others)}." if others else ""
         raise UserError(f"The target {text} has a {' or '.join(kind.clocks)} clock.", hint)
     return clock
@@ -101,7 +105,7 @@ def parse_target(text: str, options: TargetOptions = _DEFAULTS) -> TargetSpec:
     """
     name, _, detail = text.partition(":")
     kind = find_target_kind(name)
-    names = " or ".join(other.name for other in TARGETS if other.has_architectures)
+    names = " or ".join(other.name for other in target_kinds() if other.has_architectures)
     measures = clock_of(text, options.clock) != VIRTUAL_CLOCK
     for refused, message, add in (
         (

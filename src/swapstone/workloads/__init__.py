@@ -13,7 +13,7 @@ from swapstone.workloads.own_workload import own_names, own_samples, own_workloa
 from swapstone.workloads.printed_numbers import METRIC_EXAMPLE, parse_metric, undirected
 from swapstone.workloads.server_metrics import server_samples
 from swapstone.workloads.shared_machine_loads import filled_load, programs_of, shared_machine_load
-from swapstone.workloads.suites import SUITES
+from swapstone.workloads.suites import all_suites
 from swapstone.workloads.suites.latency import with_cycles
 from swapstone.workloads.suites.netstack import BARE_SUITE
 
@@ -21,9 +21,9 @@ __all__ = [
     "BARE_SUITE",
     "LOADS",
     "METRIC_EXAMPLE",
-    "SUITES",
     "TOOL_READERS",
     "Figures",
+    "all_suites",
     "filled_load",
     "find_load",
     "find_suite",
@@ -50,7 +50,7 @@ def find_suite(name: str) -> Suite:
     Raises:
         UserError: there is none; the hint gives near names.
     """
-    return find_named("suite", name, {suite.name: suite for suite in SUITES})
+    return find_named("suite", name, {suite.name: suite for suite in all_suites()})
 
 
 def find_workload(suite: str, name: str) -> Workload:
@@ -76,7 +76,7 @@ def workloads_of(experiment: Experiment, *, installed: bool = False) -> dict[tup
     found = {
         (suite, name): own_workload(experiment, name) if suite == OWN_SUITE else find_workload(suite, name)
         for suite, name in experiment.workloads
-        if not installed or suite == OWN_SUITE or any(each.name == suite for each in SUITES)
+        if not installed or suite == OWN_SUITE or any(each.name == suite for each in all_suites())
     }
     cycles = experiment.wakeups
     return {place: with_cycles(each, cycles) for place, each in found.items()} if cycles else found
@@ -102,7 +102,7 @@ def find_workloads(suites: Iterable[str], only: Iterable[str] = ()) -> tuple[tup
         UserError: a suite does not exist, or a pattern matches nothing in these suites.
     """
     asked = [find_suite(name) for name in suites]
-    every = [(suite.name, workload) for suite in SUITES if suite in asked for workload in suite.workloads]
+    every = [(suite.name, workload) for suite in all_suites() if suite in asked for workload in suite.workloads]
     patterns = tuple(only)
     for pattern in patterns:
         if not any(fnmatchcase(workload.name, pattern) for _, workload in every):
@@ -115,7 +115,7 @@ def find_workloads(suites: Iterable[str], only: Iterable[str] = ()) -> tuple[tup
 
 
 def _matches_nothing(pattern: str, asked: list[Suite]) -> UserError:
-    for suite in SUITES:
+    for suite in all_suites():
         if suite not in asked and any(fnmatchcase(workload.name, pattern) for workload in suite.workloads):
             return UserError(
                 f"No workload named {pattern!r} is in suite {', '.join(one.name for one in asked)}.",

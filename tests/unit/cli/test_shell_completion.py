@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem, ShellComplete
 
 from swapstone.cli.main import cli
 from swapstone.cli.shell_completion import SHELLS, VARIABLE
-from swapstone.factors import FACTORS
+from swapstone.factors import all_factors
 from tests.e2e.cli import TOP
 from tests.programs import require
 
@@ -45,7 +45,7 @@ def test_commands_and_options() -> None:
 
 
 def test_factors_and_levels() -> None:
-    assert _values("compare", "") == [f"{factor.name}=" for factor in FACTORS]
+    assert _values("compare", "") == [f"{factor.name}=" for factor in all_factors()]
     assert {item.type for item in _items("compare", "")} == {"part"}
     assert _values("compare", "li") == ["libc=", "linking=", "link="]
     assert _values("compare", "libc=glibc,musl", "li") == ["linking=", "link="]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from swapstone.factors import FACTORS, Evidence, Recipe, find_factor, parse_choice
+from swapstone.factors import Evidence, Recipe, all_factors, find_factor, parse_choice
 from swapstone.factors.libc import LIBC
 from swapstone.model import UserError
 
@@ -47,7 +47,7 @@ def test_applying_a_level_changes_the_c_library_only() -> None:
 
 
 def test_every_factor_is_complete() -> None:
-    for factor in FACTORS:
+    for factor in all_factors():
         rows = (
             *factor.levels,
             *getattr(factor, "forms", ()),

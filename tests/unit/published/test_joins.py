@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 
 from swapstone import published
-from swapstone.factors import FACTORS
+from swapstone.factors import all_factors
 from swapstone.model import UserError
 from swapstone.published import MEASURED_ROWS, Figure, Side, joined
 from swapstone.published.claims import page_claims
 from swapstone.published.joins import COMPARISONS
 from swapstone.report import topics
 from swapstone.report.topics import swap
-from swapstone.workloads import LOADS, SUITES
+from swapstone.workloads import LOADS, all_suites
 
 METRICS = {
     (suite.name, workload.name): {metric.name for metric in workload.metrics}
-    for suite in SUITES
+    for suite in all_suites()
     for workload in suite.workloads
 }
-LEVELS = {(factor.name, level.name) for factor in FACTORS for level in factor.levels}
+LEVELS = {(factor.name, level.name) for factor in all_factors() for level in factor.levels}
 
 
 def test_every_figure_is_joined() -> None:

@@ -50,6 +50,21 @@ def register(registry: Path, line: str, name: str, entry: str) -> None:
     registry.write_text(text)
 
 
+def add_part(source: Path, name: str, file: str, manifest: str) -> None:
+    """Add a part of one module to a copy of the source.
+
+    Args:
+        source: as `copy_source` returned it.
+        name: of the folder and of the module.
+        file: content of the module.
+        manifest: content of ``part.toml``.
+    """
+    folder = source / "swapstone" / "parts" / name
+    folder.mkdir()
+    (folder / f"{name}.py").write_text(file)
+    (folder / "part.toml").write_text(manifest)
+
+
 def run_python(source: Path, script: str, *arguments: str) -> str:
     """Run a script with a copy of the source; return what it prints."""
     environment = {**os.environ, "PYTHONPATH": str(source)}

@@ -15,19 +15,17 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cli import environment
-from tests.unit.recipes.extending import code_blocks, copy_source, register
+from tests.unit.recipes.extending import add_part, code_blocks, copy_source
 
 pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the source with the file and the line of docs/extending.md."""
-    file, line = code_blocks("Add a factor")
+    """A copy of the source with the files of docs/extending.md."""
+    file, manifest = code_blocks("Add a factor")
     top = tmp_path_factory.mktemp("copy")
-    factors = copy_source(top) / "swapstone" / "factors"
-    (factors / "arenas.py").write_text(file)
-    register(factors / "__init__.py", line, "FACTORS", "ARENAS")
+    add_part(copy_source(top), "arenas", file, manifest)
     return top
 
 
@@ -120,7 +118,7 @@ def test_crossed_factors_give_effects_and_an_interaction_in_every_form(copy: Pat
 
 def test_a_factor_that_is_ignored_is_refused(copy: Path, tmp_path: Path) -> None:
     """The factor applies another level than the one it is given. The observation must reveal it."""
-    file = copy / "src" / "swapstone" / "factors" / "arenas.py"
+    file = copy / "src" / "swapstone" / "parts" / "arenas" / "arenas.py"
     honest = file.read_text()
     file.write_text(honest.replace("_VALUES[level])", '_VALUES["eight"])'))
     try:

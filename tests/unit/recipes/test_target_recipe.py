@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.recipes.extending import TOP, code_blocks, copy_source, register, run_python
+from tests.unit.recipes.extending import TOP, add_part, code_blocks, copy_source, run_python
 
 SWAPSTONE = "import runpy; runpy.run_module('swapstone', run_name='__main__')"
 
@@ -21,12 +21,10 @@ pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the source and of the contract tests, with the file and the line of docs/extending.md."""
-    file, line = code_blocks("Add a target")
+    """A copy of the source and of the contract tests, with the files of docs/extending.md."""
+    file, manifest = code_blocks("Add a target")
     top = tmp_path_factory.mktemp("copy")
-    targets = copy_source(top) / "swapstone" / "targets"
-    (targets / "copied.py").write_text(file)
-    register(targets / "registry.py", line, "TARGETS", "COPIED")
+    add_part(copy_source(top), "copied", file, manifest)
     (top / "tests").mkdir()
     for path in (TOP / "tests").glob("*.py"):
         shutil.copy(path, top / "tests")
@@ -57,7 +55,7 @@ def test_the_target_passes_the_contract_tests(copy: Path) -> None:
 
 def test_the_contract_tests_catch_a_target_that_breaks_it(copy: Path) -> None:
     """Paths of different lengths would move the stack of a process with the name of its variant."""
-    file = copy / "src" / "swapstone" / "targets" / "copied.py"
+    file = copy / "src" / "swapstone" / "parts" / "copied" / "copied.py"
     text = file.read_text()
     broken = text.replace(
         "name = hashlib.sha256(super().put(path).encode()).hexdigest()",

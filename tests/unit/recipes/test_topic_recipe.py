@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.recipes.extending import code_blocks, copy_source, register, run_python
+from tests.unit.recipes.extending import add_part, code_blocks, copy_source, run_python
 from tests.unit.recipes.fake_record import SWAPSTONE, make_record
 
 pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
@@ -16,12 +16,10 @@ pytestmark = pytest.mark.slow  # each test starts the program of a copied tree
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the source with the file and the line of docs/extending.md."""
-    file, line = code_blocks("Add a report topic")
+    """A copy of the source with the files of docs/extending.md."""
+    file, manifest = code_blocks("Add a report topic")
     source = copy_source(tmp_path_factory.mktemp("copy"))
-    topics = source / "swapstone" / "report" / "topics"
-    (topics / "load_counts.py").write_text(file)
-    register(topics / "__init__.py", line, "TOPICS", "LOAD_COUNTS")
+    add_part(source, "load_counts", file, manifest)
     return source
 
 

@@ -21,7 +21,7 @@ from swapstone.model import (
 )
 from swapstone.report.context import ReportContext
 from swapstone.report.document import Drawing
-from swapstone.report.topics import TOPICS
+from swapstone.report.topics import all_topics
 from swapstone.report.topics.goodput import GOODPUT, sections
 
 LINKS = ("clean", "loss:1%", "reorder:1%+delay:10ms")
@@ -66,7 +66,7 @@ FOUND = analysis(*(compared(*place) for place in itertools.product(STACKS, LINKS
 
 
 def test_only_the_suite_has_curves() -> None:
-    assert GOODPUT in TOPICS
+    assert GOODPUT in all_topics()
     assert sections(CONTEXT, analysis(compared("lwip", "clean", suite="netstack"))) == ()
     assert sections(CONTEXT, analysis(compared("lwip", "clean", verdict=Verdict.INVALID))) == ()
 

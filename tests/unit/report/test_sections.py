@@ -46,8 +46,9 @@ def with_toy(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (context.record_id, analysis) == (CONTEXT.record_id, ANALYSIS)
         return (TOY,)
 
-    toy = Topic("toy", sections)
-    monkeypatch.setattr(topics, "TOPICS", (toy, toy, *topics.TOPICS))
+    toy = Topic("toy", 0, sections)
+    every = (toy, toy, *topics.all_topics())
+    monkeypatch.setattr(topics, "all_topics", lambda: every)
 
 
 @pytest.mark.usefixtures("with_toy")

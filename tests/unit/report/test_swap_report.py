@@ -17,7 +17,7 @@ from swapstone.model import Analysis, Experiment, FactorLevels, Run, Sample, Tri
 from swapstone.report.context import ReportContext
 from swapstone.report.plot import Point, Series
 from swapstone.report.record_report import sections_of
-from swapstone.report.topics import TOPICS
+from swapstone.report.topics import all_topics
 from swapstone.report.topics.swap import COLUMNS, SWAP, sections
 from swapstone.report.topics.swap_data import page_mean, page_seconds
 from swapstone.report.topics.swap_plot import bars, drawing
@@ -103,7 +103,7 @@ FOUND = {exhibit.name: exhibit for exhibit in map(reports.texts, sections_of(CON
 
 
 def test_the_kind_is_registered_and_another_kind_has_none_of_it() -> None:
-    assert SWAP in TOPICS
+    assert SWAP in all_topics()
     assert list(FOUND) == ["swap-summary", "swap-compressibility", "swap-back", "swap-seconds-50", "swap-seconds-100"]
     other = builders.experiment()
     works = {work.name: work for work in find_suite("libc").workloads}

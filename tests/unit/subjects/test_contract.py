@@ -41,12 +41,12 @@ from swapstone.subjects.packaged import Packaged
 from swapstone.subjects.server import Server
 from swapstone.targets import open_target
 from swapstone.wire import AgentAnswer, ProcessOutcome, TrialRequest
-from swapstone.workloads import SUITES, find_workload, own_workload, workloads_of
+from swapstone.workloads import all_suites, find_workload, own_workload, workloads_of
 from tests.unit.builders import experiment, trial_spec
 
 OWN = OwnProgram(name="prog", arguments=("/bin/true",), directory="/")
 GLIBC = Variant(levels=(("libc", "glibc"),))
-EVERY = [workload for suite in SUITES for workload in suite.workloads]
+EVERY = [workload for suite in all_suites() for workload in suite.workloads]
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ class Preload:
 def _world(tmp_path: Path, agents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(agents, tmp_path / "cache/swapstone/agents")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(swapstone.factors, "FACTORS", (LIBC, Shade(), Preload()))
+    monkeypatch.setattr(swapstone.factors, "all_factors", lambda: (LIBC, Shade(), Preload()))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from swapstone.artifacts import BASE_RECIPE, resolve_recipe
 from swapstone.factors import Recipe, recipe_of
 from swapstone.model import Variant, Workload
 from swapstone.model.directories import share_dir
-from swapstone.workloads import SUITES
+from swapstone.workloads import all_suites
 from tests.unit.builders import source_of
 
 _Item = TypeVar("_Item")
@@ -57,7 +57,7 @@ def sampled(items: Collection[_Item], kind: Callable[[_Item], object], quick: Co
 
 def kind_of_program(workload: Workload) -> object:
     """Return what decides how a workload is built and prepared; its suite decides what it does."""
-    suite = next(suite.name for suite in SUITES if workload in suite.workloads)
+    suite = next(suite.name for suite in all_suites() if workload in suite.workloads)
     origin = source_of(workload)
     return (suite, origin.libraries, origin.companions, origin.packages)
 

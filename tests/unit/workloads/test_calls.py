@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from swapstone.model import Source
-from swapstone.workloads import SUITES, find_workload
+from swapstone.workloads import all_suites, find_workload
 from tests.shared import Shared
 from tests.unit.builders import source_of
 from tests.unit.workloads.counted_calls import (
@@ -240,7 +240,7 @@ WITHOUT_HARNESS = {
 
 SOURCES = [
     (suite.name, workload, workload.origin)
-    for suite in SUITES
+    for suite in all_suites()
     for workload in suite.workloads
     if isinstance(workload.origin, Source)
 ]

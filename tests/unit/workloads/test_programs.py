@@ -9,13 +9,13 @@ import pytest
 
 from swapstone.artifacts import EMPTY_PROGRAMS, build_empty, build_workload
 from swapstone.model import Source, Workload
-from swapstone.workloads import SUITES, find_workload
+from swapstone.workloads import all_suites, find_workload
 from tests.unit.builders import source_of
 from tests.unit.workloads.programs import LEVELS, REPORT, SOURCES, Programs, kind_of_program, recipe_for, run, sampled
 
 EVERY = [
     workload
-    for suite in SUITES
+    for suite in all_suites()
     for workload in suite.workloads
     if isinstance(workload.origin, Source) and workload.origin.harness
 ]

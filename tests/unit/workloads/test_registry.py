@@ -10,12 +10,12 @@ from swapstone.artifacts.image_catalog import find_part
 from swapstone.model import ALL_PROCESSORS, Cpus, Crate, ImageTool, Package, Source, UserError, Workload
 from swapstone.model.directories import share_dir
 from swapstone.report.topics.throughput import page_rows
-from swapstone.workloads import SUITES, find_suite, find_workload, find_workloads
+from swapstone.workloads import all_suites, find_suite, find_workload, find_workloads
 from swapstone.workloads.suites import throughput
 
 SOURCES = share_dir() / "native" / "workloads"
 DOCUMENT = "".join(path.read_text() for path in sorted((Path(__file__).parents[3] / "docs").glob("workloads*.md")))
-ALL = [workload for suite in SUITES for workload in suite.workloads]
+ALL = [workload for suite in all_suites() for workload in suite.workloads]
 CRATES = [(workload, workload.origin) for workload in ALL if isinstance(workload.origin, Crate)]
 TOOLS = [(workload, workload.origin) for workload in ALL if isinstance(workload.origin, ImageTool)]
 SOURCED = [(workload, workload.origin) for workload in ALL if isinstance(workload.origin, Source)]

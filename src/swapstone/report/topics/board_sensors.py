@@ -143,4 +143,4 @@ def _datum(point: SensorPoint) -> dict[str, str | float | None]:
     }
 
 
-BOARD_SENSORS = Topic("board-sensors", sections)
+BOARD_SENSORS = Topic("board-sensors", 210, sections)

@@ -45,4 +45,4 @@ def _blocks(each: ExplanationSummary) -> Iterator[Block]:
         yield Links(links=tuple((what, where) for where, what in each.pages))
 
 
-EXPLANATIONS = Topic("explanations", sections)
+EXPLANATIONS = Topic("explanations", 150, sections)

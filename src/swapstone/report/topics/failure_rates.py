@@ -103,4 +103,4 @@ def _named(each: FailureRates) -> str:
     return f"{formatting.safe(_place(each))}, {candidate} (p {p_value})"
 
 
-FAILURE_RATES = Topic(NAME, sections, selective=True)
+FAILURE_RATES = Topic(NAME, 190, sections, selective=True)

@@ -165,4 +165,4 @@ def _operands(lines: Sequence[_Line], variant: Variant) -> str:
     return f"{_name(variant)}: inexact operands take {span} what exact ones take."
 
 
-FLOAT_ABI = Topic("float-abi", sections)
+FLOAT_ABI = Topic("float-abi", 110, sections)

@@ -137,4 +137,4 @@ def _plot(title: str, links: list[str], found: dict[str, Goodputs]) -> Drawing |
     )
 
 
-GOODPUT = Topic("goodput", sections)
+GOODPUT = Topic("goodput", 100, sections)

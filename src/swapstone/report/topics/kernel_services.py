@@ -137,4 +137,4 @@ def _number(value: float | None) -> str:
     return "-" if value is None or not math.isfinite(value) else formatting.digits(value, 4)
 
 
-KERNEL_SERVICES = Topic("kernel-services", sections)
+KERNEL_SERVICES = Topic("kernel-services", 40, sections)

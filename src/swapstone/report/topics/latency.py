@@ -175,4 +175,4 @@ def _longest(group: LatencyGroup, suffix: str) -> Iterable[Section]:
     )
 
 
-LATENCY = Topic("latency", sections, answer=answer)
+LATENCY = Topic("latency", 20, sections, answer=answer)

@@ -68,7 +68,7 @@ def environment(context: ReportContext, analysis: Analysis) -> tuple[Section, ..
     return (Section(title="Environment", blocks=(facts,), brief=False),) if facts.pairs else ()
 
 
-NULL_RESULTS = Topic("null-results", null_results, selective=True)
-LINK_LAYOUTS = Topic("link-layouts", link_layouts, selective=True)
-FAILED_TRIALS = Topic("failed-trials", failed_trials, selective=True)
-ENVIRONMENT = Topic("environment", environment)
+NULL_RESULTS = Topic("null-results", 170, null_results, selective=True)
+LINK_LAYOUTS = Topic("link-layouts", 180, link_layouts, selective=True)
+FAILED_TRIALS = Topic("failed-trials", 200, failed_trials, selective=True)
+ENVIRONMENT = Topic("environment", 220, environment)

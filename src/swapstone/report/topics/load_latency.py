@@ -121,4 +121,4 @@ def _drawing(each: LoadSeries, values: Values) -> Drawing:
     )
 
 
-LOAD_LATENCY = Topic(NAME, nothing, page=page)
+LOAD_LATENCY = Topic(NAME, 80, nothing, page=page)

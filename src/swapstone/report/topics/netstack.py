@@ -152,4 +152,4 @@ def _shown(value: float | None, qualified: str = "") -> str:
     )
 
 
-NETSTACK = Topic("netstack", sections, answer=answer)
+NETSTACK = Topic("netstack", 90, sections, answer=answer)

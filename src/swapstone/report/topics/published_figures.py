@@ -43,4 +43,4 @@ def _cells(row: Row) -> tuple[Cell, ...]:
     )
 
 
-PUBLISHED_FIGURES = Topic("published-figures", sections, selective=True)
+PUBLISHED_FIGURES = Topic("published-figures", 160, sections, selective=True)

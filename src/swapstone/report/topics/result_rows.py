@@ -181,4 +181,4 @@ def _detail(row: Row) -> str:
     return "; ".join(filter(None, (tails.detail(c) or c.reason, opposed)))
 
 
-RESULTS = Topic("results", nothing, selective=True, page=page)
+RESULTS = Topic("results", 140, nothing, selective=True, page=page)

@@ -206,4 +206,4 @@ def _page_table(context: ReportContext) -> Iterator[Section]:
     )
 
 
-SERVERS = Topic("servers", sections)
+SERVERS = Topic("servers", 70, sections)

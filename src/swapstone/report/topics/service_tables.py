@@ -205,4 +205,4 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
         yield "*: other work of the same kind. Ratios can be compared with the page's, values can't."
 
 
-SERVICE_TABLES = Topic("service-tables", sections)
+SERVICE_TABLES = Topic("service-tables", 50, sections)

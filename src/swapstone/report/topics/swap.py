@@ -327,4 +327,4 @@ def _points(at_ns: Sequence[float], so: Sequence[float]) -> tuple[Point, ...]:
     )
 
 
-SWAP = Topic("swap", sections, answer=answer)
+SWAP = Topic("swap", 60, sections, answer=answer)

@@ -359,4 +359,4 @@ def _agreement(what: str, rows: Sequence[tuple[Row, float | None, float | None]]
     return f"{what}: {len(known) - len(against)} of {count} in the same direction as the page{size}{tail}."
 
 
-THROUGHPUT = Topic("throughput", sections)
+THROUGHPUT = Topic("throughput", 30, sections)

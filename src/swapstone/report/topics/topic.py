@@ -23,6 +23,7 @@ class Topic(NamedTuple):
 
     Attributes:
         name: letters, digits and hyphens.
+        order: a report prints the topics by it.
         sections: returns the sections of an analysis; none for an analysis without the aspect.
         answer: returns the answer of an analysis with the aspect, else None. The report's answer is that of the first topic that has
             one.
@@ -32,6 +33,7 @@ class Topic(NamedTuple):
     """
 
     name: str
+    order: int
     sections: Callable[[ReportContext, Analysis], tuple[Section, ...]]
     selective: bool = False
     answer: Callable[[ReportContext, Analysis], Answer | None] | None = None

@@ -129,4 +129,4 @@ def _dots(place: Place) -> Iterator[tuple[str, float, float]]:
             yield row.workload, 1 / time if row.metric.quantity is Quantity.RATE else time, space
 
 
-TRADE_OFF = Topic(NAME, nothing, page=page)
+TRADE_OFF = Topic(NAME, 10, nothing, page=page)

@@ -1,36 +1,19 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Every suite, one file each: declarations of workloads, without code that measures."""
+"""Every suite: declarations of workloads, without code that measures."""
 
 from __future__ import annotations
 
+import functools
+
 from swapstone.model import Suite
 from swapstone.model.parts import provided
-from swapstone.workloads.suites import (
-    core,
-    float_arithmetic,
-    latency,
-    libc,
-    libc_extra,
-    netstack,
-    operating_system,
-    server,
-    swap,
-    throughput,
-    unix,
-)
 
-SUITES: tuple[Suite, ...] = (
-    libc.SUITE,
-    libc_extra.SUITE,
-    latency.SUITE,
-    throughput.SUITE,
-    operating_system.SUITE,
-    unix.SUITE,
-    core.SUITE,
-    swap.SUITE,
-    server.SUITE,
-    *netstack.SUITES,
-    float_arithmetic.SUITE,
-)
-SUITES += provided("suite", Suite)
-"""In the order of ``swapstone list workloads``, those of installed parts last. A new suite is a file here and a name in this tuple."""
+
+@functools.cache
+def all_suites() -> tuple[Suite, ...]:
+    """Return every suite, in the order of ``swapstone list workloads``.
+
+    Raises:
+        UserError: a part can't be loaded.
+    """
+    return provided("suite", Suite)
