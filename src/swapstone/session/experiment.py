@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import attrs
 import msgspec
 
 from swapstone.artifacts.image_catalog import ARCHITECTURES, find_architecture
@@ -85,7 +86,11 @@ def complete_target(target: str, boards: Boards) -> str:
     Raises:
         UserError: an option is wrong, or does not fit the target.
     """
-    for complete in provided("target-text", Callable):
+    of_parts = provided("target-text", Callable)
+    if boards != Boards() and not of_parts:
+        given = next(name for name in attrs.asdict(boards) if getattr(boards, name) is not None)
+        raise UserError(f"No installed part reads {flag_of(Boards, given)}.", "Leave it out.")
+    for complete in of_parts:
         target = complete(target, boards)
     return target
 
