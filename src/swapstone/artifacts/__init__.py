@@ -2,19 +2,10 @@
 """Build programs and images. Each is stored in the cache under the digest of all its inputs."""
 
 from swapstone.artifacts.allocators import allocator_tools, cached_libcs
-from swapstone.artifacts.carried_programs import CarriedPrograms, carried_programs
 from swapstone.artifacts.command_names import may_read_environment
 from swapstone.artifacts.companion_programs import build_layouts, build_workload
-from swapstone.artifacts.crates import (
-    build_crate,
-    build_package,
-    missing_crate_requirement,
-    missing_rust,
-    require_crate,
-)
 from swapstone.artifacts.distribution_packages import install_command
 from swapstone.artifacts.elf_compatibility import program_libc
-from swapstone.artifacts.guest import build_bare, missing_guest_requirement, require_guest
 from swapstone.artifacts.libraries import library_digests, library_version, parse_libraries, with_libraries
 from swapstone.artifacts.library_table import LIBRARIES
 from swapstone.artifacts.link_layouts import environment_padding, with_layout_compiler
@@ -58,22 +49,17 @@ __all__ = [
     "SIZE_METRICS",
     "SOURCE_RECIPE",
     "Built",
-    "CarriedPrograms",
     "SourceBuilder",
     "SourceSize",
     "allocator_tools",
-    "build_bare",
-    "build_crate",
     "build_empty",
     "build_layouts",
-    "build_package",
     "build_packaged",
     "build_static_load_generator",
     "build_whole",
     "build_workload",
     "c_library_version",
     "cached_libcs",
-    "carried_programs",
     "check_compiler",
     "check_load_generator",
     "check_recipe",
@@ -90,16 +76,11 @@ __all__ = [
     "load_generator_identity",
     "loader_version",
     "may_read_environment",
-    "missing_crate_requirement",
-    "missing_guest_requirement",
-    "missing_rust",
     "own_tools",
     "parse_libraries",
     "placeholders",
     "program_libc",
     "replaced_flags_warning",
-    "require_crate",
-    "require_guest",
     "require_tools",
     "resolve_recipe",
     "sha256_of",

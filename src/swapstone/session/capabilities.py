@@ -3,22 +3,21 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 
 from swapstone.artifacts import (
     cached_libcs,
     compiler_version,
     install_command,
-    missing_crate_requirement,
-    missing_guest_requirement,
 )
 from swapstone.factors import Level, all_factors
 from swapstone.model import UserError
+from swapstone.model.parts import provided
 from swapstone.session.emulator_findings import emulator_findings, kvm_finding
 from swapstone.session.tool_findings import instrument_findings, load_generator_findings
 from swapstone.targets import Target, open_target
-from swapstone.targets.bare import BARE, emulator_version
-from swapstone.targets.health import Finding, State, ability, examine
+from swapstone.targets.health import Finding, MachineFindings, State, ability, examine
 from swapstone.targets.kernel_noise import TOOLS, unavailable
 from swapstone.wire import ProcessOutcome, TrialRequest
 
@@ -27,8 +26,11 @@ __all__ = ["Finding", "State", "agent_findings", "capabilities", "examine", "noi
 
 def capabilities() -> list[Finding]:
     """Return what this machine can and can't do, each with the command that would enable it."""
+    of_parts: tuple[MachineFindings, ...] = provided("findings", MachineFindings)
+    found = (each.find() for each in sorted(of_parts, key=lambda each: each.order))
     return [
-        *(*_levels(), *_agent(), *emulator_findings(), kvm_finding(), _network(), bare_finding()),
+        *(*_levels(), *_agent(), *emulator_findings(), kvm_finding()),
+        *itertools.chain.from_iterable(found),
         *(*load_generator_findings(), *instrument_findings()),
     ]
 
@@ -46,22 +48,6 @@ def _level(factor: str, level: Level) -> Finding:
         else None
     )
     return ability(name, trouble, lambda: _found(factor, level), absent="missing")
-
-
-def _network() -> Finding:
-    """Return whether trials of network stacks can run; `_levels` checks the commands that they need."""
-    return ability(
-        "network stacks",
-        missing_crate_requirement(),
-        lambda: f"{compiler_version(('rustc',))}, root, a TAP",
-        "{}: no netstack=",
-    )
-
-
-def bare_finding() -> Finding:
-    """Return whether the target without an operating system can be built and booted."""
-    meaning = "{}: no network stack without an operating system"
-    return ability(f"target {BARE.name}", missing_guest_requirement(), emulator_version, meaning)
 
 
 def _found(factor: str, level: Level) -> str:

@@ -30,7 +30,6 @@ from swapstone.session.run_options import RunOptions, run_options_of
 from swapstone.session.settings import Settings, settings_from, typed
 from swapstone.session.worst_wakeups import require_wakeups
 from swapstone.targets import clock_of, find_target_kind, target_kinds
-from swapstone.targets.labgrid_target import LABGRID
 from swapstone.targets.vm.machine_models import check_scale
 
 
@@ -150,7 +149,7 @@ def _on_boards(
             "Add --clock wall, or name each target in a command of its own.",
         )
     each = []
-    in_labs = [board for board in boards if find_target_kind(board) is LABGRID]
+    in_labs = [board for board in boards if find_target_kind(board).file_option]
     for number, board in enumerate(boards, start=1):
         own: dict[str, object] = {
             "target": board,

@@ -8,9 +8,10 @@ import math
 import os
 import secrets
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import attrs
 import msgspec
 
 from swapstone.artifacts.image_catalog import ARCHITECTURES, find_architecture
@@ -28,6 +29,7 @@ from swapstone.model import (
     UserError,
     Workload,
 )
+from swapstone.model.parts import provided
 from swapstone.model.system_errors import as_user_error
 from swapstone.record import (
     Manifest,
@@ -65,14 +67,32 @@ from swapstone.session.request import (
 )
 from swapstone.session.root_levels import check_root_levels
 from swapstone.session.run_options import DEFAULT_OPTIONS, RunOptions
-from swapstone.session.settings import Workloads
+from swapstone.session.settings import Boards, Workloads
 from swapstone.session.trust import require_own_record, require_trust
 from swapstone.session.values import duration_ns
 from swapstone.targets import AgentStartError, Target, TargetOptions, clock_of, find_target_kind, parse_target
-from swapstone.targets.labgrid_target import with_environment
 from swapstone.workloads import find_workloads, own_names, workloads_of
 
 STOPPED = SessionEnd("interrupted", "the user stopped it")
+
+
+def complete_target(target: str, boards: Boards) -> str:
+    """Return a target whose text names what a user names elsewhere, such as the environment of a lab.
+
+    Args:
+        target: as typed; empty for the default one.
+        boards: options of the user.
+
+    Raises:
+        UserError: an option is wrong, or does not fit the target.
+    """
+    of_parts = provided("target-text", Callable)
+    if boards != Boards() and not of_parts:
+        given = next(name for name in attrs.asdict(boards) if getattr(boards, name) is not None)
+        raise UserError(f"No installed part reads {flag_of(Boards, given)}.", "Leave it out.")
+    for complete in of_parts:
+        target = complete(target, boards)
+    return target
 
 
 def resolve(request: ExperimentRequest) -> Experiment:
@@ -92,7 +112,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
         chosen = tuple((OWN_SUITE, name) for name in own_names(request.own))
     else:
         suites = wanted.suites or default_suites(
-            factors, wanted.only, boots=_may_boot(place.target), bare=is_bare(place.target)
+            factors, wanted.only, boots=_may_boot(place.target), of_target=suites_of(place.target)
         )
         found = find_workloads(suites, wanted.only)
         chosen = tuple((suite, workload.name) for suite, workload in found)
@@ -100,7 +120,7 @@ def resolve(request: ExperimentRequest) -> Experiment:
     loads = check_loads(place.loads)
     confidence = default_confidence(measuring.correction)
     architecture = machine.architecture or default_architecture(factors)
-    target = with_environment(place.target or default_target_of(factors, loads, works, architecture))
+    target = complete_target(place.target or default_target_of(factors, loads, works, architecture), Boards())
     if not machine.architecture and not find_target_kind(target).has_architectures:
         architecture = ""
     boots = "boots" in find_target_kind(target).opens.offers
@@ -160,9 +180,9 @@ def _may_boot(target: str | None) -> bool:
     return target is None or "boots" in find_target_kind(target).opens.offers
 
 
-def is_bare(target: str | None) -> bool:
-    """Return whether the user named a target whose servers run without an operating system."""
-    return bool(target) and "bare" in find_target_kind(target or "").opens.offers
+def suites_of(target: str | None) -> tuple[str, ...]:
+    """Return the suites of a request that names a target, and no suite; empty for those of its factors."""
+    return find_target_kind(target).opens.suites if target else ()
 
 
 def _order(request: ExperimentRequest, target: str, factors: Sequence[FactorLevels], clock: str) -> str:

@@ -9,8 +9,7 @@ from pathlib import Path
 from swapstone.factors import ROOT_FACTORS, ROOTFS
 from swapstone.factors.rootfs import no_root
 from swapstone.model import FactorLevels, UnavailableError, UserError
-from swapstone.targets import find_target_kind
-from swapstone.targets.labgrid_target import LABGRID
+from swapstone.targets import find_target_kind, target_kinds
 
 
 def check_root_levels(factors: Sequence[FactorLevels], target: str | None, *, own: bool) -> None:
@@ -33,9 +32,10 @@ def check_root_levels(factors: Sequence[FactorLevels], target: str | None, *, ow
         if "reboots" in opens.offers:
             return
         if opens.offers.isdisjoint({"shares_files", "boots"}):
+            places = " or ".join(kind.usage for kind in target_kinds() if "reboots" in kind.opens.offers)
             raise UnavailableError(
                 f"The target {opens.name} boots no root file systems.",
-                f"Measure on a board of a lab, whose strategy deploys them: --target {LABGRID.name}:PLACE",
+                f"Measure on a board of a lab, whose strategy deploys them: --target {places}",
             )
         if name := next((level for level in rooted.levels if "/" not in level), ""):
             raise no_root(str(Path(name).absolute()))

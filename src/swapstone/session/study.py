@@ -38,7 +38,7 @@ from swapstone.report.study_index import PartSummary, StudyIndex, document_of, s
 from swapstone.session.analysis import analyse_record
 from swapstone.session.budget import BudgetError, check_budget
 from swapstone.session.defaults import default_suites
-from swapstone.session.experiment import is_bare, resolve, resume, start
+from swapstone.session.experiment import resolve, resume, start, suites_of
 from swapstone.session.interrupted import Interrupted
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.report_context import context_of
@@ -269,7 +269,7 @@ def _workload_names(run: StudyRun, part: StudyPart) -> list[str]:
         return list(own_names(request.own))
     wanted = request.settings.workloads
     target = run.target or request.settings.place.target
-    suites = wanted.suites or default_suites(request.factors, wanted.only, bare=is_bare(target))
+    suites = wanted.suites or default_suites(request.factors, wanted.only, of_target=suites_of(target))
     return [work.name for _, work in find_workloads(suites, wanted.only)]
 
 

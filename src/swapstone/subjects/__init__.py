@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import TypeVar
 
-from swapstone.model import Crate, ImageTool, OwnProgram, Package, PartOrigin, Source, UserSupplied, Workload
-from swapstone.model.parts import load
+from swapstone.model import OwnProgram, PartOrigin, Source, UserSupplied, Workload
+from swapstone.model.parts import load, provided
 from swapstone.subjects.bundled import Bundled
-from swapstone.subjects.crate import CrateProgram
-from swapstone.subjects.image_tool import ImageProgram
 from swapstone.subjects.own_program import OwnProgramState, UserProgram
-from swapstone.subjects.packaged import Packaged
-from swapstone.subjects.real_time import probe_request, require_real_time
 from swapstone.subjects.server import Server
-from swapstone.subjects.subject import BuildContext, Judgement, KeepLog, Outcome, Subject, TrialSpec
+from swapstone.subjects.subject import BuildContext, Judgement, KeepLog, Outcome, Subject, SubjectKind, TrialSpec
 from swapstone.subjects.variant_program import Program
 from swapstone.wire.kept_answer import raw_output
 
@@ -27,9 +24,7 @@ __all__ = [
     "Program",
     "Subject",
     "TrialSpec",
-    "probe_request",
     "raw_output",
-    "require_real_time",
     "subject_of",
     "subjects_of",
 ]
@@ -58,14 +53,15 @@ def _of_origin(workload: Workload, states: dict[OwnProgram, OwnProgramState]) ->
     match workload.origin:
         case Source() as source:
             return Bundled(workload, source)
-        case ImageTool() as tool:
-            return ImageProgram(workload, tool)
-        case Package() as package:
-            return Packaged(workload, package)
-        case Crate() as crate:
-            return CrateProgram(workload, crate)
         case UserSupplied(program=own):
             return UserProgram(workload, own, states.setdefault(own, OwnProgramState()))
         case PartOrigin(part=part, subject=place):
             found: Subject = load(part, place, type)(workload)
             return found
+        case origin:
+            return next(kind.make(workload, origin) for kind in _kinds() if isinstance(origin, kind.origin))
+
+
+@functools.cache
+def _kinds() -> tuple[SubjectKind, ...]:
+    return provided("subject", SubjectKind)

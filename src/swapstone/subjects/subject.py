@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -119,6 +119,18 @@ class Outcome:
     answer: AgentAnswer | None
     output: bytes
     kept_answer: bytes = b""
+
+
+class SubjectKind(NamedTuple):
+    """The subjects of workloads with one type of origin, which a part provides as the kind ``subject``.
+
+    Attributes:
+        origin: the type.
+        make: makes the subject of a workload from it and its origin.
+    """
+
+    origin: type
+    make: Callable[[Workload, Any], Subject]
 
 
 class Subject(abc.ABC):

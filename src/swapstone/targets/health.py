@@ -7,7 +7,7 @@ import enum
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,6 +40,18 @@ class Finding(FrozenStruct, frozen=True, kw_only=True):
     found: str
     meaning: str = ""
     remedy: str = ""
+
+
+class MachineFindings(NamedTuple):
+    """What a part finds of this machine, which it provides as the kind ``findings``.
+
+    Attributes:
+        order: findings are printed by it.
+        find: makes the checks.
+    """
+
+    order: int
+    find: Callable[[], Sequence[Finding]]
 
 
 class HostFiles:

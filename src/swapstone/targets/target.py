@@ -6,7 +6,7 @@ from __future__ import annotations
 import abc
 import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Literal, Self, TypeAlias
@@ -14,10 +14,10 @@ from typing import BinaryIO, Literal, Self, TypeAlias
 import msgspec
 
 from swapstone.factors import ProgramFacts, read_facts
-from swapstone.model import FrozenStruct, ImageDifference, UnavailableError, UserError
+from swapstone.model import Experiment, FrozenStruct, ImageDifference, UnavailableError, UserError
 from swapstone.model.safe_text import safe
 from swapstone.targets.carried_files import CarriedFiles
-from swapstone.targets.driver_host import DriverHost
+from swapstone.targets.load_driver import LoadDriver
 from swapstone.wire import AgentAnswer, TrialRequest
 
 
@@ -202,12 +202,14 @@ class Target(abc.ABC):
         name: as the user typed it, e.g. ``host``.
         offers: what it can do, and needs are compared with; see `Offer`.
         driver: the other machine on which load generators run; None where they run beside the servers.
+        suites: those of a request that names none; empty for the suites in which its factors make a difference.
         at_once: number of trials that it can run at the same time; as many threads may call `run`.
     """
 
     name: str
     offers: frozenset[Offer] = frozenset({"runs_programs", "shares_files", "has_load_generators"})
-    driver: DriverHost | None = None
+    driver: LoadDriver | None = None
+    suites: tuple[str, ...] = ()
     at_once: int = 1
 
     @property
@@ -222,6 +224,25 @@ class Target(abc.ABC):
         Raises:
             UserError: it can't be reached.
         """
+
+    @classmethod
+    def check_experiment(cls, experiment: Experiment, need_system: Sequence[str]) -> None:
+        """Refuse what targets of this class can't measure, beyond what follows from their capabilities.
+
+        Args:
+            experiment: what is measured.
+            need_system: names of its workloads that need an operating system.
+
+        Raises:
+            UnavailableError: a workload, factor or load can't be measured; or the baseline can't, or every other level.
+        """
+        del experiment, need_system
+
+    @classmethod
+    def left_out_levels(cls, experiment: Experiment) -> Iterator[str]:
+        """Yield a sentence for each level that targets of this class leave out of an experiment that they accept."""
+        del experiment
+        yield from ()
 
     def check_architecture(self, architecture: str) -> None:  # noqa: B027 - most targets have one of their own
         """Check that a target that probes its architecture runs programs of an architecture.

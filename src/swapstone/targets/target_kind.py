@@ -47,6 +47,7 @@ class TargetKind:
             Raises `UserError` where the text does not have the form that this kind needs.
         usage: what the user types, e.g. ``fake:SPEC.toml``.
         usages: pairs (what the user types, what it is for), where a kind has several; empty for `usage` and `description`.
+        more_usages: returns further such pairs, which parts add.
         clocks: the clocks that it has, the default first.
         has_architectures: whether ``--arch`` applies.
         names_file: whether what follows the colon is the path of a file.
@@ -63,6 +64,7 @@ class TargetKind:
     parse: Callable[[str, TargetOptions], TargetSpec]
     usage: str
     usages: tuple[tuple[str, str], ...] = ()
+    more_usages: Callable[[], tuple[tuple[str, str], ...]] = tuple
     clocks: tuple[str, ...] = (WALL_CLOCK,)
     has_architectures: bool = False
     names_file: Callable[[str], bool] = lambda detail: False  # noqa: ARG005 - by default no text is a path
@@ -74,4 +76,4 @@ class TargetKind:
     @property
     def all_usages(self) -> tuple[tuple[str, str], ...]:
         """Return each form in which the user names the target, with what it is for."""
-        return self.usages or ((self.usage, self.description),)
+        return (*(self.usages or ((self.usage, self.description),)), *self.more_usages())

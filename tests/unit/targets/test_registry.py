@@ -30,7 +30,7 @@ from tests.unit import builders
 
 def test_each_kind_is_one_entry_with_a_unique_name() -> None:
     names = [kind.name for kind in target_kinds()]
-    assert names == ["host", "fake", "vm", "bare-riscv64", "ssh", "virtual-board", "labgrid"]
+    assert names == ["host", "fake", "vm", "ssh", "virtual-board", "labgrid", "bare-riscv64"]
     assert all(kind.description and kind.usage.startswith(kind.name) and kind.clocks for kind in target_kinds())
     assert all(issubclass(kind.opens, Target) for kind in target_kinds())
 

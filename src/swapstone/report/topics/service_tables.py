@@ -10,9 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from swapstone import published
-from swapstone.comparison.boards import SAME_FREQUENCY
 from swapstone.model import IDLE, Analysis, Variant
-from swapstone.model.board_sensors import BoardSensors
 from swapstone.published.measured_rows import COREMARK, LMBENCH, UNIXBENCH, MeasuredRow
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
@@ -24,6 +22,8 @@ from swapstone.report.topics.topic import Topic
 from swapstone.report.verdict_groups import NO_NUMBERS
 
 STUDY = "musl-vs-glibc"
+_SAME_FREQUENCY = 0.02
+"""Clock rates that differ by at most this share are one: it is the default margin of a comparison."""
 _OWN_SUITES = frozenset(row.own_suite for row in published.MEASURED_ROWS)
 
 
@@ -65,7 +65,7 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
             rows = tuple(_rows(which, baseline, candidate, sides))
             if any(row.ratio is not None for row in rows):
                 section = f"{name}-rows-{number}" if number > 1 else f"{name}-rows"
-                mhz, note = _clock_rate(context.sensors) if which is COREMARK else (None, "")
+                mhz, note = _clock_rate(context.piece("clock-rate", tuple)) if which is COREMARK else (None, "")
                 if mhz is not None:
                     rows = (*rows, *_rows_per_mhz(rows, mhz))
                 found.append(_section(section, title, rows, (baseline, candidate), note))
@@ -154,15 +154,14 @@ def _rows_per_mhz(rows: Sequence[Row], mhz: float) -> Iterator[Row]:
             yield Row(unit, row.baseline / mhz, row.candidate / mhz, row.ratio, row.on_page)
 
 
-def _clock_rate(sensors: BoardSensors | None) -> tuple[float | None, str]:
+def _clock_rate(found: tuple[float, float] | None) -> tuple[float | None, str]:
     """Return the clock rate of all trials in MHz, None if there is no single one, and a sentence about it."""
-    found = sensors.range_of("frequency") if sensors is not None else None
     if found is None:
         return None, (
             "Per MHz: unavailable, because the clock rate was not read. It is read on boards (--target ssh:...) whose kernel has cpufreq."
         )
     low, high = found
-    if high > low * (1 + SAME_FREQUENCY):
+    if high > low * (1 + _SAME_FREQUENCY):
         return None, (
             f"Per MHz: unavailable, because the clock rate changed between {low:.0f} and {high:.0f} MHz. With governor=performance in the "
             "target it stays, unless the board is throttled."
