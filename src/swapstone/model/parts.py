@@ -21,14 +21,15 @@ GROUP = "swapstone.parts"
 KINDS = (
     "check",
     "context",
+    "experiment",
     "factor",
     "findings",
     "load-driver",
     "loads",
+    "sharing",
     "subject",
     "suite",
     "target",
-    "target-text",
     "topic",
 )
 _OUTSIDE = ("factor", "suite", "target")

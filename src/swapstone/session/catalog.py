@@ -9,9 +9,9 @@ from importlib import resources
 import msgspec
 
 from swapstone.artifacts import LIBRARIES, library_version
-from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.factors import all_factors
 from swapstone.model import RecordError
+from swapstone.model.architectures import ARCHITECTURES
 from swapstone.record import default_root, list_records, load, record_name
 from swapstone.report.document import Document
 from swapstone.session.command_text import command_line

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from swapstone.artifacts import SOURCE_RECIPE, may_read_environment, placeholders
-from swapstone.artifacts.image_catalog import find_architecture
 from swapstone.factors import Recipe, Stage, find_factor
 from swapstone.model import (
     Experiment,
@@ -21,6 +20,7 @@ from swapstone.model import (
     Workload,
     placeholders_in,
 )
+from swapstone.model.architectures import machine_of
 from swapstone.subjects.image_root import root_levels
 from swapstone.subjects.own_program_carried import carried_files, check_files
 from swapstone.subjects.own_program_root import check_rooted
@@ -67,9 +67,7 @@ def check_own(own: OwnProgram, workload: Workload, experiment: Experiment, targe
     else:
         _check_built(own, experiment, dict.fromkeys(each.arguments[0] for each in every))
     if "shares_files" not in target.offers:
-        architecture = (
-            find_architecture(experiment.architecture).machine if experiment.architecture else os.uname().machine
-        )
+        architecture = machine_of(experiment.architecture)
         check_files(own)
         different = {(each.arguments[0], each.stdin, each.files, each.environment): each for each in every}
         together = CarriedFiles({})
