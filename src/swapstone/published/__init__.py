@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Figures of public pages, and where this program has the same numbers."""
 
-from swapstone.published.data import Figure, baselines, figures, further, source_of, sources
-from swapstone.published.joins import Joined, Place, Side, beside, joined
-from swapstone.published.measured_rows import MEASURED_ROWS, MeasuredRow
+from swapstone.published.data import baselines, figures, further, source_of, sources
+from swapstone.published.joins import Joined, PublishedPlace, joined
+from swapstone.published.measured_rows import MeasuredRow, measured_rows
 
 __all__ = [
-    "MEASURED_ROWS",
-    "Figure",
     "Joined",
     "MeasuredRow",
-    "Place",
-    "Side",
+    "PublishedPlace",
     "baselines",
-    "beside",
     "figures",
     "further",
     "joined",
+    "measured_rows",
     "source_of",
     "sources",
 ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from swapstone.model import Analysis, CaveatKind, Comparison, Experiment, FrozenStruct, RowMeasurements, Scale, Variant
-from swapstone.model.instruction_counts import InstructionExplanation
-from swapstone.published import Side
+from swapstone.model import Analysis, CaveatKind, Comparison, Experiment, FrozenStruct, Scale, Variant
+from swapstone.model.references import Side
+from swapstone.report.row_evidence import Ranges
 from swapstone.report.topics.comparison_groups import shown, sign
 from swapstone.report.verdict_groups import NO_NUMBERS
 
@@ -22,16 +22,14 @@ class Analysed(FrozenStruct, frozen=True, kw_only=True):
 
     Attributes:
         name, experiment, analysis: of the record.
-        profiled: rows that `explain` has run under instruments.
-        counted: rows whose instructions it has counted.
+        stored: by kind of test, what yields the evidence that parts have stored beside the record.
         architecture: of the machine, as the record has it; empty if it has none.
     """
 
     name: str
     experiment: Experiment
     analysis: Analysis
-    profiled: tuple[RowMeasurements, ...] = ()
-    counted: tuple[InstructionExplanation, ...] = ()
+    stored: Mapping[str, Ranges] = {}
     architecture: str = ""
 
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping
 
 from swapstone import published
-from swapstone.published.measured_rows import UNIXBENCH, MeasuredRow
+from swapstone.published.measured_rows import MeasuredRow, measured_rows
 
 _PER_MINUTE = 60.0
 _RATES = {"lps": 1.0, "KBps": 1.0, "lpm": _PER_MINUTE, "MWIPS": 1.0, "1/s": 1.0}
@@ -40,7 +40,7 @@ def index_of(values: Mapping[str, float | None]) -> float | None:
     """
     references = {name: reference for name, reference, _ in published.baselines()}
     scores = []
-    for row in UNIXBENCH:
+    for row in measured_rows("unixbench"):
         if not row.same_kind:
             value = values.get(row.metric)
             if value is None:
