@@ -31,29 +31,29 @@ if TYPE_CHECKING:
     from swapstone.session.verification import Verification
 
 _MODULES = {
-    "compare": "session.api",
-    "explain": "session.api",
-    "load": "session.api",
-    "query": "session.api",
-    "study": "session.api",
-    "Boards": "session.settings",
-    "Interrupted": "session.interrupted",
-    "Measuring": "session.settings",
-    "NullProgress": "session.progress",
-    "Place": "session.settings",
-    "Program": "session.settings",
-    "Progress": "session.progress",
-    "Record": "session.record_handle",
-    "RecordError": "model",
-    "Relation": "session.query",
-    "RowExplanation": "session.explain_row",
-    "Sharing": "session.settings",
-    "StudyResult": "session.api",
-    "UnavailableError": "model",
-    "UserError": "model",
-    "Verification": "session.verification",
-    "VirtualMachine": "session.settings",
-    "Workloads": "session.settings",
+    "compare": "swapstone.session.api",
+    "explain": "swapstone.session.api",
+    "load": "swapstone.session.api",
+    "query": "swapstone.session.api",
+    "study": "swapstone.session.api",
+    "Boards": "swapstone.session.settings",
+    "Interrupted": "swapstone.session.interrupted",
+    "Measuring": "swapstone.session.settings",
+    "NullProgress": "swapstone.session.progress",
+    "Place": "swapstone.session.settings",
+    "Program": "swapstone.session.settings",
+    "Progress": "swapstone.session.progress",
+    "Record": "swapstone.session.record_handle",
+    "RecordError": "swapstone.model",
+    "Relation": "swapstone.session.query",
+    "RowExplanation": "swapstone.session.explain_row",
+    "Sharing": "swapstone.session.settings",
+    "StudyResult": "swapstone.session.api",
+    "UnavailableError": "swapstone.model",
+    "UserError": "swapstone.model",
+    "Verification": "swapstone.session.verification",
+    "VirtualMachine": "swapstone.session.settings",
+    "Workloads": "swapstone.session.settings",
 }
 """The module of each name that is imported when it is first used."""
 
@@ -88,7 +88,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module 'swapstone' has no attribute {name!r}")
-    found: object = getattr(importlib.import_module(f"swapstone.{_MODULES[name]}"), name)
+    found: object = getattr(importlib.import_module(_MODULES[name]), name)
     globals()[name] = found
     return found
 

@@ -7,7 +7,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Sequence
-from pathlib import Path
+from importlib import resources
 from typing import Any
 
 from markupsafe import Markup
@@ -103,7 +103,7 @@ def page(
         "unit": after.unit,
         "difference": second is not None,
     }
-    script = Path(__file__).parent.joinpath("render", "templates").joinpath("flame.js").read_text(encoding="utf-8")
+    script = resources.files("swapstone.report.render").joinpath("templates", "flame.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     # In a script element of type JSON only "</" and "<!--" could end it early.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
