@@ -2,7 +2,7 @@
 """Published figures that stand beside rows of a record, as parts provide them: objects of the kind ``reference``, each a function.
 
 It takes the name of a published study and that of a section of a report, and returns the figures that the section has, in the order of
-the page. It raises `UserError` for a study that it doesn't know.
+the page. It raises `UserError` for a study without figures.
 """
 
 from __future__ import annotations

@@ -10,11 +10,10 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from swapstone import published
 from swapstone.model import FrozenStruct
 from swapstone.model.references import Figure, Side
-from swapstone.published import Joined, PublishedPlace
 from swapstone.published.data import shipped
+from swapstone.published.joins import Joined, PublishedPlace, joined
 from swapstone.report import formatting
 from swapstone.report.answer.wording import listed
 from swapstone.report.document import BulletList, Cell, Column, Document, Heading, Item, Mark, Section, Table, Tone
@@ -134,8 +133,8 @@ def differences(records: Iterable[Analysed], reasons: Sequence[Reason] = ()) -> 
 
 def ratios() -> Iterator[tuple[Figure, PublishedPlace, Side, float]]:
     """Yield each published ratio: (figure, place, side by which is divided, ratio), of time series, indices and derived numbers none."""
-    bases = {_key(each): each for each in reversed(published.joined()) if each.baseline and each.place.over is None}
-    for each in published.joined():
+    bases = {_key(each): each for each in reversed(joined()) if each.baseline and each.place.over is None}
+    for each in joined():
         place, figure, base = each.place, each.figure, bases.get(_key(each))
         if place.series or place.index or place.derived:
             continue

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What a part stores beside a record for some rows, as claims are tested by it: objects of the kind ``evidence``, each a function.
 
-It takes the view of a record, and returns for each kind of test that it knows what yields the evidence.
+It takes the view of a record, and returns for each of its kinds of tests what yields the evidence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Range = tuple[float, float, str]
 """The smallest and the largest value that the evidence allows, nan without them; and a sentence without the verdict."""
 
 Ranges = Callable[[Any], Iterator[Range]]
-"""Yields what a record has for a test: an object with attributes for the row, its two `sides`, and what the kind of test needs."""
+"""Yields what a record has for a test: an object whose attributes the part names that has the kind of test."""
 
 
 def stored_evidence(view: RecordView) -> dict[str, Ranges]:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from swapstone.artifacts import LIBRARIES, library_version
 from swapstone.artifacts.image_catalog import ARCHITECTURES
 from swapstone.factors import all_factors
-from swapstone.model import RecordError
+from swapstone.model import RecordError, UserError
 from swapstone.model.parts import provided
 from swapstone.record import default_root, list_records, load, record_name
 from swapstone.session.command_text import command_line
-from swapstone.session.study_file import BadStudy, list_studies
+from swapstone.session.study_file import list_studies
 from swapstone.session.values import format_duration
 from swapstone.targets import target_kinds
 from swapstone.workloads import LOADS, all_suites
@@ -83,8 +83,8 @@ def _suites() -> Rows:
 def _studies() -> Rows:
     rows: list[list[object]] = []
     for name, study in list_studies():
-        if isinstance(study, BadStudy):
-            rows.append([name, "", "", f"unreadable: {study.reason}"])
+        if isinstance(study, UserError):
+            rows.append([name, "", "", f"unreadable: {study.message}"])
         else:
             budget = format_duration(study.total_budget_ns)
             rows.append([name, len(study.part) or 1, budget, study.question])

@@ -4,39 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Any
 
 from swapstone.model import RowMeasurements
 from swapstone.model.instruction_counts import InstructionExplanation
-from swapstone.model.references import Side
 from swapstone.record import RecordView
 from swapstone.report import formatting
 from swapstone.report.arm_explanation import modelled_rows
 from swapstone.report.row_evidence import Range, Ranges
 from swapstone.session.explanation_files import explained_rows
-
-
-class _Test(Protocol):
-    """A test of a claim about an explained row.
-
-    Attributes:
-        suite, workload, metric, load: of the row.
-        sides: its levels, and what they are compared with.
-        profile: kind of the profile whose stacks are searched.
-        functions: names of functions, one of which a stack must have.
-        processor: the modelled one.
-    """
-
-    suite: str
-    workload: str
-    metric: str
-    load: str
-    profile: str
-    functions: tuple[str, ...]
-    processor: str
-
-    @property
-    def sides(self) -> tuple[Side, Side]: ...
 
 
 def explained_evidence(view: RecordView) -> dict[str, Ranges]:
@@ -49,6 +25,9 @@ def evidence_of(
 ) -> dict[str, Ranges]:
     """Return what yields the evidence of ``stacks`` and ``modelled``.
 
+    A test has the attributes `suite`, `workload`, `load` and `metric` of the row, and its two `sides`; one of stacks has the kind `profile`
+    of the profile, and the names `functions`, one of which a stack must have; a modelled one has the name of the `processor`.
+
     Args:
         profiled: rows that `swapstone explain` has run under instruments.
         counted: rows whose instructions it has counted.
@@ -56,7 +35,7 @@ def evidence_of(
     return {"stacks": lambda test: _stacks(test, profiled), "modelled": lambda test: _modelled(test, counted)}
 
 
-def _stacks(test: _Test, rows: Sequence[RowMeasurements]) -> Iterator[Range]:
+def _stacks(test: Any, rows: Sequence[RowMeasurements]) -> Iterator[Range]:  # noqa: ANN401 - as `Ranges`
     side, _ = test.sides
     profiles = (
         run.profile
@@ -76,7 +55,7 @@ def _stacks(test: _Test, rows: Sequence[RowMeasurements]) -> Iterator[Range]:
             yield share, share, f"{test.workload}, {side.text}: {text}"
 
 
-def _modelled(test: _Test, rows: Sequence[InstructionExplanation]) -> Iterator[Range]:
+def _modelled(test: Any, rows: Sequence[InstructionExplanation]) -> Iterator[Range]:  # noqa: ANN401 - as `Ranges`
     side, over = test.sides
     row = (test.suite, test.workload, test.load, test.metric)
     for found in rows:

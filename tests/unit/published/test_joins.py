@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from swapstone import published
 from swapstone.factors import all_factors
 from swapstone.model import UserError, references
 from swapstone.model.references import COMPARISONS, Figure, Side
-from swapstone.published import joined, measured_rows
+from swapstone.published import data as published
 from swapstone.published.claims import page_claims
+from swapstone.published.joins import joined
+from swapstone.published.measured_rows import measured_rows
 from swapstone.report import topics
 from swapstone.report.topics import swap
 from swapstone.workloads import LOADS, all_suites

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from swapstone import published
 from swapstone.model import UserError
+from swapstone.published import data as published
 from swapstone.published.data import shipped
 
 

@@ -10,7 +10,7 @@ from tests.unit.report.test_service_tables import BANDWIDTH, row_of
 from tests.unit.report.test_throughput import comparison, context
 
 from swapstone.model import Comparison
-from swapstone.published import baselines
+from swapstone.published.data import baselines
 from swapstone.published.measured_rows import measured_rows
 from swapstone.report.record_report import sections_of
 from swapstone.report.topics.kernel_services import sections

@@ -11,7 +11,8 @@ from tests.unit.report.test_throughput import WALL, comparison, context
 
 from swapstone.model import Comparison, Verdict
 from swapstone.model.board_sensors import BoardSensors, SensorPoint
-from swapstone.published import baselines, figures, measured_rows
+from swapstone.published.data import baselines, figures
+from swapstone.published.measured_rows import measured_rows
 from swapstone.report.topics.service_tables import sections
 
 BANDWIDTH = msgspec.structs.replace(WALL, name="bandwidth", unit="MB/s")

@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 from swapstone.model.directories import share_dir
-from swapstone.published import measured_rows
+from swapstone.published.measured_rows import measured_rows
 from swapstone.workloads import find_suite, find_workload
 from tests.shared import Shared
 from tests.unit.builders import source_of

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from swapstone import published
 from swapstone.model import Analysis
+from swapstone.published.data import figures, source_of
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
 from swapstone.report.document import BulletList, Cell, Column, Heading, Item, Paragraph, Section, Table
@@ -35,8 +35,8 @@ def sections(context: ReportContext, analysis: Analysis) -> tuple[Section, ...]:
 
 def _page(study: str) -> str:
     """Return the title, project and machines of a published study."""
-    source = published.source_of(study)
-    platforms = sorted({figure.platform for figure in published.figures(study)})
+    source = source_of(study)
+    platforms = sorted({figure.platform for figure in figures(study)})
     return f"{source['title']}. {source['project']}; measured on {'; '.join(platforms)}."
 
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from swapstone import published
 from swapstone.comparison.boards import SAME_FREQUENCY
 from swapstone.model import IDLE, Analysis, Variant
 from swapstone.model.board_sensors import BoardSensors
+from swapstone.published.data import figures
 from swapstone.published.measured_rows import MeasuredRow, measured_rows
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
@@ -99,7 +99,7 @@ def _on_page(row: MeasuredRow, baseline: Variant, candidate: Variant) -> float |
         return None
     level = {
         figure.level: figure.value
-        for figure in published.figures(STUDY, row.suite)
+        for figure in figures(STUDY, row.suite)
         if (figure.metric, figure.unit, figure.condition) == (row.metric, row.unit, row.condition)
     }
     base, other = level.get(baseline.levels[0][1]), level.get(candidate.levels[0][1])
