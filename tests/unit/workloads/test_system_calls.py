@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Each workload of the suite `os` makes the system calls that its row of docs/workloads.md promises, with both C libraries."""
+"""Each workload of the suite `os` makes the system calls that its row of docs/workloads-system.md promises, with both C libraries."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SHORT = {"lat_pipe", "bw_file_rd"}
 
 def documented() -> dict[str, tuple[int, dict[str, Fraction]]]:
     """Return the operations of a pass and the calls of one operation, by workload, as the documentation states them."""
-    text = (share_dir() / "docs" / "workloads.md").read_text()
+    text = (share_dir() / "docs" / "workloads-system.md").read_text()
     text = text[text.index("## Suite `os`") : text.index("## Suite `unix`")]
     return {
         name: (int(operations), {call: Fraction(number) for call, number in _CALL.findall(calls)})
