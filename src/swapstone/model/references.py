@@ -90,10 +90,7 @@ class Reference(FrozenStruct, frozen=True, kw_only=True):
     place: Place
 
 
-_Source = Callable[[str, str], tuple[Reference, ...]]
-
-
-def _sources() -> tuple[_Source, ...]:
+def _sources() -> tuple[Callable[[str, str], tuple[Reference, ...]], ...]:
     return provided("reference", Callable)
 
 

@@ -65,13 +65,11 @@ def _index(rows: Sequence[Row]) -> Row:
         INDEX,
         INDEX,
         tuple(index_of({row.name: row.values[at] for row in rows}) for at in range(len(COLUMNS))),
-        here=tuple(statistics.geometric_mean(each) if len(each) == _tests() else None for each in ratios),
+        here=tuple(
+            statistics.geometric_mean(each) if len(each) == len(measured_rows("unixbench")) else None for each in ratios
+        ),
         page=shares(on_page(SCORES, "")),
     )
-
-
-def _tests() -> int:
-    return len(measured_rows("unixbench"))
 
 
 def _fields(head: str) -> Iterator[Field[Row]]:
@@ -131,9 +129,10 @@ def _notes(index: Three) -> Iterator[str]:
     beside = (
         f" The page's index of generic, {page:g}, is of that board: only percentages can be compared." if page else ""
     )
+    tests = len(measured_rows("unixbench"))
     yield (
         "index: the geometric mean of the scores, 10 times the rate over UnixBench's reference, of the ten tests with UnixBench's "
-        f"work; its percentages are the mean over all {_tests()} tests.{beside}"
+        f"work; its percentages are the mean over all {tests} tests.{beside}"
     )
     if any(value is None for value in index):
         yield "The index is unavailable where one of these tests has no value."
