@@ -7,6 +7,8 @@ Of the checkout, all files count that git does not ignore, but two kinds:
   interpreter, imports by a computed name or reads the source, the modules that it may reach count: see `_Module`.
 - A page of documentation counts if its path is in one of the test's modules; all pages count if `docs` or `.md` is.
 
+Tests of a project of its own, as that of the crates, depend on its files alone: see `PROJECTS`.
+
 Any doubt makes a digest of more files: a test that runs again costs time, one that is left out wrongly hides a failure.
 """
 
@@ -49,6 +51,9 @@ STATED: dict[str, tuple[str, ...]] = {
     "tests.e2e.fork_server": ("src/", "tests/no_sync.py", "tests/uncompared_snapshots.py"),
 }
 """Paths of the modules that a module imports or starts by a computed name; it is not searched for other names of files."""
+
+PROJECTS = {"tests/e2e/test_crates.py": ("crates/", "docs/netstack-tests.md", "tests/rust_toolchain.py")}
+"""Modules that run the tests of a project of its own, which depend on these files and folders, on the module and on the machine alone."""
 
 PACKAGES = {"swapstone": "src/swapstone/", "tests": "tests/", "tools": "tools/", "benchmarks": "benchmarks/"}
 """The packages of this repository and their folders."""
@@ -205,6 +210,10 @@ class InputDigests:
 
     def of(self, path: str) -> str:
         """Return the digest of a module of tests in hexadecimal digits, by its path below the checkout."""
+        if path in PROJECTS:
+            return _sha256(
+                (self._outside, self._digest(each for each in self._files if each.startswith((path, *PROJECTS[path]))))
+            )
         modules, pages = self.inputs(path)
         return _sha256((self._outside, self._common, self._digest(modules | pages)))
 

@@ -45,14 +45,14 @@ def _made() -> TemporaryFolder:
     return TemporaryFolder("fuzz", shared if shared.is_dir() else None)
 
 
-def room() -> Path:
+def scratch_folder() -> Path:
     """Return a folder for decoders that read files: one for this process and its forks, which leave it when they end."""
     return _made().path
 
 
 def in_file(data: bytes, name: str = "file") -> Path:
-    """Write a file into the room; return its path."""
-    path = room() / name
+    """Write a file into the scratch folder; return its path."""
+    path = scratch_folder() / name
     path.write_bytes(data)
     return path
 

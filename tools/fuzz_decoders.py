@@ -10,7 +10,7 @@ from pathlib import Path
 TOP = Path(__file__).resolve().parent.parent
 sys.path[:0] = [path for path in (str(TOP / "src"), str(TOP)) if path not in sys.path]
 
-from tools.fuzz_decoder import Decoder, repair_figures, room  # noqa: E402 # the path comes first, here and below
+from tools.fuzz_decoder import Decoder, repair_figures, scratch_folder  # noqa: E402 # the path comes first, here and below
 from tools.fuzz_images import IMAGE_DECODERS  # noqa: E402
 from tools.fuzz_programs import PROGRAM_DECODERS  # noqa: E402
 from tools.fuzz_records import (  # noqa: E402
@@ -29,7 +29,7 @@ __all__ = [
     "repair_figures",
     "repair_record",
     "repair_runs",
-    "room",
+    "scratch_folder",
 ]
 
 DECODERS = (*RECORD_DECODERS, *PROGRAM_DECODERS, *IMAGE_DECODERS)

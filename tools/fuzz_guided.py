@@ -38,9 +38,9 @@ def import_decoders() -> None:
 
 def guide(chosen: Sequence[Decoder], seconds: float, seed: int) -> list[Outcome]:
     """Run each decoder in a process of its own for its part of the time."""
-    from tools.fuzz_decoders import room  # noqa: PLC0415 # imported with instrumentation before
+    from tools.fuzz_decoders import scratch_folder  # noqa: PLC0415 # imported with instrumentation before
 
-    room()  # made here, because the processes end without removing theirs
+    scratch_folder()  # made here, because the processes end without removing theirs
     return [_guided(decoder, seconds / len(chosen), seed) for decoder in chosen]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools import fuzz_binaries, fuzz_seeds
 from tools.arm_elf import BX_LR, NOP, VADD, attributes, call, float_elf
-from tools.fuzz_decoder import TOP, Decoder, constant, in_file, room, sections, text_of
+from tools.fuzz_decoder import TOP, Decoder, constant, in_file, scratch_folder, sections, text_of
 from tools.root_archives import docker_image, oci_image, tar
 from tools.small_elf import AARCH64, small_elf
 
@@ -119,7 +119,7 @@ def _elves() -> tuple[bytes, ...]:
 
 
 def _root_archive(data: bytes) -> object:
-    with tempfile.TemporaryDirectory(dir=room()) as work:
+    with tempfile.TemporaryDirectory(dir=scratch_folder()) as work:
         tree = root_file_systems.read_tree(str(in_file(data)), "x86_64", Path(work), archive=True)
         tree.check()
         tree.write(Path(work) / "root")
@@ -149,7 +149,7 @@ def _initrds() -> tuple[bytes, ...]:
 
 
 def _host(data: bytes) -> object:
-    root = room() / "host"
+    root = scratch_folder() / "host"
     shutil.rmtree(root, ignore_errors=True)
     names = [name.decode()[4:] for name in fuzz_seeds.HOST.splitlines() if name.startswith(b"--- ")]
     for name, content in sections(data, names).items():

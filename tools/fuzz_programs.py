@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tools import fuzz_seeds
-from tools.fuzz_decoder import Decoder, constant, recorded, repair_figures, room, text_of
+from tools.fuzz_decoder import Decoder, constant, recorded, repair_figures, scratch_folder, text_of
 from tools.small_elf import AARCH64, small_elf
 
 from swapstone.artifacts.missing_library import (
@@ -241,7 +241,7 @@ def _build_output(data: bytes) -> object:
 
 
 def _makefile(data: bytes) -> object:
-    folder = room() / "source"
+    folder = scratch_folder() / "source"
     folder.mkdir(exist_ok=True)
     (folder / "Makefile").write_bytes(data)
     return replaced_flags_warning('make CFLAGS="{cflags}" LDFLAGS={ldflags}', folder)

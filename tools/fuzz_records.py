@@ -13,7 +13,17 @@ from collections.abc import Iterable
 
 import msgspec
 from tools import fuzz_seeds
-from tools.fuzz_decoder import RECORDED, TOP, Decoder, constant, recorded, repair_figures, room, sections, text_of
+from tools.fuzz_decoder import (
+    RECORDED,
+    TOP,
+    Decoder,
+    constant,
+    recorded,
+    repair_figures,
+    scratch_folder,
+    sections,
+    text_of,
+)
 
 from swapstone.explanation import explain, load_classes
 from swapstone.factors import Evidence, all_factors
@@ -35,7 +45,7 @@ from swapstone.record.run_lines import RunList, read_lines
 from swapstone.session import explanation_files
 from swapstone.session.stored_evidence import is_usable
 from swapstone.session.study_file import decode_study
-from swapstone.session.study_run import load_run
+from swapstone.session.study_run import load_trusted_run
 from swapstone.session.unusable_values import named_record
 from swapstone.subjects.load_check import missing_load
 from swapstone.targets.labgrid_session import decode_answer
@@ -251,7 +261,7 @@ def repair_record(data: bytes) -> bytes:
 
 
 def _record(data: bytes) -> object:
-    folder = room() / "record"
+    folder = scratch_folder() / "record"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for name, content in sections(data, _RECORD_FILES).items():
@@ -260,14 +270,14 @@ def _record(data: bytes) -> object:
 
 
 def _study_run(data: bytes) -> object:
-    folder = room() / "study"
+    folder = scratch_folder() / "study"
     folder.mkdir(exist_ok=True)
     (folder / "study.json").write_bytes(data)
-    return load_run(folder)
+    return load_trusted_run(folder, trust=True)
 
 
 def _marks(data: bytes) -> object:
-    folder = room() / "marked"
+    folder = scratch_folder() / "marked"
     folder.mkdir(exist_ok=True)
     (folder / origin.ORIGIN).write_bytes(data)
     marks = origin._read(folder)
@@ -281,7 +291,7 @@ def _row_evidence(data: bytes) -> object:
     evidence = explanation_files._decoded(data, RowMeasurements)
     if evidence is None or not is_usable(evidence):
         raise UserError("it is no evidence")
-    with named_record(room()):
+    with named_record(scratch_folder()):
         classes = load_classes()
         explanation = explain(evidence, classes)
         return explanation, [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Print the structure of the Python source at one or several revisions: lines, imports, circles, function lengths.
+"""Print the structure of the Python source at one or several revisions: lines, imports, cycles, function lengths.
 
 Usage: tools/structure [REVISION...]     (without one: the working tree)
 """
@@ -66,7 +66,7 @@ def package_graph(graph: Graph) -> Graph:
     return {package: names - {package} for package, names in found.items()}
 
 
-def circles(graph: Graph) -> list[list[str]]:
+def cycles(graph: Graph) -> list[list[str]]:
     """Return the strongly connected components of more than one node (Tarjan, SIAM J. Comput. 1(2), 1972)."""
     numbers: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -117,8 +117,8 @@ def report(revision: str | None) -> str:
     quantiles = {share: lengths[min(len(lengths) - 1, int(len(lengths) * share))] for share in (0.5, 0.9, 0.99)}
     printed = [
         f"{revision or 'working tree'}: {len(files)} files, {sum(lines.values())} lines, {sum(map(len, modules.values()))} imports",
-        f"circles: {len(circles(modules))} of modules, {len(circles(packages))} of packages",
-        *(f"  circle: {' '.join(circle)}" for circle in (*circles(modules), *circles(packages))),
+        f"cycles: {len(cycles(modules))} of modules, {len(cycles(packages))} of packages",
+        *(f"  cycle: {' '.join(cycle)}" for cycle in (*cycles(modules), *cycles(packages))),
         f"functions: {len(lengths)}; lines p50 {quantiles[0.5]}, p90 {quantiles[0.9]}, p99 {quantiles[0.99]}, longest {lengths[-1]}",
         "package        lines  imports",
         *(f"{name:<14} {count:>5}  {' '.join(sorted(packages[name]))}" for name, count in sorted(lines.items())),

@@ -39,7 +39,7 @@ OTHER = {
 
 
 def test_these_are_all_inputs_of_a_run(tmp_path: Path) -> None:
-    """Who adds an input to a run adds it here, and to the section "A run's name" of docs/virtual-machines.md."""
+    """Who adds an input to a run adds it here, and to the section "A run's name" of docs/virtual-machine-runs.md."""
     machine = EmulatedMachine()
     setup = Setup(Emulator(path="qemu", version="7.2", build="b"), machine, tmp_path / "k", tmp_path / "i", b"order")
     inputs = run_inputs(setup, kernel=b"1", initrd=b"2")

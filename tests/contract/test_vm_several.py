@@ -28,7 +28,7 @@ BOTH = (
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["arm64", pytest.param("x86_64", marks=pytest.mark.exhaustive)])
 def test_both_processors_execute_programs_and_take_turns(architecture: str, tmp_path: Path) -> None:
-    """Whether two runs are equal is not tested: most are, and not all (docs/virtual-machines.md, "Several processors")."""
+    """Whether two runs are equal is not tested: most are, and not all (docs/virtual-machine-processors.md)."""
     parts = image_parts(architecture)
     machine = msgspec.structs.replace(parts.machine, processors=2)
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The network stacks' own tests, and the suite that runs each test on each stack."""
+"""The crates' own test command, and the suite that runs each test on each stack."""
 
 from __future__ import annotations
 
@@ -18,12 +18,26 @@ from tests.rust_toolchain import CRATES, copied_crates, require_rust
 BACKENDS = {"lwip", "smoltcp"}
 
 
+@pytest.mark.parametrize(
+    "step", ["format", *(pytest.param(step, marks=pytest.mark.slow) for step in ("lint", "doc", "package"))]
+)
+def test_a_step_of_the_crates_own_test_command_passes(step: str, exhaustive: bool) -> None:
+    require_rust()
+    more = (
+        ("--verify",) if exhaustive and step == "package" else ()
+    )  # else they are packed, and not built from the packages
+    with copied_crates() as crates:
+        done = run("./test", step, *more, folder=crates)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+
+
 @pytest.mark.first
 @pytest.mark.slow
 def test_the_crates_tests_pass() -> None:
     require_rust()
     with copied_crates() as crates:
-        cargo("test", "--quiet", "--workspace", "--exclude", "swapstone-net-testkit", folder=crates)
+        done = run("./test", "unit", folder=crates)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
 @pytest.mark.slow
@@ -39,32 +53,25 @@ def test_each_stack_names_the_limit_of_ports_of_udp_over_ipv6() -> None:
     assert [(row["backend"], row["outcome"]) for row in found] == [("smoltcp", "ok"), ("lwip", "ok")]
 
 
-@pytest.mark.slow
-def test_the_libraries_can_be_published(exhaustive: bool) -> None:
-    require_rust()
-    build = () if exhaustive else ("--no-verify",)  # else they are packed, and not built from the packages
-    cargo("publish", "--dry-run", "--workspace", "--allow-dirty", "--locked", *build)
-
-
-@pytest.mark.slow
-def test_the_documentation_builds_without_a_warning() -> None:
-    require_rust()
-    with copied_crates() as crates:
-        cargo("doc", "--no-deps", "--workspace", folder=crates, environment={"RUSTDOCFLAGS": "-D warnings"})
+def test_an_unknown_step_is_refused_and_help_needs_no_rust() -> None:
+    assert run("./test", "unti").returncode == 2
+    done = run("./test", "--help")
+    assert done.returncode == 0 and all(f"  {step}  " in done.stdout for step in ("unit", "suite", "package"))
 
 
 @pytest.mark.slow
 def test_the_build_script_fetches_nothing(tmp_path: Path) -> None:
     require_rust()
     target = {"CARGO_TARGET_DIR": str(tmp_path / "target")}
-    build = ("build", "--package", "swapstone-net-lwip-sys")
-    missing = run_cargo(*build, environment={**target, "XDG_CACHE_HOME": str(tmp_path), "LWIP_DIR": ""})
+    build = ("cargo", "build", "--package", "swapstone-net-lwip-sys")
+    missing = run(*build, environment={**target, "XDG_CACHE_HOME": str(tmp_path), "LWIP_DIR": ""})
     assert missing.returncode != 0
     assert f"The source of lwIP is missing. Fetch it: {CRATES.parent}/tools/fetch-lwip" in missing.stderr
-    wrong = run_cargo(*build, environment={**target, "LWIP_DIR": str(tmp_path)})
+    wrong = run(*build, environment={**target, "LWIP_DIR": str(tmp_path)})
     assert wrong.returncode != 0
     assert f"{tmp_path} is not the source of lwIP" in wrong.stderr
-    cargo(*build, environment={**target, "XDG_CACHE_HOME": str(tmp_path), "LWIP_DIR": str(lwip_source())})
+    built = run(*build, environment={**target, "XDG_CACHE_HOME": str(tmp_path), "LWIP_DIR": str(lwip_source())})
+    assert built.returncode == 0, built.stderr[-4000:]
 
 
 def test_every_crate_says_whether_it_is_published() -> None:
@@ -84,21 +91,11 @@ def test_every_crate_says_whether_it_is_published() -> None:
 NOTHING: Mapping[str, str] = {}
 
 
-def cargo(*arguments: str, folder: Path = CRATES, environment: Mapping[str, str] = NOTHING) -> None:
-    """Run cargo in the workspace; it must succeed."""
-    done = run_cargo(*arguments, folder=folder, environment=environment)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
-
-
 def conformance(*arguments: str) -> list[dict[str, str]]:
-    """Run the conformance suite, or a part of it; no test may fail.
-
-    With the features of the whole workspace, so that what the other tests of the crates compile is used.
-    """
+    """Run the conformance suite, or a part of it; no test may fail."""
     require_rust()
     with copied_crates() as crates:
-        words = ("test", "--quiet", "--workspace", "--test", "suite", "--", "--jobs", "2", "--json", *arguments)
-        done = run_cargo(*words, folder=crates)
+        done = run("./test", "suite", "--json", *arguments, folder=crates)
     assert done.stdout.lstrip().startswith("["), done.stdout[-2000:] + done.stderr[-4000:]
     found: list[dict[str, str]] = json.loads(done.stdout)
     failed = [row for row in found if row["outcome"] == "failed"]
@@ -107,12 +104,12 @@ def conformance(*arguments: str) -> list[dict[str, str]]:
     return found
 
 
-def run_cargo(
-    *arguments: str, folder: Path = CRATES, environment: Mapping[str, str] = NOTHING
+def run(
+    *command: str, folder: Path = CRATES, environment: Mapping[str, str] = NOTHING
 ) -> subprocess.CompletedProcess[str]:
-    """Run cargo in the workspace, or a copy of it, with additional environment variables."""
+    """Run a command in the workspace, or a copy of it, with additional environment variables."""
     return subprocess.run(
-        ["cargo", *arguments],
+        command,
         cwd=folder,
         env={**os.environ, **environment},
         capture_output=True,

@@ -15,15 +15,17 @@ from tests.e2e.cli import TOP, swapstone
 
 def test_the_list_has_every_page_with_its_heading(tmp_path: Path) -> None:
     lines = swapstone(tmp_path, "docs").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == sorted(path.stem for path in (TOP / "docs").glob("*.md"))
+    names = {path.stem for path in (TOP / "docs").glob("*.md")}
+    names |= {f"measurements/{path.stem}" for path in (TOP / "docs/measurements").glob("*.md")}
+    assert [line.split()[0] for line in lines] == sorted(names)
     assert next(line for line in lines if line.startswith("statistics ")).split(maxsplit=1)[1].strip()
     paths = swapstone(tmp_path, "docs", "--path").stdout.split()
     assert len(paths) == len(lines) and all(Path(path).is_file() for path in paths)
 
 
-@pytest.mark.parametrize("name", ["statistics", "docs/statistics.md", "statistics.md"])
+@pytest.mark.parametrize("name", ["statistics", "docs/statistics.md", "statistics.md", "measurements/scale"])
 def test_a_page_is_printed_as_it_is(tmp_path: Path, name: str) -> None:
-    expected = TOP / "docs" / "statistics.md"
+    expected = TOP / "docs" / f"{name.removeprefix('docs/').removesuffix('.md')}.md"
     assert swapstone(tmp_path, "docs", name).stdout == expected.read_text()
     assert swapstone(tmp_path, "docs", name, "--path").stdout == f"{expected}\n"
 

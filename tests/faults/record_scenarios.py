@@ -165,7 +165,7 @@ class Extended(Records):
         if commands_in(ended.err):
             super().recover(place, ended)
         again = run_child(place, self.action())
-        self.require(again.status == 0, "the same command fails when it is given again", again)
+        self.require(again.status == 0, "the same command fails when it is repeated", again)
         return AGAIN
 
 

@@ -13,7 +13,7 @@ from tests.e2e.cli import environment
 from tests.faults.children import Action, Ended, Place, run_child
 from tests.faults.injection import CRASH, Fault
 
-RESUMED, AGAIN, SHOWN, COMPLETE, UNAFFECTED = "resumed", "given again", "shown", "complete already", "unaffected"
+RESUMED, AGAIN, SHOWN, COMPLETE, UNAFFECTED = "resumed", "repeated", "shown", "complete already", "unaffected"
 """How a scenario reached its end after a fault."""
 
 
@@ -78,7 +78,7 @@ class Scenario:
     def recover(self, place: Place, ended: Ended) -> str:
         """Take the next step; return which one it was."""
         again = run_child(place, self.action())
-        self.require(again.status == 0, "the same command fails when it is given again", again)
+        self.require(again.status == 0, "the same command fails when it is repeated", again)
         return AGAIN
 
     def check(self, name: str, fault: Fault) -> str:

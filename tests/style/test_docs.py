@@ -15,9 +15,10 @@ from swapstone.cli.main import cli
 
 TOP = Path(__file__).parents[2]
 WIDTH = 80
+MOST_BYTES = 25_000
 PAGES = sorted(
     path
-    for folder in (".", "docs", "crates", "tests/recorded", ".gitlab/issue_templates")
+    for folder in (".", "docs", "docs/measurements", "crates", "tests/recorded", ".gitlab/issue_templates")
     for path in (TOP / folder).glob("**/*.md" if folder == "crates" else "*.md")
     if "target" not in path.parts
 )
@@ -137,10 +138,19 @@ def test_commands_parse() -> None:
 
 def test_the_index_names_every_page() -> None:
     index = (TOP / "docs/index.md").read_text()
-    missing = [
-        path.name for path in (TOP / "docs").glob("*.md") if path.stem != "index" and f"({path.name})" not in index
-    ]
-    assert missing == []
+    names = {
+        str(path.relative_to(TOP / "docs"))
+        for folder in ("docs", "docs/measurements")
+        for path in (TOP / folder).glob("*.md")
+    }
+    assert {name for name in names - {"index.md"} if f"({name})" not in index} == set()
+
+
+def test_a_page_is_at_most_25000_bytes() -> None:
+    sizes = {path.name: path.stat().st_size for path in (TOP / "docs").glob("*.md")}
+    assert {name: size for name, size in sizes.items() if size > MOST_BYTES} == {}, (
+        "move measured tables to docs/measurements"
+    )
 
 
 def test_the_files_that_architecture_names_exist() -> None:

@@ -86,7 +86,7 @@ class Modules:
                 f"The kernel has no module {name}{needed} and does not list it as built in.",
                 "Build the kernel with it, or build the image without it (--modules).",
             )
-        found[name] = None  # being visited; a circle is possible in damaged modules only
+        found[name] = None  # being visited; a cycle is possible in damaged modules only
         content = _unpacked(path, self._read(path))
         facts = _facts(path, content)
         for before in _split(facts.get("depends", [])):

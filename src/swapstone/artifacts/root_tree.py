@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The files of a root file system, collected from archives of strangers, before they are written.
+"""The files of a root file system, collected from untrusted archives, before they are written.
 
 All paths of an archive are resolved in this index. Contents are stored under numbers, and links are made last, so that no
 file is ever written through a link. Permissions are 755 or 644, and the sticky bit of folders is kept; owners and times are ignored.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Reads tar archives of strangers, entry by entry, with limits on all that an archive can claim.
+"""Reads untrusted tar archives, entry by entry, with limits on all that an archive can claim.
 
 The formats are those of POSIX.1-2008 (pax: ustar with extended headers) and of GNU tar (long names, numbers in base 256), as tar(5)
 describes them. Nothing is written: `swapstone.artifacts.root_tree` decides what becomes of an entry.

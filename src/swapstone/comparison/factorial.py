@@ -2,7 +2,7 @@
 """Factorial analysis: main effects, simple effects and two-factor interactions of crossed factors.
 
 Each is a contrast of logarithms within a block. The inference on its values is that of a comparison: the Hodges-Lehmann
-estimate, and the interval that inverts the signed-rank test. docs/statistics.md, "FactorialEffects factors", gives the formulas.
+estimate, and the interval that inverts the signed-rank test. docs/statistics.md, "Crossed factors", gives the formulas.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Opens ELF files of strangers: whatever their headers state, reading takes no more memory and steps than the file's size allows.
+"""Opens untrusted ELF files: whatever their headers state, reading takes no more memory and steps than the file's size allows.
 
 pyelftools follows the numbers of a file as they are. A damaged one can state sections of 2^60 bytes, a table whose entries have size 0, or
 a list that points to itself.

@@ -21,11 +21,14 @@ GROUP = "swapstone.parts"
 KINDS = (
     "check",
     "context",
+    "evidence",
     "experiment",
     "factor",
     "findings",
+    "list",
     "load-driver",
     "loads",
+    "reference",
     "sharing",
     "subject",
     "suite",
@@ -82,7 +85,7 @@ def load(part: str, place: str, of: Any = object) -> Any:  # noqa: ANN401 - as `
     module, _, name = place.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
-    except Exception as error:  # whatever a stranger's module raises while it is imported
+    except Exception as error:  # whatever an installed module raises while it is imported
         raise _broken(part, f"{place}: {type(error).__name__}: {error}") from error
     if not isinstance(found, of):
         raise _broken(part, f"{place} is no {of.__name__}")

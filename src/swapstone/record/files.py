@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Open the files of a record, which may come from a stranger: regular files of bounded size, inside the record's folder.
+"""Open the files of an untrusted record: regular files of bounded size, inside the record's folder.
 
 Every file of a record is opened by `RecordFolder`. Each part of its name is opened relative to the folder before it, and no part may be
 a symbolic link (openat(2), O_NOFOLLOW). A device, a FIFO or a socket is never opened, and no open waits (O_NONBLOCK).

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Read a record: strict decoding, line by line; undamaged lines are read despite damage elsewhere.
 
-A record may come from a stranger. `swapstone.record.files` opens its files, `swapstone.record.validation` checks what they mean, and
+A record is untrusted input. `swapstone.record.files` opens its files, `swapstone.record.validation` checks what they mean, and
 whatever is wrong is a damage or a `RecordError`.
 """
 

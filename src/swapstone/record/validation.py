@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Check what the decoded files of a record mean, beyond the types of their fields.
 
-Each check returns a clause, e.g. ``its confidence is 1``, or an empty text. It keeps a record from a stranger from costing more time or
+Each check returns a clause, e.g. ``its confidence is 1``, or an empty text. It keeps an untrusted record from costing more time or
 memory than the largest experiment that this program makes, and from reaching arithmetic that has no result for its values.
 """
 

@@ -307,7 +307,7 @@ def _text_of(output: bytes) -> str | None:
 
 
 def _check_regular(path: Path) -> None:
-    """Check that no file that will be written is a link, a FIFO or a device: the record may come from a stranger.
+    """Check that no file that will be written is a link, a FIFO or a device: the record is untrusted.
 
     Raises:
         RecordError: one is.

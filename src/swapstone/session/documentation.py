@@ -20,9 +20,13 @@ class Page(NamedTuple):
 
 
 def pages() -> list[Page]:
-    """Return all pages in the order of their names."""
-    found = sorted((share_dir() / "docs").glob("*.md"), key=lambda path: path.stem)
-    return [Page(path.stem, _title(path), path) for path in found]
+    """Return all pages in the order of their names; those of a folder have its name, as in ``measurements/scale``."""
+    docs = share_dir() / "docs"
+    found = {
+        str(path.relative_to(docs).with_suffix("")): path
+        for path in (*docs.glob("*.md"), *docs.glob("measurements/*.md"))
+    }
+    return [Page(name, _title(found[name]), found[name]) for name in sorted(found)]
 
 
 def find_page(name: str) -> Page:

@@ -494,7 +494,7 @@ def _finish(writer: RecordWriter, ending: SessionEnd) -> Path:
         verdicts = record_verdicts(load(writer.path))
         writer.seal(ending.state, ending.why, verdicts)
     except RecordError as error:
-        if interrupted.resume not in error.hint:  # it could not be read: that of a stranger's record would be restored
+        if interrupted.resume not in error.hint:  # it could not be read: that of an untrusted record would be restored
             error.hint = f"What was measured is kept. Continue: {interrupted.resume}"
         raise
     except OSError as error:

@@ -202,7 +202,7 @@ class HostInstruments:
 
     def explain(self, row: ExplainedRow, observed: RowMeasurements) -> RowExplanation:
         """Split the difference into causes; if the options require it, remedies for them are tried first."""
-        with named_record(row.view.path):  # stored evidence may come from a stranger
+        with named_record(row.view.path):  # stored evidence is untrusted
             explanation = split_difference(observed, self._classes)
         if row.options.confirm and observed.remedies is None:
             observed = msgspec.structs.replace(observed, remedies=self._tried(row, explanation))

@@ -15,7 +15,7 @@ from swapstone.session.trust import require_trust
 
 
 def require_repeatable(view: RecordView, count: int, *, trust: bool) -> None:
-    """Refuse to run trials of a record again whose runs don't repeat, or that a stranger made.
+    """Refuse to run trials of a record again whose runs don't repeat, or that is untrusted.
 
     Args:
         view: the record.

@@ -35,7 +35,7 @@ _CLOSE = 1e-9
 """Relative difference of two computations of one sample: sums may be rounded in another order."""
 
 PATTERN_CPU_S = 2.0
-"""Processor time for the patterns of one run. Output has at most 128 KiB; a pattern from a stranger may take exponential time."""
+"""Processor time for the patterns of one run. Output has at most 128 KiB; an untrusted pattern may take exponential time."""
 
 _BAD_DATA = (UserError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError)
 """What a decoder may raise of data that it was not made for."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The last line of defence against a record whose values an analysis can't use: an error about the record instead of a traceback.
 
-`swapstone.record.validation` rejects what is known to be unusable. A record from a stranger may still have values for which some
+`swapstone.record.validation` rejects what is known to be unusable. An untrusted record may still have values for which some
 computation has no result; then the record is named, and the place in the code, so that a bug is not hidden.
 """
 

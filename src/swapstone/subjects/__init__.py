@@ -7,13 +7,10 @@ import functools
 from collections.abc import Mapping
 from typing import TypeVar
 
-from swapstone.model import ImageTool, OwnProgram, Package, PartOrigin, Source, UserSupplied, Workload
+from swapstone.model import OwnProgram, PartOrigin, Source, UserSupplied, Workload
 from swapstone.model.parts import load, provided
 from swapstone.subjects.bundled import Bundled
-from swapstone.subjects.image_tool import ImageProgram
 from swapstone.subjects.own_program import OwnProgramState, UserProgram
-from swapstone.subjects.packaged import Packaged
-from swapstone.subjects.real_time import probe_request, require_real_time
 from swapstone.subjects.server import Server
 from swapstone.subjects.subject import BuildContext, Judgement, KeepLog, Outcome, Subject, SubjectKind, TrialSpec
 from swapstone.subjects.variant_program import Program
@@ -27,9 +24,7 @@ __all__ = [
     "Program",
     "Subject",
     "TrialSpec",
-    "probe_request",
     "raw_output",
-    "require_real_time",
     "subject_of",
     "subjects_of",
 ]
@@ -58,10 +53,6 @@ def _of_origin(workload: Workload, states: dict[OwnProgram, OwnProgramState]) ->
     match workload.origin:
         case Source() as source:
             return Bundled(workload, source)
-        case ImageTool() as tool:
-            return ImageProgram(workload, tool)
-        case Package() as package:
-            return Packaged(workload, package)
         case UserSupplied(program=own):
             return UserProgram(workload, own, states.setdefault(own, OwnProgramState()))
         case PartOrigin(part=part, subject=place):

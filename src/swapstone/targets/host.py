@@ -321,7 +321,7 @@ class HostSpec(FrozenStruct, frozen=True, kw_only=True):
             TargetError: the load generators' machine can't be reached.
         """
         check_nice()
-        return HostTarget(driver=_driver_kind().connect(self.driver) if self.driver else None)
+        return HostTarget(driver=_driver_kinds()[0].connect(self.driver) if self.driver else None)
 
 
 @functools.cache
@@ -329,14 +329,10 @@ def _driver_kinds() -> tuple[LoadDriverKind, ...]:
     return provided("load-driver", LoadDriverKind)
 
 
-def _driver_kind() -> LoadDriverKind:
-    if not _driver_kinds():
-        raise UserError("The target host takes nothing after its name.", "Write: --target host")
-    return _driver_kinds()[0]
-
-
 def _driver(detail: str) -> str:
-    return _driver_kind().name_of(detail) if detail else ""
+    if detail and not _driver_kinds():
+        raise UserError("The target host takes nothing after its name.", "Write: --target host")
+    return _driver_kinds()[0].name_of(detail) if detail else ""
 
 
 def _parse(detail: str, options: TargetOptions) -> HostSpec:  # noqa: ARG001 - see `TargetKind`

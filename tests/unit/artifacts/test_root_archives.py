@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Root file systems of strangers: what is unpacked, what is left out, and what is refused."""
+"""Untrusted root file systems: what is unpacked, what is left out, and what is refused."""
 
 from __future__ import annotations
 

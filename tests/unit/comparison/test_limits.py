@@ -56,7 +56,7 @@ def row(before: Any, after: Any, metric: str = "wall", **changes: Any) -> Row:
     return Row(**fields)
 
 
-# The bound of few pairs (docs/statistics.md, "Few runs")
+# The bound of few pairs (docs/statistics.md, "One error rate for a report")
 
 
 @pytest.mark.parametrize(

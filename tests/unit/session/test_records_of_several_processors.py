@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which commands refuse records of machines with several processors (docs/virtual-machines.md, "Several processors")."""
+"""Which commands refuse records of machines with several processors (docs/virtual-machine-processors.md)."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ class FakeBoard:
         while self.state.exists() and time.monotonic() < until:
             time.sleep(0.02)
         assert not self.state.exists()
-        assert self.devices() == ["/dev/mmcblk0p3 5", "/dev/zram0 -3"], "a priority of the kernel's is given again"
+        assert self.devices() == ["/dev/mmcblk0p3 5", "/dev/zram0 -3"], "a priority of the kernel's is set anew"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.input_digests import PACKAGES, STATED, InputDigests, commit
+from tests.input_digests import PACKAGES, PROJECTS, STATED, InputDigests, commit
 from tests.reuse import DRAWN, PassedTests, drawn, unsuitable_argument
 
 TOP = Path(__file__).parents[3]
@@ -25,10 +25,13 @@ CHECKOUT = {
     "src/swapstone/cli/__init__.py": "",
     "src/swapstone/cli/main.py": "from importlib import import_module",
     "native/agent.c": "int main(void) { return 0; }",
+    "crates/lib.rs": "",
     "docs/page.md": "",
     "docs/other.md": "",
     "tests/__init__.py": "",
     "tests/conftest.py": "",
+    "tests/e2e/test_crates.py": "import tests.helper",
+    "tests/rust_toolchain.py": "",
     "tests/helper.py": "def use():\n    from swapstone import one",
     "tests/test_a.py": "import tests.helper",
     "tests/test_page.py": 'PAGE = "docs/page.md"',
@@ -94,6 +97,15 @@ def checkout(top: Path, files: Mapping[str, str] = CHECKOUT) -> Path:
         ("test_program", "src/swapstone/two.py", True),
         ("test_program", "src/swapstone/one.py", False),
         ("test_types", "src/swapstone/two.py", False),
+        ("test_a", "crates/lib.rs", True),
+        ("e2e/test_crates", "crates/lib.rs", True),
+        ("e2e/test_crates", "crates/new.rs", True),
+        ("e2e/test_crates", "tests/e2e/test_crates.py", True),
+        ("e2e/test_crates", "tests/rust_toolchain.py", True),
+        ("e2e/test_crates", "tests/helper.py", False),
+        ("e2e/test_crates", "src/swapstone/one.py", False),
+        ("e2e/test_crates", "native/agent.c", False),
+        ("e2e/test_crates", "docs/page.md", False),
     ],
 )
 def test_a_digest_changes_with_what_the_module_can_reach(
@@ -124,6 +136,7 @@ def test_the_stated_modules_exist_and_start_or_name_others() -> None:
         path = PACKAGES[package] + rest.replace(".", "/")
         assert {f"{path}.py", f"{path.rstrip('/')}/__init__.py"} & digests.modules, name
         assert all(path in digests.modules or path in PACKAGES.values() or path == "src/" for path in paths), name
+    assert all((TOP / path).exists() for module, paths in PROJECTS.items() for path in (module, *paths))
 
 
 def test_one_of_twenty_tests_is_drawn_by_the_commit() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How often the loops of the suite `core`, and those of bw_mem, run: counted by gcov, and equal to what docs/os-suite.md states."""
+"""How often the loops of the suite `core`, and those of bw_mem, run: counted by gcov, and equal to what docs/os-suite-work.md states."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def _counts(program: Path, argument: str, passes: int) -> dict[int, int]:
 
 
 def _documented() -> dict[str, list[float]]:
-    text = (share_dir() / "docs" / "os-suite.md").read_text()
+    text = (share_dir() / "docs" / "os-suite-work.md").read_text()
     rows = re.findall(r"^\| `core_([a-z]+)` \| [^|]+ \| ([0-9.; ]+) \|$", text, re.MULTILINE)
     return {part: [float(number) for number in numbers.split(";")] for part, numbers in rows}
 

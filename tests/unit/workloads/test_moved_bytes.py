@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Workloads of the suites `os` and `unix` move the bytes, and those of `unix` make the system calls, that docs/os-suite.md states."""
+"""Workloads of the suites `os` and `unix` move the bytes, and those of `unix` make the system calls, that docs/os-suite-work.md states."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SLACK = 1
 
 
 def _table(heading: str, columns: int) -> Iterator[list[str]]:
-    text = (share_dir() / "docs" / "os-suite.md").read_text()
+    text = (share_dir() / "docs" / "os-suite-work.md").read_text()
     text = text[text.index(heading) :].split("\n##", 1)[0]
     for line in text.splitlines():
         if line.startswith("| `"):
@@ -41,7 +41,7 @@ def _bytes_of_os() -> dict[str, dict[str, Fraction]]:
     """Return the bytes that an operation writes and reads, by workload."""
     return {
         name: {"write": Fraction(written), "read": Fraction(read)}
-        for names, _, written, read in _table("### Suite `os`: bytes", 4)
+        for names, _, written, read in _table("## Suite `os`: bytes", 4)
         for name in _NAME.findall(names)
     }
 
@@ -49,7 +49,7 @@ def _bytes_of_os() -> dict[str, dict[str, Fraction]]:
 def unix_passes() -> dict[str, tuple[int, dict[str, int], dict[str, int]]]:
     """Return (operations, calls, bytes) of a pass by workload; no bytes where the documentation states none."""
     found = {}
-    for name, _, operations, calls, written, read in _table("### Suite `unix`: calls and bytes", 6):
+    for name, _, operations, calls, written, read in _table("## Suite `unix`: calls and bytes", 6):
         moved = {"write": int(written), "read": int(read)} if written else {}
         found[name.strip("`")] = (int(operations), {call: int(n) for call, n in _CALL.findall(calls)}, moved)
     return found
@@ -103,7 +103,7 @@ def test_an_operation_moves_the_documented_bytes(name: str, level: str, shared: 
 
 
 def _operations_of_os() -> dict[str, int]:
-    text = (share_dir() / "docs" / "workloads.md").read_text()
+    text = (share_dir() / "docs" / "workloads-system.md").read_text()
     text = text[text.index("## Suite `os`") : text.index("## Suite `unix`")]
     return {name: int(number) for name, number in re.findall(r"^\| `([^`]+)` \| [^|]+ \| (\d+) \|", text, re.MULTILINE)}
 

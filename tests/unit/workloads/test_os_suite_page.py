@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""docs/os-suite.md has each workload of `os`, `unix` and `core` in one row, with its work and the original's, in the same calls."""
+"""docs/os-suite-work.md has each workload of `os`, `unix` and `core` in one row, with its work and the original's, in the same calls."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ AROUND = {"context1": {"fork", "exit_group", "wait"}, "execl": {"fork", "exit_gr
 
 
 def _rows() -> list[list[str]]:
-    text = (share_dir() / "docs" / "os-suite.md").read_text()
-    section = text[text.index("### Every workload") :]
+    text = (share_dir() / "docs" / "os-suite-work.md").read_text()
+    section = text[text.index("## Every workload") :]
     table = section[section.index("|---") :].partition("\n\n")[0]
     return [line.strip("| ").split(" | ") for line in table.splitlines()[1:]]
 

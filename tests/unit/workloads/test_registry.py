@@ -14,7 +14,7 @@ from swapstone.workloads import all_suites, find_suite, find_workload, find_work
 from swapstone.workloads.suites import throughput
 
 SOURCES = share_dir() / "native" / "workloads"
-DOCUMENT = (Path(__file__).parents[3] / "docs" / "workloads.md").read_text()
+DOCUMENT = "".join(path.read_text() for path in sorted((Path(__file__).parents[3] / "docs").glob("workloads*.md")))
 ALL = [workload for suite in all_suites() for workload in suite.workloads]
 CRATES = [(workload, workload.origin) for workload in ALL if isinstance(workload.origin, Crate)]
 TOOLS = [(workload, workload.origin) for workload in ALL if isinstance(workload.origin, ImageTool)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Each workload of the suite `os` makes the system calls that its row of docs/workloads.md promises, with both C libraries."""
+"""Each workload of the suite `os` makes the system calls that its row of docs/workloads-system.md promises, with both C libraries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 from swapstone.model.directories import share_dir
-from swapstone.published import MEASURED_ROWS
+from swapstone.published.measured_rows import measured_rows
 from swapstone.workloads import find_suite, find_workload
 from tests.shared import Shared
 from tests.unit.builders import source_of
@@ -49,7 +49,7 @@ SHORT = {"lat_pipe", "bw_file_rd"}
 
 def documented() -> dict[str, tuple[int, dict[str, Fraction]]]:
     """Return the operations of a pass and the calls of one operation, by workload, as the documentation states them."""
-    text = (share_dir() / "docs" / "workloads.md").read_text()
+    text = (share_dir() / "docs" / "workloads-system.md").read_text()
     text = text[text.index("## Suite `os`") : text.index("## Suite `unix`")]
     return {
         name: (int(operations), {call: Fraction(number) for call, number in _CALL.findall(calls)})
@@ -120,5 +120,5 @@ def test_a_pass_makes_the_documented_system_calls(name: str, level: str, shared:
 
 def test_every_lmbench_row_of_the_page_has_a_workload() -> None:
     names = {(suite, workload.name) for suite in ("os", "unix", "core") for workload in find_suite(suite).workloads}
-    assert {(row.own_suite, row.workload) for row in MEASURED_ROWS} <= names
-    assert {(row.own_suite, row.less) for row in MEASURED_ROWS if row.less} <= names
+    assert {(row.own_suite, row.workload) for row in measured_rows()} <= names
+    assert {(row.own_suite, row.less) for row in measured_rows() if row.less} <= names

@@ -120,7 +120,7 @@ def arguments(machine: EmulatedMachine, files: Files, *, saving: bool = False) -
 
     QEMU advances the clock of an idle machine in another thread than the one that executes its instructions, and may do so after the
     last instruction and before it is counted. When it records the run, a lock prevents that; but it can't save such a machine
-    (docs/virtual-machines.md, "Why a run repeats itself").
+    (docs/virtual-machine-runs.md, "Why a run repeats itself").
 
     Args:
         machine: the emulated machine.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Replicates: what differs between two runs that are otherwise the same (docs/virtual-machines.md)."""
+"""Replicates: what differs between two runs that are otherwise the same (docs/virtual-machine-runs.md)."""
 
 from __future__ import annotations
 

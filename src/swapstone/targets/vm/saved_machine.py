@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Saves a machine whose later runs are those of a machine that was booted: docs/virtual-machines.md, "Snapshots"."""
+"""Saves a machine whose later runs are those of a machine that was booted: docs/virtual-machine-runs.md, "Saved machines"."""
 
 from __future__ import annotations
 

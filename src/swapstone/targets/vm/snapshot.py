@@ -3,7 +3,7 @@
 
 A machine is paused before it reads its order, while its first process runs a busy loop (native/guest/init.c). It continues as if it had
 not been saved, to the byte, so a snapshot is no input of a run. QEMU can save only machines whose clock may be wrong, so each snapshot
-is compared with a cold start (docs/virtual-machines.md, "Snapshots").
+is compared with a cold start (docs/virtual-machine-runs.md, "Saved machines").
 """
 
 from __future__ import annotations

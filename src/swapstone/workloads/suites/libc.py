@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Suite `libc`: the workloads of the published comparison of C libraries, under the same names.
 
-Each pass is a new child process. docs/workloads.md describes each, and its differences to the musl project's libc-bench.
+Each pass is a new child process. docs/workloads-libc.md describes each, and its differences to the musl project's libc-bench.
 """
 
 from __future__ import annotations

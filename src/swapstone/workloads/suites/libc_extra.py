@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Suite `libc-extra`: smaller workloads beyond the published comparison. docs/workloads.md describes each."""
+"""Suite `libc-extra`: smaller workloads beyond the published comparison. docs/workloads-libc.md describes each."""
 
 from __future__ import annotations
 

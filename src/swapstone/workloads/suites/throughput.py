@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Suite `throughput`: the cost of kernel services, for one task and for eight tasks at once, after the rows of UnixBench.
 
-docs/workloads.md describes each, and its differences to UnixBench.
+docs/workloads-system.md describes each, and its differences to UnixBench.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ TOP = Path(__file__).parents[3]
 
 CODE = """
 import os, sys
-from tools.fuzz_decoder import in_file, room
-made = room()
+from tools.fuzz_decoder import in_file, scratch_folder
+made = scratch_folder()
 child = os.fork()
 if child == 0:
     sys.exit(1)
