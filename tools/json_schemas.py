@@ -104,7 +104,7 @@ _FOUND: Fields = {"answer": str, "records": _TEXTS, "left_out": _TEXT, "damaged"
 DOCUMENTS: dict[str, Fields] = {
     "analysis": {
         "answer": str,
-        "context": _struct("Context", _fields(ReportContext, "workloads", "selection", "sensors")),
+        "context": _struct("Context", _fields(ReportContext, "workloads", "selection", "pieces")),
         "analysis": Analysis,
         "exhibits": _many(_struct("Exhibit", _EXHIBIT)) | UnsetType,
     },

@@ -7,7 +7,6 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
-from swapstone.artifacts import LIBRARIES, library_version
 from swapstone.factors import all_factors
 from swapstone.model import RecordError, UserError
 from swapstone.model.architectures import ARCHITECTURES
@@ -21,7 +20,6 @@ from swapstone.workloads import LOADS, all_suites
 
 __all__ = [
     "ARCHITECTURES",
-    "LIBRARIES",
     "LOADS",
     "Listing",
     "Rows",
@@ -106,35 +104,34 @@ def _records() -> Rows:
     return ["record", "created", "state", "runs", "experiment"], rows
 
 
-def _libraries() -> Rows:
-    head = ["library", "version", "needs", "what it is"]
-    return head, [
-        [name, library_version(name), ",".join(library.needs), library.description]
-        for name, library in LIBRARIES.items()
-    ]
-
-
 class Listing(NamedTuple):
-    """A list of `swapstone list`: its name, and the function that returns its rows. Parts provide some, of the kind ``list``."""
+    """A list of `swapstone list`: parts provide some, of the kind ``list``.
+
+    Attributes:
+        name: on the command line.
+        rows: returns its table.
+        order: lists are named in it.
+    """
 
     name: str
     rows: Callable[[], Rows]
+    order: int
 
 
 _LISTS = (
-    Listing("factors", _factors),
-    Listing("levels", _levels),
-    Listing("workloads", _workloads),
-    Listing("suites", _suites),
-    Listing("loads", _loads),
-    Listing("targets", _targets),
-    Listing("libraries", _libraries),
-    Listing("studies", _studies),
-    Listing("records", _records),
+    Listing("factors", _factors, 10),
+    Listing("levels", _levels, 20),
+    Listing("workloads", _workloads, 30),
+    Listing("suites", _suites, 40),
+    Listing("loads", _loads, 50),
+    Listing("targets", _targets, 60),
+    Listing("studies", _studies, 80),
+    Listing("records", _records, 90),
 )
 
 
 @functools.cache
 def all_lists() -> dict[str, Callable[[], Rows]]:
     """Return the lists of `swapstone list`, by name."""
-    return dict((*_LISTS, *provided("list", Listing)))
+    lists = sorted((*_LISTS, *provided("list", Listing)), key=lambda each: each.order)
+    return {each.name: each.rows for each in lists}

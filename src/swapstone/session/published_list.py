@@ -12,4 +12,4 @@ def _rows() -> Rows:
     return head, [[getattr(figure, name) for name in head] for figure in figures()]
 
 
-PUBLISHED = Listing("published", _rows)
+PUBLISHED = Listing("published", _rows, 100)
