@@ -22,6 +22,7 @@ KINDS = (
     "check",
     "context",
     "evidence",
+    "examination",
     "experiment",
     "factor",
     "findings",
