@@ -15,7 +15,7 @@ import msgspec
 
 from swapstone.answers import shortened, trouble_of
 from swapstone.factors import NOT_OBSERVED, ROOT_FACTORS, Evidence, Recipe
-from swapstone.model import Experiment, OwnProgram, Status, UserError, Variant, Workload
+from swapstone.model import Experiment, OwnProgram, Status, UserError, UserSupplied, Variant, Workload
 from swapstone.model.safe_text import safe
 from swapstone.subjects.own_program_build import OwnProgramBuild, with_equal_environments
 from swapstone.subjects.own_program_check import check_own, check_programs, check_recipes
@@ -87,19 +87,23 @@ class UserProgram(Subject):
 
     Args:
         workload: its name and metrics.
-        own: the program.
-        state: shared with the program's other workloads.
+        origin: the program.
     """
 
     aborts_early = True
     carries_files = True
 
-    def __init__(self, workload: Workload, own: OwnProgram, state: OwnProgramState) -> None:
+    def __init__(self, workload: Workload, origin: UserSupplied) -> None:
         super().__init__(workload)
-        self._own = own
-        self._state = state
+        self._own = origin.program
+        self._state = OwnProgramState()
         self._runs: dict[tuple[tuple[str, str], ...], OwnProgram] = {}
         """By the levels of a variant."""
+
+    def join(self, first: Subject) -> None:
+        """Share the build, the set-up and what was found in folders."""
+        assert isinstance(first, UserProgram)
+        self._state = first._state
 
     def check(self, experiment: Experiment, target: Capabilities) -> None:
         """Raise if the program can't be measured."""
