@@ -25,6 +25,7 @@ KINDS = (
     "findings",
     "load-driver",
     "loads",
+    "root",
     "subject",
     "suite",
     "target",

@@ -97,6 +97,10 @@ class Server(Subject):
         if "runs_programs" in target.offers and target.driver is None:
             check_load_generator(self._generator)
 
+    def notes(self) -> tuple[str, ...]:
+        """Return the server's."""
+        return self._inner.notes()
+
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
         """Return the server's."""
         return self._inner.base_recipe(variant, default)

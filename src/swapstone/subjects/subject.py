@@ -184,6 +184,10 @@ class Subject(abc.ABC):
             else "Measure on --target vm.",
         )
 
+    def notes(self) -> tuple[str, ...]:
+        """Return what the user reads before anything is built: one line each."""
+        return ()
+
     # Building
 
     def base_recipe(self, variant: Variant, default: Recipe) -> Recipe:
