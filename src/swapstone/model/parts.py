@@ -30,6 +30,7 @@ KINDS = (
     "load-driver",
     "loads",
     "reference",
+    "root",
     "sharing",
     "subject",
     "suite",
