@@ -12,7 +12,8 @@ import pytest
 from swapstone.instruments import requirements, run_instruments
 from swapstone.instruments.acquisition import INSTRUMENTS, ReferenceRun, RowVariant
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import Comparison, InstrumentResult, RowKey, UnavailableError, UserError, Verdict
+from swapstone.model import Comparison, UnavailableError, UserError, Verdict
+from swapstone.model.explanation import InstrumentResult, RowKey
 from swapstone.session.explain_row import ExplainOptions, choose_row
 from swapstone.wire import TrialRequest
 from tests.e2e.cli import fake, swapstone

@@ -7,7 +7,8 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator
 
-from swapstone.model import Analysis, CaveatKind, Comparison, Experiment, FrozenStruct, RowMeasurements, Scale, Variant
+from swapstone.model import Analysis, CaveatKind, Comparison, Experiment, FrozenStruct, Scale, Variant
+from swapstone.model.explanation import RowMeasurements
 from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.published import Side
 from swapstone.report.topics.comparison_groups import shown, sign

@@ -26,16 +26,8 @@ from swapstone.instruments.model_counts import require_modelled
 from swapstone.instruments.prepare_row import RowContext, ledger_metric, prepare_row, require_host_record
 from swapstone.instruments.remedies import Gap, remedies_for, try_remedies
 from swapstone.instruments.traced_wakeups import WakeupTracer
-from swapstone.model import (
-    Analysis,
-    Explanation,
-    MissingInstrument,
-    RemedyRuns,
-    RowMeasurements,
-    Run,
-    UnavailableError,
-    UserError,
-)
+from swapstone.model import Analysis, Run, UnavailableError, UserError
+from swapstone.model.explanation import Explanation, MissingInstrument, RemedyRuns, RowMeasurements
 from swapstone.model.instruction_counts import EXPLAINED_TIMES, InstructionExplanation
 from swapstone.model.instruction_paths import InstructionPaths
 from swapstone.model.modelled_cycles import Costs, ModelledCycles

@@ -10,19 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from swapstone.model import (
-    Analysis,
-    Comparison,
-    Explanation,
-    RowKey,
-    RowMeasurements,
-    Run,
-    Status,
-    UserError,
-    Verdict,
-    Workload,
-    unknown,
-)
+from swapstone.model import Analysis, Comparison, Run, Status, UserError, Verdict, Workload, unknown
+from swapstone.model.explanation import Explanation, RowKey, RowMeasurements
 from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.model.safe_text import safe
 from swapstone.model.wakeup_paths import WakeupExplanation

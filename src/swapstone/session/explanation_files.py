@@ -19,14 +19,9 @@ import msgspec
 
 from swapstone.explanation import CostClasses, folded, folded_difference, load_classes, speedscope
 from swapstone.explanation.ledger import run_of
-from swapstone.model import (
-    Explanation,
-    Profile,
-    RowKey,
-    RowMeasurements,
-    UserError,
-)
+from swapstone.model import UserError
 from swapstone.model.bounds import amount_problem
+from swapstone.model.explanation import Explanation, Profile, RowKey, RowMeasurements
 from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.model.instruction_paths import InstructionPaths
 from swapstone.model.safe_text import utf8_path
