@@ -18,7 +18,7 @@ from swapstone.model.errors import UserError
 __all__ = ["GROUP", "KINDS", "Part", "installed_parts", "load", "missing_parts", "parts_of", "provided"]
 
 GROUP = "swapstone.parts"
-KINDS = ("factor", "suite", "target", "topic")
+KINDS = ("explainer", "factor", "suite", "target", "topic")
 _OUTSIDE = ("factor", "suite", "target")
 """The kinds that parts from elsewhere provide: to look for packages takes 25 ms, and commands that read records do without."""
 
