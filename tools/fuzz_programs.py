@@ -46,16 +46,10 @@ from swapstone.instruments import (
 from swapstone.instruments.function_names import FunctionKey
 from swapstone.instruments.instruction_kinds import PROCESSORS, Processor
 from swapstone.instruments.tracee import Region
-from swapstone.model import (
-    Direction,
-    Frame,
-    Metric,
-    PrintedNumber,
-    Quantity,
-    UserError,
-)
+from swapstone.model import Direction, Metric, PrintedNumber, Quantity, UserError
 from swapstone.model.conformance import decode_script_outcome
 from swapstone.model.driver_target import parse_driver_target, parse_host_detail
+from swapstone.model.explanation import Frame
 from swapstone.model.instruction_counts import KERNEL_CODE, PROGRAM, InstructionExplanation
 from swapstone.model.instruction_paths import InstructionPaths
 from swapstone.model.wakeup_paths import WakeupExplanation

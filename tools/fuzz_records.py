@@ -30,7 +30,6 @@ from swapstone.factors import Evidence, all_factors
 from swapstone.model import (
     Experiment,
     FactorLevels,
-    RowMeasurements,
     Run,
     Sample,
     Status,
@@ -39,6 +38,7 @@ from swapstone.model import (
     environment_variable,
     system_file,
 )
+from swapstone.model.explanation import RowMeasurements
 from swapstone.record import load, origin
 from swapstone.record.record_format import Line, chain_value, file_sha256
 from swapstone.record.run_lines import RunList, read_lines

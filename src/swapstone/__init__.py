@@ -22,7 +22,7 @@ from swapstone.version import __version__
 if TYPE_CHECKING:
     from swapstone.model import RecordError, UnavailableError, UserError
     from swapstone.session.api import compare, explain, load, query, study
-    from swapstone.session.explain_row import RowExplanation
+    from swapstone.session.explainer import RowExplanation
     from swapstone.session.interrupted import Interrupted
     from swapstone.session.progress import NullProgress, Progress
     from swapstone.session.query import Relation
@@ -47,7 +47,7 @@ _MODULES = {
     "Record": "swapstone.session.record_handle",
     "RecordError": "swapstone.model",
     "Relation": "swapstone.session.query",
-    "RowExplanation": "swapstone.session.explain_row",
+    "RowExplanation": "swapstone.session.explainer",
     "Sharing": "swapstone.session.settings",
     "StudyResult": "swapstone.session.study",
     "UnavailableError": "swapstone.model",

@@ -21,7 +21,7 @@ import swapstone as api
 from swapstone.explanation.profile_formats import SCHEMA
 from swapstone.explanation.remedies_tried import closed_gap
 from swapstone.instruments import acquisition, repeated_runs
-from swapstone.model import RemedyRuns
+from swapstone.model.explanation import RemedyRuns
 from tests.e2e.cli import swapstone
 from tests.programs import missing, needs
 

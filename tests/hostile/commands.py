@@ -25,7 +25,7 @@ from typing import NamedTuple, NoReturn
 import msgspec
 
 import swapstone
-from swapstone.model import Reference, RowKey, RowMeasurements
+from swapstone.model.explanation import Reference, RowKey, RowMeasurements
 from swapstone.record import file_bytes, load
 from swapstone.session import explanation_files, run_store, table_cache
 from swapstone.session.study_file import decode_study

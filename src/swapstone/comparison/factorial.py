@@ -16,10 +16,11 @@ from swapstone.comparison.cells import Cell, Cells
 from swapstone.comparison.contrast_estimates import Estimate, Measured, Series, estimate, index_estimate
 from swapstone.comparison.factorial_contrasts import Contrast, contrasts
 from swapstone.comparison.findings import Place
-from swapstone.comparison.machine_noise import TIMES, preferred_time
+from swapstone.comparison.machine_noise import preferred_time
 from swapstone.comparison.pairs import pairs_for
 from swapstone.comparison.rows import SizeValues
 from swapstone.model import Copy, Experiment, Metric, Variant, Verdict, WorkSpec
+from swapstone.model.metric import TIMES
 
 
 def estimates(

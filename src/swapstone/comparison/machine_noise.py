@@ -12,9 +12,6 @@ from swapstone.comparison.run_table import ABSENT, Floats, Mask, Runs, RunTable,
 from swapstone.model import IDLE, UNKNOWN_THREADS, Cpus, Experiment, Noise, WorkSpec
 from swapstone.stats import median
 
-TIMES = ("wall", "cpu")
-"""Metrics that have an index."""
-
 BUSY_PERCENT = 20.0
 """A machine is called busy above this median CPU pressure: wall time then needs several times as many pairs as CPU time."""
 

@@ -7,7 +7,6 @@ import collections
 from collections.abc import Mapping, Sequence
 
 from swapstone.comparison.factorial_contrasts import contrasts
-from swapstone.comparison.machine_noise import TIMES
 from swapstone.model import (
     CURRENT_RULES,
     REPORT_CORRECTION,
@@ -19,6 +18,7 @@ from swapstone.model import (
     Variant,
     WorkSpec,
 )
+from swapstone.model.metric import TIMES
 from swapstone.stats import pairs_needed
 
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from swapstone.comparison.error_rate import ErrorRates, Family
-from swapstone.comparison.machine_noise import TIMES
 from swapstone.comparison.rows import Row
 from swapstone.model import Index, Scale, Variant
+from swapstone.model.metric import TIMES
 from swapstone.stats import LOG_QUANTUM, MeanOfMeans, SignedRank
 
 FEWEST_PAIRS = 6

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from swapstone.explanation.call_names import common_call
 from swapstone.explanation.profile_formats import label
-from swapstone.model import KERNEL, Frame, Profile, Stack
+from swapstone.model.explanation import KERNEL, Frame, Profile, Stack
 from swapstone.model.number_text import fixed
 
 _C_LIBRARY = re.compile(r"(?:libc|libpthread|ld-linux[\w-]*|ld-musl-\w+|libc\.musl-\w+)[.\-]?[\d.]*\.so(?:\.\d+)*")

@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from swapstone.model import LISTED_FUNCTIONS, OWN_OBJECT, Count, Frame, FrozenStruct
+from swapstone.model import FrozenStruct
+from swapstone.model.explanation import LISTED_FUNCTIONS, OWN_OBJECT, Count, Frame
 
 _DECORATION = re.compile(
     r"(?:__GI_|__libc_|__)?(?P<name>[A-Za-z]\w*?)(?:_(?:avx|evex|sse|ssse|erms|unaligned|aligned|generic|impl|small|back)\w*)?"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from swapstone.model import Count
+from swapstone.model.explanation import Count
 
 _SAME: Mapping[str, str] = {
     other: name

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from swapstone.explanation.call_names import common_call
-from swapstone.model import KERNEL, OWN_OBJECT, Count, Frame, Profile, RowMeasurements, UserError
+from swapstone.model import UserError
+from swapstone.model.explanation import KERNEL, OWN_OBJECT, Count, Frame, Profile, RowMeasurements
 from swapstone.model.toml_file import TomlError, decode_toml
 
 OWN, OTHER, UNNAMED, KERNEL_OTHER = "own code", "C library, other", "unnamed", "kernel, other"

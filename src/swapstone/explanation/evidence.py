@@ -11,15 +11,7 @@ from swapstone.explanation.call_counts import calls
 from swapstone.explanation.call_names import common_call
 from swapstone.explanation.cost_classes import CostClass, CostClasses
 from swapstone.explanation.ledger import run_of
-from swapstone.model import (
-    KERNEL,
-    RECORDED_SWITCHES,
-    Count,
-    Frame,
-    LedgerLine,
-    Reference,
-    RowMeasurements,
-)
+from swapstone.model.explanation import KERNEL, RECORDED_SWITCHES, Count, Frame, LedgerLine, Reference, RowMeasurements
 from swapstone.model.number_text import RESOLUTION, fixed, quantity
 
 LEAST_EXCESS = 0.02

@@ -34,14 +34,7 @@ from swapstone.explanation.ledger import ledger
 from swapstone.explanation.processor_split import split_problem
 from swapstone.explanation.remedies_tried import closed_gap, remedy_text
 from swapstone.explanation.wait_names import FOREIGN, sleep_name, wait_name
-from swapstone.model import (
-    Count,
-    Explanation,
-    Finding,
-    Ledger,
-    LedgerLine,
-    RowMeasurements,
-)
+from swapstone.model.explanation import Count, Explanation, Finding, Ledger, LedgerLine, RowMeasurements
 from swapstone.model.number_text import fixed
 from swapstone.model.processor_events import HARDWARE
 from swapstone.record.variant_label import short_label

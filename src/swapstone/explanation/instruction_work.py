@@ -10,7 +10,7 @@ from swapstone.explanation.evidence import Sides, amount
 from swapstone.explanation.ledger import run_of
 from swapstone.explanation.processor_counts import processor_text
 from swapstone.explanation.processor_split import kernel_share
-from swapstone.model import Count, Reference, RowMeasurements
+from swapstone.model.explanation import Count, Reference, RowMeasurements
 from swapstone.model.number_text import quantity
 from swapstone.model.page_sizes import HUGE, MEMORY, RESIDENT
 

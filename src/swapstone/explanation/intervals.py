@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from swapstone.explanation.cost_classes import READY, UNNAMED, WAITING, CostClasses
 from swapstone.explanation.wait_classes import wait_class
-from swapstone.model import ElapsedTime, Frame, Profile, Reference
+from swapstone.model.explanation import ElapsedTime, Frame, Profile, Reference
 from swapstone.stats.mean_ratio import student_quantile
 
 Floats = NDArray[np.float64]

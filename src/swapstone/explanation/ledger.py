@@ -9,7 +9,7 @@ from swapstone.explanation.cost_classes import READY, UNNAMED, WAITING, CostClas
 from swapstone.explanation.intervals import Intervals, SideRuns, intervals
 from swapstone.explanation.processor_split import split_problem
 from swapstone.explanation.wait_classes import wait_class
-from swapstone.model import (
+from swapstone.model.explanation import (
     ElapsedTime,
     InstrumentResult,
     Ledger,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from swapstone.explanation.evidence import Sides, amount
-from swapstone.model import Count
+from swapstone.model.explanation import Count
 from swapstone.model.number_text import fixed
 from swapstone.model.processor_events import CYCLES, HARDWARE, INSTRUCTIONS, LOST, SLOTS
 

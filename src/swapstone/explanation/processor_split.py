@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 
-from swapstone.model import KERNEL, Profile, Reference, RowMeasurements
+from swapstone.model.explanation import KERNEL, Profile, Reference, RowMeasurements
 from swapstone.model.number_text import fixed
 from swapstone.record.variant_label import short_label
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from swapstone.model import KERNEL, OWN_OBJECT, Frame, Profile
+from swapstone.model.explanation import KERNEL, OWN_OBJECT, Frame, Profile
 
 Weights = dict[tuple[str, ...], float]
 """Weight per operation by stack, the outermost frame first."""

@@ -7,7 +7,7 @@ import dataclasses
 
 import numpy as np
 
-from swapstone.model import RemedyRuns
+from swapstone.model.explanation import RemedyRuns
 
 CONFIDENCE = 0.95
 REPLICATES = 2000

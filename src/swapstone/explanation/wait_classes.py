@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from swapstone.explanation.cost_classes import LOCKS, UNNAMED, WAITING, CostClasses
-from swapstone.model import KERNEL, KERNEL_LOCKS, Frame
+from swapstone.model.explanation import KERNEL, KERNEL_LOCKS, Frame
 
 _MMAP_LOCK_USERS = (
     *(

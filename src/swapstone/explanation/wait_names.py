@@ -10,7 +10,6 @@ from swapstone.explanation.call_names import common_call
 from swapstone.explanation.cost_classes import LOCKS, READY, WAITING
 from swapstone.explanation.evidence import Sides, amount, duration
 from swapstone.explanation.ledger import run_of
-from swapstone.model import LedgerLine, RowMeasurements
 from swapstone.model.ended_waits import (
     COMPUTING,
     DELAYED_ACK,
@@ -28,6 +27,7 @@ from swapstone.model.ended_waits import (
     EndedWaits,
     ProcessorTaken,
 )
+from swapstone.model.explanation import LedgerLine, RowMeasurements
 
 FOREIGN = "foreign load"
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from swapstone.instruments import hardware, heap, instructions, offcpu, oncpu, pages, syscalls, waits
 from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.tracee import Tracee
-from swapstone.model import (
+from swapstone.model import UnavailableError, UserError
+from swapstone.model.explanation import (
     Amount,
     InstrumentCost,
     InstrumentResult,
@@ -20,8 +21,6 @@ from swapstone.model import (
     Reference,
     RowKey,
     RowMeasurements,
-    UnavailableError,
-    UserError,
 )
 from swapstone.model.temporary_folder import TemporaryFolder
 from swapstone.targets import TargetError

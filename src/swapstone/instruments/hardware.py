@@ -12,7 +12,8 @@ from swapstone.instruments import requirements
 from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.traced_run import run
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import Amount, InstrumentResult, UnavailableError, UserError
+from swapstone.model import UnavailableError, UserError
+from swapstone.model.explanation import Amount, InstrumentResult
 from swapstone.model.processor_events import CYCLES, EVENTS, HARDWARE, TOP_DOWN
 
 NAME = "hardware"

@@ -24,7 +24,8 @@ from swapstone.instruments.profile_builder import ProfileBuilder
 from swapstone.instruments.symbol_tables import Table
 from swapstone.instruments.symbolizer import UNKNOWN, Symbolizer
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import Amount, Frame, InstrumentResult, UnavailableError
+from swapstone.model import UnavailableError
+from swapstone.model.explanation import Amount, Frame, InstrumentResult
 
 NAME = "allocations"
 WORK_NS = 0.1e9

@@ -26,7 +26,8 @@ from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.traced_run import TracedRun, inner_command, run
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import LISTED_FUNCTIONS, OWN_OBJECT, Amount, InstrumentResult, UnavailableError, UserError
+from swapstone.model import UnavailableError, UserError
+from swapstone.model.explanation import LISTED_FUNCTIONS, OWN_OBJECT, Amount, InstrumentResult
 
 NAME = "instructions"
 CACHES = ("--I1=32768,8,64", "--D1=32768,8,64", "--LL=1048576,16,64")

@@ -11,7 +11,7 @@ from swapstone.instruments import requirements
 from swapstone.instruments.perf import Recording, lost_note
 from swapstone.instruments.run_limit import RunLimit, limit_of
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import Amount, ElapsedTime, InstrumentResult, Profile
+from swapstone.model.explanation import Amount, ElapsedTime, InstrumentResult, Profile
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ from swapstone.instruments.profile_builder import ProfileBuilder
 from swapstone.instruments.repeated_runs import RUNS, planned_runs, repeat
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import (
+from swapstone.model.explanation import (
     KERNEL,
     KERNEL_LOCKS,
     RECORDED_SWITCHES,

@@ -12,7 +12,8 @@ from swapstone.instruments.profile_builder import ProfileBuilder
 from swapstone.instruments.repeated_runs import RUNS, planned_runs, repeat
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.tracee import Tracee
-from swapstone.model import InstrumentResult, UserError
+from swapstone.model import UserError
+from swapstone.model.explanation import InstrumentResult
 
 NAME = "on-cpu"
 RATE_HZ = 1997  # a prime, so that sampling does not lock to periodic work

@@ -14,7 +14,8 @@ from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.run_limit import QUIET_S
 from swapstone.instruments.traced_run import PID_FILE, run, session_members
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import Amount, InstrumentResult, UnavailableError, UserError
+from swapstone.model import UnavailableError, UserError
+from swapstone.model.explanation import Amount, InstrumentResult
 from swapstone.model.page_sizes import HUGE, MEMORY, RESIDENT
 
 NAME = "pages"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from swapstone.instruments.call_paths import CallPaths, completed
 from swapstone.instruments.function_names import FunctionKey, NamesOf
 from swapstone.instruments.plugin_file import Block
-from swapstone.model import KERNEL, OWN_OBJECT, Frame
+from swapstone.model.explanation import KERNEL, OWN_OBJECT, Frame
 from swapstone.model.instruction_counts import AMBIGUOUS, C_LIBRARY, KERNEL_CODE, PROGRAM, UNKNOWN
 from swapstone.model.instruction_paths import MOST_NODES, PathTree
 from swapstone.model.safe_text import safe

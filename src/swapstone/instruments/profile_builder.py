@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import collections
 
-from swapstone.model import Frame, Profile, ProfileRun, Stack
+from swapstone.model.explanation import Frame, Profile, ProfileRun, Stack
 
 
 class ProfileBuilder:

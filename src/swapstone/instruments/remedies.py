@@ -28,7 +28,8 @@ from swapstone.instruments.remedy_objects import (
     PAGE_CACHE,
     ROOM_TO_GROW,
 )
-from swapstone.model import Explanation, RemedyRuns, UserError
+from swapstone.model import UserError
+from swapstone.model.explanation import Explanation, RemedyRuns
 from swapstone.wire import TrialRequest
 
 LEAST_ROUNDS, MOST_ROUNDS = 8, 20

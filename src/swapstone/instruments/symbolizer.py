@@ -10,7 +10,7 @@ from pathlib import Path
 from swapstone.instruments.perf_script import Event
 from swapstone.instruments.symbol_tables import Table, table_of
 from swapstone.instruments.tracee import Tracee
-from swapstone.model import KERNEL, OWN_OBJECT, Frame
+from swapstone.model.explanation import KERNEL, OWN_OBJECT, Frame
 
 UNKNOWN = "[unknown]"
 _SHARED = re.compile(r"\.so(?:$|[.\d])")

@@ -20,7 +20,8 @@ from swapstone.instruments.profile_builder import ProfileBuilder
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.traced_run import run
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import KERNEL, Amount, Frame, InstrumentResult, UnavailableError, UserError
+from swapstone.model import UnavailableError, UserError
+from swapstone.model.explanation import KERNEL, Amount, Frame, InstrumentResult
 
 NAME = "syscalls"
 WORK_NS = 0.3e9

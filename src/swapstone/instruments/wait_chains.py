@@ -11,7 +11,6 @@ from swapstone.instruments import sched_events
 from swapstone.instruments.measured_region import MeasuredWindows
 from swapstone.instruments.perf_script import Event
 from swapstone.instruments.wait_reasons import futex_reason, interrupt_reason
-from swapstone.model import Frame
 from swapstone.model.ended_waits import (
     COMPUTING,
     DELAYED_ACK,
@@ -25,6 +24,7 @@ from swapstone.model.ended_waits import (
     EndedWaits,
     ProcessorTaken,
 )
+from swapstone.model.explanation import Frame
 from swapstone.model.safe_text import safe
 
 DELAYED_ACK_NS, SHORTEST_DELAY_NS = 10_000_000, 35_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from swapstone.model import KERNEL, Frame
 from swapstone.model.ended_waits import DISK, FUTEX, HAND_OFF, INTERRUPT, LOCK, NETWORK, TIMER
+from swapstone.model.explanation import KERNEL, Frame
 
 _INTERRUPTS = (
     *("asm_sysvec_", "asm_common_interrupt", "irq_exit_rcu", "__irq_exit_rcu", "run_ksoftirqd", "common_interrupt"),

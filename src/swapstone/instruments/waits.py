@@ -13,7 +13,8 @@ from swapstone.instruments.perf import COMM_BYTES, Recording, TooLargeError, rec
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.tracee import Tracee
 from swapstone.instruments.wait_chains import WaitChains
-from swapstone.model import InstrumentResult, UnavailableError
+from swapstone.model import UnavailableError
+from swapstone.model.explanation import InstrumentResult
 
 NAME = "waits"
 WORK_NS = 0.5e9

@@ -15,9 +15,6 @@ from swapstone.model.modelled_cycles import ModelledCycles
 PROGRAM, C_LIBRARY, KERNEL_CODE, AMBIGUOUS, UNKNOWN = ("program", "C library", "kernel", "ambiguous", "unknown")
 """Kinds of code. Ambiguous: several files have the same bytes at that address. Unknown: no file has them. Other kinds are files' names."""
 
-EXPLAINED_TIMES = frozenset({"wall", "cpu"})
-"""The metrics whose rows instructions explain."""
-
 PASSES, WHOLE_RUN = "passes", "whole run"
 MOST_NOTES, MOST_FUNCTIONS = 100, 1 << 18
 """Of one row. A kernel has about 100,000 functions, and a run executes some thousand of them."""

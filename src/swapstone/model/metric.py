@@ -7,6 +7,9 @@ import enum
 
 from swapstone.model.frozen_struct import FrozenStruct
 
+TIMES = ("wall", "cpu")
+"""The metrics that are the time of a whole program: elapsed, and of the processor."""
+
 
 class Direction(enum.Enum):
     """Which direction of a metric is better. There is no default."""

@@ -24,6 +24,7 @@ KINDS = (
     "evidence",
     "examination",
     "experiment",
+    "explainer",
     "factor",
     "findings",
     "list",

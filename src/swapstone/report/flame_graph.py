@@ -15,7 +15,7 @@ from markupsafe import Markup
 from swapstone.explanation import CostClasses
 from swapstone.explanation.aligned_stacks import aligned, aligned_label
 from swapstone.explanation.profile_formats import label
-from swapstone.model import Frame, Ledger, Profile
+from swapstone.model.explanation import Frame, Ledger, Profile
 from swapstone.model.number_text import quantity
 from swapstone.report.render.html import template
 

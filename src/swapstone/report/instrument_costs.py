@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from swapstone.explanation.ledger import run_of
-from swapstone.model import RowMeasurements
+from swapstone.model.explanation import RowMeasurements
 from swapstone.model.number_text import fixed
 
 INSTRUMENT_COST_HEAD = ("instrument", "elapsed", "trials as long", "slower, baseline", "candidate")

@@ -12,7 +12,7 @@ from swapstone.explanation.evidence import SMALLEST_NS, amount, duration
 from swapstone.explanation.findings import distance, percent, span
 from swapstone.explanation.ledger import run_of
 from swapstone.explanation.remedies_tried import remedy_text
-from swapstone.model import (
+from swapstone.model.explanation import (
     RECORDED_SWITCHES,
     Count,
     Explanation,

@@ -31,7 +31,7 @@ from swapstone.session.study_run import STUDY
 from swapstone.session.values import duration_ns
 
 if TYPE_CHECKING:
-    from swapstone.session.explain_row import RowExplanation
+    from swapstone.session.explainer import RowExplanation
 
 
 def compare(

@@ -13,13 +13,12 @@ from swapstone import workloads
 from swapstone.artifacts import EMPTY_PROGRAMS, EMPTY_SUITE, SIZE_METRICS
 from swapstone.factors import all_factors
 from swapstone.model import Experiment, Metric, UserError, WorkSpec
-from swapstone.model.instruction_counts import EXPLAINED_TIMES
 from swapstone.model.parts import parts_of
 from swapstone.record import Description
 from swapstone.record.record_format import PlaceFacts, StoredLevel, StoredWork
+from swapstone.session.explainer import explainers
 from swapstone.session.own_program_request import report_notes
 from swapstone.session.server_program import server_notes
-from swapstone.session.worst_wakeups import measures_wakeups
 from swapstone.targets import driver_of, target_kinds
 
 
@@ -79,11 +78,11 @@ def _place(experiment: Experiment, metrics: Iterable[Metric]) -> PlaceFacts:
     driver = "unknown"
     with contextlib.suppress(UserError):  # of a record that someone edited
         driver = driver_of(experiment.target)
-    on_the_clock = experiment.virtual and any(metric.name in EXPLAINED_TIMES for metric in metrics)
+    names = {metric.name for metric in metrics}
     here = not experiment.virtual and "runs_instruments" in kind.offers and not driver
     return PlaceFacts(
         exact=experiment.virtual,
         boots="boots" in kind.offers,
         bare="bare" in kind.offers,
-        explains=measures_wakeups(experiment) or on_the_clock or here,
+        explains=any(each.explains(experiment, names, here) for each in explainers()),
     )

@@ -26,18 +26,11 @@ from swapstone.instruments.model_counts import require_modelled
 from swapstone.instruments.prepare_row import RowContext, ledger_metric, prepare_row, require_host_record
 from swapstone.instruments.remedies import Gap, remedies_for, try_remedies
 from swapstone.instruments.traced_wakeups import WakeupTracer
-from swapstone.model import (
-    Analysis,
-    Explanation,
-    MissingInstrument,
-    RemedyRuns,
-    RowMeasurements,
-    Run,
-    UnavailableError,
-    UserError,
-)
-from swapstone.model.instruction_counts import EXPLAINED_TIMES, InstructionExplanation
+from swapstone.model import Analysis, Run, UnavailableError, UserError
+from swapstone.model.explanation import Explanation, MissingInstrument, RemedyRuns, RowMeasurements
+from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.model.instruction_paths import InstructionPaths
+from swapstone.model.metric import TIMES
 from swapstone.model.modelled_cycles import Costs, ModelledCycles
 from swapstone.model.safe_text import safe
 from swapstone.model.temporary_folder import TemporaryFolder
@@ -46,14 +39,8 @@ from swapstone.record import RecordView
 from swapstone.report import instruction_explanation, row_explanation, wakeup_explanation
 from swapstone.run import prepare
 from swapstone.session import explanation_files
-from swapstone.session.explain_row import (
-    DEFAULT_OPTIONS,
-    DIFFERENT,
-    ExplainedRow,
-    ExplainOptions,
-    RowExplanation,
-    choose_row,
-)
+from swapstone.session.explain_row import DEFAULT_OPTIONS, DIFFERENT, ExplainedRow, choose_row
+from swapstone.session.explainer import ExplainOptions, RowExplanation
 from swapstone.session.machines import open_experiment_target
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.unusable_values import named_record
@@ -335,7 +322,7 @@ class InstructionCounts:
                 "Instructions don't explain servers: the runs of two variants answer different numbers of requests.",
                 "Compare the servers on this machine, without --target, and explain that record.",
             )
-        if row.place.metric not in EXPLAINED_TIMES:
+        if row.place.metric not in TIMES:
             raise UnavailableError(
                 f"Instructions explain elapsed time and CPU time; this row is of {row.place.metric}.",
                 f"Name one of these: swapstone explain {shlex.quote(str(row.view.path))} wall",

@@ -1,70 +1,27 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which row of a record is explained, and its explanation."""
+"""Which row of a record is explained."""
 
 from __future__ import annotations
 
 import dataclasses
 import fnmatch
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-from swapstone.model import (
-    Analysis,
-    Comparison,
-    Explanation,
-    RowKey,
-    RowMeasurements,
-    Run,
-    Status,
-    UserError,
-    Verdict,
-    Workload,
-    unknown,
-)
-from swapstone.model.instruction_counts import InstructionExplanation
+from swapstone.model import Analysis, Comparison, Run, Status, UserError, Verdict, Workload, unknown
+from swapstone.model.explanation import RowKey
 from swapstone.model.safe_text import safe
-from swapstone.model.wakeup_paths import WakeupExplanation
-from swapstone.record import FileProblemError, RecordView, read_regular
-from swapstone.report.document import Document
-from swapstone.report.render import RENDERERS, find_renderer
+from swapstone.record import RecordView
 from swapstone.session import explanation_files
+from swapstone.session.explainer import ExplainOptions
 from swapstone.session.progress import NO_PROGRESS, Progress
 from swapstone.session.trust import require_trust
 from swapstone.workloads import workloads_of
 
 DIFFERENT = {Verdict.BETTER, Verdict.WORSE, Verdict.CHANGED}
 """Verdicts of rows that differ."""
-
-
-@dataclasses.dataclass(frozen=True)
-class ExplainOptions:
-    """Which row is explained, and how.
-
-    Attributes:
-        metric: name of a metric; None for the preferred one.
-        workload: name or pattern; None for all.
-        candidate: label of a candidate, or its level; None for all.
-        load: name of a load; None for all.
-        classes: a TOML file with rules that come before the bundled table of cost classes.
-        again: whether to run under instruments although evidence is stored.
-        without: names of instruments to leave out.
-        trust: whether the record's commands may run though another user or machine made it, or it was edited.
-        modelled_cycles: whether a processor is modelled too, of a record on the exact clock.
-        confirm: whether remedies for what is named are tried.
-    """
-
-    metric: str | None = None
-    workload: str | None = None
-    candidate: str | None = None
-    load: str | None = None
-    classes: Path | None = None
-    again: bool = False
-    without: tuple[str, ...] = ()
-    trust: bool = False
-    modelled_cycles: bool = False
-    confirm: bool = False
 
 
 DEFAULT_OPTIONS = ExplainOptions()
@@ -134,64 +91,6 @@ class ExplainedRow:
         require_trust(self.view, "explain the row", trust=self.options.trust, more=[needs])
         if self.view.manifest is None:
             raise UserError(f"{self.view.path} ended before anything was built: there is nothing to run again.")
-
-
-@dataclasses.dataclass(frozen=True)
-class RowExplanation:
-    """The explanation of a row.
-
-    Attributes:
-        folder: where the evidence, the pages and the flame graphs are stored.
-        explanation: the ledger and the findings; of a record on the exact clock, the instructions of both variants by function, or the
-            paths of their worst wake-ups.
-        files: everything that was written, in the order of writing.
-        printed: all of it, for any renderer.
-        json: all of it, as JSON.
-        no_profile: returns the error that there is no profile of a kind, with the reason.
-        evidence: what the instruments of this machine measured; None on the exact clock.
-    """
-
-    folder: Path
-    explanation: Explanation | InstructionExplanation | WakeupExplanation
-    files: tuple[Path, ...]
-    printed: Document
-    json: str
-    no_profile: Callable[[str], UserError]
-    evidence: RowMeasurements | None = None
-
-    def document(self) -> Document:
-        """Return the explanation as a document that any renderer prints."""
-        return self.printed
-
-    def report(self, format: str = "text") -> str:
-        """Return the explanation as ``json``, or in a format of `swapstone report --format`.
-
-        Raises:
-            UserError: there is no such format.
-        """
-        if format == "json":
-            return self.json
-        names = [renderer.name for renderer in RENDERERS]
-        if format not in names:
-            raise UserError(f"There is no format {format!r}.", f"The formats are json, {', '.join(names)}.")
-        if format != "html":
-            return find_renderer(format).render(self.printed)
-        page = self.folder / explanation_files.PAGES[0][0]  # links to the flame graphs beside it
-        try:
-            return read_regular(page, explanation_files.MOST_BYTES).decode(errors="backslashreplace")
-        except (FileNotFoundError, FileProblemError) as error:
-            raise UserError(f"{page} can't be read: {error}.", "Explain the row again.") from error
-
-    def profiles(self, kind: str) -> tuple[Path, ...]:
-        """Return the files of the profiles of a kind: ``on-cpu``, ``off-cpu``, ``allocations``, ``syscalls`` or ``instructions``.
-
-        Raises:
-            UserError: there is no profile of this kind, with the reason.
-        """
-        written = tuple(sorted(path for path in self.files if path.name.startswith(f"{kind}-")))
-        if not written:
-            raise self.no_profile(kind)
-        return written
 
 
 def choose_row(analysis: Analysis, options: ExplainOptions, *, undecided: bool = False) -> Comparison:

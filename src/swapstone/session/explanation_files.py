@@ -19,14 +19,9 @@ import msgspec
 
 from swapstone.explanation import CostClasses, folded, folded_difference, load_classes, speedscope
 from swapstone.explanation.ledger import run_of
-from swapstone.model import (
-    Explanation,
-    Profile,
-    RowKey,
-    RowMeasurements,
-    UserError,
-)
+from swapstone.model import UserError
 from swapstone.model.bounds import amount_problem
+from swapstone.model.explanation import Explanation, Profile, RowKey, RowMeasurements
 from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.model.instruction_paths import InstructionPaths
 from swapstone.model.safe_text import utf8_path
@@ -36,6 +31,7 @@ from swapstone.report import flame_graph, instruction_explanation, row_explanati
 from swapstone.report.context import ExplanationSummary
 from swapstone.report.document import Document
 from swapstone.report.render import html, markdown
+from swapstone.session.explainer import PAGE
 from swapstone.session.stored_evidence import EvidenceManifest, is_usable, manifest_of
 
 FOLDER = "explain"
@@ -52,10 +48,8 @@ WAKEUPS = "wakeups.json"
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}")
 """A file of `replace_in` that a kill left."""
-MOST_BYTES = 256 << 20
-"""A larger page is not read."""
 PAGES = (
-    ("explanation.html", "all of it"),
+    (PAGE, "all of it"),
     *((f"{kind}-difference.html", f"flame graph {kind}") for kind in (*KINDS, "instructions")),
 )
 """The pages that a report links to, each with the text of the link."""
@@ -260,7 +254,7 @@ def evidence_pages(seen: RowMeasurements, explanation: Explanation, classes: Cos
         graphs = list(_graphs(kind, seen.place.workload, variants, pair, classes, notes=notes))
         yield from graphs
         pages += [(name, kind) for name, _ in graphs if name == f"{kind}-difference.html"]
-    yield PAGES[0][0], html.render(row_explanation.document_of(seen, explanation, pages))
+    yield PAGE, html.render(row_explanation.document_of(seen, explanation, pages))
 
 
 def count_pages(found: InstructionExplanation, paths: InstructionPaths | None) -> Iterator[tuple[str, str]]:
@@ -274,7 +268,7 @@ def count_pages(found: InstructionExplanation, paths: InstructionPaths | None) -
 def document_pages(document: Document) -> Iterator[tuple[str, str]]:
     """Yield the pages of a document: name and content."""
     yield "explanation.md", markdown.render(document)
-    yield PAGES[0][0], html.render(document)
+    yield PAGE, html.render(document)
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from swapstone.comparison.side_by_side import SideBySide, side_by_side
-from swapstone.model import Analysis, Comparison, Experiment, FailureRates, RecordError, UserError
+from swapstone.model import Analysis, Comparison, Experiment, FailureRates, RecordError, UnavailableError, UserError
 from swapstone.model.safe_text import utf8_path
 from swapstone.model.system_errors import as_user_error, hint_of
 from swapstone.record import RecordView, find_record, record_name
@@ -43,7 +43,7 @@ from swapstone.session.works import works_of
 
 if TYPE_CHECKING:
     from swapstone.model.run_sharing import RunSharing
-    from swapstone.session.explain_row import RowExplanation
+    from swapstone.session.explainer import RowExplanation
     from swapstone.session.progress import ProgressLike
     from swapstone.session.query import Relation
     from swapstone.session.verification import Verification
@@ -333,8 +333,7 @@ class Record:
         Raises:
             UserError: no row matches, the row can't be run under instruments, or the record is not trusted.
         """
-        from swapstone.session.explain import explain_record  # noqa: PLC0415 - as above
-        from swapstone.session.explain_row import ExplainOptions  # noqa: PLC0415 - as above
+        from swapstone.session.explainer import ExplainOptions, explainers  # noqa: PLC0415 - as above
         from swapstone.session.progress import as_progress  # noqa: PLC0415 - as above
 
         options = ExplainOptions(
@@ -350,7 +349,9 @@ class Record:
             confirm=confirm,
         )
         view = self.view if isinstance(self.view.runs, tuple) else load_view(self.path)  # commands of it will run
-        return explain_record(view, self._analysis, options, as_progress(progress))
+        for each in explainers():
+            return each.explain(view, self._analysis, options, as_progress(progress))
+        raise UnavailableError("No installed part explains rows.", "See which parts are installed: swapstone list")
 
     def resume(
         self,

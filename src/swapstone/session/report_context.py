@@ -15,8 +15,8 @@ from swapstone.model.references import study_with_figures
 from swapstone.model.safe_text import utf8_path
 from swapstone.record import Description, RecordView
 from swapstone.report.context import PartContext, ReportContext
-from swapstone.session import explanation_files
 from swapstone.session.command_text import command_line
+from swapstone.session.explainer import explainers
 from swapstone.session.program_outputs import output_notes
 from swapstone.session.works import description_of
 from swapstone.version import __version__
@@ -73,7 +73,7 @@ def context_of(view: RecordView, beside: Path | None = None) -> ReportContext:
         version=__version__,
         seal_digest=view.digest,
         pieces={name: piece for each in of_parts for name, piece in each.pieces.items()},
-        reasons=explanation_files.reasons_of(view, beside),
+        reasons=tuple(row for each in explainers() for row in each.summaries(view, beside)),
         explain=f"swapstone explain {shlex.quote(utf8_path(view.path))}" if description.place.explains else "",
         workloads=tuple((suite, each) for (suite, _), each in description.specs().items()),
     )

@@ -6,7 +6,8 @@ from __future__ import annotations
 import datetime
 import hashlib
 
-from swapstone.model import FrozenStruct, InstrumentResult, Profile, Reference, RowKey, RowMeasurements
+from swapstone.model import FrozenStruct
+from swapstone.model.explanation import InstrumentResult, Profile, Reference, RowKey, RowMeasurements
 from swapstone.record import RecordView
 from swapstone.version import __version__
 

@@ -31,7 +31,7 @@ from benchmarks.causes import (
 )
 
 from swapstone.instruments.remedies import REMEDIES
-from swapstone.model import RemedyRuns
+from swapstone.model.explanation import RemedyRuns
 from tests.programs import needs
 
 PLANTED = Cause(("own code",), "mispredicted", "same instructions, slower")

@@ -10,7 +10,7 @@ import pytest
 
 from swapstone.explanation import load_classes
 from swapstone.explanation.aligned_stacks import aligned, aligned_label, canonical
-from swapstone.model import KERNEL, OWN_OBJECT, Frame, Ledger, Profile, Stack
+from swapstone.model.explanation import KERNEL, OWN_OBJECT, Frame, Ledger, Profile, Stack
 from swapstone.report import flame_graph
 
 GLIBC, MUSL = "libc.so.6", "ld-musl-x86_64.so.1"

@@ -11,7 +11,8 @@ import pytest
 from swapstone.explanation import CostClasses, load_classes
 from swapstone.explanation.cost_classes import decode_classes, without_clone_suffixes
 from swapstone.instruments.symbol_tables import table_of
-from swapstone.model import KERNEL, OWN_OBJECT, Count, Frame, Profile, Stack, UserError
+from swapstone.model import UserError
+from swapstone.model.explanation import KERNEL, OWN_OBJECT, Count, Frame, Profile, Stack
 
 GLIBC, MUSL = "libc.so.6", "libc.so"
 

@@ -13,7 +13,7 @@ from swapstone.explanation.findings import counts_of
 from swapstone.explanation.instruction_work import instruction_work
 from swapstone.instruments.measured_region import MeasuredWindows
 from swapstone.instruments.wait_chains import WaitChains
-from swapstone.model import (
+from swapstone.model.explanation import (
     KERNEL,
     LISTED_FUNCTIONS,
     OWN_OBJECT,

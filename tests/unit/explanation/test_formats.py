@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from swapstone.explanation import difference, folded, folded_difference, load_classes, speedscope
-from swapstone.model import KERNEL, OWN_OBJECT, Frame, Profile, Stack
+from swapstone.model.explanation import KERNEL, OWN_OBJECT, Frame, Profile, Stack
 from swapstone.report import flame_graph
 from tests.programs import needs
 

@@ -11,7 +11,7 @@ import pytest
 from swapstone.explanation import explain, load_classes
 from swapstone.explanation.intervals import LEAST_RUNS
 from swapstone.explanation.ledger import ledger
-from swapstone.model import (
+from swapstone.model.explanation import (
     KERNEL,
     OWN_OBJECT,
     Amount,

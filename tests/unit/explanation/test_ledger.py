@@ -10,7 +10,7 @@ from swapstone.explanation import explain, load_classes
 from swapstone.explanation.findings import counts_of
 from swapstone.explanation.ledger import ledger
 from swapstone.explanation.wait_classes import wait_class
-from swapstone.model import (
+from swapstone.model.explanation import (
     KERNEL,
     OWN_OBJECT,
     Amount,

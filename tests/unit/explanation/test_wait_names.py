@@ -10,16 +10,6 @@ from swapstone.explanation import explain, load_classes
 from swapstone.explanation.cost_classes import LOCKS, READY, WAITING
 from swapstone.explanation.evidence import Sides
 from swapstone.explanation.wait_names import FOREIGN, sleep_name, wait_name
-from swapstone.model import (
-    KERNEL,
-    OWN_OBJECT,
-    ElapsedTime,
-    Explanation,
-    Frame,
-    InstrumentResult,
-    LedgerLine,
-    RowMeasurements,
-)
 from swapstone.model.ended_waits import (
     COMPUTING,
     DELAYED_ACK,
@@ -33,6 +23,16 @@ from swapstone.model.ended_waits import (
     TIMER,
     EndedWaits,
     ProcessorTaken,
+)
+from swapstone.model.explanation import (
+    KERNEL,
+    OWN_OBJECT,
+    ElapsedTime,
+    Explanation,
+    Frame,
+    InstrumentResult,
+    LedgerLine,
+    RowMeasurements,
 )
 from swapstone.report import row_explanation
 from swapstone.report.answer import explanation_answer

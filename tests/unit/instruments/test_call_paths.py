@@ -15,7 +15,8 @@ from swapstone.instruments.function_names import FunctionKey, NamesOf
 from swapstone.instruments.kernel_symbols import KernelSymbols
 from swapstone.instruments.observed_paths import path_words, read_paths, unfollowed
 from swapstone.instruments.path_tree import frame_of, tree_of
-from swapstone.model import KERNEL, OWN_OBJECT, Frame, UserError
+from swapstone.model import UserError
+from swapstone.model.explanation import KERNEL, OWN_OBJECT, Frame
 from swapstone.model.instruction_counts import AMBIGUOUS, C_LIBRARY, KERNEL_CODE, PROGRAM, UNKNOWN
 from swapstone.model.instruction_paths import PathTree
 

@@ -11,7 +11,8 @@ from swapstone.instruments import requirements
 from swapstone.instruments.instructions import COUNTERS, Counter, count_with, expected_excess, measure
 from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import Amount, InstrumentResult, UnavailableError
+from swapstone.model import UnavailableError
+from swapstone.model.explanation import Amount, InstrumentResult
 from swapstone.wire import TrialRequest
 
 REQUEST = TrialRequest(id="x", arguments=("/bin/true",), cwd="/", timeout_ms=10_000)

@@ -16,7 +16,7 @@ from swapstone.instruments.server_run import with_long_timeout
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.traced_run import TracedRun
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import KERNEL, ElapsedTime, Frame
+from swapstone.model.explanation import KERNEL, ElapsedTime, Frame
 from swapstone.wire import TrialRequest
 
 

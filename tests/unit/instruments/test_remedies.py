@@ -14,7 +14,7 @@ from swapstone.instruments import remedies
 from swapstone.instruments.acquisition import Change, ReferenceRun, RowVariant
 from swapstone.instruments.remedies import REMEDIES, Gap, Remedy, change_of, remedies_for, try_remedies
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import Explanation, Finding, RowKey
+from swapstone.model.explanation import Explanation, Finding, RowKey
 from swapstone.wire import TrialRequest
 from tests.programs import needs
 

@@ -13,7 +13,7 @@ from swapstone.instruments.instrument_result import ReferenceRuns
 from swapstone.instruments.profile_builder import ProfileBuilder
 from swapstone.instruments.repeated_runs import FEW_RUNS, RUNS, RunPlan, planned_runs, repeat
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import OWN_OBJECT, Frame
+from swapstone.model.explanation import OWN_OBJECT, Frame
 from swapstone.wire import TrialRequest
 
 REQUEST = TrialRequest(id="x", arguments=("/bin/true", "3"), cwd="/", timeout_ms=1)

@@ -10,7 +10,7 @@ import pytest
 from swapstone.instruments.perf_script import Event
 from swapstone.instruments.symbolizer import Symbolizer
 from swapstone.instruments.tracee import Region, Tracee
-from swapstone.model import KERNEL, OWN_OBJECT
+from swapstone.model.explanation import KERNEL, OWN_OBJECT
 from swapstone.wire import TrialRequest
 
 

@@ -16,7 +16,7 @@ from swapstone.instruments.traced_run import TracedRun
 from swapstone.instruments.tracee import Region, Tracee
 from swapstone.instruments.wait_chains import MOST_PAST, WaitChains
 from swapstone.instruments.wait_reasons import futex_reason, interrupt_reason
-from swapstone.model import KERNEL, Frame, UnavailableError
+from swapstone.model import UnavailableError
 from swapstone.model.ended_waits import (
     COMPUTING,
     DELAYED_ACK,
@@ -31,6 +31,7 @@ from swapstone.model.ended_waits import (
     TIMER,
     EndedWaits,
 )
+from swapstone.model.explanation import KERNEL, Frame
 from swapstone.wire import TrialRequest
 
 MS = 1_000_000

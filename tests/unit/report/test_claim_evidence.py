@@ -11,7 +11,8 @@ from tests.unit.report.test_claim_verdicts import claim
 from tests.unit.report.test_float_abi_report import SOFT, SOFTFP, explained
 from tests.unit.report.test_published_differences import record
 
-from swapstone.model import Frame, RowKey, RowMeasurements, TimeSeries
+from swapstone.model import TimeSeries
+from swapstone.model.explanation import Frame, RowKey, RowMeasurements
 from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.report.claim_verdicts import ClaimVerdict, JudgedClaim, judge
 from swapstone.report.measured import Analysed

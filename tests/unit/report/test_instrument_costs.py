@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
-from swapstone.model import InstrumentCost, InstrumentResult, Reference, RowKey, RowMeasurements
+from swapstone.model.explanation import InstrumentCost, InstrumentResult, Reference, RowKey, RowMeasurements
 from swapstone.report.instrument_costs import instrument_cost_rows
 
 

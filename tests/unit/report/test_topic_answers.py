@@ -8,19 +8,8 @@ import pytest
 from tests.golden import verdicts
 from tests.unit import builders
 
-from swapstone.model import (
-    Analysis,
-    Comparison,
-    Direction,
-    Explanation,
-    Finding,
-    Ledger,
-    Metric,
-    Quantity,
-    RowKey,
-    Variant,
-    Verdict,
-)
+from swapstone.model import Analysis, Comparison, Direction, Metric, Quantity, Variant, Verdict
+from swapstone.model.explanation import Explanation, Finding, Ledger, RowKey
 from swapstone.report.answer import explanation_answer
 from swapstone.report.record_report import answer_of
 

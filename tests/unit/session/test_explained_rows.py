@@ -11,7 +11,7 @@ import pytest
 
 import swapstone
 from swapstone.explanation import load_classes
-from swapstone.model import InstrumentCost, RowMeasurements, Stack
+from swapstone.model.explanation import InstrumentCost, RowMeasurements, Stack
 from swapstone.report.flame_graph import page
 from swapstone.session.explanation_files import (
     MANIFEST,

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 
 from swapstone.model import Comparison, Scale, Verdict
-from swapstone.model.instruction_counts import EXPLAINED_TIMES
+from swapstone.model.metric import TIMES
 from swapstone.report.answer.places import differs
 from swapstone.report.context import ReportContext
 
@@ -25,7 +25,7 @@ def commands_for(context: ReportContext, rows: Sequence[Comparison]) -> tuple[tu
         rows: those to read first.
     """
     found = []
-    explained = [row for row in rows if not context.experiment.virtual or row.metric.name in EXPLAINED_TIMES]
+    explained = [row for row in rows if not context.experiment.virtual or row.metric.name in TIMES]
     if (row := _largest(explained)) is not None and context.explain:
         what = f"{context.explain} {row.metric.name} --only {shlex.quote(row.workload)}"
         if len({each.candidate for each in rows}) > 1:

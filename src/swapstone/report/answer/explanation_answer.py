@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from swapstone.explanation.evidence import duration
 from swapstone.explanation.findings import nothing_named, percent
-from swapstone.model import Explanation
+from swapstone.model.explanation import Explanation
 from swapstone.record.variant_label import short_label
 from swapstone.report.answer.wording import listed
 from swapstone.report.formatting import safe

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from swapstone.model import Comparison, Direction, FrozenStruct, Index, Metric, Quantity, Scale, Verdict
+from swapstone.model.metric import TIMES
 from swapstone.report.verdict_groups import NO_NUMBERS
 
-_TIMES = ("wall", "cpu")
 _SERVER = ("requests", "latency_p99", "cpu_per_request")
 _MEMORY = ("maxrss", "peak", "res", "resident")
 _SIZES = ("file",)
@@ -132,7 +132,7 @@ def _chosen(rows: Sequence[Comparison]) -> Iterator[str]:
     if first is not None:
         yield first
     others = dict.fromkeys(row.metric.name for row in rows if row.preferred)
-    yield from (name for name in dict.fromkeys((*others, *_SERVER, *_TIMES)) if name != first)
+    yield from (name for name in dict.fromkeys((*others, *_SERVER, *TIMES)) if name != first)
     memory = [
         row.metric.name
         for row in rows

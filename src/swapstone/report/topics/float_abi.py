@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from swapstone.model import Analysis, Comparison, Variant
+from swapstone.model.metric import TIMES
 from swapstone.model.references import references
 from swapstone.report import formatting
 from swapstone.report.context import ReportContext
@@ -21,7 +22,6 @@ SUITE, FACTOR = "float", "float"
 STUDY = SECTION = "float-abi"
 PAGE_WORKLOAD = "float_calls"
 _EXACT, _INEXACT = "exact", "inexact"
-_TIMES = ("wall", "cpu")
 
 _LIBRARY = (
     "soft and softfp are linked with armel's glibc, which does its own arithmetic in software, and hard with armhf's, which is compiled "
@@ -104,7 +104,7 @@ def _lines(context: ReportContext, analysis: Analysis) -> list[_Line]:
 def _is_shown(row: Comparison) -> bool:
     varied = FACTOR in dict(row.baseline.levels)
     return (
-        row.suite == SUITE and varied and row.metric.name in _TIMES and row.preferred and row.verdict not in NO_NUMBERS
+        row.suite == SUITE and varied and row.metric.name in TIMES and row.preferred and row.verdict not in NO_NUMBERS
     )
 
 

@@ -8,7 +8,6 @@ import statistics
 from collections.abc import Sequence
 
 from swapstone.model import Analysis, Latency, Variant
-from swapstone.model.wakeup_paths import EXPLAINED_LATENCY
 from swapstone.report import formatting
 from swapstone.report.answer import figures, limits, wording
 from swapstone.report.answer.answer import Answer
@@ -50,7 +49,7 @@ def _explaining(context: ReportContext, found: Sequence[LatencyGroup]) -> tuple[
     """Return the command that prints the path of the worst wake-up, where it can be derived: on the exact clock, of two variants."""
     if not context.experiment.virtual or not context.explain or all(len(group.variants) < 2 for group in found):
         return ()
-    return (("why it was late", f"{context.explain} {EXPLAINED_LATENCY}"),)
+    return (("why it was late", f"{context.explain} max"),)
 
 
 def _sentence(group: LatencyGroup, margin: float, *, several: bool) -> str:

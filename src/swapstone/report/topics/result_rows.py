@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from swapstone.model import Analysis, Metric, Verdict
+from swapstone.model.metric import TIMES
 from swapstone.report import formatting
 from swapstone.report.answer import tails
 from swapstone.report.answer.means import name_of
@@ -36,8 +37,6 @@ from swapstone.report.topics.topic import Topic, nothing
 from swapstone.report.verdict_groups import NO_NUMBERS, TAIL_DIFFERS
 
 NAME = "results"
-_PLAIN = ("wall", "cpu")
-"""Metrics whose heading needs no short name."""
 
 Key = tuple[str, str, str]
 """(suite, load, candidate)"""
@@ -136,7 +135,7 @@ def _title(metric: Metric) -> str:
     name = name_of(metric)
     if name == metric.name:
         return formatting.safe(name)
-    return sentences.upper_first(name) if metric.name in _PLAIN else f"{sentences.upper_first(name)} ({metric.name})"
+    return sentences.upper_first(name) if metric.name in TIMES else f"{sentences.upper_first(name)} ({metric.name})"
 
 
 def _row(group: ComparisonGroup, row: Row, places: list[int], margin: float) -> ResultRow:
