@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from swapstone.model import 
 from swapstone.model.explanation import RowMeasurements
 from swapstone.model.instruction_counts import InstructionExplanation
 from swapstone.record import RecordView
