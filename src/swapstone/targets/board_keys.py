@@ -11,8 +11,12 @@ from pathlib import Path
 from swapstone.model import UnavailableError
 
 _ALIAS = "swapstone-virtual-board"
-_KIND = b"ssh-ed25519"
-_MAGIC = b"openssh-key-v1\0"
+_KIND = b"\0\0\0\x0bssh-ed25519"
+"""The name of the kind as a string of RFC 4251."""
+
+_PUBLIC, _PRIVATE = 4 + 32, 4 + 64
+"""Bytes of a key as a string of RFC 4251."""
+
 _KEYGEN_S = 30
 
 
@@ -44,18 +48,12 @@ class BoardKeys:
     def server_key(self) -> bytes:
         """Return the server's private key as dropbear reads it: two strings of RFC 4251, the name of the kind and the 64 bytes of the key.
 
-        OpenSSH's form is that of its PROTOCOL.key, and dropbear's that of its function ``buf_put_ed25519_priv_key``.
+        OpenSSH's form is that of its PROTOCOL.key: the kind's name comes last before the private key, and the public half after it.
+        Dropbear's is that of its function ``buf_put_ed25519_priv_key``.
         """
         lines = self._server.read_text().splitlines()
-        data = base64.b64decode("".join(lines[1:-1])).removeprefix(_MAGIC)
-        for _ in ("cipher", "key derivation", "its options"):
-            _, data = _string(data)
-        _, data = _string(data[4:])  # after the number of keys: the public key
-        private, _ = _string(data)
-        kind, rest = _string(private[8:])  # after two check numbers
-        _, rest = _string(rest)  # the public half
-        secret, _ = _string(rest)
-        return _encoded(kind) + _encoded(secret)
+        pair = base64.b64decode("".join(lines[1:-1])).rpartition(_KIND)[2]
+        return _KIND + pair[_PUBLIC : _PUBLIC + _PRIVATE]
 
     def authorized(self) -> bytes:
         """Return the user's public key, as a line of ``authorized_keys``."""
@@ -80,13 +78,3 @@ def _make(path: Path) -> None:
 
 def _public(path: Path) -> str:
     return path.with_suffix(".pub").read_text().strip() + "\n"
-
-
-def _string(data: bytes) -> tuple[bytes, bytes]:
-    """Return a string of RFC 4251, section 5, and what follows it."""
-    end = 4 + int.from_bytes(data[:4], "big")
-    return data[4:end], data[end:]
-
-
-def _encoded(data: bytes) -> bytes:
-    return len(data).to_bytes(4, "big") + data
