@@ -21,7 +21,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from swapstone.factors import ProgramFacts
 from swapstone.factors.factor import FloatFacts
@@ -135,7 +135,7 @@ class FakeTarget(Target):
 
     def run(self, request: TrialRequest, config: MachineConfig = DEFAULT_MACHINE) -> AgentAnswer:
         """Simulate an answer; see `Target.run`. It returns at once, whatever times the answer has."""
-        require_default_machine(msgspec.structs.replace(config, real_time=False), self.name)
+        require_default_machine(replace(config, real_time=False), self.name)
         encode_request(request)  # raises what an agent would refuse
         reader = AnswerReader()
         try:
@@ -209,21 +209,20 @@ def _level_of(trial: _Trial) -> float:
 def _passes(trial: _Trial) -> tuple[Pass, ...]:
     behaviour, source = trial.behaviour, trial.random_source("passes")
     level = _level_of(trial)
-    made = []
-    for _ in range(trial.passes):
-        wall_ns = max(1, round(behaviour.wall_ns * level * math.exp(behaviour.pass_noise * source.gauss(0, 1))))
-        made.append(
-            Pass(
-                wall_ns=wall_ns,
-                cpu_ns=round(wall_ns * behaviour.cpu_share),
-                run_delay_ns=0,
-                minflt=behaviour.minflt,
-                majflt=0,
-                nvcsw=behaviour.nvcsw,
-                nivcsw=0,
-            )
+    logarithms = (behaviour.pass_noise * source.gauss(0, 1) for _ in range(trial.passes))
+    times = (max(1, round(behaviour.wall_ns * level * math.exp(logarithm))) for logarithm in logarithms)
+    return tuple(
+        Pass(
+            wall_ns=wall_ns,
+            cpu_ns=round(wall_ns * behaviour.cpu_share),
+            run_delay_ns=0,
+            minflt=behaviour.minflt,
+            majflt=0,
+            nvcsw=behaviour.nvcsw,
+            nivcsw=0,
         )
-    return tuple(made)
+        for wall_ns in times
+    )
 
 
 def _levels_of(variant: str) -> dict[str, str]:
@@ -236,7 +235,8 @@ def _levels_of(variant: str) -> dict[str, str]:
     for text in variant.split(" (", maxsplit=1)[0].split(","):
         factor, _, level = text.partition("=")
         if level not in LEVELS.get(factor, {}):
-            raise UserError(f"The fake target can't simulate {text}.", f"It simulates: {', '.join(_known_levels())}.")
+            known = ", ".join(f"{one}={each}" for one, named in LEVELS.items() for each in named)
+            raise UserError(f"The fake target can't simulate {text}.", f"It simulates: {known}.")
         levels[factor] = level
     return levels
 
@@ -294,10 +294,6 @@ _FLOAT = {
 
 
 _TICK_NS = 10_000_000  # of /proc/stat
-
-
-def _known_levels() -> list[str]:
-    return [f"{factor}={level}" for factor, levels in LEVELS.items() for level in levels]
 
 
 def _faultless(trial: _Trial, *, wrong_level: bool) -> tuple[AgentAnswer, WorkloadReport]:
@@ -373,19 +369,15 @@ def _fault(trial: _Trial) -> str:
     return ""
 
 
-def _changed(answer: AgentAnswer, **changed: object) -> AgentAnswer:
-    return msgspec.structs.replace(answer, **changed)
-
-
 def _ended(outcome: ProcessOutcome, code: int = 0, **changed: object) -> Callable[[AgentAnswer], AgentAnswer]:
     """Return a change of how a process ended, without the output of its end."""
-    return lambda answer: _changed(
+    return lambda answer: replace(
         answer, **{"outcome": outcome, "code": code, "stdout": WORKLOAD_HEADER + b"\n", **changed}
     )
 
 
 def _with_first_time(answer: AgentAnswer, time: bytes) -> AgentAnswer:
-    return _changed(answer, stdout=re.sub(rb"\npass \d+", b"\npass " + time, answer.stdout, count=1))
+    return replace(answer, stdout=re.sub(rb"\npass \d+", b"\npass " + time, answer.stdout, count=1))
 
 
 # The change of each fault to a faultless answer. `wrong-level` is applied before, and `broken` after encoding.
@@ -393,18 +385,18 @@ _FAULT_CHANGES: dict[str, Callable[[AgentAnswer], AgentAnswer]] = {
     "": lambda answer: answer,
     "wrong-level": lambda answer: answer,
     "broken": lambda answer: answer,
-    "truncate": lambda answer: _changed(answer, stdout=answer.stdout[: len(answer.stdout) // 2]),
-    "garbage": lambda answer: _changed(answer, stdout=b"\x00\xff Segmentation fault, or so.\n"),
-    "silent": lambda answer: _changed(answer, stdout=b""),
+    "truncate": lambda answer: replace(answer, stdout=answer.stdout[: len(answer.stdout) // 2]),
+    "garbage": lambda answer: replace(answer, stdout=b"\x00\xff Segmentation fault, or so.\n"),
+    "silent": lambda answer: replace(answer, stdout=b""),
     "negative": lambda answer: _with_first_time(answer, b"-1"),
     "nan": lambda answer: _with_first_time(answer, b"nan"),
-    "other-work": lambda answer: _changed(answer, stdout=re.sub(rb"\ncheck .*", b"\ncheck other", answer.stdout)),
+    "other-work": lambda answer: replace(answer, stdout=re.sub(rb"\ncheck .*", b"\ncheck other", answer.stdout)),
     "error": _ended(ProcessOutcome.EXITED, 1, stdout=WORKLOAD_HEADER + b"\nerror no%20memory\nend\n"),
     "crash": _ended(ProcessOutcome.SIGNALED, 11),
     "timeout": _ended(ProcessOutcome.TIMEOUT),
     "overflow": _ended(ProcessOutcome.OVERFLOW, stdout=b"y\n" * 200),
     "disk": _ended(ProcessOutcome.DISK),
-    "orphans": lambda answer: _changed(
+    "orphans": lambda answer: replace(
         answer, outcome=ProcessOutcome.ORPHANS, code=2, notes=("left 2 processes running",)
     ),
     "unstarted": _ended(ProcessOutcome.UNSTARTED, 2, stdout=b"", facts=(), interp=None, objects=()),
@@ -413,8 +405,8 @@ _FAULT_CHANGES: dict[str, Callable[[AgentAnswer], AgentAnswer]] = {
 
 def _change_server(answer: AgentAnswer, change: Callable[[AgentAnswer], AgentAnswer]) -> AgentAnswer:
     """Apply a fault to the output of the load generator, as to the report of other workloads."""
-    changed = change(_changed(answer, stdout=answer.driver_stdout))
-    return _changed(changed, stdout=b"", driver_stdout=changed.stdout)
+    changed = change(replace(answer, stdout=answer.driver_stdout))
+    return replace(changed, stdout=b"", driver_stdout=changed.stdout)
 
 
 def _answer_bytes(spec: Spec, request: TrialRequest) -> bytes:
@@ -426,7 +418,7 @@ def _answer_bytes(spec: Spec, request: TrialRequest) -> bytes:
         answer = server_answer(answer, request, trial.behaviour, report.passes[0].wall_ns)
         answer = _change_server(answer, _FAULT_CHANGES[fault])
     else:
-        answer = _FAULT_CHANGES[fault](_changed(answer, stdout=encode_workload_report(report)))
+        answer = _FAULT_CHANGES[fault](replace(answer, stdout=encode_workload_report(report)))
     encoded = encode_answer(answer)
     return encoded[: len(encoded) // 2] if fault == "broken" else encoded
 

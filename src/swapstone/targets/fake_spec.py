@@ -33,6 +33,8 @@ FAULTS: dict[str, str] = {
     "broken": "the agent's answer is truncated: the target itself fails",
 }
 
+_HINT = "`swapstone docs fake-target` describes the file."
+
 _Count = Annotated[int, Meta(ge=0, le=2**53)]
 _Positive = Annotated[int, Meta(ge=1, le=2**53)]
 _Ratio = Annotated[float, Meta(ge=0.0, le=100.0)]
@@ -170,11 +172,10 @@ def load_spec(path: Path) -> Spec:
     Raises:
         UserError: the file does not exist, is not TOML, or does not follow docs/fake-target.md.
     """
-    hint = "`swapstone docs fake-target` describes the file."
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise UserError(f"The fake target's file {path} can't be read: {error.strerror}.", hint) from error
+        raise UserError(f"The fake target's file {path} can't be read: {error.strerror}.", _HINT) from error
     return decode_spec(content, str(path))
 
 
@@ -188,13 +189,12 @@ def decode_spec(content: bytes, name: str) -> Spec:
     Raises:
         UserError: it is not TOML, or does not follow docs/fake-target.md.
     """
-    hint = "`swapstone docs fake-target` describes the file."
     try:
         spec = msgspec.convert(decode_toml(content), Spec)
     except TomlError as error:
-        raise UserError(f"{name} is not TOML: {error}.", hint) from error
+        raise UserError(f"{name} is not TOML: {error}.", _HINT) from error
     except msgspec.ValidationError as error:
-        raise UserError(f"{name} is no fake target's file: {error}.", hint) from error
+        raise UserError(f"{name} is no fake target's file: {error}.", _HINT) from error
     for behaviour in spec.behaviour:
         for fault in behaviour.faults or ():
             if fault.kind not in FAULTS:
