@@ -80,7 +80,9 @@ def to_junit(context: ReportContext, analysis: Analysis) -> str:
     )
     for number, ((suite, baseline, candidate), rows) in enumerate(groups.items()):
         name = formatting.safe(f"{suite}: {candidate} against {baseline}")
-        facts = {"name": name, "id": str(number), **_counts(rows, 3), **_timestamp(context)}
+        facts = {"name": name, "id": str(number), **_counts(rows, 3)}
+        if context.started_unix_ns:
+            facts["timestamp"] = _moment(context.started_unix_ns).strftime("%Y-%m-%dT%H:%M:%S")
         element = ET.SubElement(root, "testsuite", facts)
         for c in rows:
             _junit_case(element, f"{ORIGIN}.{_word(_suite(c))}.{_word(candidate)}", c)
@@ -95,12 +97,6 @@ def _counts(rows: Sequence[Comparison], kinds: int) -> dict[str, str]:
     """Return the number of test cases, and those of the first kinds that don't pass."""
     found = {kind: str(sum(_RESULTS[c.verdict][0] == element for c in rows)) for kind, element in _KINDS[:kinds]}
     return {"tests": str(len(rows)), **found}
-
-
-def _timestamp(context: ReportContext) -> dict[str, str]:
-    if not context.started_unix_ns:
-        return {}
-    return {"timestamp": _moment(context.started_unix_ns).strftime("%Y-%m-%dT%H:%M:%S")}
 
 
 def _moment(unix_ns: int) -> datetime.datetime:

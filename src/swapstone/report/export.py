@@ -96,10 +96,6 @@ def _go_unit(metric: Metric) -> str:
     return f"{_go_name(metric.name)}-{suffix}"
 
 
-def _go_value(metric: Metric, value: float) -> str:
-    return plain(value / 1e9 if _go_unit(metric).endswith("sec/op") else value)
-
-
 def _go_metadata(found: tuple[Side, ...]) -> Iterator[str]:
     units: dict[str, list[Side]] = {}
     for side in found:
@@ -141,7 +137,8 @@ def to_benchstat(context: ReportContext, analysis: Analysis) -> str:
         # The number after the last hyphen is GOMAXPROCS in this format; without it, a level such as rt-2 would be misread.
         name = "/".join([f"Benchmark{_go_title(side.workload)}", *parts]) + "-1"
         unit = _go_unit(side.metric)
-        lines += [f"{name} 1 {_go_value(side.metric, value)} {unit}" for value in side.values]
+        parts_of_unit = 1e9 if unit.endswith("sec/op") else 1
+        lines += [f"{name} 1 {plain(value / parts_of_unit)} {unit}" for value in side.values]
     return "\n".join(lines) + "\n"
 
 

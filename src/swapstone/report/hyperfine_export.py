@@ -45,13 +45,15 @@ def to_hyperfine_files(context: ReportContext, analysis: Analysis) -> dict[str, 
         (_, workload, load, variant) = place
         single = variant.levels[0] if len(variant.levels) == 1 else ("variant", variant.label)
         name = single if variant.copy is Copy.FIRST else ("variant", variant.label)
-        files.setdefault(file_name(workload, load), []).append(_with_parameter(_result(context, place, metrics), *name))
+        files.setdefault(file_name(workload, load), []).append(
+            _result(context, place, metrics) | {"parameters": dict([name])}
+        )
     for places in _families(context, measured):
         (suite, workload, load, variant), parameter, _ = places[0]
         held = [f"{name}={value}" for name, value in context.parameters(suite, workload).items() if name != parameter]
         family = "-".join([workload.partition("(")[0], parameter, *held, variant.label])
         files[file_name(family, load)] = [
-            _with_parameter(_result(context, place, measured[place]), parameter, value) for place, _, value in places
+            _result(context, place, measured[place]) | {"parameters": {parameter: value}} for place, _, value in places
         ]
     return {name: _text(results) for name, results in files.items()}
 
@@ -72,18 +74,10 @@ def _families(context: ReportContext, measured: Iterable[Place]) -> Iterator[lis
         parameters = context.parameters(suite, workload)
         for name, value in parameters.items():
             others = tuple(sorted((other, text) for other, text in parameters.items() if other != name))
-            if _is_number(value):
+            if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value, re.ASCII):
                 key = (suite, workload.partition("(")[0], load, variant, name, others)
                 groups.setdefault(key, []).append((place, name, value))
     yield from (sorted(found, key=lambda each: float(each[2])) for found in groups.values() if len(found) > 1)
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"[0-9]+(\.[0-9]+)?", text, re.ASCII) is not None
-
-
-def _with_parameter(result: dict[str, object], name: str, value: str) -> dict[str, object]:
-    return {**result, "parameters": {name: value}}
 
 
 def file_name(text: str, load: str = "idle") -> str:
