@@ -182,11 +182,6 @@ class RunColumns:
         self._facts.flush(count)
         self._layouts = {}
 
-    @property
-    def variety(self) -> int:
-        """Return the largest number of different reasons, outputs or lists of files."""
-        return max(len(each.known) for each in (self._reasons, self._outputs, self._left))
-
     def table(self, source: RunSource, *, keep: bool = False) -> RunTable:
         """Return the table of the runs so far.
 

@@ -55,7 +55,6 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _OPEN_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_OF_THE_RECORD = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 """Errors of the process or of the device: what follows from the rest of the record would be wrong without a word."""
-_ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
 
 class FileProblemError(Exception):
